@@ -31,7 +31,6 @@ from benchmarks.early import measure_exits, measure_tokens
 from benchmarks.few_labels import recipe_of, write_parts
 from clozeline.files import publish_text
 from clozeline.tools.experiments.multirun.runner import run_at_once
-from clozeline.tools.experiments.multirun.runs_picture import Panels, runs_picture
 from clozeline.tools.models.compress import compress
 from clozeline.tools.models.compression.comparison import score
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
@@ -277,19 +276,6 @@ def show_levels(rows: Sequence[dict[str, Any]]) -> None:
         print_table((f"{task}, %", *map(str, levels)), cells)
 
 
-def draw(rows: Sequence[dict[str, Any]]) -> str:
-    """Return the SVG of scores over what pruning removes, a row for each task; dashed: the dense models."""
-    panels = []
-    for task in dict.fromkeys(row["task"] for row in rows):
-        curves: dict[str, list[tuple[float, float]]] = {}
-        for row in (row for row in rows if row["task"] == task):
-            curves.setdefault(row["case"], []).append((float(row["level"]), 100 * fmean(row["scores"])))
-        dense = curves.pop("dense")[0][1]
-        means = {case: [score for _, score in points] for case, points in curves.items()}
-        panels.append(Panels(f"{task}, %", "percent removed", curves, dense, dense, ("at each level", means)))
-    return runs_picture("Scores over what pruning removes", panels)
-
-
 def main() -> None:
     """Run the parts that are asked for, and print their tables."""
     made = parser(__doc__, seeds=3, labels=1000)
@@ -311,8 +297,6 @@ def main() -> None:
         if part in options.parts:
             rows += (found := measure())
             show_levels(found)
-    if "pruning" in options.parts:
-        publish_text(output / "pruning.svg", draw([row for row in rows if row["part"] == "pruning"]))
     if "early" in options.parts:
         rows += (points := experiment.exit_early())
         cells = [(row["part"], row["case"], f"{row['amount']:.3f}", _mean(row["scores"])) for row in points]

@@ -15,7 +15,7 @@ from clozeline.model.families import Family, View
 from clozeline.model.heads import Head
 from clozeline.model.initialization import SkipInitialValues, initialize_parameters
 from clozeline.model.layers.masks import real_tokens
-from clozeline.model.layers.scalar_mix import ScalarMix
+from clozeline.model.layers.pooling import ScalarMix
 from clozeline.model.layers.stack import record_outputs
 from clozeline.model.layers.universal import Universal
 from clozeline.model.layers.vocabulary import table_rows

@@ -9,7 +9,7 @@ from torch.overrides import TorchFunctionMode
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._vocabulary_head import VocabularyHead
 from clozeline.model.layers.attention import Attention
-from clozeline.model.layers.feed_forward import FeedForward
+from clozeline.model.layers.layer import FeedForward
 from clozeline.model.layers.norm import NoNorm, RMSNorm
 from clozeline.model.layers.position import T5Bias
 from clozeline.model.layers.vocabulary import VocabularyProjection

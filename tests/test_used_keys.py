@@ -1,4 +1,4 @@
-"""Each pipeline key occurs in a shipped configuration or in a page; what nobody uses or explains is a constant."""
+"""Each key occurs in a shipped configuration or in a page; what nobody uses or explains is a constant."""
 
 from __future__ import annotations
 
@@ -7,26 +7,30 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from clozeline.configuration.config import describe
 from clozeline.pipeline.recipe import Recipe
 from clozeline.registry import find, names
+from clozeline.train.configuration.config import TrainConfig
 from tests.registries import registries
 
 ROOT = Path(__file__).parents[1]
-PIPELINE = "clozeline.pipeline."
+PARTS = {"pipeline": (Recipe, ("pipeline",)), "training": (TrainConfig, ("train", "model"))}
+"""Schema of a configuration, and the packages whose algorithms it chooses."""
 
 
-def pipeline_keys() -> Iterator[str]:
-    """Yield the keys of a recipe with all stages, and the options of each algorithm below the folder of its file."""
-    yield from (key for key, *_ in describe(Recipe))
+def keys_of_part(part: str) -> Iterator[str]:
+    """Yield the keys of a configuration, and the options of each algorithm below the folder of its file."""
+    schema, packages = PARTS[part]
+    yield from (key for key, *_ in describe(schema))
     for package in registries():
-        if package.startswith(PIPELINE):
-            for name in names(package):
-                options = getattr(find(package, name), "Options", None)  # published tokenizers have none
-                for key, *_ in describe(options) if options is not None else ():
-                    yield f"{package.removeprefix(PIPELINE)}.{name}.{key}"
+        folder = package.removeprefix("clozeline.")
+        for name in names(package) if folder.partition(".")[0] in packages else ():
+            options = getattr(find(package, name), "Options", None)  # such as published tokenizers have none
+            for key, *_ in describe(options) if options is not None else ():
+                yield f"{folder}.{name}.{key}"
 
 
 def words_of_configurations(folder: Path) -> Iterator[str]:
@@ -55,9 +59,10 @@ def unused(keys: Iterable[str], words: Iterable[str]) -> set[str]:
     return {key for key in keys if key.rpartition(".")[2] not in used}
 
 
-def test_every_key_of_the_pipeline_is_in_a_configuration_or_a_page() -> None:
+@pytest.mark.parametrize("part", PARTS)
+def test_every_key_is_in_a_configuration_or_a_page(part: str) -> None:
     words = [*words_of_configurations(ROOT / "configs"), *words_of_pages(ROOT / "docs")]
-    found = unused(pipeline_keys(), words)
+    found = unused(keys_of_part(part), words)
     assert found == set(), "use it in a configuration, explain it in a page, or make it a constant"
 
 
@@ -67,5 +72,6 @@ def test_a_key_that_nothing_names_is_found(tmp_path: Path) -> None:
     words = {*words_of_configurations(tmp_path), *words_of_pages(tmp_path)}
     keys = [f"clean.x.{word}" for word in ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")]
     assert unused(keys, words) == {"clean.x.fourth", "clean.x.seventh"}
-    known = {"corpus", "limits.ratio", "clean.filters", "clean.filters.url.domains", "text.sentences.regex.informal"}
-    assert known <= set(pipeline_keys())
+    known = {"corpus", "limits.ratio", "clean.filters", "pipeline.clean.filters.url.domains"}
+    assert known <= set(keys_of_part("pipeline"))
+    assert {"data.lanes", "model.bias.qkv", "train.optim.optimizers.muon.adjust"} <= set(keys_of_part("training"))

@@ -99,4 +99,4 @@ def run_tool(
         with stopping_at_signals():
             return action(parser.parse_args(arguments)) or 0
 
-    return run_command(act, "interrupted: nothing was published", prints=prints)
+    return run_command(act, "interrupted: run the same command again", prints=prints)

@@ -25,6 +25,7 @@ _ALGORITHMS: Final = (
     ("schedule", "name", "clozeline.train.optim.schedules"),
     ("model.adapter", "name", "clozeline.model.adapters"),
     ("regularizer", "name", "clozeline.train.optim.regularizers"),
+    ("hooks", "name", "clozeline.train.hooks"),
     ("prune", "name", "clozeline.train.compression.pruning"),
 )
 _PATIENCE_S: Final = {False: 20.0, True: 1.0}
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         parser = Parser(prog=program_name("train/main.py"), description=description, add_help=False)
         parser.add_argument("--config", metavar="FILE", help="YAML file with the keys below, or recipe:NAME for ours")
         parser.add_argument("--dry-run", action="store_true", help="check everything, print what the run costs, stop")
-        add_detail_options(parser, "print errors alone", "print a line for every record, not one in `log.seconds`")
+        add_detail_options(parser, "print errors alone", "print a line for every record, not one in 10 seconds")
         parser.add_argument("-h", "--help", action="store_true", help="show this text")
         # passed by DeepSpeed's launcher; the environment has it, too
         parser.add_argument("--local_rank", "--local-rank", type=int, help=argparse.SUPPRESS)

@@ -195,7 +195,7 @@ def sample_guesses(engine: Engine, batch: Mapping[str, Tensor]) -> Guesses:
     rows = given["label_index"] // hidden.shape[1]
     labeled = (given["label_ids"] != IGNORED) & (tensors["row_weight"][rows] != 0)
     found: Guesses = []
-    for row in rows[labeled].unique()[:_ROWS].tolist():
+    for row in sorted(set(rows[labeled].tolist()))[:_ROWS]:
         tokens = tensors["input_ids"][row, : int(tensors["lengths"][row])][:_TOKENS].tolist()
         seen = labeled & (rows == row)
         if architecture == "encoder":

@@ -111,7 +111,7 @@ def train(run: Run, state: TrainState) -> TrainState:
         if saved < state.step and (last or due):
             wait = last or not run.config.checkpoint.asynchronous
             while not (done := run.checkpoints.save(run.engine, state, wait=wait)) and last:
-                run.watchdog.beat()  # retry the last save until it succeeds, or `max_failures` in a row end the run
+                run.watchdog.beat()  # retry the last save until it succeeds, or three failures in a row end the run
             saved = state.step if done else saved
             if not last:  # the end of the run writes its own report
                 run.recorder.saved()
@@ -146,7 +146,7 @@ def _roll_back(run: Run, state: TrainState, steps: int, reason: str) -> TrainSta
     path, index = found
     before, state = state, state.roll_back(read_state(index), skip_rows=config.skip_rows)
     run.recorder.roll_back(before, state, path.name, reason)
-    run.checkpoints.return_to(path, index, state, run.watchdog.beat)
+    run.checkpoints.return_to(path, index, state)
     # then this process: engine, stream, records
     load(run.engine, path, index)
     run.stream.set_position(state.samples)
@@ -177,8 +177,8 @@ def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
     run.watchdog.beat()
     rows = len(batch.micro_batches) * config.data.micro_batch * run.world.size
     state = state.advance(rows=rows, tokens=batch.tokens, skipped=result.skipped)
-    if engine.pruning is not None:
-        state = replace(state, token_rule=engine.pruning.token_rule)
+    for hook in engine.hooks:
+        state = replace(state, **hook.in_state)
     run.recorder.step(state, batch, result, rate, seconds, cpu_seconds, log=log)
     if profiler is not None:
         profiler.end(step)

@@ -84,6 +84,11 @@ class Run:
         return hashes[0] if len(hashes) == 1 else xxh3_128("".join(hashes)).hexdigest()
 
     @cached_property
+    def weights_digest(self) -> str:
+        """xxh3-128 (hex) of names, shapes and values of the weights, the same for all files that hold them."""
+        return digest_of(self.checkpoint.tensors, self.checkpoint.tensors)
+
+    @cached_property
     def tokenizer_folder(self) -> Path | None:
         """Folder of its tokenizer in our format; None: it was not copied with the model."""
         from clozeline.model.checkpoints import find_imported_tokenizer

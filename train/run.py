@@ -54,7 +54,7 @@ def run(config: TrainConfig, joined: World | None = None, detail: Detail = "usua
         journal = resources.enter_context(closing(Journal(checked.config.output, checked.config.log, world.rank)))
         try:
             steps = checked.config.last_step
-            display = resources.enter_context(Display(steps, world.rank, config.log.seconds, detail=detail))
+            display = resources.enter_context(Display(steps, world.rank, detail=detail))
             code = _train(checked, world, journal, display, resources)
         except Exception as error:
             journal.fail(error)
@@ -127,5 +127,4 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
     job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop, profiler)
     with without_startup_garbage():
         state = train(job, state)
-        checkpoints.close(watchdog.beat)
     return record_end(engine, state, job.is_complete(state), stop.reason, journal, display)

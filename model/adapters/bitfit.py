@@ -10,7 +10,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Undo
 from clozeline.model.families import Family
-from clozeline.model.layers.disentangled_layers import Convolution
+from clozeline.model.layers.disentangled import Convolution
 from clozeline.model.layers.norm import NoNorm
 from clozeline.model.parameters.initial_values import Draw, constant
 from clozeline.model.parameters.sharding import full_shape

@@ -16,7 +16,7 @@ from clozeline.model.configuration.key_types import Width
 from clozeline.model.configuration.model_config import Activation
 from clozeline.model.families import Family
 from clozeline.model.layers.activation import ACTIVATIONS
-from clozeline.model.layers.residual import Residual
+from clozeline.model.layers.layer import Residual
 from clozeline.model.parameters.initial_values import Draw, constant, normal
 
 

@@ -17,7 +17,7 @@ from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Rows, Und
 from clozeline.model.configuration.key_types import Width
 from clozeline.model.families import Family
 from clozeline.model.layers.attention import Attention
-from clozeline.model.layers.disentangled_attention import DisentangledAttention
+from clozeline.model.layers.disentangled import DisentangledAttention
 from clozeline.model.layers.masks import AttentionPlan
 from clozeline.model.layers.relative import RelativeAttention
 from clozeline.model.layers.stack import Stack
@@ -46,12 +46,10 @@ class Prefix(Adapter):
         hidden: Width | None = None
         """Features from which keys and values are computed in training (512 and 800 in the paper); null = they are
         parameters."""
-        shifted: bool | None = None
-        """Position ids of a row start after the prefix, as if it were tokens; null = in a decoder."""
 
         def position_count(self, architecture: str) -> int:
-            shifted = architecture == "decoder" if self.shifted is None else self.shifted
-            return self.length if shifted else 0
+            """Return by how many positions the prefix shifts a row: in a decoder, as if it were tokens."""
+            return self.length if architecture == "decoder" else 0
 
     def __init__(self, options: Options, family: Family) -> None:
         super().__init__(options, family)
@@ -67,9 +65,6 @@ class Prefix(Adapter):
                 f"{relative[0] if relative else 'none'}: choose another adapter, such as lora"
             )
         self.shift = options.position_count(family.architecture)
-        if self.shift and not any(isinstance(module, Stack) for module in family.modules()):
-            why = f"positions of the family {type(family).__name__} start at 0: set it to false"
-            raise ConfigurationError(f"model.adapter.shifted: {why}")
         length, hidden = options.length, options.hidden
         self.trunk = None if hidden is None else Trunk(length, family.config.dim, hidden)
         parts: dict[str, nn.Module] = {}

@@ -23,10 +23,10 @@ from clozeline.model.adaptive_computation.token_rules import Rule, RuleRecord, S
 from clozeline.model.build import Model, TokenCount
 from clozeline.model.families import View
 from clozeline.model.flops import matrix_flops
+from clozeline.model.layers.activation import soft_cap
 from clozeline.model.layers.attention import Attention
 from clozeline.model.layers.layer import Layer
 from clozeline.model.layers.masks import BLOCKED, AttentionPlan, real_tokens
-from clozeline.model.layers.softcapping import soft_cap
 from clozeline.model.layers.stack import record_outputs
 from clozeline.model.loss import Loss
 

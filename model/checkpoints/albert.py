@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
-from torch import Tensor
-
-from clozeline.model.checkpoints._conversion.key_map import HeadedClass, Target, attention_names, layer_names
+from clozeline.model.checkpoints._conversion.key_map import Keys, Target, Tensors
+from clozeline.model.checkpoints._conversion.tables import ANSWER, attention_names, layer_names
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import Bert, embedding_names, refuse_equal_widths
 from clozeline.model.configuration.model_config import ModelConfig
@@ -28,17 +27,16 @@ class Albert(Bert):
     """BERT with a narrower token table, whose layers share weights in groups."""
 
     model_type = "albert"
-    headed = "AlbertForMaskedLM"
+    stem = "Albert"
     causal: ClassVar[str | None] = None
-    bare = "AlbertModel"
     base = "albert."
     shares = True
-    others = (HeadedClass(("masked_lm", "sentence"), "AlbertForPreTraining", "AutoModelForPreTraining"),)
+    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM", ("masked_lm", "sentence"): "ForPreTraining"}
     tasks: ClassVar[Mapping[str, Task]] = {
         "classification": _POOLED,
         "multiple_choice": _POOLED,
         "tagging": Task("classifier", dropout=_DROPOUT, usual=0.1),
-        "span": Task("qa_outputs", options={"dropout": 0.0}),
+        "span": ANSWER,
     }
     marks: ClassVar = {"masked_lm": "predictions.dense.weight", "sentence": "sop_classifier.classifier.weight"}
     fields: ClassVar = {
@@ -67,7 +65,7 @@ class Albert(Bert):
     }
     left_out = (r"^(albert\.)?pooler\.",)
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the number of layers; their `num_hidden_layers` counts groups."""
         refuse_equal_widths(self.model_type, plain, "embedding_size")
         groups, size = (plain.get(key, 1) for key in ("num_hidden_layers", "inner_group_num"))

@@ -6,22 +6,12 @@ from typing import Any, ClassVar, Final
 import torch
 from torch import Tensor
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Reshaped, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Reshaped, Tensors
 from clozeline.model.checkpoints._conversion.original_names import Origin
+from clozeline.model.checkpoints._conversion.tables import ANSWER, CLASSES, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
 from clozeline.model.configuration.model_config import ModelConfig
 
-CLASSES: Final = Task(
-    *("classification_head.out_proj", "classification_head.dense"),
-    options={"hidden": "tanh"},
-    dropout=DROPOUT,
-    usual=0.0,
-    twice=True,
-)
-"""Classifier of a row in encoder-decoders."""
-ANSWER: Final = Task("qa_outputs", options={"dropout": 0.0})
-"""Start and end of an answer, from states of the decoder."""
 _BIAS: Final = "final_logits_bias"
 
 
@@ -44,9 +34,9 @@ class Bart(KeyMap):
     """Post-norm encoder and decoder. The bias that the class adds to its logits is imported unless it is 0."""
 
     model_type = "bart"
-    headed = "BartForConditionalGeneration"
-    bare = None
-    auto = "AutoModelForSeq2SeqLM"
+    stem = "Bart"
+    class_ends: ClassVar = {("lm",): "ForConditionalGeneration"}
+    bare_end = None
     base = "model."
     projections = ("linear", "biased")
     tasks: ClassVar[Mapping[str, Task]] = {"classification": CLASSES, "span": ANSWER}
@@ -85,7 +75,6 @@ class Bart(KeyMap):
         "is_decoder": (False,),
     }
     activation = "activation_function"
-    activations: ClassVar = ACTIVATIONS
     modules: ClassVar = {
         "family.tokens": "model.shared",
         **_stack("encoder"),
@@ -121,7 +110,7 @@ class Bart(KeyMap):
         head = config.heads.get("lm")
         return {} if head is not None and head.projection == "biased" else {_BIAS: torch.zeros(1, vocab_size)}
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return a head with bias if the file has one; in most published files it is 0."""
         biased = _BIAS in tensors and bool(tensors[_BIAS].any())
         return {"heads.lm": {"weight": 1.0, "projection": "biased"}} if biased else {}

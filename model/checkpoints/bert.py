@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from torch import Tensor
-
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.causal_class import causal_map
-from clozeline.model.checkpoints._conversion.key_map import (
-    HeadedClass,
-    KeyMap,
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import (
+    ANSWER,
+    DROPOUT,
+    TAGS,
     attention_names,
     layer_names,
     split_defaults,
@@ -17,19 +16,6 @@ from clozeline.model.checkpoints._conversion.key_map import (
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
 
-DROPOUT: Final = "classifier_dropout"
-ACTIVATIONS: Final = {
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-    "gelu_accurate": "gelu_tanh",
-    "gelu_python_tanh": "gelu_tanh",
-    "gelu_python": "gelu",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
-}
 FIXED: Final[Mapping[str, Any]] = {
     "family": "encoder",
     "norm": "layer",
@@ -92,10 +78,10 @@ class MaskedLMHead(KeyMap):
     head: ClassVar[str]
     """prefix of the names of the head's parameters"""
     causal: ClassVar[str | None] = None
-    """causal class of the type that predicts next tokens by this head; None: there is none"""
+    """End of the name of its class that predicts next tokens by this head; None: there is none."""
 
     def variants(self) -> tuple[KeyMap, ...]:
-        return () if self.causal is None else (causal_map(self, self.causal),)
+        return () if self.causal is None else (_causal_map(self, self.causal),)
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:
         """Name the bias: that of an untied projection has the second name of the tied one."""
@@ -117,31 +103,27 @@ class Bert(MaskedLMHead):
     """Post-norm encoder with segment types; the pooler is part of the next-sentence head."""
 
     model_type = "bert"
-    headed = "BertForMaskedLM"
-    causal: ClassVar[str | None] = "BertLMHeadModel"
-    bare = "BertModel"
+    stem = "Bert"
+    class_ends: ClassVar = {
+        ("masked_lm",): "ForMaskedLM",
+        ("masked_lm", "sentence"): "ForPreTraining",
+        ("sentence",): "ForNextSentencePrediction",
+    }
+    causal: ClassVar[str | None] = "LMHeadModel"
     pooled = True
-    auto = "AutoModelForMaskedLM"
     base = "bert."
-    heads = ("masked_lm",)
-    others: ClassVar[tuple[HeadedClass, ...]] = (
-        HeadedClass(("masked_lm", "sentence"), "BertForPreTraining", "AutoModelForPreTraining"),
-        HeadedClass(("sentence",), "BertForNextSentencePrediction", "AutoModelForNextSentencePrediction"),
-    )
     marks: ClassVar = {"masked_lm": "predictions.transform.dense.weight", "sentence": "seq_relationship.weight"}
     body: ClassVar[tuple[str, ...]] = ("family.", "heads.sentence.pooler.")
     tasks: ClassVar[Mapping[str, Task]] = {
         "classification": POOLED,
         "multiple_choice": POOLED,
-        "tagging": Task("classifier", dropout=DROPOUT),
-        "span": Task("qa_outputs", options={"dropout": 0.0}),
+        "tagging": TAGS,
+        "span": ANSWER,
     }
     fixed: ClassVar = FIXED
     fields: ClassVar = {**FIELDS, "position.maximum": "max_position_embeddings"}
     defaults: ClassVar = DEFAULTS
     only: ClassVar = ONLY
-    activation = "hidden_act"
-    activations: ClassVar = ACTIVATIONS
     head = "cls.predictions"
     modules: ClassVar = {
         **body_names("bert."),
@@ -153,20 +135,39 @@ class Bert(MaskedLMHead):
     left_out: ClassVar[tuple[str, ...]] = (r"^(bert\.)?pooler\.",)
     buffers = (r"embeddings\.position_ids$", r"embeddings\.token_type_ids$")
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         refuse_no_types(self.model_type, plain)
         return {}
 
 
-def refuse_no_types(model_type: str, plain: Mapping[str, Any]) -> None:
+def refuse_no_types(model_type: str, plain: Keys) -> None:
     """Refuse a model without segment types: the class of transformers always looks one up."""
     if plain.get("type_vocab_size") == 0:
         raise ConfigurationError(f"config.json of type {model_type}: type_vocab_size: expected 1 or more, got 0")
 
 
-def refuse_equal_widths(model_type: str, plain: Mapping[str, Any], key: str) -> None:
+def refuse_equal_widths(model_type: str, plain: Keys, key: str) -> None:
     """Refuse a token table as wide as the layers: the class of transformers projects it even then."""
     if key in plain and plain[key] == plain.get("hidden_size"):
         expected = f"expected another width than hidden_size {plain[key]}, got the same"
         why = "models here have no projection between equal widths"
         raise ConfigurationError(f"config.json of type {model_type}: {key}: {expected}; {why}")
+
+
+def _causal_map(encoder: KeyMap, end: str) -> KeyMap:
+    """Return the map of a type's causal class, with `is_decoder` in config.json: the names of its masked LM head."""
+    kind = type(encoder)
+    members = {
+        "class_ends": {("lm",): end},
+        "tasks": {},
+        "marks": {},
+        "body": ("family.",),
+        "head_options": {"projection": "transformed"},
+        "projections": ("transformed",),
+        "fixed": {**kind.fixed, "family": "decoder"},
+        "only": {**kind.only, "is_decoder": (True,)},
+        "modules": {name.replace("heads.masked_lm.", "heads.lm."): theirs for name, theirs in kind.modules.items()},
+        "causal": None,
+        "is_written_by": lambda self, plain: bool(plain.get("is_decoder")),
+    }
+    return type(f"Causal{kind.__name__}", (kind,), members)()

@@ -7,6 +7,4 @@ class Camembert(Roberta):
     """RoBERTa under another name, with RoBERTa's tensor names."""
 
     model_type = "camembert"
-    headed = "CamembertForMaskedLM"
-    causal = "CamembertForCausalLM"
-    bare = "CamembertModel"
+    stem = "Camembert"

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from torch import Tensor
-
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.config_keys import read_activation
-from clozeline.model.checkpoints._conversion.key_map import Slice, layer_names
+from clozeline.model.checkpoints._conversion.key_map import ACTIVATIONS, Keys, Slice, Tensors
+from clozeline.model.checkpoints._conversion.tables import ANSWER, layer_names
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import ACTIVATIONS, BODY, DEFAULTS, FIELDS, FIXED, MaskedLMHead
+from clozeline.model.checkpoints.bert import BODY, DEFAULTS, FIELDS, FIXED, MaskedLMHead
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import DisentangledConfig
 
@@ -25,22 +24,18 @@ class Deberta(MaskedLMHead):
     """
 
     model_type = "deberta"
-    headed = "DebertaForMaskedLM"
-    bare = "DebertaModel"
-    auto = "AutoModelForMaskedLM"
+    stem = "Deberta"
+    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM"}
     base = "deberta."
-    heads = ("masked_lm",)
     tasks: ClassVar = {
         "classification": Task("classifier", "pooler.dense", dropout="cls_dropout"),
         "tagging": Task("classifier"),
-        "span": Task("qa_outputs", options={"dropout": 0.0}),
+        "span": ANSWER,
     }
     fixed: ClassVar = {**FIXED, "bias.key": False}
     fields: ClassVar = {**FIELDS, "position.maximum": "max_position_embeddings"}
     defaults: ClassVar = {**DEFAULTS, "type_vocab_size": 0, "layer_norm_eps": 1e-7, "max_position_embeddings": 512}
     only: ClassVar = {"talking_head": (False,)}
-    activation = "hidden_act"
-    activations: ClassVar = ACTIVATIONS
     also_read: ClassVar[tuple[str, ...]] = (
         *("relative_attention", "max_relative_positions", "pos_att_type", "position_biased_input", "legacy"),
         *("embedding_size", "pooler_hidden_size", "pooler_dropout", "pooler_hidden_act", "cls_dropout"),
@@ -84,7 +79,7 @@ class Deberta(MaskedLMHead):
         }
         return {**super().names(config), **parts}
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the keys of positions; a head with `legacy: false` is always tied."""
         self._refuse_other_computations(plain)
         maximum, distance = plain.get("max_position_embeddings", 512), plain.get("max_relative_positions", -1)
@@ -105,7 +100,7 @@ class Deberta(MaskedLMHead):
             "legacy": True,
         }
 
-    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+    def task_options(self, kind: str, plain: Keys) -> dict[str, Any]:
         if kind not in ("classification", "multiple_choice"):
             return {}
         key, known = "pooler_hidden_act", {**ACTIVATIONS, "tanh": "tanh"}
@@ -117,7 +112,7 @@ class Deberta(MaskedLMHead):
         names = [theirs for theirs, ours in {**ACTIVATIONS, "tanh": "tanh"}.items() if ours == head.hidden]
         return {"pooler_hidden_act": names[0], "pooler_dropout": head.input_dropout} if names else {}
 
-    def _refuse_other_computations(self, plain: Mapping[str, Any]) -> None:
+    def _refuse_other_computations(self, plain: Keys) -> None:
         where, width = f"config.json of type {self.model_type}", plain.get("hidden_size")
         if not (relative := plain.get("relative_attention")):
             why = "attention without relative positions is not supported"
@@ -130,7 +125,7 @@ class Deberta(MaskedLMHead):
             raise ConfigurationError(f"{where}: pos_att_type: {expected}")
 
 
-def _scores(plain: Mapping[str, Any]) -> set[str]:
+def _scores(plain: Keys) -> set[str]:
     """Return the names of scores, from a list or separated by bars."""
     kinds = plain.get("pos_att_type") or []
     return {name.strip() for name in (kinds.lower().split("|") if isinstance(kinds, str) else map(str, kinds))}

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from torch import Tensor
-
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.key_map import layer_names
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import layer_names
 from clozeline.model.checkpoints.deberta import Deberta
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import DisentangledConfig
@@ -26,8 +25,7 @@ class DebertaV2(Deberta):
     """DeBERTa with a key bias and, optionally, distance buckets, shared projections, a norm and a convolution."""
 
     model_type = "deberta-v2"
-    headed = "DebertaV2ForMaskedLM"
-    bare = "DebertaV2Model"
+    stem = "DebertaV2"
     tasks: ClassVar = {**Deberta.tasks, "multiple_choice": Deberta.tasks["classification"]}
     fixed: ClassVar = {**Deberta.fixed, "bias.key": True}
     only: ClassVar = {"conv_groups": (1,)}
@@ -49,7 +47,7 @@ class DebertaV2(Deberta):
         fused = {f"{module}.{kind}" for module in modules for kind in ("weight", "bias")}
         return {name: theirs for name, theirs in super().names(config).items() if name not in fused}
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         kernel, buckets = plain.get("conv_kernel_size", 0), plain.get("position_buckets", -1)
         return super().more_of_ours(plain, tensors) | {
             "position.disentangled.buckets": None if buckets == -1 else buckets,
@@ -68,7 +66,7 @@ class DebertaV2(Deberta):
             "conv_act": self.activation_name(config),
         }
 
-    def _refuse_other_computations(self, plain: Mapping[str, Any]) -> None:
+    def _refuse_other_computations(self, plain: Keys) -> None:
         super()._refuse_other_computations(plain)
         act = plain.get("hidden_act", "gelu")
         if plain.get("conv_kernel_size", 0) and plain.get("conv_act", "tanh") != act:

@@ -2,7 +2,8 @@
 
 from typing import ClassVar, Final
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, attention_names, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.checkpoints._conversion.tables import attention_names, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import FIXED
 
@@ -21,11 +22,9 @@ class DistilBert(KeyMap):
     """BERT without segment types. A sinusoidal table, if a checkpoint has one, becomes an ordinary table."""
 
     model_type = "distilbert"
-    headed = "DistilBertForMaskedLM"
-    bare = "DistilBertModel"
-    auto = "AutoModelForMaskedLM"
+    stem = "DistilBert"
+    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM"}
     base = "distilbert."
-    heads = ("masked_lm",)
     tasks: ClassVar = {
         "classification": _SCORES,
         "multiple_choice": _SCORES,

@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from clozeline.model.checkpoints._conversion.config_keys import refuse_other_values
-from clozeline.model.checkpoints._conversion.key_map import HeadedClass
+from clozeline.model.checkpoints._conversion.key_map import Keys
+from clozeline.model.checkpoints._conversion.tables import DROPOUT
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import DROPOUT, Bert, body_names
+from clozeline.model.checkpoints.bert import Bert, body_names
 from clozeline.model.configuration.model_config import ModelConfig
 
 _SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
@@ -16,12 +17,11 @@ class Electra(Bert):
     """BERT with a token table of any width: a generator, or a discriminator. A generator's head uses the exact GELU."""
 
     model_type = "electra"
-    headed = "ElectraForMaskedLM"
-    causal = "ElectraForCausalLM"
-    bare = "ElectraModel"
+    stem = "Electra"
+    causal = "ForCausalLM"
     pooled = False
     base = "electra."
-    others = (HeadedClass(("token",), "ElectraForPreTraining", "AutoModelForPreTraining"),)
+    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM", ("token",): "ForPreTraining"}
     tasks: ClassVar = {
         **Bert.tasks,
         "classification": Task(
@@ -53,7 +53,7 @@ class Electra(Bert):
     }
     left_out = ()
 
-    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+    def task_options(self, kind: str, plain: Keys) -> dict[str, Any]:
         """Refuse summaries other than the class's defaults."""
         if kind == "multiple_choice":
             refuse_other_values(self.model_type, plain, {key: (value,) for key, value in _SUMMARY.items()})

@@ -1,11 +1,9 @@
 """EuroBERT (arXiv 2503.05500)."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from torch import Tensor
-
 from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.llama import Llama
 from clozeline.model.configuration.model_config import ModelConfig
@@ -21,10 +19,8 @@ class EuroBert(Llama):
     """
 
     model_type = "eurobert"
-    headed = "EuroBertForMaskedLM"
-    bare = "EuroBertModel"
-    auto = "AutoModelForMaskedLM"
-    heads = ("masked_lm",)
+    stem = "EuroBert"
+    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM"}
     head_options: ClassVar = {"transform": False}
     tasks: ClassVar = {
         "classification": Task("classifier", "dense", options={"hidden": "gelu", "dropout": 0.0}),
@@ -39,11 +35,11 @@ class EuroBert(Llama):
     }
     origins = ()
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         head = {"weight": 1.0, "transform": False, "bias": bool(plain.get("mlp_bias"))}
         return {**super().more_of_ours(plain, tensors), "heads.masked_lm": head}
 
-    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+    def task_options(self, kind: str, plain: Keys) -> dict[str, Any]:
         if kind != "classification":
             return {}
         if (name := plain.get("classifier_pooling", "late")) not in _POOLS:

@@ -1,13 +1,10 @@
 """Gemma 1 (arXiv 2403.08295)."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from torch import Tensor
-
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.config_keys import without_keys
-from clozeline.model.checkpoints.bert import ACTIVATIONS
+from clozeline.model.checkpoints._conversion.key_map import ACTIVATIONS, Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import without_keys
 from clozeline.model.checkpoints.llama import Llama
 
 _TANH = "gelu_pytorch_tanh"
@@ -20,8 +17,7 @@ class Gemma(Llama):
     """
 
     model_type = "gemma"
-    headed = "GemmaForCausalLM"
-    bare = "GemmaModel"
+    stem = "Gemma"
     tasks: ClassVar = {kind: Llama.tasks[kind] for kind in ("classification", "tagging")}
     fixed: ClassVar = {**Llama.fixed, "norm": "rms_one", "emb_scale": True, "bias.ffn": False}
     fields, defaults = without_keys(
@@ -39,7 +35,7 @@ class Gemma(Llama):
     also_read = (*Llama.also_read, "hidden_activation")
     origins = ()
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the rotation; refuse a second key of the activation, of files in between, that says another one."""
         act, second = (plain.get(key) or _TANH for key in ("hidden_act", "hidden_activation"))
         if plain.get("hidden_activation") and self.activations.get(second) != self.activations.get(act):

@@ -1,18 +1,16 @@
 """Gemma 2 (arXiv 2408.00118)."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from torch import Tensor
-
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.config_keys import without_keys
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.layer_types import (
     read_layer_types,
     read_windows,
     write_layer_types,
     write_window,
 )
+from clozeline.model.checkpoints._conversion.tables import without_keys
 from clozeline.model.checkpoints.gemma import Gemma
 from clozeline.model.checkpoints.llama import Llama, llama_names
 from clozeline.model.configuration.model_config import ModelConfig
@@ -30,8 +28,7 @@ class Gemma2(Gemma):
     """Gemma with norms before and after each block, scores that are capped, and windows in every second layer."""
 
     model_type = "gemma2"
-    headed = "Gemma2ForCausalLM"
-    bare = "Gemma2Model"
+    stem = "Gemma2"
     fixed: ClassVar = {**Gemma.fixed, "norm_place": "both"}
     fields, defaults = without_keys(
         {
@@ -53,7 +50,7 @@ class Gemma2(Gemma):
     also_read = (*Gemma.also_read, "hidden_act", "query_pre_attn_scalar", "sliding_window", "layer_types")
     modules: ClassVar = llama_names(NORMS)
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the rotation, the factor of the scores, and the windows: without a list, those of even layers."""
         given = {**self.defaults, **plain}
         kinds = read_layer_types(self.model_type, plain, lambda layer: self.is_usually_local(layer, plain))
@@ -67,7 +64,7 @@ class Gemma2(Gemma):
             "qk_scale": scalar**-0.5,
         }
 
-    def is_usually_local(self, layer: int, plain: Mapping[str, Any]) -> bool:
+    def is_usually_local(self, layer: int, plain: Keys) -> bool:
         """Return whether a layer has a window where config.json has no list."""
         return layer % 2 == 0
 

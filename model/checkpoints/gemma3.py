@@ -1,17 +1,13 @@
 """Gemma 3 without images (arXiv 2503.19786)."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from torch import Tensor
-
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.config_keys import without_keys
-from clozeline.model.checkpoints._conversion.key_map import HeadedClass
+from clozeline.model.checkpoints._conversion.key_map import HeadedClass, Keys, Tensors
 from clozeline.model.checkpoints._conversion.layer_types import FULL, SLIDING
 from clozeline.model.checkpoints._conversion.rope_keys import read_unscaled_base, write_rotation
+from clozeline.model.checkpoints._conversion.tables import SCORE, without_keys
 from clozeline.model.checkpoints.gemma2 import NORMS, Gemma2
-from clozeline.model.checkpoints.gpt2 import SCORE
 from clozeline.model.checkpoints.llama import QK_NORMS, llama_names
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -25,8 +21,8 @@ class Gemma3(Gemma2):
     """
 
     model_type = "gemma3_text"
-    headed = "Gemma3ForCausalLM"
-    bare = "Gemma3TextModel"
+    stem = "Gemma3"
+    bare_end = "TextModel"
     tasks: ClassVar = {"classification": SCORE}
     fixed: ClassVar = {**Gemma2.fixed, "qk_norm": "head"}
     fields, defaults = without_keys(
@@ -48,11 +44,11 @@ class Gemma3(Gemma2):
         headed = super().task_class(kind)
         return headed._replace(name=headed.name.replace("Gemma3", "Gemma3Text"))
 
-    def is_usually_local(self, layer: int, plain: Mapping[str, Any]) -> bool:
+    def is_usually_local(self, layer: int, plain: Keys) -> bool:
         """Return whether a layer has a window where config.json has no list: all but every sixth."""
         return (layer + 1) % plain.get("sliding_window_pattern", 6) != 0
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the base and scaling of global layers, and the base of local ones, which are never scaled."""
         forms = plain.get("rope_parameters") or {}
         if others := sorted(set(forms) - {FULL, SLIDING}):

@@ -3,11 +3,17 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from torch import Tensor
-
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Slice, layer_names, slice_names, split_defaults
+from clozeline.model.checkpoints._conversion.key_map import ACTIVATIONS, KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import (
+    ANSWER,
+    DROPOUT,
+    QKV,
+    SCORE,
+    fused_names,
+    layer_names,
+    split_defaults,
+)
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
 from clozeline.model.configuration.model_config import ModelConfig
 
 LAYER: Mapping[str, str] = {
@@ -17,6 +23,7 @@ LAYER: Mapping[str, str] = {
     "feed_forward.body.down": "mlp.c_proj",
     "feed_forward.norm": "ln_2",
 }
+"""Modules of a layer, also in GPT-1."""
 FIELDS, DEFAULTS = split_defaults(
     {
         "dim": "n_embd",
@@ -33,28 +40,18 @@ FIELDS, DEFAULTS = split_defaults(
 )
 """Keys of config.json for ours, also in GPT-1."""
 
-SCORE = Task("score", options={"bias": False, "dropout": 0.0})
-"""Classifier of a row in decoders."""
-
-
-def qkv_names() -> dict[str, Slice]:
-    """Return the parts of the fused projection to queries, keys and values."""
-    ours, theirs = "family.stack.layers.{i}.attention.body", "transformer.h.{i}.attn.c_attn"
-    return slice_names(ours, theirs, ("query", "key", "value"))
-
 
 class Gpt2(KeyMap):
     """Pre-norm decoder; matrices are stored [in, out], with queries, keys and values fused."""
 
     model_type = "gpt2"
-    headed = "GPT2LMHeadModel"
-    bare = "GPT2Model"
-    auto = "AutoModelForCausalLM"
+    stem = "GPT2"
+    class_ends: ClassVar = {("lm",): "LMHeadModel"}
     base = "transformer."
     tasks: ClassVar = {
         "classification": SCORE,
         "tagging": Task("classifier", dropout=DROPOUT, usual=0.1),
-        "span": Task("qa_outputs", options={"dropout": 0.0}),
+        "span": ANSWER,
     }
     fixed: ClassVar = {"family": "decoder", "position.kind": "learned", "init.scale_residual": True}
     fields: ClassVar = {**FIELDS, "scale_by_depth": "scale_attn_by_inverse_layer_idx"}
@@ -67,14 +64,14 @@ class Gpt2(KeyMap):
         "family.tokens": "transformer.wte",
         "family.stack.position.table": "transformer.wpe",
         **layer_names("family.stack", "transformer.h", LAYER),
-        **qkv_names(),
+        **fused_names("transformer.h.{i}.attn.c_attn", QKV),
         "family.stack.norm": "transformer.ln_f",
         "heads.lm.projection": "lm_head",
     }
     transposed = ("c_attn", "c_proj", "c_fc")
     buffers = (r"\.attn\.bias$", r"\.attn\.masked_bias$")
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the inner width, by default four times the outer, and the factor of the scores."""
         inner = plain.get("n_inner")
         return {

@@ -3,14 +3,19 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from torch import Tensor
-
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Slice, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
 from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, write_rotation
+from clozeline.model.checkpoints._conversion.tables import (
+    ANSWER,
+    DROPOUT,
+    QKV,
+    SCORE,
+    fused_names,
+    layer_names,
+    split_defaults,
+)
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
-from clozeline.model.checkpoints.gpt2 import SCORE
 from clozeline.model.configuration.model_config import ModelConfig
 
 _MODULES: Final = {
@@ -31,14 +36,12 @@ class GptNeox(KeyMap):
     """
 
     model_type = "gpt_neox"
-    headed = "GPTNeoXForCausalLM"
-    bare = "GPTNeoXModel"
-    auto = "AutoModelForCausalLM"
+    stem = "GPTNeoX"
     base = "gpt_neox."
     tasks: ClassVar = {
         "classification": SCORE,
         "tagging": Task("classifier", dropout=DROPOUT, usual=0.1),
-        "span": Task("qa_outputs", options={"dropout": 0.0}),
+        "span": ANSWER,
     }
     fixed: ClassVar = {"family": "decoder", "position.kind": "rope"}
     fields, defaults = split_defaults(
@@ -59,8 +62,6 @@ class GptNeox(KeyMap):
         },
         hidden_act="gelu",
     )
-    activation = "hidden_act"
-    activations: ClassVar = ACTIVATIONS
     only: ClassVar = {"is_decoder": (False, True)}
     also_read = (*_FORMER, *_FORMER.values(), "rope_parameters", "rope_scaling", "use_parallel_residual", "head_dim")
     modules: ClassVar = {
@@ -74,11 +75,10 @@ class GptNeox(KeyMap):
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:
         """Name the parts of the fused projection, whose rows alternate from head to head."""
-        theirs, heads = "gpt_neox.layers.{i}.attention.query_key_value", config.attention_heads
-        parts = {part: Slice(theirs, number, 3, heads) for number, part in enumerate(("query", "key", "value"))}
-        return {**self.modules, **{f"family.stack.layers.{{i}}.attention.body.{p}": s for p, s in parts.items()}}
+        theirs = "gpt_neox.layers.{i}.attention.query_key_value"
+        return {**self.modules, **fused_names(theirs, QKV, groups=config.attention_heads)}
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the rotation by current or former keys, and whether the blocks read the same states."""
         if (own := plain.get("head_dim")) not in (None, plain["hidden_size"] // plain["num_attention_heads"]):
             why = f"the class reads it for the rotation alone: expected none, got {own}"

@@ -3,21 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from torch import Tensor
-
-from clozeline.model.checkpoints._conversion.key_map import (
-    KeyMap,
-    Reshaped,
-    Slice,
-    attention_names,
-    layer_names,
-    split_defaults,
-)
+from clozeline.model.checkpoints._conversion.key_map import ACTIVATIONS, KeyMap, Keys, Reshaped, Slice, Tensors
 from clozeline.model.checkpoints._conversion.original_names import Origin
 from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, write_rotation
+from clozeline.model.checkpoints._conversion.tables import DROPOUT, SCORE, attention_names, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
-from clozeline.model.checkpoints.gpt2 import SCORE
 from clozeline.model.configuration.model_config import ModelConfig
 
 PROJECTIONS: Final[Mapping[str, str]] = {
@@ -50,9 +40,7 @@ class Llama(KeyMap):
     """Pre-norm decoder with RMSNorm, rotary positions, scaled or not, and a gated feed-forward block."""
 
     model_type = "llama"
-    headed = "LlamaForCausalLM"
-    bare = "LlamaModel"
-    auto = "AutoModelForCausalLM"
+    stem = "Llama"
     base = "model."
     tasks: ClassVar = {
         "classification": SCORE,
@@ -83,7 +71,6 @@ class Llama(KeyMap):
     """Base of the rotation where config.json has none."""
     rotated: ClassVar[float | None] = None
     """share of a head's components that rotate without a key for it; None: the type always rotates all"""
-    activation = "hidden_act"
     activations: ClassVar = {"gelu_pytorch_tanh": "gelu_tanh"} | ACTIVATIONS
     also_read: ClassVar[tuple[str, ...]] = ("rope_theta", "rope_scaling", "rope_parameters")
     modules: ClassVar = llama_names(NORMS)
@@ -101,7 +88,7 @@ class Llama(KeyMap):
         Origin(r"layers\.(\d+)\.ffn_norm\.weight", ("model.layers.{0}.post_attention_layernorm.weight",)),
     )
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         return read_rotation(self.model_type, {**self.defaults, **plain}, self.theta, self.rotated)
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from clozeline.model.checkpoints._conversion.key_map import HeadedClass
+from clozeline.model.checkpoints._conversion.tables import ANSWER
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import BODY, FIXED, POOLED, Bert, body_names
 
@@ -11,18 +11,13 @@ class MegatronBert(Bert):
     """BERT with the norms before attention and feed-forward block, and one after the last layer."""
 
     model_type = "megatron-bert"
-    headed = "MegatronBertForMaskedLM"
-    causal = "MegatronBertForCausalLM"
-    bare = "MegatronBertModel"
-    others = (
-        HeadedClass(("masked_lm", "sentence"), "MegatronBertForPreTraining", "AutoModelForPreTraining"),
-        HeadedClass(("sentence",), "MegatronBertForNextSentencePrediction", "AutoModelForNextSentencePrediction"),
-    )
+    stem = "MegatronBert"
+    causal = "ForCausalLM"
     tasks: ClassVar = {
         "classification": POOLED._replace(dropout=None),
         "multiple_choice": POOLED._replace(dropout=None),
         "tagging": Task("classifier"),
-        "span": Task("qa_outputs", options={"dropout": 0.0}),
+        "span": ANSWER,
     }
     fixed: ClassVar = {**FIXED, "norm_place": "pre", "final_norm": True, "emb_norm": False}
     modules: ClassVar = {

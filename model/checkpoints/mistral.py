@@ -1,13 +1,10 @@
 """Mistral (arXiv 2310.06825)."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from torch import Tensor
-
-from clozeline.model.checkpoints._conversion.config_keys import without_keys
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.layer_types import SLIDING, read_windows, write_window
-from clozeline.model.checkpoints._conversion.task_heads import Task
+from clozeline.model.checkpoints._conversion.tables import ANSWER, without_keys
 from clozeline.model.checkpoints.llama import Llama
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -18,9 +15,8 @@ class Mistral(Llama):
     """Llama without biases, whose layers all have the window; null, not an absent key, means that there is none."""
 
     model_type = "mistral"
-    headed = "MistralForCausalLM"
-    bare = "MistralModel"
-    tasks: ClassVar = {**Llama.tasks, "span": Task("qa_outputs", options={"dropout": 0.0})}
+    stem = "Mistral"
+    tasks: ClassVar = {**Llama.tasks, "span": ANSWER}
     fixed: ClassVar = {**Llama.fixed, **dict.fromkeys(_BIASES, False)}
     fields, defaults = without_keys(
         Llama.fields,
@@ -32,7 +28,7 @@ class Mistral(Llama):
     )
     also_read = (*Llama.also_read, "sliding_window", "layer_types")
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         window = {**self.defaults, **plain}["sliding_window"]
         kinds = [] if window is None else [SLIDING] * plain["num_hidden_layers"]
         return super().more_of_ours(plain, tensors) | read_windows(self.model_type, kinds, window)

@@ -3,22 +3,11 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from torch import Tensor
-
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.key_map import HeadedClass, layer_names
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import DROPOUT, layer_names
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import (
-    ACTIVATIONS,
-    BODY,
-    DEFAULTS,
-    DROPOUT,
-    FIELDS,
-    FIXED,
-    Bert,
-    MaskedLMHead,
-    refuse_no_types,
-)
+from clozeline.model.checkpoints.bert import BODY, DEFAULTS, FIELDS, FIXED, Bert, MaskedLMHead, refuse_no_types
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.bottleneck import BottleneckConfig
 
@@ -43,13 +32,10 @@ class MobileBert(MaskedLMHead):
     """Encoder of bottlenecks on trigrams; the last feed-forward block of a layer has its own names."""
 
     model_type = "mobilebert"
-    headed = "MobileBertForMaskedLM"
-    bare = "MobileBertModel"
+    stem = "MobileBert"
+    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM", ("masked_lm", "sentence"): "ForPreTraining"}
     pooled = True
-    auto = "AutoModelForMaskedLM"
     base = "mobilebert."
-    heads = ("masked_lm",)
-    others = (HeadedClass(("masked_lm", "sentence"), "MobileBertForPreTraining", "AutoModelForPreTraining"),)
     tasks: ClassVar = {**Bert.tasks, "classification": _POOLED, "multiple_choice": _POOLED}
     marks: ClassVar = Bert.marks
     body = Bert.body
@@ -75,8 +61,6 @@ class MobileBert(MaskedLMHead):
         *("use_bottleneck_attention", "key_query_shared_bottleneck", "normalization_type", "classifier_activation"),
         "true_hidden_size",
     )
-    activation = "hidden_act"
-    activations: ClassVar = ACTIVATIONS
     head = "cls.predictions"
     modules: ClassVar = {
         "family.tokens": "mobilebert.embeddings.word_embeddings",
@@ -108,7 +92,7 @@ class MobileBert(MaskedLMHead):
             }
         return {**super().names(config), **layer_names("family", "mobilebert.encoder.layer", names)}
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         refuse_no_types(self.model_type, plain)
         norm, eps = plain.get("normalization_type", "no_norm"), plain.get("layer_norm_eps", 1e-12)
         if norm != "no_norm" and (norm, eps) != ("layer_norm", _CONSTANT_EPS):
@@ -136,7 +120,7 @@ class MobileBert(MaskedLMHead):
         shared = {"key_query_shared_bottleneck": True} if any(_UNREAD in name for name in known) else {}
         return shared | {"classifier_activation": any("pooler.dense" in name for name in known)}
 
-    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+    def task_options(self, kind: str, plain: Keys) -> dict[str, Any]:
         pooled = kind in ("classification", "multiple_choice")
         return {"hidden": "tanh"} if pooled and plain.get("classifier_activation", True) else {}
 

@@ -1,20 +1,16 @@
 """ModernBERT (arXiv 2412.13663)."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from torch import Tensor
-
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, layer_names, slice_names, split_defaults
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
 from clozeline.model.checkpoints._conversion.layer_types import FULL, SLIDING, read_layer_types, write_layer_types
 from clozeline.model.checkpoints._conversion.rope_keys import read_unscaled_base
+from clozeline.model.checkpoints._conversion.tables import DROPOUT, GATED, QKV, fused_names, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import LocalConfig
 
-_LAYER = "family.stack.layers.{i}"
 _THETA = {FULL: 160000.0, SLIDING: 10000.0}
 _FORMER = {FULL: "global_rope_theta", SLIDING: "local_rope_theta"}
 _MODULES: Final = {
@@ -33,11 +29,9 @@ class ModernBert(KeyMap):
     """
 
     model_type = "modernbert"
-    headed = "ModernBertForMaskedLM"
-    bare = "ModernBertModel"
-    auto = "AutoModelForMaskedLM"
+    stem = "ModernBert"
+    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM"}
     base = "model."
-    heads = ("masked_lm",)
     tasks: ClassVar = dict.fromkeys(
         ("classification", "tagging", "span", "multiple_choice"),
         Task("classifier", "head.dense", "head.norm", {"hidden_norm": True}, dropout=DROPOUT, usual=0.0),
@@ -76,7 +70,6 @@ class ModernBert(KeyMap):
         hidden_activation="gelu",
     )
     activation = "hidden_activation"
-    activations: ClassVar = ACTIVATIONS
     also_read = (
         *("layer_types", "global_attn_every_n_layers", "local_attention", "classifier_activation", "decoder_bias"),
         *("rope_parameters", "rope_scaling", *_FORMER.values()),
@@ -85,15 +78,15 @@ class ModernBert(KeyMap):
         "family.tokens": "model.embeddings.tok_embeddings",
         "family.stack.embeddings.norm": "model.embeddings.norm",
         **layer_names("family.stack", "model.layers", _MODULES),
-        **slice_names(f"{_LAYER}.attention.body", "model.layers.{i}.attn.Wqkv", ("query", "key", "value")),
-        **slice_names(f"{_LAYER}.feed_forward.body", "model.layers.{i}.mlp.Wi", ("gate", "up")),
+        **fused_names("model.layers.{i}.attn.Wqkv", QKV),
+        **fused_names("model.layers.{i}.mlp.Wi", GATED),
         "family.stack.norm": "model.final_norm",
         "heads.masked_lm.transform": "head.dense",
         "heads.masked_lm.norm": "head.norm",
         "heads.masked_lm.projection": "decoder",
     }
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the head and theta and, if there are local layers, which these are, their window and theta."""
         act, of_head = (plain.get(key, "gelu") for key in ("hidden_activation", "classifier_activation"))
         if act != of_head:
@@ -111,7 +104,7 @@ class ModernBert(KeyMap):
             "local.window": plain.get("local_attention", 128) // 2,
         }
 
-    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+    def task_options(self, kind: str, plain: Keys) -> dict[str, Any]:
         options = {"hidden": self.activations.get(plain.get("classifier_activation", "gelu"))}
         pooled = kind in ("classification", "multiple_choice")
         return options | ({"pool": plain.get("classifier_pooling", "cls")} if pooled else {})
@@ -138,14 +131,14 @@ class ModernBert(KeyMap):
         }
 
 
-def _theta(model_type: str, plain: Mapping[str, Any], kind: str) -> float:
+def _theta(model_type: str, plain: Keys, kind: str) -> float:
     """Return the base of the rotation in one type of layers."""
     if plain.get("rope_scaling"):
         raise ConfigurationError(f"config.json of type {model_type}: rope_scaling: expected none, got scaled positions")
     return read_unscaled_base(model_type, plain, kind, _FORMER[kind], _THETA[kind])
 
 
-def _local_layers(model_type: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+def _local_layers(model_type: str, plain: Keys) -> dict[str, Any]:
     """Return the distance between global layers, or the list of types where there is no such distance."""
     every = plain.get("global_attn_every_n_layers") or 3
     kinds = read_layer_types(model_type, plain, lambda layer: layer % every != 0)

@@ -1,13 +1,10 @@
 """ModernBERT as a decoder (Ettin, arXiv 2507.11412)."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from torch import Tensor
-
-from clozeline.model.checkpoints._conversion.key_map import attention_names, layer_names
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import DROPOUT, attention_names, layer_names
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import DROPOUT
 from clozeline.model.checkpoints.modernbert import ModernBert
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -18,10 +15,8 @@ class ModernBertDecoder(ModernBert):
     """ModernBERT from left to right: separate queries, keys and values, and a window that counts the token itself."""
 
     model_type = "modernbert-decoder"
-    headed = "ModernBertDecoderForCausalLM"
-    bare = "ModernBertDecoderModel"
-    auto = "AutoModelForCausalLM"
-    heads = ("lm",)
+    stem = "ModernBertDecoder"
+    class_ends: ClassVar = {("lm",): "ForCausalLM"}
     head_options: ClassVar = {"projection": "transformed"}
     projections = ("transformed",)
     tasks: ClassVar = {
@@ -39,7 +34,7 @@ class ModernBertDecoder(ModernBert):
         "heads.lm.projection": "decoder",
     }
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return what ModernBERT has, and the window."""
         found = super().more_of_ours({**plain, "local_attention": 128}, tensors)
         if "local.window" in found:
@@ -50,7 +45,7 @@ class ModernBertDecoder(ModernBert):
         seen = 1 + (0 if config.local is None else config.local.window)
         return {**super().more_of_theirs(config), "sliding_window": seen, "local_attention": 2 * seen}
 
-    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+    def task_options(self, kind: str, plain: Keys) -> dict[str, Any]:
         hidden = self.activations.get(plain.get("classifier_activation", "gelu"))
         return {"hidden": hidden, "bias": bool(plain.get("classifier_bias", False))}
 

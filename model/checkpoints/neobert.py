@@ -1,14 +1,11 @@
 """NeoBERT (arXiv 2502.19587)."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from torch import Tensor
-
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, layer_names, slice_names, split_defaults
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
 from clozeline.model.checkpoints._conversion.original_names import Origin
+from clozeline.model.checkpoints._conversion.tables import GATED, fused_names, layer_names, split_defaults
 
-_LAYER = "family.stack.layers.{i}"
 _MODULES = {
     **{f"attention.body.{part}": f"qkv.{part}" for part in ("query", "key", "value")},
     "attention.body.out": "wo",
@@ -26,15 +23,14 @@ class NeoBert(KeyMap):
     """
 
     model_type = "neobert"
-    headed = "NeoBERTLMHead"
-    bare = "NeoBERT"
-    auto = "AutoModelForMaskedLM"
+    stem = "NeoBERT"
+    class_ends: ClassVar = {("masked_lm",): "LMHead"}
+    bare_end = ""
     read_only = (
         "transformers has no class for it, only code that its publisher ships; export the body alone as eurobert, "
         "which computes the same"
     )
     base = "model."
-    heads = ("masked_lm",)
     head_options: ClassVar = {"transform": False}
     fixed: ClassVar = {
         "family": "encoder",
@@ -53,6 +49,7 @@ class NeoBert(KeyMap):
             "eps": ("norm_eps", 1e-6),
         }
     )
+    activation = None
     also_read = (
         *("intermediate_size", "dim_head", "auto_map", "kwargs"),
         *("embedding_init_range", "decoder_init_range", "classifier_init_range"),
@@ -60,7 +57,7 @@ class NeoBert(KeyMap):
     modules: ClassVar = {
         "family.tokens": "model.encoder",
         **layer_names("family.stack", "model.transformer_encoder", _MODULES),
-        **slice_names(f"{_LAYER}.feed_forward.body", "model.transformer_encoder.{i}.ffn.w12", ("gate", "up")),
+        **fused_names("model.transformer_encoder.{i}.ffn.w12", GATED),
         "family.stack.norm": "model.layer_norm",
         "heads.masked_lm.projection": "decoder",
     }
@@ -74,7 +71,7 @@ class NeoBert(KeyMap):
         ),
     )
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the inner width, that of the tensors: two thirds of `intermediate_size`, rounded up to eights."""
         down = next((tensor for name, tensor in tensors.items() if name.endswith(".0.ffn.w3.weight")), None)
         narrow = int(plain.get("intermediate_size", 3072) * 2 / 3)

@@ -2,8 +2,7 @@
 
 from typing import ClassVar
 
-from clozeline.model.checkpoints._conversion.config_keys import without_keys
-from clozeline.model.checkpoints.gpt2 import SCORE
+from clozeline.model.checkpoints._conversion.tables import SCORE, without_keys
 from clozeline.model.checkpoints.llama import QK_NORMS, Llama, llama_names
 
 
@@ -11,8 +10,7 @@ class Olmo2(Llama):
     """Llama with norms on the branches instead of before them, and norms over the entire queries and keys."""
 
     model_type = "olmo2"
-    headed = "Olmo2ForCausalLM"
-    bare = "Olmo2Model"
+    stem = "Olmo2"
     tasks: ClassVar = {"classification": SCORE}
     fixed: ClassVar = {**Llama.fixed, "bias.ffn": False, "norm_place": "branch", "qk_norm": "all"}
     fields, defaults = without_keys(Llama.fields, Llama.defaults, ["bias.ffn"], rms_norm_eps=1e-5)

@@ -1,21 +1,18 @@
 """GPT-1 (Radford et al. 2018)."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from torch import Tensor
-
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, layer_names
-from clozeline.model.checkpoints.gpt2 import DEFAULTS, FIELDS, LAYER, SCORE, qkv_names
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import QKV, SCORE, fused_names, layer_names
+from clozeline.model.checkpoints.gpt2 import DEFAULTS, FIELDS, LAYER
 
 
 class OpenaiGpt(KeyMap):
     """Post-norm decoder without a final norm; its "gelu" is the tanh approximation."""
 
     model_type = "openai-gpt"
-    headed = "OpenAIGPTLMHeadModel"
-    bare = "OpenAIGPTModel"
-    auto = "AutoModelForCausalLM"
+    stem = "OpenAIGPT"
+    class_ends: ClassVar = {("lm",): "LMHeadModel"}
     base = "transformer."
     tasks: ClassVar = {"classification": SCORE}
     fixed: ClassVar = {"family": "decoder", "norm_place": "post", "final_norm": False, "position.kind": "learned"}
@@ -27,11 +24,11 @@ class OpenaiGpt(KeyMap):
         "family.tokens": "transformer.tokens_embed",
         "family.stack.position.table": "transformer.positions_embed",
         **layer_names("family.stack", "transformer.h", LAYER),
-        **qkv_names(),
+        **fused_names("transformer.h.{i}.attn.c_attn", QKV),
         "heads.lm.projection": "lm_head",
     }
     transposed = ("c_attn", "c_proj", "c_fc")
     buffers = (r"\.attn\.bias$", r"(^|\.)position_ids$")
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         return {"ffn_dim": 4 * plain["n_embd"]}

@@ -1,15 +1,10 @@
 """OPT (arXiv 2205.01068)."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from torch import Tensor
-
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, attention_names, layer_names, split_defaults
-from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import ACTIVATIONS
-from clozeline.model.checkpoints.gpt2 import SCORE
+from clozeline.model.checkpoints._conversion.key_map import ACTIVATIONS, KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import ANSWER, SCORE, attention_names, layer_names, split_defaults
 from clozeline.model.configuration.model_config import ModelConfig
 
 _MODULES: Final = {
@@ -30,11 +25,9 @@ class Opt(KeyMap):
     """
 
     model_type = "opt"
-    headed = "OPTForCausalLM"
-    bare = "OPTModel"
-    auto = "AutoModelForCausalLM"
+    stem = "OPT"
     base = "model."
-    tasks: ClassVar = {"classification": SCORE, "span": Task("qa_outputs", options={"dropout": 0.0})}
+    tasks: ClassVar = {"classification": SCORE, "span": ANSWER}
     fixed: ClassVar = {"family": "decoder", "eps": 1e-5, "position.kind": "learned", "position.offset": 2}
     fields, defaults = split_defaults(
         {
@@ -65,7 +58,7 @@ class Opt(KeyMap):
         "heads.lm.projection": "lm_head",
     }
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return where the norms are; refuse a token table of another width."""
         if (width := plain.get(_WIDTH)) not in (None, plain["hidden_size"]):
             expected = f"expected hidden_size {plain['hidden_size']}, got {width}"

@@ -1,11 +1,11 @@
 """PEGASUS (arXiv 1912.08777), and the fixed position tables that it shares with Marian."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 import torch
 from torch import Tensor
 
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints.bart import Bart
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.position import Sinusoidal
@@ -31,7 +31,7 @@ class FixedPositions(Bart):
     )
     tasks: ClassVar = {}
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the head, and positions as the tables say; without tables as config.json does."""
         tables = [tensor for name, tensor in tensors.items() if name.endswith("embed_positions.weight")]
         fixed = all(map(_is_waves, tables)) if tables else plain.get("static_position_embeddings", True)
@@ -47,7 +47,7 @@ class Pegasus(FixedPositions):
     """The norm before each block, and one after the last layer of each stack."""
 
     model_type = "pegasus"
-    headed = "PegasusForConditionalGeneration"
+    stem = "Pegasus"
     fixed: ClassVar = {**FixedPositions.fixed, "norm_place": "pre", "final_norm": True}
     only: ClassVar = {"normalize_before": (True,), "is_decoder": (False,)}
 

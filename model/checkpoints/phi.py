@@ -1,15 +1,11 @@
 """Phi 1, 1.5 and 2 (arXiv 2306.11644, 2309.05463)."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from torch import Tensor
-
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, attention_names, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.key_map import ACTIVATIONS, KeyMap, Keys, Tensors
 from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, write_rotation
+from clozeline.model.checkpoints._conversion.tables import DROPOUT, SCORE, attention_names, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
-from clozeline.model.checkpoints.gpt2 import SCORE
 from clozeline.model.configuration.model_config import ModelConfig
 
 _MODULES = {
@@ -27,9 +23,7 @@ class Phi(KeyMap):
     """Decoder whose blocks read the same normalized states, with a rotation of half of each head and a biased head."""
 
     model_type = "phi"
-    headed = "PhiForCausalLM"
-    bare = "PhiModel"
-    auto = "AutoModelForCausalLM"
+    stem = "Phi"
     base = "model."
     head_options: ClassVar = {"projection": "biased"}
     projections = ("biased",)
@@ -52,7 +46,6 @@ class Phi(KeyMap):
         },
         hidden_act="gelu_new",
     )
-    activation = "hidden_act"
     activations: ClassVar = {"gelu_new": "gelu_tanh"} | ACTIVATIONS
     also_read = ("rope_theta", "rope_scaling", "rope_parameters", "partial_rotary_factor", "qk_layernorm")
     modules: ClassVar = {
@@ -63,7 +56,7 @@ class Phi(KeyMap):
     }
     buffers = (r"rotary_emb\.inv_freq$",)
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         rotation = read_rotation(self.model_type, {**self.defaults, **plain}, rotated=0.5)
         return {**rotation, "qk_norm": "head" if plain.get("qk_layernorm") else None}
 

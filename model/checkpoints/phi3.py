@@ -3,18 +3,15 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from torch import Tensor
-
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.config_keys import without_keys
-from clozeline.model.checkpoints._conversion.key_map import Reshaped, Slice, slice_names
+from clozeline.model.checkpoints._conversion.key_map import Keys, Reshaped, Slice, Tensors
 from clozeline.model.checkpoints._conversion.layer_types import SLIDING, read_windows, write_window
+from clozeline.model.checkpoints._conversion.tables import GATED, QKV, fused_names, without_keys
 from clozeline.model.checkpoints.llama import NORMS, Llama, llama_names
 from clozeline.model.configuration.model_config import ModelConfig
 
 _BIASES = ("bias.qkv", "bias.out", "bias.ffn")
 _ORIGINAL: Final = "original_max_position_embeddings"
-_LAYER: Final = "family.stack.layers.{i}"
 _FORMS: Final = ("rope_parameters", "rope_scaling")
 
 
@@ -25,8 +22,7 @@ class Phi3(Llama):
     """
 
     model_type = "phi3"
-    headed = "Phi3ForCausalLM"
-    bare = "Phi3Model"
+    stem = "Phi3"
     tasks: ClassVar = {kind: Llama.tasks[kind] for kind in ("classification", "tagging")}
     fixed: ClassVar = {**Llama.fixed, **dict.fromkeys(_BIASES, False)}
     fields, defaults = without_keys(
@@ -43,11 +39,11 @@ class Phi3(Llama):
     also_read = (*Llama.also_read, "partial_rotary_factor", "sliding_window", "embd_pdrop", _ORIGINAL)
     modules: ClassVar = {
         **llama_names({**NORMS, "attention.body.out": "self_attn.o_proj", "feed_forward.body.down": "mlp.down_proj"}),
-        **slice_names(f"{_LAYER}.feed_forward.body", "model.layers.{i}.mlp.gate_up_proj", ("gate", "up")),
+        **fused_names("model.layers.{i}.mlp.gate_up_proj", GATED),
     }
     origins = ()
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the rotation, longrope or unscaled, and the window of all layers, if there is one."""
         given = {**self.defaults, **plain}
         for key in _FORMS:
@@ -69,7 +65,4 @@ class Phi3(Llama):
     def names(self, config: ModelConfig) -> Mapping[str, str | Slice | Reshaped]:
         """Return the modules; the parts of the fused projection are as wide as their heads."""
         sizes = (config.attention_heads, config.key_value_heads, config.key_value_heads)
-        fused = slice_names(
-            f"{_LAYER}.attention.body", "model.layers.{i}.self_attn.qkv_proj", ("query", "key", "value")
-        )
-        return {**self.modules, **{name: part._replace(sizes=sizes) for name, part in fused.items()}}
+        return {**self.modules, **fused_names("model.layers.{i}.self_attn.qkv_proj", QKV, sizes=sizes)}

@@ -1,17 +1,15 @@
 """Qwen 2 and 2.5 (arXiv 2407.10671)."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from torch import Tensor
-
-from clozeline.model.checkpoints._conversion.config_keys import without_keys
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.layer_types import (
     read_layer_types,
     read_windows,
     write_layer_types,
     write_window,
 )
+from clozeline.model.checkpoints._conversion.tables import without_keys
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.llama import Llama
 from clozeline.model.configuration.model_config import ModelConfig
@@ -23,8 +21,7 @@ class Qwen2(Llama):
     """Llama with biases of queries, keys and values; layers from `max_window_layers` on may have a window."""
 
     model_type = "qwen2"
-    headed = "Qwen2ForCausalLM"
-    bare = "Qwen2Model"
+    stem = "Qwen2"
     tasks: ClassVar = {
         **Llama.tasks,
         "span": Task("qa_outputs", options={"dropout": 0.0}, body=("model.", "transformer.")),
@@ -43,7 +40,7 @@ class Qwen2(Llama):
     also_read = (*Llama.also_read, "use_sliding_window", "sliding_window", "max_window_layers", "layer_types")
     origins: ClassVar = ()
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the rotation and the windows; without `use_sliding_window` the other keys of the window mean nothing.
 
         Where both are there, the list of layer types takes precedence over `max_window_layers`.

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from torch import Tensor
-
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import ANSWER
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import DEFAULTS, FIXED, ONLY, Bert, body_names, refuse_equal_widths
 from clozeline.model.configuration.model_config import ModelConfig
@@ -17,16 +17,15 @@ class RemBert(Bert):
     """BERT with a narrow token table and a separate wide output projection."""
 
     model_type = "rembert"
-    headed = "RemBertForMaskedLM"
-    causal = "RemBertForCausalLM"
-    bare = "RemBertModel"
+    stem = "RemBert"
+    causal = "ForCausalLM"
     base = "rembert."
-    others = ()
+    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM"}
     tasks: ClassVar[Mapping[str, Task]] = {
         "classification": _POOLED,
         "multiple_choice": _POOLED,
         "tagging": Task("classifier", dropout=_DROPOUT, usual=0.1),
-        "span": Task("qa_outputs", options={"dropout": 0.0}),
+        "span": ANSWER,
     }
     marks: ClassVar = {}
     body = ("family.",)
@@ -49,6 +48,6 @@ class RemBert(Bert):
     def unread_copies(self, config: ModelConfig) -> dict[str, str]:
         return {}
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         refuse_equal_widths(self.model_type, plain, "input_embedding_size")
         return super().more_of_ours(plain, tensors)

@@ -1,17 +1,15 @@
 """RoBERTa (arXiv 1907.11692)."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from torch import Tensor
-
 from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.original_names import Origin
+from clozeline.model.checkpoints._conversion.tables import ANSWER, DROPOUT, TAGS
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import (
     BODY,
     DEFAULTS,
-    DROPOUT,
     FIELDS,
     FIXED,
     ONLY,
@@ -39,26 +37,23 @@ class Roberta(MaskedLMHead):
     """BERT whose position ids start after the padding id; its head always uses the exact GELU."""
 
     model_type = "roberta"
-    headed = "RobertaForMaskedLM"
-    causal: ClassVar[str | None] = "RobertaForCausalLM"
-    bare = "RobertaModel"
+    stem = "Roberta"
+    class_ends: ClassVar = {("masked_lm",): "ForMaskedLM"}
+    causal: ClassVar[str | None] = "ForCausalLM"
     pooled = True
-    auto = "AutoModelForMaskedLM"
     base = "roberta."
-    heads = ("masked_lm",)
     tasks: ClassVar = {
         "classification": Task(
             "classifier.out_proj", "classifier.dense", options={"hidden": "tanh"}, dropout=DROPOUT, twice=True
         ),
-        "tagging": Task("classifier", dropout=DROPOUT),
-        "span": Task("qa_outputs", options={"dropout": 0.0}),
+        "tagging": TAGS,
+        "span": ANSWER,
         "multiple_choice": Task("classifier", "roberta.pooler.dense", options={"hidden": "tanh"}),
     }
     fixed: ClassVar = FIXED
     fields: ClassVar = FIELDS
     defaults: ClassVar = DEFAULTS
     only: ClassVar = ONLY
-    activation = "hidden_act"
     activations: ClassVar = {"gelu": "gelu"}
     also_read = ("max_position_embeddings",)
     head = "lm_head"
@@ -83,7 +78,7 @@ class Roberta(MaskedLMHead):
     )
     zero_if_absent = ("roberta.embeddings.token_type_embeddings.weight",)
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         refuse_no_types(self.model_type, plain)
         pad, rows = plain.get("pad_token_id", 1), plain.get("max_position_embeddings")
         if not isinstance(pad, int) or not isinstance(rows, int) or rows <= pad + 1:

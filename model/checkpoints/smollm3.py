@@ -1,18 +1,16 @@
 """SmolLM3 (https://huggingface.co/blog/smollm3)."""
 
-from collections.abc import Mapping
 from typing import Any
 
-from torch import Tensor
-
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.config_keys import without_keys
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.layer_types import (
     read_layer_types,
     read_windows,
     write_layer_types,
     write_window,
 )
+from clozeline.model.checkpoints._conversion.tables import without_keys
 from clozeline.model.checkpoints.llama import Llama
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -21,8 +19,7 @@ class SmolLm3(Llama):
     """Llama whose every fourth layer does not rotate queries and keys, unless a list says which; these may be local."""
 
     model_type = "smollm3"
-    headed = "SmolLM3ForCausalLM"
-    bare = "SmolLM3Model"
+    stem = "SmolLM3"
     fields, defaults = without_keys(
         Llama.fields,
         Llama.defaults,
@@ -41,7 +38,7 @@ class SmolLm3(Llama):
     )
     origins = ()
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the rotation, the layers without it, and the windows; a 0 in their list is such a layer."""
         given = {**self.defaults, **plain}
         layers, interval = given["num_hidden_layers"], given["no_rope_layer_interval"]

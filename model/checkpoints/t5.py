@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 import torch
-from torch import Tensor
 
 from clozeline.model.checkpoints._conversion.config_keys import read_activation
-from clozeline.model.checkpoints._conversion.key_map import HeadedClass, KeyMap, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.key_map import ACTIVATIONS, KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import ANSWER, CLASSES, DROPOUT, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bart import ANSWER, CLASSES
-from clozeline.model.checkpoints.bert import ACTIVATIONS, DROPOUT
 from clozeline.model.configuration.model_config import ModelConfig
 
 _GATED: Final = {f"gated-{name}": ours for name, ours in (ACTIVATIONS | {"gelu": "gelu_tanh"}).items()}
@@ -39,9 +37,9 @@ class T5(KeyMap):
     """
 
     model_type = "t5"
-    headed = "T5ForConditionalGeneration"
-    bare = "T5EncoderModel"
-    auto = "AutoModelForSeq2SeqLM"
+    stem = "T5"
+    class_ends: ClassVar = {("lm",): "ForConditionalGeneration"}
+    bare_end = "EncoderModel"
     tasks: ClassVar[Mapping[str, Task]] = {
         "classification": CLASSES._replace(body=("", "transformer.")),
         "span": ANSWER,
@@ -73,6 +71,7 @@ class T5(KeyMap):
         }
     )
     only: ClassVar = {"is_decoder": (False,)}
+    activation = None
     also_read: ClassVar[tuple[str, ...]] = (
         *("feed_forward_proj", "dense_act_fn", "is_gated_act", "tie_word_embeddings", "scale_decoder_outputs"),
     )
@@ -104,7 +103,7 @@ class T5(KeyMap):
         tables = [f"{stack}.embed_tokens.weight" for stack in ("encoder", "decoder")]
         return {**dict.fromkeys(tables, "shared.weight"), **super().ties(config)}
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         kind = plain.get("feed_forward_proj", self.feed_forward)
         act = read_activation(self.model_type, kind, "feed_forward_proj", {**ACTIVATIONS, **_GATED})
         # these two, which the class writes, take precedence
@@ -121,7 +120,7 @@ class T5(KeyMap):
         own_head = table is not None and head is not None and not torch.equal(table, head)
         return {"gated": gated, "activation": act, "tied": tied and not own_head, "out_scale": scaled}
 
-    def has_output_scale(self, plain: Mapping[str, Any], tied: bool) -> bool:
+    def has_output_scale(self, plain: Keys, tied: bool) -> bool:
         """Return whether states are scaled before the head; without a key for it, as the tie says."""
         return bool(plain.get("scale_decoder_outputs", tied))
 
@@ -142,7 +141,7 @@ class T5Encoder(T5):
     """
 
     base = "transformer."
-    heads = ("similarity",)
+    class_ends: ClassVar = {}
     head_options: ClassVar = {"pool": "mean"}
     tasks: ClassVar = {"tagging": Task("classifier", dropout=DROPOUT, usual=0.0)}
     fixed: ClassVar = {**T5.fixed, "family": "encoder"}
@@ -150,14 +149,13 @@ class T5Encoder(T5):
     also_read = (*T5.also_read, "num_decoder_layers")
 
     @property
-    def classes(self) -> tuple[HeadedClass, ...]:
-        """No class has a pretraining head."""
-        return ()
+    def heads(self) -> tuple[str, ...]:
+        return ("similarity",)
 
     def variants(self) -> tuple[KeyMap, ...]:
         return ()
 
-    def is_written_by(self, plain: Mapping[str, Any]) -> bool:
+    def is_written_by(self, plain: Keys) -> bool:
         return self.task_of(plain) is not None or (plain.get("architectures") or [""])[0] == self.bare
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:
@@ -171,7 +169,7 @@ class T5Encoder(T5):
     def ties(self, config: ModelConfig) -> dict[str, str]:
         return {"transformer.encoder.embed_tokens.weight": "transformer.shared.weight"}
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         return {k: v for k, v in super().more_of_ours(plain, tensors).items() if k in ("gated", "activation")}
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:

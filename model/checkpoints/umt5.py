@@ -2,7 +2,8 @@
 
 from typing import ClassVar
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, layer_names
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.checkpoints._conversion.tables import layer_names
 from clozeline.model.checkpoints.t5 import T5, T5Encoder
 
 _TABLE = {"position.table": "layer.0.SelfAttention.relative_attention_bias"}
@@ -18,8 +19,8 @@ class Umt5(T5):
     """
 
     model_type = "umt5"
-    headed = "UMT5ForConditionalGeneration"
-    bare = "UMT5EncoderModel"
+    stem = "UMT5"
+    bare_end = "EncoderModel"
     feed_forward = "gated-gelu"
     fixed: ClassVar = {**T5.fixed, "position.per_layer": True}
     modules: ClassVar = {

@@ -1,12 +1,10 @@
 """XLM (arXiv 1901.07291)."""
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from torch import Tensor
-
 from clozeline.model.checkpoints._conversion.config_keys import refuse_other_values
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, attention_names, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import attention_names, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task, label_keys, label_names
 from clozeline.model.checkpoints.bert import FIXED
 from clozeline.model.configuration.model_config import ModelConfig
@@ -22,11 +20,9 @@ class Xlm(KeyMap):
     """
 
     model_type = "xlm"
-    headed = "XLMWithLMHeadModel"
-    bare = "XLMModel"
-    auto = "AutoModelForMaskedLM"
+    stem = "XLM"
+    class_ends: ClassVar = {("masked_lm",): "WithLMHeadModel"}
     base = "transformer."
-    heads = ("masked_lm",)
     head_options: ClassVar = {"transform": False}
     tasks: ClassVar = {
         "classification": Task("sequence_summary.summary", dropout=_FIRST_DROPOUT, usual=0.1),
@@ -56,6 +52,7 @@ class Xlm(KeyMap):
         "is_encoder": (True,),
         "sinusoidal_embeddings": (False, True),
     }
+    activation = None
     also_read = (
         *("gelu_activation", "n_langs", "use_lang_emb", "n_words", "lang_id", "lang2id", "id2lang"),
         *("unk_index", "mask_index", "pad_index", "bos_index", "eos_index", "start_n_top", "end_n_top"),
@@ -74,7 +71,7 @@ class Xlm(KeyMap):
     }
     buffers = (r"(^|\.)position_ids$",)
 
-    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+    def task_options(self, kind: str, plain: Keys) -> dict[str, Any]:
         """Refuse summaries other than the class's defaults.
 
         A choice is scored by two maps, the first of which is as wide as there are labels, although its score has none.
@@ -95,11 +92,11 @@ class Xlm(KeyMap):
         labels = tuple(f"LABEL_{number}" for number in range(head.hidden_dim or config.dim))
         return summary | {_FIRST_DROPOUT: head.input_dropout, **label_keys(labels)}
 
-    def vocab_size(self, plain: Mapping[str, Any]) -> int:
+    def vocab_size(self, plain: Keys) -> int:
         """Return the rows of the token table, which older files call `n_words`."""
         return super().vocab_size({"vocab_size": plain.get("n_words"), **plain})
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         languages = plain.get("n_langs", 1) if plain.get("use_lang_emb", True) else 0
         return {
             "ffn_dim": 4 * plain["emb_dim"],

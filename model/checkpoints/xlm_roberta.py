@@ -7,6 +7,4 @@ class XlmRoberta(Roberta):
     """RoBERTa under another name, with RoBERTa's tensor names."""
 
     model_type = "xlm-roberta"
-    headed = "XLMRobertaForMaskedLM"
-    causal = "XLMRobertaForCausalLM"
-    bare = "XLMRobertaModel"
+    stem = "XLMRoberta"

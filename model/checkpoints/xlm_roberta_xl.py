@@ -12,9 +12,7 @@ class XlmRobertaXl(Roberta):
     """RoBERTa with the norms before attention and feed-forward block, and one after the last layer."""
 
     model_type = "xlm-roberta-xl"
-    headed = "XLMRobertaXLForMaskedLM"
-    causal = "XLMRobertaXLForCausalLM"
-    bare = "XLMRobertaXLModel"
+    stem = "XLMRobertaXL"
     fixed: ClassVar = {**FIXED, "norm_place": "pre", "final_norm": True, "emb_norm": False}
     modules: ClassVar = {
         **Roberta.modules,

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from clozeline.model.checkpoints._conversion.config_keys import refuse_other_values
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Reshaped, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.key_map import HeadedClass, KeyMap, Keys, Reshaped
+from clozeline.model.checkpoints._conversion.tables import layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import ACTIVATIONS
 from clozeline.model.configuration.model_config import ModelConfig
 
 _BY_HEAD: Mapping[str, str] = {
@@ -37,11 +37,9 @@ class XLNet(KeyMap):
     """Relative attention whose parameters have an axis for the heads. Segment-level recurrence is not implemented."""
 
     model_type = "xlnet"
-    headed = "XLNetLMHeadModel"
-    bare = "XLNetModel"
-    auto = "AutoModelForPreTraining"
+    stem = "XLNet"
+    class_ends: ClassVar = {("masked_lm",): "LMHeadModel"}
     base = "transformer."
-    heads = ("masked_lm",)
     head_options: ClassVar = {"transform": False}
     tasks: ClassVar = {
         "classification": _SUMMARY,
@@ -78,7 +76,6 @@ class XLNet(KeyMap):
     also_read = ("d_head", "untie_r", "same_length", "mem_len", "reuse_len", "use_mems_eval", "use_mems_train",
                  "start_n_top", "end_n_top", "summary_last_dropout")  # fmt: skip
     activation = "ff_activation"
-    activations: ClassVar = ACTIVATIONS
     modules: ClassVar = {
         "family.tokens": "transformer.word_embedding",
         **layer_names("family", "transformer.layer", _MODULES),
@@ -86,7 +83,11 @@ class XLNet(KeyMap):
     }
     transposed = ("q", "k", "v", "r")
 
-    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+    @property
+    def classes(self) -> tuple[HeadedClass, ...]:
+        return tuple(headed._replace(auto="AutoModelForPreTraining") for headed in super().classes)
+
+    def task_options(self, kind: str, plain: Keys) -> dict[str, Any]:
         """Refuse summaries other than the class's defaults."""
         if kind in ("classification", "multiple_choice"):
             usual = {"summary_type": ("last",), "summary_use_proj": (True,), "summary_activation": ("tanh",)}

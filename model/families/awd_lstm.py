@@ -16,8 +16,7 @@ from clozeline.model.families import Family
 from clozeline.model.families._recurrent import PARTS, RecurrentOptions
 from clozeline.model.flops import matrix_flops
 from clozeline.model.layers.cache import Cache
-from clozeline.model.layers.lstm import LongShortTermMemory, State
-from clozeline.model.layers.variational_dropout import drop_features, drop_words
+from clozeline.model.layers.lstm import LongShortTermMemory, State, drop_features, drop_words
 
 
 class AwdLstm(Family):

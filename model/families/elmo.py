@@ -15,7 +15,7 @@ from clozeline.model.families import Family
 from clozeline.model.families._recurrent import PARTS, RecurrentOptions
 from clozeline.model.flops import matrix_flops
 from clozeline.model.layers.characters import CharacterEncoder, character_ids
-from clozeline.model.layers.projected_lstm import ProjectedLstm
+from clozeline.model.layers.lstm import ProjectedLstm
 
 Small = Annotated[int, Field(ge=1, le=2**16)]
 

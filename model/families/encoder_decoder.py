@@ -6,13 +6,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from clozeline.model.configuration.layer import ConnectorConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family
 from clozeline.model.flops import matrix_flops, stack_flops
+from clozeline.model.layers.activation import ACTIVATIONS
 from clozeline.model.layers.cache import Cache
-from clozeline.model.layers.connector import Connector
 from clozeline.model.layers.documents import batch_documents
 from clozeline.model.layers.masks import batch_padding
+from clozeline.model.layers.norm import build_norm
 from clozeline.model.layers.stack import Stack, layer_states
 
 
@@ -80,3 +82,21 @@ class EncoderDecoder(Family):
         if self.connector is not None:
             source += tokens * matrix_flops(self.connector)
         return source + stack_flops(self.config.decoder, target_tokens, causal=True, source=tokens)
+
+
+class Connector(nn.Module):
+    """Project encoder states for a decoder of perhaps another width: by one linear map, or two and a norm."""
+
+    def __init__(self, config: ModelConfig, options: ConnectorConfig) -> None:
+        super().__init__()
+        width, inner = config.decoder.dim, options.hidden_dim
+        self.enter = nn.Linear(config.dim, inner) if inner else None
+        self.activation = ACTIVATIONS[config.activation]
+        self.leave = nn.Linear(inner or config.dim, width)
+        self.norm = build_norm(config, width) if inner else nn.Identity()
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Map the encoder's states [B, S, dim] to [B, S, dim of the decoder]."""
+        if self.enter is not None:
+            states = self.activation(self.enter(states))
+        return self.norm(self.leave(states))

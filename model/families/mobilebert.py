@@ -8,10 +8,9 @@ from torch import Tensor, nn
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family
 from clozeline.model.flops import matrix_flops
-from clozeline.model.layers.bottleneck import BottleneckConfig, BottleneckLayer, body_norm
+from clozeline.model.layers.bottleneck import BottleneckConfig, BottleneckLayer, body_norm, neighbor_mask, trigrams
 from clozeline.model.layers.masks import batch_padding, document_mask, plan_attention
 from clozeline.model.layers.position import Learned
-from clozeline.model.layers.trigram import neighbor_mask, trigrams
 
 
 class MobileBert(Family):

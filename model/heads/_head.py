@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.flops import matrix_flops
-from clozeline.model.layers.scalar_mix import ScalarMix
+from clozeline.model.layers.pooling import ScalarMix
 from clozeline.model.loss import Loss, weigh_rows_equally
 
 

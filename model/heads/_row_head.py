@@ -8,8 +8,7 @@ from torch import Tensor, nn
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._head import Head
-from clozeline.model.layers.classifier import Classifier
-from clozeline.model.layers.pooling import PAIR_FEATURES, pool
+from clozeline.model.layers.pooling import PAIR_FEATURES, Classifier, pool
 
 
 class RowHead(Head):

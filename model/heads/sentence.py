@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads import Head
-from clozeline.model.layers.pooler import Pooler
+from clozeline.model.layers.pooling import Pooler
 from clozeline.model.loss import IGNORED, cross_entropy_sum, row_labels
 
 

@@ -10,8 +10,7 @@ from torch.nn import functional as F
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads import Head
-from clozeline.model.layers.pooler import Pooler
-from clozeline.model.layers.pooling import pool
+from clozeline.model.layers.pooling import Pooler, pool
 from clozeline.model.loss import IGNORED, cross_entropy_sum
 
 _POOLS: Final = ("cls", "mean", "max")

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.heads._label_head import LabelHead
-from clozeline.model.layers.classifier import Classifier
+from clozeline.model.layers.pooling import Classifier
 from clozeline.model.loss import IGNORED, gather_labels
 
 

@@ -1,4 +1,4 @@
-"""Activation functions by name."""
+"""Activation functions by name, and soft capping of scores."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -17,3 +17,15 @@ ACTIVATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
     "identity": nn.Identity(),
 }
 """Names of `ModelConfig.activation` and of `HeadConfig.hidden`, which alone may be tanh or identity."""
+
+
+def soft_cap(scores: Tensor, bound: float | None) -> Tensor:
+    """Return bound x tanh(scores / bound), which lies between -bound and bound; None: the scores themselves.
+
+    The cap is that of Gemma 2 (arXiv 2408.00118).
+
+    Example:
+        >>> soft_cap(torch.tensor([0.1, 100.0]), 2.0)
+        tensor([0.0999, 2.0000])
+    """
+    return scores if bound is None else bound * torch.tanh(scores / bound)

@@ -4,16 +4,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.layers.activation import soft_cap
 from clozeline.model.layers.documents import attend
-from clozeline.model.layers.joint_products import apply_jointly
-from clozeline.model.layers.masks import AttentionPlan
+from clozeline.model.layers.masks import BLOCKED, AttentionPlan
 from clozeline.model.layers.norm import build_norm
 from clozeline.model.layers.position import rotate
-from clozeline.model.layers.softcapping import attend_capped
 
 Before: TypeAlias = Callable[[Tensor, Tensor, int, AttentionPlan], tuple[Tensor, Tensor, AttentionPlan]]
 """Prepend further keys and values: (keys, values, number of queries, plan) to (keys, values, plan)."""
@@ -44,11 +44,7 @@ class Attention(nn.Module):
 
     def forward(self, x: Tensor, source: Tensor | None, plan: AttentionPlan) -> Tensor:
         """Map [B, Tq, dim] and [B, Tk, dim] to [B, Tq, dim]; the source None is x."""
-        if source is None and plan.cache is None:
-            query, key, value = apply_jointly((self.query, self.key, self.value), x)
-            key, value = self.split_heads(key, self.key_norm, plan), self._split(value)
-        else:
-            query, (key, value) = self.query(x), self.keys_and_values(x if source is None else source, plan)
+        query, (key, value) = self.query(x), self.keys_and_values(x if source is None else source, plan)
         query = self.split_heads(query, self.query_norm, plan)
         return self.out(self.mix(query, key, value, plan).transpose(1, 2).flatten(2))
 
@@ -92,3 +88,31 @@ class Attention(nn.Module):
 
     def _split(self, x: Tensor) -> Tensor:
         return x.view(*x.shape[:-1], -1, self.head_dim).transpose(1, 2)
+
+
+def attend_capped(
+    query: Tensor, key: Tensor, value: Tensor, plan: AttentionPlan, scale: float, bound: float, dropout: float
+) -> Tensor:
+    """Return the values averaged by the softmax of capped scores, [B, heads, Tq, head_dim]; fused kernels have no cap.
+
+    Args:
+        query: [B, heads, Tq, head_dim].
+        key: [B, kv_heads, Tk, head_dim].
+        value: like `key`.
+        plan: the mask, or whether later positions are hidden.
+        scale: factor of the scores, before the cap.
+        bound: of the scores; additive ones of a mask come after it.
+        dropout: probability with which a weight becomes 0.
+    """
+    shared = query.shape[1] // key.shape[1]
+    key, value = (part.repeat_interleave(shared, dim=1) for part in (key, value))
+    # scores [B, heads, Tq, Tk] and their softmax are fp32 or fp64, whatever the type of the weights is
+    scores = scale * (query @ key.mT)
+    scores = soft_cap(scores if scores.dtype == torch.float64 else scores.float(), bound)
+    if plan.causal:
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+        scores = scores.masked_fill(later, BLOCKED)
+    if plan.mask is not None:
+        boolean = plan.mask.dtype == torch.bool
+        scores = scores.masked_fill(~plan.mask, BLOCKED) if boolean else scores + plan.mask
+    return F.dropout(scores.softmax(-1), dropout).to(value.dtype) @ value

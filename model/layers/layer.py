@@ -1,14 +1,56 @@
-"""A Transformer layer: self-attention, optional cross-attention, feed-forward."""
+"""A Transformer layer: residual blocks of attention and of the feed-forward block."""
+
+from typing import Any
 
 from torch import Tensor, nn
 
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.layers.activation import ACTIVATIONS
 from clozeline.model.layers.attention import Attention
-from clozeline.model.layers.disentangled_attention import DisentangledAttention
-from clozeline.model.layers.feed_forward import FeedForward
 from clozeline.model.layers.masks import AttentionPlan
+from clozeline.model.layers.norm import build_norm
 from clozeline.model.layers.position import Position
-from clozeline.model.layers.residual import Residual
+
+
+class Residual(nn.Module):
+    """A residual block with its norms where `norm_place` says; if not `normed`, without the one before the body."""
+
+    def __init__(self, config: ModelConfig, body: nn.Module, *, normed: bool = True) -> None:
+        super().__init__()
+        place = config.norm_place
+        self.body = body
+        self.dim = config.dim
+        self.norm = build_norm(config, config.dim) if normed and place != "branch" else nn.Identity()
+        self.branch_norm = build_norm(config, config.dim) if place in ("both", "branch") else nn.Identity()
+        self.dropout = nn.Dropout(config.dropout.hidden)
+        self.before = place != "post"
+
+    def forward(self, x: Tensor, *rest: Any) -> Tensor:
+        """Map [B, T, dim] to the same shape; `rest` goes to the body unchanged."""
+        if self.before:
+            return x + self.branch(self.norm(x), *rest)
+        return self.norm(x + self.dropout(self.body(x, *rest)))
+
+    def branch(self, states: Tensor, *rest: Any) -> Tensor:
+        """Return what the block adds to its input, from the input after the norm."""
+        return self.dropout(self.branch_norm(self.body(states, *rest)))
+
+
+class FeedForward(nn.Module):
+    """down(activation(up(x))), or with a gate down(activation(gate(x)) * up(x)) (arXiv 2002.05202)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.gate = nn.Linear(config.dim, config.ffn_dim, bias=config.bias.ffn) if config.gated else None
+        self.up = nn.Linear(config.dim, config.ffn_dim, bias=config.bias.ffn)
+        self.down = nn.Linear(config.ffn_dim, config.dim, bias=config.bias.ffn)
+        self.act = ACTIVATIONS[config.activation]
+        self.dropout = nn.Dropout(config.dropout.activation)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.gate is None:
+            return self.down(self.dropout(self.act(self.up(x))))
+        return self.down(self.dropout(self.act(self.gate(x)) * self.up(x)))
 
 
 class SelfAttention(Attention):
@@ -26,11 +68,12 @@ class SelfAttention(Attention):
 class Layer(nn.Module):
     """Two or three residual blocks, sequential or parallel. `depth` is the layer index in its stack, from 0."""
 
-    def __init__(self, config: ModelConfig, cross: bool, depth: int = 0) -> None:
+    def __init__(
+        self, config: ModelConfig, cross: bool, depth: int = 0, attention: type[Attention] = SelfAttention
+    ) -> None:
         super().__init__()
         normed = depth > 0 or config.first_norm
-        own = SelfAttention if config.position.disentangled is None else DisentangledAttention
-        self.attention = Residual(config, own(config, depth), normed=normed)
+        self.attention = Residual(config, attention(config, depth), normed=normed)
         self.cross = Residual(config, Attention(config, depth)) if cross else None
         self.parallel = config.parallel
         self.feed_forward = Residual(config, FeedForward(config), normed=config.parallel != "one_norm")

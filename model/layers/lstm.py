@@ -1,4 +1,4 @@
-"""An LSTM layer with weight drop."""
+"""LSTM layers with weight drop, or with a projection, and dropout that is the same at all tokens."""
 
 from typing import TypeAlias
 
@@ -49,3 +49,49 @@ def gate_distributions(width: int) -> dict[str, Draw]:
     """
     bound = width**-0.5
     return {"input": uniform(bound), "recurrent": uniform(bound), "bias": constant_per_gate(0.0, 1.0, 0.0, 0.0)}
+
+
+class ProjectedLstm(nn.Module):
+    """An LSTM whose outputs are narrower than its cells (arXiv 1402.1128); both are clipped at every token.
+
+    torch's own kernel cannot clip, so the tokens are a loop; the products with the inputs are computed before it.
+    """
+
+    def __init__(self, inputs: int, cells: int, outputs: int, clip: float) -> None:
+        super().__init__()
+        self.cells, self.clip = cells, clip
+        self.input = nn.Parameter(torch.empty(4 * cells, inputs))
+        self.recurrent = nn.Parameter(torch.empty(4 * cells, outputs))
+        self.bias = nn.Parameter(torch.empty(4 * cells))
+        self.projection = nn.Parameter(torch.empty(outputs, cells))
+
+    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
+        return {**gate_distributions(self.cells), "projection": uniform(self.cells**-0.5)}
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return outputs [B, T, outputs] of inputs [B, T, inputs]; every row starts from zeros."""
+        gates = F.linear(x, self.input, self.bias)
+        outputs, cells = self.projection.shape
+        cell, output = gates.new_zeros(len(x), cells), gates.new_zeros(len(x), outputs)
+        states = []
+        for step in gates.unbind(1):  # one token: [B, 4 * cells]
+            write, forget, candidate, read = (step + F.linear(output, self.recurrent)).chunk(4, dim=-1)
+            cell = forget.sigmoid() * cell + write.sigmoid() * candidate.tanh()
+            cell = cell.clamp(-self.clip, self.clip)
+            output = F.linear(read.sigmoid() * cell.tanh(), self.projection).clamp(-self.clip, self.clip)
+            states.append(output)
+        return torch.stack(states, dim=1)
+
+
+def drop_features(x: Tensor, probability: float, training: bool) -> Tensor:
+    """Drop features of x [B, T, width], the same ones at all positions of a row (arXiv 1512.05287); scale the rest."""
+    if not training or not probability:
+        return x
+    return x * F.dropout(x.new_ones(len(x), 1, x.shape[2]), probability)
+
+
+def drop_words(vectors: Tensor, ids: Tensor, rows: int, probability: float, training: bool) -> Tensor:
+    """Drop the vectors [B, T, width] of entire words, wherever they occur in `ids` [B, T]; scale up the others."""
+    if not training or not probability:
+        return vectors
+    return vectors * F.dropout(vectors.new_ones(rows), probability)[ids][..., None]

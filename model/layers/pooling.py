@@ -1,12 +1,17 @@
-"""Pooling: one vector per sequence from the states of its tokens; padding is ignored."""
+"""Vectors and scores of rows: pooling of token states, mixes of layers, and the classifier of task heads."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Final
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from clozeline.errors import BatchError
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.layers.activation import ACTIVATIONS
+from clozeline.model.layers.norm import build_norm
+from clozeline.model.parameters.initial_values import Draw, constant
 
 PAIR_FEATURES: Final = 4
 """Vectors that the pool `pair` concatenates."""
@@ -66,3 +71,72 @@ def pool(kind: str, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
 def _mean(hidden: Tensor, chosen: Tensor) -> Tensor:
     """Return the mean state of the chosen positions [B, T] of each row, 0 where there are none."""
     return hidden.masked_fill(~chosen[..., None], 0.0).sum(1) / chosen.sum(1, keepdim=True).clamp(min=1)
+
+
+class Pooler(nn.Module):
+    """tanh(Linear(x)) of the state at [CLS] (arXiv 1810.04805); without a transform the state itself."""
+
+    def __init__(self, width: int, *, transform: bool = True) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, width) if transform else None
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """Map [B, T, width] to [B, width]."""
+        first = hidden[:, 0]
+        return first if self.dense is None else torch.tanh(self.dense(first))
+
+
+class ScalarMix(nn.Module):
+    """gain x sum over layers of softmax(weights)[layer] x state (arXiv 1802.05365 §3.2); at first the mean.
+
+    `normalize` normalizes each layer first, over all features of all real positions of the batch.
+    """
+
+    def __init__(self, layers: int, *, normalize: bool = False) -> None:
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(layers))
+        self.gain = nn.Parameter(torch.ones(1))
+        self.normalize = normalize
+
+    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
+        return {"weights": constant(0.0), "gain": constant(1.0)}
+
+    def forward(self, states: Sequence[Tensor], real: Tensor | None = None) -> Tensor:
+        """Mix one state [B, T, width] per layer; `normalize` needs `real` [B, T] bool, False at padding."""
+        if self.normalize:
+            # mean 0 and variance 1 of each layer over its real positions
+            assert real is not None
+            inside, count = real[..., None], real.sum() * states[0].shape[-1]
+            centered = [state - (state * inside).sum() / count for state in states]
+            variances = [(state * inside).square().sum() / count for state in centered]
+            pairs = zip(centered, variances, strict=True)
+            states = [state * torch.rsqrt(variance + 1e-12) for state, variance in pairs]
+        return self.gain * torch.einsum("l,l...->...", self.weights.softmax(0), torch.stack(list(states)))
+
+
+class Classifier(nn.Module):
+    """Dropout and a linear map; if `hidden` is set, dropout, a linear map and an activation come before them.
+
+    With `hidden: tanh` this is BERT's pooler and classifier (arXiv 1810.04805); with `input_dropout` as well,
+    RoBERTa's.
+    """
+
+    settings: ClassVar = frozenset(
+        {"scalar_mix", "input_dropout", "hidden", "hidden_dim", "hidden_norm", "dropout", "bias"}
+    )
+    """Keys of the head's configuration that it reads."""
+
+    def __init__(self, config: ModelConfig, options: HeadConfig, classes: int, inputs: int | None = None) -> None:
+        super().__init__()
+        inputs = inputs or config.dim
+        self.input_dropout = nn.Dropout(options.input_dropout)
+        width = options.hidden_dim or (config.dim if options.hidden else inputs)
+        self.dense = nn.Linear(inputs, width, bias=config.bias.head) if options.hidden else nn.Identity()
+        self.act: Callable[[Tensor], Tensor] = ACTIVATIONS[options.hidden] if options.hidden else nn.Identity()
+        self.norm = build_norm(config, width) if options.hidden and options.hidden_norm else nn.Identity()
+        self.dropout = nn.Dropout(config.dropout.hidden if options.dropout is None else options.dropout)
+        self.out = nn.Linear(width, classes, bias=options.bias)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Return scores: [..., dim] to [..., classes]."""
+        return self.out(self.dropout(self.norm(self.act(self.dense(self.input_dropout(states))))))

@@ -7,10 +7,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.layers.feed_forward import FeedForward
-from clozeline.model.layers.frequencies import frequencies
+from clozeline.model.layers.layer import FeedForward, Residual
 from clozeline.model.layers.masks import BLOCKED
-from clozeline.model.layers.residual import Residual
+from clozeline.model.layers.position import frequencies
 from clozeline.model.parameters.initial_values import Draw
 
 

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.cache import Cache
-from clozeline.model.layers.disentangled_attention import RelativeTable
-from clozeline.model.layers.disentangled_layers import build_layers
+from clozeline.model.layers.disentangled import RelativeTable, build_layers
 from clozeline.model.layers.documents import reads_documents
 from clozeline.model.layers.embeddings import Embeddings
 from clozeline.model.layers.masks import (

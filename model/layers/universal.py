@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from clozeline.model.configuration.layer import UniversalConfig
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.layers.frequencies import frequencies
+from clozeline.model.layers.position import frequencies
 from clozeline.model.parameters.initial_values import Draw, constant
 
 

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.layers.softcapping import soft_cap
+from clozeline.model.layers.activation import soft_cap
 
 
 class VocabularyProjection(nn.Module):

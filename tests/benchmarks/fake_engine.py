@@ -30,7 +30,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from clozeline.configuration.config import load_config
 from clozeline.model.compilation.host_shapes import add_host_shapes
-from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.configuration.config import TrainConfig, check_world
 from clozeline.train.distributed.process_group import World, load_deepspeed
 from clozeline.train.engine import Engine
 from tests.benchmarks.fake_gpu import DEVICE, Kernels, build, configurations, move, preload, pretended_device
@@ -85,7 +85,7 @@ def _stood_in() -> Iterator[Any]:
     patches = [patch(f"torch.cuda.{name}", value) for name, value in _CUDA.items()]
     # made of real tensors, before
     patches.append(patch("clozeline.train.engine.add_host_shapes", lambda tensors, *_: tensors))
-    patches.append(patch("clozeline.train.engine._start_to_read", lambda scalars: lambda: [1.0] * len(scalars)))
+    patches.append(patch("clozeline.train.zero.start_to_read", lambda scalars: lambda: [1.0] * len(scalars)))
     with pretended_device() as mode:
         for each in patches:
             each.start()
@@ -115,7 +115,7 @@ def step(stage: int) -> tuple[str, str]:
             reached = "engine and DeepSpeed built"
             tensors = {name: mode.from_tensor(tensor) for name, tensor in host.items()}
             origin = np.zeros((len(batch["input_ids"]), 3), np.int64)
-            micro_batches = [SimpleNamespace(tensors=tensors, origin=origin)] * engine._accumulation
+            micro_batches = [SimpleNamespace(tensors=tensors, origin=origin)] * check_world(config, 1)
             with _Engines():
                 engine.step(micro_batches, dict.fromkeys(config.model.heads, 1.0), 1, 1e-3)  # type: ignore[arg-type]
         except Exception as error:  # where it stops is the result

@@ -24,7 +24,7 @@ FAULTS = """
 import sys, torch
 from torch import nn
 from tests.benchmarks import fake_gpu
-from clozeline.model.layers.feed_forward import FeedForward
+from clozeline.model.layers.layer import FeedForward
 from clozeline.model.layers.stack import Stack
 
 (training,) = fake_gpu.configurations(["bert variant=tiny"])

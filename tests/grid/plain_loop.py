@@ -70,8 +70,8 @@ def plain_loop(_: Any, plain: Mapping[str, Any], ranks: int) -> Outcome:
         with torch.no_grad():
             for name, p in current.items():
                 p.copy_(masters[name])
-        if plain.get("average"):
-            share = 1 - min(plain["average"]["decay"], (1 + step) / (10 + step))
+        if decay := option(plain, "average", "decay"):
+            share = 1 - min(decay, (1 + step) / (10 + step))
             for name, master in masters.items():
                 average[name] += share * (master - average[name])
         outcome.losses.append({name: total / counts[name] for name, total in sums.items()})
@@ -82,7 +82,7 @@ def plain_loop(_: Any, plain: Mapping[str, Any], ranks: int) -> Outcome:
     frozen = [] if "adapter" in plain["model"] else model.named_parameters()
     kept = {name: p.detach().double() for name, p in frozen}
     outcome.weights = {name: tensor.numpy() for name, tensor in {**kept, **masters}.items()}
-    if plain.get("average"):
+    if option(plain, "average", "decay"):
         outcome.averages = {name: tensor.numpy() for name, tensor in average.items()}
     return outcome
 
@@ -119,6 +119,11 @@ def model_config(plain: Mapping[str, Any]) -> Any:
     from clozeline.model.configuration.model_config import ModelConfig
 
     return validate(ModelConfig, {key: value for key, value in plain.items() if key != "init_from"}, "model")
+
+
+def option(plain: Mapping[str, Any], hook: str, key: str) -> Any:
+    """Return an option of a hook; None if the run does not have it."""
+    return next((own[key] for own in plain["hooks"] if own["name"] == hook), None)
 
 
 def saved_weights(run: str | Path, key: str = "weight") -> Weights:
@@ -288,7 +293,7 @@ class Trainer:
 
     def update(self, gradients: Weights, step: int, rate: float) -> float:
         """Do one step; return the norm of the gradient before clipping."""
-        every, stages = self.plain.get("unfreeze_every"), sorted({*self.depths.values()})
+        every, stages = option(self.plain, "unfreezing", "every"), sorted({*self.depths.values()})
         trained = stages if every is None else stages[: (step - 1) // every + 1]
         gradients = {name: own * (self.depths[name] in trained) for name, own in gradients.items()}
         # one norm over all parameters
@@ -331,7 +336,7 @@ def adamw(o: State, state: State, w: Tensor, g: Tensor, rate: float, decay: floa
 
 
 def muon_adamw(o: State, state: State, w: Tensor, g: Tensor, rate: float, decay: float) -> None:
-    adamw(o, state, w, g, rate * o["adam_rate"], decay)
+    adamw({**o, "betas": (0.9, 0.95)}, state, w, g, rate * o["adam_rate"], decay)
 
 
 def muon(o: State, state: State, w: Tensor, g: Tensor, rate: float, decay: float) -> None:

@@ -82,8 +82,7 @@ rows = cache(lambda: covering_rows(FACTORS, FORBIDDEN, COUNT, seed=3))
 OPTIMIZERS: dict[str, dict[str, Any]] = {
     "adamw": {"learning_rate": 0.01, "betas": [0.9, 0.98], "eps": 1e-5},
     "adafactor": {"learning_rate": 0.1, "eps": 1e-5},
-    "muon": {"learning_rate": 0.01, "iterate_in": "fp32", "adam_rate": 0.5, "betas": [0.9, 0.95], "eps": 1e-5,
-             "momentum": 0.9},
+    "muon": {"learning_rate": 0.01, "iterate_in": "fp32", "adam_rate": 0.5, "eps": 1e-5, "momentum": 0.9},
     "nt_asgd": {"learning_rate": 0.5},
 }  # fmt: skip
 ADAPTERS: dict[str, dict[str, Any]] = {
@@ -123,9 +122,9 @@ def plain_of(row: Row, folder: Path, output: Path) -> dict[str, Any]:
         explicit = row["regularizer"] == "explicit"
         strength = 2.0 if explicit else 0.1 / rate
         plain["regularizer"] = {"name": "l2_sp", "alpha": strength, "beta": strength / 4, "explicit": explicit}
-    if row["average"] is not None:
-        plain["average"] = {"decay": row["average"]}
-    plain |= {"embeddings": {"freeze": ["embeddings"]}, "by depth": {"unfreeze_every": 2}}.get(row["freezing"], {})
+    plain["hooks"] = [] if row["average"] is None else [{"name": "average", "decay": row["average"]}]
+    plain["hooks"] += [{"name": "unfreezing", "every": 2}] if row["freezing"] == "by depth" else []
+    plain |= {"freeze": ["embeddings"]} if row["freezing"] == "embeddings" else {}
     if row["distillation"]:
         losses = [{"name": "scores", "temperature": 2.0, "weight": 1.5}, {"name": "states", "weight": 0.5}]
         plain["distil"] = {"teacher": str(folder / "teacher"), "losses": losses}

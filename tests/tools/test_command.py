@@ -45,7 +45,7 @@ def test_an_interrupt_and_a_full_disk_end_in_one_line(tmp_path, capsys, monkeypa
     folder = str(toy_set(tmp_path / "set", [4]).path)
     module = importlib.import_module("clozeline.tools.shards.shard_stats")
     for error, code, line in (
-        (KeyboardInterrupt(), 130, "interrupted: nothing was published\n"),
+        (KeyboardInterrupt(), 130, "interrupted: run the same command again\n"),
         (OSError(28, "No space left on device"), 74, "error: No space left on device\n"),
     ):
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 import torch
-from tests.train.written_runs import write_run
 
 from clozeline.tools.models.export_model import main
 from clozeline.train.open_run import Run, open_run
 from tests.pipeline.miniature import text
+from tests.train.written_runs import write_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # warnings of the harness are not ours
 

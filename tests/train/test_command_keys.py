@@ -20,7 +20,6 @@ LISTS = {"longrope": f", short_factor: {DIVISORS}, long_factor: {DIVISORS}"}
 PHASE = "{shards: s, until_samples: 320, corrupt: [masked_lm]}"
 LAST = "{shards: s, corrupt: [masked_lm]}"
 GIVEN = {
-    "average": "{decay: 0.9}",
     "checkpoint.at": "[10M tokens]",
     "early_stop": "{metric: heldout/loss}",
     "profile": "{from: 20}",
@@ -49,7 +48,6 @@ HEADS = (
 
 
 MAPPINGS = {
-    "average": ["average={decay: 0.9}"],
     "data.shards.": ["data.shards={path: s}"],
     "distil": ["distil={teacher: t, start: {layers: [0]}}"],
     "early_stop": ["evaluate.every=5", "early_stop={metric: heldout/loss}"],

@@ -103,9 +103,9 @@ def weights_and_reductions(world: World, config: TrainConfig, reduce: bool) -> t
 
     engine = build(config, world, prepare=prepare)
     calls: list[int] = []
-    original = engine.deepspeed.buffered_allreduce_fallback
-    engine.deepspeed.buffered_allreduce_fallback = lambda **options: (calls.append(1), original(**options))
-    engine.deepspeed.enable_backward_allreduce |= reduce
+    original = engine.zero.engine.buffered_allreduce_fallback
+    engine.zero.engine.buffered_allreduce_fallback = lambda **options: (calls.append(1), original(**options))
+    engine.zero.engine.enable_backward_allreduce |= reduce
     found = [loss for pair in train_steps(engine, 1, 4) for loss in pair]
     weights = {name: weight.tolist() for name, weight in engine.model.named_parameters()}
     engine.close()

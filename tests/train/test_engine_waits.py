@@ -82,18 +82,18 @@ def test_a_step_waits_for_the_device_once(one_rank: RankPool, two_ranks: RankPoo
 
 def steps_and_states(world: World, config: TrainConfig, by_deepspeed: bool) -> tuple[list[Any], dict[str, Any], int]:
     """Results of steps, the third with a gradient that is not a number, and the state of the last one."""
-    from clozeline.train import engine as module
+    from clozeline.train import zero as module
     from clozeline.train.configuration import engine_config as settings
 
     configure, no = settings.engine_config, lambda *_: False
     change = {"gradient_clipping": config.gradient_clipping} if by_deepspeed else {}
     with ExitStack() as patches:
-        patches.enter_context(patch.object(settings, "engine_config", lambda *of: configure(*of) | change))
+        patches.enter_context(patch.object(module, "engine_config", lambda *of: configure(*of) | change))
         for owner in (settings, module) if by_deepspeed else ():
             patches.enter_context(patch.object(owner, "engine_checks_gradient", no))
         engine = build(config, world)
     if by_deepspeed:
-        engine._hook.remove()
+        engine.zero._hook.remove()
     found = [*train_steps(engine, 1, 2)]
     bias = next(p for name, p in engine.model.named_parameters() if name.endswith("projection.bias"))
     hook = bias.register_hook(lambda gradient: gradient * float("nan"))
@@ -103,7 +103,7 @@ def steps_and_states(world: World, config: TrainConfig, by_deepspeed: bool) -> t
     held = {
         f"{f.name}/{key}": value.tolist() for f in fragments(engine, owned=False) for key, value in f.tensors.items()
     }
-    skipped = engine.deepspeed.skipped_steps
+    skipped = engine.zero.engine.skipped_steps
     engine.close()
     return found, held, skipped
 

@@ -210,7 +210,7 @@ def test_full_disk_ends_with_the_previous_checkpoint_intact(tmp_path: Path, shar
     finished = go(tmp_path, shards, faulty.small_files, 20_000)
     assert finished.codes == [74, 74]
     assert "File too large" in finished.errors[0]
-    assert "checkpoint.max_failures" in finished.errors[0]
+    assert "3 saves in a row have failed" in finished.errors[0]
     assert valid(tmp_path) == [2]
     assert not list((tmp_path / "run" / "checkpoints").glob(".tmp*"))
     assert [event["step"] for event in read_lines(tmp_path / "run" / "events.jsonl") if event["event"] == "save_failed"]

@@ -13,16 +13,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
-from clozeline.configuration.config import flatten
-from clozeline.configuration.overrides import parse_yaml
+from clozeline.configuration.config import flatten, read_mapping
 from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError, message_text, reading_run
 from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview.view import Sheet, View, print_view
 from clozeline.report.charts import SHADES
-from clozeline.report.html_page import grid, lead, page, section, table
+from clozeline.report.html_page import grid, page, section, table
 from clozeline.terminal import Terminal, duration, size_text
 from clozeline.tools.command import Arguments, plural, run_tool, some_path
 from clozeline.train.logs.curves import RecordedRun, curves, last_heldout, read_run, results
@@ -96,33 +93,18 @@ def config_differences(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[s
     }
 
 
-def _read_config(run: Path) -> dict[str, Any]:
-    path = run / "config.yaml"
-    with reading_run(path):
-        try:
-            plain = parse_yaml(path.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
-            raise ConfigurationError(f"{path}: no such file: expected a run directory of train/main.py") from error
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise ConfigurationError(f"{path}: cannot be read as YAML") from error
-        if not isinstance(plain, dict):
-            raise ConfigurationError(f"{path}: expected keys and values, got {type(plain).__name__}")
-    return dict(redact(plain))
-
-
-def _warn_about_missing_records(run: Path) -> None:
-    if not (run / "status.json").is_file():
-        sys.stderr.write(
-            message_text(f"note: {run / 'status.json'} is missing: whether the run has ended is not known\n")
-        )
-    for name, what in (("metrics.jsonl", "steps"), ("events.jsonl", "starts, from which seconds are counted")):
+def _notes(run: Path) -> Iterator[str]:
+    """Yield what the files of a run lack."""
+    for name, what in (
+        ("status.json", "whether the run has ended is not known"),
+        ("metrics.jsonl", "no steps"),
+        ("events.jsonl", "no starts, from which seconds are counted"),
+    ):
         path = run / name
         if not path.is_file() or not path.stat().st_size:
-            sys.stderr.write(message_text(f"note: {path} is missing or empty: no {what}\n"))
-        elif lost := unreadable_lines(path):
-            sys.stderr.write(
-                message_text(f"note: {path}: {plural(lost, 'line')} cannot be read, torn or damaged, and skipped\n")
-            )
+            yield f"{path} is missing or empty: {what}"
+        elif path.suffix == ".jsonl" and (lost := unreadable_lines(path)):
+            yield f"{path}: {plural(lost, 'line')} cannot be read, torn or damaged, and skipped"
 
 
 def _short_names(paths: Sequence[Path]) -> list[str]:
@@ -133,25 +115,6 @@ def _short_names(paths: Sequence[Path]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     raise ConfigurationError(f"{paths[0]}: the same run is given twice")
-
-
-def _headline(names: Sequence[str], figures: Sequence[Mapping[str, float]]) -> str:
-    """Return which run has the lowest loss on each held-out set that all runs have, if its labels are the same."""
-    told = []
-    for title in figures[0]:
-        losses = [(of_run.get(title), name) for of_run, name in zip(figures, names, strict=True)]
-        known = sorted((loss, name) for loss, name in losses if loss is not None)
-        if not title.endswith(" loss, best") or len(known) < max(2, len(names)):
-            continue
-        heldout = title.removesuffix(" loss, best")
-        if len({of_run.get(f"{heldout} unigram entropy") for of_run in figures}) > 1:
-            told.append(f"The {heldout} losses are of different labels: do not compare them.")
-        else:
-            (lowest, best), (second, _) = known[:2]
-            told.append(
-                f"{best} has the lowest {heldout} loss, {lowest:.4f} nats, {second - lowest:.4f} below the next."
-            )
-    return " ".join(told)
 
 
 def _format_figure(title: str, value: float | None) -> str:
@@ -179,10 +142,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     def action(options: argparse.Namespace) -> None:
         if len(options.runs) > SHADES:
             raise ConfigurationError(f"RUN: expected at most {SHADES} runs, which a chart can tell apart, got more")
-        names, configs = _short_names(options.runs), [_read_config(path) for path in options.runs]
-        runs = [read_run(path, name) for path, name in zip(options.runs, names, strict=True)]
+        names, configs = _short_names(options.runs), []
         for path in options.runs:
-            _warn_about_missing_records(path)
+            with reading_run(path / "config.yaml"):
+                configs.append(redact(read_mapping(path / "config.yaml")))
+            sys.stderr.writelines(message_text(f"note: {note}\n") for note in _notes(path))
+        runs = [read_run(path, name) for path, name in zip(options.runs, names, strict=True)]
         figures = [figures_of(run) for run in runs]
         states = ["not known" if (status := read_status(path)) is None else status.text for path in options.runs]
         keys = config_differences(configs)
@@ -194,9 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.html is not None:
             parts = [section(title, table(["", *names], rows)) for title, rows in sheets if rows]
             title = f"Runs {', '.join(names)}" if len(names) > 1 else f"Run {names[0]}"
-            publish_text(
-                options.html, page(title, [lead(_headline(names, figures)), parts[0], grid(*curves(runs)), *parts[1:]])
-            )
+            publish_text(options.html, page(title, [parts[0], grid(*curves(runs)), *parts[1:]]))
         if options.json:
             run_list = [{"name": name, "figures": of_run} for name, of_run in zip(names, figures, strict=True)]
             print(json.dumps({"runs": run_list, "differences": keys}, indent=1))

@@ -8,6 +8,7 @@ Round 0 fine-tunes BODY on the labeled rows. In each later round, the model of t
 """
 
 import argparse
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,7 +19,6 @@ from pydantic import Field
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json
-from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import IntermixedArguments, model_path, run_tool
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
 from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
@@ -110,19 +110,16 @@ def self_train(body: Path, options: SelfTrainOptions, overrides: Sequence[str]) 
         )
         finetune(body, student, overrides)
         metrics = dict(read_scored(folder)[0].scores["metrics"])
-        lines, earlier = _lines_of(labels), set[str]() if labels is None else _lines_of(before / labels.name)
-        changed = len(lines ^ earlier) / len(lines | earlier) if earlier else None
-        rounds.append(Round(len(lines), changed, metrics))
+        rows, earlier = _rows_of(labels), _rows_of(labels and before / labels.name)
+        changed = ((rows - earlier) + (earlier - rows)).total() / (rows | earlier).total() if earlier else None
+        rounds.append(Round(rows.total(), changed, metrics))
         publish_json(output / "rounds.json", [asdict(one) for one in rounds])
     return rounds
 
 
 def _label(teacher: Path, folder: Path, options: SelfTrainOptions) -> Path:
     """Label the texts with a run, into a file of the folder; do nothing if this was completed before."""
-    from clozeline.train.open_run import read_config
-
-    manifest = open_shards(read_config(teacher).data.first_set).manifest
-    path = folder / ("pseudo.jsonl" if manifest.config["reader"]["name"] == "labelled" else "pseudo.tsv")
+    path = folder / "pseudo.jsonl"
     if read_json(path.with_name(f"{path.name}.json")) is None:
         path.parent.mkdir(parents=True, exist_ok=True)
         chosen = PseudoLabelOptions(
@@ -132,8 +129,9 @@ def _label(teacher: Path, folder: Path, options: SelfTrainOptions) -> Path:
     return path
 
 
-def _lines_of(path: Path | None) -> set[str]:
-    return set(path.read_text(encoding="utf-8").splitlines()) if path is not None and path.is_file() else set()
+def _rows_of(path: Path | None) -> Counter[str]:
+    """Return how often each labeled row is in a file; the same text may be there several times."""
+    return Counter(path.read_text(encoding="utf-8").splitlines() if path is not None and path.is_file() else ())
 
 
 def table_lines(rounds: Sequence[Round], reason: str) -> Iterator[str]:

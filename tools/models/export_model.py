@@ -49,9 +49,9 @@ def export_quantized(run: Run, output: Path, quantization: Quantization) -> None
 def _write_exports(run: Run, options: argparse.Namespace, quantization: Quantization | None = None) -> None:
     """Write the folders of a model, and load each once."""
     from clozeline.model.checkpoints import export_checkpoint, split, with_heads
+    from clozeline.tools.model_folder import write_weights
     from clozeline.tools.models.export.exportable import exported_form
     from clozeline.tools.models.export.model_card import load_and_call
-    from clozeline.tools.models.export.weight_files import write_weights
 
     checkpoint = exported_form(run)
     if options.head:

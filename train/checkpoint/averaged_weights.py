@@ -6,10 +6,9 @@ from contextlib import contextmanager
 import torch
 
 from clozeline.train.checkpoint.format import WEIGHT
-from clozeline.train.checkpoint.zero_partitions import fragments
+from clozeline.train.checkpoint.zero_partitions import fragments, states_of
 from clozeline.train.engine import Engine
-from clozeline.train.optim.weights.flat_buffers import refresh_model
-from clozeline.train.optim.weights.moving_average import AVERAGE
+from clozeline.train.optim.optimizers import AVERAGE
 
 
 @contextmanager
@@ -26,7 +25,7 @@ def averages_as_weights(engine: Engine) -> Iterator[None]:
 @torch.no_grad()
 def _exchange(engine: Engine) -> bool:
     """Exchange weights and averages; return whether there are averages."""
-    if engine.average is None and not any(AVERAGE in state for state in engine.optimizer.state.values()):
+    if not any(AVERAGE in states_of(engine, flat) for flat, _ in engine.zero.flats()):
         return False
     for piece in fragments(engine, owned=False):
         if AVERAGE in piece.tensors:
@@ -34,5 +33,5 @@ def _exchange(engine: Engine) -> bool:
             former = weight.clone()
             weight.copy_(average)
             average.copy_(former)
-    refresh_model(engine.deepspeed)
+    engine.zero.refresh_model()
     return True

@@ -25,7 +25,6 @@ from torch import Tensor
 from clozeline.errors import CheckpointError, ConfigurationError, SaveError
 from clozeline.files import replacing, sweep, sync
 from clozeline.train.checkpoint import zero_partitions as partitions
-from clozeline.train.checkpoint.copies import CheckpointCopies
 from clozeline.train.checkpoint.find_checkpoint import LATEST, candidates, check_share, choose
 from clozeline.train.checkpoint.format import (
     WEIGHT,
@@ -43,9 +42,10 @@ from clozeline.train.checkpoint.state import TrainState, read_state
 from clozeline.train.configuration.config import CheckpointConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.engine import Engine
-from clozeline.train.optim.weights.flat_buffers import refresh_model
 
 Report = Callable[..., None]
+_MAX_FAILURES: Final = 3
+"""Failed saves in a row that end the run."""
 _SCORES: Final = ("heldout_loss", "best")
 """Keys of the state that an evaluation after the save changes."""
 _NO_SPACE: Final = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
@@ -84,8 +84,6 @@ class Checkpoints:
         self._writer = ThreadPoolExecutor(1, "checkpoint")
         self._copies: dict[str, Tensor] = {}
         """Copies for background saves, reused by the next one."""
-        place = config.copy_to if world.rank == 0 else None
-        self._second = None if place is None else CheckpointCopies(place, report)
 
     def prepare(self) -> None:
         """Create the directory and remove the files of interrupted saves."""
@@ -100,7 +98,7 @@ class Checkpoints:
         """Save a checkpoint; return whether it is committed. Without `wait`, start a copy that `poll` commits.
 
         Raises:
-            SaveError: `max_failures` saves in a row have failed.
+            SaveError: three saves in a row have failed.
         """
         # one save at a time
         if self._pending is not None:
@@ -124,8 +122,6 @@ class Checkpoints:
 
     def poll(self) -> bool:
         """Commit a background save if all ranks have written their parts; False if the last save failed."""
-        if self._second is not None:
-            self._second.tell()
         if self._pending is not None and all(self.world.gather(self._pending.written.done())):
             return self.finish()
         return not self._failures
@@ -137,11 +133,6 @@ class Checkpoints:
             return not self._failures
         return self._report_end(pending.state.step, pending.final, self._conclude(pending))
 
-    def close(self, beat: Callable[[], None]) -> None:
-        """Wait until the second location has the last checkpoint; `beat` is called every few seconds."""
-        if self._second is not None:
-            self._second.finish(beat)
-
     def _report_end(self, step: int, final: Path, problem: str | None) -> bool:
         # committed: prune old checkpoints
         if problem is None:
@@ -151,16 +142,14 @@ class Checkpoints:
             self._report("save", step=step, checkpoint=final.name)
             if self.world.rank == 0:
                 self._prune(final.name, self.config.keep_last)
-            if self._second is not None:
-                self._second.start(final)
             return True
-        # failed: count it, and give up after `max_failures`
+        # failed: count it, and give up after three in a row
         self._failures += 1
         self._full = any(sign in problem for sign in _NO_SPACE)
         self._report("save_failed", step=step, error=problem, failures=self._failures)
-        if self._failures >= self.config.max_failures:
+        if self._failures >= _MAX_FAILURES:
             raise SaveError(
-                f"{final}: {problem}; {self._failures} saves in a row have failed (checkpoint.max_failures); "
+                f"{final}: {problem}; {self._failures} saves in a row have failed; "
                 "the checkpoints before it are valid: free space, then start the same command again"
             )
         return False
@@ -177,8 +166,6 @@ class Checkpoints:
             scores = {key: value for key, value in state.plain().items() if key.startswith(_SCORES)}
             replace(index, state={**index.state, **scores}).write(path)
             self._prune(path.name, self.config.keep_last)
-            if self._second is not None:
-                self._second.start(path)
         except (OSError, CheckpointError) as error:
             self._report("score_failed", step=state.step, error=str(error))
 
@@ -226,16 +213,12 @@ class Checkpoints:
     def find(self) -> tuple[Path, Index] | None:
         """Return the checkpoint to resume from: `latest` if it is valid, else the newest valid one.
 
-        Every skipped checkpoint is reported with the reason. Only if the directory holds none, one is
-        fetched from the second location.
+        Every skipped checkpoint is reported with the reason.
 
         Raises:
             CheckpointError: there are checkpoints, but none is valid.
             NewerFormatError: a newer version wrote the preferred one.
         """
-        with self.world.together():
-            if self._second is not None and not steps_in(self.directory):
-                self._second.fetch(self.directory)
         names, ignored = self.world.gather(candidates(self.directory))[0]
         if ignored:
             self._report("latest_ignored", reason=ignored)
@@ -249,27 +232,20 @@ class Checkpoints:
         names = self.world.gather(names)[0]
         return choose(self.directory, names[back - 1 :] or names[-1:], self.validate, self._refuse)
 
-    def return_to(self, path: Path, index: Index, state: TrainState, beat: Callable[[], None]) -> None:
+    def return_to(self, path: Path, index: Index, state: TrainState) -> None:
         """Remove the checkpoints after one, then give it the state from which the run goes on, by one rename.
 
         A run that is killed before that rename has not gone back, and does so again; one that is killed after it has.
-        `beat` is called while copies end.
         """
         with self.world.together():
             if self.world.rank == 0:
-                if self._second is not None:
-                    self._second.finish(beat)
                 _name_latest(path)
                 for later in reversed(steps_in(self.directory)):
                     if step_of(later.name) > state.step:
                         remove(later)
                         self._refused.discard(later.name)
-                        if self._second is not None:
-                            self._second.forget(later.name)
                 sync(self.directory)
                 replace(index, state=state.plain()).write(path)
-                if self._second is not None:
-                    self._second.start(path)
         self._current = path.name
 
     def _refuse(self, name: str, reason: str) -> None:
@@ -309,7 +285,9 @@ def _assemble(pending: _Pending, written: Sequence[Written]) -> Index:
     if any(other != first.scalars for other in scalars):
         raise CheckpointError(f"ranks disagree about optimizer states: {scalars}")
     files = {part_name(part): from_rank.file for part, from_rank in enumerate(written)}
-    return Index(pending.state.plain(), first.scalars, parameters, first.buffers, files, whole=first.whole)
+    return Index(
+        pending.state.plain(), first.scalars, parameters, first.buffers, files, whole=first.whole, hooks=first.hooks
+    )
 
 
 def _commit(index: Index, hidden: Path, final: Path) -> None:
@@ -332,12 +310,11 @@ def _name_latest(path: Path) -> None:
 
 
 def restore(engine: Engine, checkpoint: tuple[Path, Index] | None, new: Collection[str]) -> None:
-    """Load a checkpoint into an engine, if there is one, anchor the weights, and mask those that are pruned."""
+    """Load a checkpoint into an engine, if there is one, and start its hooks."""
     if checkpoint is not None:
         load(engine, *checkpoint)
-    partitions.set_anchors(engine, new)
-    if engine.pruning is not None:
-        engine.pruning.start(new, initialized=engine.config.model.init_from is not None)
+    for hook in engine.hooks:
+        hook.start(new, initialized=engine.config.model.init_from is not None)
 
 
 def load(engine: Engine, directory: Path, index: Index) -> TrainState:
@@ -363,7 +340,7 @@ def load(engine: Engine, directory: Path, index: Index) -> TrainState:
     keys: dict[str, set[str]] = defaultdict(set)
     for record in index.parameters.values():
         keys[record.group].update(key for key in record.keys if key != WEIGHT)
-    partitions.prepare_states(engine, keys, index.scalars)
+    partitions.prepare_states(engine, keys, index.scalars, index.hooks)
     with torch.no_grad():
         for piece in partitions.fragments(engine, owned=False):
             for key, view in piece.tensors.items():
@@ -371,7 +348,7 @@ def load(engine: Engine, directory: Path, index: Index) -> TrainState:
         partitions.set_whole_states(engine, reader.states())
         for name, buffer in partitions.buffers(engine).items():
             buffer.copy_(reader.buffer(name, buffer.shape))
-        refresh_model(engine.deepspeed)
+        engine.zero.refresh_model()
     state = read_state(index)
     engine.continue_from(state.step, state.samples, state.skipped)
     return state

@@ -69,6 +69,8 @@ class Index:
     format: int = FORMAT
     whole: dict[str, list[_Count]] = field(default_factory=dict)
     """unsliced optimizer states in part 0: `KEY/PARAMETER` → shape"""
+    hooks: list[str] = field(default_factory=list)
+    """keys that belong to hooks, not to the optimizer"""
 
     def write(self, directory: Path) -> None:
         """Write checkpoint.json atomically, and sync it to disk."""

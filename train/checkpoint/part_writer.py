@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -29,6 +29,8 @@ class Snapshot:
     """names of the buffers among the tensors"""
     whole: dict[str, list[int]]
     """unsliced optimizer states among them → shape"""
+    hooks: list[str] = field(default_factory=list)
+    """states that belong to hooks"""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ def snapshot(engine: Engine, copies: dict[str, Tensor] | None = None) -> Snapsho
         partitions.scalars(engine),
         sorted(buffers),
         {key: list(tensor.shape) for key, tensor in whole.items()},
+        sorted({key for hook in engine.hooks for key in hook.keys}),
     )
 
 

@@ -10,7 +10,7 @@ from clozeline.errors import CheckpointError, ConfigurationError, message_text
 from clozeline.train.checkpoint.find_checkpoint import check_share, find_newest
 from clozeline.train.checkpoint.format import WEIGHT, Index, step_of, steps_in
 from clozeline.train.checkpoint.part_reader import CheckpointReader
-from clozeline.train.optim.weights.moving_average import AVERAGE
+from clozeline.train.optim.optimizers import AVERAGE
 
 
 def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:

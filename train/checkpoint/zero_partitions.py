@@ -1,7 +1,7 @@
 """Find the elements of each parameter that this rank holds, at every ZeRO stage.
 
-A `Fragment` is the part of a flat buffer that belongs to one parameter, with the optimizer states of the same elements.
-This file and train/optim/weights/flat_buffers.py use private attributes of DeepSpeed (0.19.8, an exact pin).
+A `Fragment` is the part of a flat buffer that belongs to one parameter, with the states of the same elements: those of
+the optimizer, and of hooks.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -14,12 +14,10 @@ from torch import Tensor
 from clozeline.errors import CheckpointError
 from clozeline.model.parameters.sharding import full_shape
 from clozeline.train.checkpoint.format import FROZEN, WEIGHT
-from clozeline.train.compression.pruning._pruning import PRUNING_STATES
 from clozeline.train.engine import Engine
 from clozeline.train.optim.optimizers._whole_parameters import WholeParameterOptimizer
-from clozeline.train.optim.weights.anchor_weights import ANCHOR_STATES
-from clozeline.train.optim.weights.flat_buffers import Segment, iterate_flats, segments_of
-from clozeline.train.optim.weights.moving_average import AVERAGE
+from clozeline.train.optim.weights.flat_buffers import Segment
+from clozeline.train.zero import storage_sizes
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,10 @@ def _holds_frozen(engine: Engine) -> bool:
 def buffers(engine: Engine) -> dict[str, Tensor]:
     """Return the persistent buffers, which every rank holds."""
     saved = engine.model.state_dict(keep_vars=True)
-    of_pruning = {} if engine.pruning is None else engine.pruning.buffers
-    return {name: buffer for name, buffer in engine.model.named_buffers() if name in saved} | of_pruning
+    found = {name: buffer for name, buffer in engine.model.named_buffers() if name in saved}
+    for hook in engine.hooks:
+        found |= hook.buffers
+    return found
 
 
 def whole_states(engine: Engine) -> dict[str, Tensor]:
@@ -71,7 +71,7 @@ def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
 
     `owned`: only what this rank writes; at stage 0, an equal share of all elements.
     """
-    trainable = list(segments_of(engine.model, engine.deepspeed))
+    trainable = list(engine.zero.segments())
     if owned and engine.config.zero.stage == 0:
         trainable = list(_share(trainable, engine.world.rank, engine.world.size))
     fragments = []
@@ -79,7 +79,7 @@ def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
         if piece.count <= 0:
             continue
         views = {WEIGHT: piece.of(piece.flat.data)}
-        for key, value in _states(engine, piece.flat).items():
+        for key, value in states_of(engine, piece.flat).items():
             if isinstance(value, Tensor) and value.shape == piece.flat.shape:
                 views[key] = piece.of(value)
             elif not isinstance(value, Tensor) or value.numel() != 1:
@@ -88,10 +88,11 @@ def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
     return fragments + list(_frozen(engine, owned=owned))
 
 
-def _states(engine: Engine, flat: Tensor) -> dict[str, Any]:
+def states_of(engine: Engine, flat: Tensor) -> dict[str, Any]:
+    """Return the states of a flat buffer by name: of the optimizer, and of hooks."""
     states: dict[str, Any] = dict(engine.optimizer.state.get(flat, {}))
-    for kept in (engine.anchors, engine.average, engine.pruning):
-        states |= {} if kept is None else kept.of.get(flat, {})
+    for hook in engine.hooks:
+        states |= hook.of.get(flat, {})
     return states
 
 
@@ -110,20 +111,18 @@ def _share(slices: list[Segment], rank: int, size: int) -> Iterator[Segment]:
 def _frozen(engine: Engine, *, owned: bool) -> Iterator[Fragment]:
     named: list[tuple[str, Any]] = [*engine.model.named_parameters()] if _holds_frozen(engine) else []
     for index, (name, p) in enumerate((name, p) for name, p in named if not p.requires_grad):
+        start, elements = engine.zero.share_of(p)
         if engine.config.zero.stage == 3:
-            width = p.ds_tensor.ds_numel
-            start = engine.world.rank * width
-            count = min(width, p.ds_numel - start)
-            if count > 0:
-                yield Fragment(name, FROZEN, start, count, {WEIGHT: p.ds_tensor.data.view(-1)[:count]})
+            if len(elements):
+                yield Fragment(name, FROZEN, start, len(elements), {WEIGHT: elements})
         elif not owned or index % engine.world.size == engine.world.rank:
-            yield Fragment(name, FROZEN, 0, p.numel(), {WEIGHT: p.data.view(-1)})
+            yield Fragment(name, FROZEN, start, len(elements), {WEIGHT: elements})
 
 
 def scalars(engine: Engine) -> dict[str, dict[str, float]]:
     """Return the scalar optimizer states by group, such as the number of updates."""
     scalars: dict[str, dict[str, float]] = {}
-    for flat, group in iterate_flats(engine.deepspeed):
+    for flat, group in engine.zero.flats():
         state = engine.optimizer.state.get(flat, {})
         numbers = {
             key: float(value)
@@ -136,65 +135,49 @@ def scalars(engine: Engine) -> dict[str, dict[str, float]]:
 
 
 def prepare_states(
-    engine: Engine, keys: Mapping[str, Collection[str]], numbers: Mapping[str, Mapping[str, float]]
+    engine: Engine,
+    keys: Mapping[str, Collection[str]],
+    numbers: Mapping[str, Mapping[str, float]],
+    of_hooks: Collection[str],
 ) -> None:
-    """Create the optimizer state of every flat buffer, zeros to be overwritten, as the first step would.
+    """Create the states of every flat buffer, zeros to be overwritten, as the first step would.
 
-    Every buffer gets its own scalar tensors: torch updates them in place. `keys` are the elementwise states of an
-    optimizer group, `numbers` its scalar ones. What an engine that has trained holds is dropped.
+    Every buffer gets its own scalar tensors: torch updates them in place. What an engine that has trained holds is
+    dropped.
+
+    Args:
+        engine: to prepare.
+        keys: optimizer group → elementwise states in the checkpoint.
+        numbers: optimizer group → scalar states.
+        of_hooks: which of `keys` belong to hooks; those of a hook that this run does not have are dropped.
     """
     engine.optimizer.state.clear()
-    if engine.average is not None:
-        engine.average.of.clear()
+    for hook in engine.hooks:
+        hook.of.clear()
     on_device = {
         group["name"]: bool(group.get("fused") or group.get("capturable")) for group in engine.optimizer.param_groups
     }
-    for flat, group in iterate_flats(engine.deepspeed):
+    for flat, group in engine.zero.flats():
         # scalar states, on the device where the optimizer expects them
         state: dict[str, Tensor] = {}
         for key, value in numbers.get(group, {}).items():
             device = flat.device if on_device[group] else torch.device("cpu")
             state[key] = torch.tensor(value, dtype=torch.float32, device=device)
-        # elementwise states; anchors, averages and masks are kept outside the optimizer
+        # elementwise states
         names = set(keys.get(group, ()))
-        if engine.anchors is not None and names.issuperset(ANCHOR_STATES):
-            engine.anchors.create(flat)
-        if engine.pruning is not None:
-            engine.pruning.create(flat, names)
-        names.difference_update(ANCHOR_STATES, PRUNING_STATES)
-        if engine.average is not None and AVERAGE in names:
-            engine.average.create(flat)
-        if not engine.config.optimizer.type.averages:
-            names.discard(AVERAGE)
-        state |= {key: torch.zeros_like(flat, requires_grad=False) for key in sorted(names)}
+        for hook in engine.hooks:
+            hook.create(flat, names.intersection(of_hooks))
+        state |= {key: torch.zeros_like(flat, requires_grad=False) for key in sorted(names.difference(of_hooks))}
         if state:
             engine.optimizer.state[flat] = state
 
 
-def set_anchors(engine: Engine, fresh: Collection[str]) -> None:
-    """Anchor the weights as the regularizer says, unless a checkpoint contained anchors."""
-    if engine.anchors is None or engine.anchors.of:
-        return
-    for flat, _ in iterate_flats(engine.deepspeed):
-        engine.anchors.create(flat)
-    for piece in fragments(engine, owned=False):
-        if piece.group != FROZEN:
-            engine.anchors.fill(piece.name, piece.start, dict(piece.tensors), fresh)
-
-
 def memory(engine: Engine) -> dict[str, int]:
     """Return the bytes that this rank holds, each storage counted once: weights, gradients, optimizer."""
-    weights = [getattr(p, "ds_tensor", None) for p in engine.model.parameters()]
-    weights += [p.data for p in engine.model.parameters() if p.data.numel()]
-    weight_storages = _storages(weights)
+    weights = storage_sizes(engine.zero.weights())
     optimizer: list[Tensor | None] = [*whole_states(engine).values()]
-    for flat, _ in iterate_flats(engine.deepspeed):
-        optimizer += [flat, *(value for value in _states(engine, flat).values() if isinstance(value, Tensor))]
-    states = {address: size for address, size in _storages(optimizer).items() if address not in weight_storages}
-    sizes = {"weights": sum(weight_storages.values()), "gradients": engine.gradient_bytes}
+    for flat, _ in engine.zero.flats():
+        optimizer += [flat, *(value for value in states_of(engine, flat).values() if isinstance(value, Tensor))]
+    states = {address: size for address, size in storage_sizes(optimizer).items() if address not in weights}
+    sizes = {"weights": sum(weights.values()), "gradients": engine.zero.gradient_bytes}
     return {**sizes, "optimizer": sum(states.values())}
-
-
-def _storages(tensors: list[Tensor | None]) -> dict[int, int]:
-    stores = [tensor.untyped_storage() for tensor in tensors if tensor is not None]
-    return {store.data_ptr(): store.nbytes() for store in stores if store.nbytes()}

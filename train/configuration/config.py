@@ -24,7 +24,6 @@ from clozeline.train.configuration.milestones import milestone_tokens
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.configuration.zero import ZeroConfig
 from clozeline.train.optim.early_stopping import EarlyStopConfig
-from clozeline.train.optim.weights.moving_average import AverageConfig
 
 Positive = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
@@ -57,15 +56,10 @@ class CheckpointConfig:
     """also keep every checkpoint whose step is a multiple of this"""
     keep_best: bool = False
     """also keep the checkpoint with the lowest loss on the first held-out set"""
-    max_failures: Positive = 3
-    """failed saves in a row that end the run with exit code 74"""
     verify: Literal["sizes", "full"] = "full"
     """check sizes of checkpoint files at a start, or sizes and hashes"""
     asynchronous: bool = False
     """save in the background, from a copy that takes the memory of weights and optimizer state again"""
-    copy_to: Annotated[Path, HOME_EXPANDED] | None = None
-    """second location: a folder, or an fsspec URL such as s3://bucket/run, to which each checkpoint is copied in the
-    background and verified by hash. A start without a checkpoint in `output` resumes from there; null: none"""
     allow_changed: tuple[str, ...] = ()
     """keys that may differ from the checkpoint's, for example [optimizer, data.seed]"""
 
@@ -107,9 +101,6 @@ class TrainConfig:
         default_factory=Default("clozeline.train.optim.schedules", "linear")
     )
     """a learning-rate schedule and its options: {name: linear, warmup: 100, steps: 10000, ...}"""
-    unfreeze_every: Positive | None = None
-    """steps after which the next layer from the top is unfrozen, after the heads and before the embeddings; null: all
-    train from the start"""
     regularizer: Annotated[Chosen, OneOf("clozeline.train.optim.regularizers")] | None = None
     """a pull to earlier weights and its options: {name: l2_sp, alpha: 0.1}; null: none. Needs model.init_from"""
     distil: DistilConfig | None = None
@@ -117,8 +108,9 @@ class TrainConfig:
     prune: Annotated[Chosen, OneOf("clozeline.train.compression.pruning")] | None = None
     """removal of weights, layers or tokens during training: {name: magnitude, sparsity: 0.9}, {name: movement, keep:
     0.15}; null: none"""
-    average: AverageConfig | None = None
-    """evaluate and export an exponential moving average of the weights, {decay: 0.999}; null: none"""
+    hooks: tuple[Annotated[Chosen, OneOf("clozeline.train.hooks")], ...] = ()
+    """what else follows the training, each once: [{name: average, decay: 0.999}, {name: unfreezing, every: 100},
+    gradient_noise, layer_statistics]"""
     zero: ZeroConfig = ZeroConfig()
     """partitioning of state over ranks"""
     precision: Literal["auto", "fp32", "bf16"] = "auto"
@@ -192,30 +184,18 @@ class TrainConfig:
                 f"optimizer: {self.optimizer.name} needs statistics of an entire {kind.statistics}, and has no method "
                 "`bind` to find its pieces: set zero.stage=0"
             )
-        # evaluation, averages, logging
+        # evaluation, profile
         if self.evaluate.every is None or self.evaluate.max_rows == 0:
             how = "set evaluate.every to the steps between evaluations, and evaluate.max_rows to more than 0"
             if self.optimizer.type.follows_heldout:
                 raise ValueError(f"evaluate: {self.optimizer.name} follows the held-out loss: {how}")
             if self.early_stop is not None:
                 raise ValueError(f"early_stop: {how}")
-        if self.average is not None and self.optimizer.type.averages:
-            raise ValueError(f"average: {self.optimizer.name} keeps its own average: remove the key")
-        batches = (phase.global_batch or data.global_batch for phase in data.all_phases.values())
-        if self.log.noise_scale and data.batch_tokens is None and data.micro_batch == (smallest := min(batches)):
-            expected = f"expected data.micro_batch below the global batch of {smallest} rows, got {data.micro_batch}"
-            raise ValueError(f"log.noise_scale: compares the micro-batches of a step: {expected}")
-        if self.log.layers and data.label_capacity is not None:
-            why = "remove one of the two keys, log.layers or data.label_capacity"
-            raise ValueError(f"log.layers: reads the logits, which a compiled head does not return: {why}")
         if self.profile is not None and self.steps != "auto":
             self.profile.check(self.steps)
         # offload, regularizer, heads, adapter
         incompatible = {
-            "average": self.average,
             "data.batch_tokens": data.batch_tokens,
-            "log.noise_scale": self.log.noise_scale or None,
-            "unfreeze_every": self.unfreeze_every,
             "distil.progressive": None if self.distil is None else self.distil.progressive,
         }
         unfit = [key for key, value in incompatible.items() if value is not None]
@@ -227,11 +207,9 @@ class TrainConfig:
             steps = self.schedule.options.steps or (self.steps if self.steps != "auto" else 1 << 31)
             compiled = self.compile is True
             self.distil.check(self.model, compiled=compiled, label_capacity=data.label_capacity, steps=steps)
-            frozen = "unfreeze_every" if self.unfreeze_every is not None else "freeze" if self.freeze else None
-            if self.distil.progressive is not None and frozen is not None:
-                raise ValueError(f"distil.progressive: freezes layers by itself: remove {frozen}")
-        if self.prune is not None:
-            self._check_pruning(self.prune)
+            if self.distil.progressive is not None and self.freeze:
+                raise ValueError("distil.progressive: freezes layers by itself: remove freeze")
+        self._check_hooks()
 
     def _check_rollback(self, rollback: DivergenceConfig) -> None:
         """Check what a return to a checkpoint needs, and refuse what a running process cannot take back."""
@@ -252,17 +230,20 @@ class TrainConfig:
             why = f"rollback {rollback.rollback}, and {saves} saves in the {steps} steps of a divergence"
             raise ValueError(f"checkpoint.keep_last: on_divergence needs {needed} or more ({why}), got {kept}")
 
-    def _check_pruning(self, prune: Chosen) -> None:
-        """Check the keys that a pruning method does not work with."""
-        optimizer = self.optimizer
+    def _check_hooks(self) -> None:
+        """Check the keys that hooks do not work with."""
+        optimizer, names = self.optimizer, [hook.name for hook in self.hooks]
+        if len(set(names)) < len(names):
+            raise ValueError(f"hooks: expected each one once, got {', '.join(names)}")
         present = {
             "model.quantization": self.model.quantization is not None,
             "model.adapter": self.model.adapter is not None,
             "model.share": self.model.share != ShareConfig(),
-            "average": self.average is not None,
+            "hooks.average": "average" in names,
             "regularizer": self.regularizer is not None,
             "distil": self.distil is not None,
-            "unfreeze_every": self.unfreeze_every is not None,
+            "distil.progressive": self.distil is not None and self.distil.progressive is not None,
+            "data.label_capacity": self.data.label_capacity is not None,
             "zero.offload": self.zero.offload != "none",
             "compile": self.compile is True,
             "activation_checkpointing": self.activation_checkpointing,
@@ -270,11 +251,14 @@ class TrainConfig:
             "optimizer.statistics": optimizer.type.statistics != "element",
             "no model.init_from": self.model.init_from is None,
         }
-        for key, why in prune.type.conflicts.items():
-            if present[key]:
-                shown = f"optimizer.name={optimizer.name}" if key.startswith("optimizer.") else key
-                relation = "needs" if key.startswith("no ") else "does not go together with"
-                raise ValueError(f"prune: {prune.name} {relation} {shown.removeprefix('no ')}: {why}")
+        chosen = [("hooks", hook) for hook in self.hooks] + ([] if self.prune is None else [("prune", self.prune)])
+        for where, hook in chosen:
+            hook.type.check(self)
+            for key, why in hook.type.conflicts.items():
+                if present[key]:
+                    shown = f"optimizer.name={optimizer.name}" if key.startswith("optimizer.") else key
+                    relation = "needs" if key.startswith("no ") else "does not go together with"
+                    raise ValueError(f"{where}: {hook.name} {relation} {shown.removeprefix('no ')}: {why}")
 
     def _check_model(self) -> None:
         """Check what regularizers, heads and adapters need."""
@@ -360,6 +344,7 @@ _FREE: Final = (
 def frozen(config: TrainConfig) -> dict[str, Any]:
     """Return the keys that a resumed run must share with its checkpoint, dotted, with their values."""
     plain = flatten(to_plain(config)) | {"data.lanes": config.data.lane_count}
+    plain["hooks"] = [hook.plain() for hook in config.hooks if not hook.type.observes]
     return {key: value for key, value in plain.items() if not _is_free(key)}
 
 

@@ -13,8 +13,6 @@ class LogConfig:
 
     every: Annotated[int, Field(ge=1)] = 1
     """steps between records in metrics.jsonl"""
-    seconds: Annotated[float, Field(ge=0.0)] = 10.0
-    """seconds between printed lines if there is no terminal; 0: every record"""
     report: bool = True
     """write report.html, with curves, at saves and at the end of the run"""
     tensorboard: bool = True
@@ -24,11 +22,6 @@ class LogConfig:
     spike: Annotated[float, Field(gt=0.0)] | None = 6.0
     """report a loss or gradient norm this many robust standard deviations above the recent ones as a spike, with its
     rows; null: never"""
-    noise_scale: bool = False
-    """record the gradient noise scale, the batch size above which more rows hardly help, for report.html; needs several
-    micro-batches per step over all ranks"""
-    layers: bool = False
-    """record the gradient norm of each layer, embedding and head, and the largest absolute logit of each head"""
 
 
 @config_class

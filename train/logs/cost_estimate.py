@@ -289,7 +289,8 @@ def estimate_memory(
     width = 2 if half else 4
     share = [1 if stage < threshold else world_size for threshold in (3, 2, 1)]
     gradient_width = 6 if half and stage == 1 else 4
-    states, trained = 4 * (config.optimizer.type.states + (config.average is not None)), parameters - frozen
+    states = 4 * (config.optimizer.type.states + sum(hook.type.numbers for hook in config.hooks))
+    trained = parameters - frozen
     return MemoryEstimate(
         weights=width * parameters / share[0],
         gradients=gradient_width * trained / share[1],

@@ -32,7 +32,7 @@ _OVER_STEPS: Final = (
 _NOISE_WINDOW: Final = 100
 """Records over which the noise scale is averaged; a single step is mostly noise."""
 _LAYERS: Final = {"layer_gradient_norms": "Gradient norm by layer", "largest_logits": "Largest logit by head"}
-"""Records of `log.layers` with their titles."""
+"""Records of the hook `layer_statistics` with their titles."""
 _CURVES: Final = 8
 """Curves that a chart tells apart by color."""
 _PARTS: Final = {part: part for part in ("forward", "backward", "optimizer", "other")} | {

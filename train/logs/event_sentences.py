@@ -14,8 +14,6 @@ _SENTENCES: Final = {
     "save_waited": "Waited {seconds:.1f} s for the save before.",
     "save_failed": "Could not save: {error}",
     "copy": "Copied {checkpoint} to {place}.",
-    "copy_failed": "Could not copy {checkpoint} to {place}: {error}",
-    "copy_fetched": "Fetched {checkpoint} from {place}.",
     "checkpoint_refused": "Refused {checkpoint}: {reason}",
     "heldout_gone": "The held-out set {name} is gone.",
     "skip": "The gradient was not finite: nothing was updated, {in_a_row} in a row.",

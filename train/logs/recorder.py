@@ -22,17 +22,12 @@ from clozeline.train.logs.json_lines import last_lines
 from clozeline.train.logs.peak_flops import Peak
 from clozeline.train.logs.report import LiveReport
 from clozeline.train.logs.spikes import Spikes
-from clozeline.train.optim.gradient_noise import estimate
-from clozeline.train.optim.layer_statistics import merge
 
 _ROWS_LISTED: Final = 64
 """Limit of rows of a skipped step or spike in its event, per rank."""
 _MESSAGES: Final = {
     "save_failed": "step {step}: no checkpoint: {error}; training continues",
     "score_failed": "step {step}: the checkpoint does not hold its held-out loss: {error}; training continues",
-    "copy_failed": "{checkpoint} was not copied to {place}: {error}; training continues, the next one is tried again",
-    "copy_refused": "copy of {checkpoint} in {place} is passed over: {reason}",
-    "copy_fetched": "{checkpoint} was fetched from {place}",
     "checkpoint_refused": "checkpoint {checkpoint} is passed over: {reason}",
     "lost": "the start before ended without saying so ({process}, {step} steps done): killed, or ended by the watchdog",
     "latest_ignored": "checkpoints/latest does not say what to resume from: {reason}; the newest valid one is taken",
@@ -124,11 +119,6 @@ class Recorder:
         counters = self._health.counters()
         sums = {**result.sums, **result.figures}
         worked, *totals = self._engine.world.total([cpu_seconds, *sums.values(), *counters.values()])
-        noise = None
-        if (mine := result.squares) is not None:
-            square, inverse, count = self._engine.world.total([float(mine.square), mine.inverse, float(mine.count)])
-            noise = estimate(square, inverse, count, result.gradient_norm, self._rows(batch))
-        layers = None if result.layers is None else merge(self._engine.world.gather(result.layers))
         # counters keep their types: blocks stay integers
         stream = {
             name: type(local)(total) for (name, local), total in zip(counters.items(), totals[len(sums) :], strict=True)
@@ -136,9 +126,7 @@ class Recorder:
         # the record, unless it cannot be made: training continues without it
         with self._reports("records of steps"):
             record = self._record(state, batch, result, dict(zip(sums, totals, strict=False)), seconds, between)
-            if noise is not None:
-                record["gradient_noise"] = noise
-            record |= layers or {}
+            record |= result.record
             with self._reports("spikes of the loss"):
                 self._detect_spikes(record, self._rows(batch))
                 if self._spikes is not None and self._spikes.in_a_row:

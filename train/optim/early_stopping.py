@@ -24,8 +24,6 @@ class EarlyStopConfig:
     is the mean over all held-out sets, for example one per language"""
     patience: Annotated[int, Field(ge=1)] = 3
     """evaluations in a row without improvement after which the run ends"""
-    min_improvement: Annotated[float, Field(ge=0.0)] = 0.0
-    """minimum difference to the best value that counts as an improvement"""
     higher: bool = False
     """higher values are better, as for accuracy"""
     target: float | None = None
@@ -94,7 +92,7 @@ def update_best(config: EarlyStopConfig, best: Best | None, value: float, step: 
         best = Best(config.metric, None, step, -1)
     sign = -1.0 if config.higher else 1.0
     better = math.isfinite(value) and (
-        best.value is None or sign * (best.value - value) > config.min_improvement or config.meets_target(value)
+        best.value is None or sign * (best.value - value) > 0.0 or config.meets_target(value)
     )
     if better:
         return Best(config.metric, value, step, 0)

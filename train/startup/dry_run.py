@@ -14,7 +14,6 @@ from clozeline.train.distributed.process_group import device_of
 from clozeline.train.logs.cost_estimate import estimate_cost, operations_per_second
 from clozeline.train.logs.peak_flops import peak_of
 from clozeline.train.logs.status import read_status
-from clozeline.train.optim.weights.anchor_weights import check_anchors
 from clozeline.train.startup.announcements import describe_model
 from clozeline.train.startup.checks import check_start
 from clozeline.train.startup.run_directory import refuse_output
@@ -37,15 +36,13 @@ def dry_run(config: TrainConfig) -> int:
         lambda name, reason: lines.append(f"checkpoint {name} is passed over: {reason}"),
         hashes=config.checkpoint.verify == "full",
     )
-    if checkpoint is None and config.checkpoint.copy_to is not None and config.resume != "never":
-        lines.append(f"resume     a start fetches the newest copy in {config.checkpoint.copy_to}, if there is one")
     device = device_of(os.environ)
     point = find_starting_point(config, datasets.description, size, device, checkpoint)
     config = point.config
     # build the model and open the stream
     starting = build_starting_model(point, datasets.train)
     if config.regularizer is not None and point.checkpoint is None:
-        check_anchors(config.regularizer.build(), starting.model, starting.new)
+        config.regularizer.build().check_model(starting.model, starting.new)
     lines += describe_model(config, left_out, starting, datasets)
     open_stream(config.data, datasets.phases, rank, size).close()
     # estimate the cost

@@ -13,7 +13,6 @@ from clozeline.configuration.redaction import redact
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import lock, open_unlinked, replacing, sweep
 from clozeline.model.checkpoints import keep_published
-from clozeline.train.checkpoint.copies import refuse_copies
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.absolute_paths import with_absolute_paths
@@ -69,7 +68,7 @@ def refuse_output(config: TrainConfig) -> None:
         why = f"it holds {other[0]}: choose another one"
         raise ConfigurationError(f"output: {output} is an output of the pipeline, {why}")
     # what `resume` demands
-    if config.resume == "must" and not checkpoints and config.checkpoint.copy_to is None:
+    if config.resume == "must" and not checkpoints:
         remedy = "choose another output, or start with resume=auto"
         raise ConfigurationError(f"resume=must: {output / 'checkpoints'} holds no valid checkpoint: {remedy}")
     if config.resume == "never" and names:
@@ -77,8 +76,6 @@ def refuse_output(config: TrainConfig) -> None:
             f"resume=never: {output} is not empty, it holds {', '.join(sorted(names)[:4])}: choose another output, or "
             "resume with resume=auto"
         )
-    if config.resume == "never" and config.checkpoint.copy_to is not None:
-        refuse_copies(config.checkpoint.copy_to)
 
 
 def prepare_directory(

@@ -1,8 +1,8 @@
 """Open the teacher of a distillation, and start a student from its layers."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -10,7 +10,6 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.checkpoints import Checkpoint, build_checkpoint
 from clozeline.model.compression._parts import split_name
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
@@ -23,35 +22,11 @@ from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.padded_vocabulary import row_multiple
 from clozeline.train.data.sets.stored_scores import read_stored_scores
-from clozeline.train.open_run import digest_of, open_run
+from clozeline.train.open_run import Run, open_run
 from clozeline.train.startup.initial_weights import config_without_adapter
 from clozeline.train.startup.source_tokenizer import refuse_other_tokenizer
 
 _TABLE: Final = "family.tokens.weight"
-
-
-@dataclass(frozen=True)
-class TeacherWeights:
-    """A trained model that teaches, or lends its layers."""
-
-    source: Path
-    checkpoint: Checkpoint
-    """with the vocabulary of the shards, to which its token table is padded"""
-
-    @property
-    def config(self) -> ModelConfig:
-        """Its configuration."""
-        return self.checkpoint.config
-
-    @property
-    def tensors(self) -> Mapping[str, torch.Tensor]:
-        """Its weights by name."""
-        return self.checkpoint.tensors
-
-    @cached_property
-    def digest(self) -> str:
-        """xxh3-128 (hex) of names, shapes and values."""
-        return digest_of(self.tensors, self.tensors)
 
 
 class Distillation(NamedTuple):
@@ -83,20 +58,20 @@ def prepare_student(
         )
 
     @cache
-    def weights(source: Path) -> TeacherWeights:
+    def opened(source: Path) -> Run:
         key = "distil.teacher" if source == distil.teacher else "distil.start"
         return open_teacher(source, config.model, shards, key)
 
     lines: list[str] = []
     # start from the layers of the teacher; a resumed run has its own weights
     if distil.start is not None and distil.start_from is not None and not resumed:
-        source = weights(distil.start_from)
+        source = opened(distil.start_from)
         lines += copy_layers(model, source, distil.start.layers, placement)
     # the student, with projections of its own
-    theirs = None if distil.teacher is None else weights(distil.teacher)
+    theirs = None if distil.teacher is None else opened(distil.teacher)
     seed = hash64("weights", config.seed)
     student = Student(
-        model, distil.active, None if theirs is None else theirs.config, seed, placement, distil.progressive
+        model, distil.active, None if theirs is None else theirs.checkpoint.config, seed, placement, distil.progressive
     )
     lines += student.lines()
     # the teacher, in memory
@@ -106,9 +81,11 @@ def prepare_student(
         lines += [f"           no teacher in memory: without {', '.join(skipped)}"] if skipped else []
         record = {"layers": student.layer_maps} | ({} if stored is None else {"digest": stored.digest})
         return Distillation(student, None, record, lines + ([] if stored is None else [f"           {stored}"]))
-    teacher = Teacher(build_checkpoint(theirs.checkpoint), student.needed_of_teacher)
-    lines.append(f"           teacher {theirs.source}: {teacher.model.num_parameters():,} parameters, {theirs.digest}")
-    return Distillation(student, teacher, {"digest": theirs.digest, "layers": student.layer_maps}, lines)
+    teacher = Teacher(theirs.model, student.needed_of_teacher)
+    lines.append(
+        f"           teacher {theirs.folder}: {teacher.model.num_parameters():,} parameters, {theirs.weights_digest}"
+    )
+    return Distillation(student, teacher, {"digest": theirs.weights_digest, "layers": student.layer_maps}, lines)
 
 
 def refuse_other_teacher(saved: Mapping[str, Any], now: Mapping[str, Any], source: Path | None) -> None:
@@ -121,7 +98,7 @@ def refuse_other_teacher(saved: Mapping[str, Any], now: Mapping[str, Any], sourc
         )
 
 
-def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, key: str) -> TeacherWeights:
+def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, key: str) -> Run:
     """Read a run or a model folder, and check that it can read what its student reads; None: there is no student yet.
 
     Raises:
@@ -151,10 +128,11 @@ def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, ke
     if missing := theirs - ours:
         raise ConfigurationError(f"{key}: {source}: reads {', '.join(sorted(missing))}, which the student does not")
     config = replace(config, vocab_multiple=multiple, init_from=None)
-    return TeacherWeights(opened.folder, replace(opened.checkpoint, config=config, vocab_size=vocab_size))
+    checkpoint = replace(opened.checkpoint, config=config, vocab_size=vocab_size)
+    return replace(opened, checkpoint=checkpoint, state=None)  # without a rule that drops tokens: it scores all
 
 
-def copy_layers(model: Model, source: TeacherWeights, layers: Sequence[int], placement: Placement = WHOLE) -> list[str]:
+def copy_layers(model: Model, source: Run, layers: Sequence[int], placement: Placement = WHOLE) -> list[str]:
     """Copy layers, embeddings and heads of a teacher, bit by bit; return the lines to print.
 
     Args:
@@ -166,14 +144,14 @@ def copy_layers(model: Model, source: TeacherWeights, layers: Sequence[int], pla
     Raises:
         ConfigurationError: there is no such layer, or it has another shape.
     """
-    ours, tensors = dict(model.named_parameters()), source.tensors
+    ours, tensors = dict(model.named_parameters()), source.checkpoint.tensors
     there = _count_layers(tensors)
     for stack, count in _count_layers(ours).items():
         if count != len(layers):
             raise ConfigurationError(f"distil.start.layers: expected {count}, one for each layer, got {len(layers)}")
         if beyond := [layer for layer in layers if layer >= there.get(stack, 0)]:
             raise ConfigurationError(
-                f"distil.start.layers: {source.source} has the layers 0 to {there.get(stack, 0) - 1}, got {beyond[0]}"
+                f"distil.start.layers: {source.folder} has the layers 0 to {there.get(stack, 0) - 1}, got {beyond[0]}"
             )
     copied, new = 0, []
     with torch.no_grad():
@@ -185,14 +163,14 @@ def copy_layers(model: Model, source: TeacherWeights, layers: Sequence[int], pla
                 continue
             if (shape := list(full_shape(parameter))) != (other := list(tensors[origin].shape)):
                 raise ConfigurationError(
-                    f"distil.start: {source.source}: {origin} has shape {other} there, {shape} here: a student of "
+                    f"distil.start: {source.folder}: {origin} has shape {other} there, {shape} here: a student of "
                     "other widths cannot start from layers; remove the key"
                 )
             with placement.gather([parameter]):
                 parameter.copy_(tensors[origin])
             copied += 1
     text = " ".join(f"{here}←{there}" for here, there in enumerate(layers))
-    line = f"weights    {copied} parameters from {source.source}, layers {text}"
+    line = f"weights    {copied} parameters from {source.folder}, layers {text}"
     return [line, *([f"           new: {', '.join(new)}"] if new else [])]
 
 

@@ -172,8 +172,6 @@ def refuse_prefix(adapter: Prefix, key_map: KeyMap, config: ModelConfig, task: s
         why += f"type {' or '.join(sorted(_CACHES))}"
     elif task not in _PREFIXED:
         why = f"expected a head lm, classification or regression, got {', '.join(config.heads)}"
-    elif adapter.shift != adapter.options.length:
-        why = "peft starts the positions of a row after the prefix: expected model.adapter.shifted true or null"
     else:
         return
     raise ConfigurationError(f"adapter prefix: peft cannot compute it: {why}")

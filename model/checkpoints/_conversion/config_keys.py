@@ -1,6 +1,6 @@
 """Read config.json: required keys, supported values, activations."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -18,20 +18,6 @@ def read_fields(
     if missing := sorted({theirs for theirs in fields.values() if theirs not in {**defaults, **plain}}):
         raise ConfigurationError(f"config.json of type {model_type}: expected the keys {', '.join(missing)}, got none")
     return {ours: plain.get(theirs, defaults.get(theirs)) for ours, theirs in fields.items()}
-
-
-def without_keys(
-    fields: Mapping[str, str], defaults: Mapping[str, Any], removed: Iterable[str], **others: Any
-) -> tuple[dict[str, str], dict[str, Any]]:
-    """Return a type's `fields` and `defaults` without some of our keys, and with other defaults.
-
-    Example:
-        >>> without_keys({"dim": "d", "eps": "e"}, {"e": 0.1}, ["eps"], d=8)
-        ({'dim': 'd'}, {'d': 8})
-    """
-    kept = {ours: theirs for ours, theirs in fields.items() if ours not in set(removed)}
-    unread = set(fields.values()) - set(kept.values())
-    return kept, {**{key: value for key, value in defaults.items() if key not in unread}, **others}
 
 
 def read_activation(model_type: str, name: Any, key: str, activations: Mapping[str, str]) -> str:

@@ -6,8 +6,8 @@ A map is data: tables of keys and names. What a table cannot express is a method
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from torch import Tensor
 
@@ -32,6 +32,28 @@ from clozeline.model.checkpoints._conversion.tensor_names import Renaming
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 
+ACTIVATIONS: Final = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh",
+    "gelu_python_tanh": "gelu_tanh",
+    "gelu_python": "gelu",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
+Keys: TypeAlias = Mapping[str, Any]
+"""Content of config.json."""
+Tensors: TypeAlias = Mapping[str, Tensor]
+"""Tensors of a file by their names."""
+_AUTO: Final = {
+    "LMHeadModel": "ForCausalLM",
+    **dict.fromkeys(("WithLMHeadModel", "LMHead"), "ForMaskedLM"),
+    **dict.fromkeys(("ForConditionalGeneration", "MTModel"), "ForSeq2SeqLM"),
+}
+"""Ends of auto classes that differ from the end of the class they load."""
 _OF_DECODER: Final = ("decoder_dim", "decoder_attention_heads", "decoder_ffn_dim")
 _LAYER: Final = re.compile(r"(?<=layers\.)\d+(?=\.)")
 
@@ -84,23 +106,20 @@ class KeyMap:
     """A model type of config.json. Subclasses fill the tables; `{i}` in a name is the layer index."""
 
     model_type: ClassVar[str]
-    headed: ClassVar[str]
-    """Class of transformers with `heads`."""
-    bare: ClassVar[str | None]
-    """Class without heads; None if there is none for the encoder alone."""
-    auto: ClassVar[str]
-    """Auto class that loads the headed one."""
+    stem: ClassVar[str]
+    """Start of the names of its classes in transformers."""
+    class_ends: ClassVar[Mapping[tuple[str, ...], str]] = {("lm",): "ForCausalLM"}
+    """Ends of the names of its classes with pretraining heads, by these heads; the usual class first."""
+    bare_end: ClassVar[str | None] = "Model"
+    """End of the name of the class without heads; None if there is none for the encoder alone."""
     read_only: ClassVar[str | None] = None
     """Reason why the type is imported and not exported; None: both."""
     base: ClassVar[str] = ""
     """Prefix of the body in the headed class; the bare one saves without it."""
-    heads: ClassVar[tuple[str, ...]] = ("lm",)
-    others: ClassVar[tuple[HeadedClass, ...]] = ()
-    """Classes with other heads than `headed`."""
     tasks: ClassVar[Mapping[str, Task]] = {}
     """Task heads of its classes: classification (also for regression), tagging, span and multiple_choice."""
     marks: ClassVar[Mapping[str, str]] = {}
-    """Heads that a file may hold, each with the end of a tensor name that identifies it; empty: always `heads`."""
+    """Heads that a file may hold, each with the end of a tensor name that identifies it; empty: the usual heads."""
     head_options: ClassVar[Mapping[str, Any]] = {}
     """Keys of the heads, besides their weights, that every model of the type has."""
     projections: ClassVar[tuple[str, ...]] = ("linear",)
@@ -119,9 +138,9 @@ class KeyMap:
     """Values of their keys if config.json omits them; other keys are required."""
     only: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
     """Their keys that could select another computation, and the supported values; the first is written."""
-    activation: ClassVar[str | None] = None
-    """Their key of the activation."""
-    activations: ClassVar[Mapping[str, str]] = {}
+    activation: ClassVar[str | None] = "hidden_act"
+    """Their key of the activation; None: methods read it."""
+    activations: ClassVar[Mapping[str, str]] = ACTIVATIONS
     """Their names of activations and ours; the first of several is written."""
     also_read: ClassVar[tuple[str, ...]] = ()
     """Their keys that no table lists, because a method reads them."""
@@ -150,13 +169,13 @@ class KeyMap:
         """Return the maps of classes of the type in another family: the encoder alone, or a causal encoder."""
         return ()
 
-    def is_written_by(self, plain: Mapping[str, Any]) -> bool:
+    def is_written_by(self, plain: Keys) -> bool:
         """Return whether a class of this variant wrote config.json."""
         return True
 
     # -- config.json ------------------------------------------------------------------------------------------------
 
-    def read_config(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> ModelConfig:
+    def read_config(self, plain: Keys, tensors: Tensors) -> ModelConfig:
         """Return our configuration; only types with an ambiguous config.json look at the tensors.
 
         Raises:
@@ -197,7 +216,7 @@ class KeyMap:
         ids = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None} | dict(token_ids)
         return {"model_type": self.model_type, "vocab_size": vocab_size, **plain, **ids}
 
-    def more_of_ours(self, plain: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return our dotted keys that no table gives."""
         return {}
 
@@ -209,7 +228,7 @@ class KeyMap:
         """Return their first name of the model's activation, None if there is none."""
         return next((theirs for theirs, ours in self.activations.items() if ours == config.activation), None)
 
-    def task_options(self, kind: str, plain: Mapping[str, Any]) -> dict[str, Any]:
+    def task_options(self, kind: str, plain: Keys) -> dict[str, Any]:
         """Return keys of a task head that config.json decides, besides labels and dropout."""
         return {}
 
@@ -225,11 +244,10 @@ class KeyMap:
 
     def task_class(self, kind: str) -> HeadedClass:
         """Return the class of transformers with a task head."""
-        family, suffix = re.split("For|With|LMHead", self.headed)[0], SUFFIXES[kind]
         entry = self.tasks["classification" if kind == "regression" else kind]
-        return HeadedClass((kind,), f"{family}{suffix}{entry.suffix}", f"AutoModel{suffix}")
+        return HeadedClass((kind,), f"{self.stem}{SUFFIXES[kind]}{entry.suffix}", f"AutoModel{SUFFIXES[kind]}")
 
-    def task_of(self, plain: Mapping[str, Any]) -> str | None:
+    def task_of(self, plain: Keys) -> str | None:
         """Return the task head of the class that wrote config.json, None if it has none."""
         written = plain.get("architectures") or [""]
         return next((kind for kind in self.tasks if self.task_class(kind).name == written[0]), None)
@@ -240,9 +258,20 @@ class KeyMap:
         return tuple(head for head, mark in self.marks.items() if any(n.endswith(mark) for n in ends)) or self.heads
 
     @property
+    def heads(self) -> tuple[str, ...]:
+        """The heads of the usual class."""
+        return next(iter(self.class_ends))
+
+    @property
     def classes(self) -> tuple[HeadedClass, ...]:
-        """Return the classes of transformers with heads."""
-        return (HeadedClass(self.heads, self.headed, self.auto), *self.others)
+        """The classes of transformers with pretraining heads, the usual one first."""
+        ends = self.class_ends.items()
+        return tuple(HeadedClass(heads, f"{self.stem}{end}", f"AutoModel{_AUTO.get(end, end)}") for heads, end in ends)
+
+    @property
+    def bare(self) -> str | None:
+        """The class without heads."""
+        return None if self.bare_end is None else f"{self.stem}{self.bare_end}"
 
     def class_with(self, heads: Iterable[str]) -> HeadedClass:
         """Return the class of transformers with these heads; refuse heads that no class has together."""
@@ -257,7 +286,7 @@ class KeyMap:
             "of them, or the body alone"
         )
 
-    def vocab_size(self, plain: Mapping[str, Any]) -> int:
+    def vocab_size(self, plain: Keys) -> int:
         rows = plain.get("vocab_size")
         if not isinstance(rows, int) or isinstance(rows, bool) or not 1 <= rows < 2**31:
             raise ConfigurationError(f"config.json: vocab_size: expected a number of rows, got {rows!r}")
@@ -376,25 +405,3 @@ class KeyMap:
         """Return the mapping from the names of a file, legacy ones included, to those of `expected`."""
         known = {*expected, *self.ties_in_class(config), *self.copies(config)}
         return Renaming(known, self.base, self.other_prefixes, self.left_out, self.buffers, self.other_names)
-
-
-def layer_names(ours: str, theirs: str, names: Mapping[str, str]) -> dict[str, str | Slice | Reshaped]:
-    """Return the modules of one stack's layers: `layer_names("family.stack", "bert.encoder.layer", {...})`."""
-    return {f"{ours}.layers.{{i}}.{name}": f"{theirs}.{{i}}.{target}" for name, target in names.items()}
-
-
-def split_defaults(table: Mapping[str, Any], **others: Any) -> tuple[dict[str, str], dict[str, Any]]:
-    """Return `fields` and `defaults` from a table of our keys: theirs, or theirs with its default."""
-    pairs = [entry for entry in table.values() if isinstance(entry, tuple)]
-    fields = {ours: entry[0] if isinstance(entry, tuple) else entry for ours, entry in table.items()}
-    return fields, {**dict(pairs), **others}
-
-
-def attention_names(query: str, key: str, value: str, out: str, ours: str = "attention.body") -> dict[str, str]:
-    """Return the projections of a layer's attention."""
-    return {f"{ours}.query": query, f"{ours}.key": key, f"{ours}.value": value, f"{ours}.out": out}
-
-
-def slice_names(ours: str, theirs: str, parts: Sequence[str]) -> dict[str, Slice]:
-    """Return modules that a checkpoint stores fused, in the order of its parts."""
-    return {f"{ours}.{name}": Slice(theirs, part, len(parts)) for part, name in enumerate(parts)}

@@ -189,15 +189,15 @@ def test_layers_with_an_adapter_compile_as_one_graph(name):
 
 @pytest.mark.parametrize("name", ["prefix", "prompt"])
 def test_places_of_the_table_that_an_adapter_takes_are_not_there_for_rows(name):
-    keys = {"length": 4} | ({"shifted": True} if name == "prefix" else {})
-    model = adapted("encoder", name, **keys, changes={"position": {"kind": "learned", "maximum": 12}})
+    family, position = "decoder" if name == "prefix" else "encoder", {"kind": "learned", "maximum": 12}
+    model = adapted(family, name, length=4, changes={"position": position})
     assert model.position_limit == 8
-    scores(model, batch_for("encoder", columns=8))
+    scores(model, batch_for(family, columns=8))
     with pytest.raises(BatchError, match=r"0\.\.7"):
-        scores(model, batch_for("encoder", columns=9))
+        scores(model, batch_for(family, columns=9))
     model.use_adapter(None)
-    scores(model, batch_for("encoder", columns=12))
-    config = small_config("encoder", adapter={"name": name, **keys}, position={"kind": "learned", "maximum": 12})
+    scores(model, batch_for(family, columns=12))
+    config = small_config(family, adapter={"name": name, "length": 4}, position=position)
     assert config.position_limit == 8
 
 

@@ -22,14 +22,14 @@ def decoder_rows(ids, start=0):
     return {"input_ids": ids, "position_ids": places, "lengths": torch.full((len(ids),), ids.shape[1])}
 
 
-def with_context(model, context, **keys):
+def with_context(model, context):
     """The model with a prefix that holds its own keys and values of the tokens of a context."""
     from clozeline.model.adaptation import add_adapter
 
     cache = Cache(len(context))
     with torch.no_grad():
         model.family.decode(decoder_rows(torch.tensor([context])), cache)
-    adapter = add_adapter(model, "context", {"name": "prefix", "length": len(context), **keys})
+    adapter = add_adapter(model, "context", {"name": "prefix", "length": len(context)})
     kept = {owner: pair for (owner, _), pair in cache._stored.items()}
     with torch.no_grad():
         for path, table in adapter.parts.items():
@@ -60,15 +60,6 @@ def test_keys_and_values_of_a_context_are_the_context(changes, left):
     assert (found - whole).abs().max() <= 1e-5
     model.use_adapter(None)
     assert (scores(model, batch)[:, left:] - whole).abs().max() > 1e-3
-
-
-def test_places_that_begin_at_zero_are_another_computation():
-    ids = torch.randint(1, VOCABULARY, (1, 8))
-    model = built("decoder").eval()
-    whole = scores(model, decoder_rows(ids))[:, CONTEXT:]
-    rest = decoder_rows(ids[:, CONTEXT:])
-    unshifted = with_context(model, ids[0, :CONTEXT].tolist(), shifted=False)
-    assert (scores(unshifted, rest) - whole).abs().max() > 1e-4
 
 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft reads it
@@ -131,10 +122,3 @@ def test_packed_documents_and_prefixes_read_it_too():
 def test_families_without_plain_self_attention_are_refused(family, changes, kind):
     with pytest.raises(ConfigurationError, match=f"plain self-attention, .* has {kind}"):
         Prefix(Prefix.Options(), built(family, **changes).family)
-
-
-def test_places_of_mobilebert_are_not_shifted():
-    with pytest.raises(
-        ConfigurationError, match=r"model\.adapter\.shifted: positions of the family MobileBert start at 0"
-    ):
-        adapted("mobilebert", "prefix", shifted=True)

@@ -12,5 +12,5 @@ def test_it_is_roberta_by_another_name(tmp_path):
     checkpoint = read_checkpoint(tmp_path)
     assert map_of_type("roberta").problems(checkpoint.config, checkpoint.token_ids) == []
     assert map_for(checkpoint.config, checkpoint.token_ids).model_type == "roberta"
-    assert map_for(checkpoint.config, checkpoint.token_ids, "camembert").headed == "CamembertForMaskedLM"
+    assert map_for(checkpoint.config, checkpoint.token_ids, "camembert").classes[0].name == "CamembertForMaskedLM"
     assert (checkpoint.token_ids["bos_token_id"], checkpoint.token_ids["eos_token_id"]) == (5, 6)

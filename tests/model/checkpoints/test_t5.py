@@ -61,7 +61,7 @@ def test_the_keys_of_the_block_that_the_class_writes_take_precedence(tmp_path, c
     """Its files hold the activation and the gate next to their common name, and it reads all three."""
     saved(tmp_path, case, feed_forward_proj="gated-gelu")
     edit_config(tmp_path, feed_forward_proj="relu")
-    theirs, report = loaded(tmp_path, map_of_type(case).auto)
+    theirs, report = loaded(tmp_path, map_of_type(case).classes[0].auto)
     assert report == {}
     assert difference(build_checkpoint(read_checkpoint(tmp_path)), theirs) < 1e-5
 

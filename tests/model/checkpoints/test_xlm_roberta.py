@@ -11,4 +11,4 @@ def test_it_is_roberta_by_another_name(tmp_path):
     checkpoint = read_checkpoint(tmp_path / "a")
     assert map_of_type("roberta").problems(checkpoint.config, checkpoint.token_ids) == []
     assert map_for(checkpoint.config, checkpoint.token_ids).model_type == "roberta"
-    assert map_for(checkpoint.config, checkpoint.token_ids, "xlm-roberta").headed == "XLMRobertaForMaskedLM"
+    assert map_for(checkpoint.config, checkpoint.token_ids, "xlm-roberta").classes[0].name == "XLMRobertaForMaskedLM"

@@ -1,14 +1,17 @@
-"""Attention against plain loops over rows, heads and places."""
+"""Attention, with capped scores or without, against plain loops over rows, heads and positions."""
 
+import doctest
 import math
 
 import pytest
 import torch
 
+import clozeline.model.layers.activation
 from clozeline.model.configuration.position import PositionConfig
-from clozeline.model.layers.attention import Attention
+from clozeline.model.layers.activation import soft_cap
+from clozeline.model.layers.attention import Attention, attend_capped
 from clozeline.model.layers.masks import AttentionPlan
-from tests.model.small_models import small_config
+from tests.model.small_models import batch_for, built, small_config
 
 
 def made(**changes):
@@ -99,3 +102,105 @@ def test_biases_are_where_the_configuration_says():
     assert (plain.query.bias, plain.key.bias, plain.value.bias, plain.out.bias) == (None,) * 4
     encoder = Attention(small_config("encoder"))
     assert all(part.bias is not None for part in (encoder.query, encoder.key, encoder.value, encoder.out))
+
+
+B, HEADS, T, WIDTH, BOUND, SCALE = 2, 4, 5, 6, 1.5, 0.7
+
+
+def parts(kv_heads):
+    draw = torch.Generator().manual_seed(0)
+    sizes = [(B, heads, T, WIDTH) for heads in (HEADS, kv_heads, kv_heads)]
+    return [2 * torch.randn(size, generator=draw, dtype=torch.float64) for size in sizes]
+
+
+def slow_capped(query, key, value, visible):
+    """Each average by itself; `visible(row, query, key)` gives an addend, or None for what is not read."""
+    shared, mixed = query.shape[1] // key.shape[1], torch.zeros_like(query)
+    for row in range(B):
+        for head in range(HEADS):
+            for at in range(T):
+                scores = {}
+                for other in range(T):
+                    if (addend := visible(row, at, other)) is not None:
+                        score = SCALE * float(query[row, head, at] @ key[row, head // shared, other])
+                        scores[other] = BOUND * math.tanh(score / BOUND) + addend
+                total = sum(map(math.exp, scores.values()))
+                for other, score in scores.items():
+                    mixed[row, head, at] += math.exp(score) / total * value[row, head // shared, other]
+    return mixed
+
+
+def causal(row, at, other):
+    return 0.0 if other <= at else None
+
+
+@pytest.mark.parametrize("kv_heads", [4, 2, 1])
+def test_causal_rows_equal_a_plain_loop(kv_heads):
+    query, key, value = parts(kv_heads)
+    found = attend_capped(query, key, value, AttentionPlan(None, causal=True), SCALE, BOUND, 0.0)
+    assert (found - slow_capped(query, key, value, causal)).abs().max() < 1e-12
+
+
+def test_the_mask_comes_after_the_cap():
+    query, key, value = parts(2)
+    draw = torch.Generator().manual_seed(1)
+    seen = (torch.rand(B, 1, T, T, generator=draw) < 0.5) | torch.eye(T, dtype=torch.bool)
+    found = attend_capped(query, key, value, AttentionPlan(seen), SCALE, BOUND, 0.0)
+    expected = slow_capped(query, key, value, lambda row, at, other: 0.0 if seen[row, 0, at, other] else None)
+    assert (found - expected).abs().max() < 1e-12
+    addends = 3 * torch.randn(B, 1, T, T, generator=draw, dtype=torch.float64)
+    found = attend_capped(query, key, value, AttentionPlan(addends), SCALE, BOUND, 0.0)
+    expected = slow_capped(query, key, value, lambda row, at, other: addends[row, 0, at, other].item())
+    assert (found - expected).abs().max() < 1e-12
+
+
+def test_scores_in_half_precision_are_capped_in_fp32():
+    query, key, value = (part.bfloat16() for part in parts(2))
+    found = attend_capped(query, key, value, AttentionPlan(None, causal=True), SCALE, BOUND, 0.0)
+    assert found.dtype == torch.bfloat16
+    assert (found - slow_capped(query.double(), key.double(), value.double(), causal)).abs().max() < 0.05
+
+
+def test_weights_are_dropped_in_training():
+    torch.manual_seed(0)
+    query, key, _ = parts(4)
+    ones = torch.eye(T, dtype=torch.float64).expand(B, HEADS, -1, -1)
+    weights = attend_capped(query, key, ones, AttentionPlan(), SCALE, BOUND, 0.5)
+    assert 0.3 < (weights == 0).double().mean() < 0.7
+
+
+@pytest.mark.parametrize("local", [None, {"window": 2, "global_every": 2}], ids=["global", "local"])
+@pytest.mark.parametrize("family", ["encoder", "decoder"])
+def test_packed_documents_are_capped_too(family, local):
+    """Without the kernels for documents, which have no cap: packed rows give what each document gives alone."""
+    switches = {"local": local, "init": {"std": 0.3}}
+    network = built(family, attn_logit_softcapping=0.2, **switches).double().eval()
+    tensors, cuts = batch_for(family, rows=2, lengths=[11, 11]), (4, 6)
+    places = torch.stack([torch.cat((torch.arange(cut), torch.arange(11 - cut))) for cut in cuts])
+    packed = tensors | {
+        "position_ids": places,
+        "document_ids": (torch.arange(11) >= torch.tensor(cuts)[:, None]).long(),
+        "cu_seqlens": torch.tensor([0, 4, 11, 17, 22], dtype=torch.int32),
+        "max_seqlen": torch.tensor(7),
+    }
+    with torch.no_grad():
+        found, uncapped = network.family(packed), built(family, **switches).double().eval().family(packed)
+        for row, cut in enumerate(cuts):
+            for first, last in ((0, cut), (cut, 11)):
+                length = last - first
+                alone = {
+                    "input_ids": tensors["input_ids"][row : row + 1, first:last],
+                    "position_ids": torch.arange(length)[None],
+                    "lengths": torch.tensor([length]),
+                }
+                assert (network.family(alone)[0] - found[row, first:last]).abs().max() < 1e-9
+    assert (found - uncapped).abs().max() > 1e-3
+
+
+def test_no_cap_changes_nothing():
+    scores = torch.randn(3)
+    assert soft_cap(scores, None) is scores
+
+
+def test_examples_in_docstrings():
+    assert doctest.testmod(clozeline.model.layers.activation).failed == 0

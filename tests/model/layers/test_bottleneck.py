@@ -1,10 +1,15 @@
-"""The keys of a stack of bottlenecks; what a layer computes is compared with transformers in the test of its family."""
+"""Keys of a stack of bottlenecks, and its input of neighbors; the test of its family compares it with transformers."""
+
+import doctest
 
 import pytest
+import torch
 from pydantic import ValidationError
 
+import clozeline.model.layers.bottleneck
 from clozeline.model.configuration.layer import ShareConfig
-from clozeline.model.layers.bottleneck import BottleneckLayer, body_norm
+from clozeline.model.layers.bottleneck import BottleneckLayer, body_norm, neighbor_mask, trigrams
+from clozeline.model.layers.masks import padding_mask
 from clozeline.model.layers.norm import NoNorm
 from tests.model.small_models import small_config
 
@@ -37,3 +42,30 @@ def test_heads_divide_the_bottleneck_alone():
 def test_norms_with_and_without_statistics():
     assert isinstance(body_norm(small_config("mobilebert"), 3), NoNorm)
     assert body_norm(small_config("mobilebert", no_norm=False, eps=0.1), 3).eps == 0.1
+
+
+def test_neighbors_by_a_loop():
+    """A neighbor is zeros where the row, the padding or a document begins."""
+    torch.manual_seed(0)
+    vectors, lengths = torch.randn(4, 7, 3), [7, 5, 1, 7]
+    documents = torch.tensor([[0] * 7, [0] * 7, [0] * 7, [0, 0, 1, 2, 2, 2, 2]])
+    joined = neighbor_mask(padding_mask(torch.tensor(lengths), 7, vectors.device), documents)
+    found = trigrams(vectors, joined)
+    assert found.shape == (4, 7, 9)
+    for row, length in enumerate(lengths):
+        for place in range(length):
+            for part, other in enumerate((place + 1, place, place - 1)):
+                inside = 0 <= other < length and documents[row, other] == documents[row, place]
+                wanted = vectors[row, other] if inside else torch.zeros(3)
+                assert torch.equal(found[row, place, 3 * part : 3 * part + 3], wanted), (row, place, other)
+
+
+def test_full_rows_of_one_document_need_no_mask():
+    assert neighbor_mask(None, None) is None
+    vectors = torch.randn(2, 5, 3)
+    assert torch.equal(trigrams(vectors, None), trigrams(vectors, torch.ones(2, 4, dtype=torch.bool)))
+
+
+def test_examples_in_docstrings():
+    assert doctest.testmod(clozeline.model.layers.bottleneck).attempted == 1
+    assert doctest.testmod(clozeline.model.layers.bottleneck).failed == 0

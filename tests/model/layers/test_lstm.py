@@ -1,10 +1,11 @@
-"""The layer against torch's, with its weights dropped by hand."""
+"""Recurrent layers against torch's kernels and the equations, with their weights dropped by hand."""
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
-from clozeline.model.layers.lstm import LongShortTermMemory
+from clozeline.model.layers.lstm import LongShortTermMemory, ProjectedLstm, drop_features, drop_words
 from tests.model.closeness import FLOAT32, assert_gradients_close
 from tests.model.small_models import drawn
 
@@ -80,3 +81,95 @@ def test_initial_weights_are_uniform_and_cells_keep_their_content(name):
     assert weight.abs().max() <= 0.1
     assert weight.std().item() == pytest.approx(0.1 / 3**0.5, rel=0.05)
     assert ours.bias.view(4, 100).eq(torch.tensor([0.0, 1.0, 0.0, 0.0])[:, None]).all()
+
+
+def projected(clip, scale=1.0):
+    torch.manual_seed(0)
+    built = ProjectedLstm(5, 7, 3, clip)
+    for parameter in built.parameters():
+        torch.nn.init.normal_(parameter, std=scale)
+    return built
+
+
+@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN:UserWarning")
+def test_without_clipping_outputs_and_gradients_are_torchs():
+    ours, x = projected(clip=1e9), torch.randn(2, 11, 5)
+    theirs = torch.nn.LSTM(5, 7, batch_first=True, proj_size=3)
+    pairs = {"input": "weight_ih_l0", "recurrent": "weight_hh_l0", "bias": "bias_ih_l0", "projection": "weight_hr_l0"}
+    with torch.no_grad():
+        theirs.bias_hh_l0.zero_()
+        for mine, other in pairs.items():
+            getattr(theirs, other).copy_(getattr(ours, mine))
+    out, expected = ours(x), theirs(x)[0]
+    assert torch.allclose(out, expected, atol=1e-5)
+    out.square().sum().backward()
+    expected.square().sum().backward()
+    expected = {mine: getattr(theirs, other).grad for mine, other in pairs.items()}
+    assert_gradients_close({name: getattr(ours, name).grad for name in pairs}, expected, FLOAT32)
+
+
+def slow_projected(x, weights, clip):
+    """Equations 1 to 6 of arXiv 1402.1128 without peepholes; cells and outputs are clipped where they are made."""
+
+    def sigmoid(value):
+        return 1 / (1 + np.exp(-value))
+
+    rows = []
+    for row in x:
+        cell, output, found = np.zeros(7), np.zeros(3), []
+        for token in row:
+            gates = weights["input"] @ token + weights["recurrent"] @ output + weights["bias"]
+            write, forget, candidate, read = (gates[7 * n : 7 * n + 7] for n in range(4))
+            cell = sigmoid(forget) * cell + sigmoid(write) * np.tanh(candidate)
+            cell = np.minimum(np.maximum(cell, -clip), clip)
+            output = weights["projection"] @ (sigmoid(read) * np.tanh(cell))
+            output = np.minimum(np.maximum(output, -clip), clip)
+            found.append(output)
+        rows.append(found)
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("clip", [0.3, 1.5])
+def test_cells_and_outputs_are_clipped(clip):
+    ours, x = projected(clip, scale=2.0), torch.randn(2, 9, 5)
+    weights = {name: value.detach().double().numpy() for name, value in ours.named_parameters()}
+    found = ours(x).detach().numpy()
+    assert found == pytest.approx(slow_projected(x.double().numpy(), weights, clip), abs=1e-4)
+    assert np.abs(found).max() == pytest.approx(clip)
+    assert not np.allclose(found, slow_projected(x.double().numpy(), weights, 1e9), atol=1e-2)
+
+
+def test_initial_weights_of_a_projection():
+    ours = drawn(ProjectedLstm(64, 100, 80, 3.0))
+    for name in ("input", "recurrent", "projection"):
+        weight = getattr(ours, name)
+        assert weight.abs().max() <= 0.1, name
+        assert weight.std().item() == pytest.approx(0.1 / 3**0.5, rel=0.05), name
+    assert ours.bias.view(4, 100).eq(torch.tensor([0.0, 1.0, 0.0, 0.0])[:, None]).all()
+
+
+def test_features_are_dropped_at_all_tokens_of_a_row_and_apart_in_each_row():
+    torch.manual_seed(0)
+    kept = drop_features(torch.ones(4, 6, 1000), 0.25, training=True)
+    assert kept.unique().tolist() == pytest.approx([0.0, 1 / 0.75])
+    assert torch.equal(kept, kept[:, :1].expand_as(kept))
+    assert abs(kept[:, 0].ne(0).float().mean().item() - 0.75) < 0.03
+    assert not torch.equal(kept[0], kept[1])
+
+
+def test_words_are_dropped_at_all_their_places():
+    torch.manual_seed(0)
+    ids = torch.randint(0, 500, (20, 100))
+    kept = drop_words(torch.ones(20, 100, 3), ids, 500, 0.25, training=True)
+    assert kept.unique().tolist() == pytest.approx([0.0, 1 / 0.75])
+    factors = {(int(word), tuple(vector.tolist())) for word, vector in zip(ids.view(-1), kept.view(-1, 3), strict=True)}
+    assert len(factors) == len(ids.unique())
+    assert all(len(set(vector)) == 1 for _, vector in factors)
+    assert abs(sum(vector[0] > 0 for _, vector in factors) / len(factors) - 0.75) < 0.06
+
+
+def test_nothing_is_dropped_in_evaluation():
+    x, ids = torch.randn(2, 3, 4), torch.zeros(2, 3, dtype=torch.int64)
+    assert drop_features(x, 0.5, training=False) is x
+    assert drop_words(x, ids, 9, 0.5, training=False) is x
+    assert drop_features(x, 0.0, training=True) is x

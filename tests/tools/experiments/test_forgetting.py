@@ -67,14 +67,13 @@ def commands(one_rank: RankPool, monkeypatch: pytest.MonkeyPatch) -> list[list[s
     """The commands of the tool, which run in processes that are there already."""
     seen: list[list[str]] = []
 
-    def step(*command: str | Path, **_: object) -> float:
+    def step(*command: str | Path, **_: object) -> None:
         words = [str(word) for word in command]
         seen.append(words)
         if words[1] == "train":
             assert one_rank.run(start, Path(words[3]), words[4:]) == [0]
         else:
             assert clozeline.tools.runs.fisher.main(words[2:]) == 0
-        return 0.0
 
     for module in (clozeline.tools.experiments.multirun.task_sequence, clozeline.tools.experiments.multirun.runner):
         monkeypatch.setattr(module, "run_step", step)

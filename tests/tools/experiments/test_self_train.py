@@ -75,15 +75,15 @@ def test_rounds_until_the_score_stays(one_rank: RankPool, tmp_path: Path, capsys
     student = read_config(output / "round-1" / "seed-0")
     assert student.model.init_from == body
     assert [path.name for path in student.data.shards] == ["train", "train_pseudo"]  # type: ignore[union-attr]
-    labeled_by = json.loads((output / "round-1" / "pseudo.tsv.json").read_text(encoding="utf-8"))["run"]
+    labeled_by = json.loads((output / "round-1" / "pseudo.jsonl.json").read_text(encoding="utf-8"))["run"]
     assert labeled_by == str(output / "round-0" / "seed-0")
     before = [(output / f"round-{number}" / "seed-0" / "metrics.jsonl").stat() for number in range(2)]
-    pseudo = (output / "round-1" / "pseudo.tsv").stat()
+    pseudo = (output / "round-1" / "pseudo.jsonl").stat()
     assert main([*words, "rounds=2", "patience=2"]) == 0
     again = json.loads((output / "rounds.json").read_text(encoding="utf-8"))
     assert again[:2] == recorded
     assert len(again) == 3
     assert before == [(output / f"round-{number}" / "seed-0" / "metrics.jsonl").stat() for number in range(2)]
-    assert pseudo == (output / "round-1" / "pseudo.tsv").stat()
+    assert pseudo == (output / "round-1" / "pseudo.jsonl").stat()
     assert main([*words[:-2], "threshold=0.7", "log.tensorboard=false"]) == 64
     assert "holds runs with other settings: threshold was 0.5, is 0.7" in capsys.readouterr().err

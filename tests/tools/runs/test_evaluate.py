@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.train.written_runs import write_run
 
 from clozeline.tools.experiments.multirun.finetuning_scores import comparison_lines, read_scored, score_run
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run, main
@@ -30,6 +29,7 @@ from tests.tools.runs.evaluation.task_runs import (
     tuned_run,
     worded_run,
 )
+from tests.train.written_runs import write_run
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ import pytest
 import torch
 import transformers
 from sklearn.linear_model import LogisticRegression
-from tests.train.written_runs import write_run
 
 from clozeline.configuration.config import load_config
 from clozeline.files import file_hash
@@ -26,6 +25,7 @@ from tests.distributed import RankPool
 from tests.pipeline.task_files import sentences
 from tests.tools.models.test_export_model import BERT
 from tests.tools.runs.evaluation.task_runs import tuned_run
+from tests.train.written_runs import write_run
 
 
 @pytest.fixture(scope="module")

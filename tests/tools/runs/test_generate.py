@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.train.written_runs import write_run
 
 from clozeline.model.generation.decoding import Continuation, Decoding
 from clozeline.model.generation.generate import beams, generate
@@ -15,6 +14,7 @@ from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.tools.runs.generate import main
 from clozeline.tools.runs.inference.generation import Settings, continuations, text_of
 from clozeline.train.open_run import Run, open_run
+from tests.train.written_runs import write_run
 
 DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}
 PAIRED = {"model__family": "encoder_decoder", "model__heads": {"lm": 1.0}}

@@ -16,7 +16,6 @@ from scipy.stats import spearmanr
 from seqeval.metrics import f1_score
 from sklearn.metrics import accuracy_score
 from sklearn.metrics import f1_score as class_f1
-from tests.train.written_runs import write_run_on
 
 from clozeline.tools.runs import evaluate, predict
 from clozeline.tools.runs.evaluation import predictions
@@ -30,6 +29,7 @@ from tests.pipeline.task_files import (
     make_text_sets,
 )
 from tests.tools.runs.test_pseudo_label import probabilities
+from tests.train.written_runs import write_run_on
 
 
 def labeled(answer: str) -> Callable[[Path], Path]:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.train.written_runs import write_run_on
 
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
@@ -19,6 +18,7 @@ from clozeline.train.open_run import open_run
 from tests.distributed import RankPool
 from tests.pipeline.task_files import make_sets, open_split, sentences, texts_of, write_recipe
 from tests.tools.runs.evaluation.task_runs import several_run
+from tests.train.written_runs import write_run_on
 
 
 @pytest.fixture(scope="module")

@@ -277,7 +277,7 @@ def test_pointer_wins_over_a_newer_folder(one_rank: RankPool, tmp_path: Path) ->
 def fail_saves(world: World, config: TrainConfig, folder: str) -> tuple[list[bool], str, list[str], list[str], bool]:
     """Rank 1 cannot write its part at steps 2 and 3, then the disk is free again; then it fails for good."""
     engine = build(config, world)
-    found = store(Path(folder), world, max_failures=3)
+    found = store(Path(folder), world)
     real = part_writer.save_file
 
     def broken(tensors: Any, path: Path) -> None:

@@ -82,7 +82,7 @@ def test_later_updates_do_not_reach_the_file(two_ranks: RankPool, tmp_path: Path
 def fail_in_background(world: World, config: TrainConfig, folder: str) -> tuple[list[bool], list[str], str]:
     """Rank 1 cannot write its parts of the steps 2, 4, 5 and 6."""
     engine = build(config, world)
-    found = store(Path(folder), world, max_failures=3)
+    found = store(Path(folder), world)
     real = part_writer.save_file
 
     def broken(tensors: Any, path: Path) -> None:

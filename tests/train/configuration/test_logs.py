@@ -14,7 +14,7 @@ from tests.train.synthetic import tiny
         ({"log__tracker": "comet"}, "log.tracker: expected 'wandb' or 'mlflow', got 'comet'"),
         ({"log__spike": 0.0}, "log.spike: "),
         ({"log__every": 0}, "log.every: "),
-        ({"log__noise_scales": True}, "unknown key 'log.noise_scales'; did you mean 'log.noise_scale'?"),
+        ({"log__spikes": 1.0}, "unknown key 'log.spikes'; did you mean 'log.spike'?"),
     ],
 )
 def test_mistakes_are_named(change: dict[str, Any], message: str) -> None:
@@ -25,4 +25,4 @@ def test_mistakes_are_named(change: dict[str, Any], message: str) -> None:
 
 def test_nothing_is_judged_or_sent_where_it_is_not_asked_for() -> None:
     config = tiny(log={"spike": None}).log
-    assert (config.spike, config.tracker, config.noise_scale) == (None, None, False)
+    assert (config.spike, config.tracker) == (None, None)

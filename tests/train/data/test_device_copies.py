@@ -90,9 +90,9 @@ def train_and_evaluate(world: World, config: TrainConfig, copied: bool) -> tuple
     with LateDevice() as device:
         if copied:
             copies = engine._copies = DeviceCopies(CPU, device)
-            start, backward = copies.start, engine.deepspeed.backward
+            start, backward = copies.start, engine.zero.backward
             copies.start = lambda tensors: (order.append("copy"), start(tensors))[1]  # type: ignore[method-assign]
-            engine.deepspeed.backward = lambda *a, **k: (order.append("backward"), backward(*a, **k))[1]
+            engine.zero.backward = lambda *a, **k: (order.append("backward"), backward(*a, **k))[1]
             engine.model.register_forward_pre_hook(lambda *_: order.append(f"forward {copies._stream.done}"))
         steps = train_steps(engine, 1, 2)
         engine.train(False)

@@ -18,7 +18,6 @@ from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.distributed.process_group import World
-from clozeline.train.engine import Engine
 from clozeline.train.logs.cost_estimate import (
     CostEstimate,
     PhaseCost,
@@ -26,6 +25,7 @@ from clozeline.train.logs.cost_estimate import (
     estimate_memory,
     operations_per_second,
 )
+from clozeline.train.zero import Zero
 from tests.distributed import RankPool
 from tests.matrices import STAGES, mark_slow_but
 from tests.train.masked_set import write_masked_sets
@@ -55,7 +55,7 @@ def test_bytes_per_parameter(stage: int, precision: str, world: int, per_paramet
 
 
 def test_a_moving_average_is_one_more_state() -> None:
-    estimate = estimate_memory(tiny(zero__stage=1, average={}), 1000, 2)
+    estimate = estimate_memory(tiny(zero__stage=1, hooks=["average"]), 1000, 2)
     assert estimate.optimizer == pytest.approx(1000 * 16 / 2)
 
 
@@ -185,15 +185,15 @@ def counted(world: World, config: TrainConfig) -> tuple[float, float, float]:
     engine = build(config, world)
     sizes = [getattr(p, "ds_numel", p.numel()) for p in engine.model.parameters()]
     train_steps(engine, 1, 1)
-    finish = Engine._finish_gradient
+    finish = Zero._finish_gradient
 
-    def look(self: Engine, *arguments: Any) -> Any:
+    def look(self: Zero, *arguments: Any) -> Any:
         read = finish(self, *arguments)
         time.sleep(0.1)  # gloo's thread waits for the interpreter to release the gradient that was sent last
         after.update({place: store.nbytes() for place, store in stores().items()})
         return read
 
-    engine._finish_gradient = look.__get__(engine)  # type: ignore[method-assign]
+    engine.zero._finish_gradient = look.__get__(engine.zero)  # type: ignore[method-assign]
     train_steps(engine, 2, 2)
     engine.close()
     held = sum(size for place, size in after.items() if place not in before)

@@ -11,7 +11,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json, publish_text
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.sealed_json import seal, unseal
-from clozeline.tools.experiments.multirun.comparison import difference_of, mean_text
+from clozeline.tools.experiments.multirun.comparison import difference_text, mean_text
 from clozeline.tools.runs.evaluation.task_run import open_task_run
 
 _SCORES: Final = "scores"
@@ -121,7 +121,7 @@ def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]])
 
 
 def comparison_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[str]:
-    """Yield each later group against the first: difference of means, and over seeds 95 % interval and one-sided p.
+    """Yield each later group against the first: the difference of means, ± both standard deviations over seeds.
 
     Raises:
         ConfigurationError: the groups were scored on different sets.
@@ -131,9 +131,8 @@ def comparison_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterat
         raise ConfigurationError(f"a comparison needs scores on one set, got {len(sets)}: {', '.join(sorted(sets))}")
     for name, runs in others:
         for metric in first[0].metrics:
-            gap = difference_of(*([run.metrics[metric] for run in group] for group in (runs, first)))
-            note = "one seed" if gap.p is None else f"one-sided p {gap.p:.3f} over seeds"
-            yield f"{name} - {base}: {metric} {gap.text(4)}, {note}"
+            scores, base_scores = ([run.metrics[metric] for run in group] for group in (runs, first))
+            yield f"{name} - {base}: {metric} {difference_text(scores, base_scores, 4)}"
 
 
 def task_score(by_split: Mapping[str, Sequence[ScoredRun]]) -> float:

@@ -9,9 +9,10 @@ above 0 a gain.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean, stdev
 from typing import Any, Literal, TypeAlias
 
-from clozeline.tools.experiments.multirun.comparison import mean_and_deviation
+from clozeline.tools.experiments.multirun.comparison import mean_text
 
 Method: TypeAlias = Literal["plain", "replay", "ewc", "l2_sp"]
 Matrix: TypeAlias = Sequence[Sequence[float | None]]
@@ -69,8 +70,8 @@ def summary(
         values |= {"last task": [result.last for result in outcomes]}
         figures = {}
         for name, values_of_seeds in values.items():
-            mean, deviation = mean_and_deviation(values_of_seeds)
-            figures[name] = {"mean": mean, "deviation": deviation, "seeds": values_of_seeds}
+            deviation = stdev(values_of_seeds) if len(values_of_seeds) > 1 else None
+            figures[name] = {"mean": fmean(values_of_seeds), "deviation": deviation, "seeds": values_of_seeds}
         summaries[method] = {"matrices": [list(map(list, matrix)) for matrix in seed_matrices], "figures": figures}
     return summaries
 
@@ -91,8 +92,5 @@ def summary_lines(
                 cells.append(f"{sum(known) / len(known):.4f}" if known else "-")
             yield "  " + " ".join([f"{stage:<20}", *(f"{cell:>20}" for cell in cells)])
     for method, method_summary in summaries.items():
-        shown = (
-            f"{name} {figure['mean']:+.4f}" + ("" if figure["deviation"] is None else f" ± {figure['deviation']:.4f}")
-            for name, figure in method_summary["figures"].items()
-        )
-        yield f"{method:<8}" + ", ".join(shown)
+        figures = method_summary["figures"].items()
+        yield f"{method:<8}" + ", ".join(f"{name} {mean_text(figure['seeds'], 4)}" for name, figure in figures)

@@ -8,13 +8,11 @@ type it in the root folder.
 import json
 import os
 import shlex
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,8 +22,6 @@ from clozeline import HOME
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_text, read_json
-from clozeline.report.html_page import listing, page
-from clozeline.tools.experiments.multirun.runs_picture import Panels, runs_picture
 
 ROOT: Final = HOME
 """Working directory of every step, which the commands are relative to."""
@@ -56,23 +52,16 @@ class Training:
     results: Mapping[Path, Callable[[Path], object]]
     keys: Mapping[str, Any] | None = None
     overrides: Sequence[str] = ()
-    ranks: int = 1
-    accelerator: str | None = None
-    variables: Mapping[str, str] = field(default_factory=dict)
     is_complete: Callable[[Path], bool] = Path.exists
-
-    def write_config(self) -> None:
-        """Write the configuration, unless it is the user's file."""
-        if self.keys is not None:
-            publish_text(self.config, yaml.safe_dump(dict(self.keys), sort_keys=False))
 
     def collect(self) -> None:
         """Train, and measure missing results; do nothing if all are complete."""
         missing = [path for path in self.results if not self.is_complete(path)]
         if not missing:
             return
-        self.write_config()
-        start_training(self.ranks, self.config, *self.overrides, accelerator=self.accelerator, variables=self.variables)
+        if self.keys is not None:
+            publish_text(self.config, yaml.safe_dump(dict(self.keys), sort_keys=False))
+        run_step("clozeline", "train", "--config", self.config, *self.overrides, accelerator=None)
         for path in missing:
             self.results[path](path)
 
@@ -116,18 +105,15 @@ def run_at_once(jobs: Iterable[Callable[[], object]], at_once: int) -> None:
             raise
 
 
-def run_step(
-    *command: str | Path, accelerator: str | None = "cpu", variables: Mapping[str, str] | None = None
-) -> float:
-    """Print a command as a user would type it in the root folder, run it, and return its seconds.
+def run_step(*command: str | Path, accelerator: str | None = "cpu", variables: Mapping[str, str] | None = None) -> None:
+    """Print a command as a user would type it in the root folder, and run it.
 
     `accelerator` is the default for `DS_ACCELERATOR`; None: whatever the machine has.
     """
     words, environment = [str(part) for part in command], dict(variables or {})
     print("\n$ " + " ".join([*(f"{key}={value}" for key, value in environment.items()), shlex.join(words)]), flush=True)
-    start = time.monotonic()
     program = [str(Path(sys.executable).parent / words[0]), *words[1:]]
-    with subprocess.Popen(program, cwd=ROOT, env=step_environment(accelerator) | environment) as process:
+    with subprocess.Popen(program, cwd=ROOT, env=_step_environment(accelerator) | environment) as process:
         _RUNNING.add(process)
         try:
             code = process.wait()
@@ -139,10 +125,9 @@ def run_step(
             _RUNNING.discard(process)
     if code:
         raise StepFailedError(words, code)
-    return time.monotonic() - start
 
 
-def step_environment(accelerator: str | None = "cpu") -> dict[str, str]:
+def _step_environment(accelerator: str | None = "cpu") -> dict[str, str]:
     """Return the environment of a step: our programs first in PATH, and threads for a rank's share of the cores."""
     threads = max(1, (os.cpu_count() or RANKS) // RANKS)
     defaults = {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"}
@@ -151,33 +136,11 @@ def step_environment(accelerator: str | None = "cpu") -> dict[str, str]:
     return {**defaults, **os.environ, "PATH": path}
 
 
-def free_port() -> int:
-    """Return a free port of this machine."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
-def start_training(
-    ranks: int,
-    configuration: str | Path,
-    *overrides: str,
-    accelerator: str | None = "cpu",
-    variables: Mapping[str, str] | None = None,
-) -> float:
-    """Train with a configuration and `key=value` words on some processes (one: without the launcher), as `run_step`."""
-    launcher = ["deepspeed", "--num_accelerators", str(ranks), "--master_port", str(free_port()), "--quiet"]
-    start = ["clozeline", "train"] if ranks == 1 else [*launcher, "train/main.py"]
-    return run_step(*start, "--config", configuration, *overrides, accelerator=accelerator, variables=variables)
-
-
-def write_pages(warc: Path) -> float:
-    """Write Python's documentation as a WARC, unless it is there; return the seconds."""
-    if warc.exists():
-        return 0.0
-    # pages show sets, whose order follows the seed
-    words: list[str | Path] = ["python", "-m", "clozeline.tools.experiments.multirun.python_pages", warc]
-    return run_step(*words, variables={"PYTHONHASHSEED": "0"})
+def write_pages(warc: Path) -> None:
+    """Write Python's documentation as a WARC, unless it is there."""
+    if not warc.exists():  # pages show sets, whose order follows the seed
+        module = "clozeline.tools.experiments.multirun.python_pages"
+        run_step("python", "-m", module, warc, variables={"PYTHONHASHSEED": "0"})
 
 
 def record_folder_facts(path: Path, facts: Mapping[str, Any]) -> None:
@@ -201,14 +164,3 @@ def require_same_facts(path: Path, facts: Mapping[str, Any]) -> None:
             f"output: {path.parent} holds runs with other settings: {key} was {recorded.get(key)!r}, is "
             f"{facts.get(key)!r}; choose another output"
         )
-
-
-def write_report(
-    output: Path, name: str, title: str, lines: Sequence[str], panels: Sequence[Panels], parts: Iterable[str]
-) -> None:
-    """Print the table of an experiment; write it as NAME.txt, its chart as NAME.svg, both with `parts` as NAME.html."""
-    text = "".join(f"{line}\n" for line in lines)
-    publish_text(output / f"{name}.txt", text)
-    publish_text(output / f"{name}.svg", runs_picture(title, panels))
-    publish_text(output / f"{name}.html", page(title, [listing("\n".join(lines)), *parts]))
-    sys.stdout.write(text)

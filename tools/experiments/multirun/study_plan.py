@@ -1,5 +1,6 @@
 """Read a study and its variants, and plan trainings with the FLOPs that the study allows."""
 
+import json
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -8,7 +9,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class, load_config, read_composed, validate
+from clozeline.configuration.config import config_class, flatten, load_config, read_composed, validate
+from clozeline.configuration.overrides import merge, override
 from clozeline.errors import ConfigurationError
 from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.train.configuration.config import TrainConfig
@@ -122,7 +124,7 @@ def _with_base(name: str, keys: Mapping[str, dict[str, Any]], file: Path, above:
     if base is None:
         return keys[name]
     inherited = _with_base(base, keys, file, (*above, name))
-    return merge(inherited, keys[name])
+    return merge(Any, inherited, keys[name])
 
 
 def _depth(name: str, variants: Mapping[str, Variant]) -> int:
@@ -146,7 +148,7 @@ def give_files(variants: Mapping[str, Variant], items: list[str], quality: str |
         filters = (keys or {}).get("clean", {}).get("filters", [])
         scoring = [each for each in filters if isinstance(each, dict) and each.get("name") == "quality"]
         if keys is not None and "decontaminate" in keys:
-            keys = merge(keys, {"decontaminate": {"against": items}})
+            keys = merge(Any, keys, {"decontaminate": {"against": items}})
         for each in scoring:
             each["model"] = quality
         if (items or "decontaminate" not in (keys or {})) and (quality or not scoring):
@@ -172,8 +174,9 @@ def plan_training(
     from clozeline.train.logs.cost_estimate import estimate_cost
     from clozeline.train.startup.teacher_model import prepare_student
 
-    base = read_composed(TrainConfig, folder / _TRAIN)
-    config = merge(base, variant.train) | {"output": str(output), "seed": seed}
+    changes = [f"{key}={json.dumps(value)}" for key, value in flatten(variant.train).items()]
+    base = override(TrainConfig, read_composed(TrainConfig, folder / _TRAIN), changes, str(folder / _STUDY))
+    config = base | {"output": str(output), "seed": seed}
     measured = heldout or {name: sets / set_name / "heldout" for name, set_name in variant.measures.items()}
     config["data"] = {**config["data"], "seed": seed, "heldout": {name: str(path) for name, path in measured.items()}}
     batch = int(config["data"]["global_batch"])
@@ -193,15 +196,6 @@ def plan_training(
     config["evaluate"] = {**config.get("evaluate", {}), "every": max(1, sum(steps) // study.evaluations)}
     config["checkpoint"] = {**config.get("checkpoint", {}), "every": config["evaluate"]["every"]}
     return Plan(config, tuple(steps), tuple(costs))
-
-
-def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return nested keys, overridden by `changes`."""
-    result = deepcopy(dict(base))
-    for key, value in changes.items():
-        is_nested = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
-        result[key] = merge(result[key], value) if is_nested else deepcopy(value)
-    return result
 
 
 def _set_phases(

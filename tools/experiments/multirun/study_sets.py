@@ -8,6 +8,7 @@ from typing import Any, Final
 import yaml
 
 from clozeline.configuration.config import read_composed
+from clozeline.configuration.overrides import merge
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text, read_json
 from clozeline.pipeline.execution.stages import document_stages, last_documents
@@ -15,7 +16,7 @@ from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards.store import as_url
 from clozeline.tools.experiments.multirun.runner import run_step, write_pages
-from clozeline.tools.experiments.multirun.study_plan import Variant, have_own_pipelines, merge
+from clozeline.tools.experiments.multirun.study_plan import Variant, have_own_pipelines
 
 _MEASURE: Final = "heldout-"
 _UNTOUCHED: Final = {"clean": {"language": None, "filters": []}, "heldout": {"fraction": 0}}
@@ -99,13 +100,14 @@ def _make_each(
         raise ConfigurationError(f"{folder}: expected one variant without a base, got {', '.join(roots) or 'none'}")
     recipe = read_composed(Recipe, folder / "pipeline.yaml")
     tokenizer = {"path": str(output / roots[0] / "train_tokenizer" / "tokenizer")}
-    same_tokenizer = merge(recipe, {"train_tokenizer": None, "tokenizer": tokenizer})
+    same_tokenizer = merge(Recipe, recipe, {"train_tokenizer": None, "tokenizer": tokenizer})
     folders: dict[str, Path] = {}
     for name in sorted(variants, key=lambda name: name != roots[0]):  # the root gives the tokenizer
-        keys = merge(recipe if name in roots else same_tokenizer, variants[name].pipeline or {})
+        keys = merge(Recipe, recipe if name in roots else same_tokenizer, variants[name].pipeline or {})
         folders[name] = _run(output, name, keys, files)
     for measure, measure_files in heldout.items():
-        keys = merge(same_tokenizer, _UNTOUCHED | dict.fromkeys(("dedup", "decontaminate", "balance") & recipe.keys()))
+        dropping = dict.fromkeys(("dedup", "decontaminate", "balance") & recipe.keys())
+        keys = merge(Recipe, same_tokenizer, _UNTOUCHED | dropping)
         folders[_MEASURE + measure] = _run(output, _MEASURE + measure, keys, _absolute(measure_files))
     return folders
 

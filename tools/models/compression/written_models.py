@@ -104,7 +104,7 @@ def _write_run(run: Run, output: Path, smaller: Checkpoint, method: str) -> None
     model = replace(smaller.config, adapter=None, init_from=None)
     config = replace(
         run.require_config(), model=model, output=output.absolute(), init_parts=(), freeze=(), regularizer=None,
-        average=None, branch_from=None, distil=None, prune=None,
+        hooks=(), branch_from=None, distil=None, prune=None,
     )  # fmt: skip
     if (rule := read_rule(run.state.token_rule)) is not None:
         rule.check(config.model.layers)

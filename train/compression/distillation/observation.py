@@ -23,9 +23,9 @@ from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.heads import Head
 from clozeline.model.heads._label_head import LabelHead
 from clozeline.model.heads.classification import Classification
+from clozeline.model.layers.activation import soft_cap
 from clozeline.model.layers.attention import Attention
 from clozeline.model.layers.masks import BLOCKED, AttentionPlan, window_mask
-from clozeline.model.layers.softcapping import soft_cap
 from clozeline.model.layers.stack import record_outputs
 from clozeline.model.loss import IGNORED, gather_labels
 

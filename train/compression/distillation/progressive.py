@@ -4,9 +4,11 @@ from collections.abc import Collection, Mapping
 
 from clozeline.errors import ConfigurationError
 from clozeline.train.compression.distillation.losses import DistillationLoss
+from clozeline.train.hooks import Step
+from clozeline.train.hooks.unfreezing import DepthFreezing
 
 
-class Progressive:
+class Progressive(DepthFreezing):
     """Stages of a distillation, as a function of the step alone.
 
     In stage s the student's layer s learns from the losses that compare it, and nothing else counts or is trained; the
@@ -23,6 +25,7 @@ class Progressive:
     """
 
     def __init__(self, losses: Mapping[str, DistillationLoss], layers: int, steps: int) -> None:
+        super().__init__(None)
         self.losses, self.depth, self.steps = losses, layers, steps
         self.maps = {name: dict(loss.layers) for name, loss in losses.items() if loss.by_layer}
         compared = set[int]().union(*self.maps.values())
@@ -38,8 +41,17 @@ class Progressive:
             )
         self.stage = layers + 1
 
-    def begin(self, step: int) -> None:
-        """Start a step, counted from 1: choose what the losses compare."""
+    def begin(self, step: Step) -> None:
+        """Start a step: choose what the losses compare, and what is trained."""
+        self.enter(step.index)
+        super().begin(step)
+
+    def resume(self, step: int) -> None:
+        """Choose what the losses compare, as an evaluation may come before the next step."""
+        self.enter(max(step, 1))
+
+    def enter(self, step: int) -> None:
+        """Enter the stage of a step, counted from 1."""
         self.stage = min((step - 1) // self.steps, self.depth) + 1
         for name, layers in self.maps.items():
             self.losses[name].layers = {here: there for here, there in layers.items() if max(here, 1) == self.stage}
@@ -48,7 +60,7 @@ class Progressive:
         """Return whether a loss counts in this stage; heads and other losses do in the last."""
         return bool(self.losses[name].layers) if name in self.maps else self.stage > self.depth
 
-    def trained_depths(self) -> Collection[int]:
+    def trained_depths(self, step: int) -> Collection[int]:
         """Return the depths below the heads that are trained in this stage: the last layer is 1."""
         if self.stage > self.depth:
             return range(self.depth + 2)

@@ -4,6 +4,6 @@ Masks live next to the optimizer's tensors, so that they are sharded, saved and 
 weights of a checkpoint are always the masked ones: what reads a run reads the pruned model.
 """
 
-from clozeline.train.compression.pruning._pruning import Pruning, Trained
+from clozeline.train.compression.pruning._pruning import Pruning
 
-__all__ = ["Pruning", "Trained"]
+__all__ = ["Pruning"]

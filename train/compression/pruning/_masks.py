@@ -14,8 +14,9 @@ from clozeline.model.build import Model
 from clozeline.model.compression._parts import split_name
 from clozeline.model.compression._selection import Scope, choose_lowest
 from clozeline.model.parameters.sharding import full_shape
-from clozeline.train.compression.pruning._pruning import Pruning, Trained
-from clozeline.train.optim.weights.flat_buffers import Segment, iterate_flats, refresh_model
+from clozeline.train.compression.pruning._pruning import Pruning
+from clozeline.train.hooks import Trained
+from clozeline.train.optim.weights.flat_buffers import Segment
 from clozeline.train.optim.weights.freezing import fitting
 
 MASK: Final = "mask"
@@ -24,7 +25,7 @@ MASK: Final = "mask"
 CONFLICTS: Final = {
     "model.quantization": "masks and rounding of one training were never tried together",
     "model.adapter": "the weights under an adapter are frozen",
-    "average": "an average over steps is not 0 where the weights are",
+    "hooks.average": "an average over steps is not 0 where the weights are",
     "optimizer.averages": "its average over steps is not 0 where the weights are",
     "zero.offload": "masks are applied on the device of the weights",
 }
@@ -37,6 +38,8 @@ class MaskedWeights(Pruning):
     are never masked.
     """
 
+    matrices_apart = True
+    keys: ClassVar = frozenset({MASK})
     conflicts = CONFLICTS
     _trained: Trained
 
@@ -60,7 +63,7 @@ class MaskedWeights(Pruning):
 
     @torch.no_grad()
     def start(self, fresh: Collection[str], *, initialized: bool) -> None:
-        for flat, group in iterate_flats(self._trained.deepspeed):
+        for flat, group in self._trained.flats:
             new = self.new_states(flat, masked=group.startswith("matrix"))
             if self.of.get(flat, {}).keys() != new.keys():
                 self.of[flat] = new
@@ -108,7 +111,7 @@ class MaskedWeights(Pruning):
         """Set masked weights and their states to 0, in the optimizer and in the model; a collective call."""
         for flat in self.of:
             self._clear(flat)
-        refresh_model(self._trained.deepspeed)
+        self._trained.refresh_model()
 
     def _own_segments(self, flats: Sequence[Tensor] | None = None) -> Iterator[Segment]:
         for flat in self.of if flats is None else flats:

@@ -15,7 +15,8 @@ from clozeline.model.build import Model
 from clozeline.model.compression._parts import split_name
 from clozeline.model.layers.layer import Layer
 from clozeline.seeding import hash64
-from clozeline.train.compression.pruning._pruning import Pruning, Trained
+from clozeline.train.compression.pruning._pruning import Pruning
+from clozeline.train.hooks import Step, Trained
 
 _DRAWS: Final = 2**64
 
@@ -32,7 +33,6 @@ class LayerDrop(Pruning):
 
     options: Options
     claim: ClassVar = "sub-networks of any depth without fine-tuning, with limited loss of quality (1909.11556)"
-    masks: ClassVar = False
     conflicts: ClassVar = {
         "model.share": "a layer that is used several times cannot be removed once",
         "distil": "its losses compare layers that may be skipped",
@@ -54,8 +54,8 @@ class LayerDrop(Pruning):
         for index, layer in enumerate(layers_to_drop(trained.model) if self.options.p else ()):
             layer.forward = partial(self._call, index, layer, layer.forward, skip)  # type: ignore[method-assign]
 
-    def begin(self, step: int, rate: float) -> None:
-        self._step = step
+    def begin(self, step: Step) -> None:
+        self._step = step.index
 
     def is_skipped(self, index: int, step: int) -> bool:
         """Return whether a step skips a layer, both counted over the model and from 1."""

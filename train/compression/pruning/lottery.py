@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 import torch
 from pydantic import Field
@@ -11,7 +12,8 @@ from torch import Tensor
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.compression._selection import Scope, Sparsity
-from clozeline.train.compression.pruning._masks import CONFLICTS, MaskedWeights
+from clozeline.train.compression.pruning._masks import CONFLICTS, MASK, MaskedWeights
+from clozeline.train.hooks import Step
 
 
 class Lottery(MaskedWeights):
@@ -24,6 +26,7 @@ class Lottery(MaskedWeights):
 
     options: Options
     claim: ClassVar = "BERT: subnetworks with 40 % to 90 % zeros match the full accuracy of a task (2007.12223)"
+    keys: ClassVar = frozenset({MASK, "origin"})
     conflicts: ClassVar = {
         **CONFLICTS,
         "no model.init_from": "it rewinds to pre-trained weights, not to random ones",
@@ -60,11 +63,11 @@ class Lottery(MaskedWeights):
         return {**super().new_states(flat, masked=masked), "origin": flat.detach().clone()}
 
     @torch.no_grad()
-    def end(self, step: int) -> None:
+    def end(self, step: Step, norm: float) -> Mapping[str, Any]:
         options = self.options
-        index, rest = divmod(step, options.every)
+        index, rest = divmod(step.index, options.every)
         if rest or not 1 <= index <= options.rounds:
-            return
+            return {}
         self.mask_smallest(options.sparsity * index / options.rounds, options.scope)
         for flat, own in self.of.items():
             flat.copy_(own["origin"])
@@ -72,3 +75,4 @@ class Lottery(MaskedWeights):
                 if isinstance(state, Tensor):
                     state.zero_()
         self.apply()
+        return {}

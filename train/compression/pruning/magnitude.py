@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 
@@ -10,6 +11,7 @@ from clozeline.configuration.config import config_class
 from clozeline.model.compression._selection import Scope, Sparsity
 from clozeline.train.compression.pruning._cubic_schedule import CubicOptions
 from clozeline.train.compression.pruning._masks import MaskedWeights
+from clozeline.train.hooks import Step
 
 
 class Magnitude(MaskedWeights):
@@ -37,8 +39,9 @@ class Magnitude(MaskedWeights):
         return f"{100 * options.sparsity:g} % of them by magnitude, {steps}"
 
     @torch.no_grad()
-    def end(self, step: int) -> None:
+    def end(self, step: Step, norm: float) -> Mapping[str, Any]:
         options, last = self.options, self.options.last_step(self._trained.horizon)
-        if options.is_due(step, last):
-            self.mask_smallest(options.sparsity * options.progress(step, last), options.scope)
+        if options.is_due(step.index, last):
+            self.mask_smallest(options.sparsity * options.progress(step.index, last), options.scope)
             self.apply()
+        return {}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import sqrt
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import torch
 from pydantic import Field
@@ -13,6 +14,7 @@ from clozeline.configuration.config import config_class
 from clozeline.model.compression._selection import Sparsity
 from clozeline.train.compression.pruning._cubic_schedule import CubicOptions
 from clozeline.train.compression.pruning._masks import CONFLICTS, MASK, MaskedWeights
+from clozeline.train.hooks import Step
 from clozeline.train.optim.weights.flat_buffers import Segment
 
 _BETAS: Final = (0.9, 0.999)
@@ -33,6 +35,7 @@ class Movement(MaskedWeights):
 
     options: Options
     claim: ClassVar = "BERT with 3 % of the weights and distillation: minimal loss of accuracy (2005.07683)"
+    keys: ClassVar = frozenset({MASK, *_STATES})
     keeps_zeros: ClassVar = False
     conflicts: ClassVar = {
         **CONFLICTS,
@@ -73,8 +76,8 @@ class Movement(MaskedWeights):
         zeros = {name: torch.zeros_like(flat, requires_grad=False) for name in _STATES if masked}
         return states | zeros | ({"dense": flat.detach().clone()} if masked else {})
 
-    def begin(self, step: int, rate: float) -> None:
-        self._step, self._rate = step, rate * self.options.learning_rate
+    def begin(self, step: Step) -> None:
+        self._step, self._rate = step.index, step.rate * self.options.learning_rate
 
     def before_update(self, flat: Tensor) -> None:
         """Update the scores, and give the optimizer the weights behind the masks with their gradient."""
@@ -100,11 +103,12 @@ class Movement(MaskedWeights):
         super().after_update(flat)
 
     @torch.no_grad()
-    def end(self, step: int) -> None:
+    def end(self, step: Step, norm: float) -> Mapping[str, Any]:
         options, last = self.options, self.options.last_step(self._trained.horizon)
-        if step < options.start or ((step - options.start) % options.every and step != last):
-            return
-        progress = options.progress(step, last)
+        done = step.index
+        if done < options.start or ((done - options.start) % options.every and done != last):
+            return {}
+        progress = options.progress(done, last)
         if options.keep is not None:
             for mask, lowest in self.mask_lowest(self._scores_of, (1 - options.keep) * progress, "local"):
                 mask.copy_(~lowest)
@@ -116,6 +120,7 @@ class Movement(MaskedWeights):
             if MASK in own:
                 flat.copy_(own["dense"])
         self.apply()
+        return {}
 
     def _scores_of(self, piece: Segment) -> Tensor:
         return piece.of(self.of[piece.flat]["scores"])

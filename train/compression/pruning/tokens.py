@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Final, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import torch
 import torch.distributed as dist
@@ -21,7 +22,8 @@ from clozeline.model.adaptive_computation.token_rules import (
     write_rule,
 )
 from clozeline.model.build import Model
-from clozeline.train.compression.pruning._pruning import Pruning, Trained
+from clozeline.train.compression.pruning._pruning import Pruning
+from clozeline.train.hooks import Step, Trained
 
 _RATES: Final = {"retention": 0.01, "thresholds": 1e-3}
 _OF_RULES: Final = {
@@ -47,12 +49,11 @@ class Tokens(Pruning):
         "PoWER-BERT: up to 4.5 times less inference time with less than 1 % loss of accuracy (2001.08950); LTP: up to "
         "2.1 times fewer FLOPs with less than 1 % loss (2107.00910)"
     )
-    masks: ClassVar = False
     unread: ClassVar = frozenset({"document_ids", "left_padding"})
     conflicts: ClassVar = {
         "model.quantization": "a rule and the rounding of one training were never tried together",
         "model.adapter": "the weights under an adapter are frozen, and those of a rule are found with the model's",
-        "average": "averaged weights are not those that the rule was trained with",
+        "hooks.average": "averaged weights are not those that the rule was trained with",
         "zero.offload": "a rule and weights on the host were never tried together",
         "distil": "its losses compare states of tokens that are dropped",
         "compile": "tokens leave inside of layers",
@@ -113,40 +114,40 @@ class Tokens(Pruning):
         return f"prune      {self.options.rule} of tokens, masks until step {self._last_soft(horizon)}, then dropped"
 
     def attach(self, trained: Trained) -> None:
-        self._trained, self._harden = trained, self._last_soft(trained.horizon)
+        self._harden = self._last_soft(trained.horizon)
         self._model: TokenPruning = trained.model  # type: ignore[assignment]
         self._buffers: dict[str, Tensor] = {}
         if self._soft is None:
             return
-        (values,) = self._soft.to(trained.deepspeed.device).parameters()
+        (values,) = self._soft.to(trained.world.device).parameters()
         self._adam = torch.optim.Adam([values], lr=0.0)
         states = {name: torch.zeros_like(values, requires_grad=False) for name in ("exp_avg", "exp_avg_sq")}
         self._adam.state[values] = {"step": torch.zeros(()), **states}
         self._buffers = {f"prune.{name}": own for name, own in {"values": values, **self._adam.state[values]}.items()}
 
     @property
-    def token_rule(self) -> RuleRecord:
-        return write_rule(self._model.rule)
+    def in_state(self) -> Mapping[str, RuleRecord]:
+        return {"token_rule": write_rule(self._model.rule)}
 
     @property
     def buffers(self) -> dict[str, Tensor]:
         return self._buffers
 
-    def start(self, fresh: object, *, initialized: bool) -> None:
-        self._choose(self._trained.deepspeed.global_steps)
+    def resume(self, step: int) -> None:
+        self._choose(step)
 
-    def begin(self, step: int, rate: float) -> None:
+    def begin(self, step: Step) -> None:
         if self._soft is not None:
             self._adam.zero_grad()
             peak = self.options.learning_rate or _RATES[self.options.rule]
-            self._adam.param_groups[0]["lr"] = rate * peak
+            self._adam.param_groups[0]["lr"] = step.rate * peak
 
     @torch.no_grad()
-    def end(self, step: int) -> None:
+    def end(self, step: Step, norm: float) -> Mapping[str, Any]:
         if self._soft is None:
-            return
+            return {}
         (values,) = self._soft.parameters()
-        if step <= self._harden and values.grad is not None:
+        if step.index <= self._harden and values.grad is not None:
             # each rank has the gradient of its rows, multiplied by the number of ranks
             gradient = values.grad.double()
             if dist.is_initialized():
@@ -156,7 +157,8 @@ class Tokens(Pruning):
                 values.grad.copy_(gradient)
                 self._adam.step()
                 self._soft.clip()
-        self._choose(step)
+        self._choose(step.index)
+        return {}
 
     def _choose(self, step: int) -> None:
         """Set the rule after a step."""

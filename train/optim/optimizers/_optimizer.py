@@ -7,13 +7,16 @@ step into the groups.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import torch
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.train.optim.weights.flat_buffers import Layout
+
+AVERAGE: Final = "average"
+"""Name of a state that is evaluated and exported instead of the weights."""
 
 
 @config_class

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass as plain_dataclass
 from itertools import accumulate
 from math import prod
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import torch
 from pydantic import Field
@@ -22,6 +22,11 @@ from clozeline.train.optim.optimizers._whole_parameters import (
     square_sums,
 )
 from clozeline.train.optim.weights.flat_buffers import Layout
+
+_BETA2_DECAY: Final = -0.8
+"""Step t decays second moments by 1 - t ** this."""
+_LEAST_SIZE: Final = 1e-3
+"""Minimum root mean square of a parameter."""
 
 
 class Adafactor(WholeParameterBuilder):
@@ -45,14 +50,8 @@ class Adafactor(WholeParameterBuilder):
         )
         weight_decay: float = Field(default=0.0, ge=0.0)
         """decoupled decay of matrices, ≥ 0; biases and norms have none"""
-        beta2_decay: float = Field(default=-0.8, le=0.0)
-        """Step t decays second moments by 1 - t ** beta2_decay, ≤ 0."""
         eps: float = Field(default=1.1920929e-07, ge=1e-18)
         """Minimum root of a second moment, and of the mean of row moments, ≥ 1e-18."""
-        least_size: float = Field(default=1e-3, ge=0.0)
-        """Minimum root mean square of a parameter, ≥ 0."""
-        clip: float = Field(default=1.0, ge=1.0)
-        """Maximum root mean square of an update before the learning rate, ≥ 1."""
 
     options: Options
 
@@ -75,7 +74,7 @@ class _Adafactor(WholeParameterOptimizer):
             self._update_matrices(group, flats, gradients)
             return
         step, (variances,) = self.begin(flats, "variance")
-        torch._foreach_lerp_(variances, torch._foreach_mul(gradients, gradients), step**self.options.beta2_decay)
+        torch._foreach_lerp_(variances, torch._foreach_mul(gradients, gradients), step**_BETA2_DECAY)
         roots = torch._foreach_clamp_min(variances, self.options.eps**2)
         torch._foreach_rsqrt_(roots)
         torch._foreach_mul_(roots, gradients)
@@ -88,10 +87,10 @@ class _Adafactor(WholeParameterOptimizer):
             torch._foreach_mul_(flats, 1 - group["lr"] * group["weight_decay"])
 
     def _rates(self, group: dict[str, Any], step: float, sizes: Tensor, strengths: Tensor) -> Tensor:
-        """Return relative steps, scaled by root mean squares of parameters, clipped by those of updates."""
+        """Return relative steps, scaled by root mean squares of parameters, clipped where those of updates exceed 1."""
         share = min(group["lr"], step**-0.5)
-        rates: Tensor = sizes.clamp(min=self.options.least_size) * share
-        return rates.div_((strengths / self.options.clip).clamp_(min=1.0))
+        rates: Tensor = sizes.clamp(min=_LEAST_SIZE) * share
+        return rates.div_(strengths.clamp(min=1.0))
 
     def _update_matrices(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
         """Update matrices, slices of equal shape together: launches multiply by shapes, not by parameters."""
@@ -117,7 +116,7 @@ class _Adafactor(WholeParameterOptimizer):
                 self.whole |= zip([f"{key}/{name}" for name in new], torch.zeros_like(means[: len(new)]), strict=True)
                 kept += [self.whole[f"{key}/{name}"] for name in block.names]
                 found += means.unbind()
-        torch._foreach_lerp_(kept, found, step**self.options.beta2_decay)
+        torch._foreach_lerp_(kept, found, step**_BETA2_DECAY)
         # directions: gradients divided by the roots of second moments
         for stack, part in zip(plan.stacks, parts, strict=True):
             rows, columns = (

@@ -3,8 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import partial
-from typing import Annotated, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import torch
 from pydantic import Field
@@ -21,8 +20,11 @@ from clozeline.train.optim.optimizers._whole_parameters import (
 )
 
 _COEFFICIENTS: Final = (3.4445, -4.7750, 2.0315)
+_ITERATIONS: Final = 5
 _SMALLEST: Final = 1e-7
 """Minimum norm by which a matrix is divided."""
+_BETAS: Final = (0.9, 0.95)
+"""AdamW's decay of the first and second moment."""
 
 
 class Muon(WholeParameterBuilder):
@@ -42,10 +44,6 @@ class Muon(WholeParameterBuilder):
 
         momentum: float = Field(default=0.95, ge=0.0, lt=1.0)
         """Decay of the matrices' momentum, 0 ≤ momentum < 1."""
-        nesterov: bool = True
-        """Nesterov momentum."""
-        iterations: int = Field(default=5, ge=1, lt=100)
-        """Steps of the Newton-Schulz iteration, 1..99."""
         iterate_in: Literal["bf16", "fp32"] | None = None
         """Type of the iteration; null: bf16, as published. CPUs without bf16 instructions are faster in fp32, 18 to 40
         times on the one we measured."""
@@ -54,8 +52,6 @@ class Muon(WholeParameterBuilder):
         2502.16982), or sqrt(max(1, A / B))."""
         adam_rate: float = Field(default=1.0, gt=0.0)
         """Learning rate of AdamW's parameters relative to the matrices, > 0."""
-        betas: tuple[Annotated[float, Field(ge=0.0, lt=1.0)], Annotated[float, Field(ge=0.0, lt=1.0)]] = (0.9, 0.95)
-        """AdamW's decay of the first and second moment, 0 ≤ beta < 1."""
         eps: float = Field(default=1e-8, gt=0.0)
         """Added by AdamW to the root of the second moment, > 0."""
 
@@ -78,25 +74,24 @@ class _Muon(WholeParameterOptimizer):
         if group["name"].partition(".")[0] != "matrix":
             # AdamW
             step, (means, squares) = self.begin(flats, "exp_avg", "exp_avg_sq")
-            (first, second), rate = options.betas, group["lr"] * options.adam_rate
-            update_moments(means, squares, gradients, (first, second))
+            (first, second), rate = _BETAS, group["lr"] * options.adam_rate
+            update_moments(means, squares, gradients, _BETAS)
             roots = torch._foreach_sqrt(squares)
             torch._foreach_div_(roots, math.sqrt(1 - second**step))
             torch._foreach_add_(roots, options.eps)
             torch._foreach_mul_(flats, 1 - rate * group["weight_decay"])
             torch._foreach_addcdiv_(flats, means, roots, value=-rate / (1 - first**step))
             return
-        # momentum
+        # momentum, Nesterov's
         for flat in flats:
             if not self.state[flat]:
                 self.state[flat]["momentum_buffer"] = torch.zeros_like(flat, requires_grad=False)
         momenta: list[Tensor] = [self.state[flat]["momentum_buffer"] for flat in flats]
         torch._foreach_lerp_(momenta, gradients, 1 - options.momentum)
-        pushed = torch._foreach_lerp(gradients, momenta, options.momentum) if options.nesterov else momenta
+        pushed = torch._foreach_lerp(gradients, momenta, options.momentum)
         # orthogonal directions
         dtype = torch.float32 if options.iterate_in == "fp32" else torch.bfloat16
-        iterate = partial(orthogonalize, iterations=options.iterations)
-        directions = map_matrices(self.layout, flats, _convert(pushed, dtype), iterate)
+        directions = map_matrices(self.layout, flats, _convert(pushed, dtype), orthogonalize)
         # steps, scaled by the shape of each matrix
         torch._foreach_mul_(flats, 1 - group["lr"] * group["weight_decay"])
         alike: dict[float, tuple[list[Tensor], list[Tensor]]] = defaultdict(lambda: ([], []))
@@ -120,14 +115,14 @@ def _convert(tensors: Sequence[Tensor], dtype: torch.dtype) -> Sequence[Tensor]:
     return torch.split(joined.to(dtype), [tensor.numel() for tensor in tensors])
 
 
-def orthogonalize(matrices: Tensor, iterations: int) -> Tensor:
+def orthogonalize(matrices: Tensor) -> Tensor:
     """Return approximately U Vᵀ of matrices U S Vᵀ [matrices, rows, columns]: singular values 0.7 to 1.2."""
     a, b, c = _COEFFICIENTS
     high = matrices.size(1) > matrices.size(2)
     x = matrices.mT if high else matrices
     norms = square_sums(matrices.unbind(), matrices.device).sqrt_().to(x.dtype).clamp_(min=_SMALLEST)
     x = x / norms[:, None, None]
-    for _ in range(iterations):
+    for _ in range(_ITERATIONS):
         gram = x @ x.mT
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return x.mT.contiguous() if high else x

@@ -9,8 +9,7 @@ import torch
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.train.optim.optimizers import OptimizerBuilder, OptimizerOptions
-from clozeline.train.optim.weights.moving_average import AVERAGE
+from clozeline.train.optim.optimizers import AVERAGE, OptimizerBuilder, OptimizerOptions
 
 
 class NTASGD(OptimizerBuilder):

@@ -1,12 +1,15 @@
 """Interface of regularizers, and the pull that they share."""
 
-from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from abc import abstractmethod
+from collections.abc import Collection, Iterator
+from typing import Any, ClassVar, NamedTuple
 
+import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
 from clozeline.configuration.config import config_class
+from clozeline.train.hooks import Hook, Trained
 
 
 @config_class
@@ -29,15 +32,13 @@ class Anchored(NamedTuple):
     """fp32, same shape, ≥ 0"""
 
 
-class Regularizer(ABC):
-    """Chooses anchors and strengths."""
+class Regularizer(Hook):
+    """Chooses anchors and strengths of each weight at the start of a run, and pulls the weights there."""
 
-    Options: ClassVar[type[RegularizerOptions]] = RegularizerOptions
+    Options: ClassVar[type[Any]] = RegularizerOptions
     replaces_decay: ClassVar[bool] = False
     """It replaces the optimizer's weight decay."""
-
-    def __init__(self, options: RegularizerOptions) -> None:
-        self.options = options
+    keys: ClassVar = frozenset(Anchored._fields)
 
     @abstractmethod
     def anchor(self, name: str, weight: Tensor, start: int, *, fresh: bool) -> Anchored:
@@ -46,6 +47,46 @@ class Regularizer(ABC):
         `weight` are the elements `[start, start + len(weight))` of the flattened parameter, fp32. A `fresh` parameter
         is new in this run, not from `model.init_from`.
         """
+
+    def check_model(self, model: nn.Module, fresh: Collection[str]) -> None:
+        """Compute the anchors of all trainable parameters once, for a dry run."""
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad:
+                self.anchor(name, parameter.detach().flatten(), 0, fresh=name in fresh)
+
+    def attach(self, trained: Trained) -> None:
+        self._trained = trained
+        if self.options.explicit:
+            trained.optimizer.register_step_pre_hook(self._push)
+        else:
+            trained.optimizer.register_step_post_hook(self._pull)
+
+    @torch.no_grad()
+    def start(self, fresh: Collection[str], *, initialized: bool) -> None:
+        if self.of:  # a checkpoint contained anchors
+            return
+        for flat, _ in self._trained.flats:
+            self.create(flat, self.keys)
+            for piece in self._trained.layout.own(flat):
+                anchored = self.anchor(piece.name, piece.of(flat.detach()), piece.start, fresh=piece.name in fresh)
+                for key, values in anchored._asdict().items():
+                    piece.of(self.of[flat][key]).copy_(values)
+
+    @torch.no_grad()
+    def _pull(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        for flat, anchored, rate in self._iterate(optimizer):
+            pull(flat, *anchored, rate)
+
+    @torch.no_grad()
+    def _push(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        for flat, anchored, _rate in self._iterate(optimizer):
+            if flat.grad is not None:
+                push(flat.grad, flat, *anchored)
+
+    def _iterate(self, optimizer: torch.optim.Optimizer) -> Iterator[tuple[Tensor, Anchored, float]]:
+        for group in optimizer.param_groups:
+            for flat in filter(self.of.__contains__, group["params"]):
+                yield flat, Anchored(**self.of[flat]), group["lr"]
 
 
 def pull(weight: Tensor, anchor: Tensor, strength: Tensor, rate: float) -> None:

@@ -1,7 +1,6 @@
-"""Linear warm-up, a stable rate, and a short decay (WSD: MiniCPM, arXiv 2404.06395; its shapes: arXiv 2405.18392)."""
+"""Linear warm-up, a stable rate, and a short decay by 1 - sqrt (WSD: MiniCPM, arXiv 2404.06395, 2405.18392)."""
 
 import math
-from typing import Literal
 
 from pydantic import Field
 
@@ -12,7 +11,7 @@ from clozeline.train.optim.schedules import Schedule, ScheduleOptions
 class Wsd(Schedule):
     """A rate that stays at the peak until the last `decay` of the horizon, and falls to `final` over it.
 
-    With `steps` 10, `decay` 0.4, shape `sqrt`, `final` 0: steps 1..6 give 1, steps 7..10 give 0.5, 0.293, 0.134, 0.
+    With `steps` 10, `decay` 0.4, `final` 0: steps 1..6 give 1, steps 7..10 give 1 - sqrt(n / 4): 0.5, 0.293, 0.134, 0.
     With `decay` 1 the rate falls right after the warm-up: the schedule "1 - sqrt".
     """
 
@@ -25,8 +24,6 @@ class Wsd(Schedule):
         decay_from: int | None = Field(default=None, ge=1)
         """Step after which the rate falls, instead of the share `decay`, ≥ 1. Where `output` holds a run without it,
         the start continues that run's checkpoint of this step in a folder of its own, OUTPUT-decay-STEP."""
-        shape: Literal["sqrt", "linear"] = "sqrt"
-        """Fall over the passed share p of the decay: 1 - sqrt(p), or 1 - p."""
         final: float = Field(default=0.0, ge=0.0, le=1.0)
         """Multiplier at the horizon, 0..1."""
 
@@ -38,5 +35,4 @@ class Wsd(Schedule):
         begin = self.steps - math.floor(self.steps * self.options.decay) if begin is None else min(begin, self.steps)
         first = max(self.options.warmup, begin)
         passed = max(0, step - first) / max(1, self.steps - first)
-        fallen = math.sqrt(passed) if self.options.shape == "sqrt" else passed
-        return 1.0 - (1.0 - self.options.final) * fallen
+        return 1.0 - (1.0 - self.options.final) * math.sqrt(passed)

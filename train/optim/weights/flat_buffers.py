@@ -1,22 +1,17 @@
 """Map the flat buffers that the torch optimizer updates to the parameters in them, at every ZeRO stage.
 
 A flat parameter buffer (*flat*) is an fp32 tensor: a parameter at stage 0, else this rank's share of many, end to end,
-with padding. A `Segment` is the part of a flat that belongs to one parameter. This file and
-train/checkpoint/zero_partitions.py use private attributes of DeepSpeed (0.19.8, an exact pin).
+with padding. A `Segment` is the part of a flat that belongs to one parameter.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
-
-from clozeline.errors import CheckpointError
-from clozeline.model.parameters.sharding import full_shape
-from clozeline.train.distributed.process_group import World
+from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -36,84 +31,6 @@ class Segment:
     def of(self, tensor: Tensor) -> Tensor:
         """Return a 1-D view of the segment in a tensor that is as long as the flat."""
         return tensor.view(-1).narrow(0, self.offset, self.count)
-
-
-def segments_of(model: nn.Module, engine: Any) -> Iterator[Segment]:
-    """Yield the segments on this rank, in the order of the model's parameters; some may be empty."""
-    zero, groups = engine.optimizer, engine.basic_optimizer.param_groups
-    kind = type(zero).__name__
-    named: list[tuple[str, Any]] = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
-    # stage 0: each parameter is a flat
-    if zero is engine.basic_optimizer:
-        group_of = {id(p): group["name"] for group in groups for p in group["params"]}
-        for name, p in named:
-            yield Segment(name, tuple(p.shape), p, group_of[id(p)], 0, 0, p.numel())
-    # stages 1 and 2: a fragment of a parameter in this rank's partition, if any
-    elif kind in ("DeepSpeedZeroOptimizer", "BF16_Optimizer"):
-        for name, p in named:
-            mapping = p._hp_mapping
-            if mapping is not None:
-                index, here, there = mapping.param_group_index, mapping.hp_fragment_address, mapping.lp_fragment_address
-                flat, group = flats_of(zero)[index], groups[index]["name"]
-                yield Segment(name, tuple(p.shape), flat, group, here.start, there.start, there.numel)
-    # stage 3: an equal share of every parameter on each rank
-    elif kind == "DeepSpeedZeroOptimizer_Stage3":
-        for name, p in named:
-            index, offset, width = zero.grad_position[zero.get_param_id(p)]
-            flat, group = zero.fp32_partitioned_groups_flat[index], groups[zero.sub_group_to_group_id[index]]["name"]
-            start = width * zero._get_param_partition_rank(p)
-            count = max(0, min(width, p.ds_numel - start))
-            yield Segment(name, tuple(full_shape(p)), flat, group, offset, start, count)
-    else:
-        raise CheckpointError(f"DeepSpeed chose {kind}, whose state no checkpoint can store; this is a bug")
-
-
-def flats_of(zero: Any) -> list[Tensor]:
-    """Return the master tensors in the order of the torch optimizer."""
-    for name in ("single_partition_of_fp32_groups", "fp32_groups_flat_partition", "fp32_partitioned_groups_flat"):
-        if (flats := getattr(zero, name, None)) is not None:
-            return list(flats)
-    return [parameter for group in zero.param_groups for parameter in group["params"]]
-
-
-def iterate_flats(engine: Any) -> Iterator[tuple[Tensor, str]]:
-    """Yield (flat, group name) of every flat, also of those with only padding."""
-    zero, groups = engine.optimizer, engine.basic_optimizer.param_groups
-    if zero is engine.basic_optimizer:
-        yield from ((p, group["name"]) for group in groups for p in group["params"])
-        return
-    owners = getattr(zero, "sub_group_to_group_id", None)
-    for index, flat in enumerate(flats_of(zero)):
-        yield flat, groups[index if owners is None else owners[index]]["name"]
-
-
-def refresh_model(engine: Any) -> None:
-    """Copy the flats of DeepSpeed's engine into the model; DeepSpeed does so only after a step. A collective call."""
-    zero = engine.optimizer
-    if zero is engine.basic_optimizer:
-        return
-    if type(zero).__name__ != "DeepSpeedZeroOptimizer_Stage3":
-        zero.update_lp_params()
-        return
-    zero.empty_partition_cache()  # parameters still gathered from a forward pass would keep their old values
-    for index in range(len(zero.fp16_groups)):
-        zero._reassign_or_swap_out_partitioned_parameters(index)
-    if persistent := zero.persistent_parameters:
-        persistent[0].partition(persistent)  # otherwise the gather does nothing
-        persistent[0].all_gather(persistent)
-
-
-def gradient_bytes(engine: Any) -> int:
-    """Return the bytes of gradients between the last backward pass and the update."""
-    gradients = [parameter.grad for parameter in engine.module.parameters()]
-    zero = engine.optimizer
-    averaged = getattr(zero, "averaged_gradients", None) or {}
-    gradients += [gradient for group in averaged.values() if group is not None for gradient in group]
-    gradients += list(getattr(zero, "fp32_groups_gradients_flat", None) or [])
-    gradients.append(getattr(zero, "grad_partitions_flat_buffer", None))
-    gradients += [flat.grad for flat, _ in iterate_flats(engine)]  # with zero.offload, on the host
-    storages = [gradient.untyped_storage() for gradient in gradients if isinstance(gradient, Tensor)]
-    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 
 class Layout:
@@ -201,20 +118,6 @@ def _cut(length: int, segments: Sequence[Segment]) -> tuple[list[int], list[int]
         end = segment.offset + segment.count
     sizes += [length - end] if length > end else []
     return sizes, [index_of[segment.offset] for segment in segments]
-
-
-def layout_of(model: nn.Module, engine: Any, world: World) -> Layout:
-    """Return the layout of an engine's flats; a collective call."""
-    flats = [flat for flat, _ in iterate_flats(engine)]
-    segments: dict[Tensor, list[Segment]] = {flat: [] for flat in flats}
-    for segment in segments_of(model, engine):
-        if segment.count:
-            segments[segment.flat].append(segment)
-    own = list(segments.values())
-    if engine.optimizer is engine.basic_optimizer:
-        return Layout(flats, [own], 0)
-    by_rank = world.gather([[replace(segment, flat=torch.empty(0)) for segment in of_flat] for of_flat in own])
-    return Layout(flats, [*by_rank[: world.rank], own, *by_rank[world.rank + 1 :]], world.rank)
 
 
 def local_layout(groups: Sequence[dict[str, Any]]) -> Layout:

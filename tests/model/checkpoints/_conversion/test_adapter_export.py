@@ -160,13 +160,12 @@ def test_a_prompt_gives_the_same_scores(tmp_path, case, kind):
     [
         ("bert", "classification", "bottleneck", {"width": 3}, "cannot be exported to peft"),
         ("bert", "classification", "bitfit", {}, "export_model merges bitfit into"),
-        ("bert", "classification", "prefix", {"shifted": True}, "expected a decoder of type gpt2 or llama"),
+        ("bert", "classification", "prefix", {}, "expected a decoder of type gpt2 or llama"),
         ("gpt2", "tagging", "prefix", {}, "expected a head lm, classification or regression, got tagging"),
-        ("gpt2", "lm", "prefix", {"shifted": False}, "expected model.adapter.shifted true or null"),
         ("bert", "classification", "prompt", {}, "heads of entire rows read them"),
         ("xlnet", "classification", "lora", {}, "is no linear map in a model of type xlnet"),
     ],
-    ids=["bottleneck", "bitfit", "encoder", "tagging", "places", "prompt", "xlnet"],
+    ids=["bottleneck", "bitfit", "encoder", "tagging", "prompt", "xlnet"],
 )
 def test_what_peft_would_compute_otherwise_is_refused(tmp_path, case, kind, name, keys, message):
     _, model, trained = headed(tmp_path / "base", case, kind)

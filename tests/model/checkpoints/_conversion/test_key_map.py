@@ -83,9 +83,7 @@ class Data2vecText(Roberta):
     \"\"\"RoBERTa under another name.\"\"\"
 
     model_type = "data2vec-text"
-    headed = "Data2VecTextForMaskedLM"
-    causal = "Data2VecTextForCausalLM"
-    bare = "Data2VecTextModel"
+    stem = "Data2VecText"
     base = "data2vec_text."
     modules = {ours: theirs.replace("roberta.", "data2vec_text.") for ours, theirs in Roberta.modules.items()}
 """

@@ -1,7 +1,6 @@
 """Classes with heads of tasks, of every type that has them, in and out."""
 
 import json
-import re
 from dataclasses import replace
 
 import pytest
@@ -110,7 +109,7 @@ def difference(model, theirs, kind):
 
 def test_every_type_has_the_classes_that_transformers_has():
     for name in TYPES:
-        class_of = re.split("For|With|LMHead", map_of_type(name).headed)[0]
+        class_of = map_of_type(name).stem
         for kind in KINDS:
             exists = hasattr(transformers, f"{class_of}{SUFFIXES[kind]}")
             assert exists == ((name, kind) in CASES), f"{class_of}{SUFFIXES[kind]}"

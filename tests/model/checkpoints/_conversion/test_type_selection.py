@@ -62,7 +62,7 @@ def test_a_narrow_token_table_is_electras_alberts_or_with_a_wide_projection_remb
 def test_an_unknown_type():
     with pytest.raises(ConfigurationError, match="expected one of albert, bart, bert"):
         map_of_type("reformer")
-    assert map_of_type("openai-gpt").headed == "OpenAIGPTLMHeadModel"
+    assert map_of_type("openai-gpt").classes[0].name == "OpenAIGPTLMHeadModel"
 
 
 def test_small_models_that_are_no_published_type():

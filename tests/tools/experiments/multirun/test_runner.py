@@ -21,7 +21,6 @@ from clozeline.tools.experiments.multirun.runner import (
     record_folder_facts,
     run_step,
 )
-from clozeline.tools.experiments.multirun.runs_picture import Panels
 
 
 @pytest.fixture
@@ -29,9 +28,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The commands of trainings, which are not run."""
     seen: list[list[str]] = []
 
-    def step(*command: str | Path, **_: object) -> float:
+    def step(*command: str | Path, **_: object) -> None:
         seen.append([str(word) for word in command])
-        return 0.0
 
     monkeypatch.setattr(runner, "run_step", step)
     return seen
@@ -112,9 +110,7 @@ def wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) 
         time.sleep(0.02)
 
 
-def test_several_ranks_have_a_launcher_and_an_incomplete_result_is_measured_again(
-    started: list[list[str]], tmp_path: Path
-) -> None:
+def test_an_incomplete_result_is_measured_again(started: list[list[str]], tmp_path: Path) -> None:
     result = tmp_path / "done"
     result.write_text("half", encoding="utf-8")
 
@@ -122,22 +118,11 @@ def test_several_ranks_have_a_launcher_and_an_incomplete_result_is_measured_agai
         return path.read_text(encoding="utf-8") == "complete"
 
     measures = {result: lambda path: path.write_text("complete", encoding="utf-8")}
-    training = Training(tmp_path / "train.yaml", measures, ranks=2, is_complete=is_complete)
+    training = Training(tmp_path / "train.yaml", measures, is_complete=is_complete)
     training.collect()
     training.collect()
-    ((program, option, ranks, *_, quiet, script, _, config),) = started
-    assert (program, option, ranks, quiet) == ("deepspeed", "--num_accelerators", "2", "--quiet")
-    assert (script, config) == ("train/main.py", str(tmp_path / "train.yaml"))
+    assert started == [["clozeline", "train", "--config", str(tmp_path / "train.yaml")]]
     assert not (tmp_path / "train.yaml").exists(), "it is a file of the user"
-
-
-def test_a_report_is_a_table_a_picture_and_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    panels = [Panels("loss", "seconds", {"plain": [(1.0, 4.0)]}, 3.5, 6.0, ("seconds", {"plain": [9.0]}))]
-    runner.write_report(tmp_path, "race", "a <race>", ["plain 4.0", "fast 3.0"], panels, ["<p>below</p>"])
-    assert (tmp_path / "race.txt").read_text(encoding="utf-8") == capsys.readouterr().out == "plain 4.0\nfast 3.0\n"
-    assert ">plain</text>" in (tmp_path / "race.svg").read_text(encoding="utf-8")
-    page = (tmp_path / "race.html").read_text(encoding="utf-8")
-    assert page.index("a &lt;race&gt;") < page.index("fast 3.0") < page.index("<p>below</p>")
 
 
 def test_a_folder_is_for_one_thing(tmp_path: Path) -> None:

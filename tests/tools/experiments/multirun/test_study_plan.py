@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.train.written_runs import write_run_on
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
@@ -15,6 +14,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments.multirun.study_plan import load_study, plan_training
 from clozeline.train.configuration.config import TrainConfig
 from tests.tools.experiments.multirun.small_study import write_study, write_walks
+from tests.train.written_runs import write_run_on
 
 
 def flops_of_a_row(config: TrainConfig, manifest: Path) -> float:

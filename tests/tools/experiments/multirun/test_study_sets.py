@@ -43,9 +43,8 @@ def study(tmp_path: Path) -> Path:
 def test_each_variant_gets_its_documents_and_all_share_a_tokenizer(
     study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def run_here(*command: Any, **_: Any) -> float:
+    def run_here(*command: Any, **_: Any) -> None:
         assert run_pipeline([str(word) for word in command[2:]]) == 0
-        return 0.0
 
     monkeypatch.setattr(study_sets, "run_step", run_here)
     _, variants = load_study(study)

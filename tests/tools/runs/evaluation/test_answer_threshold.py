@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.train.written_runs import write_run_on
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.runs.evaluate import main
 from clozeline.tools.runs.evaluation.answer_threshold import best_threshold, store_threshold, stored_threshold
 from tests.pipeline.task_files import write_questions, write_vocabulary
+from tests.train.written_runs import write_run_on
 
 QUESTIONS = st.lists(
     st.tuples(st.integers(-20, 20), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans()), min_size=1, max_size=12

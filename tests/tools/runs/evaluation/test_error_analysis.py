@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
-from tests.train.written_runs import write_run_on
 
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.tools.runs import evaluate
@@ -24,6 +23,7 @@ from clozeline.tools.runs.evaluation.predictions import set_rows
 from clozeline.tools.runs.evaluation.task_run import open_task_run
 from tests.pipeline.task_files import make_sets
 from tests.tools.runs.test_predict import TASKS
+from tests.train.written_runs import write_run_on
 
 NAMES = ("a", "b", "c")
 FACTS = TaskFacts(name="t", head="classification", labels=NAMES, metrics=())

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import torch
 import yaml
-from tests.train.written_runs import write_run
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
@@ -26,6 +25,7 @@ from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_texts
 from clozeline.tools.runs.evaluation.lm_eval_tasks import RunScores, task_scores
 from clozeline.train.open_run import open_run
 from tests.pipeline.miniature import text
+from tests.train.written_runs import write_run
 
 DECODER: dict[str, Any] = {
     "label": "causal_lm", "model__init": {"std": 0.3}, "model__family": "decoder", "model__heads": {"lm": 1.0},

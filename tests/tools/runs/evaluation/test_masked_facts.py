@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from tests.train.written_runs import write_run
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.tools.runs.evaluate import main
 from clozeline.tools.runs.evaluation.masked_facts import read_facts
 from clozeline.train.open_run import Run, open_run
+from tests.train.written_runs import write_run
 
 WORDS = ["of", "the", "page", "book", "to", "in", "and", "is", "that", "a", "not"]
 

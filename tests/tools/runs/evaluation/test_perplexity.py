@@ -12,7 +12,6 @@ import pytest
 import torch
 import transformers
 import yaml
-from tests.train.written_runs import write_run
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.causal import log_likelihoods
@@ -25,6 +24,7 @@ from clozeline.tools.runs.evaluation.token_ngrams import TokenNgrams
 from clozeline.tools.runs.inference.text_likelihoods import word_indices
 from clozeline.train.open_run import Run, open_run
 from tests.tools.small_run import example_sets
+from tests.train.written_runs import write_run
 
 ROOT = Path(__file__).parents[4]
 DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from tests.train.written_runs import write_run
 
 import clozeline.model.scoring.features
 import clozeline.tools.runs.inference.feature_files
@@ -19,6 +18,7 @@ from clozeline.sealed_json import seal
 from clozeline.tools.runs.inference.feature_files import Extraction, Features, open_features, write_features
 from clozeline.tools.runs.inference.text_likelihoods import word_spans
 from clozeline.train.open_run import Run, open_run
+from tests.train.written_runs import write_run
 
 TEXTS = [
     ("a:1", "the page of the book is long é."),

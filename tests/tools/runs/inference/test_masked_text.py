@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.train.written_runs import write_run
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
@@ -13,6 +12,7 @@ from clozeline.tools.runs.fill_mask import main as fill_mask
 from clozeline.tools.runs.generate import main as generate
 from clozeline.tools.runs.inference.masked_text import encode_masked_text, fill_text, parts_of
 from clozeline.train.open_run import Run, open_run
+from tests.train.written_runs import write_run
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.train.written_runs import write_run
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards.manifest import FrameFacts, ObjectiveFacts
@@ -22,6 +21,7 @@ from clozeline.tools.runs.inference.text_likelihoods import (
     word_indices,
 )
 from clozeline.train.open_run import Run, open_run
+from tests.train.written_runs import write_run
 
 DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}
 TEXTS = ["the page of the book", "a", "another page, unread"]

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from tests.train.written_runs import write_run
-
 from clozeline.train.open_run import Run, open_run
+from tests.train.written_runs import write_run
 
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "cloze": ("masked_lm", {}),

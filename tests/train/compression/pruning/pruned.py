@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from clozeline.train.checkpoint.checkpoints import restore
 from clozeline.train.checkpoint.zero_partitions import fragments
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
@@ -24,8 +25,7 @@ def pruned(prune: dict[str, Any] | None, **changes: Any) -> TrainConfig:
 
 def started(config: TrainConfig, world: World, seed: int = 1) -> Engine:
     engine = build(config, world, seed=seed)
-    if engine.pruning is not None:
-        engine.pruning.start((), initialized=False)
+    restore(engine, None, ())
     return engine
 
 
@@ -56,8 +56,7 @@ def train(
         engine.close()
         engine = build(target or config, world, seed=2)
         resume(engine, Path(folder))
-        if engine.pruning is not None:
-            engine.pruning.start((), initialized=False)
+        restore(engine, None, ())
         measured += train_steps(engine, steps // 2 + 1, steps)
     tensors = tensors_of(engine, world)
     model = {name: parameter.detach().clone() for name, parameter in engine.model.named_parameters()}

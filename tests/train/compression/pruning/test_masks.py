@@ -76,8 +76,8 @@ def start_with_zeros(world: World, prune: dict[str, Any], fresh: list[str], init
                 model.get_parameter(name)[0] = 0
 
     engine = build(pruned(prune), world, prepare=empty_rows)
-    assert engine.pruning is not None
-    engine.pruning.start(fresh, initialized=initialized)
+    (pruning,) = engine.hooks
+    pruning.start(fresh, initialized=initialized)
     train_steps(engine, 1, 3)
     tensors = tensors_of(engine, world)
     engine.close()

@@ -11,7 +11,6 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.registry import choose, find, names
 from clozeline.train.compression.pruning import Pruning
-from clozeline.train.compression.pruning._pruning import PRUNING_STATES
 from tests.declarations import declared
 from tests.distributed import RankPool
 from tests.train.compression.pruning.pruned import pruned, train
@@ -40,7 +39,7 @@ def test_a_method_trains_and_its_states_are_those_of_checkpoints(name: str, one_
     ((losses, tensors),) = one_rank.run(train, pruned({"name": name, **own["prune"]}, **own.get("run", {})))
     assert len(losses) == 8
     added = {key for states in tensors.values() for key in states} - {"weight", "exp_avg", "exp_avg_sq"}
-    assert added <= PRUNING_STATES
+    assert added == find(METHODS, name).keys
 
 
 @pytest.mark.parametrize("name", names(METHODS))
@@ -51,10 +50,9 @@ def test_a_method_refuses_what_it_does_not_go_together_with(name: str) -> None:
         "model.quantization": {"model__quantization": "int8"},
         "model.adapter": {"model__adapter": {"name": "lora"}, "model__init_from": "elsewhere"},
         "model.share": {"model__share": {"groups": 1}},
-        "average": {"average": {"decay": 0.9}},
+        "hooks.average": {"hooks": ["average"]},
         "regularizer": {"regularizer": "l2_sp", "model__init_from": "elsewhere", "optimizer__weight_decay": 0.0},
         "distil": {"distil": {"teacher": "elsewhere"}},
-        "unfreeze_every": {"unfreeze_every": 2},
         "zero.offload": {"zero__offload": "optimizer"},
         "compile": {"compile": True},
         "activation_checkpointing": {"activation_checkpointing": True},

@@ -15,6 +15,7 @@ from clozeline.model.build import Model, build_model
 from clozeline.registry import choose
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
+from clozeline.train.hooks import Step
 from tests.distributed import RankPool
 from tests.matrices import WORLDS, mark_slow_but
 from tests.train.compression.pruning.pruned import pruned, started, train
@@ -69,11 +70,11 @@ def plain_loop(world: World, config: TrainConfig, name: str) -> tuple[list[float
 def trained_rule(world: World, config: TrainConfig) -> tuple[list[float], dict[str, Any], dict[str, Any], Any]:
     """The losses of 8 steps, the rule after 3 and after all of them, and the mean gradient of its values."""
     engine = started(config, world)
-    assert engine.pruning is not None
+    (pruning,) = engine.hooks
     losses = train_steps(engine, 1, 3)
-    before = dict(engine.pruning.token_rule)
+    before = dict(pruning.in_state["token_rule"])
     losses += train_steps(engine, 4, 8)
-    rule, mean = dict(engine.pruning.token_rule), engine.pruning.buffers.get("prune.exp_avg")
+    rule, mean = dict(pruning.in_state["token_rule"]), pruning.buffers.get("prune.exp_avg")
     engine.close()
     return [float.fromhex(loss) for loss, _ in losses], before, rule, None if mean is None else mean.tolist()
 
@@ -123,17 +124,17 @@ def resumed(world: World, config: TrainConfig, folder: str, stop: int) -> tuple[
     runs: list[Any] = []
     for resumes in (False, True):
         engine = build(config, world, seed=2) if resumes else started(config, world)
-        pruning: Any = engine.pruning
+        (pruning,) = engine.hooks
         if resumes:
             resume(engine, Path(folder))
             pruning.start((), initialized=True)
         else:
             train_steps(engine, 1, stop)
             save(engine, Path(folder), stop)
-        rules = [pruning.token_rule]
+        rules = [pruning.in_state["token_rule"]]
         losses = train_steps(engine, stop + 1, 8)
         states = {name: tensor.detach().clone() for name, tensor in pruning.buffers.items()}
-        runs.append((losses, [*rules, pruning.token_rule], states))
+        runs.append((losses, [*rules, pruning.in_state["token_rule"]], states))
         engine.close()
     first, second = runs
     assert first[2].keys() == second[2].keys()
@@ -173,13 +174,14 @@ def test_shares_drop_tokens_from_the_first_step(one_rank: RankPool) -> None:
 
 def infinite(world: World, config: TrainConfig) -> bool:
     engine = started(config, world)
-    pruning: Any = engine.pruning
+    pruning: Any = engine.hooks[0]
     train_steps(engine, 1, 1)
     before = {name: tensor.detach().clone() for name, tensor in pruning.buffers.items()}
-    pruning.begin(2, 1.0)
+    step = Step(2, 0, 8, {}, 1.0, recorded=False)
+    pruning.begin(step)
     (values,) = pruning._soft.parameters()
     values.grad = torch.full_like(values, torch.nan)
-    pruning.end(2)
+    pruning.end(step, 1.0)
     same = all(torch.equal(before[name], tensor) for name, tensor in pruning.buffers.items())
     engine.close()
     return same

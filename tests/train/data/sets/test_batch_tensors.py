@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -101,7 +102,8 @@ def first_batches(config: TrainConfig) -> Iterator[tuple[str, float]]:
     config = fill_in_answers(config, datasets)
     model = build_random_model(config, datasets.train)
     engine: Any = object.__new__(Engine)  # for what it does to a batch
-    engine.config, engine.model, engine.deepspeed, engine._teacher = config, model, model, None
+    engine.config, engine.model, engine._teacher = config, model, None
+    engine.zero = SimpleNamespace(engine=model)
     engine._copies = None
     phases = {"data": datasets.phases, **{name: (datasets.heldout_phase(name),) for name in datasets.heldout}}
     for name, phase in phases.items():

@@ -5,27 +5,23 @@ from __future__ import annotations
 import pytest
 import torch
 
-from clozeline.errors import ConfigurationError
 from clozeline.registry import choose
 from tests.train.optim.optimizers.injected import MATRICES, SIZES, cut_update, gradient, start_weights, whole_update
 
 
-@pytest.mark.parametrize(
-    "change", [{}, {"eps": 0.3}, {"learning_rate": 0.5, "clip": 2.0, "least_size": 0.5, "beta2_decay": -0.5}]
-)
-def test_updates_are_those_of_torch(monkeypatch: pytest.MonkeyPatch, change: dict[str, float]) -> None:
+@pytest.mark.parametrize("chosen", [{"learning_rate": 0.01, "eps": 1e-6}, {"learning_rate": 0.5, "eps": 0.3}])
+def test_updates_are_those_of_torch(monkeypatch: pytest.MonkeyPatch, chosen: dict[str, float]) -> None:
     """With stacks of matrices too; the second rate is above 1 / sqrt(t), which cuts it."""
     monkeypatch.setitem(SIZES, "filters", (3, 2, 4))
-    found, weights = whole_update({"name": "adafactor", "learning_rate": 0.01, **change}, 6), start_weights()
+    found, weights = (
+        whole_update({"name": "adafactor", **chosen}, 6),
+        start_weights(),
+    )
     groups = [
         {"params": [weights[name] for name in SIZES if (len(SIZES[name]) > 1) == high], "weight_decay": 0.1 * high}
         for high in (True, False)
     ]
-    chosen = {"learning_rate": 0.01, "clip": 1.0, "least_size": 1e-3, "beta2_decay": -0.8, **change}
-    theirs = torch.optim.Adafactor(
-        groups, lr=chosen["learning_rate"], beta2_decay=chosen["beta2_decay"], d=chosen["clip"],
-        eps=(chosen.get("eps"), chosen["least_size"]), foreach=False,
-    )  # fmt: skip
+    theirs = torch.optim.Adafactor(groups, lr=chosen["learning_rate"], eps=(chosen["eps"], 1e-3), foreach=False)
     for step in range(1, 7):
         for name, weight in weights.items():
             weight.grad = gradient(name, SIZES[name], step)
@@ -52,9 +48,3 @@ def test_rows_without_a_gradient_stay_finite() -> None:
     optimizer.step()
     assert torch.equal(table[[0, 1, 3, 4, 5]], torch.ones(5, 3))
     assert (table[2] < 1).all()
-
-
-@pytest.mark.parametrize("change", [{"eps": 0}, {"clip": 0.5}, {"beta2_decay": 1.0}, {"least_size": -1.0}])
-def test_values_out_of_range_are_refused(change: dict[str, object]) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(change))):
-        choose("clozeline.train.optim.optimizers", {"name": "adafactor", **change})

@@ -10,7 +10,7 @@ import torch
 from clozeline.train.checkpoint.format import ParameterRecord, tiling_problem
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.optim.weights.flat_buffers import Layout, Segment, iterate_flats, layout_of
+from clozeline.train.optim.weights.flat_buffers import Layout, Segment
 from tests.distributed import RankPool
 from tests.train.synthetic import build, tiny
 
@@ -39,8 +39,8 @@ def test_pieces_are_the_segments_of_tensors_in_their_order_without_the_padding()
 def laid_out(world: World, config: TrainConfig) -> list[tuple[bool, str, list[int], list[tuple[int, int, int]]]]:
     """Of every parameter: whether ranks agree about a sum that counts each element once, and its slices."""
     engine = build(config, world)
-    layout, found = layout_of(engine.model, engine.deepspeed, world), []
-    for flat, _ in iterate_flats(engine.deepspeed):
+    layout, found = engine.zero.layout, []
+    for flat, _ in engine.zero.flats():
         places = torch.zeros(flat.numel())
         for segment in layout.own(flat):
             segment.of(places).copy_(torch.arange(segment.start, segment.start + segment.count))

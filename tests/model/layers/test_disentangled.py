@@ -1,0 +1,264 @@
+"""DeBERTa's attention and special layers against plain loops over positions."""
+
+import doctest
+import math
+
+import pytest
+import torch
+from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
+
+from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
+from clozeline.model.layers import disentangled as attention
+from clozeline.model.layers.disentangled import (
+    Convolution,
+    ConvolutionLayer,
+    DisentangledAttention,
+    MaskDecoder,
+    RelativeTable,
+    build_layers,
+    log_bucket,
+    relative_row,
+)
+from clozeline.model.layers.layer import Layer
+from clozeline.model.layers.masks import AttentionPlan, document_mask, padding_mask
+from clozeline.model.layers.stack import Stack
+from tests.model.small_models import batch_for, built, changed, small_config, states
+
+TERMS = {"both": (True, True), "content to position": (True, False), "position to content": (False, True)}
+
+
+def made(**chosen):
+    """Attention of 3 heads over 12 features, and its table; all weights are drawn."""
+    torch.manual_seed(0)
+    position = PositionConfig(kind="none", disentangled=DisentangledConfig(**{"max_distance": 3} | chosen))
+    config = small_config("encoder", dim=12, attention_heads=3, position=position)
+    parts = DisentangledAttention(config), RelativeTable(config)
+    for part in parts:
+        for parameter in part.parameters():
+            torch.nn.init.normal_(parameter, std=0.5)
+    return parts
+
+
+def slow(layer, table, x, source, seen, row):
+    """The mean of the values; each score is a sum of products of two vectors of a head's width.
+
+    `seen(batch, j)` says whether key j is visible, `row(batch, i, j)` the relative place of query i and key j.
+    """
+    query, key, value = (part.float() for part in (layer.query(x), layer.key(source), layer.value(source)))
+    vectors = table.norm(table.table.weight)
+    place_key = (layer.key_of_place or layer.key)(vectors).float()
+    place_query = (layer.query_of_place or layer.query)(vectors).float()
+    mixed = torch.zeros(x.shape)
+    for batch in range(len(x)):
+        for own in (slice(0, 4), slice(4, 8), slice(8, 12)):
+            for i in range(x.shape[1]):
+                scores = {}
+                for j in (j for j in range(x.shape[1]) if seen(batch, j)):
+                    q, k, at = query[batch, i, own], key[batch, j, own], row(batch, i, j)
+                    found = [q @ k]
+                    if layer.chosen.content_to_position:
+                        found.append(q @ place_key[at, own])
+                    if layer.chosen.position_to_content:
+                        found.append(k @ place_query[at, own])
+                    scores[j] = sum(found).item() / math.sqrt(4 * len(found))
+                largest = max(scores.values())
+                total = sum(math.exp(score - largest) for score in scores.values())
+                for j, score in scores.items():
+                    mixed[batch, i, own] += math.exp(score - largest) / total * value[batch, j, own]
+    return layer.out(mixed.to(x.dtype))
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["own projections", "shared projections"])
+@pytest.mark.parametrize("terms", TERMS.values(), ids=TERMS)
+def test_scores_equal_a_plain_loop(terms, shared):
+    layer, table = made(content_to_position=terms[0], position_to_content=terms[1], shared_projections=shared)
+    x, places = torch.randn(2, 6, 12), torch.arange(6)[None]
+    mask = torch.tensor([[True] * 6, [True] * 4 + [False] * 2])[:, None, None]
+    with torch.no_grad():
+        found = layer(x, AttentionPlan(mask, relative=table(places)))
+        wanted = slow(layer, table, x, x, lambda row, j: mask[row, 0, 0, j], lambda _, i, j: min(max(i - j + 3, 0), 5))
+    assert torch.allclose(found, wanted, atol=1e-5)
+    assert (layer.key_of_place is None) == (shared or not terms[0])
+    assert (layer.query_of_place is None) == (shared or not terms[1])
+
+
+def test_places_of_each_row_count_and_keys_may_be_of_other_states():
+    """Places that restart, a norm, buckets, and a source apart from the queries."""
+    layer, table = made(norm=True, buckets=4, max_distance=9)
+    x, source = torch.randn(2, 5, 12), torch.randn(2, 5, 12)
+    places = torch.tensor([[0, 3, 4, 7, 19], [0, 1, 2, 0, 1]])
+    with torch.no_grad():
+        found = layer(x, AttentionPlan(relative=table(places)), source)
+        between = [[[exact_bucket(int(i - j), 4, 9) for j in row] for i in row] for row in places]
+        wanted = slow(layer, table, x, source, lambda *_: True, lambda *at: min(max(deep(between, at) + 4, 0), 7))
+    assert torch.allclose(found, wanted, atol=1e-5)
+
+
+def deep(nested, at):
+    for number in at:
+        nested = nested[number]
+    return nested
+
+
+def test_scores_are_fp32_under_bf16():
+    """Scores of a hundred differ by halves in bf16: from the same projections, only the output is rounded."""
+    layer, table = (part.bfloat16() for part in made())
+    x = (torch.randn(2, 6, 12) * 8).bfloat16()
+    with torch.no_grad():
+        found = layer(x, AttentionPlan(relative=table(torch.arange(6)[None])))
+        wanted = slow(layer, table, x, x, lambda *_: True, lambda _, i, j: min(max(i - j + 3, 0), 5))
+    assert found.dtype == torch.bfloat16
+    assert torch.allclose(found, wanted, rtol=0.02, atol=0.02)
+
+
+def exact_bucket(distance, buckets, max_distance):
+    """The smallest n with (last / exact)^(n / (exact - 1)) >= distance / exact, by integers alone."""
+    exact, last, far = buckets // 2, max_distance - 1, abs(distance)
+    if far <= exact:
+        return distance
+    steps = exact - 1
+    if steps == 0:
+        return exact if distance > 0 else -exact
+    n = next(n for n in range(10 * buckets) if last**n * exact**steps >= far**steps * exact**n)
+    return (exact + n) * (1 if distance > 0 else -1)
+
+
+@pytest.mark.parametrize(("buckets", "max_distance"), [(256, 512), (32, 128), (6, 512), (5, 40), (4, 20), (2, 9)])
+def test_buckets_are_exact(buckets, max_distance):
+    distances = torch.arange(-600, 601)
+    found = log_bucket(distances, buckets, max_distance)
+    assert found.tolist() == [exact_bucket(distance, buckets, max_distance) for distance in distances.tolist()]
+    if buckets > 3:
+        assert torch.equal(found, make_log_bucket_position(distances, buckets, max_distance).long())
+
+
+def test_rows_end_at_the_table():
+    distances = torch.tensor([-600, -512, -511, -1, 0, 1, 511, 512, 600])
+    assert relative_row(distances, 512, None).tolist() == [0, 0, 1, 511, 512, 513, 1023, 1023, 1023]
+    assert relative_row(distances, 512, 256).tolist() == [0, 0, 1, 255, 256, 257, 511, 511, 511]
+
+
+def test_dropout_is_applied_to_the_places():
+    torch.manual_seed(0)
+    layer, table = made()
+    layer.position_dropout.p = 0.5
+    x, plan = torch.randn(1, 6, 12), AttentionPlan(relative=table(torch.arange(6)[None]))
+    assert not torch.equal(layer(x, plan), layer(x, plan))
+    layer.eval()
+    assert torch.equal(layer(x, plan), layer(x, plan))
+
+
+def test_examples_in_docstrings():
+    assert doctest.testmod(attention).failed == 0
+
+
+def position(**chosen):
+    return PositionConfig(kind="none", maximum=12, disentangled=DisentangledConfig(max_distance=4, **chosen))
+
+
+def config(**chosen):
+    return small_config("encoder", dim=12, attention_heads=3, type_vocab_size=0, position=position(**chosen))
+
+
+def drawn(module):
+    torch.manual_seed(0)
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter, std=0.4)
+    return module
+
+
+@pytest.mark.parametrize("tokens", [1, 3, 5])
+def test_a_convolution_equals_a_plain_loop(tokens):
+    """Places of padding and of other documents count as zeros."""
+    convolution = drawn(Convolution(4, tokens))
+    x = torch.randn(2, 6, 4)
+    documents = torch.tensor([[0, 0, 0, 1, 1, 1], [0, 0, 0, 0, 0, 0]])
+    lengths = torch.tensor([6, 4])
+    padding = padding_mask(lengths, 6, x.device)
+    found = convolution(x, document_mask(documents) & padding)
+    for row in range(2):
+        for place in range(lengths[row]):
+            wanted = convolution.bias.clone()
+            for offset in range(tokens):
+                at = place + offset - tokens // 2
+                if 0 <= at < lengths[row] and documents[row, at] == documents[row, place]:
+                    wanted += convolution.weight[:, :, offset] @ x[row, at]
+            assert torch.allclose(found[row, place], wanted, atol=1e-6)
+    alone = convolution(x, padding)
+    assert torch.allclose(alone[1, :4], found[1, :4])
+    assert torch.equal(convolution(x, None)[0], alone[0])
+    assert torch.allclose(convolution(x, None)[0], torch.nn.functional.conv1d(
+        x[:1].mT, convolution.weight, convolution.bias, padding=tokens // 2).mT[0], atol=1e-6)  # fmt: skip
+
+
+def test_a_convolution_is_beside_the_first_layer():
+    layer = drawn(ConvolutionLayer(config(convolution=3), 3))
+    stack = drawn(Stack(config(convolution=3), 2))
+    assert [type(part) for part in stack.layers] == [ConvolutionLayer, Layer]
+    x, plan = torch.randn(2, 5, 12), AttentionPlan(relative=stack.relative(torch.arange(5)[None]))
+    within = layer.feed_forward(layer.attention(x, plan))
+    wanted = layer.norm(within + torch.nn.functional.gelu(layer.convolution(x, None)))
+    assert torch.equal(layer(x, plan, None, plan), wanted)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_the_mask_decoder_equals_a_plain_loop(steps):
+    """Keys and values stay those of the states before; queries begin with absolute places (§3.2, figure 2)."""
+    decoder = drawn(MaskDecoder(config(mask_decoder=steps), steps))
+    stack = drawn(Stack(config(mask_decoder=steps), 2))
+    x, places = torch.randn(2, 5, 12), torch.tensor([[0, 1, 2, 3, 4], [3, 4, 5, 6, 7]])
+    plan = AttentionPlan(relative=stack.relative(places))
+    found = decoder(x, plan, None, plan)
+    attention, after = decoder.attention.body, decoder.feed_forward
+    vectors, rows = plan.relative.vectors, plan.relative.rows
+    key, value = attention.key(x), attention.value(x)
+    place_key, place_query = attention.key_of_place(vectors), attention.query_of_place(vectors)
+    for row in range(2):
+        query = torch.stack([x[row, i] + decoder.places.weight[places[row, i]] for i in range(5)])
+        for _ in range(steps):
+            mixed = torch.zeros(5, 12)
+            projected = attention.query(query)
+            for own in (slice(0, 4), slice(4, 8), slice(8, 12)):
+                for i in range(5):
+                    scores = [
+                        projected[i, own] @ (key[row, j, own] + place_key[at, own])
+                        + key[row, j, own] @ place_query[at, own]
+                        for j, at in enumerate(rows[row, i].tolist())
+                    ]
+                    mixed[i, own] = torch.softmax(torch.stack(scores) / 12**0.5, 0) @ value[row, :, own]
+            query = decoder.attention.norm(query + attention.out(mixed))
+            query = after.norm(query + after.body(query))
+        assert torch.allclose(found[row], query, atol=1e-5)
+
+
+def test_absolute_places_enter_with_the_last_layer_alone():
+    """Shifted places leave the states of all layers but the last as they are."""
+    stack = drawn(Stack(config(mask_decoder=2), 3)).eval()
+    assert [type(part) for part in stack.layers] == [Layer, Layer, MaskDecoder]
+    vectors, places = torch.randn(1, 5, 12), torch.arange(5)[None]
+    seen = []
+    stack.layers[-1].register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
+    first, shifted = (stack(vectors, at, None, None) for at in (places, places + 7))
+    assert torch.equal(*seen)
+    assert not torch.allclose(first, shifted, atol=1e-3)
+    assert len(build_layers(config(), 3, cross=False)) == 3
+
+
+@pytest.mark.parametrize("chosen", [{"convolution": 3}, {"mask_decoder": 2}], ids=["convolution", "mask decoder"])
+def test_documents_and_padding_stay_apart(chosen):
+    """Packed documents give the states of each alone; a token of one changes nothing in another."""
+    network = built("encoder", position=position(**chosen), type_vocab_size=0)
+    tensors = batch_for("encoder", lengths=[11, 9])
+    documents = torch.tensor([[0] * 5 + [1] * 6] * 2)
+    restarting = torch.cat((torch.arange(5), torch.arange(6))).expand(2, 11)
+    packed = tensors | {"document_ids": documents, "position_ids": restarting}
+    before = states(network, packed)
+    for row, (start, stop) in ((0, (0, 5)), (0, (5, 11)), (1, (5, 9))):
+        alone = {"input_ids": tensors["input_ids"][row : row + 1, start:stop], "lengths": torch.tensor([stop - start])}
+        alone["position_ids"] = torch.arange(stop - start)[None]
+        assert torch.allclose(before[row, start:stop], states(network, alone)[0], atol=1e-5)
+    after = states(network, changed(packed, "input_ids", 0, 5))
+    assert torch.equal(before[0, :5], after[0, :5])
+    assert not torch.equal(before[0, 5:], after[0, 5:])
+    after = states(network, changed(packed, "input_ids", 1, 9))
+    assert torch.equal(before[1, 5:9], after[1, 5:9])

@@ -1,0 +1,45 @@
+"""Promises of every hook."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from clozeline.registry import find, names
+from clozeline.train.configuration.config import TrainConfig, frozen
+from clozeline.train.hooks import Hook
+from tests.declarations import declared
+from tests.distributed import RankPool
+from tests.train.compression.pruning.pruned import train
+from tests.train.synthetic import tiny
+
+HOOKS = "clozeline.train.hooks"
+
+
+def hooked(name: str, **changes: Any) -> TrainConfig:
+    """A run with a hook; `CASE` in its own test file has the options that it needs."""
+    return tiny(hooks=[{"name": name, **declared("train.hooks", name, "CASE", {})}], **changes)
+
+
+@pytest.mark.parametrize("name", names(HOOKS))
+def test_a_hook_resumes_to_the_bit_and_declares_its_states(name: str, one_rank: RankPool, tmp_path: Path) -> None:
+    """With dropout; what only observes changes no bit."""
+    kind = find(HOOKS, name)
+    assert issubclass(kind, Hook)
+    assert kind.__doc__
+    ((losses, tensors),) = one_rank.run(train, hooked(name, zero__stage=2, precision="bf16"))
+    ((again, resumed),) = one_rank.run(train, hooked(name, zero__stage=2, precision="bf16"), 8, str(tmp_path))
+    assert again == losses
+    assert {key for own in tensors.values() for key in own} == {"weight", "exp_avg", "exp_avg_sq", *kind.keys}
+    for parameter, own in tensors.items():
+        assert all(torch.equal(own[key], resumed[parameter][key]) for key in own), parameter
+    if kind.observes:
+        assert losses == one_rank.run(train, tiny(zero__stage=2, precision="bf16"))[0][0]
+
+
+@pytest.mark.parametrize("name", names(HOOKS))
+def test_a_resumed_run_may_change_what_observes_alone(name: str) -> None:
+    assert (frozen(hooked(name)) == frozen(tiny())) == find(HOOKS, name).observes

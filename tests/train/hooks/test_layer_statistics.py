@@ -1,0 +1,193 @@
+"""Gradient norms by layer and the largest logits, against a plain loop of torch."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from clozeline.configuration.config import load_config
+from clozeline.errors import ConfigurationError
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.global_batch import next_global_batch
+from clozeline.train.distributed.process_group import World
+from clozeline.train.distributed.stopping import StopRequest
+from clozeline.train.hooks import Step, Trained
+from clozeline.train.hooks.layer_statistics import merge, module_of
+from clozeline.train.hooks_of_run import hooks_of_run
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.optim.weights.flat_buffers import local_layout
+from clozeline.train.run import run
+from tests.distributed import RankPool
+from tests.matrices import WORLDS, mark_slow_but
+from tests.model.heads.test_head import batch_of, with_head
+from tests.model.small_models import HEADS
+from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.synthetic import NO_DROPOUT, VOCABULARY, RandomSource, build, random_rows, tiny, train_steps
+
+MODULES = {
+    "family.tokens": 1,
+    "family.stack.position": 1,
+    "family.stack.layers.0": 16,
+    "family.stack.layers.1": 16,
+    "family.stack.norm": 2,
+    "heads.masked_lm": 5,
+}
+"""Modules of the tiny encoder, and how many parameters each has."""
+
+
+def plain_loop(world: World, config: TrainConfig) -> tuple[dict[str, float], dict[str, float], float]:
+    """Norms by module, largest logit and total norm of the first global batch, in one backward pass."""
+    from clozeline.model.build import build_model
+
+    model = build_model(config.model, VOCABULARY, {}, seed=1)
+    rows, scores = random_rows(1, 8, 0, 8), []
+    head = model.heads["masked_lm"]
+    original = head.logits
+    head.logits = lambda hidden: (scores.append(original(hidden)), scores[-1])[1]  # type: ignore[method-assign]
+    loss = model(rows)["masked_lm"]
+    (loss.total / loss.count).backward()
+    squares = [float(p.grad.double().square().sum()) for p in model.parameters() if p.grad is not None]
+    total, found = math.sqrt(sum(squares)), {}
+    for module, count in MODULES.items():
+        found[module], squares = math.sqrt(sum(squares[:count])), squares[count:]
+    assert not squares
+    return found, {"masked_lm": float(torch.cat(scores).abs().max())}, total
+
+
+def observe(world: World, config: TrainConfig) -> tuple[Any, float, list[tuple[str, str]]]:
+    """The record of the first step over all ranks, its gradient norm, and the losses of two further steps."""
+    engine = build(config, world)
+    source = RandomSource(config, world)
+    batch = next_global_batch(source, engine.heads, world, StopRequest())
+    result = engine.step(batch.micro_batches, batch.counts, 1, 0.0, observe=True)
+    found = result.record
+    later = train_steps(engine, 2, 3)
+    engine.close()
+    return dict(found), result.gradient_norm, later
+
+
+@pytest.mark.parametrize(
+    ("size", "stage", "clipping"),
+    mark_slow_but(
+        [(1, 1, 0.05), (2, 0, 0.0), (2, 2, 0.05), (2, 3, 0.05)],
+        [(*world, clipping) for world in WORLDS for clipping in (0.0, 0.05)],
+    ),
+)
+def test_every_stage_and_world_size_has_the_norms_of_a_plain_loop(
+    one_rank: RankPool, two_ranks: RankPool, size: int, stage: int, clipping: float
+) -> None:
+    """Whether the gradient is clipped or not; what is trained does not change by a bit."""
+    ranks = two_ranks if size == 2 else one_rank
+    ((norms, logits, total),) = one_rank.run(plain_loop, tiny(**NO_DROPOUT))
+    changes: dict[str, Any] = {**NO_DROPOUT, "zero__stage": stage, "gradient_clipping": clipping}
+    results = ranks.run(observe, tiny(**changes, hooks=["layer_statistics"]))
+    for found, norm, _ in results:
+        assert list(found) == ["layer_gradient_norms", "largest_logits"]
+        assert found["layer_gradient_norms"] == pytest.approx(norms, rel=2e-5)
+        assert found["largest_logits"] == pytest.approx(logits, rel=2e-5)
+        squares = sum(one**2 for one in found["layer_gradient_norms"].values())
+        assert math.sqrt(squares) == pytest.approx(norm, rel=2e-5)
+        assert norm == pytest.approx(total, rel=2e-5)
+    assert results[0][2] == ranks.run(observe, tiny(**changes))[0][2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", [2, 3])
+def test_offloaded_gradients_agree_with_their_norm(two_ranks: RankPool, stage: int) -> None:
+    config = tiny(zero={"stage": stage, "offload": "optimizer"}, hooks=["layer_statistics"], gradient_clipping=0.05)
+    for found, norm, _ in two_ranks.run(observe, config):
+        squares = sum(one**2 for one in found["layer_gradient_norms"].values())
+        assert math.sqrt(squares) == pytest.approx(norm, rel=2e-5)
+
+
+@pytest.mark.parametrize("stage", mark_slow_but([2], [1, 2, 3]))
+def test_bf16_agrees_with_its_own_norm(two_ranks: RankPool, stage: int) -> None:
+    for found, norm, _ in two_ranks.run(observe, tiny(zero__stage=stage, precision="bf16", hooks=["layer_statistics"])):
+        squares = sum(one**2 for one in found["layer_gradient_norms"].values())
+        assert list(found["layer_gradient_norms"]) == list(MODULES)
+        assert math.sqrt(squares) == pytest.approx(norm, rel=1e-3)
+
+
+def skipped(world: World, config: TrainConfig) -> tuple[dict[str, Any], bool]:
+    """A step whose gradient is not a number on the last rank."""
+    engine = build(config, world)
+    batch = next_global_batch(RandomSource(config, world), engine.heads, world, StopRequest())
+    if world.rank == world.size - 1:
+        bias = next(p for name, p in engine.model.named_parameters() if name.endswith("projection.bias"))
+        bias.register_hook(lambda gradient: gradient * float("nan"))
+    result = engine.step(batch.micro_batches, batch.counts, 1, 1e-3, observe=True)
+    engine.close()
+    return dict(result.record), result.skipped
+
+
+@pytest.mark.parametrize("stage", [0, 2])
+def test_a_skipped_step_has_logits_and_no_norms(two_ranks: RankPool, stage: int) -> None:
+    for record, was_skipped in two_ranks.run(skipped, tiny(zero__stage=stage, hooks=["layer_statistics"])):
+        assert was_skipped
+        assert list(record) == ["largest_logits"]
+        assert record["largest_logits"]["masked_lm"] > 0
+
+
+def test_parameters_are_counted_with_their_layer_or_head() -> None:
+    assert module_of("family.decoder.layers.11.cross.body.query.weight") == "family.decoder.layers.11"
+    assert module_of("heads.masked_lm.transform.weight") == "heads.masked_lm"
+    assert module_of("family.tokens.weight") == "family.tokens"
+    assert module_of("adapters.lora.stack.layers.3.attention.body.query.a") == "adapters.lora.stack.layers.3"
+    assert module_of("family.mask") == "family.mask"
+    assert module_of("unused") == "unused"
+
+
+def test_ranks_are_merged() -> None:
+    """Squares add up; a head without logits on one rank counts on the other, and NaN is not hidden by order."""
+    merged = merge([({"a": 9.0}, {"x": 1.0, "y": math.nan}), ({"a": 16.0}, {"x": 3.0, "y": 2.0}), ({"a": 0.0}, {})])
+    assert merged["layer_gradient_norms"] == {"a": 5.0}
+    assert merged["largest_logits"]["x"] == 3.0
+    assert math.isnan(merged["largest_logits"]["y"])
+    assert merge([({}, {}), ({}, {})]) == {}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_every_head_but_that_of_cosines_has_logits(name: str) -> None:
+    """The largest of all micro-batches, in recorded steps only."""
+    network, tensors = with_head(name), batch_of(name)
+    (hook,) = hooks_of_run(tiny(hooks=["layer_statistics"]), network)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.0)
+    layout = local_layout(optimizer.param_groups)
+    world = SimpleNamespace(size=1, gather=lambda value: [value])
+    hook.attach(Trained(network, optimizer, [], layout, lambda: None, world, 0, 8, 0, 0.0))  # type: ignore[arg-type]
+    for recorded in (False, True):
+        step = Step(1, 0, 8, {}, 1.0, recorded)
+        hook.begin(step)
+        network(tensors)
+        logits = hook.end(step, math.inf).get("largest_logits", {})
+        assert list(logits) == ([name] if recorded and name != "similarity" else [])
+    assert all(largest > 0 for largest in logits.values())
+
+
+def start(world: World, config: Path) -> int:
+    return run(load_config(TrainConfig, config, ["steps=4", "hooks=[layer_statistics]", "log.every=2"]), joined=world)
+
+
+def test_records_of_a_run(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path) -> None:
+    """The same at both world sizes; only at logged steps."""
+    shards = write_masked_sets(tmp_path / "sets")
+    found: list[list[Any]] = []
+    for name, ranks in (("one", one_rank), ("two", two_ranks)):
+        config = write_config(tmp_path / f"{name}.yaml", shards, tmp_path / name, model__dropout={})
+        assert set(ranks.run(start, config)) == {0}
+        found.append(read_lines(tmp_path / name / "metrics.jsonl"))
+    for one, two in zip(*found, strict=True):
+        for key in ("layer_gradient_norms", "largest_logits"):
+            assert one[key] == pytest.approx(two[key], rel=1e-3)
+        squares = sum(norm**2 for norm in one["layer_gradient_norms"].values())
+        assert math.sqrt(squares) == pytest.approx(one["gradient_norm"], rel=1e-5)
+
+
+def test_a_compiled_head_gives_no_logits() -> None:
+    with pytest.raises(ConfigurationError, match=r"layer_statistics does not go together with data\."):
+        tiny(hooks=["layer_statistics"], data__label_capacity=64)

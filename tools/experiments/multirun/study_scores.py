@@ -1,0 +1,122 @@
+"""Measure the runs of a study, and print its tables: losses, claims, steps of the pipeline, minimal pairs."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final, TypeAlias
+
+from clozeline.files import publish_text
+from clozeline.pipeline.ingest.documents.files import read_all_documents
+from clozeline.pipeline.shards import open_shards
+from clozeline.tools.experiments.multirun.comparison import difference_text, mean_text
+from clozeline.tools.experiments.multirun.study_plan import Plan, Study, Variant
+from clozeline.tools.experiments.multirun.study_sets import Documents
+from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_scores, read_pairs
+from clozeline.tools.runs.evaluation.ngrams import WordModel
+from clozeline.tools.runs.inference.text_likelihoods import open_scorer
+from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.open_run import open_run
+
+_PER_PARADIGM: Final = 100
+_PAIR_FIGURES: Final = ("n", "accuracy", "ties", "baselines", "correlation_with_bigram")
+
+Runs: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
+"""the scores of each seed, by variant"""
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """Minimal pairs, and a word model of the training texts, which gives the n-gram baselines."""
+
+    pairs: Sequence[Pair]
+    words: WordModel
+
+    @classmethod
+    def read(cls, pairs: Path, documents: Path) -> "PairTest":
+        """Read the first hundred pairs of each paradigm, and count the words of a stage's documents."""
+        texts = (document.text for document in read_all_documents(documents))
+        return cls(read_pairs(pairs, _PER_PARADIGM), WordModel(texts))
+
+
+def write_scores(variant: Variant, plan: Plan, test: PairTest | None, scores: Path) -> None:
+    """Measure a finished run on its held-out sets, and on minimal pairs by each score that its variant names."""
+    from clozeline.tools.runs.evaluation.heldout_score import label_loss
+
+    run = Path(plan.config["output"])
+    trained, max_rows = open_run(run), int(plan.config["evaluate"]["max_rows"])
+    figures: dict[str, Any] = {
+        "steps": sum(plan.steps),
+        "flops": plan.total,
+        "tokens": sum(record["tokens"] for record in read_lines(run / "metrics.jsonl")[-1:]),
+        "losses": {
+            measure: label_loss(trained.model, open_shards(path), max_rows)
+            for measure, path in plan.config["data"]["heldout"].items()
+        },
+    }
+    if test is not None:
+        scorers = {kind: open_scorer(run, trained, kind)[0] for kind in variant.pairs}
+        found = {kind: pair_scores(test.pairs, scorer, test.words) for kind, scorer in scorers.items()}
+        figures["pairs"] = {kind: {key: each[key] for key in _PAIR_FIGURES} for kind, each in found.items()}
+    publish_text(scores, json.dumps(figures) + "\n")
+
+
+def measures_of(runs: Runs) -> list[str]:
+    """Return the measures that some variant has."""
+    return list(dict.fromkeys(measure for seeds in runs.values() for measure in seeds[0]["losses"]))
+
+
+def _losses_of(seeds: Sequence[Mapping[str, Any]], measure: str) -> list[float]:
+    """Return the loss of each seed of a variant; empty if its training did not prepare it for the measure."""
+    return [figures["losses"][measure] for figures in seeds if measure in figures["losses"]]
+
+
+def loss_lines(study: Study, runs: Runs) -> Iterator[str]:
+    """Yield the losses of each variant, then by how much each claim holds."""
+    measures, number = measures_of(runs), len(next(iter(runs.values())))
+    seeds_text = "one seed" if number == 1 else f"{number} seeds"
+    yield f"{study.title}: {study.flops:.3g} operations a run, {seeds_text}; nats on held-out rows"
+    yield f"{'variant':<22}{'steps':>8}{'tokens':>12}" + "".join(f"{measure:>18}" for measure in measures)
+    for name, seeds in runs.items():
+        of_measures = (_losses_of(seeds, measure) for measure in measures)
+        cells = "".join(f"{mean_text(losses, 3) if losses else '':>18}" for losses in of_measures)
+        yield f"{name:<22}{seeds[0]['steps']:>8,}{seeds[0]['tokens']:>12,}{cells}"
+    for claim in study.orderings:
+        lower, higher = (_losses_of(runs[name], claim.measure) for name in (claim.lower, claim.higher))
+        gain = difference_text(higher, lower, 3)
+        yield f"{claim.measure}: {claim.lower} below {claim.higher} by {gain}. {claim.said}"
+
+
+def pair_lines(runs: Runs) -> Iterator[str]:
+    """Yield each variant's accuracy by score, with its correlation with the bigram, then the n-grams' accuracy."""
+    baselines: Mapping[str, float] = {}
+    for name, figures in runs.items():
+        for kind in figures[0].get("pairs", {}):
+            scores = [of_seed["pairs"][kind] for of_seed in figures]
+            accuracy = mean_text([100 * of_seed["accuracy"] for of_seed in scores], 1)
+            correlations = [of_seed["correlation_with_bigram"] for of_seed in scores]
+            correlation = "" if None in correlations else f"; correlation with the bigram {fmean(correlations):.2f}"
+            yield f"minimal pairs, {name} by {kind}: {accuracy} % of {scores[0]['n']:,}{correlation}"
+            baselines = scores[0]["baselines"]
+    if baselines:
+        listed = ", ".join(f"{kind} {100 * accuracy:.1f} %" for kind, accuracy in baselines.items())
+        yield f"minimal pairs, baselines: {listed}"
+
+
+def step_lines(variants: Mapping[str, Variant], runs: Runs, left: Mapping[str, Documents]) -> Iterator[str]:
+    """Yield what each step from a variant to the next leaves, and the nats that it gains on each measure."""
+    heads = ("documents", "removed", "characters", "seconds")
+    yield f"{'step':<18}" + "".join(f"{head:>12}" for head in heads)
+    steps = {name: variant.base for name, variant in variants.items() if variant.base is not None}
+    for name, own in left.items():
+        cells = [f"{own.count:,}"]
+        if name in steps:
+            base = left[steps[name]]
+            share = own.characters / max(1, base.characters)
+            cells += [f"{base.count - own.count:,}", f"{share:.3f}", f"{own.seconds - base.seconds:+.1f}"]
+        yield f"{name:<18}" + "".join(f"{cell:>12}" for cell in cells)
+    for measure in measures_of(runs):
+        for name, base_name in steps.items():
+            before, after = (_losses_of(runs[each], measure) for each in (base_name, name))
+            yield f"{measure}: {name} gains {difference_text(before, after, 3)} nats"

@@ -1,0 +1,76 @@
+"""Freeze depths of a model during some steps.
+
+Gradual unfreezing (arXiv 1801.06146, section 3.3) trains the heads, then one more layer from the top at a time.
+
+Under ZeRO, `requires_grad` cannot change once the engine exists. So all parameters require gradients; frozen ones get
+zero gradients, and no update of weights or optimizer state.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection
+from functools import partial
+from typing import Annotated, Any, ClassVar
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from clozeline.configuration.config import config_class
+from clozeline.train.hooks import Hook, Step, Trained
+from clozeline.train.optim.weights.parameter_groups import depths_below_heads
+
+
+class DepthFreezing(Hook):
+    """Freezes all depths below the heads but those that are trained at a step."""
+
+    by_depth: ClassVar = True
+
+    @abstractmethod
+    def trained_depths(self, step: int) -> Collection[int]:
+        """Return the depths that are trained at a step, counted from 1: 0 are the heads, 1 the last layer."""
+
+    def attach(self, trained: Trained) -> None:
+        depths = depths_below_heads(trained.model)
+        for name, parameter in trained.model.named_parameters():
+            if parameter.requires_grad:
+                parameter.register_hook(partial(self._gradient, depths[name]))  # type: ignore[no-untyped-call]
+        trained.optimizer.register_step_pre_hook(self._drop_frozen_gradients)
+
+    def begin(self, step: Step) -> None:
+        self._now = self.trained_depths(step.index)
+
+    def _gradient(self, depth: int, gradient: Tensor) -> Tensor:
+        return gradient if depth in self._now else torch.zeros_like(gradient)
+
+    def _drop_frozen_gradients(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        for group in optimizer.param_groups:
+            if group["depth"] not in self._now:
+                for parameter in group["params"]:
+                    parameter.grad = None
+
+
+class Unfreezing(DepthFreezing):
+    """Trains the heads first, then one more layer from the top every few steps, and the embeddings last."""
+
+    conflicts: ClassVar = {
+        "zero.offload": "frozen gradients on the host were never tried",
+        "distil.progressive": "it freezes layers by itself",
+    }
+
+    @config_class
+    class Options:
+        """Steps of each depth."""
+
+        every: Annotated[int, Field(ge=1)]
+        """steps after which the next layer from the top is unfrozen, after the heads and before the embeddings"""
+
+    options: Options
+
+    def attach(self, trained: Trained) -> None:
+        self._depths = sorted({group["depth"] for group in trained.optimizer.param_groups})
+        super().attach(trained)
+
+    def trained_depths(self, step: int) -> Collection[int]:
+        return self._depths[: (step - 1) // self.options.every + 1]
