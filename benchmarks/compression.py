@@ -25,8 +25,6 @@ from typing import Any, Final
 
 from benchmarks.harness import ROOT, parser, print_table, system_load, write_json
 
-from scipy.stats import ttest_rel
-
 from benchmarks.early import measure_exits, measure_tokens
 from benchmarks.few_labels import recipe_of, write_parts
 from clozeline.files import publish_text
@@ -254,14 +252,9 @@ def _mean(values: Sequence[float], scale: float = 100) -> str:
 
 
 def show_distillation(rows: Sequence[dict[str, Any]], tasks: Sequence[str]) -> None:
-    """Print the students, each with the one-sided p of the paired t test that it is better than without scores."""
-    plain = next(row for row in rows if row["case"] == "none")
-    cells = []
-    for row in rows:
-        paired = len(row["nats"]) == len(plain["nats"]) > 1 and row is not plain
-        p = f"{ttest_rel(plain['nats'], row['nats'], alternative='greater').pvalue:.3f}" if paired else ""
-        cells.append((row["case"], _mean(row["nats"], 1), p, *(_mean(row[task]) for task in tasks)))
-    print_table(("scores of the teacher", "held-out nats", "p", *(f"{task}, %" for task in tasks)), cells)
+    """Print the students by the scores that they had."""
+    cells = [(row["case"], _mean(row["nats"], 1), *(_mean(row[task]) for task in tasks)) for row in rows]
+    print_table(("scores of the teacher", "held-out nats", *(f"{task}, %" for task in tasks)), cells)
 
 
 def show_levels(rows: Sequence[dict[str, Any]]) -> None:

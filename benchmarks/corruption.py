@@ -25,7 +25,8 @@ from clozeline.pipeline.execution.stages import stage_of
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec, write_manifest, write_shard
+from clozeline.pipeline.shards import write_manifest, write_shard
+from clozeline.pipeline.shards.token_set import token_columns
 from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS, Vocabulary
 
 os.environ.update(TRANSFORMERS_VERBOSITY="error", HF_HUB_OFFLINE="1")
@@ -194,9 +195,7 @@ def _write_tokens(folder: Path, documents: int) -> None:
         "token_ids": Ragged.from_lists(ids, np.uint16),
         "sentence_starts": Ragged.from_lists([range(0, len(document_ids), 25) for document_ids in ids], np.uint32),
     }
-    specs = [ColumnSpec("document_uid", "binary16", "fixed", ""), ColumnSpec("language", "uint8", "fixed", ""),
-             ColumnSpec("source_group", "uint16", "fixed", ""), ColumnSpec("token_ids", "uint16", "list", ""),
-             ColumnSpec("sentence_starts", "uint32", "list", "")]  # fmt: skip
+    specs = token_columns(_SIZE)
     output = Output(folder / "encode")
     with output.file("shard-00000-of-00001.arrow") as path:
         info = write_shard(path, Rows(fixed, columns), specs, block_rows=512, name="shard-00000-of-00001.arrow")

@@ -40,7 +40,7 @@ def train(experiment: Experiment, device: torch.device, tiny: bool, steps: int) 
         "optimizer": {"name": "adamw", "learning_rate": 1e-4}, "schedule": {"name": "linear", "warmup": 5},
         "zero": {"stage": experiment.stage}, "steps": SETTLED + steps, "checkpoint": {"every": None, "keep_last": 1},
         "precision": "bf16" if cuda else "fp32", "compile": cuda and experiment.stage != 3,
-        "log": {"tensorboard": False, "report": False}, "evaluate": {"max_rows": 0},
+        "log": {"tensorboard": False}, "evaluate": {"max_rows": 0},
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -2,10 +2,9 @@
 
     python -m benchmarks.run_all [--only NAME ...] [--peers PYTHON] [--json FILE]
 
-PYTHON is the interpreter of an environment with benchmarks/peers/requirements.txt, which `make bench` makes.
-A row is judged only if the load stayed at most 2 (two cores) while its benchmark ran; otherwise it is `busy`. Ratios
-and limits are judged; speeds without a peer are for information. The exit code is 1 if a judged row misses its target
-or a benchmark failed.
+PYTHON is the interpreter of an environment with benchmarks/peers/requirements.txt, which `make bench` makes. Each row
+has the largest load while its benchmark ran: above the number of cores, speeds say little. The exit code is 1 if a row
+misses its target or a benchmark failed.
 """
 
 import json
@@ -25,9 +24,6 @@ _NEED_MORE: Final = frozenset({"compression", "gpu"})
 """Benchmarks of files, a run or a GPU that the user has; the pages with their figures have the commands."""
 _START: Final = 'if __name__ == "__main__":'
 """A module of `benchmarks/` without this line is a part of others."""
-_PEER_OPTIONS: Final = ("--peer", "--peers-python")
-"""Options of benchmarks for the interpreter of their peers."""
-MAX_LOAD: Final = 2.0
 _LOAD_EVERY_S: Final = 5.0
 
 
@@ -58,21 +54,7 @@ def run(name: str, options: list[str]) -> tuple[int, list[dict[str, Any]]]:
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(_LOAD_EVERY_S)
         rows = list(find_rows(json.loads(path.read_text(encoding="utf-8")))) if path.exists() else []
-    for row in rows:
-        row.update(benchmark=name, load=round(load, 1), judged=has_target(row) and load <= MAX_LOAD)
-    return process.returncode, rows
-
-
-def has_target(row: dict[str, Any]) -> bool:
-    """Return True for a ratio or a limit; a speed without a peer depends on the machine and is for information."""
-    return row["target"] is not None and not (row["peer"] is None and "/s" in row["unit"])
-
-
-def judge(row: dict[str, Any]) -> str:
-    """Return what the table says of a row: yes, NO, busy, or nothing where there is no target."""
-    if not has_target(row):
-        return ""
-    return verdict(row["holds"]) if row["judged"] else "busy"
+    return process.returncode, [{**row, "benchmark": name, "load": round(load, 1)} for row in rows]
 
 
 def shorten(value: float | str | None) -> str:
@@ -88,31 +70,25 @@ def main() -> int:
     made = parser(__doc__, peers=(str, "interpreter with the peers"))
     made.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
     options = made.parse_args()
-    table, failed, missed = [], [], False
+    table, failed = [], []
     for name in options.only:
         print(f"\n== {name} ==", flush=True)
         text = (ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")
-        taken = [flag for flag in _PEER_OPTIONS if options.peers and _takes(text, flag)]
-        code, rows = run(name, [word for flag in taken for word in (flag, options.peers)])
+        takes_peers = options.peers and re.search(r"\bpeers_python=", text)
+        code, rows = run(name, ["--peers-python", options.peers] if takes_peers else [])
         table += rows
-        missed |= any(judge(row) == "NO" for row in rows)
-        if code and not rows:
-            failed.append(name)
+        failed += [name] if code else []
         write_json(options.json, table)  # after each of them: all of them take an hour
+    keys = ("ours", "peer", "ratio", "target")
     cells = [
-        (row["benchmark"], row["case"], row["unit"], *(shorten(row[key]) for key in ("ours", "peer", "ratio")),
-         row["peer_name"] or "", shorten(row["target"]), row["load"], judge(row))
+        (row["benchmark"], row["case"], row["unit"], *(shorten(row[key]) for key in keys), row["peer_name"] or "",
+         row["load"], verdict(row["holds"]) if row["target"] is not None else "")
         for row in table
     ]  # fmt: skip
-    print_table(("benchmark", "case", "unit", "ours", "peer", "ratio", "of", "target", "load", "holds"), cells)
+    print_table(("benchmark", "case", "unit", *keys, "of", "load", "holds"), cells)
     if failed:
-        print(f"\nfailed without a row: {', '.join(failed)}")
-    return int(bool(failed) or missed)
-
-
-def _takes(source: str, flag: str) -> bool:
-    """Return True if a benchmark has this option, by its source."""
-    return re.search(rf"\b{flag.strip('-').replace('-', '_')}=", source) is not None
+        print(f"\nfailed, or missed a target: {', '.join(failed)}")
+    return int(bool(failed))
 
 
 if __name__ == "__main__":

@@ -23,9 +23,10 @@ import numpy as np
 import yaml
 
 from clozeline.configuration.config import load_config
+from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec, base_columns, write_manifest, write_shard
+from clozeline.pipeline.shards import base_columns, feature_columns, write_manifest, write_shard
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.logs.cost_estimate import estimate_memory
 from clozeline.train.logs.json_lines import read_lines
@@ -53,7 +54,7 @@ def write_shards(folder: Path, rows: int = 2048, vocabulary: int = VOCABULARY) -
     fixed = {name: np.zeros(rows, dtype) for name, dtype in FIXED_COLUMNS.items() if dtype != "binary16"}
     fixed |= {"uid": np.arange(rows, dtype=np.uint64), "document_uid": np.zeros((rows, 16), np.uint8)}
     lists = {"input_ids": tokens, "label_positions": positions.astype(np.uint16), "label_ids": labels}
-    specs = [*base_columns(), *(ColumnSpec(name, "uint16", "list", name) for name in lists)]
+    specs = [*base_columns(), *feature_columns(MASKED_FEATURES, 1 << 16)]
     content = Rows(fixed, {name: Ragged.from_matrix(matrix) for name, matrix in lists.items()})
     shape: dict[str, Any] = {"block_rows": 240, "container": "arrow", "codec": "none"}
     info = write_shard(folder / "shard-00000-of-00001.arrow", content, specs, **shape)

@@ -85,13 +85,17 @@ def asks_for_help(words: Sequence[str]) -> bool:
 def keys_of(schema: Any, algorithms: Iterable[tuple[str, str, str]] = ()) -> Iterator[tuple[str, str, str, str]]:
     """Yield every key of a configuration as `describe` does, then the options of algorithms that it names.
 
-    `algorithms` are (key, word that chooses, registry): `("optimizer", "name", "clozeline.train.optim.optimizers")`.
+    `algorithms` are (key, word that chooses, registry): `("optimizer", "name", "clozeline.train.optim.optimizers")`. An
+    option that several algorithms describe alike is one entry with their names.
     """
     yield from describe(schema)
     for key, word, package in algorithms:
+        readers: dict[tuple[str, str, str, str], list[str]] = {}
         for name in names(package):
-            for option, kind, default, text in describe(find(package, name).Options):
-                yield f"{key}.{option} ({word}: {name})", kind, default, text
+            for described in describe(find(package, name).Options):
+                readers.setdefault(described, []).append(name)
+        for (option, kind, default, text), chosen in readers.items():
+            yield f"{key}.{option} ({word}: {', '.join(chosen)})", kind, default, text
 
 
 def print_keys(keys: Iterable[tuple[str, str, str, str]]) -> None:

@@ -40,7 +40,7 @@ def unsettable(
     """
     groups: dict[str, list[_Key]] = {}
     for listed, kind, default, _ in keys:
-        word = re.match(r"(\S+)\.\S+ \(([\w.]+): (\w+)\)", listed)
+        word = re.match(r"(\S+)\.\S+ \(([\w.]+): (\w+)[\w, ]*\)", listed)
         key = listed.partition(" ")[0]
         chosen = f"{word[2] if '.' in word[2] else f'{word[1]}.{word[2]}'}={word[3]}" if word else ""
         values = [given[key]] if key in given else _values(kind, default)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,12 @@ import fsspec
 import numpy as np
 
 from clozeline.pipeline.execution.unit_record import Output
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import PLACES, ROW, STARTS, UNDO, WEIGHT, Ragged, Role, Rows
 from clozeline.pipeline.shards import ColumnSpec, ShardSet, base_columns, open_shards, write_manifest, write_shard
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
 from clozeline.seeding import mix
 
+TOKENS = Role("ids", below="vocabulary")
 TOKENIZER = {
     "name": "byte_bpe",
     "fingerprint": "f" * 64,
@@ -25,7 +26,48 @@ TOKENIZER = {
     "sentinels": [],
 }
 
-IDS = ColumnSpec("input_ids", "uint16", "list", "token ids")
+ROLES = {
+    **dict.fromkeys(("ids", "token_ids", "input_ids", "target_ids", "partner_ids"), TOKENS),
+    **dict.fromkeys(("label_positions", "prediction_order", "target_start"), PLACES),
+    "label_ids": Role("label", "label_positions", below="vocabulary"),
+    "label_weight": WEIGHT,
+    "label_count": WEIGHT,
+    "prefix_length": ROW,
+    "attention": Role("row", below=4),
+    "teacher_ids": Role("label", below="vocabulary"),
+    "teacher_weights": Role("label"),
+    "segment_starts": STARTS,
+    "document_starts": STARTS,
+    "target_document_starts": Role("start", "target_ids"),
+    "languages": Role("row", below="languages"),
+    "sentence_label": Role("row", head="sentence", below=2),
+    "span_starts": Role("position", "input_ids", head="span_boundary"),
+    "span_lengths": Role("label", "span_starts", head="span_boundary"),
+    "input_ids_b": Role("ids", head="similarity", below="vocabulary"),
+    **{name: Role("row", head="similarity") for name in ("crop_start", "crop_length")},
+    "label": Role("row", head="classification", below="classes"),
+    "labels": Role("label", head="classification", below=2),
+    "target": Role("row", head="regression"),
+    "tag_positions": Role("position", "input_ids", head="tagging"),
+    "tags": Role("label", "tag_positions", head="tagging", below="classes"),
+    "answer_span": Role("label", head="span"),
+    "answer_places": Role("position", "input_ids", head="span"),
+    "choice": Role("row", head="multiple_choice"),
+    "choice_starts": Role("start", "input_ids", head="multiple_choice"),
+}
+"""What the columns of our objectives and tasks are for; any other is kept to undo."""
+
+
+def roles_of(names: Iterable[str]) -> dict[str, Role]:
+    """The list columns of an objective, as `Collate` takes them."""
+    return {name: ROLES.get(name, UNDO) for name in names}
+
+
+def list_column(name: str, dtype: Any = "uint16") -> ColumnSpec:
+    return ColumnSpec(name, dtype, "list", name, ROLES.get(name, UNDO))
+
+
+IDS = list_column("input_ids")
 
 COLUMNS = [*base_columns(), IDS]
 """Columns of the rows below, in file order."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,7 +13,8 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.heads import Head
 from clozeline.model.loss import IGNORED
-from clozeline.train.checkpoint.averaged_weights import averages_as_weights
+from clozeline.train.checkpoint.format import WEIGHT
+from clozeline.train.checkpoint.zero_partitions import fragments, states_of
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.global_batch import MicroBatch, next_global_batch, shares
 from clozeline.train.data.sets.datasets import Datasets, open_stream
@@ -23,6 +24,7 @@ from clozeline.train.distributed.reporting import Reporting
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.distributed.watchdog import Watchdog
 from clozeline.train.engine import Engine, add_sums, wide_ids
+from clozeline.train.optim.optimizers import AVERAGE
 
 _REPORTS: Final = Reporting()
 # Rows, tokens of a row, and labels of it that are recorded.
@@ -112,6 +114,32 @@ def evaluate(engine: Engine, heldout: HeldoutSet, watchdog: Watchdog, stop: Stop
             return _run_pass(engine, heldout, source, watchdog, stop)
     finally:
         engine.train(True)
+
+
+@contextmanager
+def averages_as_weights(engine: Engine) -> Iterator[None]:
+    """Compute with the averaged weights inside the block, if there are any; afterwards all bits are restored."""
+    exchanged = _exchange_averages(engine)
+    try:
+        yield
+    finally:
+        if exchanged:
+            _exchange_averages(engine)
+
+
+@torch.no_grad()
+def _exchange_averages(engine: Engine) -> bool:
+    """Exchange weights and averages; return whether there are averages."""
+    if not any(AVERAGE in states_of(engine, flat) for flat, _ in engine.zero.flats()):
+        return False
+    for piece in fragments(engine, owned=False):
+        if AVERAGE in piece.tensors:
+            weight, average = piece.tensors[WEIGHT], piece.tensors[AVERAGE]
+            former = weight.clone()
+            weight.copy_(average)
+            average.copy_(former)
+    engine.zero.refresh_model()
+    return True
 
 
 def _run_pass(

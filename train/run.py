@@ -18,11 +18,11 @@ from clozeline.train.evaluate import open_heldout
 from clozeline.train.logs.cost_estimate import estimate_cost, operations_per_second
 from clozeline.train.logs.data_health import LoadingHealth
 from clozeline.train.logs.display import Display
+from clozeline.train.logs.events import announcer
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.peak_flops import peak_of
 from clozeline.train.logs.profiling import open_profiler
-from clozeline.train.logs.recorder import Recorder, announcer
-from clozeline.train.logs.run_end import record_end
+from clozeline.train.logs.recorder import Recorder
 from clozeline.train.loop import Run, train
 from clozeline.train.startup.announcements import announce_data, announce_start, describe_model
 from clozeline.train.startup.checks import CheckedStart, check_start
@@ -109,7 +109,6 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
     checkpoints.prepare()
 
     # announce the start: cost, checkpoint, data
-    display.plan(cost.flops_of_steps)
     measured = operations_per_second(world.device, config.precision)
     peak = peak_of(world.device, config.precision, measured)
     lines = describe_model(config, left_out, starting, datasets)
@@ -127,4 +126,4 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
     job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop, profiler)
     with without_startup_garbage():
         state = train(job, state)
-    return record_end(engine, state, job.is_complete(state), stop.reason, journal, display)
+    return recorder.end(state, job.is_complete(state), stop.reason)

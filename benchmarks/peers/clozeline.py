@@ -127,6 +127,7 @@ def finish_set(root: Path, folder: Path, shards: list[Any], codec: Codec = "none
 
 
 def _columns() -> list[Any]:
-    from clozeline.pipeline.shards import ColumnSpec, base_columns
+    from clozeline.pipeline.rows import IDS, Feature
+    from clozeline.pipeline.shards import base_columns, feature_columns
 
-    return [*base_columns(), ColumnSpec("input_ids", "uint16", "list", "token ids")]
+    return [*base_columns(), *feature_columns([Feature("input_ids", "ids", IDS, "token ids")], 65536)]

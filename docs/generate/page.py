@@ -91,11 +91,10 @@ def _feature_table(name: str) -> str:
     shown = [_build_default(name), *chosen]
     features_by_name = {feature.name: feature for objective in reversed(shown) for feature in objective.features}
     order = dict.fromkeys(feature.name for objective in shown for feature in objective.features)
-    rows = ["| feature | type | meaning |", "|---|---|---|"]
+    rows = ["| feature | type | role | meaning |", "|---|---|---|---|"]
     for feature in (features_by_name[name] for name in order):
-        shape = "one value" if feature.rank == 0 else "list"
         meaning = feature.description.replace("<", "&lt;").replace("|", "\\|")
-        rows.append(f"| `{feature.name}` | {feature.dtype}, {shape} | {meaning} |")
+        rows.append(f"| `{feature.name}` | {feature.dtype} | {feature.role} | {meaning} |")
     return "\n".join(rows)
 
 

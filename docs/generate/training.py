@@ -7,7 +7,6 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.corrupt.preview.words import Words
 from clozeline.train.data.sets.head_data import judges_generator
-from clozeline.train.data.sets.unread_columns import is_for_inversion
 from clozeline.train.data.stream.collate import Collate
 from docs.generate.objective_cases import EVERY_WORD
 
@@ -16,8 +15,8 @@ _TITLE = """## What can be trained
 
 Columns that batches are made of, and the heads of `model.heads` that learn from them, for the defaults of each
 objective. A head that judges a generator's tokens needs the family `replaced_tokens`, which has a generator, or rows
-whose tokens are drawn when they are stored (`replacement: uniform`, `unigram` or `shuffle`). Columns in brackets are
-read by nothing yet: name them in `data.ignore`. Other columns are kept to undo the corruption."""
+whose tokens are drawn when they are stored (`replacement: uniform`, `unigram` or `shuffle`). Other columns are kept to
+undo the corruption."""
 
 
 def training_table(names: list[str]) -> str:
@@ -38,16 +37,14 @@ def training_rows(name: str) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _columns_and_heads(objective: Objective, special_ids: dict[str, int]) -> tuple[str, str]:
-    features, frame = [feature.name for feature in objective.features], objective.frame
+    roles, frame = {feature.name: feature.role for feature in objective.features}, objective.frame
     try:
         collate = Collate(
-            objective.architecture, features, special_ids,  # type: ignore[arg-type]
+            objective.architecture, roles, special_ids,  # type: ignore[arg-type]
             decoder_start=frame.decoder_start, padding_side=frame.padding_side,
-            cross_documents=getattr(objective.options, "cross_documents", True),
         )  # fmt: skip
     except ConfigurationError as error:
         return "–", f"none yet: {str(error).partition(';')[0]}"
-    unread = [name for name in features if name not in collate.columns and not is_for_inversion(name)]
     judging = " (generator or drawn tokens)"
     heads = [head + judging * judges_generator(head, objective.heads) for head in objective.heads]
-    return ", ".join([*collate.columns, *(f"[{name}]" for name in unread)]), ", ".join(heads)
+    return ", ".join(collate.columns), ", ".join(heads)

@@ -1,8 +1,8 @@
 """The interface of adapters: few parameters that are trained while the model stays frozen."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from typing import ClassVar, TypeAlias
+from functools import partial
+from typing import Any, ClassVar, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +26,7 @@ class AdapterOptions:
         return 0
 
 
-class Adapter(nn.Module, ABC):
+class Adapter(nn.Module):
     """Additional parameters of a model, and how they change its computation while the adapter is active.
 
     The model keeps its own names and values: several adapters may belong to one model, and one at a time is active.
@@ -34,6 +34,8 @@ class Adapter(nn.Module, ABC):
     """
 
     Options: ClassVar[type[AdapterOptions]]
+    inner: ClassVar[str] = ""
+    """End of the path of the module that is changed, after the path of its part."""
 
     def __init__(self, options: AdapterOptions, family: Family) -> None:
         super().__init__()
@@ -53,9 +55,18 @@ class Adapter(nn.Module, ABC):
             parent.add_module(last, part)
         self.parts = dict(parts)  # a plain dict: the modules are registered above
 
-    @abstractmethod
     def apply_changes(self, family: Family) -> Iterator[Undo]:
-        """Change the model; yield an undo for each change."""
+        """Change the model; yield an undo for each change. By default `change` replaces what the modules return."""
+        for path, part in self.parts.items():
+            module = family.get_submodule(f"{path}{self.inner}")
+            yield module.register_forward_hook(partial(self._replace_output, part)).remove
+
+    def change(self, part: Any, x: Tensor, output: Tensor) -> Tensor:
+        """Return the changed output of a module, from the adapter's part, the module's first input and its output."""
+        raise NotImplementedError
+
+    def _replace_output(self, part: nn.Module, _: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
+        return self.change(part, inputs[0], output)
 
     def attach(self, family: Family) -> None:
         """Activate the adapter."""

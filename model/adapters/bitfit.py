@@ -1,6 +1,5 @@
 """BitFit (arXiv 2106.10199): train changes of the biases only."""
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import torch
@@ -8,7 +7,7 @@ from torch import Tensor, nn
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Undo
+from clozeline.model.adapters._adapter import Adapter, AdapterOptions
 from clozeline.model.families import Family
 from clozeline.model.layers.disentangled import Convolution
 from clozeline.model.layers.norm import NoNorm
@@ -46,13 +45,8 @@ class Bitfit(Adapter):
             {path: Shift(full_shape(module.get_parameter("bias")).numel()) for path, module in biased.items()}
         )
 
-    def apply_changes(self, family: Family) -> Iterator[Undo]:
-        for path, shift in self.parts.items():
-
-            def add(_: nn.Module, inputs: tuple[Tensor], output: Tensor, shift: Any = shift) -> Tensor:
-                return shift(output)
-
-            yield family.get_submodule(path).register_forward_hook(add).remove
+    def change(self, part: Any, x: Tensor, output: Tensor) -> Tensor:
+        return part(output)
 
     @torch.no_grad()
     def merge(self, family: Family) -> dict[str, Tensor]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Literal
 
 import torch
@@ -11,22 +10,21 @@ from torch.nn import functional as F
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Undo
+from clozeline.model.adapters._adapter import Adapter, AdapterOptions
 from clozeline.model.configuration.key_types import Width
-from clozeline.model.configuration.model_config import Activation
 from clozeline.model.families import Family
-from clozeline.model.layers.activation import ACTIVATIONS
 from clozeline.model.layers.layer import Residual
 from clozeline.model.parameters.initial_values import Draw, constant, normal
 
 
 class Bottleneck(Adapter):
-    """h + up(activation(down(h))) on the output of blocks, before it is added to the residual stream and normalized.
+    """h + up(gelu(down(h))) on the output of blocks, before it is added to the residual stream and normalized.
 
     `up` is initially 0, so that nothing changes. A block has 2 dim width + width + dim parameters.
     """
 
     options: Options
+    inner = ".dropout"  # of a block, just before the residual sum
 
     @config_class
     class Options(AdapterOptions):
@@ -37,7 +35,6 @@ class Bottleneck(Adapter):
         after: Literal["every_block", "feed_forward"] = "every_block"
         """every_block: after each attention and feed-forward block (Houlsby); feed_forward: only after the latter
         (Pfeiffer)."""
-        activation: Activation = "gelu"
         """Between `down` and `up`."""
 
     def __init__(self, options: Options, family: Family) -> None:
@@ -52,18 +49,12 @@ class Bottleneck(Adapter):
             )
         self.register_parts({path: Narrow(block.dim, options) for path, block in blocks.items()})
 
-    def apply_changes(self, family: Family) -> Iterator[Undo]:
-        """Insert each bottleneck after the dropout of its block, just before the residual sum."""
-        for path, narrow in self.parts.items():
-
-            def add(_: nn.Module, inputs: tuple[Tensor], output: Tensor, narrow: Any = narrow) -> Tensor:
-                return output + narrow(output)
-
-            yield family.get_submodule(f"{path}.dropout").register_forward_hook(add).remove
+    def change(self, part: Any, x: Tensor, output: Tensor) -> Tensor:
+        return output + part(output)
 
 
 class Narrow(nn.Module):
-    """up(activation(down(x))), with biases."""
+    """up(gelu(down(x))), with biases."""
 
     def __init__(self, dim: int, options: Bottleneck.Options) -> None:
         super().__init__()
@@ -71,11 +62,10 @@ class Narrow(nn.Module):
         self.down_bias = nn.Parameter(torch.empty(options.width))
         self.up = nn.Parameter(torch.empty(dim, options.width))
         self.up_bias = nn.Parameter(torch.empty(dim))
-        self.act = ACTIVATIONS[options.activation]
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
         # `down` from N(0, 0.01) within two standard deviations, everything else 0
         return {"down": normal(0.01, 2.0)} | dict.fromkeys(("down_bias", "up", "up_bias"), constant(0.0))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(self.act(F.linear(x, self.down, self.down_bias)), self.up, self.up_bias)
+        return F.linear(F.gelu(F.linear(x, self.down, self.down_bias)), self.up, self.up_bias)

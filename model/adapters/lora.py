@@ -5,7 +5,6 @@ With rank-stabilized scaling (arXiv 2312.03732), and a larger learning rate of B
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import field
 from typing import Annotated, Any
 
@@ -16,7 +15,7 @@ from torch.nn import functional as F
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.adapters._adapter import Adapter, AdapterOptions, Undo
+from clozeline.model.adapters._adapter import Adapter, AdapterOptions
 from clozeline.model.adapters._targets import Pattern, Patterns, linear_maps, matches
 from clozeline.model.configuration.key_types import Probability, Width
 from clozeline.model.families import Family
@@ -76,13 +75,8 @@ class Lora(Adapter):
             {path: LowRank(*size, options.scale_of(path), options.dropout) for path, size in sizes.items()}
         )
 
-    def apply_changes(self, family: Family) -> Iterator[Undo]:
-        for path, update in self.parts.items():
-
-            def add(_: nn.Module, inputs: tuple[Tensor], output: Tensor, update: Any = update) -> Tensor:
-                return output + update(inputs[0])
-
-            yield family.get_submodule(path).register_forward_hook(add).remove
+    def change(self, part: Any, x: Tensor, output: Tensor) -> Tensor:
+        return output + part(x)
 
     def learning_rate_factors(self) -> dict[nn.Parameter, float]:
         ratio = self.options.rate_ratio

@@ -70,7 +70,8 @@ class Prefix(Adapter):
         parts: dict[str, nn.Module] = {}
         for path, attention in attentions.items():
             width = 2 * attention.key.out_features
-            parts[path] = Rows(length, width) if hidden is None else Mapped(hidden, width)
+            # with a trunk, each attention has a linear map of its features
+            parts[path] = Rows(length, width) if hidden is None else nn.Linear(hidden, width)
         self.register_parts(parts)
 
     def apply_changes(self, family: Family) -> Iterator[Undo]:
@@ -121,18 +122,3 @@ class Trunk(nn.Module):
 
     def forward(self) -> Tensor:
         return torch.tanh(F.linear(self.rows, self.weight, self.bias))
-
-
-class Mapped(nn.Module):
-    """The part of the computed prefix that each attention has of its own."""
-
-    def __init__(self, hidden: int, width: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(width, hidden))
-        self.bias = nn.Parameter(torch.empty(width))
-
-    def initial_weights(self, usual: Draw) -> dict[str, Draw]:
-        return {"weight": usual, "bias": constant(0.0)}
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        return F.linear(hidden, self.weight, self.bias)

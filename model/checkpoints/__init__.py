@@ -10,8 +10,14 @@ from clozeline.model.checkpoints._conversion.checkpoint import (
     build_checkpoint,
     read_checkpoint,
 )
-from clozeline.model.checkpoints._conversion.config_comparison import computation, differences
-from clozeline.model.checkpoints._conversion.export import Export, export_checkpoint
+from clozeline.model.checkpoints._conversion.config_keys import computation, differences
+from clozeline.model.checkpoints._conversion.export import (
+    Export,
+    continue_published,
+    export_checkpoint,
+    split,
+    with_heads,
+)
 from clozeline.model.checkpoints._conversion.import_record import (
     IMPORT_RECORD,
     IMPORT_RECORD_FORMAT,
@@ -19,9 +25,8 @@ from clozeline.model.checkpoints._conversion.import_record import (
     find_published,
     keep_published,
 )
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Slice
-from clozeline.model.checkpoints._conversion.published_keys import continue_published
-from clozeline.model.checkpoints._conversion.split import split, with_heads
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.checkpoints._conversion.tables import Slice
 from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes
 from clozeline.model.checkpoints._conversion.type_selection import build_heads_of_class, map_for, map_of_type
 

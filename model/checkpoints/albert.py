@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
-from clozeline.model.checkpoints._conversion.key_map import Keys, Target, Tensors
-from clozeline.model.checkpoints._conversion.tables import ANSWER, attention_names, layer_names
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import ANSWER, Target, attention_names, layer_names
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import Bert, embedding_names, refuse_equal_widths
+from clozeline.model.checkpoints.bert import Bert, embedding_names
 from clozeline.model.configuration.model_config import ModelConfig
 
 _DROPOUT: Final = "classifier_dropout_prob"
@@ -67,7 +67,7 @@ class Albert(Bert):
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the number of layers; their `num_hidden_layers` counts groups."""
-        refuse_equal_widths(self.model_type, plain, "embedding_size")
+        self.refuse_equal_widths(plain, "embedding_size")
         groups, size = (plain.get(key, 1) for key in ("num_hidden_layers", "inner_group_num"))
         return {**super().more_of_ours(plain, tensors), "layers": groups * size}
 

@@ -6,9 +6,8 @@ from typing import Any, ClassVar, Final
 import torch
 from torch import Tensor
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Reshaped, Tensors
-from clozeline.model.checkpoints._conversion.original_names import Origin
-from clozeline.model.checkpoints._conversion.tables import ANSWER, CLASSES, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import ANSWER, CLASSES, Reshaped, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -84,13 +83,6 @@ class Bart(KeyMap):
     }
 
     buffers: ClassVar[tuple[str, ...]] = (r"^(model\.)?(encoder|decoder)\.(version|embed_positions\._float_tensor)$",)
-    origins: ClassVar = (
-        Origin(r"decoder\.output_projection\.weight", ("lm_head.weight",)),
-        Origin(
-            r"(encoder|decoder)\.layers\.(\d+)\.(self|encoder)_attn\.in_proj_(weight|bias)",
-            tuple(f"model.{{0}}.layers.{{1}}.{{2}}_attn.{part}_proj.{{3}}" for part in "qkv"),
-        ),
-    )
 
     def ties(self, config: ModelConfig) -> dict[str, str]:
         tables = [f"model.{stack}.embed_tokens.weight" for stack in ("encoder", "decoder")]

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
 from clozeline.model.checkpoints._conversion.tables import (
     ANSWER,
     DROPOUT,
+    SIZES,
     TAGS,
     attention_names,
     layer_names,
@@ -26,10 +26,7 @@ FIXED: Final[Mapping[str, Any]] = {
 }
 FIELDS, DEFAULTS = split_defaults(
     {
-        "dim": "hidden_size",
-        "layers": "num_hidden_layers",
-        "attention_heads": "num_attention_heads",
-        "ffn_dim": "intermediate_size",
+        **SIZES,
         "type_vocab_size": ("type_vocab_size", 2),
         "eps": ("layer_norm_eps", 1e-12),
         "tied": ("tie_word_embeddings", True),
@@ -93,6 +90,11 @@ class MaskedLMHead(KeyMap):
     def ties(self, config: ModelConfig) -> dict[str, str]:
         return {f"{self.head}.decoder.bias": f"{self.head}.bias", **super().ties(config)} if config.tied else {}
 
+    def refuse_no_types(self, plain: Keys) -> None:
+        """Refuse a model without segment types: the class of transformers always looks one up."""
+        if plain.get("type_vocab_size") == 0:
+            self.refuse("type_vocab_size", "expected 1 or more, got 0")
+
     def unread_copies(self, config: ModelConfig) -> dict[str, str]:
         """Return the bias that an untied projection does not read."""
         unread = not config.tied and self.heads[0] in config.heads
@@ -136,22 +138,14 @@ class Bert(MaskedLMHead):
     buffers = (r"embeddings\.position_ids$", r"embeddings\.token_type_ids$")
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        refuse_no_types(self.model_type, plain)
+        self.refuse_no_types(plain)
         return {}
 
-
-def refuse_no_types(model_type: str, plain: Keys) -> None:
-    """Refuse a model without segment types: the class of transformers always looks one up."""
-    if plain.get("type_vocab_size") == 0:
-        raise ConfigurationError(f"config.json of type {model_type}: type_vocab_size: expected 1 or more, got 0")
-
-
-def refuse_equal_widths(model_type: str, plain: Keys, key: str) -> None:
-    """Refuse a token table as wide as the layers: the class of transformers projects it even then."""
-    if key in plain and plain[key] == plain.get("hidden_size"):
-        expected = f"expected another width than hidden_size {plain[key]}, got the same"
-        why = "models here have no projection between equal widths"
-        raise ConfigurationError(f"config.json of type {model_type}: {key}: {expected}; {why}")
+    def refuse_equal_widths(self, plain: Keys, key: str) -> None:
+        """Refuse a token table as wide as the layers: the class of transformers projects it even then."""
+        if key in plain and plain[key] == plain.get("hidden_size"):
+            why = "models here have no projection between equal widths"
+            self.refuse(key, f"expected another width than hidden_size {plain[key]}, got the same; {why}")
 
 
 def _causal_map(encoder: KeyMap, end: str) -> KeyMap:

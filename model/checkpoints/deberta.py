@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.config_keys import read_activation
-from clozeline.model.checkpoints._conversion.key_map import ACTIVATIONS, Keys, Slice, Tensors
-from clozeline.model.checkpoints._conversion.tables import ANSWER, layer_names
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import ACTIVATIONS, ANSWER, Slice, layer_names
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.bert import BODY, DEFAULTS, FIELDS, FIXED, MaskedLMHead
 from clozeline.model.configuration.model_config import ModelConfig
@@ -81,7 +79,7 @@ class Deberta(MaskedLMHead):
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the keys of positions; a head with `legacy: false` is always tied."""
-        self._refuse_other_computations(plain)
+        self.refuse_other_computations(plain)
         maximum, distance = plain.get("max_position_embeddings", 512), plain.get("max_relative_positions", -1)
         ours = {
             "position.kind": "learned" if plain.get("position_biased_input", True) else "none",
@@ -104,7 +102,7 @@ class Deberta(MaskedLMHead):
         if kind not in ("classification", "multiple_choice"):
             return {}
         key, known = "pooler_hidden_act", {**ACTIVATIONS, "tanh": "tanh"}
-        act = read_activation(self.model_type, plain.get(key, "gelu"), key, known)
+        act = self.read_activation(plain.get(key, "gelu"), key, known)
         return {"hidden": act, "input_dropout": plain.get("pooler_dropout", 0.0)}
 
     def task_keys(self, config: ModelConfig) -> dict[str, Any]:
@@ -112,17 +110,18 @@ class Deberta(MaskedLMHead):
         names = [theirs for theirs, ours in {**ACTIVATIONS, "tanh": "tanh"}.items() if ours == head.hidden]
         return {"pooler_hidden_act": names[0], "pooler_dropout": head.input_dropout} if names else {}
 
-    def _refuse_other_computations(self, plain: Keys) -> None:
-        where, width = f"config.json of type {self.model_type}", plain.get("hidden_size")
+    def refuse_other_computations(self, plain: Keys) -> None:
+        """Refuse attention and widths that are not built."""
+        width = plain.get("hidden_size")
         if not (relative := plain.get("relative_attention")):
             why = "attention without relative positions is not supported"
-            raise ConfigurationError(f"{where}: relative_attention: expected true, got {relative!r}; {why}")
+            self.refuse("relative_attention", f"expected true, got {relative!r}; {why}")
         if (got := plain.get("embedding_size", width)) != width:
-            why = "other widths are not supported"
-            raise ConfigurationError(f"{where}: embedding_size: expected that of hidden_size {width}, got {got}: {why}")
+            self.refuse(
+                "embedding_size", f"expected that of hidden_size {width}, got {got}: other widths are not supported"
+            )
         if unknown := _scores(plain) - _SCORES.keys():
-            expected = f"expected {' and '.join(_SCORES)}, got {', '.join(sorted(unknown))}"
-            raise ConfigurationError(f"{where}: pos_att_type: {expected}")
+            self.refuse("pos_att_type", f"expected {' and '.join(_SCORES)}, got {', '.join(sorted(unknown))}")
 
 
 def _scores(plain: Keys) -> set[str]:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.tables import layer_names
 from clozeline.model.checkpoints.deberta import Deberta
@@ -66,15 +65,12 @@ class DebertaV2(Deberta):
             "conv_act": self.activation_name(config),
         }
 
-    def _refuse_other_computations(self, plain: Keys) -> None:
-        super()._refuse_other_computations(plain)
+    def refuse_other_computations(self, plain: Keys) -> None:
+        super().refuse_other_computations(plain)
         act = plain.get("hidden_act", "gelu")
         if plain.get("conv_kernel_size", 0) and plain.get("conv_act", "tanh") != act:
-            raise ConfigurationError(
-                f"config.json of type {self.model_type}: conv_act: expected that of hidden_act {act}, got "
-                f"{plain.get('conv_act', 'tanh')}: another activation in the first layer is not supported"
-            )
+            got = f"{plain.get('conv_act', 'tanh')}: another activation in the first layer is not supported"
+            self.refuse("conv_act", f"expected that of hidden_act {act}, got {got}")
         width = plain.get("attention_head_size")
         if width is not None and width * plain.get("num_attention_heads", 0) != plain.get("hidden_size"):
-            expected = f"expected hidden_size / num_attention_heads, got {width}"
-            raise ConfigurationError(f"config.json of type {self.model_type}: attention_head_size: {expected}")
+            self.refuse("attention_head_size", f"expected hidden_size / num_attention_heads, got {width}")

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from clozeline.model.checkpoints._conversion.config_keys import refuse_other_values
 from clozeline.model.checkpoints._conversion.key_map import Keys
 from clozeline.model.checkpoints._conversion.tables import DROPOUT
 from clozeline.model.checkpoints._conversion.task_heads import Task
@@ -56,7 +55,7 @@ class Electra(Bert):
     def task_options(self, kind: str, plain: Keys) -> dict[str, Any]:
         """Refuse summaries other than the class's defaults."""
         if kind == "multiple_choice":
-            refuse_other_values(self.model_type, plain, {key: (value,) for key, value in _SUMMARY.items()})
+            self.refuse_other_values(plain, {key: (value,) for key, value in _SUMMARY.items()})
         return {}
 
     def task_keys(self, config: ModelConfig) -> dict[str, Any]:

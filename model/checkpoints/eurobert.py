@@ -2,7 +2,6 @@
 
 from typing import Any, ClassVar, Final
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.llama import Llama
@@ -33,7 +32,6 @@ class EuroBert(Llama):
         **{ours: theirs for ours, theirs in Llama.modules.items() if not ours.startswith("heads.")},
         "heads.masked_lm.projection": "lm_head",
     }
-    origins = ()
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         head = {"weight": 1.0, "transform": False, "bias": bool(plain.get("mlp_bias"))}
@@ -43,8 +41,7 @@ class EuroBert(Llama):
         if kind != "classification":
             return {}
         if (name := plain.get("classifier_pooling", "late")) not in _POOLS:
-            expected = f"expected one of {', '.join(_POOLS)}, got {name!r}"
-            raise ConfigurationError(f"config.json of type {self.model_type}: classifier_pooling: {expected}")
+            self.refuse("classifier_pooling", f"expected one of {', '.join(_POOLS)}, got {name!r}")
         return {"pool": _POOLS[name]}
 
     def task_keys(self, config: ModelConfig) -> dict[str, Any]:

@@ -2,9 +2,8 @@
 
 from typing import Any, ClassVar
 
-from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.key_map import ACTIVATIONS, Keys, Tensors
-from clozeline.model.checkpoints._conversion.tables import without_keys
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import ACTIVATIONS, without_keys
 from clozeline.model.checkpoints.llama import Llama
 
 _TANH = "gelu_pytorch_tanh"
@@ -33,12 +32,10 @@ class Gemma(Llama):
     only: ClassVar = {"use_bidirectional_attention": (None, False)}
     activations: ClassVar = {_TANH: "gelu_tanh"} | ACTIVATIONS | {"gelu": "gelu_tanh"}
     also_read = (*Llama.also_read, "hidden_activation")
-    origins = ()
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the rotation; refuse a second key of the activation, of files in between, that says another one."""
         act, second = (plain.get(key) or _TANH for key in ("hidden_act", "hidden_activation"))
         if plain.get("hidden_activation") and self.activations.get(second) != self.activations.get(act):
-            expected = f"expected that of hidden_act, {act!r}, got {second!r}"
-            raise ConfigurationError(f"config.json of type {self.model_type}: hidden_activation: {expected}")
+            self.refuse("hidden_activation", f"expected that of hidden_act, {act!r}, got {second!r}")
         return super().more_of_ours(plain, tensors)

@@ -2,14 +2,13 @@
 
 from typing import Any, ClassVar
 
-from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
-from clozeline.model.checkpoints._conversion.layer_types import (
+from clozeline.model.checkpoints._conversion.config_keys import (
     read_layer_types,
     read_windows,
     write_layer_types,
     write_window,
 )
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.tables import without_keys
 from clozeline.model.checkpoints.gemma import Gemma
 from clozeline.model.checkpoints.llama import Llama, llama_names
@@ -47,7 +46,7 @@ class Gemma2(Gemma):
     )
     activation = "hidden_activation"
     activations: ClassVar = {**Gemma.activations, "gelu": "gelu"}
-    also_read = (*Gemma.also_read, "hidden_act", "query_pre_attn_scalar", "sliding_window", "layer_types")
+    also_read = (*Gemma.also_read, "layer_types")
     modules: ClassVar = llama_names(NORMS)
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
@@ -56,8 +55,7 @@ class Gemma2(Gemma):
         kinds = read_layer_types(self.model_type, plain, lambda layer: self.is_usually_local(layer, plain))
         scalar = given["query_pre_attn_scalar"]
         if not isinstance(scalar, (int, float)) or scalar <= 0:
-            where = f"config.json of type {self.model_type}: query_pre_attn_scalar"
-            raise ConfigurationError(f"{where}: expected a number above 0, got {scalar!r}")
+            self.refuse("query_pre_attn_scalar", f"expected a number above 0, got {scalar!r}")
         return {
             **Llama.more_of_ours(self, plain, tensors),  # the class has one key of the activation, unlike Gemma 1
             **read_windows(self.model_type, kinds, given["sliding_window"]),

@@ -2,11 +2,10 @@
 
 from typing import Any, ClassVar, Final
 
-from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.key_map import HeadedClass, Keys, Tensors
-from clozeline.model.checkpoints._conversion.layer_types import FULL, SLIDING
+from clozeline.model.checkpoints._conversion.config_keys import FULL, SLIDING
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.rope_keys import read_unscaled_base, write_rotation
-from clozeline.model.checkpoints._conversion.tables import SCORE, without_keys
+from clozeline.model.checkpoints._conversion.tables import SCORE, HeadedClass, without_keys
 from clozeline.model.checkpoints.gemma2 import NORMS, Gemma2
 from clozeline.model.checkpoints.llama import QK_NORMS, llama_names
 from clozeline.model.configuration.model_config import ModelConfig
@@ -52,8 +51,7 @@ class Gemma3(Gemma2):
         """Return the base and scaling of global layers, and the base of local ones, which are never scaled."""
         forms = plain.get("rope_parameters") or {}
         if others := sorted(set(forms) - {FULL, SLIDING}):
-            expected = f"expected the keys {FULL} and {SLIDING}, got {', '.join(others)}"
-            raise ConfigurationError(f"config.json of type {self.model_type}: rope_parameters: {expected}")
+            self.refuse("rope_parameters", f"expected the keys {FULL} and {SLIDING}, got {', '.join(others)}")
         base = read_unscaled_base(self.model_type, plain, SLIDING, "rope_local_base_freq", _LOCAL_BASE)
         found = super().more_of_ours({**plain, "rope_parameters": forms.get(FULL)}, tensors)
         return found | ({"local.theta": base} if "local.window" in found else {})

@@ -3,17 +3,17 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from clozeline.model.checkpoints._conversion.key_map import ACTIVATIONS, KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
 from clozeline.model.checkpoints._conversion.tables import (
+    ACTIVATIONS,
     ANSWER,
-    DROPOUT,
+    DECODER_TAGS,
     QKV,
     SCORE,
     fused_names,
     layer_names,
     split_defaults,
 )
-from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
 
 LAYER: Mapping[str, str] = {
@@ -48,11 +48,7 @@ class Gpt2(KeyMap):
     stem = "GPT2"
     class_ends: ClassVar = {("lm",): "LMHeadModel"}
     base = "transformer."
-    tasks: ClassVar = {
-        "classification": SCORE,
-        "tagging": Task("classifier", dropout=DROPOUT, usual=0.1),
-        "span": ANSWER,
-    }
+    tasks: ClassVar = {"classification": SCORE, "tagging": DECODER_TAGS, "span": ANSWER}
     fixed: ClassVar = {"family": "decoder", "position.kind": "learned", "init.scale_residual": True}
     fields: ClassVar = {**FIELDS, "scale_by_depth": "scale_attn_by_inverse_layer_idx"}
     defaults: ClassVar = {**DEFAULTS, "activation_function": "gelu_new", "scale_attn_by_inverse_layer_idx": False}

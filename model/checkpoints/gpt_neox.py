@@ -3,19 +3,18 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
 from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, write_rotation
 from clozeline.model.checkpoints._conversion.tables import (
     ANSWER,
-    DROPOUT,
+    DECODER_TAGS,
     QKV,
     SCORE,
+    SIZES,
     fused_names,
     layer_names,
     split_defaults,
 )
-from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
 
 _MODULES: Final = {
@@ -38,18 +37,11 @@ class GptNeox(KeyMap):
     model_type = "gpt_neox"
     stem = "GPTNeoX"
     base = "gpt_neox."
-    tasks: ClassVar = {
-        "classification": SCORE,
-        "tagging": Task("classifier", dropout=DROPOUT, usual=0.1),
-        "span": ANSWER,
-    }
+    tasks: ClassVar = {"classification": SCORE, "tagging": DECODER_TAGS, "span": ANSWER}
     fixed: ClassVar = {"family": "decoder", "position.kind": "rope"}
     fields, defaults = split_defaults(
         {
-            "dim": "hidden_size",
-            "layers": "num_hidden_layers",
-            "attention_heads": "num_attention_heads",
-            "ffn_dim": "intermediate_size",
+            **SIZES,
             "eps": ("layer_norm_eps", 1e-5),
             "tied": ("tie_word_embeddings", False),
             "bias.qkv": ("attention_bias", True),
@@ -81,8 +73,7 @@ class GptNeox(KeyMap):
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the rotation by current or former keys, and whether the blocks read the same states."""
         if (own := plain.get("head_dim")) not in (None, plain["hidden_size"] // plain["num_attention_heads"]):
-            why = f"the class reads it for the rotation alone: expected none, got {own}"
-            raise ConfigurationError(f"config.json of type {self.model_type}: head_dim: {why}")
+            self.refuse("head_dim", f"the class reads it for the rotation alone: expected none, got {own}")
         former = {new: plain[old] for old, new in _FORMER.items() if plain.get(old) is not None}
         rotation = read_rotation(self.model_type, {**former, **plain}, rotated=0.25)
         return {**rotation, "parallel": "two_norms" if plain.get("use_parallel_residual", True) else None}

@@ -3,10 +3,19 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from clozeline.model.checkpoints._conversion.key_map import ACTIVATIONS, KeyMap, Keys, Reshaped, Slice, Tensors
-from clozeline.model.checkpoints._conversion.original_names import Origin
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
 from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, write_rotation
-from clozeline.model.checkpoints._conversion.tables import DROPOUT, SCORE, attention_names, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.tables import (
+    ACTIVATIONS,
+    DROPOUT,
+    SCORE,
+    SIZES,
+    Reshaped,
+    Slice,
+    attention_names,
+    layer_names,
+    split_defaults,
+)
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -50,12 +59,9 @@ class Llama(KeyMap):
     fixed: ClassVar = {"family": "decoder", "norm": "rms", "gated": True, "position.kind": "rope"}
     fields, defaults = split_defaults(
         {
-            "dim": "hidden_size",
-            "layers": "num_hidden_layers",
-            "attention_heads": "num_attention_heads",
+            **SIZES,
             "kv_heads": ("num_key_value_heads", None),
             "head_dim": ("head_dim", None),
-            "ffn_dim": "intermediate_size",
             "eps": ("rms_norm_eps", 1e-6),
             "tied": ("tie_word_embeddings", False),
             "bias.qkv": ("attention_bias", False),
@@ -74,19 +80,7 @@ class Llama(KeyMap):
     activations: ClassVar = {"gelu_pytorch_tanh": "gelu_tanh"} | ACTIVATIONS
     also_read: ClassVar[tuple[str, ...]] = ("rope_theta", "rope_scaling", "rope_parameters")
     modules: ClassVar = llama_names(NORMS)
-    buffers = (r"rotary_emb\.inv_freq$", r"^rope\.freqs$")
-    origins: ClassVar[tuple[Origin, ...]] = (
-        Origin(r"tok_embeddings\.weight", ("model.embed_tokens.weight",)),
-        Origin(r"norm\.weight", ("model.norm.weight",)),
-        Origin(r"output\.weight", ("lm_head.weight",)),
-        Origin(r"layers\.(\d+)\.attention\.w([qk])\.weight", ("model.layers.{0}.self_attn.{1}_proj.weight",), 1),
-        Origin(r"layers\.(\d+)\.attention\.w([vo])\.weight", ("model.layers.{0}.self_attn.{1}_proj.weight",)),
-        Origin(r"layers\.(\d+)\.feed_forward\.w1\.weight", ("model.layers.{0}.mlp.gate_proj.weight",)),
-        Origin(r"layers\.(\d+)\.feed_forward\.w2\.weight", ("model.layers.{0}.mlp.down_proj.weight",)),
-        Origin(r"layers\.(\d+)\.feed_forward\.w3\.weight", ("model.layers.{0}.mlp.up_proj.weight",)),
-        Origin(r"layers\.(\d+)\.attention_norm\.weight", ("model.layers.{0}.input_layernorm.weight",)),
-        Origin(r"layers\.(\d+)\.ffn_norm\.weight", ("model.layers.{0}.post_attention_layernorm.weight",)),
-    )
+    buffers = (r"rotary_emb\.inv_freq$",)
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         return read_rotation(self.model_type, {**self.defaults, **plain}, self.theta, self.rotated)

@@ -2,7 +2,6 @@
 
 from typing import Any, ClassVar
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints.pegasus import FixedPositions
 
@@ -24,5 +23,5 @@ class Marian(FixedPositions):
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         if (own := plain.get("decoder_vocab_size")) not in (None, plain.get("vocab_size")):
             why = f"expected that of the encoder, {plain.get('vocab_size')}, got {own}: both stacks share one table"
-            raise ConfigurationError(f"config.json of type {self.model_type}: decoder_vocab_size: {why}")
+            self.refuse("decoder_vocab_size", why)
         return super().more_of_ours(plain, tensors)

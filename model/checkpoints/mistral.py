@@ -2,8 +2,8 @@
 
 from typing import Any, ClassVar
 
+from clozeline.model.checkpoints._conversion.config_keys import SLIDING, read_windows, write_window
 from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
-from clozeline.model.checkpoints._conversion.layer_types import SLIDING, read_windows, write_window
 from clozeline.model.checkpoints._conversion.tables import ANSWER, without_keys
 from clozeline.model.checkpoints.llama import Llama
 from clozeline.model.configuration.model_config import ModelConfig
@@ -26,7 +26,7 @@ class Mistral(Llama):
         max_position_embeddings=131072,
         sliding_window=4096,
     )
-    also_read = (*Llama.also_read, "sliding_window", "layer_types")
+    also_read = (*Llama.also_read, "layer_types")
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         window = {**self.defaults, **plain}["sliding_window"]

@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.tables import DROPOUT, layer_names
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import BODY, DEFAULTS, FIELDS, FIXED, Bert, MaskedLMHead, refuse_no_types
+from clozeline.model.checkpoints.bert import BODY, DEFAULTS, FIELDS, FIXED, Bert, MaskedLMHead
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.bottleneck import BottleneckConfig
 
@@ -93,17 +92,15 @@ class MobileBert(MaskedLMHead):
         return {**super().names(config), **layer_names("family", "mobilebert.encoder.layer", names)}
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        refuse_no_types(self.model_type, plain)
+        self.refuse_no_types(plain)
         norm, eps = plain.get("normalization_type", "no_norm"), plain.get("layer_norm_eps", 1e-12)
         if norm != "no_norm" and (norm, eps) != ("layer_norm", _CONSTANT_EPS):
-            raise ConfigurationError(
-                "config.json of type mobilebert: normalization_type: expected no_norm, or layer_norm with "
-                f"layer_norm_eps {_CONSTANT_EPS}, which is that of all norms then; got {norm} with {eps}"
-            )
+            why = f"layer_norm_eps {_CONSTANT_EPS}, which is that of all norms then; got {norm} with {eps}"
+            self.refuse("normalization_type", f"expected no_norm, or layer_norm with {why}")
         narrow, shared = plain.get("use_bottleneck_attention", False), plain.get("key_query_shared_bottleneck", True)
         if not narrow and not shared:
-            expected = "expected true unless use_bottleneck_attention is, got false for both"
-            raise ConfigurationError(f"config.json of type mobilebert: key_query_shared_bottleneck: {expected}")
+            why = "expected true unless use_bottleneck_attention is, got false for both"
+            self.refuse("key_query_shared_bottleneck", why)
         switches: dict[str, Any] = {"wide_values": not narrow, "no_norm": norm == "no_norm"}
         if "sentence" in self.heads_in(tensors):
             switches["heads.sentence"] = {"weight": 1.0, "transform": plain.get("classifier_activation", True)}

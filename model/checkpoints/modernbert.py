@@ -2,11 +2,18 @@
 
 from typing import Any, ClassVar, Final
 
-from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints._conversion.config_keys import FULL, SLIDING, read_layer_types, write_layer_types
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
-from clozeline.model.checkpoints._conversion.layer_types import FULL, SLIDING, read_layer_types, write_layer_types
 from clozeline.model.checkpoints._conversion.rope_keys import read_unscaled_base
-from clozeline.model.checkpoints._conversion.tables import DROPOUT, GATED, QKV, fused_names, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.tables import (
+    DROPOUT,
+    GATED,
+    QKV,
+    SIZES,
+    fused_names,
+    layer_names,
+    split_defaults,
+)
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import LocalConfig
@@ -49,10 +56,7 @@ class ModernBert(KeyMap):
     }
     fields, defaults = split_defaults(
         {
-            "dim": "hidden_size",
-            "layers": "num_hidden_layers",
-            "attention_heads": "num_attention_heads",
-            "ffn_dim": "intermediate_size",
+            **SIZES,
             "eps": ("norm_eps", 1e-5),
             "tied": ("tie_word_embeddings", True),
             "bias.norm": ("norm_bias", False),
@@ -90,19 +94,23 @@ class ModernBert(KeyMap):
         """Return the head and theta and, if there are local layers, which these are, their window and theta."""
         act, of_head = (plain.get(key, "gelu") for key in ("hidden_activation", "classifier_activation"))
         if act != of_head:
-            expected = f"expected that of the layers, {act!r}, got {of_head!r}"
-            raise ConfigurationError(f"config.json of type {self.model_type}: classifier_activation: {expected}")
+            self.refuse("classifier_activation", f"expected that of the layers, {act!r}, got {of_head!r}")
         head = {"weight": 1.0, **self.head_options, "bias": bool(plain.get("decoder_bias", True))}
-        base = {f"heads.{self.heads[0]}": head, "position.theta": _theta(self.model_type, plain, FULL)}
+        base = {f"heads.{self.heads[0]}": head, "position.theta": self._theta(plain, FULL)}
         layers = _local_layers(self.model_type, plain)
         if layers == {"local.global_every": 1}:
             return base
         return {
             **base,
             **layers,
-            "local.theta": _theta(self.model_type, plain, SLIDING),
+            "local.theta": self._theta(plain, SLIDING),
             "local.window": plain.get("local_attention", 128) // 2,
         }
+
+    def _theta(self, plain: Keys, kind: str) -> float:
+        if plain.get("rope_scaling"):
+            self.refuse("rope_scaling", "expected none, got scaled positions")
+        return read_unscaled_base(self.model_type, plain, kind, _FORMER[kind], _THETA[kind])
 
     def task_options(self, kind: str, plain: Keys) -> dict[str, Any]:
         options = {"hidden": self.activations.get(plain.get("classifier_activation", "gelu"))}
@@ -129,13 +137,6 @@ class ModernBert(KeyMap):
             "classifier_activation": self.activation_name(config) or config.activation,
             "initializer_cutoff_factor": config.init.cutoff or self.defaults["initializer_cutoff_factor"],
         }
-
-
-def _theta(model_type: str, plain: Keys, kind: str) -> float:
-    """Return the base of the rotation in one type of layers."""
-    if plain.get("rope_scaling"):
-        raise ConfigurationError(f"config.json of type {model_type}: rope_scaling: expected none, got scaled positions")
-    return read_unscaled_base(model_type, plain, kind, _FORMER[kind], _THETA[kind])
 
 
 def _local_layers(model_type: str, plain: Keys) -> dict[str, Any]:

@@ -2,13 +2,21 @@
 
 from typing import Any, ClassVar
 
+import torch
+from torch import Tensor
+
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
-from clozeline.model.checkpoints._conversion.original_names import Origin
-from clozeline.model.checkpoints._conversion.tables import GATED, fused_names, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.tables import (
+    GATED,
+    attention_names,
+    fused_names,
+    layer_names,
+    split_defaults,
+)
+from clozeline.model.configuration.model_config import ModelConfig
 
 _MODULES = {
-    **{f"attention.body.{part}": f"qkv.{part}" for part in ("query", "key", "value")},
-    "attention.body.out": "wo",
+    **attention_names("qkv.query", "qkv.key", "qkv.value", "wo"),
     "attention.norm": "attention_norm",
     "feed_forward.body.down": "ffn.w3",
     "feed_forward.norm": "ffn_norm",
@@ -62,14 +70,20 @@ class NeoBert(KeyMap):
         "heads.masked_lm.projection": "decoder",
     }
     buffers = (r"(^|\.)freqs_cis$",)
-    origins = (
-        Origin(
-            r"(?:model\.)?transformer_encoder\.(\d+)\.qkv\.weight",
-            tuple(f"model.transformer_encoder.{{0}}.qkv.{part}.weight" for part in ("query", "key", "value")),
-            interleaved=2,
-            by_head=True,
-        ),
-    )
+
+    def tensors_of_class(self, tensors: Tensors, config: ModelConfig) -> dict[str, Tensor]:
+        """Split the fused projections; move the rows of queries and keys that rotate in pairs into halves of a head."""
+        split: dict[str, Tensor] = {}
+        for name, tensor in tensors.items():
+            if not name.endswith(".qkv.weight"):
+                split[name] = tensor
+                continue
+            # [heads, (query, key, value), head_dim, inputs]
+            parts = tensor.view(config.attention_heads, 3, config.head_width, -1).unbind(1)
+            for part, rows in zip(("query", "key", "value"), parts, strict=True):
+                halves = rows if part == "value" else torch.cat((rows[:, ::2], rows[:, 1::2]), dim=1)
+                split[name.replace("qkv", f"qkv.{part}")] = halves.flatten(0, 1)
+        return split
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the inner width, that of the tensors: two thirds of `intermediate_size`, rounded up to eights."""

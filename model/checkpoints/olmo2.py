@@ -22,4 +22,3 @@ class Olmo2(Llama):
             "feed_forward.branch_norm": "post_feedforward_layernorm",
         }
     )
-    origins = ()

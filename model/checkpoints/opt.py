@@ -2,9 +2,15 @@
 
 from typing import Any, ClassVar, Final
 
-from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.key_map import ACTIVATIONS, KeyMap, Keys, Tensors
-from clozeline.model.checkpoints._conversion.tables import ANSWER, SCORE, attention_names, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import (
+    ACTIVATIONS,
+    ANSWER,
+    SCORE,
+    attention_names,
+    layer_names,
+    split_defaults,
+)
 from clozeline.model.configuration.model_config import ModelConfig
 
 _MODULES: Final = {
@@ -61,9 +67,8 @@ class Opt(KeyMap):
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return where the norms are; refuse a token table of another width."""
         if (width := plain.get(_WIDTH)) not in (None, plain["hidden_size"]):
-            expected = f"expected hidden_size {plain['hidden_size']}, got {width}"
             why = "positions that are added after a projection are not built"
-            raise ConfigurationError(f"config.json of type {self.model_type}: {_WIDTH}: {expected}: {why}")
+            self.refuse(_WIDTH, f"expected hidden_size {plain['hidden_size']}, got {width}: {why}")
         before = bool(plain.get("do_layer_norm_before", True))
         final = before and not plain.get("_remove_final_layer_norm", False)
         return {"norm_place": "pre" if before else "post", "final_norm": final}

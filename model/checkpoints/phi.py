@@ -2,9 +2,17 @@
 
 from typing import Any, ClassVar
 
-from clozeline.model.checkpoints._conversion.key_map import ACTIVATIONS, KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
 from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, write_rotation
-from clozeline.model.checkpoints._conversion.tables import DROPOUT, SCORE, attention_names, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.tables import (
+    ACTIVATIONS,
+    DROPOUT,
+    SCORE,
+    SIZES,
+    attention_names,
+    layer_names,
+    split_defaults,
+)
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -31,11 +39,8 @@ class Phi(KeyMap):
     fixed: ClassVar = {"family": "decoder", "parallel": "one_norm", "position.kind": "rope"}
     fields, defaults = split_defaults(
         {
-            "dim": "hidden_size",
-            "layers": "num_hidden_layers",
-            "attention_heads": "num_attention_heads",
+            **SIZES,
             "kv_heads": ("num_key_value_heads", None),
-            "ffn_dim": "intermediate_size",
             "eps": ("layer_norm_eps", 1e-5),
             "tied": ("tie_word_embeddings", False),
             "position.maximum": ("max_position_embeddings", 2048),

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.key_map import Keys, Reshaped, Slice, Tensors
-from clozeline.model.checkpoints._conversion.layer_types import SLIDING, read_windows, write_window
-from clozeline.model.checkpoints._conversion.tables import GATED, QKV, fused_names, without_keys
+from clozeline.model.checkpoints._conversion.config_keys import SLIDING, read_windows, write_window
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import GATED, QKV, Reshaped, Slice, fused_names, without_keys
 from clozeline.model.checkpoints.llama import NORMS, Llama, llama_names
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -36,12 +35,11 @@ class Phi3(Llama):
         original_max_position_embeddings=4096,
     )
     rotated = 1.0
-    also_read = (*Llama.also_read, "partial_rotary_factor", "sliding_window", "embd_pdrop", _ORIGINAL)
+    also_read = (*Llama.also_read, "partial_rotary_factor", "embd_pdrop")
     modules: ClassVar = {
         **llama_names({**NORMS, "attention.body.out": "self_attn.o_proj", "feed_forward.body.down": "mlp.down_proj"}),
         **fused_names("model.layers.{i}.mlp.gate_up_proj", GATED),
     }
-    origins = ()
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the rotation, longrope or unscaled, and the window of all layers, if there is one."""
@@ -52,8 +50,7 @@ class Phi3(Llama):
                 given[key] = {**form, "rope_type": "longrope"}
         found = super().more_of_ours(given, tensors)
         if (scaling := found.get("position.scaling.kind", "longrope")) != "longrope":
-            expected = f"expected rope_type default or longrope, got {scaling!r}"
-            raise ConfigurationError(f"config.json of type {self.model_type}: rope_parameters: {expected}")
+            self.refuse("rope_parameters", f"expected rope_type default or longrope, got {scaling!r}")
         kinds = [] if given["sliding_window"] is None else [SLIDING] * plain["num_hidden_layers"]
         return found | read_windows(self.model_type, kinds, given["sliding_window"])
 

@@ -2,13 +2,13 @@
 
 from typing import Any, ClassVar
 
-from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
-from clozeline.model.checkpoints._conversion.layer_types import (
+from clozeline.model.checkpoints._conversion.config_keys import (
     read_layer_types,
     read_windows,
     write_layer_types,
     write_window,
 )
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.tables import without_keys
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.checkpoints.llama import Llama
@@ -37,8 +37,7 @@ class Qwen2(Llama):
         sliding_window=4096,
         max_window_layers=28,
     )
-    also_read = (*Llama.also_read, "use_sliding_window", "sliding_window", "max_window_layers", "layer_types")
-    origins: ClassVar = ()
+    also_read = (*Llama.also_read, "layer_types")
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the rotation and the windows; without `use_sliding_window` the other keys of the window mean nothing.

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.tables import ANSWER
 from clozeline.model.checkpoints._conversion.task_heads import Task
-from clozeline.model.checkpoints.bert import DEFAULTS, FIXED, ONLY, Bert, body_names, refuse_equal_widths
+from clozeline.model.checkpoints.bert import DEFAULTS, FIXED, ONLY, Bert, body_names
 from clozeline.model.configuration.model_config import ModelConfig
 
 _DROPOUT = "classifier_dropout_prob"
@@ -49,5 +49,5 @@ class RemBert(Bert):
         return {}
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        refuse_equal_widths(self.model_type, plain, "input_embedding_size")
+        self.refuse_equal_widths(plain, "input_embedding_size")
         return super().more_of_ours(plain, tensors)

@@ -2,14 +2,13 @@
 
 from typing import Any
 
-from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
-from clozeline.model.checkpoints._conversion.layer_types import (
+from clozeline.model.checkpoints._conversion.config_keys import (
     read_layer_types,
     read_windows,
     write_layer_types,
     write_window,
 )
+from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.tables import without_keys
 from clozeline.model.checkpoints.llama import Llama
 from clozeline.model.configuration.model_config import ModelConfig
@@ -32,11 +31,7 @@ class SmolLm3(Llama):
         no_rope_layer_interval=4,
     )
     theta = 2e6
-    also_read = (
-        *(*Llama.also_read, "no_rope_layers", "no_rope_layer_interval"),
-        *("layer_types", "use_sliding_window", "sliding_window"),
-    )
-    origins = ()
+    also_read = (*Llama.also_read, "no_rope_layers", "layer_types")
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the rotation, the layers without it, and the windows; a 0 in their list is such a layer."""
@@ -46,8 +41,7 @@ class SmolLm3(Llama):
         if rotated is None:
             rotated = [(layer + 1) % interval for layer in range(layers)]
         if not isinstance(rotated, list) or len(rotated) < layers:
-            expected = f"expected a number for each of {layers} layers, got {rotated}"
-            raise ConfigurationError(f"config.json of type {self.model_type}: no_rope_layers: {expected}")
+            self.refuse("no_rope_layers", f"expected a number for each of {layers} layers, got {rotated}")
         nope = tuple(layer for layer in range(layers) if not rotated[layer])
         window = given["sliding_window"] if given["use_sliding_window"] else None
         kinds = read_layer_types(self.model_type, plain, lambda layer: window is not None and layer in nope)

@@ -5,9 +5,15 @@ from typing import Any, ClassVar, Final
 
 import torch
 
-from clozeline.model.checkpoints._conversion.config_keys import read_activation
-from clozeline.model.checkpoints._conversion.key_map import ACTIVATIONS, KeyMap, Keys, Tensors
-from clozeline.model.checkpoints._conversion.tables import ANSWER, CLASSES, DROPOUT, layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
+from clozeline.model.checkpoints._conversion.tables import (
+    ACTIVATIONS,
+    ANSWER,
+    CLASSES,
+    DROPOUT,
+    layer_names,
+    split_defaults,
+)
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -105,10 +111,10 @@ class T5(KeyMap):
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         kind = plain.get("feed_forward_proj", self.feed_forward)
-        act = read_activation(self.model_type, kind, "feed_forward_proj", {**ACTIVATIONS, **_GATED})
+        act = self.read_activation(kind, "feed_forward_proj", {**ACTIVATIONS, **_GATED})
         # these two, which the class writes, take precedence
         if (name := plain.get("dense_act_fn")) is not None:
-            act = read_activation(self.model_type, name, "dense_act_fn", ACTIVATIONS)
+            act = self.read_activation(name, "dense_act_fn", ACTIVATIONS)
         gated = plain.get("is_gated_act", kind in _GATED)
         tied = plain.get("tie_word_embeddings") is not False
         scaled = self.has_output_scale(plain, tied)

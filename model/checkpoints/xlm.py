@@ -2,7 +2,6 @@
 
 from typing import Any, ClassVar
 
-from clozeline.model.checkpoints._conversion.config_keys import refuse_other_values
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
 from clozeline.model.checkpoints._conversion.tables import attention_names, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task, label_keys, label_names
@@ -79,7 +78,7 @@ class Xlm(KeyMap):
         if kind not in ("classification", "multiple_choice"):
             return {}
         usual = {"summary_type": ("first",), "summary_use_proj": (True,), "summary_proj_to_labels": (True,)}
-        refuse_other_values(self.model_type, plain, usual | {"summary_activation": (None,)})
+        self.refuse_other_values(plain, usual | {"summary_activation": (None,)})
         if kind == "classification":
             return {}
         dropout, width = plain.get(_FIRST_DROPOUT, 0.1), len(label_names(plain))

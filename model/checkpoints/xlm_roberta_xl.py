@@ -19,4 +19,3 @@ class XlmRobertaXl(Roberta):
         **body_names("roberta.", _LAYER),
         "family.stack.norm": "roberta.encoder.LayerNorm",
     }
-    origins = ()

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from clozeline.model.checkpoints._conversion.config_keys import refuse_other_values
-from clozeline.model.checkpoints._conversion.key_map import HeadedClass, KeyMap, Keys, Reshaped
-from clozeline.model.checkpoints._conversion.tables import layer_names, split_defaults
+from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys
+from clozeline.model.checkpoints._conversion.tables import HeadedClass, Reshaped, layer_names, split_defaults
 from clozeline.model.checkpoints._conversion.task_heads import Task
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -91,7 +90,7 @@ class XLNet(KeyMap):
         """Refuse summaries other than the class's defaults."""
         if kind in ("classification", "multiple_choice"):
             usual = {"summary_type": ("last",), "summary_use_proj": (True,), "summary_activation": ("tanh",)}
-            refuse_other_values(self.model_type, plain, usual)
+            self.refuse_other_values(plain, usual)
         return {}
 
     def task_keys(self, config: ModelConfig) -> dict[str, Any]:

@@ -7,7 +7,7 @@ integers, or of weights in float32 or float16.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.rows import FIXED_COLUMNS, Feature, Ragged, Rows
+from clozeline.pipeline.rows import FIXED_COLUMNS, UNDO, Feature, Ragged, Role, Rows
 
 Dtype: TypeAlias = Literal["uint8", "uint16", "uint32", "uint64", "float32", "float16", "binary16"]
 Kind: TypeAlias = Literal["fixed", "list"]
@@ -25,16 +25,22 @@ _LIST_LIMIT: Final = 2**31 - 1  # Arrow counts the values of a list column in 32
 
 @dataclass(frozen=True, slots=True)
 class ColumnSpec:
-    """One column: `kind` "fixed" is one value per row, "list" a list per row; `dtype` is that of the values."""
+    """One column: `kind` "fixed" is one value per row, "list" a list per row; `dtype` is that of the values.
+
+    A list has a role, which says what its values are for; a fixed column has none.
+    """
 
     name: str
     dtype: Dtype
     kind: Kind
     description: str
+    role: Role | None = None
 
     def __post_init__(self) -> None:
         if self.dtype not in get_args(Dtype) or (self.kind == "list" and self.dtype == "binary16"):
             raise IntegrityError(f"column {self.name}: no shard column is a {self.kind} of {self.dtype}")
+        if (self.role is None) == (self.kind == "list"):
+            raise IntegrityError(f"column {self.name}: a list has a role, a fixed column has none, got {self.role}")
 
     @property
     def width(self) -> int:
@@ -47,23 +53,32 @@ class ColumnSpec:
         value = "fixed_size_binary[16]" if self.dtype == "binary16" else self.dtype
         return f"list<{value}>" if self.kind == "list" else value
 
-    def plain(self) -> dict[str, str]:
+    def plain(self) -> dict[str, Any]:
         """Return the arguments of `parse`, as manifests hold them."""
-        return {"name": self.name, "arrow_type": self.arrow_type, "description": self.description}
+        plain: dict[str, Any] = {"name": self.name, "arrow_type": self.arrow_type, "description": self.description}
+        if self.role is not None:
+            plain["role"] = {key: value for key, value in asdict(self.role).items() if value}
+        return plain
 
     @staticmethod
-    def parse(name: str, arrow_type: str, description: str) -> ColumnSpec:
-        """Return the column with this `arrow_type`; IntegrityError for any other text, TypeError for no text."""
+    def parse(name: str, arrow_type: str, description: str, role: Mapping[str, Any] | None = None) -> ColumnSpec:
+        """Return the column with this `arrow_type` and role.
+
+        Raises:
+            IntegrityError: there is no such type, or a list has no role.
+            TypeError: a value is no text.
+            ValueError: there is no such use.
+        """
         if not all(isinstance(value, str) for value in (name, arrow_type, description)):
             raise TypeError(f"column {name}: expected texts, got {arrow_type!r} and {description!r}")
         if (found := _TYPES.get(arrow_type)) is None:
             message = f"unknown type '{arrow_type}', known ones look like uint64 or list<uint16>"
             raise IntegrityError(f"column {name}: {message}")
-        return ColumnSpec(name, *found, description)
+        return ColumnSpec(name, *found, description, None if role is None else Role(**role))
 
 
 _TYPES: Final[dict[str, tuple[Dtype, Kind]]] = {
-    ColumnSpec("", dtype, kind, "").arrow_type: (dtype, kind)
+    ColumnSpec("", dtype, kind, "", UNDO if kind == "list" else None).arrow_type: (dtype, kind)
     for dtype in get_args(Dtype)
     for kind in get_args(Kind)
     if (dtype, kind) != ("binary16", "list")
@@ -90,14 +105,16 @@ def feature_columns(features: Iterable[Feature], vocab_size: int) -> list[Column
     """List columns for declared features; `ids` becomes uint16 up to 65,536 entries, else uint32."""
     ids: Dtype = "uint16" if vocab_size <= 65536 else "uint32"
     return [
-        ColumnSpec(feature.name, ids if feature.dtype == "ids" else feature.dtype, "list", feature.description)
+        ColumnSpec(feature.name, ids, "list", feature.description, replace(feature.role, below="vocabulary"))
+        if feature.dtype == "ids"
+        else ColumnSpec(feature.name, feature.dtype, "list", feature.description, feature.role)
         for feature in features
     ]
 
 
 def holds_ids(spec: ColumnSpec) -> bool:
-    """Return whether the column's values are token ids, by its name: `ids`, `input_ids`, `input_ids_b`, ..."""
-    return spec.kind == "list" and "ids" in spec.name.split("_")
+    """Return whether the column's values are token ids."""
+    return spec.role is not None and spec.role.below == "vocabulary"
 
 
 def block_bytes(columns: Sequence[ColumnSpec], rows: int, values: Sequence[int]) -> int:

@@ -44,7 +44,7 @@ def block_rows_of(block_rows: BlockRows, features: Iterable[Feature], length: in
     if block_rows != "auto":
         return block_rows
     fixed = sum(16 if dtype == "binary16" else np.dtype(dtype).itemsize for dtype in FIXED_COLUMNS.values())
-    ids = sum(feature.rank == 1 and feature.dtype == "ids" for feature in features)
+    ids = sum(feature.dtype == "ids" for feature in features)
     return auto_block_rows(fixed + ids * length * id_bytes)
 
 

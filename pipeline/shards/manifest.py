@@ -240,6 +240,10 @@ class Manifest(Strict):
         have = [(spec.name, spec.dtype) for spec in self.columns[: len(fixed)]]
         if self.kind in ("samples", "examples") and have != fixed:
             raise ValueError(f"the first columns of {self.kind} are {', '.join(FIXED_COLUMNS)}")
+        lists = {column.name: column.role for column in self.columns if column.role is not None}
+        for name, role in lists.items() if self.kind != "columns" else ():
+            if role.of and role.of not in lists:
+                raise ValueError(f"columns: {name} is the {role}, and there is no list column {role.of}")
         start = self.objective.frame.decoder_start if self.objective else None
         if isinstance(start, int) and not 0 <= start < self.tokenizer.vocab_size:
             raise ValueError(f"decoder_start {start} is not below the vocabulary's {self.tokenizer.vocab_size}")

@@ -8,8 +8,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.shards import ColumnSpec
-from clozeline.pipeline.shards.columns import Dtype
+from clozeline.pipeline.rows import IDS, Feature, Role
+from clozeline.pipeline.shards import ColumnSpec, feature_columns
 from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.repair import repair_of
 
@@ -36,19 +36,24 @@ TOKEN_COUNTS_SCHEMA: Final = pa.schema(
 _TABLE_ROWS: Final = 1 << 16
 
 
+_TEXT: Final = (
+    Feature("token_ids", "ids", IDS, "the document's tokens"),
+    Feature("sentence_starts", "uint32", Role("start", "token_ids"), "tokens at which sentences begin, first 0"),
+)
+_OTHER_SIDE: Final = (
+    Feature("target_ids", "ids", IDS, "tokens of the other side of a pair; none where there is no other side"),
+    Feature("target_language", "uint8", Role("row", below="languages"), "code of its language"),
+)
+
+
 def token_columns(vocab_size: int, *, pairs: bool = False) -> list[ColumnSpec]:
     """Return the columns of a token shard; `pairs`: the set has aligned texts."""
-    ids: Dtype = "uint16" if vocab_size <= 65536 else "uint32"
     columns = [
         ColumnSpec("document_uid", "binary16", "fixed", "the document"),
         ColumnSpec("language", "uint8", "fixed", "code; names stand in the manifest"),
         ColumnSpec("source_group", "uint16", "fixed", "code of the input's label; names stand in the manifest"),
-        ColumnSpec("token_ids", ids, "list", "the document's tokens"),
-        ColumnSpec("sentence_starts", "uint32", "list", "token at which each sentence begins, first 0, ascending"),
-        ColumnSpec("target_ids", ids, "list", "tokens of the other side of a pair; none where there is no other side"),
-        ColumnSpec("target_language", "uint8", "list", "code of its language"),
     ]
-    return columns if pairs else columns[:-2]
+    return [*columns, *feature_columns(_TEXT + _OTHER_SIDE if pairs else _TEXT, vocab_size)]
 
 
 def identities(column: pa.ChunkedArray) -> NDArray[Any]:

@@ -1,12 +1,13 @@
 """Build the rows of each head: labeled texts and pairs, choices, texts to generate; long texts are `window_rows`."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.pipeline.rows import Feature
+from clozeline.pipeline.rows import IDS, PLACES, STARTS, Feature, Role
 from clozeline.pipeline.shards import SetWriter
 from clozeline.pipeline.tasks.readers import (
     Choices,
@@ -33,20 +34,23 @@ from clozeline.pipeline.tasks.window_rows import AnswerRows, TaggedRows
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.pipeline.vocabulary import Vocabulary
 
-LABEL: Final = Feature("label", "uint16", 0, "number of the row's class; its name is in the manifest")
-LABELS: Final = Feature("labels", "uint8", 1, "1 for each class of the row, otherwise 0, in the order of the manifest")
-TARGET: Final = Feature("target", "float32", 0, "number that the row is to be given")
-_FIRST: Final = Feature("input_ids", "ids", 1, "one text, framed")
-_SECOND: Final = Feature("input_ids_b", "ids", 1, "the text it is compared with, framed")
-_ALL_IDS: Final = Feature("input_ids", "ids", 1, "framed rows of all choices, end to end")
-_CHOICE_STARTS: Final = Feature("choice_starts", "uint32", 1, "places in input_ids where choices start, first 0")
-_ALL_SEGMENTS: Final = Feature(
-    "segment_starts", "uint32", 1, "places in input_ids where context and choice of each row start, first 0"
+LABEL: Final = Feature("label", "uint16", Role("row", head="classification", below="classes"), "number of the class")
+LABELS: Final = Feature(
+    "labels", "uint8", Role("label", head="classification", below=2), "1 for classes of the row, else 0"
 )
-_CHOICE: Final = Feature("choice", "uint16", 0, "number of the right choice")
-_TARGET: Final = Feature("target_ids", "ids", 1, "target, </s>")
-_LABEL_POSITIONS: Final = Feature("label_positions", "uint16", 1, "ascending places in input_ids of what is learnt")
-_LABEL_IDS: Final = Feature("label_ids", "ids", 1, "ids at label_positions, each predicted at the place before")
+TARGET: Final = Feature("target", "float32", Role("row", head="regression"), "number that the row is to be given")
+_SCORE: Final = replace(TARGET, role=Role("row", head="similarity"))
+_FIRST: Final = Feature("input_ids", "ids", IDS, "one text, framed")
+_SECOND: Final = Feature("input_ids_b", "ids", Role("ids", head="similarity"), "the text it is compared with, framed")
+_ALL_IDS: Final = Feature("input_ids", "ids", IDS, "framed rows of all choices, end to end")
+_CHOICE_STARTS: Final = Feature(
+    "choice_starts", "uint32", Role("start", "input_ids", head="multiple_choice"), "starts of choices, first 0"
+)
+_ALL_SEGMENTS: Final = Feature("segment_starts", "uint32", STARTS, "starts of context and choice of each row, first 0")
+_CHOICE: Final = Feature("choice", "uint16", Role("row", head="multiple_choice"), "number of the right choice")
+_TARGET: Final = Feature("target_ids", "ids", IDS, "target, </s>")
+_LABEL_POSITIONS: Final = Feature("label_positions", "uint16", PLACES, "places of what is learnt, ascending")
+_LABEL_IDS: Final = Feature("label_ids", "ids", Role("label", "label_positions"), "ids, predicted at the place before")
 
 
 class LabeledRows(TaskRows[LabeledText]):
@@ -81,7 +85,7 @@ class PairRows(LabeledRows):
 
     @classmethod
     def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
-        return (_FIRST, _SECOND, TARGET)
+        return (_FIRST, _SECOND, _SCORE)
 
     def build(self, item: LabeledText, encodings: Sequence[Encoding]) -> Sequence[BuiltExample] | str:
         """Return both framed rows; `no_tokens` if a text is empty."""

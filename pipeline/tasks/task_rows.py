@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from clozeline.pipeline.execution.unit_record import Counts, add_counts
 from clozeline.pipeline.ingest.documents.document import document_uid
-from clozeline.pipeline.rows import Feature, Ragged, Rows
+from clozeline.pipeline.rows import IDS, STARTS, UNDO, Feature, Ragged, Rows
 from clozeline.pipeline.tasks.readers import Rejected, TaskFacts, TaskItem
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
@@ -21,11 +21,9 @@ from clozeline.seeding import hash64, mix
 Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 Item = TypeVar("Item", bound=TaskItem)
 
-INPUT_IDS: Final = Feature("input_ids", "ids", 1, "framed text, or pair of texts")
-SEGMENT_STARTS: Final = Feature(
-    "segment_starts", "uint16", 1, "places in input_ids where the texts' segments start, first 0"
-)
-RECORD: Final = Feature("record", "uint8", 1, "what scores are computed from: JSON in UTF-8, which no model reads")
+INPUT_IDS: Final = Feature("input_ids", "ids", IDS, "framed text, or pair of texts")
+SEGMENT_STARTS: Final = Feature("segment_starts", "uint16", STARTS, "starts of the texts' segments, first 0")
+RECORD: Final = Feature("record", "uint8", UNDO, "what scores are computed from: JSON in UTF-8, which no model reads")
 _BATCH: Final = 1024
 """Rows encoded at a time."""
 

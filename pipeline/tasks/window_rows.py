@@ -9,7 +9,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from clozeline.arrays import Int64
-from clozeline.pipeline.rows import Feature
+from clozeline.pipeline.rows import UNDO, Feature, Role
 from clozeline.pipeline.tasks.readers import Question, TaggedWords, TaskFacts
 from clozeline.pipeline.tasks.task_rows import (
     INPUT_IDS,
@@ -26,13 +26,24 @@ NO_WORD: Final = 65_535
 """Word index of a token without a word."""
 _QUESTION: Final = 64
 """Tokens of a question that are kept (arXiv 1810.04805); at most half of a row."""
-_SPAN: Final = Feature("answer_span", "uint16", 1, "first and last place of the answer; 0 0: this window has none")
-_POSITIONS: Final = Feature("answer_places", "uint16", 1, "places where an answer may begin or end: 0 and the text's")
-_OWNED: Final = Feature("owned_places", "uint16", 1, "those of them that have most context in this window")
-_OFFSETS: Final = Feature("offsets", "uint32", 1, "first character of each token in the text and that after its last")
-_TAG_AT: Final = Feature("tag_positions", "uint16", 1, "places in input_ids of the first tokens of words with a tag")
-_TAGS: Final = Feature("tags", "uint16", 1, "numbers of their classes; the names stand in the manifest")
-_WORDS: Final = Feature("word_numbers", "uint16", 1, f"number of each token's word in its sentence, {NO_WORD} for none")
+_SPAN: Final = Feature(
+    "answer_span", "uint16", Role("label", head="span"), "its first and last place; 0 0: none in this window"
+)
+_POSITIONS: Final = Feature(
+    "answer_places",
+    "uint16",
+    Role("position", "input_ids", head="span"),
+    "where an answer may begin or end: 0 and the text's",
+)
+_OWNED: Final = Feature("owned_places", "uint16", UNDO, "those of them that have most context in this window")
+_OFFSETS: Final = Feature("offsets", "uint32", UNDO, "each token's first character, and that after its last")
+_TAG_AT: Final = Feature(
+    "tag_positions", "uint16", Role("position", "input_ids", head="tagging"), "first tokens of words with a tag"
+)
+_TAGS: Final = Feature(
+    "tags", "uint16", Role("label", "tag_positions", head="tagging", below="classes"), "numbers of their classes"
+)
+_WORDS: Final = Feature("word_numbers", "uint16", UNDO, f"each token's word in its sentence, {NO_WORD}: none")
 
 
 def token_spans(text: str, starts: Int64, ends: Int64 | None = None) -> Int64:

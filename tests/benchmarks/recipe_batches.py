@@ -18,6 +18,7 @@ from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
 from tests.recipes import Training
+from tests.shard_sets import roles_of
 
 VOCABULARY: Final = 8000
 _FIRST: Final = len(SPECIALS) + SENTINELS + len(MODES)
@@ -75,12 +76,11 @@ def _corrupted_rows(path: Path, config: TrainConfig, random: np.random.RandomSta
     frame = asdict(objective.frame)
     return examples.columns, Collate(
         objective.architecture,
-        [feature.name for feature in objective.features],
+        {feature.name: feature.role for feature in objective.features},
         objective.vocabulary.specials,
         decoder_start=frame["decoder_start"],
         padding_side=frame["padding_side"],
         predict_from=frame["predict_from"],
-        cross_documents=getattr(objective.options, "cross_documents", True),
         restart_segments=getattr(objective.options, "reset_positions", False),
     )
 
@@ -131,4 +131,4 @@ def _task_rows(config: TrainConfig, random: np.random.RandomState) -> tuple[dict
     ragged = {name: Ragged.from_lists(list(rows), kinds.get(name, np.int64)) for name, rows in columns.items()}
     specials = {name: index for index, name in enumerate(SPECIALS)}
     architecture = config.model.architecture
-    return ragged, Collate(architecture, ragged, specials, **_FRAMES[architecture])
+    return ragged, Collate(architecture, roles_of(ragged), specials, **_FRAMES[architecture])

@@ -49,7 +49,6 @@ def write_inputs(folder: Path) -> None:
     # configurations of the trainer
     usual = {
         "data__shards": f"{HERE}/{SET}", "model__position": {"maximum": 64}, "steps": 2, "checkpoint__every": 1,
-        "log__report": True,  # it reads all records, so that it tells of the damaged ones
     }  # fmt: skip
     for name, changes in _TRAININGS.items():
         (folder / name).write_text(yaml.safe_dump(plain_config(**{**usual, **changes})), encoding="utf-8")

@@ -108,7 +108,8 @@ def test_keys_of_a_recipe_hold_those_of_stages_and_the_options_of_readers() -> N
         for key, kind, default, _ in keys_of(Recipe, [("input", "reader", "clozeline.pipeline.ingest.readers")])
     }
     assert keys["dedup.near.bands"] == ("int", "14")
-    assert keys["input.text_key (reader: jsonl)"] == ("str", '"text"')
+    (name,) = (key for key in keys if key.startswith("input.text_key (reader: ") and "jsonl" in key)
+    assert keys[name] == ("str", '"text"')
     assert "input.options" not in keys
 
 

@@ -306,12 +306,10 @@ class Trainer:
                 own *= self.plain["model"]["adapter"]["rate_ratio"]
             strength = self.strength(name)
             gradient = gradients[name] * factor
-            if self.regularizer is not None and self.regularizer["explicit"]:
-                gradient = gradient + strength * (master - self.anchors[name])
             if self.depths[name] in trained:
                 decay = self.options["weight_decay"] if master.dim() > 1 else 0.0
                 self.rule(name)(self.options, self.states[name], master, gradient, own, decay)
-            if self.regularizer is not None and not self.regularizer["explicit"]:
+            if self.regularizer is not None:
                 # the minimum over v of strength/2 (v - anchor)² + (v - master)² / (2 rate)
                 master.copy_((master + own * strength * self.anchors[name]) / (1 + own * strength))
         return norm

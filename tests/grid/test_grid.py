@@ -15,14 +15,13 @@ import yaml
 
 from clozeline.configuration.config import load_config
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.grid.pairwise import Row, covering_rows, fill, is_forbidden, pairs_of
 from tests.grid.plain_loop import Outcome, plain_loop, saved_weights
-from tests.shard_sets import objective, write_set
+from tests.shard_sets import list_column, objective, write_set
 from tests.train.masked_set import COLUMNS, FIRST_WORD, WORDS, masked_rows
 from tests.train.synthetic import plain_config
 
@@ -39,7 +38,7 @@ FACTORS: dict[str, list[Any]] = {
     "layer_decay": [None, 0.7],
     "freezing": ["none", "embeddings", "by depth"],
     "adapter": ["none", "lora", "bottleneck", "prefix", "prompt", "bitfit"],
-    "regularizer": ["none", "pull", "explicit"],
+    "regularizer": ["none", "pull"],
     "recomputation": [False, True],
     "label_capacity": [None, 5, 64],
     "batch_tokens": [None, 120],
@@ -57,8 +56,6 @@ FORBIDDEN: list[dict[str, list[Any]]] = [
     {"offload": ["optimizer", "parameters"], "average": [0.2, 0.999]},
     {"offload": ["optimizer", "parameters"], "batch_tokens": [120]},
     {"offload": ["optimizer", "parameters"], "freezing": ["by depth"]},
-    # the pull feeds back rounding that Muon's iteration multiplies by 500 in each step
-    {"optimizer": ["muon"], "regularizer": ["explicit"]},
     # this optimizer has averages of its own; an adapter freezes the model and is no student
     {"optimizer": ["nt_asgd"], "average": [0.2, 0.999]},
     {"adapter": FACTORS["adapter"][1:], "freezing": ["embeddings"]},
@@ -119,9 +116,7 @@ def plain_of(row: Row, folder: Path, output: Path) -> dict[str, Any]:
     if adapter != "none":
         plain["model"]["adapter"] = {"name": adapter, **ADAPTERS[adapter]}
     if pulls:
-        explicit = row["regularizer"] == "explicit"
-        strength = 2.0 if explicit else 0.1 / rate
-        plain["regularizer"] = {"name": "l2_sp", "alpha": strength, "beta": strength / 4, "explicit": explicit}
+        plain["regularizer"] = {"name": "l2_sp", "alpha": 0.1 / rate, "beta": 0.025 / rate}
     plain["hooks"] = [] if row["average"] is None else [{"name": "average", "decay": row["average"]}]
     plain["hooks"] += [{"name": "unfreezing", "every": 2}] if row["freezing"] == "by depth" else []
     plain |= {"freeze": ["embeddings"]} if row["freezing"] == "embeddings" else {}
@@ -147,7 +142,7 @@ def rows_of_set(first_uid: int, count: int) -> Rows:
 
 
 def write_sets(folder: Path) -> None:
-    column = ColumnSpec("sentence_label", "uint8", "list", "class of the row, in some rows")
+    column = list_column("sentence_label", "uint8")
     tokenizer = {"name": "byte_bpe", "fingerprint": "f" * 64, "vocab_size": VOCABULARY,
                  "special_ids": {"pad": 0, "mask": 3}, "sentinels": []}  # fmt: skip
     shared: dict[str, Any] = {

@@ -13,26 +13,13 @@ from clozeline.pipeline.execution.stages import UnitRunner, stage_of
 from clozeline.pipeline.execution.unit_record import Counts, Output, UnitRecord, add_counts
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec, write_manifest, write_shard
+from clozeline.pipeline.shards import write_manifest, write_shard
+from clozeline.pipeline.shards.token_set import token_columns
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import order_key
 from tests.pipeline.corruption_cases import FIRST_CONTENT, vocabulary
 
 WORDS = vocabulary(1000)
-
-
-def columns_of(words: Vocabulary) -> list[ColumnSpec]:
-    """The columns that `encode` gives a set of aligned texts."""
-    ids = np.dtype(words.id_dtype).name
-    return [
-        ColumnSpec("document_uid", "binary16", "fixed", "the document"),
-        ColumnSpec("language", "uint8", "fixed", "code"),
-        ColumnSpec("source_group", "uint16", "fixed", "code"),
-        ColumnSpec("token_ids", ids, "list", "tokens"),  # type: ignore[arg-type]
-        ColumnSpec("sentence_starts", "uint32", "list", "starts"),
-        ColumnSpec("target_ids", ids, "list", "tokens of the other side"),  # type: ignore[arg-type]
-        ColumnSpec("target_language", "uint8", "list", "code"),
-    ]
 
 
 def write_token_set(
@@ -58,7 +45,7 @@ def write_rows(
     tokenizer.mkdir(parents=True)
     words.save(tokenizer / "vocabulary.json")
     keys = [order_key(uid.tobytes(), "order", seed) for uid in rows.fixed["document_uid"]]
-    columns = columns_of(words)
+    columns = token_columns(words.size, pairs=True)
     output, infos = Output(out / "encode"), []
     for shard in range(shards):
         name = f"shard-{shard:05d}-of-{shards:05d}.arrow"

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec
 from clozeline.train.data.stream.order import BlockOrder
-from tests.shard_sets import objective, write_set
+from tests.shard_sets import list_column, objective, write_set
 from tests.train.masked_set import COLUMNS, FIRST_WORD, WORDS, masked_rows
 
 NAME, BLOCK, LANES = "toy/train", 16, 4
 WEIGHTS = (
-    ColumnSpec("label_weight", "float32", "list", "weight of the loss of each of the row's labels"),
-    ColumnSpec("label_count", "uint16", "list", "what the row adds to the divisor of the loss"),
+    list_column("label_weight", "float32"),
+    list_column("label_count"),
 )
 ROUND = BLOCK * LANES
 """Rows that a block of each lane gives: 8 steps of 8 rows."""

@@ -13,16 +13,15 @@ import numpy as np
 import yaml
 
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec
-from tests.shard_sets import IDS, fixed, objective, write_set
+from tests.shard_sets import IDS, fixed, list_column, objective, write_set
 from tests.train.synthetic import plain_config
 
 WORDS = 40
 FIRST_WORD = 10
 COLUMNS = (
     IDS,
-    ColumnSpec("label_positions", "uint16", "list", "places of the labels"),
-    ColumnSpec("label_ids", "uint16", "list", "original tokens there"),
+    list_column("label_positions"),
+    list_column("label_ids"),
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ def plain_config(**changes: Any) -> dict[str, Any]:
         "zero": {"stage": 1, "bucket": 100_000},
         "steps": 8,
         "output": "nowhere",
-        "log": {"tensorboard": False, "report": False},
+        "log": {"tensorboard": False},
         "watchdog_s": 60.0,
         "seed": 7,
     }
@@ -70,7 +70,8 @@ NO_DROPOUT: dict[str, Any] = {"model__dropout": {}}
 class RandomBatch:
     tensors: dict[str, Tensor]
     samples: int = 0
-    origin: Any = None
+    epoch: float = 0.0
+    origin: Any = field(default_factory=lambda: np.zeros((0, 3), np.int64))
 
 
 def random_rows(step: int, rows: int, first: int, total: int) -> dict[str, Tensor]:

@@ -172,7 +172,7 @@ def test_help_lists_every_key(capsys: pytest.CaptureFixture[str], monkeypatch: p
     for key in ("model.layers", "data.global_batch", "zero.stage", "checkpoint.keep_best", "optimizer.betas",
                 "model.heads.NAME.normalise"):  # fmt: skip
         assert f"  {key}: " in text or f"  {key} (name: adamw): " in text
-    assert "  schedule.warmup (name: inverse_sqrt): int = 0" in text
+    assert "  schedule.power (name: polynomial): float = 0.5" in text
     monkeypatch.setenv("RANK", "1")  # only rank 0 prints
     assert called(capsys, ["--help"]) == (0, "", "")
 

@@ -74,15 +74,15 @@ MAPPINGS = {
         for key in ("kind", "factor", *keys)
     },
     **{
-        f"regularizer.{key} (name: {name})": ["model.init_from=m", "optimizer.weight_decay=0", f"regularizer={given}"]
+        f"regularizer.{key} (name: {name}": ["model.init_from=m", "optimizer.weight_decay=0", f"regularizer={given}"]
         for name, given, keys in (
-            ("l2_sp", "{name: l2_sp}", ("alpha", "beta", "explicit")),
-            ("ewc", "{name: ewc, fisher: f}", ("fisher", "strength", "explicit")),
+            ("l2_sp", "{name: l2_sp}", ("alpha", "beta")),
+            ("ewc", "{name: ewc, fisher: f}", ("fisher", "strength")),
         )
         for key in keys
     },
     **{
-        f"prune.{key} (name: {name})": ["model.init_from=m", f"prune={given}"]
+        f"prune.{key} (name: {name}": ["model.init_from=m", f"prune={given}"]
         for name, given in (
             ("magnitude", "{name: magnitude, sparsity: 0.75}"),
             ("movement", "{name: movement, keep: 0.75}"),

@@ -61,7 +61,7 @@ def run_of(
 
     monkeypatch.setattr(loop, "evaluate", evaluate)
     parts = {
-        "engine": SimpleNamespace(heads={}, counted={}, pruning=None, step=step, follow=follow),
+        "engine": SimpleNamespace(heads={}, counted={}, hooks=(), step=step, follow=follow),
         "stream": source(lambda: [micro_batch([1.0, 1.0])] * 4),
         "heldout": [SimpleNamespace(name="heldout", guesses=[])],
         "checkpoints": SimpleNamespace(

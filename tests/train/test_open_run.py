@@ -87,6 +87,9 @@ def test_the_base_of_an_adapter_comes_from_where_it_was(tmp_path: Path, one_rank
     for name, tensor in first.items():
         assert torch.equal(weights[name][: len(tensor)], tensor), name
     assert len(weights["family.tokens.weight"]) == 64
+    assert one_rank.run(start, config, ["steps=3"]) == [0]
+    with pytest.raises(ConfigurationError, match="the adapter was trained on weights with digest"):
+        open_run(output)
     shutil.move(base, tmp_path / "gone")
     with pytest.raises(ConfigurationError, match="holds an adapter alone, and its base model"):
         open_run(output)

@@ -88,7 +88,7 @@ def test_a_rollback_equals_a_run_that_never_read_the_rows(
     words = [f"zero.stage={stage}", *filter(None, [more])]
     paths = [tmp_path / name for name in ("diverged", "never")]
     configs = [write_config(path.with_suffix(".yaml"), poisoned, path, **SETTINGS) for path in paths]
-    extra = ["on_divergence={}", "log.report=true"]
+    extra = ["on_divergence={}"]
     assert two_ranks.run(start, configs[0], [*words, *extra]) == [(0, "")] * 2
     assert two_ranks.run(never_read, configs[1], START, STOP, words) == [(0, "")] * 2
     found, expected = (learned(path) for path in paths)

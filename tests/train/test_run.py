@@ -234,7 +234,6 @@ def test_learns_from_context(one_rank: RankPool, tmp_path: Path) -> None:
         "schedule__steps": 150,
         "optimizer__learning_rate": 0.01,
         "log__every": 10,
-        "log__report": True,
     }
     shards = write_masked_sets(tmp_path / "corrupt", rows=1600, block_rows=64)
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", **changes)
@@ -273,7 +272,7 @@ def test_record_of_a_step(two_ranks: RankPool, tmp_path: Path, shards: Path) -> 
     memory = events(tmp_path / "run", "memory")[0]["ranks"]
     assert [sorted(rank) for rank in memory] == [["gradients", "optimizer", "resident", "weights"]] * 2
     assert list((tmp_path / "run" / "tensorboard").glob("events.out.*"))
-    assert not (tmp_path / "run" / "report.html").exists(), "it was not asked for"
+    assert (tmp_path / "run" / "report.html").exists()
     state = Index.read(tmp_path / "run" / "checkpoints" / "step-00000002").state
     assert state["heldout_loss"] == second["heldout"]["heldout"]["loss"]
     assert (tmp_path / "run" / "config.yaml").exists()
@@ -359,9 +358,7 @@ def test_diverged_run_ends_with_its_own_code(one_rank: RankPool, tmp_path: Path,
 
 def test_weights_that_are_lost_do_not_lose_the_report(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
     """The held-out loss is not a number either, and no checkpoint is the best for it."""
-    config = write_config(
-        tmp_path / "train.yaml", shards, tmp_path / "run", optimizer__learning_rate=1e30, log__report=True
-    )
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", optimizer__learning_rate=1e30)
     words = ["gradient_clipping=0", "evaluate.every=2", "steps=4", "checkpoint.keep_best=true", "checkpoint.every=2"]
     assert one_rank.run(start, config, words) == [(0, "")]
     records = read_lines(tmp_path / "run" / "metrics.jsonl")

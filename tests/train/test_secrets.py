@@ -36,7 +36,7 @@ def test_no_file_and_no_line_of_a_run_holds_a_secret(tmp_path: Path, capsys: pyt
     with server.site.running():
         url = server.url.replace("//", f"//me:{USER_PASSWORD}@")
         options = {"client_kwargs": {"headers": {**SECRETS, "aws_secret_access_key": NESTED}}}
-        changes = {"data__store": {"retries": 0, "fsspec": options}, "data__heldout": {"toy": url}, "log__report": True}
+        changes = {"data__store": {"retries": 0, "fsspec": options}, "data__heldout": {"toy": url}}
         config = write_config(tmp_path / "a.yaml", Path(url), output, **changes)
         train(0, "--dry-run")
         train(0, "steps=3")

@@ -12,8 +12,10 @@ each run on more files, for example of other languages; `--matrix DIR ...` print
 """
 
 import argparse
+import itertools
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import partial
 from pathlib import Path
@@ -23,9 +25,9 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class, config_file
 from clozeline.errors import ConfigurationError
+from clozeline.files import publish_json
 from clozeline.tools.command import IntermixedArguments, model_path, run_tool, some_path
 from clozeline.tools.experiments.multirun import finetuning_scores
-from clozeline.tools.experiments.multirun.finetuning_search import choose_words, combinations
 from clozeline.tools.experiments.multirun.runner import (
     Training,
     check_training,
@@ -33,6 +35,7 @@ from clozeline.tools.experiments.multirun.runner import (
     record_folder_facts,
     require_same_facts,
     run_step,
+    settings_facts,
 )
 from clozeline.tools.settings import split_settings
 
@@ -76,12 +79,7 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
         for kind in ("pipeline.yaml", "train.yaml")
     }
     # what identifies the runs of the folder
-    facts: dict[str, Any] = {"body": str(body.resolve())}
-    facts |= {"overrides": list(overrides), "task": options.task, "from": options.begin}
-    facts |= {"tests": {name: str(file.resolve()) for name, file in options.tests.items()}} if options.tests else {}
-    facts |= {"pseudo": str(options.pseudo.resolve())} if options.pseudo is not None else {}
-    facts |= {"search": options.search, "search_share": options.search_share} if options.search else {}
-    facts |= {"train": str(options.train.resolve()), "dev": str(options.dev.resolve())}
+    facts = {"body": str(body.resolve()), "overrides": list(overrides)} | settings_facts(options, "output", "seeds")
     require_same_facts(output / "finetune.json", facts)
     stage_words = [word for word in overrides if word.startswith("tasks.")]
     training_words = [word for word in overrides if word not in stage_words]
@@ -117,13 +115,67 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
     trainings = []
     for seed in range(options.seeds):
         run = output / f"seed-{seed}"
-        results = {
-            finetuning_scores.scores_path(output, split, seed): partial(finetuning_scores.score_run, run, split)
-            for split in scored_files
-        }
         words = [*words_of(shards, seed), f"output={run}"]
-        trainings.append(Training(recipes["train.yaml"], results, overrides=words))
+        trainings.append(Training(recipes["train.yaml"], _results(output, run, scored_files, seed), overrides=words))
     collect_all(trainings)
+
+
+def _results(folder: Path, run: Path, splits: Iterable[str], seed: int) -> dict[Path, Callable[[Path], None]]:
+    """Return the files of a run's scores on some splits, each with the function that writes it."""
+    return {
+        finetuning_scores.scores_path(folder, split, seed): partial(finetuning_scores.score_run, run, split)
+        for split in splits
+    }
+
+
+def combinations(search: Mapping[str, Sequence[Any]]) -> list[list[str]]:
+    """Return every combination of the values as `key=value` words, the last key varying fastest.
+
+    Example:
+        >>> combinations({"steps": [10, 20], "freeze": ["body"]})
+        [['steps=10', 'freeze=body'], ['steps=20', 'freeze=body']]
+    """
+    words = [
+        [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for value in values]
+        for key, values in search.items()
+    ]
+    return [list(chosen) for chosen in itertools.product(*words)]
+
+
+def choose_words(
+    output: Path, config: Path, words: Sequence[str], search: Mapping[str, Sequence[Any]]
+) -> tuple[list[str], list[str]]:
+    """Train one run for each combination, and return the words of the best one with a table of all.
+
+    The score is the task's first metric on the split dev of `output`/sets, which is cut off the training rows. Of equal
+    scores, the first combination is chosen. Scored runs are not trained again.
+
+    Args:
+        output: folder for the runs and the choice.
+        config: of the training.
+        words: of every run: the body, the sets, the seed.
+        search: values by key.
+    """
+    tried = combinations(search)
+    trainings, scored = [], []
+    for number, chosen in enumerate(tried):
+        folder = output / f"run-{number}"
+        results = _results(folder, folder / "run", ["dev"], 0)
+        trainings.append(Training(config, results, overrides=[*words, *chosen, f"output={folder / 'run'}"]))
+        scored.append(folder)
+    collect_all(trainings)
+    runs = [finetuning_scores.read_scored(folder)[0] for folder in scored]
+    metric = runs[0].facts.metrics[0]
+    scores = [run.scores["metrics"][metric] for run in runs]
+    best = max(range(len(tried)), key=lambda number: (scores[number], -number))
+    publish_json(output / "choice.json", {"metric": metric, "scores": scores, "tried": tried, "chosen": tried[best]})
+    return tried[best], [*_table(metric, tried, scores, best)]
+
+
+def _table(metric: str, tried: Sequence[Sequence[str]], scores: Sequence[float], best: int) -> Iterator[str]:
+    yield f"{metric} on a part of the training rows, one run each"
+    for number, (words, score) in enumerate(zip(tried, scores, strict=True)):
+        yield f"  {score:.4f}  {' '.join(words)}{'  <- chosen' if number == best else ''}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -141,18 +193,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
 
     def action(options: argparse.Namespace) -> None:
-        if options.average is not None:
-            tasks = [(str(folder), finetuning_scores.read_by_split(folder)) for folder in options.average]
-            print(*finetuning_scores.average_lines(tasks), sep="\n")
-            return
-        if options.matrix is not None:
-            print(
-                *finetuning_scores.matrix_lines(
-                    [(str(folder), finetuning_scores.read_by_split(folder)) for folder in options.matrix]
-                ),
-                sep="\n",
-            )
-            return
+        tables = ((options.average, finetuning_scores.average_lines), (options.matrix, finetuning_scores.matrix_lines))
+        for folders, lines in tables:
+            if folders is not None:
+                print(*lines([(str(folder), finetuning_scores.read_by_split(folder)) for folder in folders]), sep="\n")
+                return
         folders = options.compare
         if folders is None:
             if options.body is None:

@@ -9,46 +9,12 @@ stage, forgetting and backward transfer. With `learned=1`, RUN has already learn
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final, get_args
 
-from pydantic import Field
-
-from clozeline.configuration.config import HOME_EXPANDED, ONE_OR_MORE, config_class
 from clozeline.files import publish_json
 from clozeline.tools.command import IntermixedArguments, require_run, run_tool, some_path
-from clozeline.tools.experiments.multirun.forgetting_scores import Matrix, Method, summary, summary_lines
-from clozeline.tools.experiments.multirun.runner import record_folder_facts
+from clozeline.tools.experiments.multirun.forgetting_scores import ForgettingOptions, summary, summary_lines
+from clozeline.tools.experiments.multirun.runner import record_folder_facts, settings_facts
 from clozeline.tools.settings import add_settings, split_settings
-
-_SETTINGS: Final = ("learned", "replay", "strength", "alpha", "rows", "heldout_rows")
-"""Settings that runs and scores of a folder depend on, in addition to the tasks."""
-
-
-@config_class
-class ForgettingOptions:
-    """Tasks, methods and their strengths."""
-
-    tasks: Annotated[list[Path], ONE_OR_MORE, Field(min_length=1)]
-    """YAML files of tasks in learning order, each with {name, shards, heldout, config}"""
-    method: Annotated[list[Method], ONE_OR_MORE, Field(min_length=1)] = Field(
-        default_factory=lambda: list[Method](get_args(Method)), description="plain, replay, ewc, l2_sp"
-    )
-    output: Annotated[Path, HOME_EXPANDED]
-    """folder for all runs and scores"""
-    seeds: Annotated[int, Field(ge=1)] = 1
-    """runs per method, with the seeds 0, 1, ...; can be increased later"""
-    learned: Annotated[int, Field(ge=0)] = 0
-    """number of leading tasks that RUN has already learned"""
-    replay: Annotated[float, Field(gt=0, lt=1)] = 0.25
-    """replay: total share of rows from earlier tasks"""
-    strength: Annotated[float, Field(ge=0)] = 100.0
-    """ewc: factor of the Fisher information"""
-    alpha: Annotated[float, Field(ge=0)] = 0.1
-    """l2_sp: factor of the squared distance"""
-    rows: Annotated[int, Field(ge=1)] = 256
-    """ewc: examples per task for the Fisher information"""
-    heldout_rows: Annotated[int, Field(ge=1)] | None = None
-    """score only the first rows of each held-out set; null: all"""
 
 
 def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> list[str]:
@@ -60,24 +26,17 @@ def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> l
     find_checkpoint(run)
     # check that tasks and methods fit before anything is trained
     tasks = read_tasks(options.tasks, options.learned)
-    folder, heldout_rows = options.output.resolve(), options.heldout_rows
-    sequence = TaskSequence(run.resolve(), tasks, options.learned, folder, tuple(words), heldout_rows)
+    sequence = TaskSequence(run.resolve(), tasks, options, tuple(words))
     for method in options.method:
         sequence.check(method)
-    folder_note = {"run": str(run.resolve()), "tasks": [task.plain() for task in tasks], "words": list(words)}
-    folder_note |= {name: getattr(options, name) for name in _SETTINGS}
-    record_folder_facts(options.output / "words.json", folder_note)
-    matrices: dict[str, list[Matrix]] = {
-        method: [
-            sequence.learn(method, seed, options.replay, options.strength, options.alpha, options.rows)
-            for seed in range(options.seeds)
-        ]
-        for method in options.method
-    }
+    settings = settings_facts(options, "tasks", "method", "output", "seeds")
+    facts = {"run": str(run.resolve()), "tasks": [task.plain() for task in tasks], "words": list(words)} | settings
+    record_folder_facts(options.output / "words.json", facts)
+    seeds = range(options.seeds)
+    matrices = {method: [sequence.learn(method, seed) for seed in seeds] for method in options.method}
     stages = ["before", *(f"after {task.name}" for task in tasks[options.learned :])]
     learned = [max(0, number - options.learned + 1) for number in range(len(tasks))]
-    kinds = sequence.kinds(options.method[0])
-    names = [task.name for task in tasks]
+    names, kinds = [task.name for task in tasks], sequence.kinds(options.method[0])
     methods_summary = summary(matrices, names, learned, [kind == "accuracy" for kind in kinds])
     content = {"tasks": names, "kinds": kinds, "stages": stages, "learned": learned, "methods": methods_summary}
     publish_json(options.output / "forgetting.json", content)

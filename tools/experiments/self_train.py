@@ -10,9 +10,8 @@ Round 0 fine-tunes BODY on the labeled rows. In each later round, the model of t
 import argparse
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final, NamedTuple
 
 from pydantic import Field
 
@@ -22,7 +21,7 @@ from clozeline.files import publish_json, read_json
 from clozeline.tools.command import IntermixedArguments, model_path, run_tool
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
 from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
-from clozeline.tools.experiments.multirun.runner import record_folder_facts
+from clozeline.tools.experiments.multirun.runner import record_folder_facts, settings_facts
 from clozeline.tools.runs.pseudo_label import PseudoLabelOptions, pseudo_label
 from clozeline.tools.settings import split_settings
 
@@ -56,8 +55,7 @@ class SelfTrainOptions:
     """maximum rows per class in a round, the most probable ones; default: all"""
 
 
-@dataclass(frozen=True)
-class Round:
+class Round(NamedTuple):
     """Results of a round."""
 
     labels: int
@@ -97,10 +95,10 @@ def self_train(body: Path, options: SelfTrainOptions, overrides: Sequence[str]) 
         raise ConfigurationError(f"unlabeled: {options.unlabeled}: no such file; give one with texts")
     if not body.is_dir():
         raise ConfigurationError(f"{body}: no such folder; expected a run, or a folder with a model")
-    facts: dict[str, Any] = {"body": str(body.resolve()), "task": options.task, "overrides": list(overrides)}
-    facts |= {name: str(getattr(options, name).resolve()) for name in ("train", "unlabeled", "dev")}
-    facts |= {"threshold": options.threshold, "per_class": options.per_class}
-    record_folder_facts(output / "self-train.json", facts)
+    settings = settings_facts(options, "output", "rounds", "patience")
+    record_folder_facts(
+        output / "self-train.json", {"body": str(body.resolve()), "overrides": list(overrides)} | settings
+    )
     rounds: list[Round] = []
     while not rounds or reason_to_stop(rounds, options.rounds, options.patience) is None:
         folder, before = output / f"round-{len(rounds)}", output / f"round-{len(rounds) - 1}"
@@ -113,7 +111,7 @@ def self_train(body: Path, options: SelfTrainOptions, overrides: Sequence[str]) 
         rows, earlier = _rows_of(labels), _rows_of(labels and before / labels.name)
         changed = ((rows - earlier) + (earlier - rows)).total() / (rows | earlier).total() if earlier else None
         rounds.append(Round(rows.total(), changed, metrics))
-        publish_json(output / "rounds.json", [asdict(one) for one in rounds])
+        publish_json(output / "rounds.json", [one._asdict() for one in rounds])
     return rounds
 
 

@@ -22,10 +22,9 @@ from clozeline.files import publish_text, read_json
 from clozeline.pipeline.execution.stages import last_documents
 from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, listing, page, section
-from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
+from clozeline.tools.command import Arguments, positive, run_tool, some_path
 from clozeline.tools.experiments.multirun.runner import Training, collect_all
 from clozeline.tools.experiments.multirun.study_plan import (
-    give_files,
     have_own_pipelines,
     load_study,
     plan_training,
@@ -46,9 +45,7 @@ def _run_study(options: argparse.Namespace) -> None:
     # read the study, and make its sets
     study, variants = load_study(folder)
     study = replace(study, flops=options.flops or study.flops, seeds=options.seeds or study.seeds)
-    quality = None if options.quality is None else str(options.quality.resolve())
-    variants = give_files(variants, [str(path.resolve()) for path in options.items], quality)
-    seeds = range(options.first_seed, options.first_seed + study.seeds)
+    seeds = range(study.seeds)
     folders = make_all_sets(folder, output, variants, options.input, named_files(options.heldout))
     own_pipelines = have_own_pipelines(variants)
     output_of_first = next(iter(folders.values())).parent
@@ -74,9 +71,9 @@ def _run_study(options: argparse.Namespace) -> None:
     lines = [*loss_lines(study, runs), *pair_lines(runs)]
     if own_pipelines:
         lines += step_lines(variants, runs, {name: count_documents(folders[name].parent) for name in variants})
-        example = output / "runs" / f"{next(iter(variants))}-{seeds[0]}"
+        example = output / "runs" / f"{next(iter(variants))}-0"
         lines.append(f"documents behind the loss of a step: clozeline explain-batch --run {example} --step N")
-    first = [read_run(output / f"runs/{name}-{seeds[0]}", name) for name in variants]
+    first = [read_run(output / f"runs/{name}-0", name) for name in variants]
     charted = [first[start : start + SHADES] for start in range(0, len(first), SHADES)]
     charts = [section(", ".join(run.name for run in some), grid(*heldout_losses(some, "flops"))) for some in charted]
     text = "".join(f"{line}\n" for line in lines)
@@ -102,23 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="NAME=FILES",
         help="files of a measure, where variants change the pipeline",
     )
-    parser.add_argument(
-        "--items",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="evaluation items, which variants with `decontaminate` look for; without, there are no such variants",
-    )
-    parser.add_argument(
-        "--quality",
-        type=some_path,
-        metavar="FILE",
-        help="fastText model, for variants with the filter `quality`; without, there are no such variants",
-    )
     parser.add_argument("--flops", type=float, help="FLOPs of each run; default: those of study.yaml")
     parser.add_argument("--seeds", type=positive, help="runs per variant; default: study.yaml's")
-    parser.add_argument("--first-seed", type=natural, default=0, help="the first of these seeds; default: 0")
     return run_tool(parser, arguments, _run_study)
 
 

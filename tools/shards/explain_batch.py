@@ -29,7 +29,8 @@ from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
 
 _TEXTS: Final = ("input_ids", "label_ids", "target_ids", "ids", "partner_ids")
 _NUMBERS: Final = (PAIR_LABEL, "attention", "prefix_length", "task")
-_ANSWERS: Final = ("label", "labels", "target")
+_TOLD: Final = ("place", "lane", "set", "epoch", "document", "source", "source_offset", "url", "others", "partner")
+"""facts that are not shown in a line of their own"""
 
 
 def explain(
@@ -135,29 +136,15 @@ def _decode_texts(row: Row, pieces: Pieces | None, limit: int) -> Iterator[tuple
 
 
 def _format_row(facts: dict[str, Any]) -> Iterator[str]:
-    head = f"{facts['place']:>5}  lane {facts['lane']}, {facts['set']}, epoch {facts['epoch']}"
-    if "shard" not in facts:
-        yield f"{head}: filler row, weight 0"
-        return
-    what = f" sample {facts['sample']}, variant {facts['variant']}:" if "sample" in facts else ""
-    yield f"{head}:{what} {facts['shard']}, block {facts['block']}, row {facts['row']}"
-    if "sample" in facts:
-        copy = f", copy {facts['copy']}" if facts["copy"] else ""
-        more = facts["documents"] - len(facts["others"]) - 1
-        start = f"from token {facts['document_offset']}{copy}"
-        yield f"       document {facts['document']}, {start}{row_origins.describe_origin(facts)}"
-        for other in facts["others"]:
-            yield f"       then document {other['document']}{row_origins.describe_origin(other)}"
-        if "partner" in facts:
-            partner = facts["partner"]
-            yield f"       partner document {partner['document']}{row_origins.describe_origin(partner)}"
-        if more:
-            yield f"       then {more} more, which only the sample set and the tables of encode can name"
-    if "filler" in facts:
-        yield f"       a filler row, weight 0: {facts['filler']}"
-    for name in (*_NUMBERS, *_ANSWERS, *_TEXTS):
-        if name in facts:
-            yield f"       {name}: {facts[name]}"
+    """Yield a line with the position of a row, then a line for each of its facts."""
+    filler = "" if "shard" in facts else ": filler row, weight 0"
+    yield f"{facts['place']:>5}  lane {facts['lane']}, {facts['set']}, epoch {facts['epoch']}{filler}"
+    documents = [("document", facts)] if "document" in facts else []
+    documents += [("then document", other) for other in facts.get("others", ())]
+    documents += [("partner document", facts["partner"])] if "partner" in facts else []
+    shown = [(name, f"{each['document']}{row_origins.describe_origin(each)}") for name, each in documents]
+    for name, value in (*shown, *((name, value) for name, value in facts.items() if name not in _TOLD)):
+        yield f"       {name}: {value}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -23,7 +23,7 @@ from clozeline.pipeline.ingest.documents.document import DOCUMENT_SCHEMA
 from clozeline.pipeline.ingest.documents.files import read_batches
 from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
 from clozeline.tools.settings import add_settings, settings_of
-from clozeline.tools.shards.rewriting.remote_folder import new_target
+from clozeline.tools.shards.rewriting.output_folder import new_target
 
 _LEVEL: Final = 3
 

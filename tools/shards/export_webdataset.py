@@ -10,10 +10,9 @@ import io
 import json
 import tarfile
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any
 
 import numpy as np
 
@@ -23,10 +22,7 @@ from clozeline.pipeline.rows import Row
 from clozeline.pipeline.shards import Manifest, open_shards
 from clozeline.tools.command import Arguments, plural, positive, run_tool, some_path
 from clozeline.tools.shards.provenance.row_search import readable_blocks
-from clozeline.tools.shards.rewriting.shard_folder import new_files
-
-_CHECKSUM: Final = slice(148, 155)
-"""position of the checksum in a tar header"""
+from clozeline.tools.shards.rewriting.output_folder import new_files
 
 
 def export(path: Path, output: Path, rows: int = 10_000) -> dict[str, Any]:
@@ -38,7 +34,8 @@ def export(path: Path, output: Path, rows: int = 10_000) -> dict[str, Any]:
     source = (row for block in blocks for row in shards.read_block(block))
     with new_files(output) as target:
         for number in range(count):
-            with target.file(f"samples-{number:05d}-of-{count:05d}.tar") as temporary, temporary.open("wb") as archive:
+            file = target.file(f"samples-{number:05d}-of-{count:05d}.tar")
+            with file as temporary, tarfile.open(temporary, "w", format=tarfile.USTAR_FORMAT) as archive:
                 _write_rows(archive, islice(source, rows), shards.manifest)
         facts = {"name": shards.manifest.name, "digest": shards.digest, "rows": total, "files": target.files}
         facts["rows_in_quarantine"] = len(shards) - total
@@ -46,7 +43,7 @@ def export(path: Path, output: Path, rows: int = 10_000) -> dict[str, Any]:
     return facts
 
 
-def _write_rows(archive: BinaryIO, source: Iterator[Row], manifest: Manifest) -> None:
+def _write_rows(archive: tarfile.TarFile, source: Iterator[Row], manifest: Manifest) -> None:
     previous_key = ""
     for row in source:
         key = str(row.fixed["document_uid"].tobytes().hex())
@@ -54,37 +51,19 @@ def _write_rows(archive: BinaryIO, source: Iterator[Row], manifest: Manifest) ->
             key = f"{int(row.fixed['uid']):016x}-{int(row.fixed['variant'])}"
         if key == previous_key:  # readers would join both to one sample
             raise IntegrityError(f"two consecutive rows have the key {key}: run clozeline validate-shards on the set")
-        parts: list[bytes] = []
         for name, values in row.columns.items():
-            parts += _member(key, f".{name}.npy", _npy_header(values.dtype.str, len(values)) + values.tobytes())
-        archive.write(b"".join([*parts, *_member(key, ".json", _source_json(row, manifest))]))
+            memory = io.BytesIO()
+            np.save(memory, values)
+            _add_member(archive, f"{key}.{name}.npy", memory.getvalue())
+        _add_member(archive, f"{key}.json", _source_json(row, manifest))
         previous_key = key
-    archive.write(bytes(2 * tarfile.BLOCKSIZE))
-    archive.write(bytes(-archive.tell() % tarfile.RECORDSIZE))
 
 
-def _member(key: str, suffix: str, content: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return header, content and padding of a member, which depend only on the rows."""
-    plain, others = _tar_header(len(key), suffix, len(content))
-    name = key.encode()
-    header = b"%b%b%06o\0%b" % (name, plain[len(key) : _CHECKSUM.start], others + sum(name), plain[_CHECKSUM.stop :])
-    return header, content, bytes(-len(content) % tarfile.BLOCKSIZE)
-
-
-@lru_cache(maxsize=1 << 16)
-def _tar_header(key_length: int, suffix: str, size: int) -> tuple[bytes, int]:
-    """Return a header without key and checksum, and the sum of its other bytes."""
-    entry = tarfile.TarInfo("0" * key_length + suffix)
-    entry.size = size
-    header = entry.tobuf(tarfile.USTAR_FORMAT)
-    return header, int(header[_CHECKSUM].rstrip(b"\0"), 8) - key_length * ord("0")
-
-
-@lru_cache(maxsize=1 << 16)
-def _npy_header(dtype: str, length: int) -> bytes:
-    memory = io.BytesIO()
-    np.lib.format.write_array_header_1_0(memory, {"descr": dtype, "fortran_order": False, "shape": (length,)})
-    return memory.getvalue()
+def _add_member(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    """Add a file whose header depends only on its name and size."""
+    entry = tarfile.TarInfo(name)
+    entry.size = len(content)
+    archive.addfile(entry, io.BytesIO(content))
 
 
 def _source_json(row: Row, manifest: Manifest) -> bytes:

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
@@ -59,14 +59,11 @@ class Reason:
     above: list[Neighbor] = field(default_factory=list)  # kept ones
 
 
-def _keep_nearest(heap: list[Neighbor], neighbor: Neighbor, most: int) -> None:
-    heapq.heappush(heap, neighbor)
+def _keep_nearest(heap: list[Neighbor], most: int, value: float, threshold: float, *facts: Any) -> None:
+    """Add a document, given its uid, value, origin and text, and drop the farthest beyond `most`."""
+    heapq.heappush(heap, Neighbor(-abs(value - threshold) / (abs(threshold) or 1), *facts))
     if len(heap) > most:
         heapq.heappop(heap)
-
-
-def _distance(value: float, threshold: float) -> float:
-    return -abs(value - threshold) / (abs(threshold) or 1)
 
 
 def collect_reasons(out: Path, recipe: Recipe, most: int, documents: int) -> tuple[dict[str, Reason], int]:
@@ -87,11 +84,12 @@ def collect_reasons(out: Path, recipe: Recipe, most: int, documents: int) -> tup
                 continue  # not by a filter
             reason.rejected += 1
             if (match := _DETAIL.search(row.detail)) is not None:
-                distance = _distance(float(match[1]), float(match[3]))
-                origin = f"{row.source} at {row.offset:,}"
-                neighbor = Neighbor(distance, row.uid, row.detail, origin, row.sample_text or "")
-                _keep_nearest(reason.below, neighbor, most)
-    measured = {source: list(_build_filters(listed)) for source, listed in filters.items()}
+                facts = row.uid, row.detail, f"{row.source} at {row.offset:,}", row.sample_text or ""
+                _keep_nearest(reason.below, most, float(match[1]), float(match[3]), *facts)
+    measured = {
+        source: [chosen.build() for chosen in listed if issubclass(chosen.type, ThresholdFilter)]
+        for source, listed in filters.items()
+    }
     count = 0
     for part in parts:
         for number, document in enumerate(read_documents(documents_of(folder, part))):
@@ -101,26 +99,24 @@ def collect_reasons(out: Path, recipe: Recipe, most: int, documents: int) -> tup
             statistics = TextStatistics(document.text)
             for step in measured.get(document.source_group, measured[None]):
                 for name, value, minimum, maximum, shown in step.measure(statistics, document.language):
-                    is_maximum = math.isfinite(maximum)
-                    threshold = maximum if is_maximum else minimum
-                    words = f"{shown.format(value)} {'<=' if is_maximum else '>='} {threshold}"
+                    sign, threshold = ("<=", maximum) if math.isfinite(maximum) else (">=", minimum)
+                    words = f"{shown.format(value)} {sign} {threshold}"
                     origin = document.url or f"{document.source} at {document.offset:,}"
-                    neighbor = Neighbor(_distance(value, threshold), document.uid, words, origin, document.text)
                     if minimum <= value <= maximum:
-                        _keep_nearest(reasons[name].above, neighbor, most)
+                        facts = document.uid, words, origin, document.text
+                        _keep_nearest(reasons[name].above, most, value, threshold, *facts)
     return reasons, count
 
 
 def collect_malformed(out: Path, most: int) -> tuple[Mapping[str, int], dict[str, list[Rejection]]]:
     """Return the malformed records of `clean` by reason: their number, and the first `most` that it lists."""
     folder = out / "clean"
-    totals = [total_counts(folder, name).get("malformed", {}) for name in ("main", "score")]  # a cut has both
     first: dict[str, list[Rejection]] = {}
     for record in (record for part in _find_parts(folder) for record in read_malformed(_rejects_of(folder, part))):
         listed = first.setdefault(record.reason, [])
         if len(listed) < most:
             listed.append(record)
-    return totals[0] or totals[1], first
+    return total_counts(folder, "main").get("malformed", {}), first
 
 
 def _find_parts(folder: Path) -> list[int]:
@@ -135,13 +131,6 @@ def _find_parts(folder: Path) -> list[int]:
 
 def _rejects_of(folder: Path, part: int) -> RecordedFile:
     return find_file(folder, f"{part:06d}", f"rejects/{part:06d}.arrow")
-
-
-def _build_filters(listed: Sequence[Chosen]) -> Iterator[ThresholdFilter]:
-    """Yield the filters that have measures."""
-    for chosen in listed:
-        if issubclass(chosen.type, ThresholdFilter):
-            yield chosen.build()
 
 
 def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> View:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from clozeline.errors import ClozelineError, ConfigurationError, message_text
 from clozeline.files import publish_text
+from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.row_view import Pieces, row_parts
 from clozeline.pipeline.corrupt.preview.view import Parts, Sheet, View, print_view, view_page
 from clozeline.pipeline.rows import Row
@@ -21,7 +22,6 @@ from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
-from clozeline.tools.shards.provenance.objective import rebuild_objective
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces, id_pieces
 from clozeline.tools.shards.viewer.sheets import answer_of, column_sheet, origin_sheet, score_sheets, set_sheet
 
@@ -74,7 +74,7 @@ def _open(path: Path) -> tuple[ShardSet, int, int]:
 def _restore(facts: ObjectiveFacts, row: Row, pieces: Pieces) -> Parts:
     """Return the original that the objective recovers from a row, or why it cannot."""
     try:
-        original = rebuild_objective(facts, pieces.vocabulary).uncorrupt(row)
+        original = build_objective({"name": facts.name, **facts.options}, pieces.vocabulary, facts.label).uncorrupt(row)
         return [pieces.passage("restored by the objective", original)]
     except (ClozelineError, ValueError) as error:
         return [Sheet("restored by the objective", (), (("not possible", str(error)),))]

@@ -14,7 +14,7 @@ from clozeline.pipeline.shards import DamagedBlock, Manifest, open_shards
 from clozeline.pipeline.shards.manifest import manifest_path
 from clozeline.pipeline.shards.quarantine import QUARANTINE, entries_of, publish_quarantine, read_quarantine
 from clozeline.tools.command import Arguments, plural, run_tool, some_path
-from clozeline.tools.shards.rewriting.shard_folder import local_folder
+from clozeline.tools.shards.rewriting.output_folder import local_folder
 
 Entries: TypeAlias = list[dict[str, Any]]
 

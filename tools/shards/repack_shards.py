@@ -8,67 +8,55 @@ import argparse
 import shutil
 import tarfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import pyarrow as pa
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.shards import Manifest, ShardInfo, ShardSet, write_manifest, write_shard
+from clozeline.pipeline.shards import Manifest, ShardInfo, ShardSet, open_shards, write_manifest, write_shard
+from clozeline.pipeline.shards.quarantine import QUARANTINE, entries_of, publish_quarantine
 from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE
 from clozeline.tools.command import Arguments, plural, positive, run_tool, some_path
 from clozeline.tools.shards.provenance.row_search import blocks_of
-from clozeline.tools.shards.rewriting import shard_folder
+from clozeline.tools.shards.rewriting.output_folder import local_folder, new_files
 
 _MAGIC: Final = 8
 """bytes before the schema message of an Arrow file"""
 _MAX_ROWS: Final = 65536
 """largest number of rows per block, as in recipes"""
 
-Container: TypeAlias = Literal["arrow", "tar"]
-Codec: TypeAlias = Literal["none", "zstd"]
+_COPIED_FIELDS: Final = (
+    "kind", "seed", "tokenizer", "grouping", "objective", "variants", "languages", "source_groups", "config",
+)  # fmt: skip
+"""fields of a manifest that describe rows rather than their storage"""
 
 
-@dataclass(frozen=True)
-class Form:
-    """Storage format of a set."""
-
-    container: Container
-    codec: Codec
-    level: int
-    block_rows: int
-
-
-def form_of(
-    manifest: Manifest, container: Container | None = None, codec: Codec | None = None, level: int | None = None,
+def repack(
+    source: ShardSet, output: Path, *, container: str | None = None, codec: str | None = None, level: int | None = None,
     block_rows: int | None = None,
-) -> Form:  # fmt: skip
-    """Return the storage format of a set, with some values replaced."""
-    old = manifest.compression
-    if block_rows is not None and block_rows > _MAX_ROWS:
-        raise ConfigurationError(f"--block-rows {block_rows}: expected at most {_MAX_ROWS}")
-    codec = codec or old.codec
-    if codec == "none" and level is not None:
-        raise ConfigurationError(f"--level {level}: only zstd has levels; add --codec zstd")
-    return Form(container or manifest.container, codec, level or old.level or 3, block_rows or manifest.block_rows)
-
-
-def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
-    """Write a set in another format; return the new manifest."""
+) -> Manifest:  # fmt: skip
+    """Write a set in another format, whose values are those of the old one where None; return the new manifest."""
     old, metadata = source.manifest, _schema_metadata(source)
-    if source.quarantined and form.block_rows != old.block_rows:
+    layout: dict[str, Any] = {"container": container or old.container, "codec": codec or old.compression.codec}
+    layout |= {"level": level or old.compression.level or 3, "block_rows": block_rows or old.block_rows}
+    if layout["block_rows"] > _MAX_ROWS:
+        raise ConfigurationError(f"--block-rows {block_rows}: expected at most {_MAX_ROWS}")
+    if layout["codec"] == "none" and level is not None:
+        raise ConfigurationError(f"--level {level}: only zstd has levels; add --codec zstd")
+    if source.quarantined and layout["block_rows"] != old.block_rows:
         raise ConfigurationError(
-            f"--block-rows {form.block_rows}: {source.path} has {plural(len(source.quarantined), 'block')} in "
+            f"--block-rows {block_rows}: {source.path} has {plural(len(source.quarantined), 'block')} in "
             f"quarantine, of {old.block_rows} rows each; omit the option"
         )
-    suffix, extras = f".{form.container}", []
-    new_names = {number: str(Path(facts.path).with_suffix(suffix)) for number, facts in enumerate(old.shards)}
-    if old.kind == "tokens":  # document tables and token counts
-        extras = [path for name in ("documents-*.arrow", TOKEN_COUNTS_FILE) for path in source.path.parent.glob(name)]
-    layout: dict[str, Any] = asdict(form)
+    new_names = {
+        number: str(Path(facts.path).with_suffix(f".{layout['container']}")) for number, facts in enumerate(old.shards)
+    }
+    # document tables and token counts
+    patterns = ("documents-*.arrow", TOKEN_COUNTS_FILE) if old.kind == "tokens" else ()
+    extras = [path for name in patterns for path in source.path.parent.glob(name)]
     infos: list[ShardInfo] = []
-    with shard_folder.new_files(output) as target:
+    with new_files(output) as target:
         for shard, name in new_names.items():
             source.verify_shard(shard)  # block hashes do not cover the schema, which is copied as well
             with target.file(name) as temporary:
@@ -77,11 +65,19 @@ def repack(source: ShardSet, output: Path, form: Form) -> Manifest:
         for extra in extras:
             with target.file(extra.name) as temporary:
                 shutil.copyfile(extra, temporary)
-        shard_folder.write_quarantine(target, shard_folder.quarantine_entries(source, new_names))
+        # before the manifest, so that every reader sees it, and instead of a killed process's file
+        (output / QUARANTINE).unlink(missing_ok=True)
+        if source.quarantined:
+            numbers = {facts.path: number for number, facts in enumerate(old.shards)}
+            path = source.path.parent / QUARANTINE
+            entries = entries_of(str(path), path.read_bytes())
+            publish_quarantine(output, [{**entry, "shard": new_names[numbers[entry["shard"]]]} for entry in entries])
+            target.files[QUARANTINE] = {}
         totals = old.totals.model_dump(include={"tokens_by_language", "tokens_by_source", "skipped"})
         parents = [parent.model_dump() for parent in old.parents]
         parents.append({"name": old.name, "digest": old.digest, "role": "repacked"})
-        fields = shard_folder.row_fields(old) | {"name": old.name, "totals": totals, "parents": parents}
+        plain = old.model_dump(mode="json")
+        fields = {key: plain[key] for key in _COPIED_FIELDS} | {"name": old.name, "totals": totals, "parents": parents}
         return write_manifest(output, columns=source.columns, shards=infos, output=target, **layout, **fields)
 
 
@@ -108,9 +104,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--block-rows", type=positive, metavar="N", help="rows per block; default: unchanged")
 
     def action(options: argparse.Namespace) -> None:
-        source = shard_folder.open_local(options.manifest)
-        form = form_of(source.manifest, options.container, options.codec, options.level, options.block_rows)
-        old, new = source.manifest, repack(source, options.output, form)
+        source = open_shards(local_folder(options.manifest))
+        layout = {name: getattr(options, name) for name in ("container", "codec", "level", "block_rows")}
+        old, new = source.manifest, repack(source, options.output, **layout)
         codec = new.compression.codec if new.compression.level is None else f"zstd {new.compression.level}"
         same = "the stream is the same" if new.block_rows == old.block_rows else (
             f"blocks of {new.block_rows:,} rows instead of {old.block_rows:,} give the stream another order"

@@ -26,10 +26,6 @@ FoundRow: TypeAlias = tuple[int, StoredRow]
 """Source of a set of the feed, and a row of the set."""
 
 
-def sample_rows(feed: Feed, uid: int) -> list[FoundRow]:
-    return [(source, row) for source, shards in _distinct_sets(feed) for row in find_rows(shards, uid)]
-
-
 def _distinct_sets(feed: Feed) -> list[tuple[int, ShardSet]]:
     """Return the sets with their source numbers, each set once."""
     sources = {shards.path: source for source, shards in reversed(list(enumerate(feed.sets)))}
@@ -124,20 +120,18 @@ def _not_found_error(
     options: argparse.Namespace, feed: Feed, rows: Sequence[FoundRow], epochs: Sequence[range]
 ) -> ConfigurationError:
     uid = f"{options.uid:016x}" if isinstance(options.uid, int) else options.uid and options.uid.hex()
-    request = f"--url {options.url}" if options.uid is None else f"--uid {uid}"
+    request, sets = f"--url {options.url}" if options.uid is None else f"--uid {uid}", _set_paths(feed)
     if rows:
         what = "none of its rows" if options.variant is None else f"no variant {options.variant} of it"
         last = max(searched.stop for searched in epochs) - 1
-        where = f"in epochs {options.epoch} to {last} of {_set_paths(feed)}"
-        return ConfigurationError(f"{request}: {what} is read {where}")
+        return ConfigurationError(f"{request}: {what} is read in epochs {options.epoch} to {last} of {sets}")
     quarantined = sum(len(shards.quarantined) for shards in feed.sets)
+    missing = f"no such sample in {sets}" if isinstance(options.uid, int) else (
+        f"no row of {sets} has text of it; held-out documents are in the held-out set, those that grouping dropped "
+        "are in no set"
+    )  # fmt: skip
     not_searched = f"; {plural(quarantined, 'block')} in quarantine not searched" if quarantined else ""
-    if isinstance(options.uid, int):
-        return ConfigurationError(f"{request}: no such sample in {_set_paths(feed)}{not_searched}")
-    return ConfigurationError(
-        f"{request}: no row of {_set_paths(feed)} has text of it; held-out documents are in the held-out set, those "
-        f"that grouping dropped are in no set{not_searched}"
-    )
+    return ConfigurationError(f"{request}: {missing}{not_searched}")
 
 
 def _set_paths(feed: Feed) -> str:
@@ -165,7 +159,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             started = [feed.epochs(source, end) for source in range(len(feed.sets))]
             epochs = [range(options.epoch, max(options.epoch + 1, number)) for number in started]
         documents = {} if isinstance(options.uid, int) else _look_up_documents(options, feed)
-        rows, undecided = document_rows(feed, list(documents)) if documents else (sample_rows(feed, options.uid), "")
+        rows, undecided = document_rows(feed, list(documents)) if documents else ([], "")
+        if not documents:
+            rows = [(source, row) for source, shards in _distinct_sets(feed) for row in find_rows(shards, options.uid)]
         readings = visits(feed, rows, epochs, options.variant)
         if not readings:
             raise _not_found_error(options, feed, rows, epochs)

@@ -25,7 +25,6 @@ from torch import Tensor
 from clozeline.errors import CheckpointError, ConfigurationError, SaveError
 from clozeline.files import replacing, sweep, sync
 from clozeline.train.checkpoint import zero_partitions as partitions
-from clozeline.train.checkpoint.find_checkpoint import LATEST, candidates, check_share, choose
 from clozeline.train.checkpoint.format import (
     WEIGHT,
     Index,
@@ -38,6 +37,7 @@ from clozeline.train.checkpoint.format import (
 from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.checkpoint.part_writer import Written, snapshot, write_part
 from clozeline.train.checkpoint.retention import HIDDEN, prune, remove, size_of
+from clozeline.train.checkpoint.run_weights import LATEST, candidates, check_share, choose
 from clozeline.train.checkpoint.state import TrainState, read_state
 from clozeline.train.configuration.config import CheckpointConfig
 from clozeline.train.distributed.process_group import World
@@ -256,7 +256,7 @@ class Checkpoints:
         """Check a checkpoint against its index; each rank checks its share of the parts."""
         with self.world.together():
             size = self.world.size
-            index = check_share(path, hashes=self.config.verify == "full", rank=self.world.rank, size=size)
+            index = check_share(path, rank=self.world.rank, size=size)
             self._refused.discard(path.name)
         return index
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import asdict, field
 from math import prod
 from pathlib import Path
@@ -82,7 +81,7 @@ class Index:
         """Read and check checkpoint.json.
 
         Raises:
-            CheckpointError: it is missing, malformed, changed or contradictory.
+            CheckpointError: it is missing, malformed or changed.
             NewerFormatError: it was written by a newer version.
         """
         path = directory / INDEX
@@ -99,25 +98,9 @@ class Index:
             raise CheckpointError(f"{path}: missing, so the checkpoint was never committed") from error
         except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise CheckpointError(f"{path}: cannot be read as a checkpoint's index ({first_problem(error)})") from error
-        if problem := index.problem():
-            raise CheckpointError(f"{path}: {problem}")
+        if index.format != FORMAT:
+            raise CheckpointError(f"{path}: format {index.format}, this version reads format {FORMAT}")
         return index
-
-    def problem(self) -> str:
-        """Return the first contradiction between parameters and parts, or ""."""
-        if self.format != FORMAT:
-            return f"format {self.format}, this version reads format {FORMAT}"
-        # parts are numbered, and every parameter is complete
-        if set(self.files) != {part_name(part) for part in range(len(self.files))}:
-            return f"expected parts 0 to {len(self.files) - 1}, got {', '.join(sorted(self.files)[:4])}"
-        for name, record in self.parameters.items():
-            if any(part >= len(self.files) for part, _, _ in record.slices):
-                return f"{name}: a slice is in a part that is not listed"
-            if WEIGHT not in record.keys or len(set(record.keys)) < len(record.keys):
-                return f"{name}: expected {WEIGHT} and different states, got {record.keys}"
-            if problem := tiling_problem(name, record):
-                return problem
-        return ""
 
 
 def _with_checksum(plain: dict[str, Any]) -> bytes:
@@ -126,13 +109,10 @@ def _with_checksum(plain: dict[str, Any]) -> bytes:
 
 def steps_in(directory: Path) -> list[Path]:
     """Return the checkpoint folders of a directory by step, valid or not."""
-    folders = {path.name: path for path in directory.glob("step-*") if path.is_dir()}
-    return [folders[name] for name in checkpoint_names(folders)]
-
-
-def checkpoint_names(names: Iterable[str]) -> list[str]:
-    """Return the names that are valid for a checkpoint folder, by step."""
-    return sorted((name for name in names if re.fullmatch(r"step-[0-9]{8,}", name)), key=step_of)
+    folders = (path for path in directory.glob("step-*") if path.is_dir())
+    return sorted(
+        (path for path in folders if re.fullmatch(r"step-[0-9]{8,}", path.name)), key=lambda path: step_of(path.name)
+    )
 
 
 def step_of(name: str) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -11,55 +11,22 @@ from torch import Tensor
 
 from clozeline.errors import CheckpointError
 from clozeline.files import file_hash
-from clozeline.train.checkpoint.format import FROZEN, FileRecord, Index, part_name
-
-_TYPES: Final = {False: ("F32",), True: ("F32", "BF16", "F16", "F64")}
-"""Allowed dtypes by whether the parameter is frozen; masters and optimizer states are fp32."""
+from clozeline.train.checkpoint.format import FileRecord, Index, part_name
 
 
-def check_files(directory: Path, files: Mapping[str, FileRecord], *, hashes: bool, only: Iterable[str]) -> None:
+def check_files(directory: Path, files: Mapping[str, FileRecord], *, only: Iterable[str]) -> None:
     """Compare parts with their records."""
     for name in only:
         path, record = directory / name, files[name]
         try:
             size = path.stat().st_size
-            digest = file_hash(path) if hashes and size == record.bytes else record.xxh3_128
+            digest = file_hash(path) if size == record.bytes else ""
         except OSError as error:
             raise CheckpointError(f"{path}: {error.strerror or error}") from error
         if size != record.bytes:
             raise CheckpointError(f"{path}: expected {record.bytes} bytes, got {size}: truncated or replaced")
         if digest != record.xxh3_128:
             raise CheckpointError(f"{path}: expected xxh3-128 {record.xxh3_128}, got {digest}: the file is corrupted")
-
-
-def check_tensors(path: Path, index: Index, part: int) -> None:
-    """Compare the names, sizes and types of a part's tensors with the index."""
-    # tensors that the index expects in this part
-    expected = {
-        f"{key}/{name}": ([count], _TYPES[record.group == FROZEN])
-        for name, record in index.parameters.items()
-        for of, _, count in record.slices
-        if of == part
-        for key in record.keys
-    }
-    if part == 0:
-        expected |= {key: (shape, _TYPES[False]) for key, shape in index.whole.items()}
-    buffers = {f"buffer/{name}" for name in index.buffers} if part == 0 else set()
-    # compare them with the file's header
-    where = path / part_name(part)
-    try:
-        with safe_open(where, framework="pt") as opened:
-            names = set(opened.keys())
-            if differing := sorted(names ^ (expected.keys() | buffers)):
-                how = "holds" if differing[0] in names else "lacks"
-                raise CheckpointError(f"{where}: {how} {differing[0]}, contrary to the index")
-            for key, (shape, types) in expected.items():
-                piece = opened.get_slice(key)
-                if piece.get_shape() != shape or piece.get_dtype() not in types:
-                    got = f"{piece.get_dtype()} {piece.get_shape()}"
-                    raise CheckpointError(f"{where}: {key}: expected {' or '.join(types)} {shape}, got {got}")
-    except (OSError, ValueError, SafetensorError) as error:
-        raise CheckpointError(f"{where}: {error}") from error
 
 
 class CheckpointReader:

@@ -56,8 +56,6 @@ class CheckpointConfig:
     """also keep every checkpoint whose step is a multiple of this"""
     keep_best: bool = False
     """also keep the checkpoint with the lowest loss on the first held-out set"""
-    verify: Literal["sizes", "full"] = "full"
-    """check sizes of checkpoint files at a start, or sizes and hashes"""
     asynchronous: bool = False
     """save in the background, from a copy that takes the memory of weights and optimizer state again"""
     allow_changed: tuple[str, ...] = ()
@@ -335,7 +333,7 @@ _FREE: Final = (
     *("compile", "deterministic", "init_parts"),
     *("model.init_from", "data.shards", "data.weights", "data.phases", "data.corrupt", "data.ignore", "data.heldout"),
     *("data.micro_batch", "data.io_threads", "data.prefetch_blocks", "data.memory_bytes", "data.token_dtype"),
-    *("data.length_buckets", "data.label_capacity", "data.on_damaged", "data.max_damaged_fraction", "data.store"),
+    *("data.length_buckets", "data.label_capacity", "data.max_damaged_fraction", "data.store"),
     *("distil.teacher", "distil.start"),
 )
 """Keys that may differ from the checkpoint. Sets, weights, objectives and phases are part of the stream's state."""

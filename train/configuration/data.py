@@ -15,16 +15,8 @@ Positive = Annotated[int, Field(ge=1)]
 Natural = Annotated[int, Field(ge=0)]
 
 
-@config_class
-class OnlineCorruption(NamedObjective):
-    """An entry of `data.corrupt`: these keys, and the options of the objective."""
-
-    seed: Annotated[int, Field(ge=0, lt=1 << 63)] | None = None
-    """seed of corruption; default: that of the sample set"""
-
-
 OnlineEntries: TypeAlias = Annotated[
-    list[Annotated[OnlineCorruption, inline_options(OnlineCorruption)]],
+    list[Annotated[NamedObjective, inline_options(NamedObjective)]],
     BeforeValidator(lambda value: value if isinstance(value, list) else [] if value is None else [value]),
 ]
 """The configuration's key `data.corrupt`."""
@@ -138,10 +130,9 @@ class DataConfig:
     label_capacity: Positive | None = None
     """pad the labels of a micro-batch to this number, so that `compile: true` compiles the heads, too; a fuller
     micro-batch is padded to the next multiple, compiled once; default: no padding"""
-    on_damaged: Literal["raise", "skip"] = "raise"
-    """an unreadable block ends the run, or its rows become filler rows and no other row moves"""
-    max_damaged_fraction: Annotated[float, Field(ge=0.0, le=1.0)] = 1e-4
-    """share of a set's blocks that may be skipped before the run ends"""
+    max_damaged_fraction: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    """share of a set's blocks that may be unreadable: their rows become filler rows and no other row moves; beyond it
+    the run ends. 0: the first unreadable block ends it"""
     store: StoreOptions = StoreOptions()
     """options for reading sets whose path is a URL: {retries, timeout_s, fsspec}"""
 

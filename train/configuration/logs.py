@@ -13,8 +13,6 @@ class LogConfig:
 
     every: Annotated[int, Field(ge=1)] = 1
     """steps between records in metrics.jsonl"""
-    report: bool = True
-    """write report.html, with curves, at saves and at the end of the run"""
     tensorboard: bool = True
     """also write TensorBoard event files"""
     tracker: Literal["wandb", "mlflow"] | None = None

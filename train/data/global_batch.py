@@ -27,6 +27,10 @@ class MicroBatch(Protocol):
     def origin(self) -> Int64:
         """Source, stored block and row of each row [B, 3]."""
 
+    @property
+    def epoch(self) -> float:
+        """Epochs of the training data before the end of the global batch."""
+
 
 B_co = TypeVar("B_co", bound=MicroBatch, covariant=True)
 B = TypeVar("B", bound=MicroBatch)

@@ -91,8 +91,8 @@ class CostEstimate:
     """filler rows in the last global batches of an evaluation"""
     batch_tokens: int | None = None
     """minimum of tokens per step; rows per step are then a mean"""
-    on_host: str = ""
-    """suffix of the memory line if state is on the host"""
+    offload: str = "none"
+    """state on the host, `zero.offload`"""
 
     @property
     def rows_by_set(self) -> list[dict[str, float]]:
@@ -108,14 +108,6 @@ class CostEstimate:
             total, samples = total + rows * phase.flops_per_row, samples - rows
         return total - left_out
 
-    def flops_of_steps(self, steps: int) -> float:
-        """Return the FLOPs of the first `steps` planned steps, without evaluations."""
-        total, last = 0.0, self.phases[-1]
-        for phase in self.phases:
-            done = steps if phase is last else min(steps, phase.steps)
-            total, steps = total + done * phase.rows_per_step * phase.flops_per_row, steps - done
-        return total
-
     def lines(self, operations: float) -> list[str]:
         """Return the lines to print; `operations` per second of one rank give the lower bound on time."""
         # totals over all phases, with evaluations
@@ -127,6 +119,7 @@ class CostEstimate:
         filler_text = f" and {filler:,} of filler an epoch (fewer lanes need less)" if filler else ""
         seconds = flops / (operations * self.world_size)
         memory = self.memory[self.stage]
+        on_host = {"none": "", "optimizer": " on the host", "parameters": ", all on the host"}[self.offload]
         stages = [f"stage {stage}: {_mebibytes(estimate.total)}" for stage, estimate in self.memory.items()]
         heldout = ["held-out   none: no evaluation"]
         if self.heldout_rows:
@@ -145,7 +138,7 @@ class CostEstimate:
             f"arithmetic {flops:.3g} operations, {flops / tokens:.3g} a token, about {seconds:,.0f} s on "
             f"{self.world_size} rank{'s' * (self.world_size > 1)} of this machine at the speed of a matrix product",
             f"memory     {_mebibytes(memory.total)} a rank for weights {_mebibytes(memory.weights)}, gradients "
-            f"{_mebibytes(memory.gradients)}, optimizer {_mebibytes(memory.optimizer)}{self.on_host}; activations come "
+            f"{_mebibytes(memory.gradients)}, optimizer {_mebibytes(memory.optimizer)}{on_host}; activations come "
             "on top",
             f"           {', '.join(stages)}, on {self.world_size} ranks",
         ]
@@ -195,7 +188,7 @@ def estimate_cost(
             for stage in range(1 if config.precision == "bf16" else 0, 4)
         },
         batch_tokens=config.data.batch_tokens,
-        on_host={"none": "", "optimizer": " on the host", "parameters": ", all on the host"}[config.zero.offload],
+        offload=config.zero.offload,
     )
 
 
@@ -229,7 +222,7 @@ def _cost_of_row(
     source: Input, config: TrainConfig, model: Model, teacher: Teacher | None
 ) -> tuple[float, float, float]:
     """Return tokens, FLOPs, and those of the teacher per row, means over a set's first block."""
-    rows = _first_block(source.shards, skip_damaged=config.data.on_damaged == "skip")
+    rows = _first_block(source.shards, skip_damaged=config.data.max_damaged_fraction > 0)
     if source.corruption is not None:
         rows, _ = source.corruption(rows, np.zeros(len(rows), np.uint16))
         # the manifest has the length of samples, without what the objective adds

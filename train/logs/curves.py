@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from clozeline.errors import ConfigurationError
 from clozeline.report.charts import Series, lines
-from clozeline.report.html_page import collapsible, facts, fragment, grid
+from clozeline.report.html_page import facts, fragment
 from clozeline.train.logs.display import format_count, heldout_title
 from clozeline.train.logs.json_lines import read_lines
 
@@ -35,7 +35,11 @@ _LAYERS: Final = {"layer_gradient_norms": "Gradient norm by layer", "largest_log
 """Records of the hook `layer_statistics` with their titles."""
 _CURVES: Final = 8
 """Curves that a chart tells apart by color."""
-_PARTS: Final = {part: part for part in ("forward", "backward", "optimizer", "other")} | {
+_PARTS: Final = {
+    "forward": "forward",
+    "backward": "backward",
+    "optimizer": "optimizer",
+    "other": "other",
     "data": "waiting for data",
     "between": "records and saves",
 }
@@ -121,13 +125,10 @@ def _with_seconds(records: Sequence[Record], begun: Sequence[float]) -> Iterator
 
 
 def curves(runs: Sequence[RecordedRun]) -> Iterator[str]:
-    """Yield the charts of the records; losses over each of `AXES`."""
+    """Yield the charts of the records; losses of several runs over each of `AXES`."""
     alone = len(runs) == 1
-    yield from _losses(runs, "step")
-    others = [chart for axis in AXES if axis != "step" for chart in _losses(runs, axis)]
-    names = [name for axis, name in AXES.items() if axis != "step"]
-    if not alone:
-        yield from others
+    for axis in ["step"] if alone else AXES:
+        yield from _losses(runs, axis)
     for title, keys, factor in _OVER_STEPS:
         yield lines(title, _series(runs, keys[-1], "step", *keys, factor=factor), "step")
     noise = [Series("noise scale" if alone else run.name, noise_scales(run)) for run in runs]
@@ -136,10 +137,8 @@ def curves(runs: Sequence[RecordedRun]) -> Iterator[str]:
         for key, title in _LAYERS.items():
             layers = [Series(name, points(run, "step", key, name)) for name in _highest(run, key)]
             yield lines(f"{title}{'' if alone else f' of {run.name}'}, the highest at the end", layers, "step")
-        times = [Series(_PARTS[part], points(run, "step", "step_ms", part)) for part in parts_of_steps(run.records)]
+        times = [Series(title, points(run, "step", "step_ms", part)) for part, title in _PARTS.items()]
         yield lines(f"Time of a step{'' if alone else f' of {run.name}'} (ms)", times, "step")
-    if alone and any(others):  # the same curve, stretched
-        yield collapsible(f"Loss over {', '.join(names[:-1])} and {names[-1]}", grid(*others))
 
 
 def _highest(run: RecordedRun, key: str) -> list[str]:
@@ -197,12 +196,6 @@ def _entropies(runs: Sequence[RecordedRun], sets: Sequence[str]) -> dict[str, fl
 def entropy_title(name: str, result: Record) -> str:
     """Return the title of an entropy with its number of predictions: fewer have a lower entropy."""
     return f"unigram entropy{heldout_title(name).removeprefix('held-out')} of {format_count(result)}"
-
-
-def parts_of_steps(records: Sequence[Record]) -> list[str]:
-    """Return the parts of a step that every timed record has, in the order of a step."""
-    timed = [record["step_ms"] for record in records if isinstance(record.get("step_ms"), Mapping)]
-    return [part for part in _PARTS if timed and all(part in times for times in timed)]
 
 
 def points(run: RecordedRun, axis: str, *keys: str, factor: float = 1.0) -> list[tuple[float, float]]:

@@ -14,27 +14,6 @@ _STARVED: Final = 0.05
 """Share of the step time above which waiting for data is announced."""
 
 
-class Waiting:
-    """Detects windows of steps that wait for data."""
-
-    def __init__(self, window: int = _WINDOW, bar: float = _STARVED) -> None:
-        self.window = window
-        self._bar = bar
-        self._steps, self._waited, self._seconds = -1, 0.0, 0.0  # ignore the first step: it waits for the first round
-        self._starved = False
-
-    def add(self, waited: float, seconds: float) -> float | None:
-        """Add a step; return the waiting share at the end of a window that is starved if the previous one was not."""
-        self._steps += 1
-        if self._steps:
-            self._waited, self._seconds = self._waited + waited, self._seconds + seconds
-        if self._steps < self.window:
-            return None
-        share, before = self._waited / max(self._seconds, 1e-9), self._starved
-        self._steps, self._waited, self._seconds, self._starved = 0, 0.0, 0.0, share > self._bar
-        return share if self._starved and not before else None
-
-
 class LoadingHealth:
     """Health of the streams of a run, the training stream first; created by all ranks together.
 
@@ -47,7 +26,10 @@ class LoadingHealth:
         self._sources = [source for stream in streams for source in stream.sources]
         self._skipped: set[tuple[int, int]] = set()
         self._stretch = training.timeline.at(training.samples // training.lanes)
-        self._waiting = Waiting()
+        self._window: list[tuple[float, float]] = []
+        """Seconds of waiting and of all, of each step since the last full window; not of the first step, which waits
+        for the first round."""
+        self._started = self._starved = False
         # ranks may have different counters, for example without a cache
         self._names = sorted({name for names in world.gather(list(training.stats())) for name in names})
 
@@ -75,8 +57,16 @@ class LoadingHealth:
         if stretch is not self._stretch:
             self._stretch = stretch
             self._announce("phase", step=step, **self._facts(stretch))
-        if (share := self._waiting.add(waited, seconds)) is not None:
-            self._announce("data_starved", step=step, steps=self._waiting.window, waited_share=share)
+        # steps that wait, once in a row of such windows
+        if self._started:
+            self._window.append((waited, seconds))
+        self._started = True
+        if len(self._window) == _WINDOW:
+            waiting, total = map(sum, zip(*self._window, strict=True))
+            before, self._starved = self._starved, waiting > _STARVED * total
+            if self._starved and not before:
+                self._announce("data_starved", step=step, steps=_WINDOW, waited_share=waiting / total)
+            self._window = []
 
     def announce_damage(self, step: int) -> None:
         """Announce the blocks that any rank skipped since the last call; a collective call."""

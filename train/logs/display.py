@@ -43,8 +43,6 @@ class Display:
         """Step and time of the first record."""
         self._last = (0, 0.0)
         """Tokens and time of the last plain line."""
-        self._work: Callable[[int], float] = float
-        """Work of the first N steps."""
         self._bar: Progress | None = None
         if self.console.is_terminal and detail == "usual" and rank == 0:
             texts = (TextColumn("{task.fields[shown]}"), TextColumn("{task.fields[left]}"))
@@ -60,10 +58,6 @@ class Display:
     def __exit__(self, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
-
-    def plan(self, work: Callable[[int], float]) -> None:
-        """Estimate the time left by `work` of the first N steps, such as FLOPs: phases differ in cost per step."""
-        self._work = work
 
     def rewind(self) -> None:
         """Estimate the time left anew, after a return to an earlier step."""
@@ -85,9 +79,7 @@ class Display:
         if first is None:
             self._first = (step, now)
         elif step < self._steps:
-            work = self._work
-            share = (work(self._steps) - work(step)) / (work(step) - work(first[0]))
-            left = time_left((now - first[1]) * share)
+            left = time_left((now - first[1]) * (self._steps - step) / (step - first[0]))
         if self._bar is not None:
             self._bar.update(self._task, completed=step, shown=summary(record, speed), left=left)
             return

@@ -9,10 +9,7 @@ import os
 import socket
 import sys
 import time
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,14 +22,11 @@ from clozeline.sealed_json import seal
 from clozeline.train.configuration.logs import LogConfig
 from clozeline.train.distributed.reporting import Reporting
 from clozeline.train.logs.json_lines import last_lines
-from clozeline.train.logs.trackers import Tracker, open_tracker
+from clozeline.train.logs.trackers import TensorBoard, Tracker, open_tracker
 
-_BEAT_S: Final = 10.0
-"""Minimum seconds between two heartbeats."""
 _STATUS_S: Final = 1.0
-"""Minimum seconds between two steps in status.json."""
-_FLUSH_S: Final = 30
-"""Seconds after which TensorBoard's events are on disk."""
+"""Minimum seconds between two steps in status.json: replacing it costs as much as a record."""
+_BOARD: Final = "TensorBoard"
 
 
 class Journal:
@@ -42,8 +36,8 @@ class Journal:
         self.directory = directory
         self.config = config
         self._writes = rank == 0
-        self._board: Any = None
-        self._tracker: Tracker | None = None
+        self._trackers: dict[str, Tracker] = {}
+        """TensorBoard and the configured service, by name; one that fails is dropped."""
         self._failed = False
         self._warned = False
         self._reports = Reporting()
@@ -87,20 +81,14 @@ class Journal:
             self._cut(self.directory / "metrics.jsonl", step)
         except OSError as error:
             self._warn(error)
-        if self._board is not None:
-            self._board.close()
+        if (board := self._trackers.pop(_BOARD, None)) is not None:
+            board.end(failed=False)
             self._open_board(step)
 
     def _open_board(self, step: int) -> None:
-        """Write TensorBoard's events to a new file, in which those after `step` are replaced."""
-        if not self.config.tensorboard:
-            return
-        with self._reports("TensorBoard"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            from torch.utils.tensorboard import SummaryWriter
-
-            folder = str(self.directory / "tensorboard")
-            self._board = SummaryWriter(folder, purge_step=step + 1, flush_secs=_FLUSH_S)
+        if self.config.tensorboard:
+            with self._reports(_BOARD):
+                self._trackers[_BOARD] = TensorBoard(self.directory / "tensorboard", step)
 
     def _cut(self, path: Path, step: int) -> int:
         """Cut off the lines after `step`; return how many of them could not be read."""
@@ -128,15 +116,15 @@ class Journal:
         """Start or continue a run at the configured tracker; `config` has dotted keys and no secrets."""
         if not self._writes or (name := self.config.tracker) is None:
             return
-        with self._reports(f"log.tracker: {name}"):
-            self._tracker = open_tracker(name, self.directory, config)
+        with self._reports(part := f"log.tracker: {name}"):
+            self._trackers[part] = open_tracker(name, self.directory, config)
 
     def step(self, record: Mapping[str, Any]) -> None:
         """Write the record of a step; numbers that are not finite become null."""
         if self._writes:
             written = _finite(record)
             self._last = written if self._append("metrics.jsonl", written) else {}
-            self._draw(record["step"], record)
+            self._send(record["step"], record)
 
     def extend(self, record: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
         """Add fields to the record of a step if it was written last, else write `record` with them."""
@@ -147,7 +135,7 @@ class Journal:
             return
         written = {**self._last, **_finite(fields)}
         self._last = written if self._append("metrics.jsonl", written, instead_of=self._last_bytes) else {}
-        self._draw(record["step"], fields)
+        self._send(record["step"], fields)
 
     def event(self, event: str, **fields: Any) -> None:
         """Write an event; events before `begin` are written then."""
@@ -170,16 +158,11 @@ class Journal:
             self._warn(error)
 
     def progress(self, **fields: Any) -> None:
-        """Note the fields of a step for status.json, and replace it once a second: that costs as much as a record."""
+        """Note fields of a step for status.json, and renew it with its heartbeat, at most once a second."""
         if self._writes and self._held is None:
             self._status |= redact(_finite(fields))
             if time.monotonic() - self._beaten >= _STATUS_S:
                 self.status("running")
-
-    def beat(self) -> None:
-        """Renew the heartbeat in status.json every few seconds."""
-        if time.monotonic() - self._beaten >= _BEAT_S:
-            self.status("running")
 
     def fail(self, error: Exception) -> None:
         """Write why the run failed."""
@@ -196,14 +179,10 @@ class Journal:
 
     def close(self) -> None:
         """Flush and close."""
-        if self._board is not None:
-            with self._reports("TensorBoard"):
-                self._board.close()
-            self._board = None
-        with self._use_tracker() as tracker:
-            if tracker is not None:
+        while self._trackers:
+            name, tracker = self._trackers.popitem()
+            with self._reports(name):
                 tracker.end(failed=self._failed)
-        self._tracker = None
 
     def _append(self, name: str, record: Mapping[str, Any], *, instead_of: int = 0) -> bool:
         """Append a record, instead of the last bytes of the file if given; return whether that worked."""
@@ -221,36 +200,19 @@ class Journal:
             self._last_bytes = len(line)
         return True
 
-    def _draw(self, step: int, record: Mapping[str, Any]) -> None:
-        figures = numbers(_finite(record)) if self._board is not None or self._tracker is not None else {}
-        if self._board is not None:
-            board, self._board = self._board, None
-            with self._reports("TensorBoard"):
-                board.file_writer.add_summary(_summary(figures), step)
-                self._board = board
-        with self._use_tracker() as tracker:
-            if tracker is not None:
+    def _send(self, step: int, record: Mapping[str, Any]) -> None:
+        figures = numbers(_finite(record)) if self._trackers else {}
+        for name in tuple(self._trackers):
+            tracker = self._trackers.pop(name)
+            with self._reports(name):
                 tracker.log(figures, step)
-
-    @contextmanager
-    def _use_tracker(self) -> Iterator[Tracker | None]:
-        tracker, self._tracker = self._tracker, None
-        with self._reports(f"log.tracker: {self.config.tracker}"):
-            yield tracker
-            self._tracker = tracker
+                self._trackers[name] = tracker
 
     def _warn(self, error: Exception) -> None:
         if not self._warned:
             self._warned = True
             why = f"metrics cannot be written ({error}); training continues without them"
             sys.stderr.write(message_text(f"warning: {self.directory}: {why}\n"))
-
-
-def _summary(figures: Mapping[str, float]) -> Any:
-    """Return one event of TensorBoard with all scalars: an event for each would cost ten times as much."""
-    from tensorboard.compat.proto.summary_pb2 import Summary
-
-    return Summary(value=[Summary.Value(tag=tag, simple_value=figure) for tag, figure in figures.items()])
 
 
 def numbers(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
@@ -274,9 +236,4 @@ def _finite(value: Any) -> Any:
 
 def resident_bytes() -> int:
     """Return the resident memory of this process."""
-    return int(_process(os.getpid()).memory_info().rss)
-
-
-@cache
-def _process(pid: int) -> psutil.Process:
-    return psutil.Process(pid)
+    return int(psutil.Process().memory_info().rss)

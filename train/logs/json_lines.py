@@ -21,25 +21,30 @@ class Line(NamedTuple):
     record: dict[str, Any] | None
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the records of a JSON lines file, without damaged lines; empty if the file is missing.
+def records(path: Path) -> Iterator[dict[str, Any] | None]:
+    """Yield each record of a JSON lines file, None for a torn or damaged line; nothing if the file is missing.
 
     A line of a newer version is a NewerFormatError.
     """
-    return _read(path)[0]
+    try:
+        with path.open("rb") as file:
+            for line in file:
+                if line.strip():
+                    yield _parse(line, path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _unreadable(path, error) from error
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """Return all `records` but damaged ones."""
+    return [record for record in records(path) if record is not None]
 
 
 def unreadable_lines(path: Path) -> int:
     """Return the number of lines that `read_lines` skips, without blank ones."""
-    return _read(path)[1]
-
-
-def first_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the records of `read_lines` lazily."""
-    with path.open("rb") as file:
-        for line in file:
-            if (record := _parse(line, path)) is not None:
-                yield record
+    return sum(record is None for record in records(path))
 
 
 def last_lines(path: Path) -> Iterator[Line]:
@@ -66,19 +71,6 @@ def last_lines(path: Path) -> Iterator[Line]:
         return
     except OSError as error:
         raise _unreadable(path, error) from error
-
-
-def _read(path: Path) -> tuple[list[dict[str, Any]], int]:
-    """Return the records of a JSON lines file, and the number of other lines, without blank ones."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return [], 0
-    except OSError as error:
-        raise _unreadable(path, error) from error
-    records = [_parse(line, path) for line in content.split(b"\n") if line.strip()]
-    lines = [record for record in records if record is not None]
-    return lines, len(records) - len(lines)
 
 
 def _parse(line: bytes, path: Path) -> dict[str, Any] | None:

@@ -49,13 +49,9 @@ class Profiler:
         self._on_device = device.type == "cuda"
         self._announce, self._say = announce, say
         self._running: Any = None
-        self._first_of_start = True
 
     def begin(self, step: int) -> None:
         """Begin a step. A run that resumes after the first profiled step records no profile."""
-        if self._first_of_start and step > self._config.first and not self._path.exists():
-            self._announce("profile_missed", step=step, first=self._config.first)
-        self._first_of_start = False
         if step == self._config.first:
             os.environ.setdefault("KINETO_LOG_LEVEL", "5")  # quiet start and end
             kinds = [torch.profiler.ProfilerActivity.CPU]

@@ -2,12 +2,13 @@
 
 import shlex
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Final
 
 import torch
 
+from clozeline.errors import STOPPED
 from clozeline.train.checkpoint import zero_partitions as partitions
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.data.global_batch import GlobalBatch, MicroBatch, shares
@@ -17,36 +18,16 @@ from clozeline.train.evaluate import Evaluation, Guesses
 from clozeline.train.logs.cost_estimate import CostEstimate
 from clozeline.train.logs.data_health import LoadingHealth
 from clozeline.train.logs.display import Display
+from clozeline.train.logs.events import announcer
 from clozeline.train.logs.journal import Journal, resident_bytes
-from clozeline.train.logs.json_lines import last_lines
+from clozeline.train.logs.json_lines import last_lines, unreadable_lines
 from clozeline.train.logs.peak_flops import Peak
-from clozeline.train.logs.report import LiveReport
+from clozeline.train.logs.report import LiveReport, closing_lines, write_report
 from clozeline.train.logs.spikes import Spikes
+from clozeline.train.optim.early_stopping import should_stop
 
 _ROWS_LISTED: Final = 64
 """Limit of rows of a skipped step or spike in its event, per rank."""
-_MESSAGES: Final = {
-    "save_failed": "step {step}: no checkpoint: {error}; training continues",
-    "score_failed": "step {step}: the checkpoint does not hold its held-out loss: {error}; training continues",
-    "checkpoint_refused": "checkpoint {checkpoint} is passed over: {reason}",
-    "lost": "the start before ended without saying so ({process}, {step} steps done): killed, or ended by the watchdog",
-    "latest_ignored": "checkpoints/latest does not say what to resume from: {reason}; the newest valid one is taken",
-    "metrics_dropped": "metrics.jsonl: {lines} lines at its end cannot be read, torn or damaged; they are cut off",
-    "records_lost": "{file} is not there, or empty: what it said of the {steps} steps before is lost",
-    "tokenizer_refused": "the run has no copy of its tokenizer: {reason}; then start the run again",
-    "heldout_gone": "held-out set {name}: was evaluated before and is not now, since no manifest.json is found for it",
-    "not_compiled": "torch.compile failed, training goes on uncompiled; compile=true shows the error: {reason}",
-    "new_phase": "the data changed since the checkpoint: from {samples:,} samples on the run reads {data}",
-    "phase": "step {step}: phase {phase} of the data begins: {shares}, {global_batch} rows a step",
-    "data_starved": "step {step}: {waited_share:.0%} of the last {steps} steps went into waiting for data: raise "
-    "data.io_threads or data.prefetch_blocks, or bring the shards nearer",
-    "skipped_block": "step {step}: {shards}: {shard}, block {block} cannot be read, its rows come as filler rows",
-    "profile": "profile of {steps} steps: {trace} opens in Perfetto or chrome://tracing",
-    "profile_failed": "step {step}: no trace of the profile: {error}; training continues",
-    "profile_missed": "profile: step {first} was done before this start, so nothing is profiled",
-    "quarantine": "{shards}: {blocks} blocks in quarantine come as filler rows",
-}
-"""Events that are printed, and their text."""
 
 
 class Recorder:
@@ -57,14 +38,14 @@ class Recorder:
     ) -> None:
         self._engine, self._health = engine, health
         self._journal, self._display = journal, display
+        self._announce = announcer(journal, display)
         self._cost, self._peak = cost, peak
         self._measured = False
         self._ended: float | None = None
         """Time at which the last step or evaluation ended."""
         self._skipped_blocks = 0.0
         self._reports = Reporting()
-        reported = engine.config.log.report and engine.world.rank == 0
-        self._page = LiveReport(engine.config) if reported else None
+        self._page = LiveReport(engine.config) if engine.world.rank == 0 else None
         self.spiking = 0
         """Latest records in a row whose loss is a spike, on all ranks; 0 without `on_divergence.spikes`."""
         self._spikes: Spikes | None = None
@@ -113,7 +94,7 @@ class Recorder:
             self._measured = True
             self._journal.event("memory", step=state.step, ranks=memory_by_rank(self._engine))
         if not log:
-            self._journal.beat()
+            self._journal.progress()
             return
         # logged steps: one collective for CPU time, losses, metrics and counters
         counters = self._health.counters()
@@ -166,11 +147,9 @@ class Recorder:
         """Announce a return to a checkpoint; status.json never names one that is removed."""
         rows, then = before.rows - state.rows, "come again" if state.samples < before.samples else "are skipped"
         fields = {"checkpoint": checkpoint, "reason": reason, "rows": rows, "then": then, "number": state.rollbacks}
-        self._journal.event("rollback", step=before.step, **fields)
+        self._announce("rollback", step=before.step, **fields)
         position = {"step": state.step, "samples": state.samples, "rollbacks": state.rollbacks}
         self._journal.status("running", checkpoint=checkpoint, **position)
-        went = f"rollback {state.rollbacks} to {checkpoint}: the {rows:,} rows since then {then}"
-        self._display.say(f"step {before.step}: {reason}: {went}")
 
     def rewind(self, state: TrainState) -> None:
         """Cut the records to the state that the run has returned to, and go on from there."""
@@ -183,10 +162,33 @@ class Recorder:
 
     def averaging(self, state: TrainState) -> None:
         """Announce that the optimizer starts to average the weights."""
-        self._journal.event("averaging", step=state.step)
-        self._display.say(
-            f"step {state.step}: the held-out loss no longer falls: from here on the mean of the weights is evaluated"
-        )
+        self._announce("averaging", step=state.step)
+
+    def end(self, state: TrainState, complete: bool, asked: str | None) -> int:
+        """Record how the run ended, and return its exit code: 0 if it is complete, else 75.
+
+        `asked` is the signal or reason of a stop request on this rank.
+        """
+        config, best = self._engine.config, state.best
+        code, reason = (0, None) if complete else (STOPPED, asked or "asked on another rank")
+        # events and status
+        self._journal.event("memory", step=state.step, ranks=memory_by_rank(self._engine))
+        if best is not None and should_stop(config.early_stop, best):
+            fields = {"metric": best.metric, "best": best.value, "best_step": best.step}
+            self._journal.event("early_stop", step=state.step, evaluations=best.evaluations, **fields)
+        self._journal.event("done" if complete else "stop", step=state.step, reason=reason, exit_code=code)
+        self._journal.status("done" if complete else "stopped", step=state.step, exit_code=code)
+        # closing lines and report.html
+        if self._page is not None:
+            with self._reports("closing lines"):
+                for line in closing_lines(config, state, reason):
+                    self._display.say(line)
+            with self._reports("report.html"):
+                self._display.say(f"report {write_report(config)}")
+                metrics = config.output / "metrics.jsonl"
+                if damaged := unreadable_lines(metrics):  # a start reads only its end
+                    self._display.say(f"{metrics}: {damaged} lines are torn or damaged; the report lacks them")
+        return code
 
     def _record(
         self,
@@ -213,7 +215,7 @@ class Recorder:
         return {
             "step": state.step,
             "samples": state.samples,
-            "epoch": getattr(batch.micro_batches[-1], "epoch", 0.0),
+            "epoch": batch.micro_batches[-1].epoch,
             "time": self._journal.now(),
             "loss": sum(weight * losses[head] for head, weight in config.model.head_weights.items()),
             "total": self._engine.total_loss(losses),
@@ -244,36 +246,13 @@ class Recorder:
         step, config = record["step"], self._engine.config
         rows_of_step = self._health.origins(record["samples"] - rows, rows)[:_ROWS_LISTED]
         command = f"clozeline explain-batch --run {shlex.quote(str(config.output))} --step {step}"
-        self._journal.event("spike", step=step, **spikes, command=command, rows_source_block_row=rows_of_step)
-        text = ", ".join(
-            f"{key} {spike['value']:.4g} is {spike['deviations']:.1f} deviations above the median {spike['median']:.4g}"
-            for key, spike in spikes.items()
-        )
-        self._display.say(f"step {step}: {text}; its rows and documents:\n  {command}")
+        self._announce("spike", step=step, **spikes, command=command, rows_source_block_row=rows_of_step)
 
     def _record_skip(self, state: TrainState, batch: GlobalBatch[MicroBatch]) -> None:
         """Write an event with the rows of a step whose gradient was not finite, over all ranks."""
-        origins = [getattr(micro_batch, "origin", None) for micro_batch in batch.micro_batches]
-        mine = [row for origin in origins if origin is not None for row in origin.tolist()]
+        mine = [row for micro_batch in batch.micro_batches for row in micro_batch.origin.tolist()]
         rows = [row for rank_rows in self._engine.world.gather(mine[:_ROWS_LISTED]) for row in rank_rows]
-        self._journal.event("skip", step=state.step, in_a_row=state.skipped_in_a_row, rows_source_block_row=rows)
-        self._display.say(f"step {state.step}: the gradient is not finite, nothing was updated")
-
-
-def announcer(journal: Journal, display: Display) -> Callable[..., None]:
-    """Return a function that writes an event, and prints the important ones."""
-    reports = Reporting()
-
-    def announce(event: str, **fields: Any) -> None:
-        with reports("events"):
-            journal.event(event, **fields)
-            if event == "save":
-                journal.status("running", checkpoint=fields["checkpoint"])
-            elif event in _MESSAGES:
-                shares = " + ".join(f"{share:.4g} {name}" for name, share in fields.pop("shares", {}).items())
-                display.say(_MESSAGES[event].format(shares=shares, **fields))
-
-    return announce
+        self._announce("skip", step=state.step, in_a_row=state.skipped_in_a_row, rows_source_block_row=rows)
 
 
 def memory_by_rank(engine: Engine) -> list[dict[str, int]]:

@@ -25,9 +25,9 @@ from clozeline.train.logs.curves import (
     results,
 )
 from clozeline.train.logs.display import format_count, heldout_title
-from clozeline.train.logs.event_sentences import describe_event
+from clozeline.train.logs.events import describe_event
 from clozeline.train.logs.guessed_rows import STYLE, draw_guesses
-from clozeline.train.logs.json_lines import first_lines, last_lines, read_lines
+from clozeline.train.logs.json_lines import last_lines, read_lines, records
 from clozeline.train.logs.status import read_status
 
 _EVENTS: Final = 200
@@ -110,7 +110,7 @@ def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) ->
     lines = [f"{ending}: step {state.step} of {steps}, {read}"]
     # first and last loss
     path, status = output / "metrics.jsonl", read_status(output)
-    first = next((line for line in first_lines(path) if line.get("loss") is not None), None)
+    first = next((record for record in records(path) if record and record.get("loss") is not None), None)
     last = next((line.record for line in last_lines(path) if line.record and line.record.get("loss") is not None), None)
     if first is not None and last is not None:
         lines.append(f"loss {first['loss']:.4f} at step {first['step']}, {last['loss']:.4f} at step {last['step']}")

@@ -10,7 +10,7 @@ _WINDOW: Final = 200
 """Preceding records that a step is compared with."""
 _LEAST: Final = 30
 """Minimum of preceding records."""
-_WATCHED: Final = ("loss", "gradient_norm")
+WATCHED: Final = ("loss", "gradient_norm")
 _SIGMA: Final = 1.4826
 """Ratio of standard deviation and median absolute deviation of a normal distribution."""
 
@@ -25,7 +25,7 @@ class Spikes:
         self.bar = bar
         self.in_a_row = 0
         """Latest records in a row whose loss is a spike, as a record says under `spikes_in_a_row`."""
-        self._values: dict[str, deque[float]] = {key: deque(maxlen=_WINDOW) for key in _WATCHED}
+        self._values: dict[str, deque[float]] = {key: deque(maxlen=_WINDOW) for key in WATCHED}
         for record in latest_first:
             if not self._values["loss"]:
                 self.in_a_row = record.get("spikes_in_a_row", 0)

@@ -5,7 +5,7 @@ import sys
 
 from clozeline.command import wrap_log
 from clozeline.configuration.redaction import redact_text
-from clozeline.train.checkpoint.find_checkpoint import find_newest
+from clozeline.train.checkpoint.run_weights import find_newest
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_stream
 from clozeline.train.data.sets.passes import describe_rereading
@@ -34,7 +34,6 @@ def dry_run(config: TrainConfig) -> int:
     checkpoint = find_newest(
         config.output / "checkpoints",
         lambda name, reason: lines.append(f"checkpoint {name} is passed over: {reason}"),
-        hashes=config.checkpoint.verify == "full",
     )
     device = device_of(os.environ)
     point = find_starting_point(config, datasets.description, size, device, checkpoint)

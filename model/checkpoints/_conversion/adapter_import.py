@@ -16,14 +16,10 @@ from clozeline.model.build import Model
 from clozeline.model.checkpoints._conversion.adapter_export import refuse_prefix, refuse_prompt
 from clozeline.model.checkpoints._conversion.adapter_layouts import Update, split_update
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint, refuse_differing
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Target
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.checkpoints._conversion.tables import Target
 from clozeline.model.checkpoints._conversion.tensor_files import read_json, read_tensor_file, refuse_invalid_values
-from clozeline.model.checkpoints._conversion.tensor_layouts import (
-    parameter_shapes,
-    their_shapes,
-    to_ours,
-    to_theirs,
-)
+from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes, their_shapes, to_ours, to_theirs
 from clozeline.model.checkpoints._conversion.tensor_names import join_names
 from clozeline.model.checkpoints._conversion.type_selection import map_for
 from clozeline.model.configuration.model_config import ModelConfig
@@ -31,6 +27,7 @@ from clozeline.registry import choose
 
 PEFT_CONFIG: Final = "adapter_config.json"
 _WEIGHTS: Final = "adapter_model.safetensors"
+_A, _B = ".lora_A.weight", ".lora_B.weight"
 _HEADS: Final = {"SEQ_CLS": "classification", "TOKEN_CLS": "tagging", "QUESTION_ANS": "span"}
 """Heads that a task of peft adds to a base."""
 _DESCRIPTION: Final = frozenset(
@@ -149,27 +146,36 @@ def _modules_of(config: ModelConfig, key_map: KeyMap, vocab_size: int) -> dict[s
 # -- adapters ---------------------------------------------------------------------------------------------------------
 
 
-def _take(folder: _Folder, *endings: str) -> dict[str, list[Tensor]]:
-    """Remove the tensors of each adapted module, {its name in the class: tensors in the order of the endings}."""
-    first, base = endings[0], folder.key_map.base
-    found: dict[str, list[Tensor]] = {}
-    for name in [name for name in folder.tensors if name.endswith(first)]:
-        stored = name.removesuffix(first)
+def _take_factors(folder: _Folder) -> dict[str, tuple[Tensor, Tensor]]:
+    """Remove the factors A [rank, inputs] and B [outputs, rank] of each adapted module, by its name in the class."""
+    base, factors = folder.key_map.base, dict[str, tuple[Tensor, Tensor]]()
+    for name in [name for name in folder.tensors if name.endswith(_A)]:
+        stored = name.removesuffix(_A)
         module = stored if stored in folder.modules else f"{base}{stored}"  # a class without a head has no prefix
         if module not in folder.modules:
             raise ConfigurationError(
                 f"{folder.where}: {name}: {stored} is no linear map of the body of this {folder.key_map.model_type}: "
                 "expected the base that the adapter was trained on; tables, heads and convolutions have no adapter"
             )
-        if missing := [f"{stored}{end}" for end in endings if f"{stored}{end}" not in folder.tensors]:
-            raise WeightsError(f"{folder.where}: {missing[0]} is missing, next to {name}: take another copy")
-        found[module] = [folder.tensors.pop(f"{stored}{end}") for end in endings]
-    if absent := _targeted(folder) - found.keys():
+        if f"{stored}{_B}" not in folder.tensors:
+            raise WeightsError(f"{folder.where}: {stored}{_B} is missing, next to {name}: take another copy")
+        a, b = folder.tensors.pop(name), folder.tensors.pop(f"{stored}{_B}")
+        if a.ndim != 2 or b.ndim != 2 or a.shape[0] != b.shape[1]:
+            raise WeightsError(f"{folder.where}: {module}: lora_A {list(a.shape)} and lora_B {list(b.shape)} differ")
+        sizes = [folder.weights[own].shape for own in folder.modules[module]]
+        outputs, inputs = sum(size[0] for size in sizes), sizes[0][1]
+        if (outputs, inputs) != (b.shape[0], a.shape[1]):
+            raise WeightsError(
+                f"{folder.where}: {module} has {outputs} outputs and {inputs} inputs in this base, the adapter is for "
+                f"{b.shape[0]} and {a.shape[1]}: give the model that the adapter was trained on"
+            )
+        factors[module] = a, b
+    if absent := _targeted(folder) - factors.keys():
         where = "adapter_config.json targets them: take another copy"
         raise WeightsError(f"{folder.where}: {len(absent)} modules have no tensors: {join_names(absent)}; {where}")
-    if not found:
-        raise WeightsError(f"{folder.where}: expected tensors that end in {first}, got none: take another copy")
-    return {module: found[module] for module in folder.modules if module in found}
+    if not factors:
+        raise WeightsError(f"{folder.where}: expected tensors that end in {_A}, got none: take another copy")
+    return {module: factors[module] for module in folder.modules if module in factors}
 
 
 def _targeted(folder: _Folder) -> set[str]:
@@ -194,14 +200,11 @@ def _read_lora(folder: _Folder) -> _Read:
             )
     stabilised = bool(keys.get("use_rslora"))
     updates: dict[str, Update] = {}
-    for module, (a, b) in _take(folder, ".lora_A.weight", ".lora_B.weight").items():
-        siblings = folder.modules[module]
-        _refuse_other_base(folder, module, [b.shape[0] if b.ndim == 2 else -1, a.shape[-1]])
-        if a.ndim != 2 or a.shape[0] != b.shape[1]:
-            raise WeightsError(f"{folder.where}: {module}: lora_A {list(a.shape)} and lora_B {list(b.shape)} differ")
-        alpha = _pattern_value(keys.get("alpha_pattern"), module, keys.get("lora_alpha", 8))
-        scale = alpha / (len(a) ** 0.5 if stabilised else len(a))
-        updates |= split_update(Update(a, b, scale), siblings)
+    for module, (a, b) in _take_factors(folder).items():
+        patterns = (keys.get("alpha_pattern") or {}).items()  # the first that matches the end of a name counts
+        chosen = (value for key, value in patterns if re.fullmatch(rf"(?:.*\.)?(?:{key})", module))
+        scale = next(chosen, keys.get("lora_alpha", 8)) / (len(a) ** 0.5 if stabilised else len(a))
+        updates |= split_update(Update(a, b, scale), folder.modules[module])
     parts = {name.removeprefix("family.").removesuffix(".weight"): update for name, update in updates.items()}
     ranks = {path: len(update.a) for path, update in parts.items()}
     alphas = {path: update.scale * ranks[path] ** (0.5 if stabilised else 1) for path, update in parts.items()}
@@ -220,14 +223,23 @@ def _read_lora(folder: _Folder) -> _Read:
     return entry, factors
 
 
-def _read_prefix(folder: _Folder) -> _Read:
-    rows, config = _prompt_rows(folder), folder.config
-    entry = {"name": "prefix", "length": len(rows)}
+def _read_rows(folder: _Folder) -> _Read:
+    """Read a prefix or a prompt; of an encoder-decoder only the rows that the encoder reads."""
+    rows, config = folder.tensors.pop("prompt_embeddings", None), folder.config
+    if rows is None or rows.ndim != 2:
+        raise WeightsError(f"{folder.where}: expected prompt_embeddings [tokens, features]: take another copy")
+    rows = rows[: int(folder.keys.get("num_virtual_tokens") or len(rows))].contiguous()
+    entry = {"name": "prefix" if folder.keys["peft_type"] == "PREFIX_TUNING" else "prompt", "length": len(rows)}
     with torch.device("meta"):
-        adapter = Model(replace(config, adapter=choose("clozeline.model.adapters", entry)), 1).adapters["prefix"]
-    assert isinstance(adapter, Prefix)
-    refuse_prefix(adapter, folder.key_map, config, folder.keys.get("task_type"))
-    width = 2 * config.key_value_heads * config.head_width
+        (adapter,) = Model(replace(config, adapter=choose("clozeline.model.adapters", entry)), 1).adapters.values()
+    if isinstance(adapter, Prefix):
+        refuse_prefix(adapter, folder.key_map, config, folder.keys.get("task_type"))
+        width = 2 * config.key_value_heads * config.head_width
+    else:
+        assert isinstance(adapter, Prompt)
+        refuse_prompt(adapter, folder.keys.get("task_type"))
+        width = config.embedding_width
+        rows = rows / config.dim**0.5 if config.emb_scale else rows  # as the export scales them
     if rows.shape[1] != width * len(adapter.parts):
         shape = f"[{len(rows)}, {width * len(adapter.parts)}]"
         raise WeightsError(f"{folder.where}: prompt_embeddings: expected {shape} for this base, got {list(rows.shape)}")
@@ -235,53 +247,11 @@ def _read_prefix(folder: _Folder) -> _Read:
     return entry, {f"{path}.rows": part.contiguous() for path, part in parts}
 
 
-def _read_prompt(folder: _Folder) -> _Read:
-    rows, config = _prompt_rows(folder), folder.config
-    if rows.shape[1] != config.embedding_width:
-        shape = f"[{len(rows)}, {config.embedding_width}]"
-        raise WeightsError(f"{folder.where}: prompt_embeddings: expected {shape} for this base, got {list(rows.shape)}")
-    entry = {"name": "prompt", "length": len(rows)}
-    with torch.device("meta"):
-        adapter = Model(replace(config, adapter=choose("clozeline.model.adapters", entry)), 1).adapters["prompt"]
-    assert isinstance(adapter, Prompt)
-    refuse_prompt(adapter, folder.keys.get("task_type"))
-    (path,) = adapter.parts
-    scale = config.dim**0.5 if config.emb_scale else 1.0  # as the export scales them
-    return entry, {f"{path}.rows": rows if scale == 1.0 else rows / scale}
-
-
-def _prompt_rows(folder: _Folder) -> Tensor:
-    """Remove and return `prompt_embeddings`; of an encoder-decoder only the rows that the encoder reads."""
-    rows = folder.tensors.pop("prompt_embeddings", None)
-    if rows is None or rows.ndim != 2:
-        raise WeightsError(f"{folder.where}: expected prompt_embeddings [tokens, features]: take another copy")
-    return rows[: int(folder.keys.get("num_virtual_tokens") or len(rows))].contiguous()
-
-
 _READERS: Final[Mapping[str, Callable[[_Folder], _Read]]] = {
     "LORA": _read_lora,
-    "PREFIX_TUNING": _read_prefix,
-    "PROMPT_TUNING": _read_prompt,
+    "PREFIX_TUNING": _read_rows,
+    "PROMPT_TUNING": _read_rows,
 }
-
-
-def _refuse_other_base(folder: _Folder, module: str, shape: list[int | None]) -> None:
-    """Refuse factors of a map with other outputs or inputs than the base has; None is not compared."""
-    siblings = folder.modules[module]
-    sizes = [folder.weights[name].shape for name in siblings]
-    expected = [sum(size[0] for size in sizes), sizes[0][1]]
-    if any(got is not None and got != size for got, size in zip(shape, expected, strict=True)):
-        got = ["any" if size is None else size for size in shape]
-        raise WeightsError(
-            f"{folder.where}: {module} has {expected[0]} outputs and {expected[1]} inputs in this base, the adapter "
-            f"is for {got[0]} and {got[1]}: give the model that the adapter was trained on"
-        )
-
-
-def _pattern_value(patterns: Mapping[str, float] | None, module: str, usual: float) -> float:
-    """Return the value of the first pattern that matches the end of a name, as peft selects it."""
-    chosen = (value for key, value in (patterns or {}).items() if re.fullmatch(rf"(?:.*\.)?(?:{key})", module))
-    return next(chosen, usual)
 
 
 def _shorten(paths: Mapping[str, Any] | list[str], modules: Mapping[str, Mapping[str, Target]]) -> list[str]:

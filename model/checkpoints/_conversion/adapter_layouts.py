@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from clozeline.model.checkpoints._conversion.key_map import Target
+from clozeline.model.checkpoints._conversion.tables import Target
 from clozeline.model.checkpoints._conversion.tensor_layouts import part_of
 
 

@@ -14,7 +14,6 @@ from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.files import file_hash
 from clozeline.model.build import Model
 from clozeline.model.checkpoints._conversion.import_record import CONFIG, IMPORT_RECORD, read_import_record
-from clozeline.model.checkpoints._conversion.original_names import from_origin
 from clozeline.model.checkpoints._conversion.task_heads import label_note
 from clozeline.model.checkpoints._conversion.tensor_files import (
     read_json,
@@ -168,11 +167,8 @@ def _read_transformers_folder(folder: Path, *, strict: bool, quantized: bool) ->
     ours = parameter_shapes(config, rows)
     expected = their_shapes(key_map, config, ours)
     constants = key_map.constants_in_class(config, rows)
-    present = from_origin(stored, key_map.origins, config.head_width, where)
-    if present.keys() != stored.keys():
-        present |= {name: torch.zeros(expected[name]) for name in key_map.zero_if_absent if name not in present}
     renaming = key_map.renaming({**expected, **constants}, config)
-    renamed = renaming.apply(present, where, strict=strict)
+    renamed = renaming.apply(key_map.tensors_of_class(stored, config), where, strict=strict)
     refuse_invalid_values(renamed.tensors | renamed.left_out, where)
     # set aside copies of tied tensors, constants, and tensors that our model does not read
     tensors = _without_copies(renamed.tensors, key_map.ties_in_class(config), where, config.tied)
@@ -197,7 +193,7 @@ def _read_transformers_folder(folder: Path, *, strict: bool, quantized: bool) ->
         tensors_of = f"{len(renamed.further)} tensors of heads that {key_map.model_type} does not have"
         notes.append(f"left out, {tensors_of}: {join_names(further)}")
     notes += [f"the head is not there: {join_names(absent)}"] if absent else []
-    read = {*key_map.fields.values(), *key_map.only, *key_map.also_read, key_map.activation, *_NO_MATTER}
+    read = key_map.keys_read | _NO_MATTER
     if unknown := sorted(key for key in plain if key not in read and not key.endswith("_token_id")):
         notes.append(f"keys of config.json that were not read: {', '.join(unknown)}")
     notes += label_note(plain) if key_map.task(config) else []

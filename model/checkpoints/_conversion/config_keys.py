@@ -1,46 +1,136 @@
-"""Read config.json: required keys, supported values, activations."""
+"""Read config.json, write its lists of local layers, and compare configurations by what the model computes."""
 
-from collections.abc import Mapping
-from typing import Any
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
-from pydantic import ValidationError
-
-from clozeline.configuration.config import adapter_of
+from clozeline.configuration.config import adapter_of, flatten
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints._conversion.config_comparison import nested
 from clozeline.model.configuration.model_config import ModelConfig
 
-
-def read_fields(
-    model_type: str, plain: Mapping[str, Any], fields: Mapping[str, str], defaults: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Return our dotted keys with the values of theirs; refuse a config.json without required keys."""
-    if missing := sorted({theirs for theirs in fields.values() if theirs not in {**defaults, **plain}}):
-        raise ConfigurationError(f"config.json of type {model_type}: expected the keys {', '.join(missing)}, got none")
-    return {ours: plain.get(theirs, defaults.get(theirs)) for ours, theirs in fields.items()}
+FULL: Final = "full_attention"
+SLIDING: Final = "sliding_attention"
 
 
-def read_activation(model_type: str, name: Any, key: str, activations: Mapping[str, str]) -> str:
-    """Return our name of an activation; refuse one without counterpart."""
-    if name not in activations:
-        expected = f"expected one of {', '.join(activations)}, got {name!r}"
-        raise ConfigurationError(f"config.json of type {model_type}: {key}: {expected}")
-    return activations[name]
+def read_layer_types(model_type: str, plain: Mapping[str, Any], is_local: Callable[[int], bool]) -> list[str]:
+    """Return the type of each layer: the list of config.json, or by `is_local` if there is none.
+
+    Raises:
+        ConfigurationError: the list has other types, or not one for each layer.
+    """
+    layers, listed = plain.get("num_hidden_layers"), plain.get("layer_types")
+    if listed is None:
+        return [SLIDING if is_local(layer) else FULL for layer in range(layers if isinstance(layers, int) else 0)]
+    if not isinstance(listed, Sequence) or any(kind not in (FULL, SLIDING) for kind in listed):
+        raise ConfigurationError(
+            f"config.json of type {model_type}: layer_types: expected {FULL} or {SLIDING} for each layer, got {listed}"
+        )
+    if len(listed) != layers:
+        expected = f"expected a type for each of num_hidden_layers {layers}, got {len(listed)}"
+        raise ConfigurationError(f"config.json of type {model_type}: layer_types: {expected}")
+    return list(listed)
 
 
-def refuse_other_values(model_type: str, plain: Mapping[str, Any], only: Mapping[str, tuple[Any, ...]]) -> None:
-    """Refuse values that select a computation our families do not have; the message lists all of them."""
-    other = [key for key, values in only.items() if key in plain and plain[key] not in values]
-    if other:
-        wrong = "; ".join(f"{key}: expected {only[key][0]!r}, got {plain[key]!r}" for key in other)
-        raise ConfigurationError(f"config.json of type {model_type} asks for a computation that is not built: {wrong}")
+def read_windows(model_type: str, kinds: Sequence[str], window: Any) -> dict[str, Any]:
+    """Return our keys of the local layers of a decoder; none if no layer is local.
+
+    Args:
+        model_type: for messages.
+        kinds: type of each layer.
+        window: tokens that a local layer reads, the query's own included; None: there is no window.
+
+    Example:
+        >>> read_windows("mistral", [SLIDING], 4)
+        {'local.window': 3, 'local.layer_types': ('sliding_attention',)}
+    """
+    if SLIDING not in kinds:
+        return {}
+    if not isinstance(window, int) or window < 1:
+        expected = f"{SLIDING} needs a window of 1 or more tokens, got {window}"
+        raise ConfigurationError(f"config.json of type {model_type}: sliding_window: {expected}")
+    return {"local.window": window - 1, "local.layer_types": tuple(kinds)}
 
 
-def validate_config(model_type: str, flat: Mapping[str, Any]) -> ModelConfig:
-    """Return the configuration; refuse values of a wrong type or range, and values that contradict each other."""
-    try:
-        return adapter_of(ModelConfig).validate_python(nested(flat))
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(map(str, first["loc"])) or "model"
-        raise ConfigurationError(f"config.json of type {model_type}: {key}: {first['msg']}") from error
+def write_layer_types(config: ModelConfig) -> list[str]:
+    """Return the type of each layer."""
+    return [SLIDING if config.is_local(layer) else FULL for layer in range(config.layers)]
+
+
+def write_window(config: ModelConfig) -> int | None:
+    """Return the tokens that a local layer of a decoder reads, the query's own included; None without such a layer."""
+    return config.local.window + 1 if config.local is not None and SLIDING in write_layer_types(config) else None
+
+
+_ONLY_TRAINING: Final = (
+    *("dropout.", "init.", "heads.", "vocab_multiple", "init_from", "adapter", "quantization"),
+    *("position.disentangled.mask_decoder", "share.universal.ponder"),
+)
+_OF_KIND: Final = {
+    "learned": ("kind", "maximum", "offset"),
+    "sinusoidal": ("kind", "waves"),
+    "rope": ("kind", "theta", "scaling", "partial_rotary_factor", "nope_layers"),
+    "t5": ("kind", "buckets", "max_distance", "per_layer"),
+    "none": ("kind",),
+}
+"""Keys of `position` that each kind reads."""
+
+
+def computation(config: ModelConfig) -> dict[str, Any]:
+    """Return the keys that determine the model's output, dotted, with defaults filled in.
+
+    Not included: dropout, initialization, heads, padding of the vocabulary, and keys that the kind of position ignores.
+    """
+    flat = flatten(adapter_of(type(config)).dump_python(config, mode="json"))
+    read = tuple(f"position.{key}" for key in (*_OF_KIND[config.position.kind], "disentangled"))
+    relevant = {
+        key: value
+        for key, value in flat.items()
+        if not key.startswith((*_ONLY_TRAINING, "local")) and (key.startswith(read) or not key.startswith("position."))
+    }
+    return relevant | {
+        "head_dim": config.head_width,
+        "kv_heads": config.key_value_heads,
+        "decoder_layers": config.decoder_depth,
+        "connector": config.connector is not None,
+        "decoder_dim": config.decoder_dim or config.dim,
+        "decoder_attention_heads": config.decoder_attention_heads or config.attention_heads,
+        "decoder_ffn_dim": config.decoder_ffn_dim or config.ffn_dim,
+        "bias.norm": config.bias.norm or config.norm != "layer",
+        "emb_dim": config.embedding_width,
+        "out_dim": config.output_width,
+        "share.groups": config.layer_groups,
+        "qk_scale": config.qk_scale or (config.head_width * config.position.terms) ** -0.5,
+        **_local_layers(config),
+    }
+
+
+def _local_layers(config: ModelConfig) -> dict[str, Any]:
+    """Return the window, the base and the layers that have them; two spellings of the same layers are equal."""
+    layers = [layer for layer in range(config.layers) if config.is_local(layer)]
+    if config.local is None or not layers:
+        return {}
+    theta = config.local.theta or config.position.theta
+    return {"local.window": config.local.window, "local.theta": theta, "local.layer_types": write_layer_types(config)}
+
+
+def differences(ours: ModelConfig, other: ModelConfig) -> dict[str, tuple[Any, Any]]:
+    """Return the keys of the computation that differ, with both values; None for a key that one of them lacks."""
+    here, there = computation(ours), computation(other)
+    pairs = {key: (here.get(key), there.get(key)) for key in {**here, **there}}
+    return {
+        key: (a, b)
+        for key, (a, b) in pairs.items()
+        if not (math.isclose(a, b, rel_tol=1e-12) if isinstance(a, float) and isinstance(b, float) else a == b)
+    }
+
+
+def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mapping with dotted keys as nested mappings."""
+    plain: dict[str, Any] = {}
+    for key, value in flat.items():
+        *folders, last = key.split(".")
+        at = plain
+        for folder in folders:
+            at = at.setdefault(folder, {})
+        at[last] = value
+    return plain

@@ -2,11 +2,12 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,11 +15,11 @@ from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
 from clozeline.model.checkpoints._conversion.import_record import CONFIG
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
-from clozeline.model.checkpoints._conversion.published_keys import write_over
 from clozeline.model.checkpoints._conversion.task_heads import differing_head_keys
 from clozeline.model.checkpoints._conversion.tensor_layouts import to_theirs
 from clozeline.model.checkpoints._conversion.tensor_names import join_names
-from clozeline.model.checkpoints._conversion.type_selection import map_for
+from clozeline.model.checkpoints._conversion.type_selection import map_for, map_of_class
+from clozeline.registry import find
 
 _GENERATION: Final = tuple(
     f"{name}_token_id" for name in ("bos", "eos", "pad", "decoder_start", "forced_bos", "forced_eos")
@@ -135,3 +136,84 @@ def _unread_tensors(checkpoint: Checkpoint, key_map: KeyMap, *, body_alone: bool
 
 def _training_only(key_map: KeyMap, names: Iterable[str]) -> set[str]:
     return {name for name in names if any(re.search(pattern, name) for pattern in key_map.only_trained)}
+
+
+_START: Final = "decoder_start_token_id"
+
+
+def write_over(
+    published: Mapping[str, Any], plain: Mapping[str, Any], key_map: KeyMap, tensors: Mapping[str, Tensor]
+) -> dict[str, Any]:
+    """Return the published config.json with the keys that differ since its import.
+
+    Args:
+        published: content of config.json, as it was imported.
+        plain: what an export without it would write.
+        key_map: of the exported model.
+        tensors: of the exported model, by their names.
+    """
+    if published.get("model_type") != key_map.model_type:
+        return dict(plain)
+    source = map_of_class(published)
+    ids = _token_ids(published)
+    before = source.write_config(source.read_config(published, tensors), source.vocab_size(published), ids)
+    before |= source.keys_from(tensors)
+    dtype = "torch_dtype" if "torch_dtype" in published else "dtype"
+    before[dtype] = published.get(dtype, plain["dtype"])
+    now = {dtype if key == "dtype" else key: value for key, value in plain.items()}
+    before = {key: value for key, value in before.items() if key not in key_map.layout}
+    kept = {key: value for key, value in published.items() if key in now or key not in before}
+    merged = kept | {key: value for key, value in now.items() if key not in before or before[key] != value}
+    try:
+        same = key_map.read_config(merged, tensors) == key_map.read_config(plain, tensors)
+    except ConfigurationError:
+        same = False
+    if same:
+        return merged
+    # keys with several spellings may contradict one another: then no key that the map reads is kept
+    return {key: value for key, value in published.items() if key not in key_map.keys_read} | now
+
+
+def continue_published(checkpoint: Checkpoint, texts: Mapping[str, str]) -> Checkpoint:
+    """Return a trained model with the published texts, their ids, and their model type if it has a class for the model.
+
+    Ids of the training hold instead if its tokenizer contradicts a published one. Those of added pieces are added.
+    """
+    published = json.loads(texts[CONFIG])
+    trained = {key: value for key, value in checkpoint.token_ids.items() if value is not None}
+    ids = _token_ids(published)
+    if all(trained.get(key) in (None, value, *np.ravel(value)) for key, value in ids.items() if key != _START):
+        new = {key: value for key, value in trained.items() if key == _START or value >= published["vocab_size"]}
+        trained = ids | new
+    kind = published["model_type"]
+    try:
+        map_for(checkpoint.config, trained, kind).class_with(checkpoint.config.heads)
+    except ConfigurationError:
+        kind = None
+    return replace(checkpoint, model_type=kind, token_ids=trained, published=texts)
+
+
+def _token_ids(published: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in published.items() if key.endswith("_token_id") and value is not None}
+
+
+def split(checkpoint: Checkpoint) -> dict[str, Checkpoint]:
+    """Return the models in a checkpoint, by name; one that cannot be split has the empty name."""
+    family = find("clozeline.model.families", checkpoint.config.family)
+    parts = family.parts(checkpoint.config, checkpoint.tensors).items()
+    own = {name: replace(checkpoint, config=c, tensors=tensors, model_type=None) for name, (c, tensors) in parts}
+    return own or {"": checkpoint}
+
+
+def with_heads(checkpoint: Checkpoint, heads: Collection[str]) -> Checkpoint:
+    """Return a model with only some of its heads."""
+    config = checkpoint.config
+    if unknown := [name for name in heads if name not in config.heads]:
+        raise ConfigurationError(f"heads: expected some of {', '.join(config.heads)}, got {', '.join(unknown)}")
+    removed = tuple(f"heads.{name}." for name in config.heads if name not in heads)
+    return replace(
+        checkpoint,
+        config=replace(config, heads={name: config.heads[name] for name in heads}),
+        tensors={name: tensor for name, tensor in checkpoint.tensors.items() if not name.startswith(removed)},
+        absent=tuple(name for name in checkpoint.absent if not name.startswith(removed)),
+    )

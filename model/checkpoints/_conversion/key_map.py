@@ -7,20 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NoReturn, TypeAlias
 
+from pydantic import ValidationError
 from torch import Tensor
 
 from clozeline.configuration.config import adapter_of, flatten
 from clozeline.errors import ConfigurationError, WeightsError
-from clozeline.model.checkpoints._conversion.config_comparison import differences
-from clozeline.model.checkpoints._conversion.config_keys import (
-    read_activation,
-    read_fields,
-    refuse_other_values,
-    validate_config,
-)
-from clozeline.model.checkpoints._conversion.original_names import Origin
+from clozeline.model.checkpoints._conversion.config_keys import differences, nested
+from clozeline.model.checkpoints._conversion.tables import ACTIVATIONS, HeadedClass, Reshaped, Slice, Target
 from clozeline.model.checkpoints._conversion.task_heads import (
     SUFFIXES,
     Task,
@@ -32,18 +27,6 @@ from clozeline.model.checkpoints._conversion.tensor_names import Renaming
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 
-ACTIVATIONS: Final = {
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "gelu_fast": "gelu_tanh",
-    "gelu_accurate": "gelu_tanh",
-    "gelu_python_tanh": "gelu_tanh",
-    "gelu_python": "gelu",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
-}
 Keys: TypeAlias = Mapping[str, Any]
 """Content of config.json."""
 Tensors: TypeAlias = Mapping[str, Tensor]
@@ -56,50 +39,6 @@ _AUTO: Final = {
 """Ends of auto classes that differ from the end of the class they load."""
 _OF_DECODER: Final = ("decoder_dim", "decoder_attention_heads", "decoder_ffn_dim")
 _LAYER: Final = re.compile(r"(?<=layers\.)\d+(?=\.)")
-
-
-class Slice(NamedTuple):
-    """One of several parts of a fused projection, counted along its outputs."""
-
-    module: str
-    part: int
-    of: int
-    groups: int = 1
-    """equal groups of outputs, one after another, each of which has all parts: those of each head in turn"""
-    sizes: tuple[int, ...] = ()
-    """relative sizes of the parts; empty: they are equal"""
-
-
-class Reshaped(NamedTuple):
-    """A parameter that has more axes in a checkpoint."""
-
-    name: str
-    shape: tuple[int, ...]
-    """-1 is the size of our first axis, transposed or not; the sizes after it split our last axis"""
-
-
-class Target(NamedTuple):
-    """Location of one of our parameters in a checkpoint."""
-
-    name: str
-    part: int
-    sizes: tuple[int, ...]
-    """relative sizes of the parts of the tensor along its outputs, of which this is number `part`"""
-    groups: int
-    """equal groups of outputs, each of which has all parts"""
-    transposed: bool
-    """stored [in, out]"""
-    shape: tuple[int, ...] | None
-    """shape of the checkpoint's tensor, see `Reshaped`; None: that of ours, transposed or not"""
-
-
-class HeadedClass(NamedTuple):
-    """A class of transformers with pretraining heads."""
-
-    heads: tuple[str, ...]
-    name: str
-    auto: str
-    """auto class that loads it"""
 
 
 class KeyMap:
@@ -158,10 +97,6 @@ class KeyMap:
     """Prefixes that some classes or programs put before every name."""
     other_names: ClassVar[Mapping[str, str]] = {}
     """Starts of names in some files, and ours for the same tensors; the first match counts."""
-    origins: ClassVar[tuple[Origin, ...]] = ()
-    """Names and layouts of the program that the models were published with."""
-    zero_if_absent: ClassVar[tuple[str, ...]] = ()
-    """Their parameters that files of that program omit because they are 0."""
     only_trained: ClassVar[tuple[str, ...]] = ()
     """Patterns of parameters of our body that only training reads: an export of the body omits them."""
 
@@ -181,11 +116,15 @@ class KeyMap:
         Raises:
             ConfigurationError: a key is missing, has a wrong value, or asks for a computation that we do not have.
         """
-        refuse_other_values(self.model_type, plain, self.only)
-        flat = dict(self.fixed) | read_fields(self.model_type, plain, self.fields, self.defaults)
+        self.refuse_other_values(plain, self.only)
+        given = {**self.defaults, **plain}
+        if missing := sorted(set(self.fields.values()) - given.keys()):
+            raise ConfigurationError(
+                f"config.json of type {self.model_type}: expected the keys {', '.join(missing)}, got none"
+            )
+        flat = dict(self.fixed) | {ours: given[theirs] for ours, theirs in self.fields.items()}
         if (key := self.activation) is not None:
-            name = plain.get(key, self.defaults.get(key))
-            flat["activation"] = read_activation(self.model_type, name, key, self.activations)
+            flat["activation"] = self.read_activation(given.get(key), key, self.activations)
         more = self.more_of_ours(plain, tensors)
         kind = self.task_of(plain)
         if kind is None:
@@ -195,7 +134,11 @@ class KeyMap:
             task = self.tasks[kind]._replace(options={**self.tasks[kind].options, **self.task_options(kind, plain)})
             name, options = read_head(kind, task, plain, flat.get("dropout.hidden", 0.0))
             flat[f"heads.{name}"] = options
-        return validate_config(self.model_type, flat | more)
+        try:
+            return adapter_of(ModelConfig).validate_python(nested(flat | more))
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            self.refuse(".".join(map(str, first["loc"])) or "model", first["msg"])
 
     def write_config(self, config: ModelConfig, vocab_size: int, token_ids: Mapping[str, Any]) -> dict[str, Any]:
         """Return the content of config.json, without the classes, for a token table of `vocab_size` rows."""
@@ -215,6 +158,28 @@ class KeyMap:
             plain |= write_head(*task, config) | self.task_keys(config)
         ids = {"pad_token_id": None, "bos_token_id": None, "eos_token_id": None} | dict(token_ids)
         return {"model_type": self.model_type, "vocab_size": vocab_size, **plain, **ids}
+
+    def refuse(self, key: str, why: str) -> NoReturn:
+        """Refuse a key of config.json."""
+        raise ConfigurationError(f"config.json of type {self.model_type}: {key}: {why}")
+
+    def refuse_other_values(self, plain: Keys, only: Mapping[str, tuple[Any, ...]]) -> None:
+        """Refuse values that select a computation our families do not have; the message lists all of them."""
+        if other := [key for key, values in only.items() if key in plain and plain[key] not in values]:
+            wrong = "; ".join(f"{key}: expected {only[key][0]!r}, got {plain[key]!r}" for key in other)
+            where = f"config.json of type {self.model_type} asks for a computation that is not built"
+            raise ConfigurationError(f"{where}: {wrong}")
+
+    def read_activation(self, name: Any, key: str, activations: Mapping[str, str]) -> str:
+        """Return our name of an activation; refuse one without counterpart."""
+        if name not in activations:
+            self.refuse(key, f"expected one of {', '.join(activations)}, got {name!r}")
+        return activations[name]
+
+    @property
+    def keys_read(self) -> set[str | None]:
+        """Their keys that the tables or a method read."""
+        return {*self.fields.values(), *self.only, *self.also_read, *self.defaults, self.activation}
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return our dotted keys that no table gives."""
@@ -338,6 +303,10 @@ class KeyMap:
         projection, table = f"heads.{self.heads[0]}.projection.weight", "family.tokens.weight"
         targets = self.targets(config, (projection, table)) if config.tied else {}
         return {targets[projection].name: targets[table].name} if targets else {}
+
+    def tensors_of_class(self, tensors: Tensors, config: ModelConfig) -> dict[str, Tensor]:
+        """Return the tensors of a file in the layouts of the class."""
+        return dict(tensors)
 
     def unread_copies(self, config: ModelConfig) -> dict[str, str]:
         """Return tensors that the class saves but never reads, and the tensors they are written as copies of."""

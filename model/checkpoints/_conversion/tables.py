@@ -1,18 +1,37 @@
 """Tables that model types share: keys of config.json, modules of layers, and task heads."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from clozeline.model.checkpoints._conversion.key_map import Reshaped, Slice
 from clozeline.model.checkpoints._conversion.task_heads import Task
 
+ACTIVATIONS: Final = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh",
+    "gelu_python_tanh": "gelu_tanh",
+    "gelu_python": "gelu",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
 QKV: Final = tuple(f"attention.body.{name}" for name in ("query", "key", "value"))
 GATED: Final = ("feed_forward.body.gate", "feed_forward.body.up")
+SIZES: Final = {
+    "dim": "hidden_size",
+    "layers": "num_hidden_layers",
+    "attention_heads": "num_attention_heads",
+    "ffn_dim": "intermediate_size",
+}
+"""Keys of sizes in most types."""
 DROPOUT: Final = "classifier_dropout"
 ANSWER: Final = Task("qa_outputs", options={"dropout": 0.0})
 """Start and end of an answer."""
 TAGS: Final = Task("classifier", dropout=DROPOUT)
 """Classes of tokens."""
+DECODER_TAGS: Final = Task("classifier", dropout=DROPOUT, usual=0.1)
 SCORE: Final = Task("score", options={"bias": False, "dropout": 0.0})
 """Classifier of a row in decoders."""
 CLASSES: Final = Task(
@@ -23,6 +42,50 @@ CLASSES: Final = Task(
     twice=True,
 )
 """Classifier of a row in encoder-decoders."""
+
+
+class Slice(NamedTuple):
+    """One of several parts of a fused projection, counted along its outputs."""
+
+    module: str
+    part: int
+    of: int
+    groups: int = 1
+    """equal groups of outputs, one after another, each of which has all parts: those of each head in turn"""
+    sizes: tuple[int, ...] = ()
+    """relative sizes of the parts; empty: they are equal"""
+
+
+class Reshaped(NamedTuple):
+    """A parameter that has more axes in a checkpoint."""
+
+    name: str
+    shape: tuple[int, ...]
+    """-1 is the size of our first axis, transposed or not; the sizes after it split our last axis"""
+
+
+class Target(NamedTuple):
+    """Location of one of our parameters in a checkpoint."""
+
+    name: str
+    part: int
+    sizes: tuple[int, ...]
+    """relative sizes of the parts of the tensor along its outputs, of which this is number `part`"""
+    groups: int
+    """equal groups of outputs, each of which has all parts"""
+    transposed: bool
+    """stored [in, out]"""
+    shape: tuple[int, ...] | None
+    """shape of the checkpoint's tensor, see `Reshaped`; None: that of ours, transposed or not"""
+
+
+class HeadedClass(NamedTuple):
+    """A class of transformers with pretraining heads."""
+
+    heads: tuple[str, ...]
+    name: str
+    auto: str
+    """auto class that loads it"""
 
 
 def split_defaults(table: Mapping[str, Any], **others: Any) -> tuple[dict[str, str], dict[str, Any]]:

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from clozeline.errors import WeightsError
 from clozeline.model.build import Model
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Target
+from clozeline.model.checkpoints._conversion.key_map import KeyMap
+from clozeline.model.checkpoints._conversion.tables import Target
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.quantization import holds_integers
 

@@ -18,7 +18,7 @@ from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens
 from clozeline.pipeline.kernels.rates import MILLION, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import choose, list_indices, offsets_of
-from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
+from clozeline.pipeline.rows import IDS, Example, Feature, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS
 
@@ -89,8 +89,8 @@ class DenoisingPair(Objective):
     @property
     def features(self) -> tuple[Feature, ...]:  # type: ignore[override]
         return (
-            Feature("input_ids", "ids", 1, "framed corrupted text"),
-            Feature("target_ids", "ids", 1, "original text and </s>"),
+            Feature("input_ids", "ids", IDS, "framed corrupted text"),
+            Feature("target_ids", "ids", IDS, "original text and </s>"),
             *self.noise_features,
         )
 

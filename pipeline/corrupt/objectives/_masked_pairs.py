@@ -26,14 +26,14 @@ from clozeline.pipeline.group.groupings import GroupingSpec
 from clozeline.pipeline.kernels.ragged import IdSet
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import choose, draw_replacements, offsets_of
-from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch, segments
+from clozeline.pipeline.rows import STARTS, Example, Feature, Ragged, SampleBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 
 # Special tokens of a pair.
 FRAME_TOKENS: Final = 3
 # Share of windows that are shorter than a full row.
 SHORT_RATE: Final = 0.1
-_SEGMENT_STARTS: Final = Feature("segment_starts", "uint16", 1, "where the two segments start: 0, and after [SEP]")
+_SEGMENT_STARTS: Final = Feature("segment_starts", "uint16", STARTS, "starts of both segments: 0, and after [SEP]")
 
 
 @dataclass(frozen=True, slots=True)

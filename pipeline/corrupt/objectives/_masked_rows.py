@@ -20,27 +20,29 @@ from clozeline.pipeline.kernels.distributions import powers
 from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, scalars, shift_starts
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import choose, choose_weighted, draw_replacements, offsets_of
-from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
+from clozeline.pipeline.rows import IDS, PLACES, ROW, WEIGHT, Example, Feature, Ragged, Role, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
 # Maps the number of maskable tokens of each row to its number of labels.
 Budget: TypeAlias = Callable[[Int64], Int64]
 
 MASKED_FEATURES: Final = (
-    Feature("input_ids", "ids", 1, "framed row, corrupted"),
-    Feature("label_positions", "uint16", 1, "ascending places in input_ids of the labels"),
-    Feature("label_ids", "ids", 1, "original ids at label_positions"),
+    Feature("input_ids", "ids", IDS, "framed row, corrupted"),
+    Feature("label_positions", "uint16", PLACES, "places of the labels, ascending"),
+    Feature("label_ids", "ids", Role("label", "label_positions"), "original ids at label_positions"),
 )
 WEIGHT_FEATURES: Final = (
-    Feature("label_weight", "float32", 0, "weight of the loss of each of the row's labels"),
-    Feature("label_count", "uint16", 0, "what the row adds to the divisor of the summed loss"),
+    Feature("label_weight", "float32", WEIGHT, "weight of the loss of each of the row's labels"),
+    Feature("label_count", "uint16", WEIGHT, "what the row adds to the divisor of the summed loss"),
 )
 # Attention modes (UniLM), stored with rows that are not read bidirectionally.
 Attention: TypeAlias = Literal["bidirectional", "left_to_right", "right_to_left", "prefix"]
 _ATTENTION_CODES: Final[tuple[Attention, ...]] = ("bidirectional", "left_to_right", "right_to_left", "prefix")
 ATTENTION_FEATURES: Final = (
-    Feature("attention", "uint8", 0, "what place i may read: 1 places j <= i, 2 places j >= i, 3 j <= i or j < prefix"),
-    Feature("prefix_length", "uint16", 0, "tokens of input_ids that every place may read, 0 unless attention is 3"),
+    Feature(
+        "attention", "uint8", Role("row", below=4), "place i reads 1: places j <= i, 2: j >= i, 3: j <= i or < prefix"
+    ),
+    Feature("prefix_length", "uint16", ROW, "tokens of input_ids that every place may read, 0 unless attention is 3"),
 )
 # Descriptions are given as arguments: docstrings of attributes do not reach inheriting classes.
 Separator: TypeAlias = Annotated[

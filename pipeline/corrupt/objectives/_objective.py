@@ -14,7 +14,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.kernels.ragged import scatter_rows, trim
 from clozeline.pipeline.kernels.sampling import offsets_of
-from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, Rows, Sample, SampleBatch
+from clozeline.pipeline.rows import STARTS, Example, ExampleBatch, Feature, Ragged, Role, Rows, Sample, SampleBatch
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
 from clozeline.registry import choose
 from clozeline.seeding import kernel_keys, random_bits, reverse_bits
@@ -24,8 +24,8 @@ LONGEST_ROW: Final = 65_000
 
 # Of packed pairs with `cross_documents: false`. A document without target tokens starts where the next one does.
 DOCUMENT_FEATURES: Final = (
-    Feature("document_starts", "uint16", 1, "places in input_ids where documents start, first 0"),
-    Feature("target_document_starts", "uint16", 1, "places in target_ids where the same documents start, first 0"),
+    Feature("document_starts", "uint16", STARTS, "starts of documents, first 0"),
+    Feature("target_document_starts", "uint16", Role("start", "target_ids"), "starts of the same documents, first 0"),
 )
 
 

@@ -1,6 +1,7 @@
 """Causal language modeling: predict each token from the tokens before it."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 import numpy as np
@@ -10,23 +11,23 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
-from clozeline.pipeline.group.groupings import MinimumRow, starts_feature
+from clozeline.pipeline.group.groupings import MinimumRow, starts_dtype
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars, shift_starts
 from clozeline.pipeline.kernels.sampling import list_indices
-from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
+from clozeline.pipeline.rows import IDS, Example, Feature, Ragged, Role, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
 _LEFT_TO_RIGHT: Final = 1
-_ROW: Final = Feature("input_ids", "ids", 1, "the row")
+_ROW: Final = Feature("input_ids", "ids", IDS, "the row")
 _FEATURES: Final[Mapping[str, tuple[Feature, ...]]] = {
     "decoder": (_ROW,),
-    "encoder": (_ROW, Feature("attention", "uint8", 0, "what place i may read: 1 places j <= i")),
+    "encoder": (_ROW, Feature("attention", "uint8", Role("row", below=4), "what place i may read: 1 places j <= i")),
     "encoder_decoder": (
-        Feature("input_ids", "ids", 1, "</s> alone: nothing is given"),
-        Feature("target_ids", "ids", 1, "the row"),
+        Feature("input_ids", "ids", IDS, "</s> alone: nothing is given"),
+        Feature("target_ids", "ids", IDS, "the row"),
     ),
 }
-_LANGUAGE: Final = (Feature("languages", "uint8", 0, "code of the row's language"),)
+_LANGUAGE: Final = (Feature("languages", "uint8", Role("row", below="languages"), "code of the row's language"),)
 
 
 class CausalLM(Objective):
@@ -100,7 +101,7 @@ class CausalLM(Objective):
         self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
         features = (*_FEATURES[options.architecture], *(_LANGUAGE if options.languages else ()))
         sides = DOCUMENT_FEATURES[: 2 if options.architecture == "encoder_decoder" else 1]
-        starts = tuple(starts_feature(side.name, self.content_length, side.description) for side in sides)
+        starts = tuple(replace(side, dtype=starts_dtype(self.content_length)) for side in sides)
         self.features = features if options.cross_documents else (*features, *starts)
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:

@@ -12,7 +12,7 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES
 from clozeline.pipeline.corrupt.objectives.replaced_token_detection import ReplacedTokenDetection
 from clozeline.pipeline.kernels.ragged import scalars
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
-from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
+from clozeline.pipeline.rows import Example, Feature, Ragged, Role, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import CROPS, below, random_bits
 
@@ -36,14 +36,19 @@ class CorrectiveLM(ReplacedTokenDetection):
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "corrective", "similarity")
     own_features = (
         *MASKED_FEATURES,
-        Feature("crop_start", "uint16", 0, "first content token of the second view"),
-        Feature("crop_length", "uint16", 0, "content tokens of the second view"),
+        Feature("crop_start", "uint16", Role("row", head="similarity"), "first content token of the second view"),
+        Feature("crop_length", "uint16", Role("row", head="similarity"), "content tokens of the second view"),
     )
 
     @config_class
     class Options(ReplacedTokenDetection.Options):
         crop_rate: Rate = 0.1
         """Share of the content tokens that the second view omits."""
+
+        def __post_init__(self) -> None:
+            super().__post_init__()
+            if not self.cross_documents:
+                raise ValueError("a crop joins documents that cross_documents: false keeps apart; set it to true")
 
     options: Options
 

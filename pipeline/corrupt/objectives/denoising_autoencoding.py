@@ -11,7 +11,7 @@ from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate
 from clozeline.pipeline.kernels.sampling import choose
-from clozeline.pipeline.rows import Feature, Ragged
+from clozeline.pipeline.rows import UNDO, Feature, Ragged
 from clozeline.pipeline.vocabulary import Vocabulary
 
 
@@ -28,7 +28,7 @@ class DenoisingAutoencoding(DenoisingPair):
 
     composition_rank: ClassVar[int] = 2
     rate_option: ClassVar[str] = "mask_rate"
-    noise_features = (Feature("noise_positions", "uint16", 1, "content indices of [MASK], ascending"),)
+    noise_features = (Feature("noise_positions", "uint16", UNDO, "content indices of [MASK], ascending"),)
 
     @config_class
     class Options(PairOptions):

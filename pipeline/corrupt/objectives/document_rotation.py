@@ -11,7 +11,7 @@ from clozeline.pipeline.corrupt.objectives import Draws
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import scalars, starts_in_rows
-from clozeline.pipeline.rows import Feature, Ragged, segments
+from clozeline.pipeline.rows import UNDO, Feature, Ragged, segments
 from clozeline.seeding import ORDERS, below, random_bits
 
 
@@ -28,7 +28,7 @@ class DocumentRotation(DenoisingPair):
 
     composition_rank: ClassVar[int] = 0
     minimum = MinimumRow(tokens=2)
-    noise_features = (Feature("rotation", "uint16", 0, "content tokens moved from the front to the end"),)
+    noise_features = (Feature("rotation", "uint16", UNDO, "content tokens moved from the front to the end"),)
 
     @config_class
     class Options(PairOptions):

@@ -28,11 +28,13 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import (
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import scalars
 from clozeline.pipeline.kernels.rates import Rate, count_between, parts_per_million
-from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, SampleBatch
+from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, Role, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, RATES, below, random_bits
 
-_LANGUAGE_FEATURES: Final = (Feature("languages", "uint8", 0, "code of the row's language"),)
+_LANGUAGE_FEATURES: Final = (
+    Feature("languages", "uint8", Role("row", below="languages"), "code of the row's language"),
+)
 
 
 @config_class

@@ -14,7 +14,7 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import MASKED_FEATURES, 
 from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens, scalars, span_mask
 from clozeline.pipeline.kernels.rates import MILLION, Rate, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import draw_replacements, offsets_of
-from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
+from clozeline.pipeline.rows import IDS, PLACES, Example, Feature, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import SLOTS, below, random_bits
 
@@ -78,9 +78,9 @@ class Mass(Objective):
         # [CLS] precedes a fragment at the start of the row, so it is the first token of the decoder's input
         self.frame = Frame("right", cls)
         self.features = (
-            Feature("input_ids", "ids", 1, "framed row, the fragment corrupted"),
-            Feature("target_ids", "ids", 1, "the fragment"),
-            Feature("target_start", "uint16", 0, "place in input_ids of the fragment's first token"),
+            Feature("input_ids", "ids", IDS, "framed row, the fragment corrupted"),
+            Feature("target_ids", "ids", IDS, "the fragment"),
+            Feature("target_start", "uint16", PLACES, "place of the fragment's first token"),
         )
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:

@@ -108,7 +108,7 @@ class Mixture(Objective):
         features: dict[str, Feature] = {}
         for feature in (feature for part in self.parts for feature in part.features):
             known = features.setdefault(feature.name, feature)
-            if (known.dtype, known.rank) != (feature.dtype, feature.rank):
+            if (known.dtype, known.role) != (feature.dtype, feature.role):
                 raise self.refuse_options(f"parts disagree on the feature '{feature.name}': {known} and {feature}")
         self.features = tuple(features.values())
 

@@ -21,11 +21,13 @@ from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import scalars
 from clozeline.pipeline.kernels.rates import Rate
 from clozeline.pipeline.kernels.sampling import offsets_of
-from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, Sample, SampleBatch, segments
+from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, Role, Sample, SampleBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, below, random_bits
 
-_LABEL: Final = Feature("sentence_label", "uint8", 0, "0: the second segment follows; 1: it is another document's")
+_LABEL: Final = Feature(
+    "sentence_label", "uint8", Role("row", head="sentence", below=2), "1: the second is another document's"
+)
 
 
 class NextSentencePrediction(MaskedPair):

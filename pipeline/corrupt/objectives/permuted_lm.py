@@ -16,7 +16,7 @@ from clozeline.pipeline.kernels.ragged import add_special_tokens, span_positions
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import choose, choose_gaps, exclusive_cumsum, offsets_of, permute
 from clozeline.pipeline.kernels.spans import draw_lengths, limit_spans
-from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
+from clozeline.pipeline.rows import IDS, PLACES, Example, Feature, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS
 
@@ -39,8 +39,8 @@ class PermutedLM(SingleRow):
     """
 
     own_features = (
-        Feature("input_ids", "ids", 1, "framed row, unchanged"),
-        Feature("prediction_order", "uint16", 1, "places in input_ids that are predicted, in the order of prediction"),
+        Feature("input_ids", "ids", IDS, "framed row, unchanged"),
+        Feature("prediction_order", "uint16", PLACES, "places that are predicted, in the order of prediction"),
     )
 
     @config_class

@@ -15,7 +15,7 @@ from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars, shift_starts
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import offsets_of
-from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch, segments
+from clozeline.pipeline.rows import IDS, ROW, Example, Feature, Ragged, SampleBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, below, random_bits
 
@@ -74,11 +74,11 @@ class PrefixLM(Objective):
         if self.minimum.tokens > self.content_length:
             raise self.refuse_options(f"max_length {options.max_length} leaves no room for two tokens of text")
         self.frame = Frame("right", None if decoder else self.id_of(options.decoder_start))
-        inputs = Feature("input_ids", "ids", 1, "the row" if decoder else "the prefix, </s>")
+        inputs = Feature("input_ids", "ids", IDS, "the row" if decoder else "the prefix, </s>")
         if decoder:
-            other = Feature("prefix_length", "uint16", 0, "tokens of input_ids read in both directions, without loss")
+            other = Feature("prefix_length", "uint16", ROW, "tokens of input_ids read in both directions, without loss")
         else:
-            other = Feature("target_ids", "ids", 1, "what follows the prefix, </s>")
+            other = Feature("target_ids", "ids", IDS, "what follows the prefix, </s>")
         self.features = (inputs, other) if options.cross_documents else (inputs, other, DOCUMENT_FEATURES[0])
 
     def _longest_row(self) -> int:

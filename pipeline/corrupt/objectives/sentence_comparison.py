@@ -14,7 +14,7 @@ from clozeline.pipeline.corrupt.objectives import Draws, Objective
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import add_special_tokens
 from clozeline.pipeline.kernels.sampling import offsets_of
-from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, Sample, SampleBatch, segments
+from clozeline.pipeline.rows import IDS, Example, ExampleBatch, Feature, Ragged, Role, Sample, SampleBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, below, random_bits
 
@@ -51,8 +51,8 @@ class SentenceComparison(Objective):
         self.grouping = self.make_grouping("document", self._limit if options.mode == "same" else 2 * self._limit)
         self.minimum = MinimumRow(tokens=2, sentences=2) if options.mode == "adjacent" else MinimumRow()
         self.features = (
-            Feature("input_ids", "ids", 1, "one text, framed"),
-            Feature("input_ids_b", "ids", 1, "the text it belongs to, framed"),
+            Feature("input_ids", "ids", IDS, "one text, framed"),
+            Feature("input_ids_b", "ids", Role("ids", head="similarity"), "the text it belongs to, framed"),
         )
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:

@@ -15,7 +15,7 @@ from clozeline.pipeline.kernels.distributions import reciprocal_thresholds
 from clozeline.pipeline.kernels.ragged import scalars
 from clozeline.pipeline.kernels.rates import Rate
 from clozeline.pipeline.kernels.whole_words import find_words, positions_of_words, take_words
-from clozeline.pipeline.rows import Example, Feature, Ragged, Sample, SampleBatch
+from clozeline.pipeline.rows import Example, Feature, Ragged, Role, Sample, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, below, random_bits
 
@@ -57,7 +57,7 @@ class SentenceOrderPrediction(MaskedPair):
         self._thresholds = reciprocal_thresholds(options.max_span_length) if options.max_span_length else None
 
     def pair_features(self) -> tuple[Feature, ...]:
-        return (Feature("sentence_label", "uint8", 0, "0: the segments are in order; 1: they are swapped"),)
+        return (Feature("sentence_label", "uint8", Role("row", head="sentence", below=2), "1: they are swapped"),)
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         return skip_unmaskable(skips, self.special, samples.columns["ids"])

@@ -12,7 +12,7 @@ from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, Pair
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.rates import Rate
 from clozeline.pipeline.kernels.sampling import exclusive_cumsum, reorder
-from clozeline.pipeline.rows import Feature, Ragged, segments
+from clozeline.pipeline.rows import UNDO, Feature, Ragged, segments
 
 
 class SentenceReordering(DenoisingPair):
@@ -31,8 +31,8 @@ class SentenceReordering(DenoisingPair):
     rate_option: ClassVar[str] = "noise_density"
     minimum = MinimumRow(sentences=2)
     noise_features = (
-        Feature("sentence_order", "uint16", 1, "target sentence at each place of the input"),
-        Feature("sentence_starts", "uint16", 1, "content indices of the target's sentences, first 0"),
+        Feature("sentence_order", "uint16", UNDO, "target sentence at each place of the input"),
+        Feature("sentence_starts", "uint16", UNDO, "content indices of the target's sentences, first 0"),
     )
 
     @config_class

@@ -20,12 +20,12 @@ from clozeline.pipeline.kernels.distributions import geometric_thresholds
 from clozeline.pipeline.kernels.ragged import span_positions
 from clozeline.pipeline.kernels.rates import Rate, parts_per_million
 from clozeline.pipeline.kernels.whole_words import find_words, positions_of_words, run_starts, take_words, unit_starts
-from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
+from clozeline.pipeline.rows import Example, Feature, Ragged, Role, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
 _SPAN_FEATURES: Final = (
-    Feature("span_starts", "uint16", 1, "places in input_ids where maximal runs of labels start"),
-    Feature("span_lengths", "uint16", 1, "tokens of each run"),
+    Feature("span_starts", "uint16", Role("position", "input_ids", head="span_boundary"), "starts of runs of labels"),
+    Feature("span_lengths", "uint16", Role("label", "span_starts", head="span_boundary"), "tokens of each run"),
 )
 
 

@@ -28,7 +28,7 @@ from clozeline.pipeline.kernels.sampling import (
     rows_of,
 )
 from clozeline.pipeline.kernels.spans import clip_to_documents, count_noise_before
-from clozeline.pipeline.rows import Example, Feature, Ragged, SampleBatch
+from clozeline.pipeline.rows import IDS, ROW, Example, Feature, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, SENTINELS, SentinelError, Vocabulary
 
 
@@ -114,9 +114,9 @@ class SpanCorruption(Objective):
         used = self._sentinels[:needed]
         if len(set(used.tolist())) < needed or not vocabulary.special[used].all():
             raise self.refuse_options("sentinels must be distinct special ids")
-        inputs = Feature("input_ids", "ids", 1, "text with a sentinel for each span, </s>")
-        targets = Feature("target_ids", "ids", 1, "each sentinel and its span, </s>")
-        prefix = Feature("prefix_length", "uint16", 0, "tokens of input_ids before the target")
+        inputs = Feature("input_ids", "ids", IDS, "text with a sentinel for each span, </s>")
+        targets = Feature("target_ids", "ids", IDS, "each sentinel and its span, </s>")
+        prefix = Feature("prefix_length", "uint16", ROW, "tokens of input_ids before the target")
         pair = (inputs, targets) if options.cross_documents else (inputs, targets, *DOCUMENT_FEATURES)
         joined = (inputs, prefix) if options.attention == "prefix" else (inputs, *MASKED_FEATURES[1:])
         self.features = pair if options.architecture == "encoder_decoder" else joined

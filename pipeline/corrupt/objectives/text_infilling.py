@@ -22,7 +22,7 @@ from clozeline.pipeline.kernels.sampling import (
     rows_of,
 )
 from clozeline.pipeline.kernels.spans import draw_lengths, limit_spans
-from clozeline.pipeline.rows import Feature, Ragged
+from clozeline.pipeline.rows import UNDO, Feature, Ragged
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS, SLOTS
 
@@ -43,8 +43,8 @@ class TextInfilling(DenoisingPair):
     composition_rank: ClassVar[int] = 2
     rate_option: ClassVar[str] = "noise_density"
     noise_features = (
-        Feature("span_starts", "uint16", 1, "content indices in the target where the spans start"),
-        Feature("span_lengths", "uint16", 1, "tokens of each span, 0 allowed"),
+        Feature("span_starts", "uint16", UNDO, "content indices in the target where the spans start"),
+        Feature("span_lengths", "uint16", UNDO, "tokens of each span, 0 allowed"),
     )
 
     @config_class

@@ -17,7 +17,7 @@ from clozeline.pipeline.group.groupings._grouping import MOST_PARTS
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars
 from clozeline.pipeline.kernels.rates import shares_to_keep, task_weights
 from clozeline.pipeline.kernels.sampling import offsets_of
-from clozeline.pipeline.rows import Example, Feature, Ragged, Sample, SampleBatch, segments
+from clozeline.pipeline.rows import IDS, UNDO, Example, Feature, Ragged, Sample, SampleBatch, segments
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
 
@@ -106,9 +106,9 @@ class TextToText(Objective):
             grouping["sources"] = list(zip(names, self._lengths.tolist(), self.shares_to_take(), strict=True))
         self.grouping = GroupingSpec.of("parallel", grouping)
         self.features = (
-            Feature("input_ids", "ids", 1, "template and source, </s>"),
-            Feature("target_ids", "ids", 1, "target, </s>"),
-            Feature("task", "uint16", 0, "number of the task in the configuration"),
+            Feature("input_ids", "ids", IDS, "template and source, </s>"),
+            Feature("target_ids", "ids", IDS, "target, </s>"),
+            Feature("task", "uint16", UNDO, "number of the task in the configuration"),
         )
 
     def shares_to_take(self) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import starts_in_rows
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate
 from clozeline.pipeline.kernels.sampling import choose, offsets_of
-from clozeline.pipeline.rows import Feature, Ragged
+from clozeline.pipeline.rows import UNDO, Feature, Ragged
 
 
 class TokenDeletion(DenoisingPair):
@@ -30,7 +30,7 @@ class TokenDeletion(DenoisingPair):
     composition_rank: ClassVar[int] = 1
     rate_option: ClassVar[str] = "noise_density"
     minimum = MinimumRow(tokens=2)
-    noise_features = (Feature("kept_positions", "uint16", 1, "content indices of the tokens that stay, ascending"),)
+    noise_features = (Feature("kept_positions", "uint16", UNDO, "content indices of the tokens that stay, ascending"),)
 
     @config_class
     class Options(PairOptions):

@@ -12,7 +12,7 @@ from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, Pair
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.rates import Rate
 from clozeline.pipeline.kernels.sampling import permute, swap_identities
-from clozeline.pipeline.rows import Feature, Ragged
+from clozeline.pipeline.rows import UNDO, Feature, Ragged
 
 
 class TokenReordering(DenoisingPair):
@@ -30,7 +30,7 @@ class TokenReordering(DenoisingPair):
     composition_rank: ClassVar[int] = 1
     rate_option: ClassVar[str] = "noise_density"
     minimum = MinimumRow(tokens=2)
-    noise_features = (Feature("token_order", "uint16", 1, "target token at each place of the input"),)
+    noise_features = (Feature("token_order", "uint16", UNDO, "target token at each place of the input"),)
 
     @config_class
     class Options(PairOptions):

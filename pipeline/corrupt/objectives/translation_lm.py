@@ -16,7 +16,7 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import (
     skip_unmaskable,
 )
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
-from clozeline.pipeline.rows import Example, Feature, Ragged, Sample, SampleBatch
+from clozeline.pipeline.rows import Example, Feature, Ragged, Role, Sample, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, random_bits
 
@@ -58,7 +58,14 @@ class TranslationLM(FrequencyWeights, MaskedPair):
         self.grouping = GroupingSpec.of("parallel", {"length": length, "cut": "longer"})
 
     def pair_features(self) -> tuple[Feature, ...]:
-        return (Feature("languages", "uint8", 1, "codes of the two segments' languages"),)
+        return (
+            Feature(
+                "languages",
+                "uint8",
+                Role("label", "segment_starts", below="languages"),
+                "codes of the two segments' languages",
+            ),
+        )
 
     def skip_reasons(self, samples: SampleBatch, skips: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Skip pairs without a second side, without text, or too long."""

@@ -13,8 +13,8 @@ from clozeline.pipeline.group.groupings._grouping import (
     PartOptions,
     Starts,
     build_grouping,
-    starts_feature,
+    starts_dtype,
 )
 
 __all__ = ["Context", "Grouped", "Grouping", "GroupingSpec", "MinimumRow", "PartOptions", "Starts", "build_grouping",
-           "starts_feature"]  # fmt: skip
+           "starts_dtype"]  # fmt: skip

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Annotated, Any, ClassVar, Final, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from clozeline.arrays import Int64
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.kernels.rates import MILLION
-from clozeline.pipeline.rows import FIXED_COLUMNS, Feature, Ragged, Rows
+from clozeline.pipeline.rows import FIXED_COLUMNS, Feature, Ragged, Role, Rows
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import choose
 from clozeline.seeding import (
@@ -200,8 +200,8 @@ class Grouping(ABC):
         return PartDraws(self.options.parts, self.options.length, context.label, context.seed)
 
     def starts_feature(self, name: str, description: str) -> Feature:
-        """Return a feature of positions in the rows."""
-        return starts_feature(name, self.options.length, description)
+        """Return a feature of starts in the rows."""
+        return Feature(name, starts_dtype(self.options.length), Role("start", "ids"), description)
 
     def windows(
         self, documents: Rows, context: Context, ends: Callable[[Starts, Int64], Int64]
@@ -243,9 +243,9 @@ class Grouping(ABC):
         }
 
 
-def starts_feature(name: str, length: int, description: str) -> Feature:
-    """Return the feature of positions in rows of up to `length` tokens: uint16, or uint32 if longer."""
-    return Feature(name, "uint16" if length <= _SHORT else "uint32", 1, description)
+def starts_dtype(length: int) -> Literal["uint16", "uint32"]:
+    """Return the type of positions in rows of up to `length` tokens."""
+    return "uint16" if length <= _SHORT else "uint32"
 
 
 def build_grouping(spec: GroupingSpec, vocabulary: Vocabulary) -> Grouping:

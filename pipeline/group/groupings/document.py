@@ -9,7 +9,7 @@ from clozeline.arrays import Int64
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.group.groupings import Context, Grouped, Grouping, MinimumRow, PartOptions, Starts
 from clozeline.pipeline.kernels.ragged import starts_in_rows
-from clozeline.pipeline.rows import Feature, Ragged, Rows
+from clozeline.pipeline.rows import IDS, Feature, Ragged, Rows
 from clozeline.pipeline.vocabulary import Vocabulary
 
 
@@ -32,7 +32,7 @@ class Document(Grouping):
     def __init__(self, options: Options, vocabulary: Vocabulary) -> None:
         super().__init__(options, vocabulary)
         self._starts = self.starts_feature("sentence_starts", "row indices of sentence starts, first 0")
-        self.columns = (Feature("ids", "ids", 1, "content tokens"), self._starts)
+        self.columns = (Feature("ids", "ids", IDS, "content tokens"), self._starts)
 
     def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
         filled = self.drop_empty(documents)

@@ -12,7 +12,7 @@ from clozeline.pipeline.group.groupings import Context, Grouped, Grouping, Minim
 from clozeline.pipeline.group.groupings._grouping import PartDraws
 from clozeline.pipeline.kernels.ragged import insert_at, starts_in_rows
 from clozeline.pipeline.kernels.sampling import offsets_of
-from clozeline.pipeline.rows import Feature, Ragged, Rows
+from clozeline.pipeline.rows import IDS, Feature, Ragged, Rows
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import sample_uid
 
@@ -40,7 +40,7 @@ class Packed(Grouping):
         super().__init__(options, vocabulary)
         sentences = self.starts_feature("sentence_starts", "row indices of sentence starts, first 0")
         documents = self.starts_feature("document_starts", "row indices of document starts, first 0")
-        self.columns = (Feature("ids", "ids", 1, "content tokens and separators"), sentences, documents)
+        self.columns = (Feature("ids", "ids", IDS, "content tokens and separators"), sentences, documents)
         self._start_dtype = documents.dtype
         name = options.separator
         self._separator = None if name == "none" else vocabulary.id_of(name, f"grouping packed, separator {name},")

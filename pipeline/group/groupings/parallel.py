@@ -11,7 +11,7 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.group.groupings import Context, Grouped, Grouping, MinimumRow, PartOptions, Starts
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.kernels.sampling import offsets_of, rows_of
-from clozeline.pipeline.rows import Feature, Ragged, Rows, segments
+from clozeline.pipeline.rows import IDS, Feature, Ragged, Role, Rows, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import POSITIONS, below, kernel_keys, random_bits
 
@@ -53,10 +53,10 @@ class Parallel(Grouping):
         super().__init__(options, vocabulary)
         self._starts = self.starts_feature("sentence_starts", "row indices of sentence starts in ids, first 0")
         self.columns = (
-            Feature("ids", "ids", 1, "tokens of the text"),
+            Feature("ids", "ids", IDS, "tokens of the text"),
             self._starts,
-            Feature("target_ids", "ids", 1, "tokens of the other side"),
-            Feature("target_language", "uint8", 0, "code of its language"),
+            Feature("target_ids", "ids", IDS, "tokens of the other side"),
+            Feature("target_language", "uint8", Role("row", below="languages"), "code of its language"),
         )
 
     def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:

@@ -12,7 +12,7 @@ from clozeline.pipeline.group.groupings import Context, Grouped, Grouping, Minim
 from clozeline.pipeline.kernels.ragged import starts_in_rows
 from clozeline.pipeline.kernels.rates import MILLION, Rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import offsets_of
-from clozeline.pipeline.rows import Feature, Ragged, Rows, segments
+from clozeline.pipeline.rows import IDS, UNDO, Feature, Ragged, Rows, segments
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, LENGTHS, below, kernel_keys, random_bits
 
@@ -48,13 +48,13 @@ class SentencePair(Grouping):
         super().__init__(options, vocabulary)
         self._short = parts_per_million(options.short_rate)
         columns = (
-            Feature("ids", "ids", 1, "tokens of the window"),
+            Feature("ids", "ids", IDS, "tokens of the window"),
             self.starts_feature("sentence_starts", "row indices of sentence starts, first 0"),
         )
         partner = (
-            Feature("partner_ids", "ids", 1, "tokens of another document, from a sentence start"),
-            Feature("partner_document_uid", "uint8", 1, "the 16 bytes of that document's uid"),
-            Feature("partner_offset", "uint32", 0, "place of the partner's first token in that document"),
+            Feature("partner_ids", "ids", IDS, "tokens of another document, from a sentence start"),
+            Feature("partner_document_uid", "uint8", UNDO, "the 16 bytes of that document's uid"),
+            Feature("partner_offset", "uint32", UNDO, "place of the partner's first token in that document"),
         )
         self.columns = (*columns, *partner) if options.partner else columns
 

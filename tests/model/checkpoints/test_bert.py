@@ -5,7 +5,7 @@ from transformers.activations import ACT2FN
 
 from clozeline.errors import WeightsError
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
-from clozeline.model.checkpoints._conversion.key_map import ACTIVATIONS as NAMES
+from clozeline.model.checkpoints._conversion.tables import ACTIVATIONS as NAMES
 from clozeline.model.layers.activation import ACTIVATIONS
 from tests.model.checkpoints.published import difference, edit_config, saved
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,11 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec, DamagedBlock, ShardSet, open_shards, write_manifest, write_shard
+from clozeline.pipeline.shards import DamagedBlock, ShardSet, open_shards, write_manifest, write_shard
 from clozeline.pipeline.shards.column_set import JoinedShards
-from tests.shard_sets import TOKENIZER, objective, ordered, write_set
+from tests.shard_sets import TOKENIZER, list_column, objective, ordered, write_set
 
-SPEC = ColumnSpec("score", "float16", "list", "a number per token")
+SPEC = list_column("score", "float16")
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def write_columns(
 ) -> ShardSet:
     """A column set of all blocks, or of the first `rows` rows of each shard."""
     folder.mkdir()
-    spec = ColumnSpec(name, SPEC.dtype, SPEC.kind, SPEC.description)
+    spec = replace(SPEC, name=name)
     infos = []
     for shard in range(len(shards.manifest.shards)):
         blocks = [shards.read_block(block) for block in np.flatnonzero(shards.index.shard == shard)]

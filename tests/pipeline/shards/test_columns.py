@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.rows import Feature, Ragged, Rows
+from clozeline.pipeline.rows import UNDO, WEIGHT, Feature, Ragged, Rows
 from clozeline.pipeline.shards import ColumnSpec, base_columns, feature_columns, write_shard
 from clozeline.pipeline.shards.columns import arrow_schema, cut, holds_ids, to_batch
-from tests.shard_sets import COLUMNS, fixed, rows
+from tests.shard_sets import COLUMNS, fixed, list_column, rows
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_rows_that_do_not_fit_their_columns(tmp_path: Path, change: dict[str, An
 
 
 def test_weights_are_never_rounded_when_written(tmp_path: Path) -> None:
-    weight = feature_columns([Feature("label_weight", "float32", 0, "weight")], 1000)
+    weight = feature_columns([Feature("label_weight", "float32", WEIGHT, "weight")], 1000)
     bad = Rows(fixed(np.arange(1)), {"label_weight": Ragged(np.array([1 / 3]), np.arange(2))})
     with pytest.raises(IntegrityError, match="expected float32, got float64"):
         write_shard(tmp_path / "x", bad, [*base_columns(), *weight], block_rows=4)
@@ -49,7 +49,7 @@ def test_wider_arrays_with_small_values_are_stored(tmp_path: Path) -> None:
 
 
 def test_width_of_ids_follows_the_vocabulary() -> None:
-    features = [Feature("label_ids", "ids", 1, ""), Feature("label_positions", "uint16", 1, "")]
+    features = [Feature("label_ids", "ids", UNDO, ""), Feature("label_positions", "uint16", UNDO, "")]
     assert [spec.dtype for spec in feature_columns(features, 65536)] == ["uint16", "uint16"]
     assert [spec.dtype for spec in feature_columns(features, 65537)] == ["uint32", "uint16"]
     assert [holds_ids(spec) for spec in feature_columns(features, 10)] == [True, False]
@@ -57,7 +57,9 @@ def test_width_of_ids_follows_the_vocabulary() -> None:
 
 @pytest.mark.parametrize("name", ["uint64", "list<uint16>", "fixed_size_binary[16]", "list<uint32>", "uint8"])
 def test_types_parse_back(name: str) -> None:
-    assert ColumnSpec.parse("x", name, "").arrow_type == name
+    role = None if "<" not in name else {"use": "label", "of": "y", "below": 3}
+    spec = ColumnSpec.parse("x", name, "", role)
+    assert (spec.arrow_type, ColumnSpec.parse(**spec.plain())) == (name, spec)
 
 
 @pytest.mark.parametrize("name", ["int64", "list<fixed_size_binary[16]>", "list<list<uint16>>", "string"])
@@ -75,7 +77,7 @@ def test_a_batch_holds_the_values_whatever_slice_or_width_they_come_in(
     lists: list[list[int]], dtype: type, data: st.DataObject
 ) -> None:
     first = data.draw(st.integers(0, len(lists)))
-    specs = [ColumnSpec("code", "uint32", "fixed", ""), ColumnSpec("place", "uint8", "list", "")]
+    specs = [ColumnSpec("code", "uint32", "fixed", ""), list_column("place", "uint8")]
     numbers = np.arange(len(lists), dtype=dtype)
     whole = Rows({"code": numbers}, {"place": Ragged.from_lists(lists, dtype)})
     batch = to_batch(cut(whole, first, len(lists)), specs, arrow_schema(specs, {}))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from clozeline.pipeline.rows import FIXED_COLUMNS, Feature
+from clozeline.pipeline.rows import FIXED_COLUMNS, UNDO, Feature
 from clozeline.pipeline.shards.layout import block_rows_of, shard_name
 from tests.shard_sets import rows
 
-IDS, PLACES = Feature("input_ids", "ids", 1, ""), Feature("label_positions", "uint16", 1, "")
+IDS, PLACES = Feature("input_ids", "ids", UNDO, ""), Feature("label_positions", "uint16", UNDO, "")
 
 
 @pytest.mark.parametrize("length", [20, 510, 1022, 4094, 100_000])

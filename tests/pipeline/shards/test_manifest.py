@@ -63,6 +63,10 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         (lambda m: m["columns"][0].update(arrow_type=["uint8"]), "columns.0: column uid: expected texts"),
         (lambda m: m["columns"][0].update(color="red"), "columns.0: .*color"),
         (lambda m: m["columns"][0].pop("description"), "columns.0: .*description"),
+        (lambda m: m["columns"][-1].pop("role"), "a list has a role"),
+        (lambda m: m["columns"][-1].update(role={"use": "ids", "of": "x"}), "there is no list column x"),
+        (lambda m: m["columns"][-1].update(role={"use": "dream"}), "expected a use of ids, position"),
+        (lambda m: m["columns"][-1].update(role={"use": "start"}), "places with `of`"),
         (lambda m: m["columns"].append(m["columns"][-1]), "columns: a column is listed twice"),
         (lambda m: m["columns"].pop(1), "the first columns of examples are uid, variant"),
         (lambda m: m.update(objective=None), "a set of examples has an objective"),
@@ -101,7 +105,7 @@ def test_a_manifest_of_a_newer_version_is_told_from_a_wrong_one(tmp_path: Path, 
 def test_a_manifest_edited_by_hand_is_refused(tmp_path: Path) -> None:
     toy_set(tmp_path, [10])
     path = tmp_path / "manifest.json"
-    path.write_text(path.read_text().replace("token ids", "Token ids"))
+    path.write_text(path.read_text().replace("hash of first", "Hash of first"))
     with pytest.raises(ManifestError, match="changed after it was written"):
         open_shards(tmp_path)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,18 @@ import pyarrow.dataset
 import pytest
 import webdataset
 
-from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec, ShardSet
-from tests.shard_sets import IDS, fixed, ids_of, write_set
+from clozeline.pipeline.rows import UNDO, Ragged, Rows
+from clozeline.pipeline.shards import ShardSet
+from tests.shard_sets import IDS, fixed, ids_of, list_column, write_set
 
 Found = list[dict[str, Any]]
 
 COLUMNS = [
     IDS,
-    ColumnSpec("label_ids", "uint16", "list", "empty in some blocks, and in all of the last shard"),
-    ColumnSpec("sentence_starts", "uint32", "list", "beyond 16 bits"),
-    ColumnSpec("attention", "uint8", "list", "one value a row"),
-    ColumnSpec("partner", "uint64", "list", "never a value"),
+    replace(list_column("label_ids"), role=UNDO),
+    list_column("sentence_starts", "uint32"),
+    list_column("attention", "uint8"),
+    list_column("partner", "uint64"),
 ]
 SIZES = {"an empty shard": [10, 0, 7], "one row": [1], "full blocks": [8, 4], "many empty ones": [0, 0, 3, 0]}
 

@@ -15,8 +15,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 from clozeline.pipeline.rows import Ragged, Row, Rows
 from clozeline.pipeline.shards import DamagedBlock, ManifestError, open_shards
 from clozeline.pipeline.shards.column_set import JoinedShards
-from clozeline.pipeline.shards.columns import ColumnSpec
-from tests.shard_sets import TOKENIZER, fixed, toy_set, write_set
+from tests.shard_sets import TOKENIZER, fixed, list_column, toy_set, write_set
 
 
 def read_all(folder: Path) -> list[list[int]]:
@@ -98,7 +97,7 @@ def test_locate(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("size", "good"), [(65536, 65535), (65537, 65536), (1000, 999)])
 def test_ids_lie_below_the_vocabulary(tmp_path: Path, size: int, good: int) -> None:
-    spec = ColumnSpec("input_ids", "uint16" if size <= 65536 else "uint32", "list", "")
+    spec = list_column("input_ids", "uint16" if size <= 65536 else "uint32")
     tokenizer = {**TOKENIZER, "vocab_size": size}
     for value in (good, good + 1):
         content = Rows(fixed(np.arange(1)), {"input_ids": Ragged.from_lists([[5, value]], np.uint32)})

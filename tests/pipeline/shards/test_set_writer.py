@@ -13,8 +13,9 @@ from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ColumnSpec, SetWriter, open_shards
 from clozeline.pipeline.shards.manifest import SHARD_LIMIT
+from tests.shard_sets import list_column
 
-COLUMNS = [ColumnSpec("number", "uint16", "fixed", "a number"), ColumnSpec("ids", "uint16", "list", "tokens")]
+COLUMNS = [ColumnSpec("number", "uint16", "fixed", "a number"), list_column("ids")]
 FACTS = {
     "name": "toy",
     "kind": "tokens",

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.rows import Feature, Ragged, Rows
+from clozeline.pipeline.rows import WEIGHT, Feature, Ragged, Rows
 from clozeline.pipeline.shards import auto_block_rows, feature_columns, write_shard
 from clozeline.pipeline.shards.columns import cut
 from tests.shard_sets import COLUMNS, IDS, ids_of, rows, toy_set, write_set
@@ -47,7 +47,7 @@ def test_weights_come_back_to_the_last_bit(tmp_path: Path, container: str, codec
     weights = np.array([1 / 3, 65_000, 1, 7 / 6, 2**-20, 3, 1.25], np.float32)
     content = rows(range(1, 8))
     column = Ragged(weights, np.arange(8))
-    weight = feature_columns([Feature("label_weight", "float32", 0, "weight")], 1000)
+    weight = feature_columns([Feature("label_weight", "float32", WEIGHT, "weight")], 1000)
     shards = write_set(
         tmp_path, [Rows(content.fixed, {**content.columns, "label_weight": column})],
         columns=[IDS, *weight], container=container, codec=codec,

@@ -16,6 +16,7 @@ from clozeline.configuration.config import load_config
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments.forgetting import main
+from clozeline.tools.experiments.multirun.forgetting_scores import ForgettingOptions
 from clozeline.tools.experiments.multirun.task_sequence import TaskSequence, read_tasks
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score
@@ -163,11 +164,11 @@ def test_mistakes(
 
 @pytest.mark.slow
 def test_replay_mixes_tasks_of_the_same_classes_alone(
-    setting: tuple[Path, list[Path], list[Path]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    setting: tuple[Path, list[Path], list[Path]], tmp_path: Path
 ) -> None:
     body, files, _ = setting
     tasks: list[Any] = read_tasks(files, 0)
-    sequence = TaskSequence(body, tasks, 0, tmp_path, ())
+    sequence = TaskSequence(body, tasks, ForgettingOptions(tasks=files, output=tmp_path), ())
     sequence.check("replay")
     tasks[1].__dict__["signature"] = (("classification",), ("no", "yes"))
     sequence.check("plain")

@@ -10,7 +10,7 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
-from clozeline.tools.shards.repack_shards import form_of, main, repack
+from clozeline.tools.shards.repack_shards import main, repack
 from clozeline.tools.shards.validate_shards import validate
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
 from tests.tools.small_run import example_sets
@@ -41,7 +41,7 @@ def assert_same(left: Rows, right: Rows) -> None:
 def test_examples_and_their_order_stay(shard_sets, tmp_path, label, container, codec, level):
     manifest, samples = example_sets(shard_sets)[label]
     source = open_shards(manifest)
-    new = repack(source, tmp_path / "out", form_of(source.manifest, container, codec, level))
+    new = repack(source, tmp_path / "out", container=container, codec=codec, level=level)
     again = open_shards(tmp_path / "out")
     assert (new.name, new.container, new.compression.codec, new.compression.level) == (
         source.manifest.name, container, codec, level,
@@ -56,9 +56,9 @@ def test_examples_and_their_order_stay(shard_sets, tmp_path, label, container, c
 def test_there_and_back_gives_the_same_bytes(shard_sets, tmp_path, label):
     source = open_shards(example_sets(shard_sets)[label][0])
     other = "tar" if source.manifest.container == "arrow" else "arrow"
-    repack(source, tmp_path / "there", form_of(source.manifest, other, "none", block_rows=5))
+    repack(source, tmp_path / "there", container=other, codec="none", block_rows=5)
     there = open_shards(tmp_path / "there")
-    back = repack(there, tmp_path / "back", form_of(there.manifest, source.manifest.container, "zstd", 3, 16))
+    back = repack(there, tmp_path / "back", container=source.manifest.container, codec="zstd", level=3, block_rows=16)
     assert back.digest == source.digest
     for facts in source.manifest.shards:
         assert (tmp_path / "back" / facts.path).read_bytes() == source.path.with_name(facts.path).read_bytes()
@@ -100,7 +100,7 @@ def test_the_stream_is_the_same_unless_blocks_change(shard_sets, tmp_path, capsy
 
 def test_a_token_set_keeps_its_tables(shard_sets, tmp_path):
     source = open_shards(shard_sets / "encode")
-    repack(source, tmp_path / "encode", form_of(source.manifest, "tar"))
+    repack(source, tmp_path / "encode", container="tar")
     assert_same(Rows.concatenate(rows_of(source)), Rows.concatenate(rows_of(open_shards(tmp_path / "encode"))))
     tables = [
         path for path in (shard_sets / "encode").glob("*.arrow") if path.name.startswith(("documents-", "token_"))
@@ -127,9 +127,9 @@ def test_an_interrupted_attempt_is_done_again(shard_sets, tmp_path):
     output = tmp_path / "out"
     output.mkdir()
     (output / source.manifest.shards[0].path).write_bytes(b"torn")
-    assert repack(source, output, form_of(source.manifest)).digest == source.digest
+    assert repack(source, output).digest == source.digest
     with pytest.raises(ConfigurationError, match="holds a shard set already"):
-        repack(source, output, form_of(source.manifest))
+        repack(source, output)
     assert Manifest.load(output).digest == source.digest
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.rows import Ragged
-from clozeline.pipeline.shards import ColumnSpec, open_shards
+from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.data.feed import Feed
 from clozeline.tools.shards.explain_batch import explain
 from clozeline.tools.shards.where_is import document_rows, main, visits
 from clozeline.train.data.stream.phases import as_phases
-from tests.shard_sets import IDS, rows, toy_set, write_set
+from tests.shard_sets import IDS, list_column, rows, toy_set, write_set
 from tests.tools.run_directories import run_directory
 from tests.tools.small_run import documents, example_sets
 
@@ -111,7 +111,7 @@ def test_documents_are_found_by_their_address(shard_sets, tmp_path, capsys):
 
 def test_a_document_is_found_as_the_partner_of_another(tmp_path):
     """Examples of pairs do not say which document the second half is from; their samples do, and labels if it is."""
-    partner = ColumnSpec("partner_document_uid", "uint8", "list", "uid")
+    partner = list_column("partner_document_uid", "uint8")
     sample = rows([1, 2, 3])
     uids = np.stack([np.full(16, value, np.uint8) for value in (7, 8, 7)])
     sample.columns["partner_document_uid"] = Ragged.from_matrix(uids)
@@ -121,7 +121,7 @@ def test_a_document_is_found_as_the_partner_of_another(tmp_path):
     parents = [{"name": "pairs/train", "digest": samples.digest, "role": "samples"}]
     pairs = rows([3, 1, 2])
     pairs.columns["sentence_label"] = Ragged.from_lists([[0], [1], [1]], np.uint8)
-    label = ColumnSpec("sentence_label", "uint8", "list", "1: another document's")
+    label = list_column("sentence_label", "uint8")
     for folder, expected, partners in (
         ("run/corrupt/nsp/train", ([1], ""), [None, "07" * 16, "08" * 16]),
         ("alone", ([], "pairs of which it is the second segment (no group/ above the set)"), [None] * 3),

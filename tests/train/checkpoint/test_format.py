@@ -21,7 +21,7 @@ from clozeline.train.checkpoint.format import (
     steps_in,
     tiling_problem,
 )
-from clozeline.train.checkpoint.part_reader import CheckpointReader, check_tensors
+from clozeline.train.checkpoint.part_reader import CheckpointReader
 
 
 def cuts(size: int, parts: int) -> list[tuple[int, int, int]]:
@@ -58,25 +58,12 @@ def test_slices_must_tile(slices: list[tuple[int, int, int]], problem: str) -> N
     assert bool(problem) == bool(tiling_problem("p", ParameterRecord([2, 5], "decay", ["weight"], slices)))
 
 
-def test_index_round_trip(tmp_path: Path) -> None:
-    index = write_parts(tmp_path, 10, 3)
-    index.write(tmp_path)
-    assert Index.read(tmp_path) == index
-
-
 def test_a_whole_state_has_the_shape_that_the_index_says(tmp_path: Path) -> None:
     stated = replace(write_parts(tmp_path, 10, 2), whole={"row/p": [2]})
     stated.write(tmp_path)
     assert Index.read(tmp_path) == stated
     part = tmp_path / part_name(0)
-    with pytest.raises(CheckpointError, match="lacks row/p"):
-        check_tensors(tmp_path, stated, 0)
-    weights = load_file(part)
-    save_file({**weights, "row/p": torch.ones(3)}, part)
-    with pytest.raises(CheckpointError, match=r"row/p: expected F32 \[2\], got F32 \[3\]"):
-        check_tensors(tmp_path, stated, 0)
-    save_file({**weights, "row/p": torch.ones(2)}, part)
-    check_tensors(tmp_path, stated, 0)
+    save_file({**load_file(part), "row/p": torch.ones(2)}, part)
     assert CheckpointReader(tmp_path, stated).states()["row/p"].tolist() == [1, 1]
 
 
@@ -93,19 +80,6 @@ def test_index_of_a_newer_format(tmp_path: Path) -> None:
     assert not isinstance(found.value, NewerFormatError)
 
 
-def test_an_index_without_its_checksum_is_refused(tmp_path: Path) -> None:
-    write_parts(tmp_path, 10, 3).write(tmp_path)
-    rewrite(tmp_path, lambda plain: plain.pop("checksum"))
-    with pytest.raises(CheckpointError, match="changed after it was written"):
-        Index.read(tmp_path)
-
-
-def rewrite(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    plain = json.loads((folder / "checkpoint.json").read_text())
-    change(plain)
-    (folder / "checkpoint.json").write_text(json.dumps(plain))
-
-
 def reseal(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     """Change an index as a fault of the program would, which writes it with a right checksum."""
     plain = json.loads((folder / "checkpoint.json").read_text())
@@ -117,21 +91,15 @@ def reseal(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (lambda plain: plain["parameters"]["p"]["slices"][0].__setitem__(2, 1), "p: a gap at element 1"),
-        (lambda plain: plain["parameters"]["p"]["slices"][0].__setitem__(0, 3), "a part that is not listed"),
         (lambda plain: plain["parameters"]["p"]["slices"][0].__setitem__(1, -1), "greater than or equal to 0"),
-        (lambda plain: plain["parameters"]["p"]["keys"].clear(), "expected weight and different states"),
         (lambda plain: plain["parameters"]["p"].update(more=1), "parameters.p.more"),
-        (lambda plain: plain["files"].pop("part-00001.safetensors"), "expected parts 0 to 1"),
         (lambda plain: plain["files"]["part-00001.safetensors"].update(bytes="9"), "valid integer"),
         (lambda plain: plain.update(scalar={}), "scalar: Unexpected keyword"),
         (lambda plain: plain.update(format=0), "format 0"),
         (lambda plain: plain.update(format="1"), "format"),
     ],
 )
-def test_an_index_that_contradicts_itself(
-    tmp_path: Path, change: Callable[[dict[str, Any]], object], problem: str
-) -> None:
+def test_an_index_of_another_schema(tmp_path: Path, change: Callable[[dict[str, Any]], object], problem: str) -> None:
     write_parts(tmp_path, 10, 3).write(tmp_path)
     reseal(tmp_path, change)
     with pytest.raises(CheckpointError, match=problem):

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from clozeline.train.checkpoint.find_checkpoint import check_share
 from clozeline.train.checkpoint.format import steps_in
+from clozeline.train.checkpoint.run_weights import check_share
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.logs.status import read_status
 from tests.matrices import mark_slow_but
@@ -26,7 +26,6 @@ SETTINGS = {
     "checkpoint__keep_last": 1,
     "evaluate__every": 2,
     "evaluate__max_rows": 8,
-    "log__report": True,
 }
 STEPS = [f"step-{step:08d}" for step in (2, 4, 6)]
 
@@ -102,7 +101,7 @@ def test_a_kill_at_any_rename_costs_no_bit(
     whole = steps_in(checkpoints)
     assert whole, "one is always there"
     for path in whole:
-        check_share(path, hashes=True)
+        check_share(path)
     again = go(folder, faulty.train_normally)
     assert again.codes == [0], again.errors
     assert logged(folder) == straight

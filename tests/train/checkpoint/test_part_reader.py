@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,8 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from clozeline.errors import CheckpointError
-from clozeline.train.checkpoint.format import Index, ParameterRecord, part_name, tiling_problem
-from clozeline.train.checkpoint.part_reader import CheckpointReader, check_files, check_tensors
+from clozeline.train.checkpoint.format import part_name, tiling_problem
+from clozeline.train.checkpoint.part_reader import CheckpointReader, check_files
 from tests.train.checkpoint.test_format import write_parts
 
 
@@ -30,39 +29,10 @@ def test_any_range_is_read_from_any_parts(
     )
 
 
-def check(folder: Path, index: Index) -> None:
-    for part in range(len(index.files)):
-        check_tensors(folder, index, part)
-
-
-def test_tensors_are_compared_with_the_index(tmp_path: Path) -> None:
-    """Names, sizes, types and buffers: what `verify: sizes` does not leave to the hash."""
-    index = write_parts(tmp_path, 10, 2)
-    check(tmp_path, index)
-    half = torch.arange(5, dtype=torch.float32)
-    for tensors, problem in [
-        ({}, "part-00001.*lacks weight/p"),
-        ({"weight/p": half, "weight/q": half.clone()}, "part-00001.*holds weight/q"),
-        ({"weight/p": half[:4]}, r"weight/p: expected F32 \[5\], got F32 \[4\]"),
-        ({"weight/p": half.bfloat16()}, r"weight/p: expected F32 \[5\], got BF16 \[5\]"),
-        ({"weight/p": half, "buffer/b": half.clone()}, "part-00001.*holds buffer/b"),
-    ]:
-        save_file(tensors, tmp_path / part_name(1))
-        with pytest.raises(CheckpointError, match=problem):
-            check(tmp_path, index)
-    (tmp_path / part_name(1)).write_bytes(b"no safetensors")
-    with pytest.raises(CheckpointError, match="part-00001"):
-        check(tmp_path, index)
-
-
-def test_a_frozen_parameter_keeps_its_type_and_a_buffer_is_in_the_first_part(tmp_path: Path) -> None:
+def test_a_buffer_is_in_the_first_part(tmp_path: Path) -> None:
     index = write_parts(tmp_path, 4, 1)
     values = torch.arange(4.0)
-    save_file({"weight/p": values.bfloat16(), "buffer/b": values.long()}, tmp_path / part_name(0))
-    with pytest.raises(CheckpointError, match="holds buffer/b"):
-        check(tmp_path, index)
-    index = replace(index, buffers=["b"], parameters={"p": ParameterRecord([4], "frozen", ["weight"], [(0, 0, 4)])})
-    check(tmp_path, index)
+    save_file({"weight/p": values, "buffer/b": values.long()}, tmp_path / part_name(0))
     assert CheckpointReader(tmp_path, index).buffer("b", [4]).tolist() == [0, 1, 2, 3]
     with pytest.raises(CheckpointError, match=r"buffer b has shape \[4\], not \[2, 2\]"):
         CheckpointReader(tmp_path, index).buffer("b", [2, 2])
@@ -72,17 +42,16 @@ def test_files_are_compared(tmp_path: Path) -> None:
     index = write_parts(tmp_path, 100, 2)
     part = tmp_path / part_name(1)
     whole = part.read_bytes()
-    check_files(tmp_path, index.files, hashes=True, only=index.files)
+    check_files(tmp_path, index.files, only=index.files)
     part.write_bytes(whole[:-1])
     with pytest.raises(CheckpointError, match=rf"part-00001.*expected {len(whole)} bytes, got {len(whole) - 1}"):
-        check_files(tmp_path, index.files, hashes=False, only=index.files)
+        check_files(tmp_path, index.files, only=index.files)
     part.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    check_files(tmp_path, index.files, hashes=False, only=index.files)
     with pytest.raises(CheckpointError, match=r"part-00001.*corrupted"):
-        check_files(tmp_path, index.files, hashes=True, only=index.files)
+        check_files(tmp_path, index.files, only=index.files)
     part.unlink()
     with pytest.raises(CheckpointError, match=r"part-00001.*No such file"):
-        check_files(tmp_path, index.files, hashes=False, only=index.files)
+        check_files(tmp_path, index.files, only=index.files)
 
 
 def test_reader_names_what_is_missing(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from tests.train.synthetic import tiny
         ({"log__tracker": "comet"}, "log.tracker: expected 'wandb' or 'mlflow', got 'comet'"),
         ({"log__spike": 0.0}, "log.spike: "),
         ({"log__every": 0}, "log.every: "),
-        ({"log__spikes": 1.0}, "unknown key 'log.spikes'; did you mean 'log.spike'?"),
+        ({"log__trackr": "wandb"}, "unknown key 'log.trackr'; did you mean 'log.tracker'?"),
     ],
 )
 def test_mistakes_are_named(change: dict[str, Any], message: str) -> None:

@@ -21,7 +21,7 @@ EVERY_PART = [
     *("clozeline.train.logs.data_health.LoadingHealth.note", "clozeline.train.logs.spikes.Spikes.detect"),
     *("torch.utils.tensorboard.writer.FileWriter.add_summary", "torch.utils.tensorboard.SummaryWriter.close"),
     *("clozeline.train.logs.display.Display._show", "clozeline.train.logs.display.Display.heldout"),
-    *("clozeline.train.logs.run_end.write_report", "clozeline.train.logs.run_end.closing_lines"),
+    *("clozeline.train.logs.recorder.write_report", "clozeline.train.logs.recorder.closing_lines"),
 ]
 WARNINGS = {"the health of the data", "spikes of the loss", "TensorBoard", "lines of steps"}
 WARNINGS |= {"results on held-out sets", "report.html", "closing lines"}
@@ -48,7 +48,7 @@ def config(tmp_path: Path) -> Path:
 
 
 def test_no_report_ends_a_run(one_rank: RankPool, tmp_path: Path, config: Path) -> None:
-    ((code, error),) = one_rank.run(start, config, EVERY_PART, ["log.tensorboard=true", "log.report=true"])
+    ((code, error),) = one_rank.run(start, config, EVERY_PART, ["log.tensorboard=true"])
     assert code == 0
     told = [line for line in error if line.startswith("warning: ")]
     assert {line.split(": ")[1] for line in told} == WARNINGS

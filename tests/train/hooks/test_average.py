@@ -10,10 +10,10 @@ import pytest
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
-from clozeline.train.checkpoint.averaged_weights import averages_as_weights
 from clozeline.train.checkpoint.zero_partitions import fragments, memory
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
+from clozeline.train.evaluate import averages_as_weights
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
 from tests.distributed import RankPool

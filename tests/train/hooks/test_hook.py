@@ -1,4 +1,4 @@
-"""Promises of every hook."""
+"""Promises of every hook, and the order in which they are called."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 import torch
 
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import build_model
 from clozeline.registry import find, names
 from clozeline.train.configuration.config import TrainConfig, frozen
 from clozeline.train.hooks import Hook
+from clozeline.train.hooks_of_run import hooks_of_run
 from tests.declarations import declared
 from tests.distributed import RankPool
 from tests.train.compression.pruning.pruned import train
-from tests.train.synthetic import tiny
+from tests.train.synthetic import VOCABULARY, tiny
 
 HOOKS = "clozeline.train.hooks"
 
@@ -43,3 +46,19 @@ def test_a_hook_resumes_to_the_bit_and_declares_its_states(name: str, one_rank: 
 @pytest.mark.parametrize("name", names(HOOKS))
 def test_a_resumed_run_may_change_what_observes_alone(name: str) -> None:
     assert (frozen(hooked(name)) == frozen(tiny())) == find(HOOKS, name).observes
+
+
+def test_statistics_come_before_what_changes_gradients_and_pruning_last() -> None:
+    changes: dict[str, Any] = {"model__init_from": "elsewhere", "optimizer__weight_decay": 0.0, "regularizer": "l2_sp"}
+    config = tiny(
+        **changes,
+        hooks=["gradient_noise", {"name": "unfreezing", "every": 2}, "layer_statistics"],
+        prune={"name": "magnitude", "sparsity": 0.5},
+    )
+    order = [type(hook).__name__ for hook in hooks_of_run(config, build_model(config.model, VOCABULARY, {}, seed=1))]
+    assert order == ["LayerStatistics", "L2Sp", "Unfreezing", "GradientNoise", "Magnitude"]
+
+
+def test_a_hook_is_named_once() -> None:
+    with pytest.raises(ConfigurationError, match="hooks: expected each one once, got average, average"):
+        tiny(hooks=["average", {"name": "average", "decay": 0.9}])

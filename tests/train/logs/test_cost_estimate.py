@@ -79,13 +79,6 @@ def test_the_speed_is_that_of_the_fastest_product(monkeypatch: pytest.MonkeyPatc
     assert operations_per_second(torch.device("cpu"), "fp32") == pytest.approx(2 * 512**3 / 0.002)
 
 
-def test_operations_of_steps_are_those_of_their_samples() -> None:
-    phases = (PhaseCost(3, 8, 1.0, 10.0, {}), PhaseCost(2, 16, 1.0, 100.0, {}))
-    cost = CostEstimate({}, 5, 0, 0, 8, 1, phases, 0, 0, 0.0, (), 1, {})
-    samples = [0, 8, 16, 24, 40, 56, 72]
-    assert [cost.flops_of_steps(step) for step in range(7)] == [cost.flops_until(count) for count in samples]
-
-
 def labels_by_hand(rows: Rows) -> float:
     """Labels of each objective, as its columns tell them."""
     columns = rows.columns

@@ -10,7 +10,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.report.html_page import page
-from clozeline.train.logs.curves import RecordedRun, curves, noise_scales, open_run, parts_of_steps, read_run
+from clozeline.train.logs.curves import RecordedRun, curves, noise_scales, open_run, read_run
 from tests.pages import checked
 from tests.sealed_lines import sealed
 
@@ -95,13 +95,6 @@ def test_the_highest_layers_and_logits_at_the_end_are_drawn() -> None:
         f"Gradient norm by layer, the highest at the end: {kept}"
     ]
     assert "Largest logit by head, the highest at the end: lm from 4 to 4" in shown
-
-
-def test_the_time_of_steps_has_the_parts_that_all_records_have() -> None:
-    old, new = {"step_ms": {"data": 1.0, "backward": 2.0}}, {"step_ms": {"data": 1.0, "forward": 2.0}}
-    assert parts_of_steps([old]) == ["backward", "data"]
-    assert parts_of_steps([old, new, {}]) == ["data"]
-    assert parts_of_steps([{"step_ms": None}]) == []
 
 
 def test_the_noise_scale_is_a_quotient_of_sums_of_a_hundred_records() -> None:

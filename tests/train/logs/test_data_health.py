@@ -21,7 +21,6 @@ from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.logs import data_health as supply
-from clozeline.train.logs.data_health import Waiting
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
 from clozeline.train.startup.dry_run import dry_run
@@ -33,15 +32,14 @@ LANES, BLOCK_ROWS, STEPS = 4, 16, 30
 
 def start(world: World, config: Path, overrides: list[str], window: int = 100) -> tuple[int, str]:
     """A run that does not pause before it reads again, and judges its waiting over other windows."""
-    real_pause, real_waiting = source._PAUSE_S, supply.Waiting
-    source._PAUSE_S = 0.0
-    supply.Waiting = lambda: real_waiting(window, 0.05 if window == 100 else 0.0)  # type: ignore[assignment,misc]
-    try:
-        return run(load_config(TrainConfig, config, overrides), joined=world), ""
-    except ClozelineError as error:
-        return error.exit_code, str(error)
-    finally:
-        source._PAUSE_S, supply.Waiting = real_pause, real_waiting  # type: ignore[misc]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "_PAUSE_S", 0.0)
+        patch.setattr(supply, "_WINDOW", window)
+        patch.setattr(supply, "_STARVED", 0.05 if window == 100 else 0.0)
+        try:
+            return run(load_config(TrainConfig, config, overrides), joined=world), ""
+        except ClozelineError as error:
+            return error.exit_code, str(error)
 
 
 def events(output: Path, kind: str) -> list[dict[str, Any]]:
@@ -74,7 +72,7 @@ def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ra
     manifest = write_masked_sets(tmp_path / "corrupt", block_rows=BLOCK_ROWS)
     shards = open_shards(manifest)
     place = damage(shards, first_block_of(shards, LANES - 1))
-    changes = {"steps": STEPS, "schedule__steps": STEPS, "data__max_damaged_fraction": 0.1, "data__on_damaged": "skip"}
+    changes = {"steps": STEPS, "schedule__steps": STEPS, "data__max_damaged_fraction": 0.1}
     config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "skipped", **changes)
     assert two_ranks.run(start, config, []) == [(0, "")] * 2
     assert events(tmp_path / "skipped", "skipped_block") == [{"step": 1, "shards": str(manifest), **place}]
@@ -98,7 +96,7 @@ def test_skipped_blocks_of_all_ranks_count_together(two_ranks: RankPool, tmp_pat
     shards = open_shards(manifest)
     for lane in (0, LANES - 1):
         damage(shards, first_block_of(shards, lane))
-    changes = {"data__max_damaged_fraction": 0.1, "data__on_damaged": "skip"}
+    changes = {"data__max_damaged_fraction": 0.1}
     config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "run", **changes)
     for code, message in two_ranks.run(start, config, []):
         assert code == 65
@@ -115,7 +113,7 @@ def test_the_plan_is_made_of_a_block_that_is_read(
     place = damage(open_shards(manifest), 0)
     if how == "quarantine":
         (manifest.parent / "quarantine.json").write_text(json.dumps([{**place, "reason": "bits"}]))
-    mask = ["data.on_damaged=skip", "data.max_damaged_fraction=0.1"] if how == "corrupt" else []
+    mask = ["data.max_damaged_fraction=0.1"] if how == "corrupt" else []
     config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "run", steps=2)
     assert one_rank.run(start, config, mask) == [(0, "")]
     assert dry_run(load_config(TrainConfig, config, mask)) == 0
@@ -161,13 +159,20 @@ def test_a_run_that_waits_says_so_once(two_ranks: RankPool, tmp_path: Path) -> N
     assert 0 < said["waited_share"] < 1
 
 
-def test_waiting_is_judged_over_windows() -> None:
-    waiting = Waiting(window=4, bar=0.05)
-    assert waiting.add(9.0, 9.0) is None, "the first step loads the first round"
-    steps = [(0.0, 1.0)] * 3 + [(0.3, 1.0)] + [(0.3, 1.0)] * 4 + [(0.05, 1.0)] * 4 + [(0.06, 1.0)] * 4
-    found = [waiting.add(*step) for step in steps]
-    assert [share for share in found if share is not None] == pytest.approx([0.075, 0.06])
-    assert [number for number, share in enumerate(found) if share is not None] == [3, 15], "told again after a rest"
+def test_waiting_is_judged_over_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first step loads the first round; what is told once is told again after a rest."""
+    monkeypatch.setattr(supply, "_WINDOW", 4)
+    told: list[tuple[int, float]] = []
+    timeline: Any = SimpleNamespace(at=lambda _: None)
+    stream: Any = SimpleNamespace(timeline=timeline, samples=0, lanes=1, sources=[], stats=dict)
+    world: Any = SimpleNamespace(gather=lambda value: [value])
+    health = supply.LoadingHealth(
+        [stream], world, 0.0, lambda _, step, waited_share, **__: told.append((step, waited_share))
+    )
+    steps = [(9.0, 9.0)] + [(0.0, 1.0)] * 3 + [(0.3, 1.0)] * 5 + [(0.05, 1.0)] * 4 + [(0.06, 1.0)] * 4
+    for step, (waited, seconds) in enumerate(steps, 1):
+        health.note(step, waited, seconds)
+    assert told == [(5, pytest.approx(0.075)), (17, pytest.approx(0.06))]
 
 
 def other_counters(world: World, config: Path) -> tuple[int, str]:

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from itertools import pairwise
-from pathlib import Path
-
 import pytest
-import yaml
 from rich.console import Console
 
-from clozeline.configuration.config import load_config
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.display import Display, heldout_title, summary
-from clozeline.train.run import run
-from tests.distributed import RankPool
-from tests.train.masked_set import write_config, write_masked_sets
 
 
 def record(step: int) -> dict[str, object]:
@@ -88,55 +77,6 @@ def test_a_run_that_returns_to_an_earlier_step_estimates_anew() -> None:
     console.file.close()
     assert [line.endswith("1,500 tok/s  0:01:34 left") for line in lines] == [False, True, False, True]
     assert [line.split("/")[0] for line in lines] == ["step 51", "step 53", "step 51", "step 53"]
-
-
-@pytest.mark.parametrize("terminal", [False, True])
-def test_the_time_left_is_that_of_the_work_left(terminal: bool) -> None:
-    """Ten steps of one second each, then thirty of four times the work, which take four seconds each."""
-
-    def work(steps: int) -> float:
-        return 7e9 * (min(steps, 10) + 4 * max(0, steps - 10))
-
-    console = Console(force_terminal=terminal, record=True, width=140, file=open("/dev/null", "w"))  # noqa: PTH123, SIM115
-    times = [float(work(step) / 7e9) for step in range(1, 41)]
-    clock = iter(times)
-    with Display(40, 0, 0.0, console, clock=lambda: next(clock)) as display:
-        display.plan(work)
-        for step in range(1, 41):
-            display.step(record(step))
-            if terminal and step == 6:
-                assert display._bar is not None
-                assert display._bar.tasks[0].fields["left"] == "0:02:04 left"
-    lines = console.export_text().splitlines()
-    console.file.close()
-    if not terminal:
-        assert "left" not in lines[0] + lines[-1]
-        for line, now in zip(lines[1:-1], times[1:-1], strict=True):
-            assert line.endswith(f"  {timedelta(seconds=times[-1] - now)} left")
-
-
-def planned(world: World, config: Path) -> list[float]:
-    """The work of each step of a run, as its display has it."""
-    found: list[float] = []
-    with pytest.MonkeyPatch.context() as patch:
-        real = Display.plan
-        patch.setattr(Display, "plan", lambda self, work: (found.extend(map(work, range(9))), real(self, work))[1])
-        assert run(load_config(TrainConfig, config), joined=world) == 0
-    return [after - before for before, after in pairwise(found)]
-
-
-def test_a_run_plans_by_the_operations_of_its_phases(one_rank: RankPool, tmp_path: Path) -> None:
-    """Four steps of 8 rows, then four of 32."""
-    shards = write_masked_sets(tmp_path / "sets", rows=240)
-    phases = [{"shards": str(shards), "until_samples": 32, "global_batch": 8}]
-    phases.append({"shards": str(shards), "global_batch": 32})
-    config = write_config(tmp_path / "run.yaml", shards, tmp_path / "run", data__phases=phases)
-    plain = yaml.safe_load(config.read_text())
-    plain["data"]["heldout"] = {}
-    del plain["data"]["shards"]
-    config.write_text(yaml.safe_dump(plain))
-    (found,) = one_rank.run(planned, config)
-    assert found == pytest.approx([found[0]] * 4 + [4 * found[0]] * 4)
 
 
 def test_a_set_without_a_name_is_held_out() -> None:

@@ -68,12 +68,10 @@ def test_a_trace_holds_the_operations_of_its_steps_and_the_table_their_own_time(
 
 
 def test_what_is_not_profiled(tmp_path: Path) -> None:
-    """A start after the first step says so, once; one that ends before the last step writes nothing."""
-    assert profiled(tmp_path, 3, range(4, 8)) == (["profile_missed"], [])
-    assert profiled(tmp_path, 3, range(1, 4)) == ([], [])
+    """A start after the first step, and one that ends before the last."""
+    for steps in (range(4, 8), range(1, 4)):
+        assert profiled(tmp_path, 3, steps) == ([], [])
     assert list(tmp_path.iterdir()) == []
-    (tmp_path / "trace-00000003.json").write_text("{}")
-    assert profiled(tmp_path, 3, range(4, 8)) == ([], []), "an earlier start has made it"
 
 
 def test_a_trace_that_cannot_be_written_costs_no_step(tmp_path: Path) -> None:

@@ -1,28 +1,32 @@
-"""Events as the journal and a person get them."""
+"""What a recorder writes at the end of a run."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
-from clozeline.train.logs.recorder import announcer
+import pytest
+
+from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.logs import recorder
+from tests.sealed_lines import sealed
+from tests.train.synthetic import tiny
 
 
-def test_events_are_written_and_some_are_shown() -> None:
-    written: list[Any] = []
-    said: list[str] = []
-    journal: Any = SimpleNamespace(
-        event=lambda event, **fields: written.append((event, fields)),
-        status=lambda state, **fields: written.append((state, fields)),
-    )
-    announce = announcer(journal, SimpleNamespace(say=said.append))  # type: ignore[arg-type]
-    announce("save", step=3, checkpoint="step-00000003")
-    announce("phase", step=4, phase=1, shares={"a": 0.75, "b": 0.25}, global_batch=16)
-    announce("unknown", step=5)
-    assert written == [
-        ("save", {"step": 3, "checkpoint": "step-00000003"}),
-        ("running", {"checkpoint": "step-00000003"}),
-        ("phase", {"step": 4, "phase": 1, "shares": {"a": 0.75, "b": 0.25}, "global_batch": 16}),
-        ("unknown", {"step": 5}),
-    ]
-    assert said == ["step 4: phase 1 of the data begins: 0.75 a + 0.25 b, 16 rows a step"]
+@pytest.mark.parametrize(("complete", "code", "event"), [(True, 0, "done"), (False, 75, "stop")])
+def test_the_end_has_an_exit_code_and_names_damaged_records(
+    complete: bool, code: int, event: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start reads only the end of the records."""
+    monkeypatch.setattr(recorder, "memory_by_rank", lambda _engine: [])
+    (tmp_path / "metrics.jsonl").write_text(f'{{"step": 1\n{sealed(step=2, loss=0.5)}\n')
+    world: Any = SimpleNamespace(rank=0)
+    engine: Any = SimpleNamespace(config=tiny(output=str(tmp_path), log__spike=None), world=world)
+    journal, display = Mock(), Mock()
+    one = recorder.Recorder(engine, Mock(), journal, display, Mock(), Mock())
+    assert one.end(TrainState(step=2, samples=16), complete, None) == code
+    assert [call.args[0] for call in journal.event.call_args_list] == ["memory", event]
+    assert journal.event.call_args.kwargs["reason"] == (None if complete else "asked on another rank")
+    assert "metrics.jsonl: 1 lines are torn or damaged" in display.say.call_args.args[0]

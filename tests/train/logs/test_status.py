@@ -91,21 +91,6 @@ def test_what_a_journal_writes_is_read(tmp_path: Path) -> None:
     assert (found.ended, found.step, found.checkpoint) == (False, 3, "step-00000003")
 
 
-def test_signs_of_life_are_renewed_after_some_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the clock as it is set then; when they are due does not depend on it."""
-    journal = Journal(tmp_path, LogConfig(tensorboard=False), 0)
-    clocks = [(0.0, 5000.0), (9.0, 9000.0), (11.0, 100.0), (12.0, 7000.0), (22.0, 200.0)]
-    times = []
-    for steady, clock in clocks:
-        monkeypatch.setattr(time, "monotonic", lambda at=steady: at)
-        monkeypatch.setattr(time, "time", lambda at=clock: at)
-        if not times:
-            journal.begin(0)
-        journal.beat()
-        times.append(json.loads((tmp_path / "status.json").read_text())["heartbeat"])
-    assert times == [5000.0, 5000.0, 100.0, 100.0, 200.0]
-
-
 def test_a_process_is_known_after_the_clock_was_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Journal(tmp_path, LogConfig(tensorboard=False), 0).begin(0)
     assert not read_status(tmp_path).ended  # type: ignore[union-attr]

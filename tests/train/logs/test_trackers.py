@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -149,6 +150,7 @@ def tracked(world: World, config: Path, steps: int, broken: str) -> tuple[int, s
     """A run with a service in which a call fails; returns (exit code, stderr, calls that worked)."""
     found: list[str] = []
     module = ModuleType("wandb")
+    module.__spec__ = ModuleSpec("wandb", None)
     module.init = lambda **_: (found.append("init"), run_there)[1]  # type: ignore[attr-defined]
     run_there = SimpleNamespace(
         id="w1", log=lambda *_, step: found.append(f"log {step}"), finish=lambda **_: found.append("finish")
@@ -193,5 +195,5 @@ def test_a_service_that_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPa
     check_tracker(None)
     for name in ("wandb", "mlflow"):
         monkeypatch.setitem(sys.modules, name, None)
-        with pytest.raises(ConfigurationError, match=rf"log\.tracker: {name} is not installed .*`pip install {name}`"):
+        with pytest.raises(ConfigurationError, match=f"{name} is not installed: run `pip install {name}`"):
             check_tracker(name)

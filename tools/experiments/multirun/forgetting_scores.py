@@ -1,4 +1,4 @@
-"""Score each task after each stage of sequential fine-tuning, and compute forgetting and backward transfer.
+"""Options of sequential fine-tuning, and its figures: forgetting and backward transfer.
 
 R[i, j] is the score on task j after stage i; stage 0 is the initial run. The mean of R[last, j] - R[learned(j), j] over
 earlier tasks is *backward transfer* (arXiv 1706.08840). *Forgetting* of a task is its best score from when it was
@@ -9,14 +9,45 @@ above 0 a gain.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
+from pydantic import Field
+
+from clozeline.configuration.config import HOME_EXPANDED, ONE_OR_MORE, config_class
 from clozeline.tools.experiments.multirun.comparison import mean_text
 
 Method: TypeAlias = Literal["plain", "replay", "ewc", "l2_sp"]
 Matrix: TypeAlias = Sequence[Sequence[float | None]]
 """[stages, tasks]; None where a task cannot be scored yet"""
+
+
+@config_class
+class ForgettingOptions:
+    """Tasks, methods and their strengths."""
+
+    tasks: Annotated[list[Path], ONE_OR_MORE, Field(min_length=1)]
+    """YAML files of tasks in learning order, each with {name, shards, heldout, config}"""
+    method: Annotated[list[Method], ONE_OR_MORE, Field(min_length=1)] = Field(
+        default_factory=lambda: list[Method](get_args(Method)), description="plain, replay, ewc, l2_sp"
+    )
+    output: Annotated[Path, HOME_EXPANDED]
+    """folder for all runs and scores"""
+    seeds: Annotated[int, Field(ge=1)] = 1
+    """runs per method, with the seeds 0, 1, ...; can be increased later"""
+    learned: Annotated[int, Field(ge=0)] = 0
+    """number of leading tasks that RUN has already learned"""
+    replay: Annotated[float, Field(gt=0, lt=1)] = 0.25
+    """replay: total share of rows from earlier tasks"""
+    strength: Annotated[float, Field(ge=0)] = 100.0
+    """ewc: factor of the Fisher information"""
+    alpha: Annotated[float, Field(ge=0)] = 0.1
+    """l2_sp: factor of the squared distance"""
+    rows: Annotated[int, Field(ge=1)] = 256
+    """ewc: examples per task for the Fisher information"""
+    heldout_rows: Annotated[int, Field(ge=1)] | None = None
+    """score only the first rows of each held-out set; null: all"""
 
 
 @dataclass(frozen=True)
@@ -56,7 +87,7 @@ def outcome(matrix: Matrix, learned: Sequence[int], rising: Sequence[bool]) -> O
 
 
 def summary(
-    matrices: Mapping[str, Sequence[Matrix]], names: Sequence[str], learned: Sequence[int], rising: Sequence[bool]
+    matrices: Mapping[Method, Sequence[Matrix]], names: Sequence[str], learned: Sequence[int], rising: Sequence[bool]
 ) -> dict[str, Any]:
     """Return mean and deviation over seeds of all figures, by method, as plain data; see `outcome`."""
     summaries: dict[str, Any] = {}

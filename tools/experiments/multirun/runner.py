@@ -19,9 +19,10 @@ from typing import Any, Final
 import yaml
 
 from clozeline import HOME
-from clozeline.configuration.config import load_config
+from clozeline.configuration.config import load_config, to_plain
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_text, read_json
+from clozeline.train.configuration.absolute_paths import with_absolute_paths
 
 ROOT: Final = HOME
 """Working directory of every step, which the commands are relative to."""
@@ -141,6 +142,12 @@ def write_pages(warc: Path) -> None:
     if not warc.exists():  # pages show sets, whose order follows the seed
         module = "clozeline.tools.experiments.multirun.python_pages"
         run_step("python", "-m", module, warc, variables={"PYTHONHASHSEED": "0"})
+
+
+def settings_facts(options: Any, *without: str) -> dict[str, Any]:
+    """Return the settings of an experiment as plain data with absolute paths, `without` those that may change."""
+    plain: dict[str, Any] = to_plain(with_absolute_paths(options))
+    return {name: value for name, value in plain.items() if name not in without}
 
 
 def record_folder_facts(path: Path, facts: Mapping[str, Any]) -> None:

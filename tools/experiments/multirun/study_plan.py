@@ -2,8 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -135,25 +134,6 @@ def _depth(name: str, variants: Mapping[str, Variant]) -> int:
 def have_own_pipelines(variants: Mapping[str, Variant]) -> bool:
     """Return whether the variants change the pipeline, each with sets of its own; `load_study` refuses a mixture."""
     return any(variant.pipeline is not None for variant in variants.values())
-
-
-def give_files(variants: Mapping[str, Variant], items: list[str], quality: str | None) -> dict[str, Variant]:
-    """Return the variants with the files of evaluation items and of a quality model.
-
-    `decontaminate` gets the items, and the filter `quality` the model. Variants whose file is not there are left out.
-    """
-    result: dict[str, Variant] = {}
-    for name, variant in variants.items():
-        keys = deepcopy(variant.pipeline)
-        filters = (keys or {}).get("clean", {}).get("filters", [])
-        scoring = [each for each in filters if isinstance(each, dict) and each.get("name") == "quality"]
-        if keys is not None and "decontaminate" in keys:
-            keys = merge(Any, keys, {"decontaminate": {"against": items}})
-        for each in scoring:
-            each["model"] = quality
-        if (items or "decontaminate" not in (keys or {})) and (quality or not scoring):
-            result[name] = replace(variant, pipeline=keys)
-    return result
 
 
 def plan_training(

@@ -17,7 +17,7 @@ from clozeline.files import publish_json, read_json
 from clozeline.model.build import Model
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tasks.readers import facts_of
-from clozeline.tools.experiments.multirun.forgetting_scores import Matrix, Method
+from clozeline.tools.experiments.multirun.forgetting_scores import ForgettingOptions, Matrix, Method
 from clozeline.tools.experiments.multirun.runner import Training, run_step
 from clozeline.tools.model_folder import write_tensors
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score
@@ -86,17 +86,15 @@ def _open_task(task_file: _TaskFile, path: Path) -> Task:
 
 @dataclass(frozen=True)
 class TaskSequence:
-    """Tasks in learning order, and their runs; the initial run `body` has learned the first `learned` of them.
+    """Tasks in learning order, and their runs; `words` are `key=value` for every training.
 
-    `words` are `key=value` for every training; `most_rows` limits the scored rows of each held-out set, None: all.
+    The initial run `body` has learned the first `options.learned` tasks.
     """
 
     body: Path
     tasks: list[Task]
-    learned: int
-    output: Path
+    options: ForgettingOptions
     words: tuple[str, ...]
-    most_rows: int | None = None
 
     def check(self, method: Method) -> None:
         """Refuse a method that would mix the rows of tasks with different heads or classes."""
@@ -113,64 +111,68 @@ class TaskSequence:
 
     def _paths(self, method: Method, seed: int, number: int) -> tuple[Path, Path]:
         """Return the run directory of a task and its score file; all methods share the first task."""
+        output = self.options.output.resolve()
         branch = Path(f"seed-{seed}") / (method if number else "first") / self.tasks[number].name
-        return self.output / branch, self.output / "scores" / branch.with_name(f"{branch.name}.json")
+        return output / branch, output / "scores" / branch.with_name(f"{branch.name}.json")
 
-    def learn(self, method: Method, seed: int, replay: float, strength: float, alpha: float, rows: int) -> Matrix:
+    def learn(self, method: Method, seed: int) -> Matrix:
         """Train every task that is to be learned, if needed, and return the matrix of scores."""
-        runs, before = [self.body], self.output / "scores" / "before.json"
-        if not before.exists():
-            self._write_scores(runs, 0, before)
-        matrix = [self._read(before)["scores"]]
-        for number in range(self.learned, len(self.tasks)):
-            task, old = self.tasks[number], self.tasks[:number]
-            # start from the previous run, with the settings of the method
+        runs, scored = [self.body], [self.options.output.resolve() / "scores" / "before.json"]
+        if not scored[0].exists():
+            self._write_scores(runs, 0, scored[0])
+        for number in range(self.options.learned, len(self.tasks)):
             run, scores = self._paths(method, seed, number)
-            words = {"model.init_from": str(runs[-1]), "data.shards": str(task.shards.path), "output": str(run)}
-            words |= {"seed": str(seed), "data.seed": str(seed), "data.heldout": str(task.heldout.path)}
-            if task.config is None:  # reset what the first run's configuration set for itself
-                words |= {"init_parts": "[]", "regularizer": "null", "data.weights": "[]", "data.phases": "[]"}
-                words |= {"schedule.steps": "null"}
-            if old and method == "replay":
-                shares = [1 - replay, *[replay / len(old)] * len(old)]
-                words["data.shards"] = json.dumps([str(earlier.shards.path) for earlier in (task, *old)])
-                words["data.weights"] = json.dumps(shares)
-            if old and method == "ewc" and not scores.exists():
-                file = self._measure_fisher(runs, number, run.parent, rows)
-                words["regularizer"] = f"{{name: ewc, fisher: {file}, strength: {strength}}}"
-            if old and method == "l2_sp":
-                words |= {"regularizer": f"{{name: l2_sp, alpha: {alpha}}}", "optimizer.weight_decay": "0"}
+            before, config = [*runs], self.tasks[number].config or self.body / "config.yaml"
             runs.append(run)
-            overrides = [*(f"{key}={value}" for key, value in words.items()), *self.words]
             results = {scores: partial(self._write_scores, [*runs], number + 1)}
-            Training(task.config or self.body / "config.yaml", results, overrides=overrides).collect()
-            matrix.append(self._read(scores)["scores"])
-        return matrix
+            if not scores.exists():
+                Training(config, results, overrides=self._words(method, seed, number, before, run)).collect()
+            scored.append(scores)
+        return [self._read(scores)["scores"] for scores in scored]
 
-    def _measure_fisher(self, runs: Sequence[Path], number: int, branch: Path, rows: int) -> Path:
+    def _words(self, method: Method, seed: int, number: int, before: Sequence[Path], run: Path) -> list[str]:
+        """Return the words of the training of a task, which starts from the last run of `before`."""
+        task, old, options = self.tasks[number], self.tasks[:number], self.options
+        words = {"model.init_from": str(before[-1]), "data.shards": str(task.shards.path), "output": str(run)}
+        words |= {"seed": str(seed), "data.seed": str(seed), "data.heldout": str(task.heldout.path)}
+        if task.config is None:  # reset what the first run's configuration set for itself
+            words |= {"init_parts": "[]", "regularizer": "null", "data.weights": "[]", "data.phases": "[]"}
+            words |= {"schedule.steps": "null"}
+        if old and method == "replay":
+            words["data.shards"] = json.dumps([str(earlier.shards.path) for earlier in (task, *old)])
+            words["data.weights"] = json.dumps([1 - options.replay, *[options.replay / len(old)] * len(old)])
+        if old and method == "ewc":
+            file = self._measure_fisher(before, number, run.parent)
+            words["regularizer"] = f"{{name: ewc, fisher: {file}, strength: {options.strength}}}"
+        if old and method == "l2_sp":
+            words |= {"regularizer": f"{{name: l2_sp, alpha: {options.alpha}}}", "optimizer.weight_decay": "0"}
+        return [*(f"{key}={value}" for key, value in words.items()), *self.words]
+
+    def _measure_fisher(self, runs: Sequence[Path], number: int, branch: Path) -> Path:
         """Return a file with the weights of the previous run and the summed Fisher information of all earlier tasks.
 
         That of each task is measured once, with the run that had just learned it.
         """
         files = []
         for old in range(number):
-            source = runs[max(0, old - self.learned + 1)]
+            source = runs[max(0, old - self.options.learned + 1)]
             file = branch / f"fisher-{self.tasks[old].name}.safetensors"
             if not file.exists():
-                words = [f"output={file}", f"data={self.tasks[old].shards.path}", f"rows={rows}"]
+                words = [f"output={file}", f"data={self.tasks[old].shards.path}", f"rows={self.options.rows}"]
                 run_step("clozeline", "fisher", source, *words)
             files.append(file)
         return files[0] if len(files) == 1 else _sum_fisher_files(files, branch / f"fisher-of-{number}.safetensors")
 
-    def _write_scores(self, runs: Sequence[Path], learned: int, path: Path) -> None:
-        learned = max(learned, self.learned)
+    def _write_scores(self, runs: Sequence[Path], known: int, path: Path) -> None:
+        """Score every task whose heads a run has; the first `known` are learned."""
+        known = max(known, self.options.learned)
         kinds: dict[str, str] = {}
         scores: list[float | None] = []
         latest = open_run(runs[-1]).model
         for number, task in enumerate(self.tasks):
-            scorer, score = self._model_for_task(latest, runs, number, learned), None
+            scorer, score = self._model_for_task(latest, runs, number, known), None
             if scorer is not None:
-                kinds[task.name], score = heldout_score(scorer, task.heldout, self.most_rows)
+                kinds[task.name], score = heldout_score(scorer, task.heldout, self.options.heldout_rows)
             scores.append(score)
         publish_json(path, {"run": str(runs[-1]), "scores": scores, "kinds": kinds})
 
@@ -186,7 +188,7 @@ class TaskSequence:
             return latest_model
         if number >= known:
             return None
-        model = open_run(runs[max(0, number - self.learned + 1)]).model
+        model = open_run(runs[max(0, number - self.options.learned + 1)]).model
         with torch.no_grad():
             for name, parameter in model.family.named_parameters():
                 parameter.copy_(latest_model.family.get_parameter(name))

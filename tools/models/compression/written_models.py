@@ -17,9 +17,9 @@ from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.repair import cannot_write
 from clozeline.sealed_json import seal, unseal
 from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
-from clozeline.train.checkpoint.find_checkpoint import LATEST
 from clozeline.train.checkpoint.format import FROZEN, WEIGHT, Index, ParameterRecord, part_name
 from clozeline.train.checkpoint.part_writer import Snapshot, write_part
+from clozeline.train.checkpoint.run_weights import LATEST
 from clozeline.train.configuration.config import frozen
 from clozeline.train.data.sets.recorded_sets import SETS_FILE
 from clozeline.train.open_run import Run, read_config

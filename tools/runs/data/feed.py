@@ -41,9 +41,9 @@ class Feed:
     """The order in which sets are read, by a run or by one that would have these settings.
 
     `taken` lists (step, samples read by then) of the run's recorded steps. `saved` are the phases that it had planned
-    when it last started, after `since` samples. With `skip`, rows of unreadable blocks are filler (`data.on_damaged:
-    skip`); with `by_tokens`, steps have as many rows as `data.batch_tokens` needs. `skipped` are the rows that
-    rollbacks skipped, see `RunSteps`.
+    when it last started, after `since` samples. With `skip`, rows of unreadable blocks are filler
+    (`data.max_damaged_fraction`); with `by_tokens`, steps have as many rows as `data.batch_tokens` needs. `skipped` are
+    the rows that rollbacks skipped, see `RunSteps`.
     """
 
     phases: Sequence[Phase[Input]]
@@ -174,7 +174,7 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
             f"note: {run / 'metrics.jsonl'}: ends at step {last:,}, a checkpoint is of step {max(saved_steps):,}: "
             "lines are lost; what the run has read is known up to the last line\n"
         )
-    skip = data.on_damaged == "skip"
+    skip = data.max_damaged_fraction > 0
     data = run_sets.locate_sets(run, data, paths)
     with run_sets.explain_missing_sets(run, data):
         feed = _open_data_feed(data)

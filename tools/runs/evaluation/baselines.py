@@ -103,7 +103,7 @@ def choice_baselines(train: Rows, rows: Rows, tokenizer: Tokenizer) -> dict[str,
 
 def _context_choice_pairs(rows: Rows, tokenizer: Tokenizer) -> tuple[Texts, Int64]:
     """Return (context, choice) for every choice of every example, and the number of choices per example."""
-    split, chosen = rows_of_choices(rows.columns)
+    split, chosen = rows_of_choices(rows.columns, {})
     ids = split["input_ids"]
     assert isinstance(ids, Ragged)
     return texts_of(Rows({}, {"input_ids": ids}), tokenizer), chosen["choices"].numpy()

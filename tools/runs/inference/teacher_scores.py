@@ -11,7 +11,7 @@ from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.kernels.sampling import draw, offsets_of
-from clozeline.pipeline.rows import Feature, Ragged, Rows
+from clozeline.pipeline.rows import Feature, Ragged, Role, Rows
 from clozeline.pipeline.shards import ColumnSpec, ShardSet, feature_columns
 from clozeline.pipeline.shards.columns import Dtype
 from clozeline.pipeline.shards.manifest import BLOCK_LIMIT
@@ -28,6 +28,8 @@ _ROWS: Final = 32
 """Most rows of a forward pass, as in an evaluation."""
 _LOGITS: Final = 1 << 27
 """Most logits of a forward pass, 512 MiB: rows with more labels are computed in smaller batches."""
+_SCORES: Final = Role("label")
+"""k entries for each label of the row, or for the row"""
 _CACHED: Final = 1 << 18
 """Logits whose scores a CPU computes at once, 1 MiB: larger intermediate results leave its cache."""
 
@@ -122,10 +124,10 @@ def draw_classes(logits: Tensor, uniform: Tensor, temperature: float) -> tuple[T
 
 def score_columns(stored: StoredScores, vocab_size: int) -> list[ColumnSpec]:
     """Return the columns of a column set; weights are fp32 where all classes are stored."""
-    ids, *_ = feature_columns([Feature("teacher_ids", "ids", 1, "classes that the teacher scores")], vocab_size)
+    ids, *_ = feature_columns([Feature("teacher_ids", "ids", _SCORES, "classes that the teacher scores")], vocab_size)
     meaning = "their probabilities" if stored.how == "top" else "their shares of the teacher's draws"
     dtype: Dtype = "float32" if stored.how == "top" and stored.k >= vocab_size else "float16"
-    return [ids, ColumnSpec("teacher_weights", dtype, "list", meaning)]
+    return [ids, ColumnSpec("teacher_weights", dtype, "list", meaning, _SCORES)]
 
 
 def plan_scores(

@@ -17,7 +17,6 @@ from clozeline.pipeline.group.documents import place_key
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.pipeline.shards.layout import is_heldout, shard_of
-from clozeline.seeding import sample_uid
 from clozeline.tools.shards.provenance.document_table import document_tables, read_table, uid_keys
 
 _UID_BYTES: Final = 16
@@ -36,27 +35,6 @@ class Packing:
     ends: NDArray[np.int64]
     shards: NDArray[np.int64]
     lengths: NDArray[np.int64]
-
-    def sample_uids(self, documents: NDArray[np.bytes_], label: str) -> list[int] | None:
-        """Return the samples that contain the given documents; None if the lengths of rows vary.
-
-        `label` is that of the grouping. Rows of further copies of a document are not among them.
-        """
-        if len(set(self.lengths.tolist())) > 1:
-            return None
-        length, samples = int(self.lengths[0]), list[int]()
-        for number in np.flatnonzero(np.isin(self.uids, documents)).tolist():
-            # rows are cut from the start of the shard; each is named after its first token
-            begin = int(self.begins[np.searchsorted(self.shards, self.shards[number])])
-            rows = range((int(self.begins[number]) - begin) // length, -(-(int(self.ends[number]) - begin) // length))
-            starts = begin + length * np.arange(rows.start, rows.stop)
-            first = np.searchsorted(self.begins, starts, side="right") - 1
-            for index, offset in zip(first.tolist(), (starts - self.begins[first]).tolist(), strict=True):
-                samples.append(sample_uid(self._uid(index), 0, offset, label))
-        return list(dict.fromkeys(samples))
-
-    def _uid(self, index: int) -> bytes:
-        return self.uids[index : index + 1].tobytes()
 
     @cached_property
     def _by_uid(self) -> NDArray[np.intp]:

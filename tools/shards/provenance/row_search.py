@@ -1,23 +1,21 @@
 """Find rows of a shard set by shard, sample or document."""
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator
 from itertools import takewhile
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
+from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.layout import shard_of
-from clozeline.seeding import mix, sample_uid
+from clozeline.seeding import mix
 from clozeline.tools.command import plural
-from clozeline.tools.shards.provenance.document_table import find_documents, uid_keys
-from clozeline.tools.shards.provenance.packed_documents import Packing, packing_of, sample_manifest
+from clozeline.tools.shards.provenance.document_table import uid_keys
+from clozeline.tools.shards.provenance.packed_documents import packing_of, sample_manifest
 
 _IDENTITY: Final = ("uid", "variant", "document_uid", "document_offset", "copy", "part")
 PARTNER: Final = "partner_document_uid"
@@ -69,8 +67,7 @@ def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[
 
     These are rows whose first token is theirs, packed rows in which they start, and pairs of which they are the
     partner. The last two need the sample set and the document tables above the set. Below them, a set has the rows of
-    a document in one shard of each variant; packed rows, and windows of single documents, are searched by bisection
-    there, as samples are. Otherwise each block is read once.
+    a document in one shard of each variant, which is read first; if it has none, every block is read.
     """
     documents_wanted = np.frombuffer(b"".join(documents), "S16")
     packing = packing_of(shards, documents) or packing_of(shards)
@@ -98,75 +95,25 @@ def find_document_rows(shards: ShardSet, documents: Collection[bytes]) -> tuple[
         return _iterate_rows(block, rows, mask)
 
     any_shard = partner_samples is not None and len(partner_samples) > 0
-    likely = [] if any_shard else _likely_document_blocks(shards, documents, packing)
+    likely = [] if any_shard else _blocks_of_documents(shards, documents)
     matches = [row for block in likely for row in rows_in(block)]
     if not matches:
         matches = [row for block in readable_blocks(shards) for row in rows_in(block)]
     return matches, ", ".join(not_found)
 
 
-def _likely_document_blocks(shards: ShardSet, documents: Collection[bytes], packing: Packing | None) -> list[int]:
-    """Return the readable blocks that can hold rows of some documents; none where the set was cut in another way."""
+def _blocks_of_documents(shards: ShardSet, documents: Collection[bytes]) -> list[int]:
+    """Return the readable blocks of the shards that can hold rows cut from some documents.
+
+    Grouping keeps a document in the shard of its uid's hash; empty where the number of shards tells another origin.
+    """
     samples = sample_manifest(shards)
     count = 0 if samples is None else len(samples[1].shards)
     if samples is None or len(shards.manifest.shards) != count * shards.manifest.variants:
         return []
-    manifest, variants = samples[1], range(shards.manifest.variants)
-    own = {shard_of(uid, count, manifest.seed) for uid in documents}
-    in_shards = [_readable_in(shards, variant * count + shard) for variant in variants for shard in sorted(own)]
-    every = [block for blocks in in_shards for block in blocks]
-    label, copied = manifest.name.rpartition("/")[0], any(parent.role == "factors" for parent in manifest.parents)
-    if copied:
-        uids = None
-    elif packing is not None:
-        uids = packing.sample_uids(np.frombuffer(b"".join(documents), "S16"), label)
-    else:
-        uids = _window_uids(samples[0], manifest, documents, label)
-    if uids is None:
-        return every
-    found: set[int] = set()
-    for uid in uids:
-        holding = {
-            block
-            for blocks in in_shards
-            for block in _halve(shards, blocks, uid)
-            if uid in shards.read_block(block, columns=("uid",)).fixed["uid"]
-        }
-        if not holding:  # grouping dropped it as too short, or an objective skipped it
-            return every
-        found |= holding
-    return sorted(found)
-
-
-def _window_uids(path: Path, manifest: Manifest, documents: Collection[bytes], label: str) -> list[int] | None:
-    """Return the samples of documents that the grouping `document` cut into windows; None if one cannot be found.
-
-    A window starts where the one before it ends, which the sample set tells; its start determines its uid.
-    """
-    if manifest.grouping is None or manifest.grouping.name != "document":
-        return None
-    with suppress(IntegrityError):  # the shards of the sample set may be gone
-        source, lines, uids = open_shards(path), find_documents(path, documents), list[int]()
-        for document in documents:
-            blocks = _readable_in(source, shard_of(document, len(manifest.shards), manifest.seed))
-            offset, tokens = 0, lines[document]["tokens"] if document in lines else None
-            while offset != tokens:
-                uids.append(sample_uid(document, 0, offset, label))
-                length = _row_length(source, blocks, uids[-1])
-                if not length:  # grouping dropped it as too short, or no table lists the document
-                    return None
-                offset += length
-        return uids
-    return None
-
-
-def _row_length(samples: ShardSet, blocks: Sequence[int], uid: int) -> int:
-    """Return the tokens of a sample in the blocks of its sorted shard; 0 if it is not there."""
-    for block in _halve(samples, blocks, uid):
-        rows = samples.read_block(block, columns=("uid", "ids"))
-        if (found := np.flatnonzero(rows.fixed["uid"] == np.uint64(uid))).size:
-            return int(rows.columns["ids"].lengths[found[0]])
-    return 0
+    own = sorted({shard_of(uid, count, samples[1].seed) for uid in documents})
+    numbers = [variant * count + shard for variant in range(shards.manifest.variants) for shard in own]
+    return [block for number in numbers for block in _readable_in(shards, number)]
 
 
 def _find_partner_samples(shards: ShardSet, documents_wanted: NDArray[np.bytes_]) -> NDArray[np.uint64] | None:
@@ -190,21 +137,17 @@ def _iterate_rows(block: int, rows: Rows, mask: NDArray[np.bool_]) -> Iterator[S
 
 
 def _likely_blocks(shards: ShardSet, uid: int) -> Iterator[int]:
-    """Yield the blocks that can hold a uid if every shard is sorted."""
-    for shard in range(len(shards.manifest.shards)):
-        yield from _halve(shards, _readable_in(shards, shard), uid)
-
-
-def _readable_in(shards: ShardSet, shard: int) -> list[int]:
-    return [block for block in blocks_of(shards, shard) if block not in shards.quarantined]
-
-
-def _halve(shards: ShardSet, blocks: Sequence[int], uid: int) -> Iterator[int]:
-    """Yield those blocks of a sorted shard that can hold a uid, found by bisection."""
+    """Yield the blocks that can hold a uid if every shard is sorted, found by bisection."""
     uid_hash = int(mix(np.array([uid], np.uint64))[0])
 
     def hash_at(block: int, row: int) -> int:
         return int(mix(shards.read_block(block, columns=("uid",)).fixed["uid"][[row]])[0])
 
-    start = bisect_left(blocks, uid_hash, key=lambda block: hash_at(block, -1))
-    return takewhile(lambda block: hash_at(block, 0) <= uid_hash, blocks[start:])
+    for shard in range(len(shards.manifest.shards)):
+        blocks = _readable_in(shards, shard)
+        start = bisect_left(blocks, uid_hash, key=lambda block: hash_at(block, -1))
+        yield from takewhile(lambda block: hash_at(block, 0) <= uid_hash, blocks[start:])
+
+
+def _readable_in(shards: ShardSet, shard: int) -> list[int]:
+    return [block for block in blocks_of(shards, shard) if block not in shards.quarantined]

@@ -48,20 +48,16 @@ def first_outside(ragged: Ragged, bounds: NDArray[np.int64]) -> int | None:
     return first_of_values(ragged, ragged.values.astype(np.int64) >= bounds[row_of_values(ragged)])
 
 
-def first_without_zero(ragged: Ragged) -> int | None:
-    """Return the first row that does not begin with 0, or is empty."""
-    wrong = ragged.lengths == 0
-    full = np.flatnonzero(~wrong)
-    wrong[full] = ragged.values[ragged.offsets[:-1][full]] != 0
-    return first_row(wrong)
+def first_falling(ragged: Ragged) -> int | None:
+    """Return the first row with a value below the one before it."""
+    falls = np.diff(ragged.values.astype(np.int64), prepend=0) < 0
+    return first_of_values(ragged, falls & (rank_in_row(ragged) > 0))
 
 
-def first_not_permutation(ragged: Ragged) -> int | None:
-    """Return the first row whose values are no permutation of 0, 1, 2, ..."""
-    rows = row_of_values(ragged)
-    # sorted within each row, the values must be 0, 1, 2, ...
-    order = np.lexsort((ragged.values, rows))
-    return first_of_values(ragged, ragged.values[order] != rank_in_row(ragged))
+def first_repeated(ragged: Ragged) -> int | None:
+    """Return the first row that has a value twice."""
+    order = np.lexsort((ragged.values, row_of_values(ragged)))
+    return first_not_ascending(Ragged(ragged.values[order], ragged.offsets))
 
 
 def as_ranks(ragged: Ragged, ranks: NDArray[np.int64]) -> Ragged:
@@ -99,3 +95,16 @@ class LocatedRows:
 Problem: TypeAlias = tuple[int, str]
 """A row, and what is wrong in it."""
 Check: TypeAlias = Callable[[LocatedRows, Manifest], Iterator[Problem]]
+
+
+def rows_with(column: Ragged, block: LocatedRows, manifest: Manifest) -> Bool:
+    """Return which rows must have a column; in a mixture, those of parts in which some row has it.
+
+    A document of a token set may lack its other side.
+    """
+    if manifest.kind == "tokens":
+        return column.lengths > 0
+    if manifest.objective is None or manifest.objective.name != "mixture":
+        return np.ones(len(column), np.bool_)
+    part = block.rows.fixed["part"]
+    return np.isin(part, part[column.lengths > 0])

@@ -4,11 +4,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.corrupt.objectives import Objective
+from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.rows import Ragged, Rows, Sample
 from clozeline.pipeline.shards import ShardSet, base_columns, feature_columns
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.tools.shards.provenance.objective import rebuild_objective
 from clozeline.tools.shards.validation.ragged_checks import LocatedRows
 
 
@@ -40,7 +39,7 @@ class RoundTrip:
     def __init__(self, examples: ShardSet, samples: ShardSet, vocabulary: Vocabulary) -> None:
         facts = examples.manifest.objective
         assert facts is not None  # every example set names its objective
-        self.objective = rebuild_objective(facts, vocabulary)
+        self.objective = build_objective({"name": facts.name, **facts.options}, vocabulary, facts.label)
         self.samples = samples
         self.restored = 0
         self.tokens = 0

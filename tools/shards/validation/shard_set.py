@@ -11,7 +11,6 @@ from clozeline.errors import IntegrityError
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.columns import holds_ids
 from clozeline.seeding import mix
-from clozeline.tools.shards.shard_statistics.tally import named
 from clozeline.tools.shards.validation.invariants import BASE_COLUMNS, check_rows
 from clozeline.tools.shards.validation.ragged_checks import LocatedRows
 
@@ -108,6 +107,9 @@ def _check_totals(shards: ShardSet, findings: Findings) -> None:
             raise IntegrityError(f"{path}: {name}: expected {recorded}, counted {counted}")
     for column, (key, table) in _CODES.items():
         tokens_recorded = {name: count for name, count in getattr(totals, key).items() if count}
-        by_name = named(findings.by_code.get(column, np.zeros(0, np.int64)), getattr(manifest, table))
+        counts, names = findings.by_code.get(column, np.zeros(0, np.int64)), getattr(manifest, table)
+        by_name = {
+            names[code] if code < len(names) else f"code {code}": int(counts[code]) for code in np.flatnonzero(counts)
+        }
         if tokens_recorded and by_name != tokens_recorded:
             raise IntegrityError(f"{path}: totals.{key}: expected {tokens_recorded}, counted {by_name}")

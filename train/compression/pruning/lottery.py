@@ -11,7 +11,7 @@ from torch import Tensor
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.compression._selection import Scope, Sparsity
+from clozeline.model.compression._selection import Sparsity
 from clozeline.train.compression.pruning._masks import CONFLICTS, MASK, MaskedWeights
 from clozeline.train.hooks import Step
 
@@ -38,13 +38,11 @@ class Lottery(MaskedWeights):
         """Final share of zeros, and the rounds."""
 
         sparsity: Sparsity = 0.7
-        """final share of the weights that are 0, in (0, 1)"""
+        """final share of the weights that are 0, of all matrices together, in (0, 1)"""
         rounds: Annotated[int, Field(ge=1)] = 7
         """rounds of training, pruning and rewinding"""
         every: Annotated[int, Field(ge=1)]
         """steps of a round"""
-        scope: Scope = "global"
-        """local: this share of each matrix; global: of all of them together"""
         parameters: tuple[str, ...] = ()
         """regular expressions for full names of the matrices to prune; default: the linear maps of all layers"""
 
@@ -68,7 +66,7 @@ class Lottery(MaskedWeights):
         index, rest = divmod(step.index, options.every)
         if rest or not 1 <= index <= options.rounds:
             return {}
-        self.mask_smallest(options.sparsity * index / options.rounds, options.scope)
+        self.mask_smallest(options.sparsity * index / options.rounds, "global")
         for flat, own in self.of.items():
             flat.copy_(own["origin"])
             for state in self._trained.optimizer.state.get(flat, {}).values():

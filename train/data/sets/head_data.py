@@ -7,7 +7,6 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.shards import Manifest
 from clozeline.registry import find, names
 from clozeline.train.configuration.model_source import unset_head_key
-from clozeline.train.data.stream.head_features import HEAD_OF_COLUMN
 
 _AFTER_GENERATOR = frozenset({"token", "corrective"})
 """Heads that judge a generator's tokens if the objective also serves masked LM."""
@@ -28,7 +27,7 @@ def find_targets(manifest: Manifest, model: ModelConfig) -> set[str]:
 def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None:
     """Refuse a set with labels for other heads, or without the columns that a head or the family needs."""
     # permuted language modeling needs a family that hides later predictions
-    columns = {spec.name for spec in manifest.columns if spec.kind == "list"}
+    columns = {spec.name for spec in manifest.columns if spec.role is not None}
     family = find("clozeline.model.families", model.family)
     if "prediction_order" in columns and "rank" not in family.optional:
         families = {name: find("clozeline.model.families", name) for name in names("clozeline.model.families")}
@@ -51,16 +50,10 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
                 f"{key}: model.heads.{name}.multi_label: expected false, as the column label of a shard set has one "
                 f"class per row, got true: {unset_head_key(model, name, 'multi_label')}"
             )
-        own = {column for column, head in HEAD_OF_COLUMN.items() if head == target}
         if target not in served and "label_index" in find("clozeline.model.heads", name).needs and labeled:
             raise ConfigurationError(
                 f"{key}: model.heads.{name} would learn from labels that are for {', '.join(sorted(served))}: leave "
                 "the set or the head out"
-            )
-        if target in served and own and own.isdisjoint(columns):
-            raise ConfigurationError(
-                f"{key}: model.heads.{name} learns from {', '.join(sorted(own))}, and the set has none of them: "
-                "corrupt again, or leave the head out"
             )
         if not generator and target in served and judges_generator(target, served):
             raise ConfigurationError(

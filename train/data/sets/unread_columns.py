@@ -9,19 +9,8 @@ from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.registry import find
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.data.stream.head_features import ANSWER_COLUMNS, HEAD_OF_COLUMN
 
 _SEGMENTS: Final = "segment_starts"
-_INVERSION: Final = (
-    "sentence_starts", "sentence_order", "token_order", "rotation", "kept_positions", "noise_positions", "span_starts",
-    "span_lengths", "task", "word_numbers", "owned_places", "offsets", "record",
-)  # fmt: skip
-"""Suffixes of columns stored for `uncorrupt`, for scoring and for people; a composition prefixes the step's name."""
-
-
-def is_for_inversion(name: str) -> bool:
-    """Return whether a column is stored on purpose although no batch contains it."""
-    return name.endswith(_INVERSION) or name in ("document_starts", "target_document_starts")
 
 
 def refuse_unread(manifest: Manifest, model: ModelConfig, ignore: Sequence[str], key: str) -> None:
@@ -55,26 +44,21 @@ def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]
     # heads and columns that batches use
     objective = manifest.objective
     heads = set(objective.heads if objective else ()) - set(model.targets.values())
-    columns = [spec.name for spec in manifest.columns if spec.kind == "list"]
-    read = set(Collate.from_manifest(manifest).columns)
-    optional = find("clozeline.model.families", model.family).optional
-    head_of = {
-        name: head for name, head in HEAD_OF_COLUMN.items() if model.architecture == "encoder" or name in ANSWER_COLUMNS
-    }
+    collate = Collate.from_manifest(manifest)
+    family = find("clozeline.model.families", model.family)
     # columns without a reader
     compared = any(head.pool == "pair" for head in model.heads.values())
-    for name in columns:
+    for name, role in collate.roles.items():
         if name == _SEGMENTS:
-            if not (model.type_vocab_size or model.languages or "type_ids" in optional or compared):
+            if not (model.type_vocab_size or model.languages or "type_ids" in family.optional or compared):
                 yield name, "segment embeddings (model.type_vocab_size) or the pool pair of a head"
         elif name == "languages":
             if not model.languages:
                 yield name, "language embeddings (model.languages)"
-        elif name in head_of:
-            if head_of[name] in heads:
-                yield name, f"the head {head_of[name]}"
-        elif name not in read and not is_for_inversion(name):
-            yield name, "no head or family that there is"
+        elif role.head in heads:
+            yield name, f"the head {role.head}"
+        elif not role.head and name in collate.plain and name not in family.needs | family.optional:
+            yield name, f"a family that reads it, which {model.family} does not"
     # heads without a column of their own
-    for head in sorted(heads - {head_of[name] for name in columns if name in head_of}):
+    for head in sorted(heads - {role.head for role in collate.roles.values()}):
         yield head, "the head of that name, which the objective serves"

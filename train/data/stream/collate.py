@@ -1,4 +1,4 @@
-"""Build the tensors of a micro-batch from stored features: one rule for each (feature, architecture).
+"""Build the tensors of a micro-batch from stored columns: a rule for each column, or one for each role.
 
 Rows are padded to the longest row of the micro-batch. Then come `padding.py` (ragged columns to matrices), `labels.py`
 (labels and decoder inputs), `segments.py` (types, languages) and `head_features.py` (what single heads read).
@@ -6,9 +6,9 @@ Rows are padded to the longest row of the micro-batch. Then come `padding.py` (r
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import copy
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -17,9 +17,9 @@ from torch import Tensor
 
 from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.rows import Ragged, Role
 from clozeline.pipeline.shards import Manifest
-from clozeline.train.data.stream.head_features import ANSWER_COLUMNS, HEAD_OF_COLUMN, head_tensors, rows_of_choices
+from clozeline.train.data.stream.head_features import head_tensors, rows_of_choices
 from clozeline.train.data.stream.labels import (
     TARGET_END,
     build_decoder_rows,
@@ -32,7 +32,6 @@ from clozeline.train.data.stream.labels import (
     build_target_rows,
 )
 from clozeline.train.data.stream.padding import (
-    LEFT_PADDED_COLUMNS,
     FullRows,
     bound_tensors,
     document_bounds,
@@ -43,6 +42,7 @@ from clozeline.train.data.stream.padding import (
     pad_rows,
     paired_bounds,
     restarting_positions,
+    role_tensors,
     start_marks,
 )
 from clozeline.train.data.stream.row_buffer import Column
@@ -50,21 +50,13 @@ from clozeline.train.data.stream.segments import segment_tensors, types_of_modes
 
 Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 
-_KNOWN = ("input_ids", "label_positions", "label_ids", "target_ids", "document_starts", "segment_starts",
-          "prefix_length", "attention", "languages", "target_start", "target_document_starts", "label_weight",
-          "label_count", "prediction_order", "teacher_ids", "teacher_weights", *HEAD_OF_COLUMN)  # fmt: skip
-_DEFINING = {
-    "attention": ("which positions a position may attend to", "encoder"),
-    "prediction_order": ("which positions are predicted, and when", "encoder"),
-    "target_start": ("at which position the decoder starts", "encoder_decoder"),
-}
-"""Columns that define the objective: their meaning, and the one architecture that reads them."""
-_PAIRS = (("label_positions", "label_ids"), ("label_ids", "label_positions"), ("crop_start", "crop_length"),
-          ("span_starts", "label_positions"), ("target_document_starts", "document_starts"),
-          ("tags", "tag_positions"), ("tag_positions", "tags"), ("answer_span", "answer_places"),
-          ("answer_places", "answer_span"), ("choice", "choice_starts"), ("choice_starts", "choice"),
-          ("teacher_ids", "teacher_weights"), ("teacher_weights", "teacher_ids"))  # fmt: skip
-_DOCUMENTS = frozenset({"document_starts", "target_document_starts"})
+_RULED: Final = frozenset({
+    *("input_ids", "label_positions", "label_ids", "target_ids", "document_starts", "segment_starts", "attention"),
+    *("prefix_length", "languages", "target_start", "target_document_starts", "label_weight", "label_count", "labels"),
+    *("prediction_order", "teacher_ids", "teacher_weights", "tag_positions", "tags", "answer_span", "answer_places"),
+    *("choice", "choice_starts", "span_starts", "span_lengths", "input_ids_b", "crop_start", "crop_length"),
+})  # fmt: skip
+"""Columns with a rule of their own; every other one becomes a tensor of its name, as its role says."""
 
 
 class Collate:
@@ -72,16 +64,17 @@ class Collate:
 
     Args:
         architecture: encoder, decoder or encoder_decoder.
-        columns: list columns of the examples; columns without a rule here (kept for inversion) are ignored.
+        roles: roles of the list columns of the examples; those kept to undo are left out.
         special_ids: ids by name; `pad` is needed, `mask` where an encoder-decoder predicts masked positions.
         decoder_start: first id of decoder inputs, or `target_end`: the last id of the row's target; needed by
             encoder-decoders.
         padding_side: left only for encoder rows, whose last token is then [CLS].
-        cross_documents: whether attention and loss run across `document_starts`; if not, `document_ids` is given,
-            positions restart with every document and no label crosses a boundary.
         predict_from: position from which the label at position i is predicted: `same` for i, `previous` for i - 1.
         restart_segments: whether positions restart at 0 with every segment.
         token_dtype: type of `input_ids`; labels are int64 always.
+
+    With `document_starts`, documents are kept apart: `document_ids` is given, positions restart with every document and
+    no label crosses a boundary.
 
     Raises:
         ConfigurationError: a needed id or column is absent.
@@ -90,33 +83,27 @@ class Collate:
     def __init__(
         self,
         architecture: Architecture,
-        columns: Iterable[str],
+        roles: Mapping[str, Role],
         special_ids: Mapping[str, int],
         *,
         decoder_start: int | Literal["target_end"] | None = None,
         padding_side: str = "right",
-        cross_documents: bool = True,
         predict_from: str = "same",
         restart_segments: bool = False,
         token_dtype: str = "int64",
     ) -> None:
-        # the columns that are read
-        have = set(columns)
         self.architecture = architecture
         self.token_dtype = token_dtype
-        unread = set() if architecture == "encoder" else {*(HEAD_OF_COLUMN.keys() - ANSWER_COLUMNS), "languages"}
-        self.columns = tuple(name for name in _KNOWN if name in have - unread)
+        self.roles = {name: role for name, role in roles.items() if role.use != "undo"}
         start = -1 if decoder_start is None else decoder_start
         self._decoder_start = TARGET_END if start == "target_end" else start
         self._mask = special_ids.get("mask", -1)
-        self._restart = "document_starts" in have and not cross_documents
-        if not self._restart:
-            self.columns = tuple(name for name in self.columns if name not in _DOCUMENTS)
         # the rules for positions and labels
+        self._restart = "document_starts" in self.roles
         self._previous = predict_from == "previous"
         self._restart_segments = restart_segments
-        causal = architecture == "decoder" or "attention" in have
-        self._next_tokens = causal and have.isdisjoint({"label_positions", "tags"})
+        causal = architecture == "decoder" or "attention" in self.roles
+        self._next_tokens = causal and self.roles.keys().isdisjoint({"label_positions", "tags"})
         """Causal labels: every token but the first, predicted at the position before it."""
         self._parts: tuple[Collate, ...] = ()
         self._objectives = np.zeros(0, np.int64)
@@ -124,9 +111,9 @@ class Collate:
         self._left = padding_side == "left"
         self._bare = architecture == "encoder" and self.columns == ("input_ids",) and not self._left
         # refuse columns and ids that do not go together
-        _check_tags(have)
-        if "input_ids" not in have:
-            raise ConfigurationError(f"batches need the column input_ids; columns: {sorted(have)}")
+        _check_tags(self.roles)
+        if "input_ids" not in self.roles:
+            raise ConfigurationError(f"batches need the column input_ids; columns: {sorted(roles)}")
         if "pad" not in special_ids:
             have_ids = ", ".join(special_ids) or "none"
             raise ConfigurationError(
@@ -134,29 +121,26 @@ class Collate:
                 "with `tokenizer.add: true`, or give the role to a piece: `tokenizer.specials='{pad: PIECE}'`"
             )
         self._pad = special_ids["pad"]
-        counted = sorted(set(self.columns) - LEFT_PADDED_COLUMNS)
-        if self._left and (architecture != "encoder" or counted):
-            kind = f"rows with {counted[0]}" if counted else f"rows of a {architecture}"
-            raise ConfigurationError(f"padding_side '{padding_side}': {kind} are padded on the right only")
-        for name in sorted(have & _DEFINING.keys()):
-            meaning, reader = _DEFINING[name]
-            if architecture != reader:
-                why = f"no {architecture} reads it, so training would learn another objective"
-                raise ConfigurationError(f"the column {name} says {meaning}; {why}")
-        for name, other in _PAIRS:
-            if name in self.columns and other not in have:
-                raise ConfigurationError(f"the column {name} needs {other} as well; columns: {sorted(have)}")
+        if self._left and architecture != "encoder":
+            raise ConfigurationError(
+                f"padding_side '{padding_side}': rows of a {architecture} are padded on the right only"
+            )
         if architecture == "encoder_decoder":
             if decoder_start is None:
                 raise ConfigurationError("an encoder-decoder needs frame.decoder_start in the manifest")
-            inserted = {"label_positions", "label_ids"} <= have and self._mask >= 0 and decoder_start != "target_end"
-            if "target_ids" not in have and not inserted:
+            inserted = "label_ids" in self.roles and self._mask >= 0 and decoder_start != "target_end"
+            if "target_ids" not in self.roles and not inserted:
                 raise ConfigurationError("an encoder-decoder needs target_ids, or labels and a mask id")
-        if self._restart and "crop_start" in self.columns:
-            raise ConfigurationError(
-                "the column crop_start is a second view of entire rows; with cross_documents: false it would join "
-                "documents that the first view keeps apart: corrupt with cross_documents: true"
-            )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The list columns that are read."""
+        return tuple(self.roles)
+
+    @property
+    def plain(self) -> tuple[str, ...]:
+        """The columns among them that become tensors of their names, as their roles say."""
+        return tuple(name for name in self.roles if name not in _RULED)
 
     @staticmethod
     def from_manifests(manifests: Sequence[Manifest], token_dtype: str = "int64") -> Collate:
@@ -179,19 +163,19 @@ class Collate:
                 raise ConfigurationError(f"shard sets {both} were made with two tokenizers")
         # rules that differ are applied row by row
         if any(part._rule != first._rule for part in parts):
-            if "teacher_ids" in (name for part in parts for name in part.columns):
+            if any("teacher_ids" in part.roles for part in parts):
                 both = " and ".join(f"'{manifest.name}'" for manifest in manifests[:2])
                 raise ConfigurationError(
                     f"shard sets {both} cannot be read by one stream: stored scores of a teacher belong to the "
                     "labels of one objective; give all sets of the run the same columns, or none"
                 )
             merged = copy(first)
-            merged.columns = tuple(name for name in _KNOWN if any(name in part.columns for part in parts))
-            merged._restart, merged._bare = any(part._restart for part in parts), False
+            merged.roles = {name: role for part in parts for name, role in part.roles.items()}
+            merged._restart, merged._bare = "document_starts" in merged.roles, False
             merged._parts = parts
             first = merged
             next_tokens = ("label_positions",) if any(part._next_tokens for part in parts) else ()
-            _check_tags({*merged.columns, *next_tokens})
+            _check_tags({*merged.roles, *next_tokens})
         # number the objectives in order of appearance
         objectives = [manifest.objective for manifest in manifests if manifest.objective]
         keys = [repr((objective.name, objective.label, objective.options)) for objective in objectives]
@@ -213,15 +197,14 @@ class Collate:
 
     @property
     def _rule(self) -> tuple[object, ...]:
-        return (self.columns, self._decoder_start, self._restart, self._previous, self._next_tokens,
-                self._restart_segments)  # fmt: skip
+        return set(self.roles), self._decoder_start, self._previous, self._next_tokens, self._restart_segments
 
     @property
     def _kind(self) -> str:
         padded = f"{self.architecture} padded on the left" if self._left else self.architecture
-        if self.architecture == "encoder_decoder" and "target_ids" in self.columns:
+        if self.architecture == "encoder_decoder" and "target_ids" in self.roles:
             return f"{padded} with target_ids"
-        return f"{padded} with choices" if "choice_starts" in self.columns else padded
+        return f"{padded} with choices" if "choice_starts" in self.roles else padded
 
     @staticmethod
     def from_manifest(manifest: Manifest) -> Collate:
@@ -232,11 +215,10 @@ class Collate:
             raise ConfigurationError(f"shard set '{manifest.name}' holds {manifest.kind}, not examples: {remedy}")
         return Collate(
             objective.architecture,
-            [spec.name for spec in manifest.columns if spec.kind == "list"],
+            {spec.name: spec.role for spec in manifest.columns if spec.role is not None},
             manifest.tokenizer.special_ids,
             decoder_start=objective.frame.decoder_start,
             padding_side=objective.frame.padding_side,
-            cross_documents=objective.options.get("cross_documents", True),
             predict_from=objective.frame.predict_from,
             restart_segments=objective.options.get("reset_positions", False),
         )
@@ -259,9 +241,9 @@ class Collate:
             row_weight: [B]; None: all are 1.
             sources: source index of each row [B], below 0 for filler; needed where sets differ.
         """
-        if "choice_starts" not in self.columns:
+        if "choice_starts" not in self.roles:
             return self._tensors(columns, row_weight, sources)
-        rows, chosen = rows_of_choices(columns)
+        rows, chosen = rows_of_choices(columns, self.roles)
         counts = chosen["choices"].numpy()
         of_rows = None if sources is None else np.repeat(sources, counts)
         tensors = self._tensors(rows, np.ones(counts.sum(), np.float32), of_rows)
@@ -318,17 +300,21 @@ class Collate:
             if "type_ids" in tensors:
                 tensors["segment_ids"] = tensors["type_ids"]
             tensors |= {"attention": torch.from_numpy(mode), "type_ids": torch.from_numpy(types)}
-        # labels [N] with weights, the inputs of single heads, left padding
+        # labels [N] with weights, and the inputs of single heads
         tensors.update(self._labels(columns, tensors, lengths, starts, of))
         if "decoder_document_ids" in tensors:
             tensors.update(paired_bounds(tensors))
-        if "label_weight" in self.columns or "label_count" in self.columns:
+        if self._left:
+            tensors = pad_left(tensors)
+        if "label_weight" in self.roles or "label_count" in self.roles:
             tensors.update(build_label_weights(columns, tensors))
-        if "teacher_ids" in self.columns:
+        if "teacher_ids" in self.roles:
             tensors.update(build_stored_scores(columns, tensors))
-        if not HEAD_OF_COLUMN.keys().isdisjoint(self.columns):
-            tensors.update(head_tensors(self.columns, columns, tensors, ids, lengths, self._pad))
-        return pad_left(tensors) if self._left else tensors
+        if any(role.head for role in self.roles.values()):
+            tensors.update(head_tensors(self.roles, columns, tensors, ids, lengths, self._pad))
+        for name in self.plain:
+            tensors.update(role_tensors(name, self.roles[name], columns, tensors, self._pad))
+        return tensors
 
     def _labels(
         self,

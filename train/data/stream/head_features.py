@@ -1,7 +1,6 @@
 """Build the tensors that single heads read: labels of rows, answer and masked spans, second views, choices."""
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import torch
@@ -9,51 +8,25 @@ from torch import Tensor
 
 from clozeline.arrays import Int64
 from clozeline.model.loss import IGNORED
-from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.rows import Ragged, Role
 from clozeline.train.data.stream.padding import flatten, one_a_row, pad_rows
 from clozeline.train.data.stream.row_buffer import Column
 
-HEAD_OF_COLUMN: Final = {
-    "sentence_label": "sentence",
-    "span_starts": "span_boundary",
-    "span_lengths": "span_boundary",
-    "input_ids_b": "similarity",
-    "crop_start": "similarity",
-    "crop_length": "similarity",
-    "label": "classification",
-    "labels": "classification",
-    "target": "regression",
-    "tag_positions": "tagging",
-    "tags": "tagging",
-    "answer_span": "span",
-    "answer_places": "span",
-    "choice": "multiple_choice",
-    "choice_starts": "multiple_choice",
-}
-"""List columns that a single head is trained on; those outside `ANSWER_COLUMNS` are read for encoders only."""
-ANSWER_COLUMNS: Final = frozenset({
-    *("label", "labels", "target", "tag_positions", "tags", "answer_span", "answer_places", "choice", "choice_starts")
-})  # fmt: skip
-"""Columns with the labels of tasks, for every architecture."""
-_POSITION_COLUMNS: Final = ("segment_starts",)
-"""Columns of multiple choice that store positions in `input_ids`."""
-
 
 def head_tensors(
-    read: tuple[str, ...],
+    read: Collection[str],
     columns: Mapping[str, Column],
     tensors: Mapping[str, Tensor],
     ids: Int64,
     lengths: Int64,
     pad: int,
 ) -> dict[str, Tensor]:
-    """Return the tensors of the columns above, int64 except `target` and `answer_places`.
+    """Return the tensors of columns with a rule for one head, int64 except `answer_places`.
 
-    `label` [B], -100 in rows without one, or [B, classes] from the column `labels`. `target` [B] float32, NaN in rows
-    without one. `answer_start` and `answer_end` [B], -100 in rows without an answer; `answer_places` [B, T] bool.
-    `sentence_label` [B], -100 in rows without one. `span_left`, `span_right` [N], flat indices in B * T of the tokens
-    on both sides of each label's span, and `span_offset` [N], the label's position in it, -1 for a label outside of
-    spans. `input_ids_b`, `position_ids_b` [B, Tb] and `lengths_b` [B], 0 in rows without a second view: the stored
+    `label` [B, classes] from the column `labels`, -100 in rows without. `answer_start` and `answer_end` [B], -100 in
+    rows without an answer; `answer_places` [B, T] bool. `span_left`, `span_right` [N], flat indices in B * T of the
+    tokens on both sides of each label's span, and `span_offset` [N], the label's position in it, -1 for a label outside
+    of spans. `input_ids_b`, `position_ids_b` [B, Tb] and `lengths_b` [B], 0 in rows without a second view: the stored
     one, or the special tokens around a crop of the original row.
 
     Args:
@@ -65,22 +38,11 @@ def head_tensors(
         pad: id of padding.
     """
     empty = Ragged(np.zeros(0, np.int64), np.zeros(len(ids) + 1, np.int64))
-    # classes and scores of rows
     lists = {name: columns.get(name, empty) for name in (*read, "label_positions", "label_ids")}
     added: dict[str, Tensor] = {}
-    if "sentence_label" in read:
-        added["sentence_label"] = torch.from_numpy(one_a_row(lists["sentence_label"], IGNORED))
-    if "label" in read:
-        added["label"] = torch.from_numpy(one_a_row(lists["label"], IGNORED))
     if "labels" in read:
         values, sizes = pad_rows(lists["labels"], IGNORED)
         added["label"] = torch.from_numpy(np.where(sizes[:, None] > 0, values.astype(np.int64), IGNORED))
-    if "target" in read:
-        targets = lists["target"]
-        scores = np.full(len(targets), np.nan, np.float32)
-        scored = targets.lengths > 0 if isinstance(targets, Ragged) else slice(None)
-        scores[scored] = targets.values if isinstance(targets, Ragged) else targets[:, 0]
-        added["target"] = torch.from_numpy(scores)
     # spans: answers, and neighbors of masked spans
     if "answer_span" in read:
         added |= _answer_bounds(lists["answer_span"], lists["answer_places"], ids.shape)
@@ -145,7 +107,9 @@ def _crop(original: Int64, lengths: Int64, start: Int64, length: Int64, pad: int
     return np.where(inside, np.take_along_axis(original, np.where(inside, source, 0), axis=1), pad), sizes
 
 
-def rows_of_choices(columns: Mapping[str, Column]) -> tuple[dict[str, Column], dict[str, Tensor]]:
+def rows_of_choices(
+    columns: Mapping[str, Column], roles: Mapping[str, Role]
+) -> tuple[dict[str, Column], dict[str, Tensor]]:
     """Split multiple-choice examples into one row per choice; return `choices` [B] and `label` [B] too, int64.
 
     Rows are in the order of the examples, then of their choices. Filler becomes one empty row with label -100. The
@@ -154,7 +118,7 @@ def rows_of_choices(columns: Mapping[str, Column]) -> tuple[dict[str, Column], d
     Example (an example of two choices, and filler):
         >>> lists = {"input_ids": [[7, 8, 9], []], "choice_starts": [[0, 2], []], "choice": [[1], []]}
         >>> columns = {name: Ragged.from_lists(rows, np.int64) for name, rows in lists.items()}
-        >>> rows, chosen = rows_of_choices(columns)
+        >>> rows, chosen = rows_of_choices(columns, {})
         >>> [row.tolist() for row in rows["input_ids"]], chosen["choices"].tolist(), chosen["label"].tolist()
         ([[7, 8], [9], []], [2, 1], [1, -100])
     """
@@ -170,8 +134,8 @@ def rows_of_choices(columns: Mapping[str, Column]) -> tuple[dict[str, Column], d
     begins = np.sort(np.concatenate((offsets[:-1][examples] + starts, offsets[:-1][counts == 0])))
     rows: dict[str, Column] = {"input_ids": Ragged(ids, np.append(begins, offsets[-1]))}
     # move stored positions from the example to the row that contains them
-    for name in _POSITION_COLUMNS:
-        if name in columns:
+    for name, role in roles.items():
+        if role.of == "input_ids" and not role.head and name in columns:
             positions, example = flatten(columns[name])
             positions += offsets[:-1][example]
             row = np.searchsorted(begins, positions, side="right") - 1

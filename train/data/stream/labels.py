@@ -15,7 +15,15 @@ from clozeline.model.loss import IGNORED
 from clozeline.pipeline.kernels.sampling import draw
 from clozeline.pipeline.rows import Ragged
 from clozeline.seeding import ROLES, hash64, mix
-from clozeline.train.data.stream.padding import expand_positions, flatten, pad_rows, part_counts, restarting_positions
+from clozeline.train.data.stream.padding import (
+    a_number_a_row,
+    expand_positions,
+    flatten,
+    one_a_row,
+    pad_rows,
+    part_counts,
+    restarting_positions,
+)
 from clozeline.train.data.stream.row_buffer import Column
 
 _STARTS: Final = "target_document_starts"
@@ -99,11 +107,11 @@ def build_label_weights(columns: Mapping[str, Column], tensors: Mapping[str, Ten
     rows = tensors["label_index"].numpy() // tensors.get("decoder_input_ids", tensors["input_ids"]).shape[1]
     weights = np.ones(len(tensors["input_ids"]), np.float32)
     counts = np.bincount(rows, minlength=len(tensors["lengths"]))
-    for name, values in (("label_weight", weights), ("label_count", counts)):
-        if name in columns:
-            column = columns[name]
-            full = column.lengths > 0 if isinstance(column, Ragged) else slice(None)
-            values[full] = column.values if isinstance(column, Ragged) else column[:, 0]
+    if "label_weight" in columns:
+        weights = a_number_a_row(columns["label_weight"], 1.0)
+    if "label_count" in columns:
+        stored = one_a_row(columns["label_count"], -1)
+        counts = np.where(stored < 0, counts, stored)
     return {"label_weight": torch.from_numpy(weights[rows]), "label_count": torch.from_numpy(counts)}
 
 

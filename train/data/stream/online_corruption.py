@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.config import NamedObjective
 from clozeline.pipeline.corrupt.objectives import Objective
 from clozeline.pipeline.rows import ExampleBatch, SampleBatch
 from clozeline.pipeline.shards import Manifest, ShardSet, feature_columns
 from clozeline.pipeline.shards.manifest import FrameFacts, ObjectiveFacts, canonical_sha256
 from clozeline.pipeline.shards.store import as_url
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
-from clozeline.train.configuration.data import OnlineCorruption
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Corruption:
         return Manifest.model_construct(**{**dict(samples), "objective": facts, "kind": "examples", "columns": columns})
 
 
-def corruption_of(entries: Sequence[OnlineCorruption], shards: ShardSet) -> Corruption:
+def corruption_of(entries: Sequence[NamedObjective], shards: ShardSet) -> Corruption:
     """Return the corruption of a sample set: the one configured objective that reads its grouping."""
     corruptions, problem = [], None
     for entry in entries:
@@ -76,7 +76,7 @@ def corruption_of(entries: Sequence[OnlineCorruption], shards: ShardSet) -> Corr
     )
 
 
-def _build_corruption(entry: OnlineCorruption, shards: ShardSet) -> Corruption:
+def _build_corruption(entry: NamedObjective, shards: ShardSet) -> Corruption:
     manifest = shards.manifest
     try:
         vocabulary = vocabulary_of(shards.path, manifest.tokenizer.fingerprint)
@@ -95,4 +95,4 @@ def _build_corruption(entry: OnlineCorruption, shards: ShardSet) -> Corruption:
             f"data.corrupt: '{objective.label}' reads samples with {key} {want!r}, {shards.path} has {have!r}: give "
             f"data.shards the folder group/{objective.grouping.label}/train"
         )
-    return Corruption(objective, manifest.seed if entry.seed is None else entry.seed)
+    return Corruption(objective, manifest.seed)

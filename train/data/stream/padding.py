@@ -8,23 +8,15 @@ from typing import Final, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
 from clozeline.arrays import Int64
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.rows import Ragged
+from clozeline.model.loss import IGNORED
+from clozeline.pipeline.rows import Ragged, Role
 from clozeline.train.data.stream.row_buffer import Column
 
-LEFT_PADDED_COLUMNS: Final = frozenset(
-    {
-        *("input_ids", "prediction_order", "label_positions", "label_ids", "label_weight", "label_count"),
-        *("document_starts", "segment_starts", "label", "labels", "target", "tag_positions", "tags"),
-        *("teacher_ids", "teacher_weights"),
-    }
-)
-"""Columns that left-padded rows may have; others store positions from the start of the row."""
-_PER_POSITION: Final = ("input_ids", "position_ids", "type_ids", "document_ids", "rank")
 _CLASS_TYPE: Final = 2
 _AT_ONCE: Final = 32
 _LIMIT: Final = 1024  # prepared batches; bounds what is prepared for a stream whose position is then changed
@@ -75,6 +67,53 @@ def one_a_row(column: Column, missing: int = 0) -> Int64:
     scalars = np.full(len(column), missing, np.int64)
     scalars[rows] = values
     return scalars
+
+
+def a_number_a_row(column: Column, missing: float) -> NDArray[np.float32]:
+    """Return the single number of each row [B]; `missing` for rows that have none."""
+    numbers = np.full(len(column), missing, np.float32)
+    full = column.lengths > 0 if isinstance(column, Ragged) else slice(None)
+    numbers[full] = column.values if isinstance(column, Ragged) else column[:, 0]
+    return numbers
+
+
+def role_tensors(
+    name: str, role: Role, columns: Mapping[str, Column], tensors: Mapping[str, Tensor], pad: int
+) -> dict[str, Tensor]:
+    """Return the tensors of a column without a rule of its own, under its name.
+
+    row, weight: [B]. A row without a value has 0, or 1 as its weight; where a head reads it, -100, or NaN if the values
+    are fractions. ids: [B, T of these] padded, with `lengths_NAME` [B]. position: [N] flat indices into the padded
+    column `of`. start: [B, T] the number of the part of each token of `of`. label: [N] in the order of the rows.
+
+    Args:
+        name: of the column.
+        role: its role.
+        columns: list columns of the batch; an absent one is empty in all rows.
+        tensors: what the batch has so far.
+        pad: id of padding.
+    """
+    rows = len(tensors["row_weight"])
+    empty = Ragged(np.zeros(0, np.int64), np.zeros(rows + 1, np.int64))
+    column, of = columns.get(name, empty), columns.get(role.of, empty)
+    values = column.values if isinstance(column, Ragged) else column
+    lengths = of.lengths if isinstance(of, Ragged) else equal_lengths(*of.shape)
+    width = max(1, int(lengths.max()))
+    if role.use == "weight" or (role.use == "row" and values.dtype.kind == "f"):
+        missing = 1.0 if role.use == "weight" else np.nan if role.head else 0.0
+        return {name: torch.from_numpy(a_number_a_row(column, missing))}
+    if role.use == "row":
+        return {name: torch.from_numpy(one_a_row(column, IGNORED if role.head else 0))}
+    if role.use == "ids":
+        ids, lengths = pad_rows(column, pad)
+        return {name: torch.from_numpy(ids), f"lengths_{name}": torch.from_numpy(lengths)}
+    if role.use == "start":
+        return {name: torch.from_numpy(part_numbers(column, lengths, width))}
+    flat, row = flatten(column)
+    if role.use == "position":
+        moved = tensors["left_padding"].numpy()[row] if "left_padding" in tensors and role.of == "input_ids" else 0
+        flat = row * width + flat + moved
+    return {name: torch.from_numpy(flat)}
 
 
 def start_marks(column: Column, rows: int, width: int) -> Int64:
@@ -148,7 +187,8 @@ def part_numbers(column: Column, lengths: Int64, width: int) -> Int64:
 def pad_left(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Move the padding of a batch from the end of its rows to their start, for XLNet (arXiv 1906.08237).
 
-    `left_padding` [B] counts the padding of each row. The last token, [CLS], gets the segment type 2.
+    Every matrix is one of positions, [B, T]. `left_padding` [B] counts the padding of each row. The last token, [CLS],
+    gets the segment type 2.
 
     Example:
         >>> batch = {"input_ids": torch.tensor([[7, 8, 3, 4], [9, 3, 4, 0]]), "lengths": torch.tensor([4, 3])}
@@ -162,10 +202,10 @@ def pad_left(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     types = tensors["type_ids"].numpy().copy() if "type_ids" in tensors else np.zeros((rows, width), np.int64)
     types[np.arange(rows), lengths - 1] = _CLASS_TYPE
     moved = {**tensors, "type_ids": torch.from_numpy(types)}
-    # rotate each row of the [B, T] tensors to the right by its padding
+    # rotate each row to the right by its padding
     padding = width - lengths
     source = (np.arange(width) - padding[:, None]) % width
-    for name in moved.keys() & _PER_POSITION:
+    for name in [name for name, tensor in moved.items() if tensor.dim() > 1]:
         moved[name] = torch.from_numpy(np.take_along_axis(moved[name].numpy(), source, axis=1))
     moved["left_padding"] = torch.from_numpy(padding)
     # shift labels [N], flat indices into B * T, with their row

@@ -1,26 +1,13 @@
 """Interface of regularizers, and the pull that they share."""
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from clozeline.configuration.config import config_class
 from clozeline.train.hooks import Hook, Trained
-
-
-@config_class
-class RegularizerOptions:
-    """Options that every regularizer has."""
-
-    explicit: bool = Field(
-        default=False,
-        description="add the penalty's gradient before the optimizer's step instead of pulling after it; it diverges "
-        "where rate x strength exceeds 2",
-    )
 
 
 class Anchored(NamedTuple):
@@ -35,7 +22,6 @@ class Anchored(NamedTuple):
 class Regularizer(Hook):
     """Chooses anchors and strengths of each weight at the start of a run, and pulls the weights there."""
 
-    Options: ClassVar[type[Any]] = RegularizerOptions
     replaces_decay: ClassVar[bool] = False
     """It replaces the optimizer's weight decay."""
     keys: ClassVar = frozenset(Anchored._fields)
@@ -56,10 +42,7 @@ class Regularizer(Hook):
 
     def attach(self, trained: Trained) -> None:
         self._trained = trained
-        if self.options.explicit:
-            trained.optimizer.register_step_pre_hook(self._push)
-        else:
-            trained.optimizer.register_step_post_hook(self._pull)
+        trained.optimizer.register_step_post_hook(self._pull)
 
     @torch.no_grad()
     def start(self, fresh: Collection[str], *, initialized: bool) -> None:
@@ -74,27 +57,12 @@ class Regularizer(Hook):
 
     @torch.no_grad()
     def _pull(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        for flat, anchored, rate in self._iterate(optimizer):
-            pull(flat, *anchored, rate)
-
-    @torch.no_grad()
-    def _push(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
-        for flat, anchored, _rate in self._iterate(optimizer):
-            if flat.grad is not None:
-                push(flat.grad, flat, *anchored)
-
-    def _iterate(self, optimizer: torch.optim.Optimizer) -> Iterator[tuple[Tensor, Anchored, float]]:
         for group in optimizer.param_groups:
             for flat in filter(self.of.__contains__, group["params"]):
-                yield flat, Anchored(**self.of[flat]), group["lr"]
+                pull(flat, *Anchored(**self.of[flat]), group["lr"])
 
 
 def pull(weight: Tensor, anchor: Tensor, strength: Tensor, rate: float) -> None:
     """Move weights to the minimum of s/2 (v - a)² + (v - w)² / 2r over v, in place."""
     share = rate * strength
     weight.sub_((weight - anchor).mul_(share / (1.0 + share)))
-
-
-def push(gradient: Tensor, weight: Tensor, anchor: Tensor, strength: Tensor) -> None:
-    """Add the penalty's gradient, in place."""
-    gradient.add_((weight - anchor).mul_(strength))

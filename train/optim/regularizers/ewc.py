@@ -11,7 +11,7 @@ from torch import Tensor
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.train.optim.regularizers import Anchored, Regularizer, RegularizerOptions
+from clozeline.train.optim.regularizers import Anchored, Regularizer
 
 
 class Ewc(Regularizer):
@@ -21,7 +21,7 @@ class Ewc(Regularizer):
     """
 
     @config_class
-    class Options(RegularizerOptions):
+    class Options:
         """Options of elastic weight consolidation."""
 
         fisher: Annotated[Path, HOME_EXPANDED]

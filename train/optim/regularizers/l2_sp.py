@@ -7,7 +7,7 @@ from pydantic import Field
 from torch import Tensor
 
 from clozeline.configuration.config import config_class
-from clozeline.train.optim.regularizers import Anchored, Regularizer, RegularizerOptions
+from clozeline.train.optim.regularizers import Anchored, Regularizer
 
 
 class L2Sp(Regularizer):
@@ -16,7 +16,7 @@ class L2Sp(Regularizer):
     replaces_decay: ClassVar = True
 
     @config_class
-    class Options(RegularizerOptions):
+    class Options:
         """Options of L2-SP; the paper has 0.01 to 0.1 for both."""
 
         alpha: float = Field(default=0.1, ge=0.0)

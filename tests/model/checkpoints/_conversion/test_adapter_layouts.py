@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from clozeline.model.checkpoints._conversion.adapter_layouts import Update, join_updates, split_update
-from clozeline.model.checkpoints._conversion.key_map import Target
+from clozeline.model.checkpoints._conversion.tables import Target
 
 NAMES = ["q", "k", "v"]
 OUTPUTS = dict.fromkeys(NAMES, 4)

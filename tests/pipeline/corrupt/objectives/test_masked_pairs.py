@@ -18,7 +18,7 @@ from clozeline.pipeline.corrupt.objectives._masked_pairs import (
 )
 from clozeline.pipeline.corrupt.objectives._masked_rows import choose_tokens, maskable_lengths
 from clozeline.pipeline.kernels.ragged import IdSet
-from clozeline.pipeline.rows import Feature, Ragged, SampleBatch
+from clozeline.pipeline.rows import UNDO, Feature, Ragged, SampleBatch
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, masked
 from tests.pipeline.corruption_cases import SEP, WORDS, samples
 from tests.pipeline.pair_cases import frame, slow_masks, unmasked
@@ -32,7 +32,7 @@ class Halves(MaskedPair):
     Options = MaskedPairOptions
 
     def pair_features(self) -> tuple[Feature, ...]:
-        return (Feature("cut", "uint16", 0, "tokens of the second half"),)
+        return (Feature("cut", "uint16", UNDO, "tokens of the second half"),)
 
     def pairs(self, samples: SampleBatch, keys: NDArray[np.uint64]) -> Pairs:
         ids = samples.columns["ids"]

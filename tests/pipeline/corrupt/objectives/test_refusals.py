@@ -35,6 +35,7 @@ OPTIONS: Mapping[str, Sequence[tuple[dict[str, Any], str]]] = {
         ({"steps": [{"name": "text_infiling"}]}, "did you mean 'text_infilling'"),
         ({"steps": []}, "at least 1"),
     ],
+    "corrective_lm": [({"cross_documents": False}, "a crop joins documents")],
     "masked_encoder_decoder": [
         ({"cross_documents": False}, "concerns packed rows"),
         ({"mask_rate": 0}, "no label"),

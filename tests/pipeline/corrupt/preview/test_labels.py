@@ -33,7 +33,7 @@ def test_labels_are_at_the_positions_of_those_of_a_batch(entry: dict[str, Any]) 
     objective, example = found.objective, found.example
     collate = Collate(
         objective.architecture,  # type: ignore[arg-type]
-        [feature.name for feature in objective.features],
+        {feature.name: feature.role for feature in objective.features},
         dict(objective.vocabulary.specials),
         decoder_start=objective.frame.decoder_start,
         predict_from=objective.frame.predict_from,

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from clozeline.tools.experiments.multirun import finetuning_search
-from clozeline.tools.experiments.multirun.finetuning_search import choose_words, combinations
+from clozeline.tools.experiments import finetune
+from clozeline.tools.experiments.finetune import choose_words, combinations
 from clozeline.tools.experiments.multirun.runner import Training
 
 
@@ -32,8 +32,8 @@ def test_the_best_score_chooses_and_the_first_of_equal_ones(tmp_path: Path, monk
         metrics = {"accuracy": scores[folder.name], "other": 1.0}
         return [SimpleNamespace(scores={"metrics": metrics}, facts=SimpleNamespace(metrics=("accuracy", "other")))]
 
-    monkeypatch.setattr(finetuning_search, "collect_all", collect)
-    monkeypatch.setattr(finetuning_search, "read_scored", read)
+    monkeypatch.setattr(finetune, "collect_all", collect)
+    monkeypatch.setattr(finetune.finetuning_scores, "read_scored", read)
     chosen, lines = choose_words(tmp_path, Path("train.yaml"), ["seed=0"], {"steps": [1, 2, 3, 4]})
     assert chosen == ["steps=2"]
     assert [training.overrides for training in trained] == [

@@ -12,7 +12,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments.multirun import study_sets
-from clozeline.tools.experiments.multirun.study_plan import give_files, load_study
+from clozeline.tools.experiments.multirun.study_plan import load_study
 from clozeline.tools.experiments.multirun.study_sets import make_all_sets, measured_sets, named_files
 
 STUDY = Path(__file__).parents[4] / "configs" / "studies" / "data"
@@ -73,22 +73,6 @@ def test_words_without_a_use_are_refused(study: Path, tmp_path: Path) -> None:
     _, shared = load_study(STUDY.parent / "hybrid")
     with pytest.raises(ConfigurationError, match=r"as all variants share one pipeline, got causal"):
         make_all_sets(study, tmp_path, shared, "texts", {"causal": "a"})
-
-
-def test_variants_without_their_files_are_left_out() -> None:
-    _, variants = load_study(STUDY)
-    assert variants.keys() - give_files(variants, [], None).keys() == {"decontaminate", "quality"}
-    assert variants.keys() - give_files(variants, ["items.jsonl"], None).keys() == {"quality"}
-    complete = give_files(variants, ["items.jsonl"], "model.npz")
-    assert list(complete) == list(variants)
-    scoring = complete["quality"].pipeline
-    assert scoring is not None
-    assert scoring["clean"]["filters"][-1] == {"name": "quality", "threshold": 0.1, "model": "model.npz"}
-    assert scoring["clean"]["filters"][:-1] == variants["lines"].pipeline["clean"]["filters"]  # type: ignore[index]
-    pipeline = complete["decontaminate"].pipeline
-    assert pipeline is not None
-    assert pipeline["decontaminate"]["against"] == ["items.jsonl"]
-    assert pipeline["dedup"] == variants["lines"].pipeline["dedup"]  # type: ignore[index]
 
 
 def test_wrong_bases_are_refused(study: Path) -> None:

@@ -27,6 +27,7 @@ from clozeline.tools.runs.evaluation.answer_scores import (
 )
 from clozeline.train.data.stream.collate import Collate
 from tests.pipeline.tasks.readers.reading import items_of, published, reader_of, with_data
+from tests.shard_sets import roles_of
 from tests.train.data.stream.test_collate import SPECIAL
 
 V1 = TaskFacts(name="squad", head="span", metrics=("f1", "exact_match"), texts=2)
@@ -83,7 +84,7 @@ def perfect(rows: Rows) -> torch.Tensor:
 
 
 def batch_of(rows: Rows) -> dict[str, torch.Tensor]:
-    collate = Collate("encoder", list(rows.columns), SPECIAL)
+    collate = Collate("encoder", roles_of(rows.columns), SPECIAL)
     return collate({name: rows.columns[name] for name in collate.columns}, np.ones(len(rows), np.float32))
 
 

@@ -36,7 +36,7 @@ BODY: dict[str, Any] = {
     "schedule": {"name": "linear", "warmup": 50},
     "zero": {"stage": 0}, "steps": 1200,
     "evaluate": {"every": None}, "checkpoint": {"every": 1200, "keep_last": 1},
-    "log": {"tensorboard": False, "report": False},
+    "log": {"tensorboard": False},
 }  # fmt: skip
 TUNED: dict[str, Any] = {
     "model": {"heads": {"classification": {"pool": "mean", "hidden": None}}},
@@ -45,7 +45,7 @@ TUNED: dict[str, Any] = {
     "schedule": {"name": "linear", "warmup": 20},
     "zero": {"stage": 0}, "steps": 200,
     "evaluate": {"every": None}, "checkpoint": {"every": 200, "keep_last": 1},
-    "log": {"tensorboard": False, "report": False},
+    "log": {"tensorboard": False},
 }  # fmt: skip
 TASK = """
 corpus: toy

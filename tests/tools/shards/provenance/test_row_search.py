@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.tools.shards.provenance.packed_documents import packing_of
 from clozeline.tools.shards.provenance.row_search import blocks_of, find_document_rows, find_rows
@@ -73,20 +72,12 @@ def small_blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build(tmp_path_factory.mktemp("blocks"), 120, 8, 2, labels)
 
 
-@pytest.mark.parametrize(
-    ("label", "most"), [("masked_lm", 1 / 8), ("unilm_mixture", 1 / 8), ("document_rotation", 1 / 4)]
-)
-def test_rows_of_a_document_are_found_in_few_blocks(small_blocks, monkeypatch, label, most):
-    """By halving in their shard, or by reading it. The median shard has an eighth of the blocks."""
+@pytest.mark.parametrize("label", ["masked_lm", "unilm_mixture", "document_rotation"])
+def test_rows_of_a_document_are_found_in_their_shard(small_blocks, monkeypatch, label):
     shards = open_shards(small_blocks / "corrupt" / label / "train")
     reads: list[int] = []
     read = ShardSet.read_block
-    expected, shares = rows_by_document(shards), list[float]()
-
-    def counting(self: ShardSet, block: int, **how: object) -> Rows:
-        reads.append(block)
-        return read(self, block, **how)
-
+    expected = rows_by_document(shards)
     monkeypatch.setattr(
         ShardSet, "read_block", lambda self, block, **how: reads.append(block) or read(self, block, **how)
     )
@@ -94,51 +85,7 @@ def test_rows_of_a_document_are_found_in_few_blocks(small_blocks, monkeypatch, l
         reads.clear()
         found, untold = find_document_rows(shards, [uid])
         assert ({(one.block, one.row) for one in found}, untold) == (places, "")
-        shares.append(len(set(reads)) / len(shards.index))
-    assert len(shares) > 20
-    assert np.median(shares) < most
+        assert len(set(reads)) < len(shards.index) / 2, "one shard of each variant, of eight"
     wanted = list(expected)[:5]
     found, _ = find_document_rows(shards, wanted)
     assert {(one.block, one.row) for one in found} == set.union(*(expected[uid] for uid in wanted))
-
-
-def test_windows_of_a_document_are_found_by_halving(tmp_path, monkeypatch):
-    """Each window is looked up in the sample set, for its length, and in the set itself: both have one shard."""
-    output = build(tmp_path, 100, 1, 1, ("document_rotation",))
-    shards = open_shards(output / "corrupt/document_rotation/train")
-    blocks, expected = len(shards.index), rows_by_document(shards)
-    reads: list[tuple[Path, int]] = []
-    read = ShardSet.read_block
-    monkeypatch.setattr(
-        ShardSet, "read_block", lambda self, block, **how: reads.append((self.path, block)) or read(self, block, **how)
-    )
-
-    def read_blocks(uid: bytes) -> int:
-        reads.clear()
-        found, untold = find_document_rows(shards, [uid])
-        assert ({(one.block, one.row) for one in found}, untold) == (expected[uid], "")
-        return len(set(reads))
-
-    assert blocks > 256
-    assert max(map(len, expected.values())) > 3
-    for uid, rows in list(expected.items())[::7]:
-        # halved ten times at most in each set, the block and its neighbour
-        assert read_blocks(uid) <= 2 * 12 * len(rows) < blocks
-    # without the samples, the shard is read
-    next(output.glob("group/document-*/train/shard-*")).unlink()
-    assert read_blocks(uid) == blocks
-
-
-def test_the_samples_of_a_document_are_computed_without_its_rows(small_blocks):
-    shards = open_shards(next(small_blocks.glob("group/packed-*/train/manifest.json")))
-    packing, label = packing_of(shards), shards.path.parents[1].name
-    uids_of: dict[bytes, set[int]] = {}
-    for block, number, row in ((b, n, r) for b in range(len(shards.index)) for n, r in enumerate(shards.read_block(b))):
-        for uid in packing.documents(shards.read_block(block).take(np.array([number])))[0]:
-            uids_of.setdefault(uid, set()).add(int(row.fixed["uid"]))
-    for uid, samples in uids_of.items():
-        own = packing_of(shards, [uid])
-        assert len(own.uids) < len(packing.uids)
-        computed = set(own.sample_uids(np.frombuffer(uid, "S16"), label))
-        assert len(computed - samples) <= 1  # the last row of a shard, if it is too short
-        assert len(samples - computed) <= 1  # a row that holds its separator alone

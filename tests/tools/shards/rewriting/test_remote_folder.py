@@ -8,7 +8,7 @@ import fsspec
 import pytest
 
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.tools.shards.rewriting.remote_folder import new_target
+from clozeline.tools.shards.rewriting.output_folder import new_target
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.quarantine import publish_quarantine
 from clozeline.tools.shards import export_webdataset, repack_shards
-from clozeline.tools.shards.rewriting import shard_folder
+from clozeline.tools.shards.rewriting import output_folder
 from tests.shard_sets import toy_set
 
 WRITERS = [
@@ -28,7 +28,7 @@ def quarantine(folder: Path, *blocks: tuple[int, int]) -> None:
 
 def break_off_after(monkeypatch, files: int, error: BaseException) -> None:
     """Let the `files`-th file that is published, and all after it, fail."""
-    published = shard_folder.Output.file
+    published = output_folder.Output.file
     done = []
 
     def file(self, relative):
@@ -37,7 +37,7 @@ def break_off_after(monkeypatch, files: int, error: BaseException) -> None:
             raise error
         return published(self, relative)
 
-    monkeypatch.setattr(shard_folder.Output, "file", file)
+    monkeypatch.setattr(output_folder.Output, "file", file)
 
 
 @pytest.mark.parametrize(("tool", "options"), WRITERS)
@@ -72,9 +72,7 @@ def test_sets_in_stores_and_empty_paths_are_refused(tmp_path, capsys, tool, opti
 def test_quarantine_is_kept(tmp_path):
     first = toy_set(tmp_path / "first", [9, 6])
     quarantine(tmp_path / "first", (0, 2), (1, 0))
-    repack_shards.repack(
-        open_shards(first.path), tmp_path / "tar", repack_shards.form_of(first.manifest, "tar", "zstd")
-    )
+    repack_shards.repack(open_shards(first.path), tmp_path / "tar", container="tar", codec="zstd")
     again = open_shards(tmp_path / "tar")
     assert again.quarantined == {2, 3}
     assert json.loads((tmp_path / "tar" / "quarantine.json").read_text())["blocks"][1] == {

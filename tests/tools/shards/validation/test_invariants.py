@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.rows import PLACES, STARTS, UNDO, WEIGHT, Ragged, Role, Rows
+from clozeline.pipeline.shards import ColumnSpec, base_columns
+from clozeline.tools.shards.validation.invariants import check_rows
+from clozeline.tools.shards.validation.ragged_checks import LocatedRows
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
-from tests.tools.rewritten_set import changed
+from tests.shard_sets import IDS, fixed, toy_set
+from tests.tools.rewritten_set import changed, repeated
 from tests.tools.shards.validation.broken_rows import assert_names_the_row
 from tests.tools.small_run import example_sets
 
@@ -30,10 +36,16 @@ def with_fixed(rows: Rows, name: str, row: int, value: int) -> Rows:
         ("masked_lm", lambda rows: changed(rows, "label_ids", 2, 0, 3), "labels that are text"),
         ("masked_lm", lambda rows: with_fixed(rows, "language", 2, 7), "language: expected a code below 1, got 7"),
         ("masked_lm", lambda rows: with_fixed(rows, "variant", 2, 9), "variant: expected a code below 2, got 9"),
-        ("bart", lambda rows: changed(rows, "sentence_reordering_sentence_order", 2, 0, 5), "to be a permutation"),
-        ("bart", lambda rows: changed(rows, "sentence_reordering_sentence_starts", 2, 0, 1), "to start with 0"),
-        ("document_rotation", lambda rows: changed(rows, "rotation", 2, 0, 900), "rotation below the"),
-        ("text_infilling", lambda rows: changed(rows, "span_lengths", 2, 0, 60), "spans overlap"),
+        ("permuted_lm", lambda rows: changed(rows, "prediction_order", 2, 0, 0), "that of a special token"),
+        ("permuted_lm", lambda rows: changed(rows, "prediction_order", 2, 0, 900), "prediction_order below the"),
+        ("permuted_lm", lambda rows: repeated(rows, "prediction_order"), "each position once"),
+        ("unilm", lambda rows: changed(rows, "attention", 2, 0, 4), "expected attention below 4, got [4]"),
+        ("unilm", lambda rows: changed(rows, "attention", 2, 0, 1), "else 0; got"),
+        ("unilm", lambda rows: changed(rows, "prefix_length", 2, 0, 900), "prefix_length inside the row"),
+        ("span_boundary", lambda rows: changed(rows, "span_starts", 2, -1, 47), "spans that cover the labels"),
+        ("span_boundary", lambda rows: changed(rows, "span_lengths", 2, -1, 1000), "tokens in spans"),
+        ("corrective_lm", lambda rows: changed(rows, "crop_start", 2, 0, 46), "a crop inside the"),
+        ("corrective_lm", lambda rows: changed(rows, "crop_length", 2, 0, 0), "a crop inside the"),
         ("span_corruption", lambda rows: changed(rows, "target_ids", 2, 0, 9), "sentinels of target_ids in order"),
     ],
 )
@@ -69,3 +81,49 @@ def without_last(rows: Rows, name: str, row: int) -> Rows:
     lists = [rows.columns[name][number] for number in range(len(rows))]
     lists[row] = lists[row][:-1]
     return replace(rows, columns={**rows.columns, name: Ragged.from_lists(lists, np.uint16)})
+
+
+@pytest.mark.parametrize(
+    ("role", "right", "wrong", "message"),
+    [
+        (PLACES, [2, 0], [3], "expected column below the 3 tokens of the row's input_ids, got 3"),
+        (PLACES, [], [1, 1], "each position once in column"),
+        (STARTS, [0, 2], [1, 2], "column to start with 0"),
+        (STARTS, [0], [], "column to start with 0"),
+        (STARTS, [0], [0, 3], "column below the row's 3 tokens"),
+        (STARTS, [0], [0, 2, 1], "rising column"),
+        (Role("start", "target_ids"), [0, 1, 1], [0, 2, 1], "column that never fall"),
+        (Role("label", "places"), [7], [7, 7], "as many column as places, got 2 and 1"),
+        (Role("label", "none"), [], [7], "as many column as none, got 1 and 0"),
+        (Role("label", "none", head="mine"), [], [7], "as many column as none, got 1 and 0"),
+        (Role("row"), [900], [], "expected one column, got []"),
+        (Role("row", below=3), [2], [3], "expected column below 3, got [3.0]"),
+        (WEIGHT, [1], [0], "a column above 0"),
+        (WEIGHT, [0.5], [np.nan], "a column above 0"),
+        (WEIGHT, [0.5], [np.inf], "a column above 0"),
+        (WEIGHT, [0.5], [0.5, 0.5], "expected one column"),
+        (UNDO, [9, 9], None, ""),
+    ],
+)
+def test_values_are_what_the_role_says(tmp_path: Path, role: Role, right: list, wrong: Any, message: str) -> None:
+    manifest = toy_set(tmp_path, [2]).manifest
+    roles = {"input_ids": IDS.role, "target_ids": IDS.role, "places": UNDO, "none": UNDO, "column": role}
+    specs = [ColumnSpec(name, "uint16", "list", "", one) for name, one in roles.items()]
+    manifest = manifest.model_copy(update={"columns": (*base_columns(), *specs)})
+    empty = role.use == "label" and not right
+
+    def check(values: list) -> None:
+        lists = {"input_ids": [[5, 6, 7]] * 2, "target_ids": [[5, 6, 7]] * 2, "places": [[1]] * 2, "none": [[]] * 2,
+                 "column": [right, values]}  # fmt: skip
+        rows = {name: Ragged.from_lists(one, np.float64) for name, one in lists.items()}
+        check_rows(LocatedRows(Path("shard"), 0, Rows(fixed(np.arange(2)), rows)), manifest)
+
+    if empty and not role.head:
+        with pytest.raises(IntegrityError, match=r"row 0 .*at least one, got none"):
+            check(right)
+    else:
+        check(right)
+    if wrong is not None:
+        with pytest.raises(IntegrityError, match="row 1 ") as caught:
+            check(wrong)
+        assert message in str(caught.value)

@@ -8,10 +8,10 @@ import pytest
 from clozeline.pipeline.rows import Ragged
 from clozeline.tools.shards.validation.ragged_checks import (
     as_ranks,
+    first_falling,
     first_not_ascending,
-    first_not_permutation,
     first_outside,
-    first_without_zero,
+    first_repeated,
     rank_in_row,
     row_of_values,
 )
@@ -28,22 +28,20 @@ def test_rows_and_positions_of_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "ascending", "permutation", "zero"),
+    ("rows", "ascending", "falling", "repeated"),
     [
         (([0, 1], [0]), None, None, None),
-        (([5, 9], [1, 0]), 1, 0, 0),
-        (([0, 1], [], [0, 0]), 2, 2, 1),
-        (([0, 2], [0]), None, 0, None),
-        (([9], [3]), None, 0, 0),
+        (([5, 9], [1, 0]), 1, 1, None),
+        (([0, 1], [], [0, 0]), 2, None, 2),
+        (([4, 1, 4], [1, 1]), 0, 0, 0),
     ],
 )
 def test_the_first_row_that_breaks_a_rule(
-    rows: tuple[list[int], ...], ascending: int | None, permutation: int | None, zero: int | None
+    rows: tuple[list[int], ...], ascending: int | None, falling: int | None, repeated: int | None
 ) -> None:
     column = ragged(*rows)
-    assert first_not_ascending(column) == ascending
-    assert first_not_permutation(column) == permutation
-    assert first_without_zero(column) == zero
+    assert (first_not_ascending(column), first_falling(column)) == (ascending, falling)
+    assert first_repeated(column) == repeated
 
 
 def test_bounds_belong_to_rows() -> None:

@@ -41,7 +41,7 @@ def test_each_stage_compares_one_layer_and_the_last_what_has_no_layers() -> None
     real &= (tensors["row_weight"] != 0)[:, None]
     expected_weights = {1: (2.0, 1.0, 1.0), 2: (2.0, 1.0, 0.0), 3: (2.0, 1.0, 0.0)}
     for step, stage in ((1, 1), (10, 1), (11, 2), (20, 2), (21, 3), (30, 3)):
-        stages.begin(step)
+        stages.enter(step)
         there = {1: 1, 2: 3, 3: 5}[stage]
         with torch.no_grad():
             found = student(given)
@@ -56,13 +56,13 @@ def test_each_stage_compares_one_layer_and_the_last_what_has_no_layers() -> None
         names = ("distil/states", "distil/attention", "distil/embeddings")
         assert tuple(student.loss_weights[name] for name in names) == expected_weights[stage]
         assert {student.loss_weights[name] for name in ("masked_lm", "distil/scores", "distil/cosine")} == {0.0}
-        assert list(stages.trained_depths()) == {1: [3, 4], 2: [2], 3: [1]}[stage]
+        assert list(stages.trained_depths(step)) == {1: [3, 4], 2: [2], 3: [1]}[stage]
     for step in (31, 1000):
-        stages.begin(step)
+        stages.enter(step)
         weights = student.loss_weights
         assert [weights[name] for name in ("masked_lm", "distil/scores", "distil/cosine", *names)] == [1, 1, 1, 0, 0, 0]
-        assert list(stages.trained_depths()) == [0, 1, 2, 3, 4]
-    stages.begin(1)  # a resumed run may begin anywhere
+        assert list(stages.trained_depths(step)) == [0, 1, 2, 3, 4]
+    stages.enter(1)  # a resumed run may begin anywhere
     assert student.distillation["states"].layers == {1: 1}
 
 

@@ -1,4 +1,4 @@
-"""Masks of matrices: which ones, from the start, and what is refused before the first step."""
+"""Masks of matrices: which ones, when, from the start, and what is refused before the first step."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model, build_model
 from clozeline.registry import choose
-from clozeline.train.compression.pruning._masks import matrices_to_prune
+from clozeline.train.compression.pruning._masks import CubicOptions, matrices_to_prune
 from clozeline.train.distributed.process_group import World
 from clozeline.train.optim.weights.freezing import freeze
 from tests.distributed import RankPool
@@ -96,3 +98,31 @@ def test_zeros_of_the_source_stay_and_only_chosen_matrices_are_pruned(one_rank: 
             assert int((own == 0).sum()) == (20 if initialized and layer == 1 else 4), (initialized, layer)
             key = tensors[f"family.stack.layers.{layer}.attention.body.key.weight"]["weight"]
             assert (key != 0).all()
+
+
+@given(st.integers(0, 50), st.integers(1, 60), st.integers(1, 20), st.integers(1, 150))
+def test_progress_is_the_formula_of_the_paper(start: int, length: int, every: int, step: int) -> None:
+    """s_t = s_f + (s_i - s_f) (1 - (t - t0) / (n dt))^3 with s_i = 0 and s_f = 1."""
+    options, last = CubicOptions(start=start, end=start + length, every=every), start + length
+    value = options.progress(step, last)
+    if step <= start:
+        assert value == 0.0
+    elif step >= last:
+        assert value == 1.0
+    else:
+        assert value == pytest.approx(1 + (0 - 1) * (1 - (step - start) / length) ** 3)
+    due = [t for t in range(200) if options.is_due(t, last)]
+    assert (due[0], due[-1]) == (start, last)
+    assert all((t - start) % every == 0 for t in due[:-1])
+
+
+def test_the_end_defaults_to_two_thirds_and_is_within_the_run() -> None:
+    assert CubicOptions().last_step(9) == 6
+    assert CubicOptions().last_step(1) == 1
+    assert CubicOptions(start=3, end=3).last_step(9) == 3
+    with pytest.raises(ConfigurationError, match=r"prune\.end: expected at most 9, .* got 10"):
+        CubicOptions(end=10).last_step(9)
+    with pytest.raises(ConfigurationError, match=r"prune\.start: expected at most 9, .* got 12"):
+        CubicOptions(start=12).last_step(9)
+    with pytest.raises(ValueError, match="end: expected start 5 or a later step, got 4"):
+        CubicOptions(start=5, end=4)

@@ -13,7 +13,7 @@ import yaml
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec, open_shards
+from clozeline.pipeline.shards import open_shards
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import check_languages, open_datasets
 from clozeline.train.distributed.process_group import World
@@ -22,7 +22,7 @@ from clozeline.train.run import run
 from clozeline.train.startup.dry_run import dry_run
 from tests.distributed import RankPool
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
-from tests.shard_sets import objective, write_set
+from tests.shard_sets import list_column, objective, write_set
 from tests.train.masked_set import masked_rows, write_config, write_masked_sets
 from tests.train.synthetic import plain_config
 
@@ -250,7 +250,7 @@ def test_problems_of_phases_end_a_dry_run(tmp_path: Path, sets: list[str]) -> No
 def test_rows_that_weigh_alike_are_refused_beside_declared_weights(tmp_path: Path, sets: list[str]) -> None:
     rows = masked_rows(1, 9)
     rows = Rows(rows.fixed, {**rows.columns, "label_weight": Ragged.from_lists([[2.0]] * 9, np.float32)})
-    columns = (*_columns(), ColumnSpec("label_weight", "float32", "list", "weight of the row's labels"))
+    columns = (*_columns(), list_column("label_weight", "float32"))
     facts = {**objective("encoder"), "heads": ["masked_lm"]}
     weighted = write_set(tmp_path / "set", [rows], objective=facts, columns=columns, tokenizer=_tokenizer())
 

@@ -94,7 +94,7 @@ def test_rows_made_for_another_head(tmp_path: Path) -> None:
 def test_columns_that_a_head_learns_from(tmp_path: Path) -> None:
     shards = write_objective_sets(tmp_path, "masked_lm", rows=8, heldout=2)
     change_manifest(shards.parent, lambda plain: plain["objective"].update(heads=["masked_lm", "sentence"]))
-    with pytest.raises(ConfigurationError, match=r"heads.sentence learns from sentence_label, and the set has none"):
+    with pytest.raises(ConfigurationError, match=r"heads.sentence needs sentence_label, and these rows have no column"):
         opened(tmp_path, str(shards), {"masked_lm": 1.0, "sentence": 1.0})
 
 

@@ -12,15 +12,16 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.block_options import Compression
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec, SetWriter, ShardSet, open_shards
+from clozeline.pipeline.shards import SetWriter, ShardSet, open_shards
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.data.sets.stored_scores import StoredScores, read_stored_scores
+from tests.shard_sets import list_column
 from tests.train.masked_set import write_config, write_masked_sets
 
 SPECS = [
-    ColumnSpec("teacher_ids", "uint16", "list", "classes"),
-    ColumnSpec("teacher_weights", "float16", "list", "weights"),
+    list_column("teacher_ids"),
+    list_column("teacher_weights", "float16"),
 ]
 STORED = {"source": "bert", "digest": "d" * 32, "head": "masked_lm", "k": 2, "how": "top", "temperature": 2.0,
           "seed": 0, "batch": 32}  # fmt: skip

@@ -9,7 +9,10 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import HeadConfig
+from clozeline.pipeline.rows import ROW
+from clozeline.pipeline.shards import ColumnSpec
 from clozeline.train.data.sets.unread_columns import refuse_unread, unread_lines
+from tests.shard_sets import list_column
 
 MASKED = ("input_ids", "label_positions", "label_ids")
 
@@ -22,7 +25,7 @@ def manifest(
     objective = SimpleNamespace(
         architecture=architecture, heads=heads, frame=frame, options={"task": facts}, name=name, label=name
     )
-    specs = [SimpleNamespace(name=name, kind="list") for name in columns]
+    specs = [list_column(name) if name != "mood" else ColumnSpec(name, "uint8", "list", "", ROW) for name in columns]
     tokenizer = SimpleNamespace(special_ids={"pad": 0, "mask": 1})
     return SimpleNamespace(objective=objective, columns=specs, tokenizer=tokenizer, name="set")
 
@@ -51,6 +54,7 @@ def model(
          ["crop_start", "crop_length", "corrective"]),
         ((), ("masked_lm", "token"), ["token"]),
         (("languages",), ("masked_lm",), ["languages"]),
+        (("mood",), ("masked_lm",), ["mood"]),
     ],
 )  # fmt: skip
 def test_unread_columns_are_named(columns: tuple[str, ...], heads: tuple[str, ...], unread: list[str]) -> None:

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec
 from clozeline.train.data.stream.stream import Stream
-from tests.shard_sets import IDS, fixed, objective, write_set
+from tests.shard_sets import IDS, fixed, list_column, objective, write_set
 
-TARGET = ColumnSpec("target", "float32", "list", "number of the row")
+TARGET = list_column("target", "float32")
 
 
 def answered(uids: range, ragged: bool) -> Rows:

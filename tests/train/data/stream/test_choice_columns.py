@@ -16,6 +16,7 @@ from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.head_features import rows_of_choices
 from clozeline.train.data.stream.stream import Stream
 from tests.pipeline.task_files import make_choice_sets, make_sets, open_split
+from tests.shard_sets import roles_of
 
 
 def test_rows_are_those_of_a_loop() -> None:
@@ -33,7 +34,7 @@ def test_rows_are_those_of_a_loop() -> None:
         given = {"input_ids": ids, "choice_starts": starts[: len(parts)], "segment_starts": flat, "choice": right}
         examples.append(given)
     columns = {name: Ragged.from_lists([one[name] for one in examples], np.int64) for name in examples[0]}
-    found, chosen = rows_of_choices(columns)
+    found, chosen = rows_of_choices(columns, roles_of(columns))
     assert [row.tolist() for row in found["input_ids"]] == [ids for ids, _ in rows]
     assert [row.tolist() for row in found["segment_starts"]] == [segments for _, segments in rows]
     assert chosen["choices"].tolist() == [max(1, len(one["choice_starts"])) for one in examples]
@@ -43,13 +44,13 @@ def test_rows_are_those_of_a_loop() -> None:
 def test_examples_of_equal_shape_are_a_matrix() -> None:
     columns = {"input_ids": np.array([[7, 8, 9], [4, 5, 6]]), "choice_starts": np.array([[0, 1], [0, 2]]),
                "choice": np.array([[1], [0]])}  # fmt: skip
-    found, _ = rows_of_choices(columns)
+    found, _ = rows_of_choices(columns, roles_of(columns))
     assert [row.tolist() for row in found["input_ids"]] == [[7], [8, 9], [4, 5], [6]]
 
 
 def test_a_batch_of_filler_alone() -> None:
     empty = Ragged(np.zeros(0, np.int64), np.zeros(3, np.int64))
-    found, chosen = rows_of_choices({"input_ids": empty})
+    found, chosen = rows_of_choices({"input_ids": empty}, {})
     assert [len(row) for row in found["input_ids"]] == [0, 0]
     assert (chosen["choices"].tolist(), chosen["label"].tolist()) == ([1, 1], [-100, -100])
 

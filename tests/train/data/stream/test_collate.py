@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.rows import IDS, PLACES, ROW, STARTS, UNDO, WEIGHT, Ragged, Role
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.row_buffer import Column
-from tests.shard_sets import TOKENIZER, objective, toy_set, write_set
+from tests.shard_sets import TOKENIZER, objective, roles_of, toy_set, write_set
 
 PAD, MASK, START = 0, 3, 4
 SPECIAL = TOKENIZER["special_ids"]
@@ -29,7 +29,7 @@ def collated(architecture: Any, lists: dict[str, Any], weight: Sequence[float] |
     rows = len(lists["input_ids"])
     columns = {name: values if isinstance(values, np.ndarray) else column(values) for name, values in lists.items()}
     row_weight = np.ones(rows, np.float32) if weight is None else np.array(weight, np.float32)
-    collate = Collate(architecture, columns, SPECIAL, **options)
+    collate = Collate(architecture, roles_of(columns), SPECIAL, **options)
     tensors = collate({name: columns[name] for name in collate.columns}, row_weight)
     for name, tensor in tensors.items():
         assert tensor.dtype == {"row_weight": torch.float32, "cu_seqlens": torch.int32}.get(name, torch.int64)
@@ -74,7 +74,7 @@ def test_equal_rows_take_the_fast_path_to_the_same_tensors() -> None:
 
 def test_equal_rows_are_not_copied() -> None:
     matrix = np.arange(8).reshape(2, 4)
-    tensors = Collate("decoder", ["input_ids"], SPECIAL)({"input_ids": matrix}, np.ones(2, np.float32))
+    tensors = Collate("decoder", roles_of(["input_ids"]), SPECIAL)({"input_ids": matrix}, np.ones(2, np.float32))
     assert tensors["input_ids"].data_ptr() == matrix.ctypes.data
 
 
@@ -97,16 +97,13 @@ def test_the_same_labels_may_be_stored_where_the_row_is_read_from_left_to_right(
 
 def test_documents_apart() -> None:
     lists = {"input_ids": [[5, 6, 7, 8, 9], [5, 6]], "document_starts": [[0, 3], [0]]}
-    found = collated("decoder", lists, cross_documents=False)
+    found = collated("decoder", lists)
     assert found["document_ids"] == [[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]]
     assert found["position_ids"] == [[0, 1, 2, 0, 1], [0, 1, 2, 3, 4]]
     assert found["label_index"] == [0, 1, 3, 5]
     assert found["label_ids"] == [6, 7, 9, 6]
     assert found["cu_seqlens"] == [0, 3, 5, 7, 10], "the second row's three pads are a document of their own"
     assert found["max_seqlen"] == 3
-    across = collated("decoder", lists)
-    assert "document_ids" not in across
-    assert across["label_index"] == [0, 1, 2, 3, 5]
 
 
 def test_segments() -> None:
@@ -203,7 +200,7 @@ def test_masks_of_attention_modes_equal_a_slow_loop(rows: list[tuple[int, int]],
     lists = {"input_ids": [[7] * length for _, length in rows], "prefix_length": [[p] for p in prefixes]}
     lists |= {"attention": [[mode] if mode else [] for mode, _ in rows]}  # a part of a mixture may leave it out
     columns = {name: column(values) for name, values in lists.items()}
-    tensors = Collate("encoder", columns, SPECIAL)(columns, None)
+    tensors = Collate("encoder", roles_of(columns), SPECIAL)(columns, None)
     width = max(length for _, length in rows)
     for (mode, length), prefix, found, types in zip(
         rows, prefixes, attention_of(tensors), tensors["type_ids"].tolist(), strict=True
@@ -234,7 +231,7 @@ def test_the_mask_of_what_the_objective_stored(mode: str) -> None:
     if mode == "bidirectional":
         assert examples.columns.keys() == plain.columns.keys()
         return
-    tensors = Collate("encoder", examples.columns, SPECIAL)(dict(examples.columns), None)
+    tensors = Collate("encoder", roles_of(examples.columns), SPECIAL)(dict(examples.columns), None)
     for found, length, prefix in zip(attention_of(tensors), (11, 6, 4), tensors["prefix_length"].tolist(), strict=True):
         assert (prefix > 0) == (mode == "prefix")
         assert found == [[may_read(MODES[mode], prefix, length, i, j) for j in range(11)] for i in range(11)]
@@ -274,7 +271,7 @@ def test_decoder_equals_a_slow_one(rows: list[list[int]], data: st.DataObject) -
         [0, *sorted({data.draw(st.integers(1, len(row) - 1))})] if len(row) > 1 else [0] * bool(row) for row in rows
     ]
     lists = {"input_ids": rows, "prefix_length": [[p] for p in prefix], "document_starts": starts}
-    found = collated("decoder", lists, cross_documents=False)
+    found = collated("decoder", lists)
     width = max([1, *map(len, rows)])
     index, ids = [], []
     for b, row in enumerate(rows):
@@ -290,7 +287,7 @@ def test_decoder_equals_a_slow_one(rows: list[list[int]], data: st.DataObject) -
 
 
 def test_configured_by_the_manifest(tmp_path: Path) -> None:
-    shards = toy_set(tmp_path, [3], objective=objective("decoder", cross_documents=False))
+    shards = toy_set(tmp_path, [3], objective=objective("decoder"))
     collate = Collate.from_manifest(shards.manifest)
     assert (collate.architecture, collate.columns) == ("decoder", ("input_ids",))
 
@@ -301,18 +298,41 @@ def test_configured_by_the_manifest(tmp_path: Path) -> None:
         (("encoder", ["label_ids"], SPECIAL), {}, "input_ids"),
         (("encoder", ["input_ids"], {"eos": 1}), {}, r"'pad', the tokenizer of the shards has: eos; .*specials='{pad"),
         (("decoder", ["input_ids"], SPECIAL), {"padding_side": "left"}, "rows of a decoder .* right only"),
-        (("encoder", ["input_ids", "attention"], SPECIAL), {"padding_side": "left"}, "with attention .* right only"),
-        (("encoder", ["input_ids", "label_positions"], SPECIAL), {}, "needs label_ids"),
-        (("decoder", ["input_ids", "attention", "prefix_length"], SPECIAL), {}, "attention .* no decoder reads it"),
-        (("decoder", ["input_ids", "prediction_order"], SPECIAL), {}, "column prediction_order"),
-        (("encoder", ["input_ids", "target_ids", "target_start"], SPECIAL), {}, "target_start .* no encoder reads it"),
         (("encoder_decoder", ["input_ids", "target_ids"], SPECIAL), {}, "decoder_start"),
         (("encoder_decoder", ["input_ids"], SPECIAL), {"decoder_start": 4}, "target_ids"),
     ],
 )
 def test_what_cannot_be_collated_is_refused(arguments: Any, options: dict[str, Any], message: str) -> None:
+    architecture, columns, special = arguments
     with pytest.raises(ConfigurationError, match=message):
-        Collate(*arguments, **options)
+        Collate(architecture, roles_of(columns), special, **options)
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_column_without_a_rule_becomes_a_tensor_as_its_role_says(side: str) -> None:
+    """Rows of four and two tokens, and filler; positions move with rows that are padded on the left."""
+    roles = {
+        "input_ids": IDS, "kept": UNDO, "label_positions": PLACES, "label_ids": Role("label", "label_positions"),
+        "kind": Role("row", head="mine"), "mode": ROW, "score": Role("row", head="mine"), "share": WEIGHT,
+        "at": PLACES, "grade": Role("label", "at"), "part": STARTS, "other": Role("ids", head="mine"),
+        "inside": Role("position", "other"),
+    }  # fmt: skip
+    lists = {"input_ids": [[5, 6, 7, 8], [5, 6], []], "label_positions": [[1], [0], []], "label_ids": [[9], [9], []],
+             "kind": [[2], [], []], "mode": [[3], [1], []], "at": [[0, 3], [1], []], "grade": [[4, 5], [6], []],
+             "part": [[0, 2], [0], []], "other": [[8, 9], [], [7, 7, 7]], "inside": [[1], [], [2]]}  # fmt: skip
+    columns = {name: column(rows) for name, rows in lists.items()}
+    columns |= {name: Ragged.from_lists([[0.5], [], []], np.float32) for name in ("score", "share")}
+    found = Collate("encoder", roles, SPECIAL, padding_side=side)(columns, np.array([1, 1, 0], np.float32))
+    assert "kept" not in found
+    assert (found["kind"].tolist(), found["mode"].tolist()) == ([2, -100, -100], [3, 1, 0])
+    assert found["score"].isnan().tolist() == [False, True, True]
+    assert found["share"].tolist() == [0.5, 1, 1]
+    assert found["grade"].tolist() == [4, 5, 6]
+    assert found["part"].tolist() == [[0, 0, 1, 1], [0] * 4, [0] * 4]
+    assert found["other"].tolist() == [[8, 9, PAD], [PAD] * 3, [7, 7, 7]]
+    assert found["lengths_other"].tolist() == [2, 0, 3]
+    assert found["inside"].tolist() == [1, 8]
+    assert found["input_ids"].reshape(-1)[found["at"]].tolist() == [5, 8, 6]
 
 
 def test_the_side_of_the_padding_is_that_of_the_manifest(tmp_path: Path) -> None:
@@ -346,7 +366,7 @@ def test_the_order_of_prediction(side: str) -> None:
 
 def test_an_order_beside_masked_rows() -> None:
     """Rows of another objective have labels and no order: they are context, labels are in the order of places."""
-    ordered, masked = (Collate("encoder", ["input_ids", *more], SPECIAL) for more in
+    ordered, masked = (Collate("encoder", roles_of(["input_ids", *more]), SPECIAL) for more in
                        (["prediction_order"], ["label_positions", "label_ids"]))  # fmt: skip
     merged = copy(ordered)
     merged._parts = (ordered, masked)
@@ -377,7 +397,7 @@ def test_no_attention_and_no_position_leaks_across_documents(family: str, kind: 
         flat = [[token for document in row for token in document] for row in rows]
         starts = [np.cumsum([0, *map(len, row[:-1])]).tolist() for row in rows]
         columns = {"input_ids": column(flat), "document_starts": column(starts)}
-        collate = Collate(family, columns, SPECIAL, cross_documents=False)  # type: ignore[arg-type]
+        collate = Collate(family, roles_of(columns), SPECIAL)  # type: ignore[arg-type]
         with torch.no_grad():
             return model.family(collate({name: columns[name] for name in collate.columns}, None))
 

@@ -26,6 +26,7 @@ from clozeline.train.data.stream.stream import Stream
 from tests.model.closeness import FLOAT32, assert_gradients_close
 from tests.model.small_models import small_config
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
+from tests.shard_sets import roles_of
 
 APART = {"grouping": "packed", "cross_documents": False}
 ENTRIES: dict[str, dict[str, Any]] = {
@@ -252,7 +253,7 @@ def test_sets_with_and_without_isolation_share_a_batch() -> None:
     names = ["input_ids", "target_ids", "target_start", "document_starts", "target_document_starts"]
     special = {"pad": 0, "mask": 3}
     fragments, whole, spans = (
-        Collate("encoder_decoder", chosen, special, decoder_start=1, cross_documents=False)
+        Collate("encoder_decoder", roles_of(chosen), special, decoder_start=1)
         for chosen in (names, names[:3], [*names[:2], *names[3:]])
     )
     merged = copy(fragments)

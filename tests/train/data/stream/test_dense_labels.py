@@ -21,6 +21,7 @@ from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.labels import dense_labels
 from tests.model.checkpoints.published import saved
 from tests.pipeline.corruption_cases import samples, vocabulary
+from tests.shard_sets import roles_of
 
 WORDS = vocabulary()
 NONE = -100
@@ -67,7 +68,7 @@ def test_labels_stand_exactly_where_examples_have_them(entry: dict[str, Any]) ->
         for name, column in kept.columns.items()
     }
     weight = np.append(np.ones(len(kept), np.float32), np.float32(0))
-    collate = Collate(objective.architecture, columns, WORDS.specials,  # type: ignore[arg-type]
+    collate = Collate(objective.architecture, roles_of(columns), WORDS.specials,  # type: ignore[arg-type]
                       decoder_start=objective.frame.decoder_start)  # fmt: skip
     tensors = collate({name: columns[name] for name in collate.columns}, weight)
     side = "decoder_input_ids" if objective.architecture == "encoder_decoder" else "input_ids"
@@ -115,15 +116,15 @@ MASKED = {"label_positions": [[1, 3, 8], [2, 5]], "label_ids": [[9, 11, 6], [7, 
 IDS = {"input_ids": [[7, 8, 9, 10, 11, 12, 5, 6, 13], [6, 5, 14, 7, 9, 8]]}
 PACKED = {"document_starts": [[0, 4, 7], [0, 3]]}
 CASES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
-    "packed documents": ("bert", "encoder", MASKED | PACKED, {"cross_documents": False}),
+    "packed documents": ("bert", "encoder", MASKED | PACKED, {}),
     "segments": ("bert", "encoder", MASKED | {"segment_starts": [[0, 5], [0, 2]]}, {}),
     "segments from 0": ("bert", "encoder", MASKED | {"segment_starts": [[0, 5], [0, 2]]}, {"restart_segments": True}),
     "left to right": ("bert", "encoder", MASKED | {"attention": [[1], [2]]}, {}),
     "a prefix of an encoder": ("bert", "encoder", MASKED | {"attention": [[3], [0]], "prefix_length": [[4], []]}, {}),
-    "documents of a decoder": ("gpt2", "decoder", PACKED, {"cross_documents": False}),
+    "documents of a decoder": ("gpt2", "decoder", PACKED, {}),
     "a prefix of a decoder": ("gpt2", "decoder", {"prefix_length": [[4], [2]]}, {}),
-    "documents with a prefix": ("gpt2", "decoder", PACKED | {"prefix_length": [[2], [1]]}, {"cross_documents": False}),
-    "documents of Llama": ("llama", "decoder", PACKED, {"cross_documents": False}),
+    "documents with a prefix": ("gpt2", "decoder", PACKED | {"prefix_length": [[2], [1]]}, {}),
+    "documents of Llama": ("llama", "decoder", PACKED, {}),
 }
 
 
@@ -135,7 +136,7 @@ def test_a_model_of_transformers_has_our_loss(tmp_path: Path, case: str) -> None
     ours = build_checkpoint(read_checkpoint(tmp_path)).eval()
     columns = {name: Ragged.from_lists([*rows, []], np.uint16) for name, rows in (IDS | lists).items()}
     specials = {"pad": theirs.config.pad_token_id or 0}
-    collate = Collate(architecture, columns, specials, **options)  # type: ignore[arg-type]
+    collate = Collate(architecture, roles_of(columns), specials, **options)  # type: ignore[arg-type]
     tensors = collate({name: columns[name] for name in collate.columns}, np.array([1, 1, 0], np.float32))
     dense = dense_labels(tensors, next_token=architecture == "decoder")
     if "prefix_length" in lists:  # what follows a prefix is causal, whoever shifts labels
@@ -159,7 +160,7 @@ def test_a_model_of_transformers_has_our_loss(tmp_path: Path, case: str) -> None
         ("encoder", MASKED | {"teacher_ids": [[1], [2]], "teacher_weights": [[1], [1]]}, {}, "teacher_ids"),
         (
             *("encoder_decoder", PACKED | {"target_ids": [[5, 6], [7]], "target_document_starts": [[0, 1], [0]]}),
-            *({"cross_documents": False, "decoder_start": 0}, "decoder_document_ids"),
+            *({"decoder_start": 0}, "decoder_document_ids"),
         ),
         (
             *("encoder_decoder", {"target_ids": [[5, 6], [7]], "target_start": [[3], [1]]}, {"decoder_start": 0}),
@@ -176,7 +177,7 @@ def test_what_no_input_holds_is_refused_by_name(
         columns |= {
             key: Ragged.from_lists([[1, 2, 3], [1, 2]], np.uint16) for key in ("teacher_ids", "teacher_weights")
         }
-    tensors = Collate(architecture, columns, {"pad": 0}, **options)(columns, None)
+    tensors = Collate(architecture, roles_of(columns), {"pad": 0}, **options)(columns, None)
     with pytest.raises(ConfigurationError, match=rf"dense_labels.*\b{name}\b"):
         dense_labels(tensors)
 
@@ -185,5 +186,5 @@ def test_targets_that_count_from_the_start_are_no_moved_ones() -> None:
     """MASS rows that begin with their target; the shorter one is padded."""
     lists = {**IDS, "target_ids": [[5, 6], [7]], "target_start": [[0], [0]]}
     columns = {key: Ragged.from_lists(rows, np.uint16) for key, rows in lists.items()}
-    dense = dense_labels(Collate("encoder_decoder", columns, {"pad": 0}, decoder_start=0)(columns, None))
+    dense = dense_labels(Collate("encoder_decoder", roles_of(columns), {"pad": 0}, decoder_start=0)(columns, None))
     assert dense["labels"].tolist() == [[5, 6], [7, NONE]]

@@ -12,12 +12,12 @@ from torch import nn
 
 from clozeline.model.build import build_model
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec, ShardSet
+from clozeline.pipeline.shards import ShardSet
 from clozeline.train.data.stream.batch import Batch
 from clozeline.train.data.stream.stream import Stream
 from tests.model.closeness import FLOAT32, assert_gradients_close
 from tests.model.small_models import FAMILIES, VOCABULARY, small_config
-from tests.shard_sets import fixed, objective, write_set
+from tests.shard_sets import fixed, list_column, objective, write_set
 
 ROWS, LANES = 13, 8
 TOKENIZER = {"name": "t", "fingerprint": "f", "vocab_size": VOCABULARY, "special_ids": {"pad": 0, "mask": 3},
@@ -39,7 +39,7 @@ def example_set(folder: Path, family: str) -> ShardSet:
         "target_ids": [ids(2 + n % 3) for n in range(ROWS)],
     }
     names = ("input_ids", *ADDED[family])
-    columns = [ColumnSpec(name, "uint16", "list", name) for name in names]
+    columns = [list_column(name) for name in names]
     content = Rows(fixed(np.arange(1, ROWS + 1)), {name: Ragged.from_lists(lists[name], np.uint16) for name in names})
     return write_set(folder, [content], columns=columns, tokenizer=TOKENIZER, objective=objective(family))
 

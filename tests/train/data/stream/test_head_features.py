@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Ragged
-from clozeline.pipeline.shards import ColumnSpec
 from clozeline.train.data.stream.collate import Architecture, Collate
 from tests.pipeline.corrupt.objectives.runner import corrupt, wide
 from tests.pipeline.corruption_cases import samples, vocabulary
-from tests.shard_sets import IDS, TOKENIZER, objective, write_set
+from tests.shard_sets import IDS, TOKENIZER, list_column, objective, roles_of, write_set
 from tests.train.data.stream.test_collate import MASK, PAD, SPECIAL, collated, column
 
 MASKED = {"input_ids": [[1, 3, 7, 2], [1, 3, 2]], "label_positions": [[1, 2], [1]], "label_ids": [[9, 7], [8]]}
@@ -35,7 +34,7 @@ def test_answers_of_rows(architecture: Architecture) -> None:
     found = collated(architecture, {"input_ids": [[1, 3, 2], [1, 2]], "label": [[4], []]})
     assert found["label"] == [4, -100]
     columns = {"input_ids": column([[1, 3, 2], [1, 2]]), "target": Ragged.from_lists([[2.5], []], np.float32)}
-    target = Collate(architecture, list(columns), SPECIAL)(columns, np.ones(2, np.float32))["target"]
+    target = Collate(architecture, roles_of(columns), SPECIAL)(columns, np.ones(2, np.float32))["target"]
     assert target.dtype == torch.float32
     assert target[0] == 2.5
     assert target[1].isnan()
@@ -47,7 +46,7 @@ def test_several_classes_of_rows() -> None:
         "input_ids": column([[1, 2], [1, 2], [1, 2]]),
         "labels": Ragged.from_lists([[0, 1], [], [0, 0]], np.uint8),
     }
-    collate = Collate("encoder", list(columns), SPECIAL)
+    collate = Collate("encoder", roles_of(columns), SPECIAL)
     labels = collate(columns, np.ones(3, np.float32))["label"]
     assert labels.dtype == torch.int64
     assert labels.tolist() == [[0, 1], [-100, -100], [0, 0]]
@@ -57,7 +56,7 @@ def test_several_classes_of_rows() -> None:
 
 def test_numbers_of_equally_long_rows_are_a_matrix() -> None:
     columns = {"input_ids": np.array([[1, 2], [1, 2]]), "target": np.array([[0.5], [3.8]], np.float32)}
-    target = Collate("encoder", list(columns), SPECIAL)(columns, None)["target"]
+    target = Collate("encoder", roles_of(columns), SPECIAL)(columns, None)["target"]
     assert target.tolist() == [0.5, pytest.approx(3.8)]
 
 
@@ -123,7 +122,7 @@ def test_views_of_both_kinds_in_one_batch() -> None:
 def test_the_crop_of_what_the_objective_stored() -> None:
     rows = samples([9, 4, 2], vocabulary())
     examples = corrupt(wide("corrective_lm", vocabulary(), crop_rate=0.3), rows)
-    tensors = Collate("encoder", examples.columns, SPECIAL)(dict(examples.columns), None)
+    tensors = Collate("encoder", roles_of(examples.columns), SPECIAL)(dict(examples.columns), None)
     for row in range(3):
         content = rows.columns["ids"][row].tolist()
         start, length = (int(examples.columns[name][row][0]) for name in ("crop_start", "crop_length"))
@@ -133,32 +132,11 @@ def test_the_crop_of_what_the_objective_stored() -> None:
         assert 0 < length <= len(content)
 
 
-def test_other_architectures_keep_such_columns_for_inversion() -> None:
-    collate = Collate(
-        "encoder_decoder", ["input_ids", "target_ids", "span_starts", "span_lengths"], SPECIAL, decoder_start=4
-    )
-    assert collate.columns == ("input_ids", "target_ids")
-
-
-@pytest.mark.parametrize(
-    ("columns", "options", "message"),
-    [
-        (["crop_start"], {}, "crop_start needs crop_length"),
-        (["span_starts", "span_lengths"], {}, "span_starts needs label_positions"),
-        (["crop_start", "crop_length", "document_starts"], {"cross_documents": False}, "cross_documents: true"),
-    ],
-)
-def test_what_does_not_fit_is_refused(columns: list[str], options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        Collate("encoder", ["input_ids", *columns], SPECIAL, **options)
-
-
 def test_a_set_without_the_column_has_none_of_it(tmp_path: Any) -> None:
     """One stream of pairs with a class and of masked rows: the rows of the second set have no class."""
-    from clozeline.pipeline.shards import ColumnSpec
 
-    ids = [ColumnSpec(name, "uint16", "list", name) for name in ("input_ids", "label_positions", "label_ids")]
-    label = ColumnSpec("sentence_label", "uint8", "list", "class")
+    ids = [list_column(name) for name in ("input_ids", "label_positions", "label_ids")]
+    label = list_column("sentence_label", "uint8")
     first = write_set(tmp_path / "a", [], columns=[*ids, label], objective=objective("encoder"), tokenizer=TOKENIZER)
     second = write_set(tmp_path / "b", [], columns=ids, objective=objective("encoder"), tokenizer=TOKENIZER)
     collate = Collate.from_manifests([first.manifest, second.manifest])
@@ -180,11 +158,9 @@ def test_tags_are_the_labels_of_their_places(architecture: Architecture) -> None
 def test_tags_beside_labels_that_are_tokens(tmp_path: Path) -> None:
     lists = {"input_ids": [[1, 3]], "tag_positions": [[1]], "tags": [[4]], "label_positions": [[1]], "label_ids": [[9]]}
     with pytest.raises(ConfigurationError, match="one for the other; train on them in two runs"):
-        Collate("encoder", list(lists), SPECIAL)
-    with pytest.raises(ConfigurationError, match="tags needs tag_positions as well"):
-        Collate("encoder", ["input_ids", "tags"], SPECIAL)
-    masked = [IDS, *(ColumnSpec(name, "uint16", "list", "") for name in ("label_positions", "label_ids"))]
-    tagged = [IDS, *(ColumnSpec(name, "uint16", "list", "") for name in ("tag_positions", "tags"))]
+        Collate("encoder", roles_of(lists), SPECIAL)
+    masked = [IDS, *(list_column(name) for name in ("label_positions", "label_ids"))]
+    tagged = [IDS, *(list_column(name) for name in ("tag_positions", "tags"))]
     sets = [
         write_set(tmp_path / name, [], columns=columns, objective={**objective("encoder"), "label": name}).manifest
         for name, columns in (("masked", masked), ("tagged", tagged))
@@ -203,7 +179,7 @@ def test_answers_and_the_places_where_they_may_be() -> None:
     lists = {"input_ids": [[1, 3, 2, 7], [1, 2], []], "answer_span": [[2, 3], [0, 0], []],
              "answer_places": [[0, 2, 3], [0], []]}  # fmt: skip
     columns = {name: column(values) for name, values in lists.items()}
-    collate = Collate("encoder", list(columns), SPECIAL)
+    collate = Collate("encoder", roles_of(columns), SPECIAL)
     tensors = collate({name: columns[name] for name in collate.columns}, np.array([1, 1, 0], np.float32))
     assert tensors["answer_start"].tolist() == [2, 0, -100]
     assert tensors["answer_end"].tolist() == [3, 0, -100]

@@ -15,6 +15,7 @@ from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.labels import TARGET_END, build_target_rows, dense_labels
 from tests.model.checkpoints.published import saved
+from tests.shard_sets import roles_of
 
 PAD, EOS, FIRST, LANGUAGES = 1, 2, 4, (30, 31, 32)
 SPECIAL = {"pad": PAD, "eos": EOS}
@@ -34,7 +35,7 @@ def columns(rows: int, seed: int) -> dict[str, Ragged]:
 def test_decoder_inputs_are_those_of_mbart(rows: int) -> None:
     for seed in range(20):
         lists = columns(rows, seed)
-        tensors = Collate("encoder_decoder", lists, SPECIAL, decoder_start="target_end")(lists, None)
+        tensors = Collate("encoder_decoder", roles_of(lists), SPECIAL, decoder_start="target_end")(lists, None)
         width = int(lists["target_ids"].lengths.max())
         targets = torch.full((rows, width), PAD)
         for row in range(rows):
@@ -54,7 +55,7 @@ def test_the_loss_is_that_of_mbart(tmp_path: Path) -> None:
     ours = build_checkpoint(read_checkpoint(tmp_path)).eval()
     special = {**SPECIAL, "pad": theirs.config.pad_token_id}
     lists = columns(5, 3)
-    tensors = Collate("encoder_decoder", lists, special, decoder_start="target_end")(lists, None)
+    tensors = Collate("encoder_decoder", roles_of(lists), special, decoder_start="target_end")(lists, None)
     dense = dense_labels(tensors)
     with torch.no_grad():
         (loss,) = ours(tensors).values()
@@ -72,4 +73,4 @@ def test_rows_of_two_sets_start_as_their_sets_say() -> None:
 def test_masked_rows_have_no_target_to_start_with() -> None:
     masked = ["input_ids", "label_positions", "label_ids"]
     with pytest.raises(ConfigurationError, match="target_ids"):
-        Collate("encoder_decoder", masked, {**SPECIAL, "mask": 3}, decoder_start="target_end")
+        Collate("encoder_decoder", roles_of(masked), {**SPECIAL, "mask": 3}, decoder_start="target_end")

@@ -10,16 +10,16 @@ import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec, ShardSet
+from clozeline.pipeline.shards import ShardSet
 from clozeline.train.data.stream.phases import phase_of
-from tests.shard_sets import IDS, fixed, ids_of, objective, toy_set, write_set
+from tests.shard_sets import IDS, fixed, ids_of, list_column, objective, toy_set, write_set
 from tests.train.data.stream.streams import open_stream
 
-POSITIONS = ColumnSpec("label_positions", "uint16", "list", "places")
-LABELS = ColumnSpec("label_ids", "uint16", "list", "ids")
-ATTENTION = ColumnSpec("attention", "uint8", "list", "mode")
-WEIGHT = ColumnSpec("label_weight", "float32", "list", "weight")
-COUNT = ColumnSpec("label_count", "uint16", "list", "divisor")
+POSITIONS = list_column("label_positions")
+LABELS = list_column("label_ids")
+ATTENTION = list_column("attention", "uint8")
+WEIGHT = list_column("label_weight", "float32")
+COUNT = list_column("label_count")
 
 
 def lengths(count: int) -> list[int]:

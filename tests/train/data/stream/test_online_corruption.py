@@ -13,21 +13,21 @@ from numpy.typing import NDArray
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.config import NamedObjective
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec, open_shards
+from clozeline.pipeline.shards import open_shards
 from clozeline.seeding import kernel_keys, random_bits
-from clozeline.train.configuration.data import OnlineCorruption
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.online_corruption import corruption_of
 from clozeline.train.data.stream.stream import Stream
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
-from tests.shard_sets import TOKENIZER, objective, rows, write_set
+from tests.shard_sets import TOKENIZER, list_column, objective, roles_of, rows, write_set
 
 COLUMNS = [
-    ColumnSpec("input_ids", "uint16", "list", "corrupted"),
-    ColumnSpec("label_positions", "uint16", "list", "places"),
-    ColumnSpec("label_ids", "uint16", "list", "originals"),
+    list_column("input_ids"),
+    list_column("label_positions"),
+    list_column("label_ids"),
 ]
 
 
@@ -60,7 +60,7 @@ def test_online_equals_stored(tmp_path: Path, world: int) -> None:
             made, _ = corrupt(shard, np.full(len(shard), epoch, np.uint16))
             for row in made:
                 stored[epoch, int(row.fixed["uid"])] = {name: values.tolist() for name, values in row.columns.items()}
-    collate = Collate("encoder", [spec.name for spec in COLUMNS], TOKENIZER["special_ids"])
+    collate = Collate("encoder", roles_of([spec.name for spec in COLUMNS]), TOKENIZER["special_ids"])
     options: Any = {
         "lanes": 4,
         "seed": 1,
@@ -95,7 +95,7 @@ def test_a_pass_uses_variant_zero(tmp_path: Path) -> None:
         seen.update(variants.tolist())
         return corrupt(batch, variants)
 
-    collate = Collate("encoder", [spec.name for spec in COLUMNS], TOKENIZER["special_ids"])
+    collate = Collate("encoder", roles_of([spec.name for spec in COLUMNS]), TOKENIZER["special_ids"])
     options: Any = {"lanes": 2, "seed": 1, "global_batch": 4, "micro_batch": 4, "transform": watch, "collate": collate}
     with Stream(samples, rank=0, world_size=1, io_threads=0, **options) as stream:
         stream.set_position(5 * stream.samples_per_epoch)
@@ -132,7 +132,7 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_each_set_gets_the_objective_that_reads_it(chain: Path) -> None:
     """Of several; none or two are refused. The seed is that of the set."""
-    several = [validate(OnlineCorruption, {"objective": entry}, "data.corrupt") for entry in ENTRIES]
+    several = [validate(NamedObjective, {"objective": entry}, "data.corrupt") for entry in ENTRIES]
     for entry in several:
         name = entry.build(WORDS).grouping.label
         samples = open_shards(chain / "group" / name / "train")
@@ -147,7 +147,7 @@ def test_each_set_gets_the_objective_that_reads_it(chain: Path) -> None:
 def test_samples_in_a_store_need_the_tokenizer_where_the_run_starts(
     chain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = validate(OnlineCorruption, {"objective": ENTRIES[0]}, "data.corrupt")
+    entry = validate(NamedObjective, {"objective": ENTRIES[0]}, "data.corrupt")
     folder = chain / "group" / entry.build(WORDS).grouping.label / "train"
     for file in folder.iterdir():
         fsspec.filesystem("memory").pipe_file(f"/online/{file.name}", file.read_bytes())
@@ -185,7 +185,7 @@ def test_the_stream_gives_what_the_stage_stored(chain: Path, entry: dict[str, An
     assert stored.manifest.objective is not None
     grouping = build_objective(entry, WORDS).grouping.label
     samples = open_shards(chain / "group" / grouping / split)
-    corruption = corruption_of([validate(OnlineCorruption, {"objective": entry}, "data.corrupt")], samples)
+    corruption = corruption_of([validate(NamedObjective, {"objective": entry}, "data.corrupt")], samples)
     assert corruption.manifest(samples.manifest).objective == stored.manifest.objective
     assert corruption.manifest(samples.manifest).columns == stored.manifest.columns[7:], "not those of the samples"
     watcher = Watcher(tuple(next(iter(examples.values()))))

@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec, Manifest
+from clozeline.pipeline.shards import Manifest
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.segments import segment_tensors
-from tests.shard_sets import IDS, fixed, objective, write_set
+from tests.shard_sets import IDS, fixed, list_column, objective, write_set
 from tests.train.data.stream.test_collate import collated, column
 
-SEGMENTS = ColumnSpec("segment_starts", "uint16", "list", "where the two segments start")
-LANGUAGES = ColumnSpec("languages", "uint8", "list", "codes of the languages")
+SEGMENTS = list_column("segment_starts")
+LANGUAGES = list_column("languages", "uint8")
 ROWS = st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=3), min_size=1, max_size=4)
 
 
@@ -80,5 +80,5 @@ def test_each_set_of_a_batch_has_its_own_rule(tmp_path: Path) -> None:
 
 def test_documents_and_segments_restart_together() -> None:
     lists = {"input_ids": [[1, 7, 2, 8, 9, 2]] * 2, "segment_starts": [[0, 3], []], "document_starts": [[0], [0, 2]]}
-    found = collated("encoder", lists, cross_documents=False, restart_segments=True)
+    found = collated("encoder", lists, restart_segments=True)
     assert found["position_ids"] == [[0, 1, 2, 0, 1, 2], [0, 1, 0, 1, 2, 3]]

@@ -14,7 +14,7 @@ import pytest
 from clozeline.pipeline.shards import DamagedBlock, ManifestError, StoreOptions, open_shards
 from clozeline.train.data.stream.source import rows_at_once
 from tests.shard_server import ShardServer
-from tests.shard_sets import damage, rows, toy_set, write_set
+from tests.shard_sets import damage, roles_of, rows, toy_set, write_set
 from tests.train.data.stream.streams import open_stream, rows_of, run
 
 
@@ -131,7 +131,7 @@ def test_skipped_samples_are_not_corrupted(tmp_path: Path) -> None:
         seen.extend(samples.fixed["uid"].tolist())
         return samples, np.zeros(len(samples), np.uint8)
 
-    collate = Collate("decoder", ["input_ids"], shards.manifest.tokenizer.special_ids)
+    collate = Collate("decoder", roles_of(["input_ids"]), shards.manifest.tokenizer.special_ids)
     options: Any = {"transform": kernel, "collate": collate, "on_damaged": "skip", "max_damaged_fraction": 0.2}
     with open_stream(shards, global_batch=40, **options) as stream:
         stream.next_step()

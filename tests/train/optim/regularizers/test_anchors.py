@@ -32,7 +32,7 @@ def kept(regularizer: dict[str, Any] | None, **changes: Any) -> TrainConfig:
     return tiny(**{**KEPT, "regularizer": regularizer, **changes})
 
 
-def plain_loop(world: World, config: TrainConfig, alpha: float, beta: float, explicit: bool) -> Steps:
+def plain_loop(world: World, config: TrainConfig, alpha: float, beta: float) -> Steps:
     """One process; weights are pulled one whole parameter at a time, by the quotient that solves the proximal step."""
     from clozeline.model.build import build_model
 
@@ -46,14 +46,10 @@ def plain_loop(world: World, config: TrainConfig, alpha: float, beta: float, exp
         (loss.total / loss.count).backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         with torch.no_grad():
-            for name, p in model.named_parameters():
-                if explicit:
-                    p.grad += (beta if name in FRESH else alpha) * (p - start[name])  # type: ignore[operator]
             optimizer.step()
             for name, p in model.named_parameters():
                 share = rate * (beta if name in FRESH else alpha)
-                if not explicit:
-                    p.copy_((p + share * start[name]) / (1 + share))
+                p.copy_((p + share * start[name]) / (1 + share))
         optimizer.zero_grad()
         found.append((float(loss.total.detach()) / loss.count, float(norm)))
     return found
@@ -76,15 +72,10 @@ def steps(world: World, config: TrainConfig, folder: str | None = None, target: 
 
 
 @pytest.mark.parametrize(("size", "stage"), mark_slow_but(USUAL_WORLDS, WORLDS))
-@pytest.mark.parametrize(
-    "explicit", [pytest.param(False, id="pull"), pytest.param(True, id="explicit", marks=pytest.mark.slow)]
-)
-def test_every_stage_equals_a_plain_loop(
-    one_rank: RankPool, two_ranks: RankPool, explicit: bool, size: int, stage: int
-) -> None:
-    l2_sp = {"name": "l2_sp", "alpha": 20.0, "beta": 5.0, "explicit": explicit}
-    (expected,) = one_rank.run(plain_loop, kept(l2_sp), 20.0, 5.0, explicit)
-    (plain,) = one_rank.run(plain_loop, kept(l2_sp), 0.0, 0.0, False)
+def test_every_stage_equals_a_plain_loop(one_rank: RankPool, two_ranks: RankPool, size: int, stage: int) -> None:
+    l2_sp = {"name": "l2_sp", "alpha": 20.0, "beta": 5.0}
+    (expected,) = one_rank.run(plain_loop, kept(l2_sp), 20.0, 5.0)
+    (plain,) = one_rank.run(plain_loop, kept(l2_sp), 0.0, 0.0)
     assert abs(expected[-1][0] - plain[-1][0]) > 0.005, "the pull is felt"
     for found in (two_ranks if size == 2 else one_rank).run(steps, kept(l2_sp, zero__stage=stage)):
         assert found == [pytest.approx(pair, rel=5e-6) for pair in expected]

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.train.optim.regularizers._regularizer import pull, push
+from clozeline.train.optim.regularizers._regularizer import pull
 
 NUMBERS = st.floats(-3, 3, width=32)
 
@@ -26,21 +26,3 @@ def test_what_is_free_or_at_its_anchor_keeps_every_bit() -> None:
         moved = weight.clone()
         pull(moved, anchor, strength, 0.1)
         assert torch.equal(moved, weight)
-
-
-def test_a_push_is_the_gradient_of_the_penalty() -> None:
-    """Finite differences in float64."""
-    torch.manual_seed(0)
-    weight, anchor = torch.randn(2, 7, dtype=torch.float64)
-    strength = torch.rand(7, dtype=torch.float64) * 100
-
-    def penalty(values: torch.Tensor) -> torch.Tensor:
-        return (strength * (values - anchor).square()).sum() / 2
-
-    gradient = torch.zeros(7, dtype=torch.float64)
-    push(gradient, weight, anchor, strength)
-    for place in range(7):
-        step = torch.zeros(7, dtype=torch.float64)
-        step[place] = 1e-6
-        slope = (penalty(weight + step) - penalty(weight - step)) / 2e-6
-        torch.testing.assert_close(gradient[place], slope, rtol=1e-6, atol=1e-6)

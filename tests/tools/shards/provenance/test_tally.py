@@ -7,18 +7,16 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.rows import Ragged
-from clozeline.pipeline.shards import ColumnSpec, open_shards
-from clozeline.tools.shards.shard_statistics.sources import find_sources
-from clozeline.tools.shards.shard_statistics.tables import tables
-from clozeline.tools.shards.shard_statistics.tally import mean, named, quantile, tally
-from tests.shard_sets import IDS, rows, toy_set, write_set
+from clozeline.pipeline.shards import open_shards
+from clozeline.tools.shards.provenance.set_statistics import mean, quantile, tables, tally
+from tests.shard_sets import IDS, list_column, rows, toy_set, write_set
 from tests.tools.small_run import example_sets
 
 
 @pytest.mark.parametrize("label", ["masked_lm", "span_corruption"])
 def test_counts_agree_with_a_loop_over_rows(shard_sets, label):
     shards = open_shards(example_sets(shard_sets)[label][0])
-    found = tally(shards, find_sources(shards))
+    found = tally(shards)
     lengths: dict[str, Counter] = {}
     ids: dict[str, Counter] = {}
     languages, variants = Counter(), Counter()
@@ -28,22 +26,19 @@ def test_counts_agree_with_a_loop_over_rows(shard_sets, label):
                 lengths.setdefault(name, Counter())[len(values)] += 1
                 if name in found.ids:
                     ids.setdefault(name, Counter()).update(values.tolist())
-            languages[int(row.fixed["language"])] += len(row["input_ids"])
+            languages[int(row.fixed["language"])] += 1
             variants[int(row.fixed["variant"])] += 1
     as_counter = {name: Counter(dict(enumerate(counts.tolist()))) for name, counts in found.lengths.items()}
     assert {name: +counts for name, counts in as_counter.items()} == lengths
     assert {name: +Counter(dict(enumerate(counts.tolist()))) for name, counts in found.ids.items()} == ids
     assert set(ids) == {name for name in lengths if name.endswith("ids")}
-    assert dict(enumerate(found.tokens_by_language.tolist())) == languages
+    assert dict(enumerate(found.codes["language"].tolist())) == languages
     assert +Counter(dict(enumerate(found.codes["variant"].tolist()))) == variants
-    assert named(found.tokens_by_language, shards.manifest.languages) == shards.manifest.totals.tokens_by_language
-    assert sum(found.tokens_by_source.values()) == shards.manifest.totals.tokens
-    assert set(found.tokens_by_source) == {"default"}
 
 
 def test_labels_and_classes_agree_with_a_loop_over_rows(shard_sets):
     shards = open_shards(example_sets(shard_sets)["unilm_mixture"][0])
-    found = tally(shards, None)
+    found = tally(shards)
     kinds, attention = Counter(), Counter()
     for block in range(len(shards.index)):
         for row in shards.read_block(block):
@@ -63,12 +58,12 @@ def test_a_column_is_no_class_once_a_row_has_two_numbers(tmp_path):
     ones.columns["kind"] = Ragged.from_lists([[7], [], [7], [2]], np.uint8)
     twos = rows([5])
     twos.columns["kind"] = Ragged.from_lists([[7, 7]], np.uint8)
-    kind = ColumnSpec("kind", "uint8", "list", "class")
+    kind = list_column("kind", "uint8")
     shards = write_set(tmp_path / "ones", [ones], columns=(IDS, kind))
-    assert tally(shards, None).numbers["kind"].tolist() == [0, 0, 1, 0, 0, 0, 0, 2]
+    assert tally(shards).numbers["kind"].tolist() == [0, 0, 1, 0, 0, 0, 0, 2]
     for order in ([ones, twos], [twos, ones]):
         shards = write_set(tmp_path / f"{len(order[0])}", order, columns=(IDS, kind))
-        assert tally(shards, None).numbers == {}
+        assert tally(shards).numbers == {}
 
 
 def test_rows_in_quarantine_are_not_counted(tmp_path):
@@ -77,8 +72,8 @@ def test_rows_in_quarantine_are_not_counted(tmp_path):
         json.dumps([{"shard": shards.manifest.shards[0].path, "block": 1, "reason": "spike"}])
     )
     shards = open_shards(tmp_path)
-    assert tally(shards, None).lengths["input_ids"].tolist() == [0] * 8 + [5]
-    (facts, *_) = tables(shards, tally(shards, None), None)
+    assert tally(shards).lengths["input_ids"].tolist() == [0] * 8 + [5]
+    (facts, *_) = tables(shards, tally(shards), None)
     assert facts.rows[-1] == ("rows in quarantine, in 1 block, not counted below", 4)
 
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import torch
 
-from clozeline.train.checkpoint.averaged_weights import averages_as_weights
 from clozeline.train.checkpoint.zero_partitions import fragments
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World, load_deepspeed
 from clozeline.train.engine import Engine
+from clozeline.train.evaluate import averages_as_weights
 from tests.distributed import RankPool
 from tests.train.synthetic import NO_DROPOUT, RandomSource, build, tiny, train_steps
 

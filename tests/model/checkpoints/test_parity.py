@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from benchmarks import parity
+from tests.model.checkpoints import parity
 
 
 @pytest.mark.parametrize("model_type", ["bert", "gpt2", "t5"])

@@ -1,6 +1,6 @@
 """Largest differences between our models and the classes of transformers, for every model type.
 
-    python -m benchmarks.parity [--seeds 101 202 303] [--types bert t5] [--json FILE]
+    python -m tests.model.checkpoints.parity [--seeds 101 202 303] [--types bert t5] [--json FILE]
 
 A class of transformers with odd sizes and switches, drawn by the seed, and every parameter drawn. In: the logits of
 what we read from its folder. Out: the logits of what transformers reads from our export. Loss: of five labels.

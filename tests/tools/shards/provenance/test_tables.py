@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.rows import Ragged
-from clozeline.pipeline.shards import ColumnSpec, open_shards
-from clozeline.tools.shards.shard_statistics.sources import find_sources
-from clozeline.tools.shards.shard_statistics.tables import tables
-from clozeline.tools.shards.shard_statistics.tally import tally
-from tests.shard_sets import IDS, write_set
+from clozeline.pipeline.shards import open_shards
+from clozeline.tools.shards.provenance.set_statistics import tables, tally
+from tests.shard_sets import IDS, list_column, write_set
 from tests.shard_sets import rows as rows_of
 from tests.tools.small_run import example_sets
 
@@ -20,7 +18,7 @@ from tests.tools.small_run import example_sets
 @pytest.fixture(scope="module")
 def made(shard_sets):
     shards = open_shards(example_sets(shard_sets)["unilm_mixture"][0])
-    found = {one.title.partition(" (")[0]: one for one in tables(shards, tally(shards, find_sources(shards)), None)}
+    found = {one.title.partition(" (")[0]: one for one in tables(shards, tally(shards), None)}
     return shards, [row for block in range(len(shards.index)) for row in shards.read_block(block)], found
 
 
@@ -69,8 +67,8 @@ def test_columns_of_a_few_numbers_are_classes(tmp_path):
     content = rows_of([1, 2, 3, 4, 5])
     for name, values in (("kind", [7, 7, 2, 7, 2]), ("single", [1] * 5)):
         content.columns[name] = Ragged.from_lists([[value] for value in values], np.uint8)
-    columns = (IDS, *(ColumnSpec(name, "uint8", "list", f"the {name}") for name in ("kind", "single")))
+    columns = (IDS, *(list_column(name, "uint8") for name in ("kind", "single")))
     shards = write_set(tmp_path, [content], columns=columns)
-    found = {one.title: one.rows for one in tables(shards, tally(shards, None), None)}
-    assert found["rows by kind (the kind)"] == (("2", 2, 40), ("7", 3, 60))
+    found = {one.title: one.rows for one in tables(shards, tally(shards), None)}
+    assert found["rows by kind (kind)"] == (("2", 2, 40), ("7", 3, 60))
     assert not [title for title in found if "single" in title], "one value is not a class"

@@ -1,1 +1,0 @@
-"""Contents of a shard set, counted block by block: sums, tables and pictures."""
