@@ -87,9 +87,11 @@ def measure(folder: Path, ranks: int) -> dict[str, float]:
     # The row at a position of a lane, and back.
     start = time.process_time()
     for number in range(200):
-        row = order.row(number * (ranks // 200), 11 * order.lane_rows + 13 * number)
-        if row is not None:
-            assert order.where(row[1], row[2], row[0])[0] == number * (ranks // 200)
+        lane, position = number * (ranks // 200), 11 * order.lane_rows + 13 * number
+        turn = order.round_at(position)
+        for load in order.loads(turn, lane, lane + 1):
+            row = int(order.row_order(load.epoch, load.block)[load.rows][position - turn.start])
+            assert order.where(load.block, row, load.epoch) == (lane, position)
     figures["row and back us"] = (time.process_time() - start) / 200 * 1e6
     assert np.all(index.rows == BLOCK_ROWS)
     return figures

@@ -34,7 +34,7 @@ from clozeline.configuration.config import load_config
 from clozeline.model.build import build_model
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data.stream.batch import Batch
+from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World, start
 from clozeline.train.logs.json_lines import read_lines

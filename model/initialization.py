@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.heads._vocabulary_head import VocabularyHead
+from clozeline.model.heads._head import VocabularyHead
 from clozeline.model.layers.attention import Attention
 from clozeline.model.layers.layer import FeedForward
 from clozeline.model.layers.norm import NoNorm, RMSNorm

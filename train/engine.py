@@ -144,14 +144,7 @@ class Engine:
             observe: also return what hooks add to the record of the step.
         """
         # set accumulation and learning rates, begin hooks
-        self.zero.accumulate(len(batches), step)
-        options, rows = self.config.optimizer.options, self.config.data.micro_batch * len(batches) * self.world.size
-        layer_decay = options.layer_decay or 1.0
-        for group in self.optimizer.param_groups:
-            group["lr"] = learning_rate * layer_decay ** group["depth"] * group.get("rate", 1.0)
-        now = Step(step, self.skipped, rows, counts, learning_rate / options.learning_rate, recorded=observe)
-        for hook in self.hooks:
-            hook.begin(now)
+        now = self._begin(len(batches), counts, step, learning_rate, recorded=observe)
         # scale each head's sum so that ZeRO's average over ranks is the mean over the global batch
         scales = {
             head: weight * self.world.size / counts[head] if counts[head] else 0.0
@@ -189,6 +182,23 @@ class Engine:
         for hook in self.hooks:
             record |= hook.end(now, norm)
         return StepResult(totals, further, norm, skipped=norm == torch.inf, clock=clock, record=record)
+
+    def _begin(
+        self, micro_batches: int, counts: Mapping[str, float], step: int, learning_rate: float, *, recorded: bool
+    ) -> Step:
+        """Prepare optimizer, ZeRO and hooks for a step."""
+        self.zero.accumulate(micro_batches, step)
+        options = self.config.optimizer.options
+        for group in self.optimizer.param_groups:
+            group["lr"] = learning_rate * (options.layer_decay or 1.0) ** group["depth"] * group["rate"]
+        rows, rate = (
+            micro_batches * self.config.data.micro_batch * self.world.size,
+            learning_rate / options.learning_rate,
+        )
+        now = Step(step, self.skipped, rows, counts, rate, recorded)
+        for hook in self.hooks:
+            hook.begin(now)
+        return now
 
     def inputs(self, batch: MicroBatch, step: int) -> Mapping[str, torch.Tensor] | DeviceCopy:
         """Return the model's inputs, on their way to its device: the batch, and random bits where a generator samples.

@@ -21,7 +21,7 @@ from clozeline.train.logs.display import Display
 from clozeline.train.logs.events import announcer
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.peak_flops import peak_of
-from clozeline.train.logs.profiling import open_profiler
+from clozeline.train.logs.profiling import Profiler
 from clozeline.train.logs.recorder import Recorder
 from clozeline.train.loop import Run, train
 from clozeline.train.startup.announcements import announce_data, announce_start, describe_model
@@ -122,7 +122,10 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
     watchdog = resources.enter_context(Watchdog(config.watchdog_s, world.rank))
     recorder = Recorder(engine, health, journal, display, cost, peak)
     recorder.data(state)
-    profiler = open_profiler(config.profile, config.output, world, announce, display.say, resources)
+    profiler = None
+    if config.profile is not None and world.rank == 0:
+        profiler = Profiler(config.profile, config.output, world.device, announce, display.say)
+        resources.callback(profiler.close)
     job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop, profiler)
     with without_startup_garbage():
         state = train(job, state)

@@ -92,7 +92,9 @@ def choose_lowest(
         >>> choose_lowest([torch.tensor([3.0, -1.0]), torch.tensor([0.5, 2.0])], [0, 0], [2])
         [tensor([False,  True]), tensor([ True, False])]
     """
-    keys = [_ordered_bits(own) for own in values]
+    # int32 numbers in the order of fp32 values; both zeros are equal
+    bits = [(own.float() + 0.0).contiguous().view(torch.int32) for own in values]
+    keys = [own.bitwise_xor_((own >> 31).bitwise_and_(_HIGHEST)) for own in bits]
     device = keys[0].device
     goals = torch.tensor(counts, dtype=torch.float64)
 
@@ -126,9 +128,3 @@ def choose_lowest(
             if holder == rank and taken:
                 masks[index][torch.nonzero(keys[index] == int(low[group])).flatten()[:taken]] = True
     return masks
-
-
-def _ordered_bits(values: Tensor) -> Tensor:
-    """Return int32 numbers in the order of fp32 values; both zeros are equal."""
-    bits = (values.float() + 0.0).contiguous().view(torch.int32)
-    return bits.bitwise_xor_((bits >> 31).bitwise_and_(_HIGHEST))

@@ -1,4 +1,4 @@
-"""The interface of heads: losses on hidden states."""
+"""The interface of heads, losses on hidden states, and the bases of those that predict labels, rows and tokens."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -7,10 +7,21 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.flops import matrix_flops
-from clozeline.model.layers.pooling import ScalarMix
-from clozeline.model.loss import Loss, weigh_rows_equally
+from clozeline.model.layers.activation import ACTIVATIONS
+from clozeline.model.layers.norm import build_norm
+from clozeline.model.layers.pooling import PAIR_FEATURES, Classifier, ScalarMix, pool
+from clozeline.model.layers.vocabulary import VocabularyProjection
+from clozeline.model.loss import (
+    Loss,
+    count_labels,
+    cross_entropy_sum_in_chunks,
+    gather_labels,
+    label_ids_with_loss,
+    weigh_rows_equally,
+)
 
 
 class Head(nn.Module, ABC):
@@ -90,3 +101,78 @@ class Head(nn.Module, ABC):
 
     def _weigh(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         return tensors if self.normalise == "label" else weigh_rows_equally(tensors, self.key())
+
+
+class LabelHead(Head):
+    """A head with the cross entropy of its scores at the labeled positions; no other position is projected."""
+
+    left_padding: ClassVar = True
+    needs: ClassVar[frozenset[str]] = frozenset({"label_index", "label_ids"})
+    settings: ClassVar[frozenset[str]] = frozenset({"normalise"})
+
+    def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        return cross_entropy_sum_in_chunks(self.logits, gather_labels(hidden, tensors), self.label_chunk)
+
+    def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        return count_labels(tensors)
+
+    def classes(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the tokens or classes at the labeled positions; empty where a head also predicts other positions."""
+        return label_ids_with_loss(self._weigh(tensors)) if self.unit == "label" else super().classes(tensors)
+
+
+class RowHead(Head):
+    """A head that pools the states of a row and maps the vector to scores."""
+
+    unit: ClassVar = "row"
+    left_padding: ClassVar = True
+    settings: ClassVar[frozenset[str]] = Classifier.settings | {"pool"}
+
+    def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
+        super().__init__()
+        self.options = config.heads[self.key()]
+        self.pool = self.options.pool_in(config.architecture)
+        if (self.pool == "decoder_last") != (config.architecture == "encoder_decoder"):
+            raise ConfigurationError(
+                f"model.heads.{self.key()}.pool: decoder_last is the pool of an encoder_decoder, which has no other; "
+                f"got {self.pool} for {config.architecture}: remove the key"
+            )
+        features = PAIR_FEATURES if self.pool == "pair" else 1
+        self.classifier = Classifier(config, self.options, self.outputs(), features * config.dim)
+
+    @property
+    def flops_unit(self) -> str:
+        return "token" if self.pool == "late" else self.unit
+
+    def outputs(self) -> int:
+        """Return the number of scores of a row."""
+        return 1
+
+    def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return scores of rows: [B, T, dim] to [B, scores]."""
+        if self.pool == "late":
+            return pool("mean", self.logits(hidden), tensors)
+        return self.logits(pool(self.pool, hidden, tensors))
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """Return scores of pooled vectors: [B, dim] to [B, scores]."""
+        return self.classifier(hidden)
+
+
+class VocabularyHead(LabelHead):
+    """A projection onto the vocabulary, after a linear map, an activation and a norm if `transformed`."""
+
+    def __init__(
+        self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int, *, transformed: bool, biased: bool
+    ) -> None:
+        super().__init__()
+        width = config.output_width if transformed else config.dim
+        self.transform = nn.Linear(config.dim, width, bias=config.bias.head) if transformed else nn.Identity()
+        self.act = ACTIVATIONS[config.activation] if transformed else nn.Identity()
+        self.norm = build_norm(config, width) if transformed else nn.Identity()
+        self.projection = VocabularyProjection.of_states(
+            config, width, tokens, vocab_size, bias=biased, wider=transformed
+        )
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return self.projection(self.norm(self.act(self.transform(hidden))))

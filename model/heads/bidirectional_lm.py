@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.heads._label_head import LabelHead
+from clozeline.model.heads._head import LabelHead
 from clozeline.model.layers.vocabulary import VocabularyProjection
 from clozeline.model.loss import IGNORED, cross_entropy_sum, gather_labels
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch import Tensor
 from torch.nn import functional as F
 
-from clozeline.model.heads._row_head import RowHead
+from clozeline.model.heads._head import RowHead
 from clozeline.model.loss import IGNORED, cross_entropy_sum, row_labels
 
 

@@ -5,7 +5,7 @@ from typing import ClassVar
 from torch import nn
 
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.heads._vocabulary_head import VocabularyHead
+from clozeline.model.heads._head import VocabularyHead
 
 
 class MaskedLM(VocabularyHead):

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from clozeline.model.heads._row_head import RowHead
+from clozeline.model.heads._head import RowHead
 from clozeline.model.loss import IGNORED, choice_rows, cross_entropy_sum, row_labels
 
 

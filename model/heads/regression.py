@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from clozeline.model.heads._row_head import RowHead
+from clozeline.model.heads._head import RowHead
 
 
 class Regression(RowHead):
@@ -20,7 +20,7 @@ class Regression(RowHead):
     settings: ClassVar = RowHead.settings | {"output", "range"}
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        known = _has_target(tensors)
+        known = self._known(tensors)
         target = tensors["target"].float().masked_fill(~known, 0.0)
         score = super().scores(hidden, tensors).squeeze(-1).float()
         if self.options.output == "sigmoid":
@@ -29,7 +29,10 @@ class Regression(RowHead):
         return ((score - target).square() * known).sum()
 
     def divisor(self, tensors: Mapping[str, Tensor]) -> Tensor:
-        return _has_target(tensors).sum()
+        return self._known(tensors).sum()
+
+    def _known(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        return ~tensors["target"].isnan() & (tensors["row_weight"] != 0)
 
     def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return the predicted numbers, in the unit of `target`: [B, T, dim] to [B]."""
@@ -38,8 +41,3 @@ class Regression(RowHead):
             return scores
         low, high = self.options.range
         return low + (high - low) * scores.sigmoid()
-
-
-def _has_target(tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return which rows [B] have weight and a target."""
-    return ~tensors["target"].isnan() & (tensors["row_weight"] != 0)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.heads._label_head import LabelHead
+from clozeline.model.heads._head import LabelHead
 from clozeline.model.layers.activation import ACTIVATIONS
 from clozeline.model.layers.norm import build_norm
 from clozeline.model.layers.vocabulary import VocabularyProjection
@@ -33,17 +33,7 @@ class SpanBoundary(LabelHead):
         self.inner_norm = build_norm(config, config.dim)
         self.outer = nn.Linear(config.dim, width)
         self.outer_norm = build_norm(config, width)
-        extra = width - config.embedding_width if config.tied else 0
-        features = width - extra
-        self.projection = VocabularyProjection(
-            features,
-            vocab_size,
-            tokens,
-            tied=config.tied,
-            bias=True,
-            extra=extra,
-            softcap=config.final_logit_softcapping,
-        )
+        self.projection = VocabularyProjection.of_states(config, width, tokens, vocab_size, bias=True)
         self.act = ACTIVATIONS[config.activation]
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:

@@ -6,7 +6,7 @@ from typing import ClassVar
 from torch import Tensor, nn
 
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.heads._label_head import LabelHead
+from clozeline.model.heads._head import LabelHead
 from clozeline.model.layers.pooling import Classifier
 from clozeline.model.loss import IGNORED, gather_labels
 

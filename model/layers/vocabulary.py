@@ -1,10 +1,13 @@
 """The size of the token table, and the projection onto the vocabulary."""
 
+from typing import Self
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.activation import soft_cap
 
 
@@ -39,6 +42,14 @@ class VocabularyProjection(nn.Module):
         self.extra = nn.Linear(extra, rows, bias=False) if extra else None
         self.vocab_size = vocab_size
         self.softcap = softcap
+
+    @classmethod
+    def of_states(
+        cls, config: ModelConfig, width: int, tokens: nn.Embedding, size: int, *, bias: bool, wider: bool = True
+    ) -> Self:
+        """Build the projection of states that may be `wider` than a tied table, which leaves the rest to `extra`."""
+        extra, softcap = width - config.embedding_width if config.tied and wider else 0, config.final_logit_softcapping
+        return cls(width - extra, size, tokens, tied=config.tied, bias=bias, extra=extra, softcap=softcap)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """Map [..., width + extra] to [..., vocab_size]; padding rows of the table are cut off and cannot win."""

@@ -18,7 +18,7 @@ from pydantic.functional_validators import AfterValidator, PlainValidator, model
 
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json
-from clozeline.pipeline.rows import FIXED_COLUMNS
+from clozeline.pipeline.rows import FIXED_COLUMNS, Role
 from clozeline.pipeline.shards.columns import ColumnSpec
 from clozeline.repair import repair_of
 from clozeline.sealed_json import refuse_newer
@@ -240,9 +240,8 @@ class Manifest(Strict):
         have = [(spec.name, spec.dtype) for spec in self.columns[: len(fixed)]]
         if self.kind in ("samples", "examples") and have != fixed:
             raise ValueError(f"the first columns of {self.kind} are {', '.join(FIXED_COLUMNS)}")
-        lists = {column.name: column.role for column in self.columns if column.role is not None}
-        for name, role in lists.items() if self.kind != "columns" else ():
-            if role.of and role.of not in lists:
+        for name, role in self.roles.items() if self.kind != "columns" else ():
+            if role.of and role.of not in self.roles:
                 raise ValueError(f"columns: {name} is the {role}, and there is no list column {role.of}")
         start = self.objective.frame.decoder_start if self.objective else None
         if isinstance(start, int) and not 0 <= start < self.tokenizer.vocab_size:
@@ -254,6 +253,11 @@ class Manifest(Strict):
         if len({shard.path for shard in self.shards}) != len(self.shards):
             raise ValueError(f"{len(self.shards)} shards are listed, one twice")
         return self
+
+    @property
+    def roles(self) -> dict[str, Role]:
+        """Roles of the list columns by name, in file order."""
+        return {column.name: column.role for column in self.columns if column.role is not None}
 
     @cached_property
     def digest(self) -> str:

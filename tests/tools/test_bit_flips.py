@@ -29,7 +29,7 @@ def folder(tmp_path, monkeypatch, request) -> Path:
     The manifest has everything that JSON can spell in two ways: fractions, signs beyond ASCII.
     """
     container, codec = request.param
-    monkeypatch.setattr("clozeline.train.data.stream.source._PAUSE_S", 0.0)  # before a bad block is read again
+    monkeypatch.setattr("clozeline.train.data.stream.rounds._PAUSE_S", 0.0)  # before a bad block is read again
     facts = objective("decoder", rate=1e-7, text="café ▁ \N{GRINNING FACE}")
     shards = [ordered(range(1, 12)), ordered([]), ordered(range(12, 1 + ROWS))]
     write_set(tmp_path / "set", shards, container=container, codec=codec, objective=facts, languages=("en",))

@@ -20,7 +20,7 @@ from clozeline.train.checkpoint import checkpoints as checkpoint
 from clozeline.train.checkpoint import part_writer
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.command import main
-from clozeline.train.data.stream import batch_builder as building
+from clozeline.train.data.stream import batches as building
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.engine import Engine
 from clozeline.train.logs.recorder import Recorder

@@ -12,7 +12,7 @@ import yaml
 from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data.stream.batch import Batch
+from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.json_lines import read_lines

@@ -22,7 +22,8 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.train import loop
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
+from clozeline.train.data.stream.phases import as_phases
+from clozeline.train.data.stream.reading_order import ReadingOrder
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
@@ -163,15 +164,10 @@ def test_a_part_of_the_heldout_set_is_the_same_everywhere(
 ) -> None:
     """9 rows are two batches of 8: the first 4 lane rows of 4 lanes, found here by the order's own arithmetic."""
     heldout = open_shards(shards.parent.parent / "heldout")
-    order = BlockOrder(heldout.manifest.name, 45, 16, 0, 4)
-    stored = LogicalBlocks(heldout.index.rows, 16)
     content = masked_rows(20_000, 45).columns["label_ids"]
     labels: list[int] = []
-    for lane in range(4):
-        for position in range(4):
-            _, block, row = order.row(lane, position) or (0, 0, 0)
-            (stored_block,), (number,) = stored.locate(block, np.array([row]))
-            labels += content[int(stored_block) * 16 + int(number)].tolist()
+    for _, block, row in ReadingOrder(as_phases(heldout), 0, 4, 16).origins(0, 4).tolist():
+        labels += content[block * 16 + row].tolist()
     shares = np.unique(labels, return_counts=True)[1] / len(labels)
     found = []
     for name, ranks in (("one", one_rank), ("two", two_ranks)):
@@ -268,6 +264,6 @@ def test_the_dry_run_counts_evaluations(tmp_path: Path, shards: Path, capsys: py
     text, both = told("evaluate.max_rows=9", "evaluate.every=2")
     assert "held-out   16 rows in each of 3 evaluations" in text
     assert both == pytest.approx(trained * (1 + 3 * 16 / 3 / (5 * 8)), rel=0.05)
-    assert "45 rows and 3 of filler in each of 1 evaluations" in told()[0]
+    assert "48 rows in each of 1 evaluations" in told()[0]
     assert "trained on" not in text
     assert "same is also trained on" in told(f"data.heldout={{same: {shards}}}")[0]

@@ -7,7 +7,7 @@ decoded text. No training run is needed: `clozeline explain-batch MANIFEST --see
 import argparse
 import json
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,19 +16,16 @@ import numpy as np
 from clozeline.errors import ConfigurationError, message_text
 from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.preview.row_view import Pieces
-from clozeline.pipeline.rows import Row, Rows
+from clozeline.pipeline.rows import Role, Row, Rows
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.command import IntermixedArguments, natural, positive, run_tool, some_path
 from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
 from clozeline.tools.shards.provenance import row_origins
-from clozeline.tools.shards.provenance.row_search import PAIR_LABEL
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces
 from clozeline.tools.shards.viewer.sheets import answer_of
 from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
 
-_TEXTS: Final = ("input_ids", "label_ids", "target_ids", "ids", "partner_ids")
-_NUMBERS: Final = (PAIR_LABEL, "attention", "prefix_length", "task")
 _TOLD: Final = ("place", "lane", "set", "epoch", "document", "source", "source_offset", "url", "others", "partner")
 """facts that are not shown in a line of their own"""
 
@@ -51,6 +48,7 @@ def explain(
         documents, partners = row_origins.documents_of(shards, stored), row_origins.partners_of(shards, stored)
         pieces = find_pieces(shards, tokenizer)
         read_row, task = _row_reader(feed, source), facts_of(shards.manifest)
+        roles = feed.reading.inputs[source].manifest.roles | shards.manifest.roles
         for position, visit in of_set:
             facts: dict[str, Any] = {"place": position, "lane": visit.lane, "epoch": visit.epoch}
             facts["set"] = shards.manifest.name
@@ -59,8 +57,10 @@ def explain(
             if visit.stored in stored:
                 row, skipped = read_row(stored[visit.stored], visit.epoch)
                 facts |= _describe_row(row, documents[visit.stored]) | partners.get(visit.stored, {})
-                single = {name: int(row.columns[name][0]) for name in _NUMBERS if len(row.columns.get(name, ())) == 1}
-                shown = {**single, **answer_of(task, row), **dict(_decode_texts(row, pieces, tokens))}
+                numbers = {name: row.columns[name] for name, role in roles.items()
+                           if role.use in ("row", "undo") and len(row.columns.get(name, ())) == 1}  # fmt: skip
+                single = {name: values[0].item() for name, values in numbers.items()}
+                shown = {**single, **answer_of(task, row), **dict(_decode_texts(row, roles, pieces, tokens))}
                 facts |= {"filler": skipped} if skipped else shown
             elif visit.stored:
                 facts["filler"] = unread[visit.stored[0]]
@@ -122,13 +122,13 @@ def _describe_row(row: Row, documents: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _decode_texts(row: Row, pieces: Pieces | None, limit: int) -> Iterator[tuple[str, str]]:
-    for name in _TEXTS:
-        if name in row.columns:
+def _decode_texts(row: Row, roles: Mapping[str, Role], pieces: Pieces | None, limit: int) -> Iterator[tuple[str, str]]:
+    for name, role in roles.items():
+        if role.below == "vocabulary" and name in row.columns:
             ids = row.columns[name][:limit].tolist()
             if pieces is None:
                 text = " ".join(map(str, ids))
-            elif name == "label_ids":
+            elif role.use == "label":
                 text = " | ".join("".join(pieces.piece(token).split()) or "␣" for token in ids)
             else:
                 text = " ".join(pieces.text(ids).replace("⏎", "").split())

@@ -54,7 +54,8 @@ def view_of(
     manifest = shards.manifest
     sheets = (origin_sheet(shards, block, in_block, row), set_sheet(manifest), column_sheet(manifest, row))
     title = f"{manifest.name} · row {first + sample} of {len(shards):,}"
-    return View(title, (*row_parts(pieces, row), *score_sheets(pieces, row, shards), *restored, *answers, *sheets))
+    shown = row_parts(pieces, row, manifest.roles)
+    return View(title, (*shown, *score_sheets(pieces, row, shards), *restored, *answers, *sheets))
 
 
 def _open(path: Path) -> tuple[ShardSet, int, int]:

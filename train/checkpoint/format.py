@@ -24,7 +24,7 @@ from clozeline.pipeline.shards.manifest import canonical_sha256, first_problem
 from clozeline.sealed_json import refuse_newer
 
 FORMAT: Final = 1
-"""Version of checkpoint.json. New keys raise it; older versions refuse then."""
+"""Version of checkpoint.json. New keys raise it, so that a version that does not know them refuses."""
 INDEX: Final = "checkpoint.json"
 FROZEN: Final = "frozen"
 """Group name of frozen parameters."""

@@ -65,39 +65,26 @@ class PhaseCost:
 class CostEstimate:
     """The estimated cost of a run."""
 
-    parameters: dict[str, int]
-    """by part of the model"""
-    horizon: int
-    rows: int
-    """stored rows of all sets"""
-    epoch_rows: int
-    """rows of an epoch of all sets, with filler"""
-    micro_batch: int
+    config: TrainConfig
+    model: Model
+    datasets: Datasets
     world_size: int
     phases: tuple[PhaseCost, ...]
-    evaluations: int
-    """evaluations of the run"""
     heldout_rows: int
-    """rows of an evaluation over all held-out sets, without filler"""
+    """rows of an evaluation over all held-out sets, with filler"""
     heldout_flops: float
     """FLOPs of an evaluation"""
-    trained_on: tuple[str, ...]
-    """held-out sets that are also training sets"""
-    stage: int
-    """ZeRO stage of the run"""
-    memory: dict[int, MemoryEstimate]
-    """by ZeRO stage"""
-    heldout_filler: int = 0
-    """filler rows in the last global batches of an evaluation"""
-    batch_tokens: int | None = None
-    """minimum of tokens per step; rows per step are then a mean"""
-    offload: str = "none"
-    """state on the host, `zero.offload`"""
 
     @property
     def rows_by_set(self) -> list[dict[str, float]]:
         """Rows that the run reads of each set, by phase."""
         return [{name: share * phase.rows for name, share in phase.shares.items()} for phase in self.phases]
+
+    @property
+    def evaluations(self) -> int:
+        """Evaluations of the run."""
+        every = self.config.evaluate.every
+        return (-(-self.config.last_step // every) if every else 1) if self.datasets.heldout else 0
 
     def flops_until(self, samples: int, skipped: Iterable[SkippedRows] = ()) -> float:
         """Return the FLOPs of training on the first `samples` rows but those `skipped`, without evaluations."""
@@ -108,88 +95,74 @@ class CostEstimate:
             total, samples = total + rows * phase.flops_per_row, samples - rows
         return total - left_out
 
-    def lines(self, operations: float) -> list[str]:
-        """Return the lines to print; `operations` per second of one rank give the lower bound on time."""
+    def lines(self, operations: float) -> Iterator[str]:
+        """Yield the lines to print; `operations` per second of one rank give the lower bound on time."""
+        config, datasets, size = self.config, self.datasets, self.world_size
         # totals over all phases, with evaluations
         read, steps = (sum(getattr(phase, name) for phase in self.phases) for name in ("rows", "steps"))
         tokens = sum(phase.rows * phase.tokens_per_row for phase in self.phases)
-        flops = sum(phase.rows * phase.flops_per_row for phase in self.phases)
-        flops += self.evaluations * self.heldout_flops
-        filler = self.epoch_rows - self.rows
-        filler_text = f" and {filler:,} of filler an epoch (fewer lanes need less)" if filler else ""
-        seconds = flops / (operations * self.world_size)
-        memory = self.memory[self.stage]
-        on_host = {"none": "", "optimizer": " on the host", "parameters": ", all on the host"}[self.offload]
-        stages = [f"stage {stage}: {_mebibytes(estimate.total)}" for stage, estimate in self.memory.items()]
-        heldout = ["held-out   none: no evaluation"]
-        if self.heldout_rows:
-            padded = f" and {self.heldout_filler:,} of filler" if self.heldout_filler else ""
-            heldout = [f"held-out   {self.heldout_rows:,} rows{padded} in each of {self.evaluations:,} evaluations"]
-            for name in self.trained_on:
-                heldout.append(f"           {name} is also trained on: its loss says nothing about new text")
-        return [
-            f"model      {sum(self.parameters.values()):,} parameters: "
-            + ", ".join(f"{part} {count:,}" for part, count in self.parameters.items()),
-            f"data       {self.rows:,} rows{filler_text}; the run reads {tokens / read:.1f} tokens a row on average",
-            *(self._batch(phase) for phase in self.phases),
-            f"length     {steps:,} steps (schedule ends at {self.horizon:,}), {tokens:,.0f} tokens, "
-            f"{read / self.epoch_rows:.2f} epochs",
-            *heldout,
-            f"arithmetic {flops:.3g} operations, {flops / tokens:.3g} a token, about {seconds:,.0f} s on "
-            f"{self.world_size} rank{'s' * (self.world_size > 1)} of this machine at the speed of a matrix product",
-            f"memory     {_mebibytes(memory.total)} a rank for weights {_mebibytes(memory.weights)}, gradients "
-            f"{_mebibytes(memory.gradients)}, optimizer {_mebibytes(memory.optimizer)}{on_host}; activations come "
-            "on top",
-            f"           {', '.join(stages)}, on {self.world_size} ranks",
-        ]
-
-    def _batch(self, phase: PhaseCost) -> str:
-        count = phase.rows_per_step // self.world_size // self.micro_batch
-        when = f", for {phase.steps:,} steps" if len(self.phases) > 1 else ""
-        shares = " + ".join(f"{share:.4g} {name}" for name, share in phase.shares.items())
-        about = "" if self.batch_tokens is None else f"at least {self.batch_tokens:,} tokens a step, about "
-        return (
-            f"batch      {about}{phase.rows_per_step} rows a step = {self.world_size} ranks x {count} micro-batches x "
-            f"{self.micro_batch} rows{when}{f': {shares}' if len(phase.shares) > 1 else ''}"
+        flops = self.evaluations * self.heldout_flops
+        flops += sum(phase.rows * phase.flops_per_row for phase in self.phases)
+        # model and data
+        parts = self.model.parameters_by_part
+        counts = ", ".join(f"{part} {count:,}" for part, count in parts.items())
+        yield f"model      {sum(parts.values()):,} parameters: {counts}"
+        sets = distinct_sets(datasets.phases)
+        epoch_rows = sum(_epoch_rows(shards, config) for shards in sets)
+        filler = epoch_rows - datasets.rows
+        more = f" and {filler:,} of filler an epoch (fewer lanes need less)" if filler else ""
+        yield f"data       {datasets.rows:,} rows{more}; the run reads {tokens / read:.1f} tokens a row on average"
+        # batches and length
+        least = config.data.batch_tokens
+        about = "" if least is None else f"at least {least:,} tokens a step, about "
+        for phase in self.phases:
+            count, rows = phase.rows_per_step // size // config.data.micro_batch, config.data.micro_batch
+            when = f", for {phase.steps:,} steps" if len(self.phases) > 1 else ""
+            shares = " + ".join(f"{share:.4g} {name}" for name, share in phase.shares.items())
+            batch = f"{phase.rows_per_step} rows a step = {size} ranks x {count} micro-batches x {rows} rows"
+            yield f"batch      {about}{batch}{when}{f': {shares}' if len(phase.shares) > 1 else ''}"
+        horizon = config.schedule.options.steps or config.last_step
+        epochs = f"{tokens:,.0f} tokens, {read / epoch_rows:.2f} epochs"
+        yield f"length     {steps:,} steps (schedule ends at {horizon:,}), {epochs}"
+        # evaluations
+        if not self.heldout_rows:
+            yield "held-out   none: no evaluation"
+        else:
+            yield f"held-out   {self.heldout_rows:,} rows in each of {self.evaluations:,} evaluations"
+            trained = {shards.digest for shards in sets}
+            for name in (name for name, shards in datasets.heldout.items() if shards.digest in trained):
+                yield f"           {name} is also trained on: its loss says nothing about new text"
+        # time and memory
+        seconds, ranks = flops / (operations * size), f"{size} rank{'s' * (size > 1)}"
+        yield (
+            f"arithmetic {flops:.3g} operations, {flops / tokens:.3g} a token, about {seconds:,.0f} s on {ranks} of "
+            "this machine at the speed of a matrix product"
         )
+        first = 1 if config.precision == "bf16" else 0
+        count, frozen = self.model.num_parameters(), frozen_count(self.model)
+        memory = {stage: estimate_memory(config, count, size, stage, frozen=frozen) for stage in range(first, 4)}
+        own = memory[config.zero.stage]
+        on_host = {"none": "", "optimizer": " on the host", "parameters": ", all on the host"}[config.zero.offload]
+        yield (
+            f"memory     {_mebibytes(own.total)} a rank for weights {_mebibytes(own.weights)}, gradients "
+            f"{_mebibytes(own.gradients)}, optimizer {_mebibytes(own.optimizer)}{on_host}; activations come on top"
+        )
+        stages = [f"stage {stage}: {_mebibytes(estimate.total)}" for stage, estimate in memory.items()]
+        yield f"           {', '.join(stages)}, on {size} ranks"
 
 
 def estimate_cost(
     config: TrainConfig, model: Model, datasets: Datasets, world_size: int, teacher: Teacher | None = None
 ) -> CostEstimate:
     """Estimate from manifests, the first block of each set, and the FLOPs of the model and of a teacher in memory."""
-    # rows and FLOPs of an evaluation
-    trained = {shards.digest for shards in distinct_sets(datasets.phases)}
-    every, batch = config.evaluate.every, config.data.global_batch
-    read, rows, flops = 0, 0, 0.0
+    # rows and FLOPs of an evaluation: forward passes alone, and none for filler
+    batch, read, flops = config.data.global_batch, 0, 0.0
     for name, shards in datasets.heldout.items():
         in_pass = batch * batches_of_pass(len(shards), batch, config.evaluate.max_rows)
-        counted = min(len(shards), in_pass)
-        read, rows = read + in_pass, rows + counted
-        # forward passes alone
         _, own, theirs = _cost_of_row(Input(shards, datasets.corruptions[name]), config, model, teacher)
-        flops += counted * (own / 3 + theirs)
-    return CostEstimate(
-        parameters=model.parameters_by_part,
-        horizon=config.schedule.options.steps or config.last_step,
-        rows=datasets.rows,
-        epoch_rows=sum(_epoch_rows(shards, config) for shards in distinct_sets(datasets.phases)),
-        micro_batch=config.data.micro_batch,
-        world_size=world_size,
-        phases=tuple(_phase_costs(config, model, datasets, teacher)),
-        evaluations=(-(-config.last_step // every) if every else 1) if datasets.heldout else 0,
-        heldout_rows=rows,
-        heldout_filler=read - rows,
-        heldout_flops=flops,
-        trained_on=tuple(name for name, shards in datasets.heldout.items() if shards.digest in trained),
-        stage=config.zero.stage,
-        memory={
-            stage: estimate_memory(config, model.num_parameters(), world_size, stage, frozen=frozen_count(model))
-            for stage in range(1 if config.precision == "bf16" else 0, 4)
-        },
-        batch_tokens=config.data.batch_tokens,
-        offload=config.zero.offload,
-    )
+        read, flops = read + in_pass, flops + min(len(shards), in_pass) * (own / 3 + theirs)
+    phases = tuple(_phase_costs(config, model, datasets, teacher))
+    return CostEstimate(config, model, datasets, world_size, phases, read, flops)
 
 
 def _phase_costs(config: TrainConfig, model: Model, datasets: Datasets, teacher: Teacher | None) -> Iterator[PhaseCost]:

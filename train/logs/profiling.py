@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,24 +12,9 @@ import torch
 from clozeline.errors import ClozelineError, StorageError
 from clozeline.files import publish, read_json
 from clozeline.train.configuration.logs import ProfileConfig
-from clozeline.train.distributed.process_group import World
 
 _LARGEST: Final = 10
 """Rows of the printed table."""
-
-
-def open_profiler(
-    config: ProfileConfig | None,
-    output: Path,
-    world: World,
-    announce: Callable[..., None],
-    say: Callable[[str], None],
-    resources: ExitStack,
-) -> Profiler | None:
-    """Return the profiler of rank 0, which `resources` closes; None on other ranks, and where none is configured."""
-    if config is None or world.rank > 0:
-        return None
-    return resources.enter_context(closing(Profiler(config, output, world.device, announce, say)))
 
 
 class Profiler:

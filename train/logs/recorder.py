@@ -1,5 +1,6 @@
 """Record steps and evaluations: sum over ranks, and pass the metrics to journal and display."""
 
+import math
 import shlex
 import time
 from collections.abc import Mapping
@@ -22,7 +23,7 @@ from clozeline.train.logs.events import announcer
 from clozeline.train.logs.journal import Journal, resident_bytes
 from clozeline.train.logs.json_lines import last_lines, unreadable_lines
 from clozeline.train.logs.peak_flops import Peak
-from clozeline.train.logs.report import LiveReport, closing_lines, write_report
+from clozeline.train.logs.report import closing_lines, write_report
 from clozeline.train.logs.spikes import Spikes
 from clozeline.train.optim.early_stopping import should_stop
 
@@ -45,7 +46,8 @@ class Recorder:
         """Time at which the last step or evaluation ended."""
         self._skipped_blocks = 0.0
         self._reports = Reporting()
-        self._page = LiveReport(engine.config) if engine.world.rank == 0 else None
+        self._page_due = -math.inf
+        """Earliest time of the next report.html: pages of a training take at most 1 % of its time."""
         self.spiking = 0
         """Latest records in a row whose loss is a spike, on all ranks; 0 without `on_divergence.spikes`."""
         self._spikes: Spikes | None = None
@@ -139,9 +141,12 @@ class Recorder:
 
     def saved(self) -> None:
         """Write report.html, so that a run can be looked at while it trains."""
-        if self._page is not None:
+        began = time.monotonic()
+        if self._engine.world.rank == 0 and began >= self._page_due:
             with self._reports("report.html"):
-                self._page.write()
+                write_report(self._engine.config)
+            ended = time.monotonic()
+            self._page_due = ended + 99.0 * (ended - began)
 
     def roll_back(self, before: TrainState, state: TrainState, checkpoint: str, reason: str) -> None:
         """Announce a return to a checkpoint; status.json never names one that is removed."""
@@ -179,7 +184,7 @@ class Recorder:
         self._journal.event("done" if complete else "stop", step=state.step, reason=reason, exit_code=code)
         self._journal.status("done" if complete else "stopped", step=state.step, exit_code=code)
         # closing lines and report.html
-        if self._page is not None:
+        if self._engine.world.rank == 0:
             with self._reports("closing lines"):
                 for line in closing_lines(config, state, reason):
                     self._display.say(line)

@@ -1,8 +1,7 @@
 """Report on a run from its own files: report.html, and closing lines for the terminal."""
 
 import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,22 +38,6 @@ _NOT_LISTED: Final = ("memory", "guesses")
 """Events that the page shows elsewhere."""
 
 Record = Mapping[str, Any]
-
-
-class LiveReport:
-    """Writes report.html while a run trains, at most 1 % of its time: a long run is drawn less often."""
-
-    def __init__(self, config: TrainConfig, clock: Callable[[], float] = time.monotonic) -> None:
-        self._config, self._clock = config, clock
-        self._due = -math.inf
-
-    def write(self) -> None:
-        """Write the report, unless the last one cost more than 1 % of the time since then."""
-        began = self._clock()
-        if began >= self._due:
-            write_report(self._config)
-            ended = self._clock()
-            self._due = ended + 99.0 * (ended - began)
 
 
 def write_report(config: TrainConfig) -> Path:
@@ -137,7 +120,7 @@ def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) ->
 
 def _advise(config: TrainConfig, state: TrainState, last: Record) -> list[str]:
     """Return the line about a better earlier checkpoint, and what to raise where words do not help."""
-    loss, entropy, now = last["loss"], last["unigram_entropy"], config.last_step
+    loss, entropy = last["loss"], last["unigram_entropy"]
     best, path = find_best(steps_in(config.output / "checkpoints")) or (math.inf, Path())
     risen, step = best < (math.inf if loss is None else loss), step_of(path.name) if path.name else 0
     lines = []
@@ -145,16 +128,14 @@ def _advise(config: TrainConfig, state: TrainState, last: Record) -> list[str]:
         lines.append(f"the best held-out loss was {best:.4f} at step {step}, which is kept: name it as step={step}")
     if not entropy or not (loss is None or loss >= entropy):
         return lines
-    known = "the model knows how frequent each label is, and no more"
-    rate = config.optimizer.options.learning_rate
     if risen and best < entropy:
         return [*lines, f"train up to steps={step}, on more texts, or on new corruptions in each pass (data.corrupt)"]
-    if state.tokens < LEARNED:
-        enough = math.ceil(LEARNED * state.step / max(1, state.tokens))
-        needed = f"a small one needs about {LEARNED:,} tokens, not {state.tokens:,}: raise steps to {enough:,}"
-        return [*lines, f"{known}: {needed}, and add texts where that reads each row more than 16 times"]
-    raised = f"raise steps from {now:,} to {2 * now:,}, or optimizer.learning_rate from {rate:g} to {3 * rate:g}"
-    return [*lines, f"{known}: {raised}"]
+    known = "the model knows how frequent each label is, and no more"
+    enough = math.ceil(LEARNED * state.step / max(1, state.tokens))
+    raised = f"raise steps to {max(enough, 2 * state.step):,}" + (
+        ", or the learning rate" if enough < state.step else ""
+    )
+    return [*lines, f"{known}: a small one needs about {LEARNED:,} tokens: {raised}, and read more texts"]
 
 
 def _guesses(events: Sequence[Record], output: Path) -> str:

@@ -153,14 +153,9 @@ def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[
         },
         "lora_dropout": options.dropout,
         "bias": "none",
-        "fan_in_fan_out": _are_transposed(modules),
+        "fan_in_fan_out": any(target.transposed for fused in modules.values() for target in fused.siblings.values()),
         "target_modules": sorted(ranks),
     }, tensors
-
-
-def _are_transposed(modules: Mapping[str, _Fused]) -> bool:
-    """Return whether a class stores some of the maps [in, out]."""
-    return any(target.transposed for fused in modules.values() for target in fused.siblings.values())
 
 
 # -- prefix and prompt ------------------------------------------------------------------------------------------------

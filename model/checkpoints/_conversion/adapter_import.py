@@ -293,7 +293,9 @@ def _read_heads(
     shapes = {name: shape for name, shape in parameter_shapes(config, base.vocab_size).items() if name.startswith("h")}
     targets = key_map.targets(config, shapes)
     known = {target.name for target in targets.values()}
-    saved = {name if name in known else _with_base(name, key_map, known): tensor for name, tensor in saved.items()}
+    # a class without a head has no prefix
+    bare = {name.removeprefix(key_map.base): name for name in known} | {name: name for name in known}
+    saved = {bare.get(name, name): tensor for name, tensor in saved.items()}
     # peft saves a tied tensor with each module that has it; the token table must be that of the base
     body = to_theirs(key_map, config, {k: v for k, v in base.tensors.items() if k == "family.tokens.weight"})
     copies = key_map.ties_in_class(config) | {name: name for name in body}
@@ -316,8 +318,3 @@ def _read_heads(
     refuse_differing({name: theirs[name] for name in expected}, expected, where)
     trained = tuple(name for name, target in targets.items() if target.name in saved)
     return to_ours(key_map, config, theirs, targets), trained
-
-
-def _with_base(name: str, key_map: KeyMap, known: set[str]) -> str:
-    """Return a name of a class without a head, which has no prefix, by its name in the class with the head."""
-    return f"{key_map.base}{name}" if f"{key_map.base}{name}" in known else name

@@ -42,7 +42,9 @@ def join_updates(updates: Mapping[str, Update], siblings: Mapping[str, Target], 
             ratio = 1.0 if shared else update.scale / first.scale
             columns[:, starts[name] : starts[name] + len(update.a)] = update.b if ratio == 1.0 else update.b * ratio
         parts[target.part] = columns.reshape(target.groups, -1, len(a))
-    return Update(a, _interleave(parts), first.scale)
+    # the outputs of a group together
+    b = torch.cat([parts[part] for part in sorted(parts)], dim=1).flatten(0, 1)
+    return Update(a, b, first.scale)
 
 
 def split_update(update: Update, siblings: Mapping[str, Target]) -> dict[str, Update]:
@@ -57,8 +59,3 @@ def split_update(update: Update, siblings: Mapping[str, Target]) -> dict[str, Up
     if list(chain.from_iterable(columns[name] for name in reached)) != everything:
         columns = dict.fromkeys(reached, everything)
     return {name: Update(update.a[columns[name]], parts[name][:, columns[name]], update.scale) for name in reached}
-
-
-def _interleave(parts: Mapping[int, Tensor]) -> Tensor:
-    """Return parts [groups, outputs, ...] as outputs, those of a group together."""
-    return torch.cat([parts[part] for part in sorted(parts)], dim=1).flatten(0, 1)

@@ -24,6 +24,7 @@ from clozeline.pipeline.corrupt.preview.row_view import (
 )
 from clozeline.pipeline.corrupt.preview.view import View
 from clozeline.pipeline.corrupt.preview.words import Text, TextCodec, TokenizerPieces, Words, sample_rows_of
+from clozeline.pipeline.group.groupings import build_grouping
 from clozeline.pipeline.rows import Example, Sample
 from clozeline.pipeline.tokenize.published.folders import own_tokenizer
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
@@ -114,7 +115,12 @@ class CorruptedText:
         """Return what a terminal, a notebook or a page shows: the texts and the example."""
         objective, pieces = self.objective, Pieces(self.codec.decoder)
         title = f"{objective.label} · {objective.architecture} · {', '.join(objective.heads)}"
-        return View(title, (*row_parts(pieces, self.sample), *row_parts(pieces, self.example)))
+        sides = (
+            (self.sample, build_grouping(objective.grouping, objective.vocabulary).columns),
+            (self.example, objective.features),
+        )
+        shown = [row_parts(pieces, row, {one.name: one.role for one in features}) for row, features in sides]
+        return View(title, (*shown[0], *shown[1]))
 
     @property
     def restored(self) -> str:

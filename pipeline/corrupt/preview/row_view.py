@@ -10,22 +10,14 @@ from rich.text import Text
 
 from clozeline.pipeline.corrupt.preview.view import Parts, Passage, Sheet
 from clozeline.pipeline.corrupt.preview.words import Words
-from clozeline.pipeline.rows import Row
+from clozeline.pipeline.rows import Role, Row
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
 
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
-# The text column of each type of set.
-_TEXTS: Final = ("input_ids", "ids", "token_ids")
-# Pairs of columns that hold two texts, and their titles.
-_PAIRS: Final = {
-    ("ids", "partner_ids"): ("text", "partner, from another document"),
-    ("ids", "target_ids"): ("text", "other side"),
-    ("input_ids", "input_ids_b"): ("one text", "the text it belongs to"),
-    ("input_ids", "target_ids"): ("input", "target"),
-    ("token_ids", "target_ids"): ("text", "other side"),
-}
-_BOUNDARIES: Final = {"sentence_starts": "|", "segment_starts": "‖", "document_starts": "▌"}
+_SIGNS: Final = {"segment_starts": "‖", "document_starts": "▌"}
+_SIGN: Final = "|"
+"""in front of sentences and all other parts"""
 
 
 def visible(text: str) -> str:
@@ -84,23 +76,19 @@ class Pieces:
         return "special" if token < self.vocabulary.size and self.vocabulary.special[token] else ""
 
 
-def row_parts(show: Pieces, row: Row) -> Parts:
-    """Return everything to show of a row."""
+def row_parts(show: Pieces, row: Row, roles: Mapping[str, Role]) -> Parts:
+    """Return everything to show of a row: its texts with the starts of their parts, and its labels."""
     row = fragment_as_labels(row)
     columns = row.columns
-    # boundaries recorded next to a target are of the target's text before it was corrupted
-    is_denoised = {"input_ids", "target_ids"} <= columns.keys()
-    names = () if is_denoised else _BOUNDARIES.items()
-    signs = {int(at): sign for name, sign in names for at in columns.get(name, ())}
+    name, *others = (text for text, role in roles.items() if role.use == "ids" and text in columns)
+    starts = [start for start, role in roles.items() if role.use == "start" and role.of == name]
+    signs = {int(at): _SIGNS.get(start, _SIGN) for start in starts for at in columns.get(start, ())}
     if "label_positions" in columns:
         return _label_parts(show, row, signs)
-    for (first, second), (title, other) in _PAIRS.items():
-        if first in columns and has_values(row, second):
-            return [show.passage(title, row[first], None, signs), show.passage(other, row[second])]
-    name = next(name for name in _TEXTS if name in columns)
     if "prediction_order" not in columns:
         prefix = dict.fromkeys(range(prefix_length(row)), "prefix")
-        return [show.passage(name, row[name], prefix, signs)]
+        texts = [show.passage(other, row[other]) for other in others if has_values(row, other)]
+        return [show.passage(name, row[name], prefix, signs), *texts]
     order = row["prediction_order"].tolist()
     lines = tuple(
         (str(rank), str(position), show.label(int(row[name][position]), "predicted"))

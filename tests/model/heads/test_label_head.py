@@ -3,7 +3,7 @@
 import torch
 from torch.nn import functional as F
 
-from clozeline.model.heads._label_head import LabelHead
+from clozeline.model.heads._head import LabelHead
 
 
 class Scores(LabelHead):

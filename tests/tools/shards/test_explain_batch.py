@@ -165,7 +165,7 @@ def delivered_places(shards, seed, lanes, global_batch, steps):
     """Shard, block and row of everything that a stream delivers; None for filler rows."""
     found = []
     with Stream(as_phases(shards), rank=0, world_size=1, lanes=lanes, seed=seed, global_batch=global_batch,
-                micro_batch=8, io_threads=0, on_damaged="skip", max_damaged_fraction=0.5) as stream:  # fmt: skip
+                micro_batch=8, io_threads=0, max_damaged_fraction=0.5) as stream:  # fmt: skip
         for _ in range(steps):
             for batch in stream.next_step():
                 for (_, block, row), weight in zip(batch.origin.tolist(), batch.row_weight.tolist(), strict=True):

@@ -12,7 +12,8 @@ from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
 from clozeline.tools.shards.repack_shards import main, repack
 from clozeline.tools.shards.validate_shards import validate
-from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
+from clozeline.train.data.stream.phases import as_phases
+from clozeline.train.data.stream.reading_order import ReadingOrder
 from tests.tools.small_run import example_sets
 
 FORMS = [("arrow", "none", None), ("arrow", "zstd", 1), ("tar", "none", None), ("tar", "zstd", 9)]
@@ -67,21 +68,13 @@ def test_there_and_back_gives_the_same_bytes(shard_sets, tmp_path, label):
 
 
 def stream(shards: ShardSet, lanes: int = 4) -> list[tuple[int, int] | None]:
-    """Uid and variant at every position of two epochs."""
-    manifest = shards.manifest
-    order = BlockOrder(manifest.name, len(shards), manifest.block_rows, 7, lanes)
-    blocks = LogicalBlocks(shards.index.rows, manifest.block_rows)
+    """Uid and variant of every row of two epochs, lane by lane."""
+    order = ReadingOrder(as_phases(shards), 7, lanes, lanes)
     read = [shards.read_block(block).fixed for block in range(len(shards.index))]
     found = []
-    for position in range(2 * order.lane_rows):
-        for lane in range(lanes):
-            row = order.row(lane, position)
-            if row is None:
-                found.append(None)
-                continue
-            stored, places = blocks.locate(row[1], np.array([row[2]]))
-            fixed, place = read[stored[0]], places[0]
-            found.append((int(fixed["uid"][place]), int(fixed["variant"][place])))
+    for _, block, row in order.origins(0, 2 * order.orders[0].lane_rows).tolist():
+        fixed = read[block]
+        found.append(None if block < 0 else (int(fixed["uid"][row]), int(fixed["variant"][row])))
     return found
 
 

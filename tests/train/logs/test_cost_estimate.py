@@ -62,7 +62,8 @@ def test_a_moving_average_is_one_more_state() -> None:
 def test_operations_of_samples_follow_the_phases() -> None:
     """Steps of 8 rows at 10 operations a row, then of 16 rows at 100; rows beyond the plan cost what the last do."""
     phases = (PhaseCost(3, 8, 1.0, 10.0, {}), PhaseCost(2, 16, 1.0, 100.0, {}))
-    cost = CostEstimate({}, 5, 0, 0, 8, 1, phases, 0, 0, 0.0, (), 1, {})
+    nothing: Any = None
+    cost = CostEstimate(nothing, nothing, nothing, 1, phases, 0, 0.0)
     per_row = [10.0] * 24 + [100.0] * 60
     assert [cost.flops_until(samples) for samples in range(84)] == [sum(per_row[:samples]) for samples in range(84)]
     skipped = [(1, 8, 16), (2, 20, 40)]

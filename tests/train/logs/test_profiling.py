@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +12,7 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.train.configuration.config import frozen
-from clozeline.train.logs.profiling import Profiler, open_profiler
+from clozeline.train.logs.profiling import Profiler
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.synthetic import tiny
@@ -98,17 +96,6 @@ def test_a_run_that_ends_before_is_refused(first: int, good: bool) -> None:
         return
     with pytest.raises(ConfigurationError, match=f"steps {first} to {first + 4} .* run of 8 steps"):
         tiny(**change)
-
-
-@pytest.mark.parametrize(("rank", "asked", "profiles"), [(0, True, True), (1, True, False), (0, False, False)])
-def test_the_first_rank_alone_is_profiled(tmp_path: Path, rank: int, asked: bool, profiles: bool) -> None:
-    """Others would write the same file."""
-    world: Any = SimpleNamespace(rank=rank, device=torch.device("cpu"))
-    config = tiny(output=str(tmp_path), profile={"from": 1, "steps": 2} if asked else None)
-    announce: Any = None
-    with ExitStack() as resources:
-        profiler = open_profiler(config.profile, config.output, world, announce, print, resources)
-        assert (profiler is not None) == profiles
 
 
 @pytest.mark.slow

@@ -30,3 +30,21 @@ def test_the_end_has_an_exit_code_and_names_damaged_records(
     assert [call.args[0] for call in journal.event.call_args_list] == ["memory", event]
     assert journal.event.call_args.kwargs["reason"] == (None if complete else "asked on another rank")
     assert "metrics.jsonl: 1 lines are torn or damaged" in display.say.call_args.args[0]
+
+
+def test_pages_while_training_cost_at_most_a_hundredth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of 2 s each, saves every 10 s: the first at once, the next ones at least 198 s after the end of one."""
+    now, written = [0.0], []
+
+    def draw(_: object) -> None:
+        written.append(now[0])
+        now[0] += 2.0
+
+    monkeypatch.setattr(recorder, "write_report", draw)
+    monkeypatch.setattr(recorder, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    engine: Any = SimpleNamespace(config=tiny(log__spike=None), world=SimpleNamespace(rank=0))
+    one = recorder.Recorder(engine, Mock(), Mock(), Mock(), Mock(), Mock())
+    for save in range(1, 61):
+        now[0] = max(now[0], 10.0 * save)
+        one.saved()
+    assert written == [10.0, 210.0, 410.0]

@@ -10,7 +10,6 @@ from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.logs import LogConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.logs import report
 from clozeline.train.logs.curves import RecordedRun, headline
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.json_lines import read_lines
@@ -132,7 +131,7 @@ def test_closing_lines_compare_with_the_entropy(tmp_path: Path) -> None:
     [
         ((4.0, 2.5), 1000, ()),
         ((4.0, 3.5), 1000, ("raise steps to 800,000,",)),  # 200 of 1,000 tokens: 4 million take 4,000 times as many
-        ((4.0, 3.5), 5_000_000, ("steps from 200 to 400", "learning_rate from 0.003 to 0.009")),
+        ((4.0, 3.5), 5_000_000, ("raise steps to 400, or the learning rate",)),
         ((2.5, 3.5), 1000, ("2.5000 at step 100", "step=100", "steps=100", "data.corrupt")),
         ((2.5, 2.75), 1000, ("2.5000 at step 100", "step=100")),
         ((2.5, None), 1000, ("2.5000 at step 100", "steps=100")),
@@ -187,22 +186,6 @@ def test_damaged_lines_cost_the_report_nothing_else(tmp_path: Path) -> None:
             changes += 1
         path.write_bytes(whole)
     assert changes > 100
-
-
-def test_a_page_while_training_costs_at_most_a_hundredth(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pages of 2 s each, saves every 10 s: the first at once, the next ones at least 198 s after the end of one."""
-    now, written = [0.0], []
-
-    def draw(_: object) -> None:
-        written.append(now[0])
-        now[0] += 2.0
-
-    monkeypatch.setattr(report, "write_report", draw)
-    live = report.LiveReport(tiny(output=str(tmp_path)), clock=lambda: now[0])
-    for save in range(1, 61):
-        now[0] = max(now[0], 10.0 * save)
-        live.write()
-    assert written == [10.0, 210.0, 410.0]
 
 
 def pages_at_saves(world: World, config: Path) -> list[bool]:

@@ -1,4 +1,4 @@
-"""Run directories: what a start finds there, and what earlier versions wrote into them."""
+"""Run directories: what a start finds there, and what it writes."""
 
 from __future__ import annotations
 

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import PONDER
-from clozeline.model.heads._head import Head
-from clozeline.model.heads._label_head import LabelHead
+from clozeline.model.heads._head import Head, LabelHead
 from clozeline.model.heads.classification import Classification
 from clozeline.model.loss import gather_labels
 from clozeline.model.parameters.initial_values import generator_for

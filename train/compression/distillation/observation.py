@@ -21,7 +21,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.heads import Head
-from clozeline.model.heads._label_head import LabelHead
+from clozeline.model.heads._head import LabelHead
 from clozeline.model.heads.classification import Classification
 from clozeline.model.layers.activation import soft_cap
 from clozeline.model.layers.attention import Attention

@@ -127,7 +127,6 @@ def open_stream(data: DataConfig, phases: Sequence[Phase[Input]], rank: int, siz
         memory_bytes=data.memory_bytes,
         token_dtype=data.token_dtype,
         by_length=data.length_buckets,
-        on_damaged="skip" if data.max_damaged_fraction else "raise",
         max_damaged_fraction=data.max_damaged_fraction,
     )
 

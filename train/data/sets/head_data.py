@@ -27,7 +27,7 @@ def find_targets(manifest: Manifest, model: ModelConfig) -> set[str]:
 def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None:
     """Refuse a set with labels for other heads, or without the columns that a head or the family needs."""
     # permuted language modeling needs a family that hides later predictions
-    columns = {spec.name for spec in manifest.columns if spec.role is not None}
+    columns = manifest.roles.keys()
     family = find("clozeline.model.families", model.family)
     if "prediction_order" in columns and "rank" not in family.optional:
         families = {name: find("clozeline.model.families", name) for name in names("clozeline.model.families")}

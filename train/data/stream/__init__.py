@@ -16,7 +16,6 @@ them. All lanes advance together, so the *lane row*, the index of a row within i
 The last round of an epoch deals single rows instead of blocks. In a mixture each set has its own rounds, and a cell
 takes the next row of the set that its lane draws there.
 
-From files to tensors: `order.py` (which row is in which cell), `source.py` and `prefetch.py` (read the blocks of a
-round), `row_buffer.py` (the rows of a round), `row_views.py` (the rows of a batch), `collate.py` (tensors), all driven
-by `batch_builder.py`. `stream.py` is the entry.
+From files to tensors: `order.py` (which row is in which cell), `rounds.py` (read and join the blocks of a round),
+`batches.py` (gather the rows of a batch, ahead of the training), `collate.py` (tensors). `stream.py` is the entry.
 """

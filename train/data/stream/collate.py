@@ -32,10 +32,8 @@ from clozeline.train.data.stream.labels import (
     build_target_rows,
 )
 from clozeline.train.data.stream.padding import (
-    FullRows,
     bound_tensors,
     document_bounds,
-    equal_lengths,
     expand_positions,
     one_a_row,
     pad_left,
@@ -45,7 +43,6 @@ from clozeline.train.data.stream.padding import (
     role_tensors,
     start_marks,
 )
-from clozeline.train.data.stream.row_buffer import Column
 from clozeline.train.data.stream.segments import segment_tensors, types_of_modes
 
 Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
@@ -107,7 +104,6 @@ class Collate:
         """Causal labels: every token but the first, predicted at the position before it."""
         self._parts: tuple[Collate, ...] = ()
         self._objectives = np.zeros(0, np.int64)
-        self.full_rows = FullRows()
         self._left = padding_side == "left"
         self._bare = architecture == "encoder" and self.columns == ("input_ids",) and not self._left
         # refuse columns and ids that do not go together
@@ -211,11 +207,11 @@ class Collate:
         """Return the rules for an example set."""
         objective = manifest.objective
         if objective is None:
-            remedy = "name the manifest below corrupt/, or give the stream a transform and its collate"
+            remedy = "name the manifest below corrupt/, or give the stream an Input with a corruption"
             raise ConfigurationError(f"shard set '{manifest.name}' holds {manifest.kind}, not examples: {remedy}")
         return Collate(
             objective.architecture,
-            {spec.name: spec.role for spec in manifest.columns if spec.role is not None},
+            manifest.roles,
             manifest.tokenizer.special_ids,
             decoder_start=objective.frame.decoder_start,
             padding_side=objective.frame.padding_side,
@@ -224,7 +220,7 @@ class Collate:
         )
 
     def __call__(
-        self, columns: Mapping[str, Column], row_weight: NDArray[np.float32] | None, sources: Int64 | None = None
+        self, columns: Mapping[str, Ragged], row_weight: NDArray[np.float32] | None, sources: Int64 | None = None
     ) -> dict[str, Tensor]:
         """Return tensors by name; int64 except `row_weight`, `label_weight`, `target` and bounds (`cu_seqlens`).
 
@@ -253,23 +249,17 @@ class Collate:
         return tensors | chosen | {"row_weight": torch.from_numpy(weight)}
 
     def _tensors(
-        self, columns: Mapping[str, Column], row_weight: NDArray[np.float32] | None, sources: Int64 | None
+        self, columns: Mapping[str, Ragged], row_weight: NDArray[np.float32] | None, sources: Int64 | None
     ) -> dict[str, Tensor]:
         """Return the tensors of columns without multiple choice, one row per example."""
-        # input ids [B, T], lengths [B], position ids [B, T], weights [B]; batches without padding take prepared tensors
-        column = columns["input_ids"]
-        if row_weight is None and not isinstance(column, Ragged):
-            ids, lengths = column, equal_lengths(*column.shape)
-            positions, own_lengths, weight = self.full_rows.take(*column.shape)
-        else:
-            ids, lengths = pad_rows(column, self._pad, self.token_dtype)
-            positions, own_lengths = expand_positions(*ids.shape), torch.from_numpy(np.maximum(lengths, 1))
-            weight = torch.from_numpy(np.ones(len(ids), np.float32) if row_weight is None else row_weight)
+        # input ids [B, T], lengths [B], position ids [B, T], weights [B]
+        ids, lengths = pad_rows(columns["input_ids"], self._pad, self.token_dtype)
+        weight = np.ones(len(ids), np.float32) if row_weight is None else row_weight
         tensors = {
             "input_ids": torch.from_numpy(ids),
-            "position_ids": positions,
-            "lengths": own_lengths,
-            "row_weight": weight,
+            "position_ids": expand_positions(*ids.shape),
+            "lengths": torch.from_numpy(np.maximum(lengths, 1)),
+            "row_weight": torch.from_numpy(weight),
         }
         if self._bare:
             return tensors
@@ -318,7 +308,7 @@ class Collate:
 
     def _labels(
         self,
-        columns: Mapping[str, Column],
+        columns: Mapping[str, Ragged],
         tensors: Mapping[str, Tensor],
         lengths: Int64,
         starts: Int64 | None,

@@ -10,12 +10,11 @@ from clozeline.arrays import Int64
 from clozeline.model.loss import IGNORED
 from clozeline.pipeline.rows import Ragged, Role
 from clozeline.train.data.stream.padding import flatten, one_a_row, pad_rows
-from clozeline.train.data.stream.row_buffer import Column
 
 
 def head_tensors(
     read: Collection[str],
-    columns: Mapping[str, Column],
+    columns: Mapping[str, Ragged],
     tensors: Mapping[str, Tensor],
     ids: Int64,
     lengths: Int64,
@@ -67,7 +66,7 @@ def head_tensors(
     return added | {"position_ids_b": torch.arange(second.shape[1]).expand(*second.shape)}
 
 
-def _answer_bounds(spans: Column, allowed_at: Column, shape: tuple[int, ...]) -> dict[str, Tensor]:
+def _answer_bounds(spans: Ragged, allowed_at: Ragged, shape: tuple[int, ...]) -> dict[str, Tensor]:
     """Return first and last positions of answers [B], -100 in rows without, and the allowed positions [B, T]."""
     ends, rows = flatten(spans)
     bounds = np.full((shape[0], 2), IGNORED, np.int64)
@@ -82,7 +81,7 @@ def _answer_bounds(spans: Column, allowed_at: Column, shape: tuple[int, ...]) ->
     }
 
 
-def _span_neighbors(starts: Column, lengths: Column, labels: Int64, shape: tuple[int, ...]) -> dict[str, Tensor]:
+def _span_neighbors(starts: Ragged, lengths: Ragged, labels: Int64, shape: tuple[int, ...]) -> dict[str, Tensor]:
     """Return both neighbors and the offset of each label, given the flat indices of labels [N] in B * T."""
     first, rows = flatten(starts)
     sizes, _ = flatten(lengths)
@@ -108,8 +107,8 @@ def _crop(original: Int64, lengths: Int64, start: Int64, length: Int64, pad: int
 
 
 def rows_of_choices(
-    columns: Mapping[str, Column], roles: Mapping[str, Role]
-) -> tuple[dict[str, Column], dict[str, Tensor]]:
+    columns: Mapping[str, Ragged], roles: Mapping[str, Role]
+) -> tuple[dict[str, Ragged], dict[str, Tensor]]:
     """Split multiple-choice examples into one row per choice; return `choices` [B] and `label` [B] too, int64.
 
     Rows are in the order of the examples, then of their choices. Filler becomes one empty row with label -100. The
@@ -123,16 +122,12 @@ def rows_of_choices(
         ([[7, 8], [9], []], [2, 1], [1, -100])
     """
     # row bounds in the flat ids: the starts of all choices, and of examples without any
-    column = columns["input_ids"]
-    if isinstance(column, Ragged):
-        ids, offsets = column.values, column.offsets
-    else:
-        ids, offsets = column.reshape(-1), np.arange(len(column) + 1) * column.shape[1]
+    ids, offsets = columns["input_ids"].values, columns["input_ids"].offsets
     empty = Ragged(np.zeros(0, np.int64), np.zeros(len(offsets), np.int64))
     starts, examples = flatten(columns.get("choice_starts", empty))
     counts = np.bincount(examples, minlength=len(offsets) - 1)
     begins = np.sort(np.concatenate((offsets[:-1][examples] + starts, offsets[:-1][counts == 0])))
-    rows: dict[str, Column] = {"input_ids": Ragged(ids, np.append(begins, offsets[-1]))}
+    rows: dict[str, Ragged] = {"input_ids": Ragged(ids, np.append(begins, offsets[-1]))}
     # move stored positions from the example to the row that contains them
     for name, role in roles.items():
         if role.of == "input_ids" and not role.head and name in columns:

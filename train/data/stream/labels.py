@@ -24,7 +24,6 @@ from clozeline.train.data.stream.padding import (
     part_counts,
     restarting_positions,
 )
-from clozeline.train.data.stream.row_buffer import Column
 
 _STARTS: Final = "target_document_starts"
 
@@ -41,7 +40,7 @@ TARGET_END: Final = -2
 """Instead of the first id of decoder inputs: the last id of the row's target."""
 
 
-def build_labels(columns: Mapping[str, Column], width: int, previous: bool | Int64 = False) -> dict[str, Tensor]:
+def build_labels(columns: Mapping[str, Ragged], width: int, previous: bool | Int64 = False) -> dict[str, Tensor]:
     """Return the stored labels; rows with `previous` predict them one position earlier."""
     positions, rows = flatten(columns["label_positions"])
     ids, _ = flatten(columns["label_ids"])
@@ -52,12 +51,12 @@ def build_labels(columns: Mapping[str, Column], width: int, previous: bool | Int
     return {"label_index": torch.from_numpy(rows * width + positions), "label_ids": torch.from_numpy(ids)}
 
 
-def build_tag_labels(columns: Mapping[str, Column], width: int) -> dict[str, Tensor]:
+def build_tag_labels(columns: Mapping[str, Ragged], width: int) -> dict[str, Tensor]:
     """Return the word tags, each at the first token of its word."""
     return build_labels({"label_positions": columns["tag_positions"], "label_ids": columns["tags"]}, width)
 
 
-def build_permutation_labels(columns: Mapping[str, Column], ids: Int64) -> dict[str, Tensor]:
+def build_permutation_labels(columns: Mapping[str, Ragged], ids: Int64) -> dict[str, Tensor]:
     """Return the labels of permuted language modeling, and `rank` [B, T] from `prediction_order`.
 
     The rank is 0 for context and r + 1 for the r-th prediction. Labels are in the order of prediction.
@@ -102,7 +101,7 @@ def build_next_token_labels(
     }
 
 
-def build_label_weights(columns: Mapping[str, Column], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def build_label_weights(columns: Mapping[str, Ragged], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return label weights [N] and each row's share of the divisor [B]; default: 1, and the row's label count."""
     rows = tensors["label_index"].numpy() // tensors.get("decoder_input_ids", tensors["input_ids"]).shape[1]
     weights = np.ones(len(tensors["input_ids"]), np.float32)
@@ -115,7 +114,7 @@ def build_label_weights(columns: Mapping[str, Column], tensors: Mapping[str, Ten
     return {"label_weight": torch.from_numpy(weights[rows]), "label_count": torch.from_numpy(counts)}
 
 
-def build_stored_scores(columns: Mapping[str, Column], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def build_stored_scores(columns: Mapping[str, Ragged], tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return `teacher_ids` int64 and `teacher_weights` fp32 [N, k], one row per label in the order of `label_ids`.
 
     Without token labels there is one row per row of the batch, [B, k], 0 in filler.
@@ -129,7 +128,7 @@ def build_stored_scores(columns: Mapping[str, Column], tensors: Mapping[str, Ten
         if "label_ids" not in tensors:
             scores[name] = torch.from_numpy(pad_rows(values, 0, dtype)[0].astype(dtype, copy=False))
             continue
-        flat, labels = values.values if isinstance(values, Ragged) else values.reshape(-1), len(tensors["label_ids"])
+        flat, labels = values.values, len(tensors["label_ids"])
         if len(flat) % labels if labels else len(flat):
             raise IntegrityError(f"{name}: {len(flat)} stored values for {labels} labels: make the column set again")
         scores[name] = torch.from_numpy(flat.astype(dtype).reshape(labels, len(flat) // labels if labels else 0))
@@ -137,7 +136,7 @@ def build_stored_scores(columns: Mapping[str, Column], tensors: Mapping[str, Ten
 
 
 def build_target_rows(
-    columns: Mapping[str, Column], tensors: Mapping[str, Tensor], begin: int | Int64, pad: int, apart: bool
+    columns: Mapping[str, Ragged], tensors: Mapping[str, Tensor], begin: int | Int64, pad: int, apart: bool
 ) -> dict[str, Tensor]:
     """Return decoder inputs: the target shifted right after `begin`; every target position is a label.
 
@@ -177,7 +176,7 @@ def build_target_rows(
 
 
 def _align_with_source(
-    inputs: Int64, columns: Mapping[str, Column], tensors: Mapping[str, Tensor], positions: Int64
+    inputs: Int64, columns: Mapping[str, Ragged], tensors: Mapping[str, Tensor], positions: Int64
 ) -> Int64:
     """Return the target's positions in the source [B, T]; write the source token before it into `inputs`."""
     source, source_positions = tensors["input_ids"].numpy(), tensors["position_ids"].numpy()
@@ -199,7 +198,7 @@ def _align_with_source(
 
 
 def build_decoder_rows(
-    columns: Mapping[str, Column],
+    columns: Mapping[str, Ragged],
     tensors: Mapping[str, Tensor],
     lengths: Int64,
     begin: int | Int64,

@@ -11,13 +11,18 @@ last blocks of all files, joined and cut into R rows. The fewer than R rows that
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import isqrt
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError
-from clozeline.seeding import hash64
-from clozeline.train.data.stream.permutation import FeistelPermutation, row_permutations
+from clozeline.seeding import hash64, random_bits
+
+_MASK: Final = 0xFFFFFFFFFFFFFFFF
+_GOLDEN: Final = 0x9E3779B97F4A7C15
+_ROUNDS: Final = 12  # six are visibly biased for fewer than ten elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,59 @@ class Load:
     slots: NDArray[np.int64] | slice
 
 
+def _mix(x: int) -> int:
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
+    return x ^ (x >> 31)
+
+
+class FeistelPermutation:
+    """A keyed bijection of 0 .. n-1 without tables: the order of an epoch needs no memory.
+
+    Alternating modular rounds on (x // b, x % b) with a * b >= n, walked again while the image is n or more; a * b is
+    below n + sqrt(n) + 1, so that is rare (arXiv 2106.06161 uses the same walking for shuffles on GPUs).
+
+    Example: `sorted(FeistelPermutation(5, 7)(x) for x in range(5)) == [0, 1, 2, 3, 4]`.
+    """
+
+    def __init__(self, n: int, key: int) -> None:
+        self.n = n
+        self._a = isqrt(n - 1) + 1
+        self._b = -(-n // self._a)
+        self._keys = [_mix((key + _GOLDEN * (i + 1)) & _MASK) for i in range(_ROUNDS)]
+
+    def __call__(self, x: int) -> int:
+        """Return the image of x."""
+        while True:
+            high, low = divmod(x, self._b)
+            for i, key in enumerate(self._keys):
+                if i % 2:
+                    low = (low + _mix(key ^ high)) % self._b
+                else:
+                    high = (high + _mix(key ^ low)) % self._a
+            x = high * self._b + low
+            if x < self.n:
+                return x
+
+    def inverse(self, y: int) -> int:
+        """Return the x whose image is y."""
+        while True:
+            high, low = divmod(y, self._b)
+            for i, key in reversed(list(enumerate(self._keys))):
+                if i % 2:
+                    low = (low - _mix(key ^ high)) % self._b
+                else:
+                    high = (high - _mix(key ^ low)) % self._a
+            y = high * self._b + low
+            if y < self.n:
+                return y
+
+
+def row_permutations(n: int, keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return an order of n rows for each key, shape [keys, n]: the argsort of distinct 64-bit hashes."""
+    return np.argsort(random_bits(keys, 0, n), axis=1)
+
+
 class BlockOrder:
     """The order of N rows of one set, named as in its manifest, in blocks of R, over L lanes.
 
@@ -172,22 +230,8 @@ class BlockOrder:
         for index, block_rows, targets in parts:  # empty where all rows of these lanes are filler
             yield Load(round_.epoch, self.block(round_.epoch, self.rounds * self.lanes + index), block_rows, targets)
 
-    def row(self, lane: int, position: int) -> tuple[int, int, int] | None:
-        """Return (epoch, logical block, row in it) at a lane's position; None for a filler row."""
-        epoch, q = divmod(position, self.lane_rows)
-        if q < self.rounds * self.block_rows:
-            index, i = q // self.block_rows * self.lanes + lane, q % self.block_rows
-        else:
-            t = q - self.rounds * self.block_rows
-            if t >= self._share + (lane < self._longer):
-                return None
-            index, i = divmod(lane * self._share + min(lane, self._longer) + t, self.block_rows)
-            index += self.rounds * self.lanes
-        block = self.block(epoch, index)
-        return epoch, block, int(self.row_order(epoch, block)[i])
-
     def where(self, block: int, row: int, epoch: int) -> tuple[int, int]:
-        """Return the (lane, position) of a row of a logical block in an epoch: the inverse of `row`."""
+        """Return the (lane, position) of a row of a logical block in an epoch."""
         i = int(np.flatnonzero(self.row_order(epoch, block) == row)[0])
         index = block if block == self.blocks else self._permutation(epoch).inverse(block)
         if index < self.rounds * self.lanes:

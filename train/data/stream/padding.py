@@ -1,10 +1,7 @@
 """Pad ragged columns to matrices, on the right or left, and build position ids that restart within a row."""
 
-from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from functools import lru_cache
-from typing import Final, TypeAlias
+from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 import torch
@@ -15,18 +12,8 @@ from clozeline.arrays import Int64
 from clozeline.errors import IntegrityError
 from clozeline.model.loss import IGNORED
 from clozeline.pipeline.rows import Ragged, Role
-from clozeline.train.data.stream.row_buffer import Column
 
 _CLASS_TYPE: Final = 2
-_AT_ONCE: Final = 32
-_LIMIT: Final = 1024  # prepared batches; bounds what is prepared for a stream whose position is then changed
-_FullTensors: TypeAlias = tuple[Tensor, Tensor, Tensor]
-
-
-@lru_cache(maxsize=64)
-def equal_lengths(rows: int, width: int) -> Int64:
-    """Return the lengths of equally long rows; shared by all batches, so read-only."""
-    return np.full(rows, width, np.int64)
 
 
 def expand_positions(rows: int, width: int) -> Tensor:
@@ -35,25 +22,23 @@ def expand_positions(rows: int, width: int) -> Tensor:
     return torch.from_numpy(np.ndarray((rows, width), row.dtype, row, strides=(0, row.itemsize)))
 
 
-def pad_rows(column: Column, pad: int, dtype: DTypeLike = np.int64) -> tuple[Int64, Int64]:
+def pad_rows(column: Ragged, pad: int, dtype: DTypeLike = np.int64) -> tuple[Int64, Int64]:
     """Return rows as a padded matrix [B, max(1, longest)], and their lengths [B]."""
-    if not isinstance(column, Ragged):
-        return column, equal_lengths(*column.shape)
     lengths = column.lengths
     width = max(1, int(lengths.max()))
+    if (lengths == width).all():
+        return column.values.astype(dtype).reshape(-1, width), lengths
     matrix = np.full((len(column), width), pad, dtype)
     matrix[np.arange(width) < lengths[:, None]] = column.values  # the mask selects in row order, like the values
     return matrix, lengths
 
 
-def flatten(column: Column) -> tuple[Int64, Int64]:
+def flatten(column: Ragged) -> tuple[Int64, Int64]:
     """Return all values [N] in row order, and the row of each value [N]."""
-    if isinstance(column, Ragged):
-        return column.values.astype(np.int64), np.repeat(np.arange(len(column)), column.lengths)
-    return column.reshape(-1), np.repeat(np.arange(len(column)), column.shape[1])
+    return column.values.astype(np.int64), np.repeat(np.arange(len(column)), column.lengths)
 
 
-def one_a_row(column: Column, missing: int = 0) -> Int64:
+def one_a_row(column: Ragged, missing: int = 0) -> Int64:
     """Return the single value of each row [B]; `missing` for filler rows, which have none.
 
     Raises:
@@ -69,16 +54,15 @@ def one_a_row(column: Column, missing: int = 0) -> Int64:
     return scalars
 
 
-def a_number_a_row(column: Column, missing: float) -> NDArray[np.float32]:
+def a_number_a_row(column: Ragged, missing: float) -> NDArray[np.float32]:
     """Return the single number of each row [B]; `missing` for rows that have none."""
     numbers = np.full(len(column), missing, np.float32)
-    full = column.lengths > 0 if isinstance(column, Ragged) else slice(None)
-    numbers[full] = column.values if isinstance(column, Ragged) else column[:, 0]
+    numbers[column.lengths > 0] = column.values
     return numbers
 
 
 def role_tensors(
-    name: str, role: Role, columns: Mapping[str, Column], tensors: Mapping[str, Tensor], pad: int
+    name: str, role: Role, columns: Mapping[str, Ragged], tensors: Mapping[str, Tensor], pad: int
 ) -> dict[str, Tensor]:
     """Return the tensors of a column without a rule of its own, under its name.
 
@@ -96,10 +80,9 @@ def role_tensors(
     rows = len(tensors["row_weight"])
     empty = Ragged(np.zeros(0, np.int64), np.zeros(rows + 1, np.int64))
     column, of = columns.get(name, empty), columns.get(role.of, empty)
-    values = column.values if isinstance(column, Ragged) else column
-    lengths = of.lengths if isinstance(of, Ragged) else equal_lengths(*of.shape)
+    lengths = of.lengths
     width = max(1, int(lengths.max()))
-    if role.use == "weight" or (role.use == "row" and values.dtype.kind == "f"):
+    if role.use == "weight" or (role.use == "row" and column.values.dtype.kind == "f"):
         missing = 1.0 if role.use == "weight" else np.nan if role.head else 0.0
         return {name: torch.from_numpy(a_number_a_row(column, missing))}
     if role.use == "row":
@@ -116,7 +99,7 @@ def role_tensors(
     return {name: torch.from_numpy(flat)}
 
 
-def start_marks(column: Column, rows: int, width: int) -> Int64:
+def start_marks(column: Ragged, rows: int, width: int) -> Int64:
     """Return 1 where a part starts [rows, width]; an empty part after the last position has no mark."""
     values, row = flatten(column)
     marks = np.zeros((rows, width + 1), np.int64)
@@ -124,7 +107,7 @@ def start_marks(column: Column, rows: int, width: int) -> Int64:
     return marks[:, :width]
 
 
-def part_counts(column: Column, rows: int, width: int) -> Int64:
+def part_counts(column: Ragged, rows: int, width: int) -> Int64:
     """Count the parts that start at each position [rows, width]; all but the last of several are empty."""
     values, row = flatten(column)
     counts = np.bincount(row * (width + 1) + values, minlength=rows * (width + 1))
@@ -177,7 +160,7 @@ def bound_tensors(bounds: Int64, side: str = "") -> dict[str, Tensor]:
     return {f"{side}cu_seqlens": torch.from_numpy(bounds.astype(np.int32)), f"{side}max_seqlen": longest}
 
 
-def part_numbers(column: Column, lengths: Int64, width: int) -> Int64:
+def part_numbers(column: Ragged, lengths: Int64, width: int) -> Int64:
     """Return the index of each token's part [B, width]; 0 on padding."""
     numbers: Int64 = np.maximum(np.cumsum(start_marks(column, len(lengths), width), axis=1) - 1, 0)
     numbers[np.arange(width) >= lengths[:, None]] = 0
@@ -213,42 +196,6 @@ def pad_left(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         index = tensors["label_index"]
         moved["label_index"] = index + moved["left_padding"][index // width]
     if "document_ids" in tensors:  # position ids of padding continue those of the last document
-        bounds = document_bounds((moved["position_ids"].numpy() == 0).astype(np.int64), equal_lengths(rows, width))
+        bounds = document_bounds((moved["position_ids"].numpy() == 0).astype(np.int64), np.full(rows, width))
         moved |= bound_tensors(bounds)
     return moved
-
-
-class FullRows:
-    """Prepared position ids, lengths and weights for batches without padding or filler.
-
-    Each batch owns its memory. Creating them one by one would cost a small batch a fifth of its time. Thread-safe.
-
-    Example: after `prepare(2, 3, 1)`, `take(2, 3)` returns [[0, 1, 2], [0, 1, 2]], [3, 3] and [1.0, 1.0].
-    """
-
-    def __init__(self) -> None:
-        self._prepared: tuple[tuple[int, int], deque[_FullTensors]] = ((0, 0), deque())
-
-    def prepare(self, rows: int, width: int, batches: int) -> None:
-        """Prepare `batches` batches of [rows, width]; those of another shape are dropped."""
-        shape, prepared = self._prepared
-        if shape != (rows, width):
-            prepared = deque(maxlen=_LIMIT)
-            self._prepared = ((rows, width), prepared)
-        prepared.extend(_make_full(rows, width, batches))
-
-    def take(self, rows: int, width: int) -> _FullTensors:
-        """Return position ids [rows, width], lengths [rows] and weights of 1 [rows] of one batch."""
-        shape, prepared = self._prepared
-        if shape == (rows, width):
-            with suppress(IndexError):  # another thread may take the last one
-                return prepared.popleft()
-        first, *others = _make_full(rows, width, _AT_ONCE)
-        self._prepared = ((rows, width), deque(others, maxlen=_LIMIT))
-        return first
-
-
-def _make_full(rows: int, width: int, batches: int) -> Iterator[_FullTensors]:
-    positions = torch.arange(width).repeat(batches, 1)[:, None].expand(-1, rows, -1)
-    lengths = torch.full((batches, rows), width)
-    return zip(positions.unbind(), lengths.unbind(), torch.ones(batches, rows).unbind(), strict=True)

@@ -8,15 +8,13 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet
 from clozeline.train.data.stream.mixture import Key, Phase, SourceKey, Stretch, Timeline
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
 from clozeline.train.data.stream.phases import Input, continue_phases, distinct_inputs, key_phases, set_labels
-
-Int64 = NDArray[np.int64]
 
 
 class Visit(NamedTuple):
@@ -111,11 +109,13 @@ class ReadingOrder:
 
     def visits(self, position: int, count: int) -> list[Visit]:
         """Return the rows of a global batch in order, with epochs."""
-        sources, rows = self.cells(position, count)
-        return [
-            self._visit(source, index // count, position + index % count, row)
-            for index, (source, row) in enumerate(zip(sources.ravel().tolist(), rows.ravel().tolist(), strict=True))
-        ]
+        sources, rows = (cells.ravel().tolist() for cells in self.cells(position, count))
+        stored = self.origins(position, count)[:, 1:].tolist()
+        visits = []
+        for index, (source, row, (block, number)) in enumerate(zip(sources, rows, stored, strict=True)):
+            epoch, found = row // self.orders[source].lane_rows, None if block < 0 else (block, number)
+            visits.append(Visit(source, index // count, position + index % count, epoch, found))
+        return visits
 
     def find(self, source: int, stored: tuple[int, int], epoch: int) -> Visit | None:
         """Return the read of a stored row in an epoch; None if the phases end before."""
@@ -140,15 +140,6 @@ class ReadingOrder:
     @cached_property
     def _numbers(self) -> dict[SourceKey | int, int]:
         return {key: number for number, key in enumerate(self.keys)}
-
-    def _visit(self, source: int, lane: int, position: int, lane_row: int) -> Visit:
-        order = self.orders[source]
-        found_at = order.row(lane, lane_row)
-        if found_at is None:
-            return Visit(source, lane, position, lane_row // order.lane_rows, None)
-        epoch, logical, row = found_at
-        blocks, rows = self.blocks[source].locate(logical, np.array([row]))
-        return Visit(source, lane, position, epoch, (int(blocks[0]), int(rows[0])))
 
     def _origins(self, source: int, lane: Int64, rows: Int64, limit: int) -> Int64:
         """Return the origins of lane rows, from one table per part of a round of at most `limit` lane rows."""

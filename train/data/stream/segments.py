@@ -8,15 +8,15 @@ import torch
 from torch import Tensor
 
 from clozeline.arrays import Bool, Int64
+from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.padding import flatten, part_numbers, restarting_positions, start_marks
-from clozeline.train.data.stream.row_buffer import Column
 
 _TYPES_OF_MODE: Final = np.array([0, 2, 3, 4])
 _PREFIX_MODE: Final = 3
 
 
 def segment_tensors(
-    columns: Mapping[str, Column], lengths: Int64, width: int, restarts: bool | Bool
+    columns: Mapping[str, Ragged], lengths: Int64, width: int, restarts: bool | Bool
 ) -> dict[str, Tensor]:
     """Return tensors [B, T] from `segment_starts` and `languages`, int64; absent columns give none.
 

@@ -18,14 +18,12 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError, StateMismatch, StreamError
 from clozeline.pipeline.shards import ShardSet
 from clozeline.train.configuration.data import default_lanes
-from clozeline.train.data.stream.batch import Batch
-from clozeline.train.data.stream.batch_builder import Assembly, Batches, Builder, Collator
+from clozeline.train.data.stream.batches import Assembly, Batch, Batches, Builder
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import Phase, Timeline
 from clozeline.train.data.stream.phases import Input, as_phases, plain_phases, read_phases
-from clozeline.train.data.stream.prefetch import Prefetcher
 from clozeline.train.data.stream.reading_order import ReadingOrder
-from clozeline.train.data.stream.source import OnDamaged, Source, StreamStats, Transform
+from clozeline.train.data.stream.rounds import Rounds, Source, StreamStats
 from clozeline.train.data.stream.threads import LoaderThreads
 
 _FORMAT: Final = 2
@@ -45,14 +43,11 @@ class Stream:
         seed: of the order.
         global_batch: samples of a step over all ranks, unless a phase has its own; a multiple of `lanes`.
         micro_batch: samples of one `Batch`; divides the rank's share of the global batch.
-        transform: online corruption of sample sets without a corruption of their own; variant = epoch mod 65536.
-        collate: builds tensors; default: the rules of the first set's manifest.
         io_threads: threads that load blocks, plus one that builds batches; 0 does both in the calling thread.
         prefetch_blocks: blocks to load ahead per lane.
         token_dtype: type of `input_ids`; a narrow one must be widened by the consumer.
         by_length: sort a rank's rows of a global batch by length before cutting micro-batches.
-        on_damaged: `raise`, or `skip`: rows of a damaged block come as filler rows.
-        max_damaged_fraction: share of a set's blocks that may be skipped.
+        max_damaged_fraction: share of a set's blocks that may be damaged; their rows come as filler rows.
         memory_bytes: for loaded rows on this rank. If rounds need more, blocks are read again for every part of a
             round: slower, in the same order.
 
@@ -70,14 +65,11 @@ class Stream:
         global_batch: int,
         micro_batch: int,
         lanes: int | None = None,
-        transform: Transform | None = None,
-        collate: Collator | None = None,
         io_threads: int = 2,
         prefetch_blocks: int = 1,
         token_dtype: TokenDtype = "int64",
         by_length: bool = False,
-        on_damaged: OnDamaged = "raise",
-        max_damaged_fraction: float = 1e-4,
+        max_damaged_fraction: float = 0.0,
         memory_bytes: int = 8 << 30,
     ) -> None:
         # check the settings
@@ -87,16 +79,14 @@ class Stream:
         for name, number in (("seed", seed), ("io_threads", io_threads), ("prefetch_blocks", prefetch_blocks)):
             if number < 0:
                 raise ConfigurationError(f"{name}: expected 0 or more, got {number}")
-        for name, word, kind in (("token_dtype", token_dtype, TokenDtype), ("on_damaged", on_damaged, OnDamaged)):
-            if word not in get_args(kind):
-                raise ConfigurationError(f"{name}: expected {' or '.join(get_args(kind))}, got {word!r}")
+        if token_dtype not in get_args(TokenDtype):
+            raise ConfigurationError(f"token_dtype: expected {' or '.join(get_args(TokenDtype))}, got {token_dtype!r}")
         # the order of all rows, and the collation rules
         phases = as_phases(data)
         self.reading = ReadingOrder(phases, seed, self.lanes, global_batch)
         """Order in which lanes read rows."""
         sets = self.reading.sets
-        if collate is None:
-            collate = Collate.from_manifests([source.manifest for source in self.reading.inputs], token_dtype)
+        collate = Collate.from_manifests([source.manifest for source in self.reading.inputs], token_dtype)
         # one source per set
         self._stats = StreamStats()
         budget = memory_bytes // (max(len(phase.sources) for phase in phases) * (prefetch_blocks + 2))
@@ -107,11 +97,10 @@ class Stream:
                 order=order,
                 blocks=blocks,
                 lanes=self._rank_lanes,
-                columns=collate.columns_of(number) if isinstance(collate, Collate) else collate.columns,
-                transform=(source.corruption or transform) if source.shards.manifest.kind == "samples" else None,
+                columns=collate.columns_of(number),
+                corruption=source.corruption,
                 stats=self._stats,
                 memory_bytes=budget,
-                on_damaged=on_damaged,
                 max_damaged_fraction=max_damaged_fraction,
             )
             for number, (source, order, blocks) in enumerate(
@@ -131,11 +120,9 @@ class Stream:
             raise ConfigurationError("token_dtype: uint16 cannot hold the ids of a vocabulary above 65,536")
         # threads and batches
         longest = max(1, *(shards.manifest.max_length for shards in sets))
-        types = {"input_ids": token_dtype, "label_weight": "float32", "target": "float32",
-                 "teacher_weights": "float32"}  # fmt: skip
-        self._assembly = Assembly(collate, micro_batch, longest, types, by_length)
+        self._assembly = Assembly(collate, micro_batch, longest, by_length)
         self._prefetch = prefetch_blocks
-        self._loaders = LoaderThreads(io_threads, "clozeline-io") if io_threads else None
+        self._loaders = LoaderThreads(io_threads, "clozeline-io")
         self._position = 0
         self._batches = Batches(self.reading, self.sources, self._assembly, self._loaders, prefetch_blocks)
         self._process = os.getpid()
@@ -236,15 +223,15 @@ class Stream:
         count = self._lane_rows(size)
         end = self.order.lane_rows if steps is None else min(self.order.lane_rows, steps * count)
         self._check_open()
-        prefetcher = Prefetcher(self.sources[0], self._loaders, self._prefetch, end)
+        rounds = Rounds(self.sources[0], self._loaders, self._prefetch, end)
         reading = ReadingOrder([Phase((self.reading.inputs[0],))], self.seed, self.lanes, size)
-        builder = Builder(reading, [prefetcher], self._assembly, 0)
+        builder = Builder(reading, [rounds], self._assembly, 0)
         try:
             while builder.position < end:
                 self._check_open()
                 yield from builder()
         finally:
-            prefetcher.clear()
+            rounds.clear()
 
     def explain(self, samples: int, global_batch: int | None = None) -> NDArray[np.int64]:
         """Return the origin [global batch, 3] (source, stored block, row) of a batch; no block is read."""
@@ -257,9 +244,7 @@ class Stream:
 
         Remote sets add requests, retries and bytes fetched.
         """
-        counters: dict[str, float] = {"wait_seconds": self._batches.wait_seconds}
-        for name in ("blocks", "bytes", "in_flight", "skipped_blocks", "skipped_rows"):
-            counters[name] = getattr(self._stats, name)
+        counters: dict[str, float] = {"wait_seconds": self._batches.wait_seconds, **self._stats.counts}
         for source in self.sources:
             for name, value in source.shards.stats().items():
                 counters[name] = counters.get(name, 0) + value
@@ -271,8 +256,7 @@ class Stream:
             self._release.detach()
         if not self._closed and self._process == os.getpid():
             self._batches.stop()
-            if self._loaders is not None:
-                self._loaders.close()
+            self._loaders.close()
             for source in self.sources:
                 source.shards.release()
         self._closed = True
@@ -324,11 +308,10 @@ def _lanes_of_rank(lanes: int, rank: int, world_size: int) -> tuple[int, int]:
     return rank * share, (rank + 1) * share
 
 
-def _release(process: int, batches: Batches, loaders: LoaderThreads | None) -> None:
+def _release(process: int, batches: Batches, loaders: LoaderThreads) -> None:
     if process == os.getpid():
         batches.stop(wait=False)
-        if loaders is not None:
-            loaders.release()
+        loaders.release()
 
 
 def _warn_of_partial_rounds(sources: Sequence[Source], memory_bytes: int) -> None:

@@ -18,9 +18,10 @@ _CLOSING_S: Final = 0.8
 
 
 class LoaderThreads:
-    """A fixed pool of daemon threads, which never delays the end of the interpreter."""
+    """A fixed pool of daemon threads, which never delays the end of the interpreter; of 0, the caller does the work."""
 
     def __init__(self, count: int, name: str) -> None:
+        self.count = count
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
         self._threads = [
             threading.Thread(target=_work, args=(self._tasks,), name=f"{name}-{n}", daemon=True) for n in range(count)
@@ -29,9 +30,12 @@ class LoaderThreads:
             thread.start()
 
     def submit(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
-        """Run `function(*arguments)` in a thread."""
+        """Run `function(*arguments)` in a thread; without threads, here and now."""
         future: Future[T] = Future()
-        self._tasks.put((future, function, arguments))
+        if self.count:
+            self._tasks.put((future, function, arguments))
+        else:
+            _run(future, function, arguments)
         return future
 
     def release(self) -> None:
@@ -50,13 +54,16 @@ class LoaderThreads:
 def _work(tasks: SimpleQueue[_Task | None]) -> None:
     """Run tasks from the queue until it gives None."""
     while (task := tasks.get()) is not None:
-        future, function, arguments = task
-        if future.set_running_or_notify_cancel():
-            try:
-                future.set_result(function(*arguments))
-            except BaseException as error:  # raised again by `Future.result`
-                future.set_exception(error)
-        del task, future, function, arguments  # an idle thread must not keep a round alive
+        _run(*task)
+        del task  # an idle thread must not keep a round alive
+
+
+def _run(future: Future[Any], function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    if future.set_running_or_notify_cancel():
+        try:
+            future.set_result(function(*arguments))
+        except BaseException as error:  # raised again by `Future.result`
+            future.set_exception(error)
 
 
 class BackgroundBuilder(Generic[T]):

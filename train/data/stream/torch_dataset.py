@@ -8,7 +8,7 @@ from torch import Tensor, distributed
 from torch.utils.data import IterableDataset, get_worker_info
 
 from clozeline.errors import ConfigurationError, StreamError
-from clozeline.train.data.stream.batch import Batch
+from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.stream import Stream
 
 _FETCHED_AHEAD: Final = 8

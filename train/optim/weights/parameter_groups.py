@@ -6,6 +6,7 @@ from typing import Any, Final
 from torch import nn
 
 from clozeline.errors import ConfigurationError
+from clozeline.model.adapters import Adapter
 from clozeline.model.parameters.sharding import full_shape
 
 LAYER: Final = re.compile(r"(?P<stack>.+)\.layers\.(?P<index>\d+)\.")
@@ -58,8 +59,8 @@ def parameter_groups(
 
 def learning_rate_factors(model: nn.Module) -> dict[int, float]:
     """Return the factors that adapters give to the learning rate of their parameters, by `id` of the parameter."""
-    adapters = getattr(model, "adapters", None)
-    pairs = [pair for own in adapters.values() for pair in own.learning_rate_factors().items()] if adapters else []
+    adapters = (module for module in model.modules() if isinstance(module, Adapter))
+    pairs = (pair for adapter in adapters for pair in adapter.learning_rate_factors().items())
     return {id(parameter): factor for parameter, factor in pairs}
 
 

@@ -11,15 +11,20 @@ import pytest
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.row_view import Pieces, row_parts
 from clozeline.pipeline.corrupt.preview.view import Parts, Passage
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import Role, Row, Rows
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.pair_cases import unmasked, window
+from tests.shard_sets import roles_of
 
 WORDS = vocabulary(1000)
 ONE, TWO, OTHER = [200, 201, 202], [203, 204], [300, 301]
 
 
 SHOW = Pieces(WORDS, 100)
+
+
+def parts_of(row: Row) -> Parts:
+    return row_parts(SHOW, row, roles_of(row.columns) | {"sentence_starts": Role("start", "ids")})
 
 
 def shown(parts: Parts, title: str) -> str:
@@ -41,7 +46,7 @@ def examples(name: str, **options: Any) -> Rows:
 @pytest.mark.parametrize("name", ["next_sentence_prediction", "sentence_order_prediction", "translation_lm"])
 def test_segments_are_parted(name: str) -> None:
     for row in examples(name):
-        parts = row_parts(SHOW, row)
+        parts = parts_of(row)
         second = int(row["segment_starts"][1])
         original = unmasked(row)
         wanted = f"‖{spaced(original[:second])} ‖{spaced(original[second:])}"
@@ -51,19 +56,19 @@ def test_segments_are_parted(name: str) -> None:
 def test_windows_and_aligned_texts_of_sample_sets() -> None:
     rows = window([ONE, TWO], WORDS, partner=OTHER)
     row = Rows(rows.fixed, {name: rows.columns[name] for name in ("ids", "sentence_starts", "partner_ids")}).row(0)
-    parts = row_parts(SHOW, row)
-    assert shown(parts, "text") == f"|{spaced(ONE)} |{spaced(TWO)}"
-    assert shown(parts, "partner") == spaced(OTHER)
+    parts = parts_of(row)
+    assert shown(parts, "ids") == f"|{spaced(ONE)} |{spaced(TWO)}"
+    assert shown(parts, "partner_ids") == spaced(OTHER)
     rows = window([ONE, TWO], WORDS, target=OTHER)
     names = ("ids", "sentence_starts", "target_ids", "target_language")
-    parts = row_parts(SHOW, Rows(rows.fixed, {name: rows.columns[name] for name in names}).row(0))
-    assert (shown(parts, "text"), shown(parts, "other side")) == (f"|{spaced(ONE)} |{spaced(TWO)}", spaced(OTHER))
+    parts = parts_of(Rows(rows.fixed, {name: rows.columns[name] for name in names}).row(0))
+    assert (shown(parts, "ids"), shown(parts, "target_ids")) == (f"|{spaced(ONE)} |{spaced(TWO)}", spaced(OTHER))
 
 
 def test_compared_texts_and_tasks() -> None:
-    parts = row_parts(SHOW, examples("sentence_comparison").row(0))
-    assert shown(parts, "one text") == spaced([1, *ONE, 2])
-    assert shown(parts, "the text it belongs to") == spaced([1, *TWO, 2])
-    parts = row_parts(SHOW, examples("text_to_text").row(0))
-    assert shown(parts, "input") == spaced([*ONE, *TWO, 5])
-    assert shown(parts, "target") == spaced([*OTHER, 5])
+    parts = parts_of(examples("sentence_comparison").row(0))
+    assert shown(parts, "input_ids (") == spaced([1, *ONE, 2])
+    assert shown(parts, "input_ids_b (") == spaced([1, *TWO, 2])
+    parts = parts_of(examples("text_to_text").row(0))
+    assert shown(parts, "input_ids") == spaced([*ONE, *TWO, 5])
+    assert shown(parts, "target_ids") == spaced([*OTHER, 5])

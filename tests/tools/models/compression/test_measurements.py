@@ -9,7 +9,7 @@ import torch
 
 from clozeline.model.build import Model
 from clozeline.model.families import Family
-from clozeline.model.heads._vocabulary_head import VocabularyHead
+from clozeline.model.heads._head import VocabularyHead
 from clozeline.tools.models.compression import measurements
 from clozeline.tools.models.compression.measurements import measure_latencies, measure_sizes, random_batch
 from clozeline.train.open_run import open_run

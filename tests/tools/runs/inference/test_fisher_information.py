@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.heads._label_head import LabelHead
+from clozeline.model.heads._head import LabelHead
 from clozeline.tools.runs.inference.fisher_information import diagonal_fisher, require_drawable_labels
 from clozeline.train.optim.regularizers._regularizer import pull
 from tests.model.small_models import built, full_batch

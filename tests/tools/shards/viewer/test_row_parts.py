@@ -9,6 +9,7 @@ from clozeline.pipeline.corrupt.preview.row_view import Pieces, row_parts
 from clozeline.pipeline.rows import Row
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.shards.inspect_shard import view_of
+from tests.shard_sets import roles_of
 from tests.tools.shards.viewer.shown_rows import marked, part, row_of
 
 
@@ -19,7 +20,7 @@ def pieces(shard_sets):
 
 def parts_of(pieces, **columns):
     row = Row({}, {name: np.array(values) for name, values in columns.items()})
-    return {part.title.split(" (")[0]: part for part in row_parts(pieces, row)}
+    return {part.title.split(" (")[0]: part for part in row_parts(pieces, row, roles_of(columns))}
 
 
 def test_a_fragment_is_shown_as_labels_at_its_place(pieces):
@@ -40,7 +41,7 @@ def test_a_continuation_is_not_taken_for_the_original(pieces):
     a, b, c, d = pieces.vocabulary.replaceable[200:204].tolist()
     eos = pieces.vocabulary.specials["eos"]
     parts = parts_of(pieces, input_ids=[a, b, eos], target_ids=[c, d, eos])
-    assert list(parts) == ["input", "target"]
+    assert list(parts) == ["input_ids", "target_ids"]
 
 
 def test_rows_without_corruption_show_boundaries(shard_sets):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from clozeline.model.heads._label_head import LabelHead
+from clozeline.model.heads._head import LabelHead
 from clozeline.train.compression.distillation.teacher import Teacher
 from tests.train.compression.distillation.pairs import DROPOUT, batch, model
 

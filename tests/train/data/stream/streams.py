@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
-from clozeline.train.data.stream.batch import Batch
+from clozeline.pipeline.shards import ColumnSpec, Manifest
+from clozeline.pipeline.shards.manifest import ObjectiveFacts
+from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.stream import Stream
+from tests.shard_sets import IDS, objective
+
+
+class ToyCorruption(NamedTuple):
+    """A kernel in place of an objective, and the list columns and the architecture of its examples."""
+
+    kernel: Callable[..., Any]
+    columns: Sequence[ColumnSpec] = (IDS,)
+    architecture: str = "decoder"
+    identity: str = "toy"
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.kernel(*arguments)
+
+    def manifest(self, samples: Manifest) -> Manifest:
+        """What `Corruption.manifest` returns."""
+        facts = ObjectiveFacts.model_validate(objective(self.architecture), strict=False)
+        return Manifest.model_construct(**{**dict(samples), "objective": facts, "columns": tuple(self.columns)})
 
 
 def open_stream(data: Any, rank: int = 0, world: int = 1, **options: Any) -> Stream:

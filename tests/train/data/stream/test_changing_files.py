@@ -61,7 +61,7 @@ FORMS = [("arrow", 2), *(pytest.param(*form, marks=pytest.mark.slow) for form in
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clozeline.train.data.stream.source._PAUSE_S", 0)
+    monkeypatch.setattr("clozeline.train.data.stream.rounds._PAUSE_S", 0)
 
 
 def changed(shards: ShardSet, name: str) -> None:
@@ -101,7 +101,7 @@ def test_skip_gives_filler_instead_of_the_rows_that_are_lost(
 ) -> None:
     shards = toy_set(tmp_path / "set", SIZES, container=container)
     lost = 0
-    with open_stream(shards, io_threads=threads, on_damaged="skip", max_damaged_fraction=1.0) as stream:
+    with open_stream(shards, io_threads=threads, max_damaged_fraction=1.0) as stream:
         for step in range(STEPS):
             rows = rows_of(stream.next_step())
             for row, whole in zip(rows, expected[step], strict=True):
@@ -116,7 +116,7 @@ LOOP = """
 import sys, threading
 from pathlib import Path
 from clozeline.pipeline.shards import DamagedBlock, open_shards
-from tests.train.stream.streams import open_stream, rows_of
+from tests.train.data.stream.streams import open_stream, rows_of
 
 shards = open_shards(Path(sys.argv[1]))
 with open_stream(shards, io_threads=3, micro_batch=8) as stream:

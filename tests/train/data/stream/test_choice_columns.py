@@ -41,13 +41,6 @@ def test_rows_are_those_of_a_loop() -> None:
     assert chosen["label"].tolist() == [one["choice"][0] if one["choice"] else -100 for one in examples]
 
 
-def test_examples_of_equal_shape_are_a_matrix() -> None:
-    columns = {"input_ids": np.array([[7, 8, 9], [4, 5, 6]]), "choice_starts": np.array([[0, 1], [0, 2]]),
-               "choice": np.array([[1], [0]])}  # fmt: skip
-    found, _ = rows_of_choices(columns, roles_of(columns))
-    assert [row.tolist() for row in found["input_ids"]] == [[7], [8, 9], [4, 5], [6]]
-
-
 def test_a_batch_of_filler_alone() -> None:
     empty = Ragged(np.zeros(0, np.int64), np.zeros(3, np.int64))
     found, chosen = rows_of_choices({"input_ids": empty}, {})

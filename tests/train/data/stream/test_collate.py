@@ -14,20 +14,19 @@ from hypothesis import strategies as st
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import IDS, PLACES, ROW, STARTS, UNDO, WEIGHT, Ragged, Role
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.data.stream.row_buffer import Column
 from tests.shard_sets import TOKENIZER, objective, roles_of, toy_set, write_set
 
 PAD, MASK, START = 0, 3, 4
 SPECIAL = TOKENIZER["special_ids"]
 
 
-def column(lists: Sequence[Sequence[int]], equal: bool = False) -> Column:
-    return np.array(lists, np.int64) if equal else Ragged.from_lists(lists, np.uint16)
+def column(lists: Sequence[Sequence[int]]) -> Ragged:
+    return Ragged.from_lists(lists, np.uint16)
 
 
 def collated(architecture: Any, lists: dict[str, Any], weight: Sequence[float] | None = None, **options: Any) -> Any:
     rows = len(lists["input_ids"])
-    columns = {name: values if isinstance(values, np.ndarray) else column(values) for name, values in lists.items()}
+    columns = {name: column(values) for name, values in lists.items()}
     row_weight = np.ones(rows, np.float32) if weight is None else np.array(weight, np.float32)
     collate = Collate(architecture, roles_of(columns), SPECIAL, **options)
     tensors = collate({name: columns[name] for name in collate.columns}, row_weight)
@@ -58,24 +57,6 @@ def test_decoder_predicts_the_next_token() -> None:
     assert found["label_index"] == [0, 1, 3]
     assert found["label_ids"] == [6, 7, 9]
     assert found["row_weight"] == [1, 1, 0]
-
-
-def test_equal_rows_take_the_fast_path_to_the_same_tensors() -> None:
-    rows = [[5, 6, 7, 8], [9, 10, 11, 12]]
-    matrix = column(rows, equal=True)
-    assert collated("decoder", {"input_ids": matrix}) == collated("decoder", {"input_ids": rows})
-    labels = {"label_positions": [[0, 2], [1, 3]], "label_ids": [[1, 2], [3, 4]]}
-    equal = {name: column(lists, equal=True) for name, lists in labels.items()}
-    assert collated("encoder", {"input_ids": matrix, **equal}) == collated("encoder", {"input_ids": rows, **labels})
-    targets = column(rows, equal=True)
-    both = [collated("encoder_decoder", {"input_ids": rows, "target_ids": t}, decoder_start=4) for t in (targets, rows)]
-    assert both[0] == both[1]
-
-
-def test_equal_rows_are_not_copied() -> None:
-    matrix = np.arange(8).reshape(2, 4)
-    tensors = Collate("decoder", roles_of(["input_ids"]), SPECIAL)({"input_ids": matrix}, np.ones(2, np.float32))
-    assert tensors["input_ids"].data_ptr() == matrix.ctypes.data
 
 
 def test_prefix_has_no_labels() -> None:

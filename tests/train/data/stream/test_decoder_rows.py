@@ -20,7 +20,7 @@ from clozeline.model.layers.documents import attend_one_by_one
 from clozeline.pipeline.rows import Ragged, Row
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.train.data.sets.unread_columns import refuse_unread
-from clozeline.train.data.stream.batch import Batch
+from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.stream import Stream
 from tests.model.closeness import FLOAT32, assert_gradients_close

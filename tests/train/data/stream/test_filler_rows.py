@@ -13,7 +13,7 @@ from torch import nn
 from clozeline.model.build import build_model
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ShardSet
-from clozeline.train.data.stream.batch import Batch
+from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.stream import Stream
 from tests.model.closeness import FLOAT32, assert_gradients_close
 from tests.model.small_models import FAMILIES, VOCABULARY, small_config

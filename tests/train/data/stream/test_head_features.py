@@ -50,14 +50,6 @@ def test_several_classes_of_rows() -> None:
     labels = collate(columns, np.ones(3, np.float32))["label"]
     assert labels.dtype == torch.int64
     assert labels.tolist() == [[0, 1], [-100, -100], [0, 0]]
-    columns = {"input_ids": np.array([[1, 2], [1, 2]]), "labels": np.array([[0, 1], [1, 1]], np.uint8)}
-    assert collate(columns, None)["label"].tolist() == [[0, 1], [1, 1]]
-
-
-def test_numbers_of_equally_long_rows_are_a_matrix() -> None:
-    columns = {"input_ids": np.array([[1, 2], [1, 2]]), "target": np.array([[0.5], [3.8]], np.float32)}
-    target = Collate("encoder", roles_of(columns), SPECIAL)(columns, None)["target"]
-    assert target.tolist() == [0.5, pytest.approx(3.8)]
 
 
 @settings(max_examples=60, deadline=None)

@@ -8,7 +8,6 @@ from typing import Any
 import fsspec
 import numpy as np
 import pytest
-import torch
 from numpy.typing import NDArray
 
 from clozeline.configuration.config import validate
@@ -20,9 +19,11 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.seeding import kernel_keys, random_bits
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.online_corruption import corruption_of
+from clozeline.train.data.stream.phases import Input
 from clozeline.train.data.stream.stream import Stream
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
-from tests.shard_sets import TOKENIZER, list_column, objective, roles_of, rows, write_set
+from tests.shard_sets import list_column, rows, write_set
+from tests.train.data.stream.streams import ToyCorruption, open_stream
 
 COLUMNS = [
     list_column("input_ids"),
@@ -60,18 +61,11 @@ def test_online_equals_stored(tmp_path: Path, world: int) -> None:
             made, _ = corrupt(shard, np.full(len(shard), epoch, np.uint16))
             for row in made:
                 stored[epoch, int(row.fixed["uid"])] = {name: values.tolist() for name, values in row.columns.items()}
-    collate = Collate("encoder", roles_of([spec.name for spec in COLUMNS]), TOKENIZER["special_ids"])
-    options: Any = {
-        "lanes": 4,
-        "seed": 1,
-        "global_batch": 4,
-        "micro_batch": 1,
-        "transform": corrupt,
-        "collate": collate,
-    }
+    data: Any = Input(samples, ToyCorruption(corrupt, COLUMNS, "encoder"))  # type: ignore[arg-type]
+    options: Any = {"lanes": 4, "seed": 1, "global_batch": 4, "micro_batch": 1}
     skipped = 0
     for rank in range(world):
-        with Stream(samples, rank=rank, world_size=world, io_threads=rank % 2, **options) as stream:
+        with Stream(data, rank=rank, world_size=world, io_threads=rank % 2, **options) as stream:
             for position in range(3 * stream.order.lane_rows):
                 for batch in stream.next_step():
                     origin = batch.origin[0]
@@ -95,28 +89,13 @@ def test_a_pass_uses_variant_zero(tmp_path: Path) -> None:
         seen.update(variants.tolist())
         return corrupt(batch, variants)
 
-    collate = Collate("encoder", roles_of([spec.name for spec in COLUMNS]), TOKENIZER["special_ids"])
-    options: Any = {"lanes": 2, "seed": 1, "global_batch": 4, "micro_batch": 4, "transform": watch, "collate": collate}
-    with Stream(samples, rank=0, world_size=1, io_threads=0, **options) as stream:
+    data: Any = Input(samples, ToyCorruption(watch, COLUMNS, "encoder"))  # type: ignore[arg-type]
+    with open_stream(data, lanes=2, global_batch=4, micro_batch=4) as stream:
         stream.set_position(5 * stream.samples_per_epoch)
         list(stream.one_pass())
         assert seen == {0}
         stream.next_step()
         assert seen == {0, 5}
-    assert objective("encoder")["architecture"] == "encoder"
-
-
-class Watcher:
-    """A collate that keeps the list columns of every row."""
-
-    def __init__(self, columns: tuple[str, ...]) -> None:
-        self.columns = columns
-        self.rows: list[dict[str, list[int]]] = []
-
-    def __call__(self, columns: Any, row_weight: Any, sources: Any = None) -> dict[str, torch.Tensor]:
-        count = len(columns[self.columns[0]])
-        self.rows += [{name: columns[name][row].tolist() for name in self.columns} for row in range(count)]
-        return {"row_weight": torch.ones(count) if row_weight is None else torch.from_numpy(row_weight)}
 
 
 @pytest.fixture(scope="module")
@@ -174,11 +153,21 @@ ENTRIES: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: str(entry["name"]))
 @pytest.mark.parametrize("split", ["train", "heldout"])
-def test_the_stream_gives_what_the_stage_stored(chain: Path, entry: dict[str, Any], split: str) -> None:
+def test_the_stream_gives_what_the_stage_stored(
+    chain: Path, monkeypatch: pytest.MonkeyPatch, entry: dict[str, Any], split: str
+) -> None:
     """Epoch v of the samples is variant v of the examples, column by column; rows not stored are filler."""
+    read, real = list[dict[str, list[int]]](), Collate.__call__
+
+    def watch(self: Collate, columns: Any, weight: Any, sources: Any) -> Any:
+        read.extend({name: column[row].tolist() for name, column in columns.items()} for row in range(len(weight)))
+        return real(self, columns, weight, sources)
+
+    monkeypatch.setattr(Collate, "__call__", watch)
     stored = open_shards(chain / "corrupt" / entry["name"] / split)
+    columns = Collate.from_manifest(stored.manifest).columns
     examples = {
-        (int(row.fixed["variant"]), int(row.fixed["uid"])): {name: row[name].tolist() for name in row.columns}
+        (int(row.fixed["variant"]), int(row.fixed["uid"])): {name: row[name].tolist() for name in columns}
         for block in range(len(stored.index))
         for row in stored.read_block(block)
     }
@@ -188,15 +177,13 @@ def test_the_stream_gives_what_the_stage_stored(chain: Path, entry: dict[str, An
     corruption = corruption_of([validate(NamedObjective, {"objective": entry}, "data.corrupt")], samples)
     assert corruption.manifest(samples.manifest).objective == stored.manifest.objective
     assert corruption.manifest(samples.manifest).columns == stored.manifest.columns[7:], "not those of the samples"
-    watcher = Watcher(tuple(next(iter(examples.values()))))
-    options: Any = {"lanes": 4, "seed": 1, "global_batch": 4, "micro_batch": 4, "io_threads": 0}
-    with Stream(samples, rank=0, world_size=1, transform=corruption, collate=watcher, **options) as stream:
+    with open_stream(Input(samples, corruption), global_batch=4, micro_batch=4) as stream:
         epochs = 2 if split == "train" else 1
         batches = [stream.next_step()[0] for _ in range(epochs * stream.order.lane_rows)]
         origins = np.concatenate([batch.origin for batch in batches])
     found = {}
-    for number, ((source, block, row), columns) in enumerate(zip(origins.tolist(), watcher.rows, strict=False)):
-        if source >= 0 and any(columns.values()):
+    for number, ((source, block, row), lists) in enumerate(zip(origins.tolist(), read, strict=False)):
+        if source >= 0 and any(lists.values()):
             epoch = number // (len(origins) // epochs)
-            found[epoch, int(samples.read_block(block).fixed["uid"][row])] = columns
+            found[epoch, int(samples.read_block(block).fixed["uid"][row])] = lists
     assert found == examples

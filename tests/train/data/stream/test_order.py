@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
-from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks, Piece
+from clozeline.train.data.stream.order import (
+    BlockOrder,
+    FeistelPermutation,
+    LogicalBlocks,
+    Piece,
+    row_permutations,
+)
 from tests.train.data.stream.slow_order import SlowSet, row_at
 
 Cell = tuple[int, int] | None
@@ -55,7 +61,7 @@ sizes = st.tuples(st.integers(1, 200), st.integers(1, 24), st.integers(1, 12))
 def test_order_equals_the_slow_one(
     shards: list[int], block_rows: int, lanes: int, epoch: int, data: st.DataObject
 ) -> None:
-    """Loads, single rows and their inverse, for shards of any sizes and lanes of any ranks."""
+    """Loads and their inverse, for shards of any sizes and lanes of any ranks."""
     slow = SlowSet("set", tuple(shards), block_rows)
     order = BlockOrder("set", sum(shards), block_rows, 5, lanes)
     blocks = LogicalBlocks(np.array(block_sizes(shards, block_rows)), block_rows)
@@ -64,7 +70,6 @@ def test_order_equals_the_slow_one(
         assert len(cells) == order.lane_rows == -(-sum(shards) // lanes)
         for position, cell in enumerate(cells, epoch * order.lane_rows):
             expected = row_at(slow, 5, lanes, lane, position)
-            assert order.row(lane, position) == (cell and (epoch, *cell))
             if expected is None:
                 assert cell is None
                 continue
@@ -147,3 +152,56 @@ def test_a_small_epoch() -> None:
     rounds = [order.round_at(position) for position in range(5)]
     assert [(turn.number, turn.length) for turn in rounds] == [(0, 4)] * 4 + [(1, 1)]
     assert order.lane_rows == 5
+
+
+def test_every_small_size_is_a_bijection() -> None:
+    for n in range(1, 301):
+        permutation = FeistelPermutation(n, 7)
+        images = [permutation(x) for x in range(n)]
+        assert sorted(images) == list(range(n))
+        assert [permutation.inverse(y) for y in images] == list(range(n))
+
+
+@given(st.integers(1, 2**40), st.integers(0, 2**64 - 1), st.data())
+def test_inverse_of_large_sizes(n: int, key: int, data: st.DataObject) -> None:
+    permutation = FeistelPermutation(n, key)
+    x = data.draw(st.integers(0, n - 1))
+    assert 0 <= permutation(x) < n
+    assert permutation.inverse(permutation(x)) == x
+
+
+@pytest.mark.parametrize("n", [4, 5, 8, 9, 64])
+def test_pairs_of_images_are_uniform(n: int) -> None:
+    """Images of 0 and 1 over many keys: chi squared within 4 standard deviations of its mean."""
+    cells = n * (n - 1)
+    draws = max(10_000, 8 * cells)
+    seen = Counter()
+    for key in range(draws):
+        permutation = FeistelPermutation(n, key * 0x9E3779B97F4A7C15 % 2**64)
+        seen[permutation(0), permutation(1)] += 1
+    assert all(a != b for a, b in seen)
+    expected = draws / cells
+    chi = sum((count - expected) ** 2 for count in seen.values()) / expected + (cells - len(seen)) * expected
+    assert abs(chi - (cells - 1)) < 4 * (2 * (cells - 1)) ** 0.5
+
+
+def test_no_fixed_stride() -> None:
+    permutation = FeistelPermutation(1000, 3)
+    steps = Counter((permutation(x + 1) - permutation(x)) % 1000 for x in range(999))
+    assert max(steps.values()) < 10
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 1920])
+def test_row_permutations_are_permutations(n: int) -> None:
+    orders = row_permutations(n, np.array([5, 6], np.uint64))
+    assert np.array_equal(np.sort(orders, axis=1), [np.arange(n)] * 2)
+
+
+def test_orders_are_frozen() -> None:
+    """These numbers decide the order of every existing run: they may never change."""
+    assert [FeistelPermutation(10, 42)(x) for x in range(10)] == FEISTEL
+    assert row_permutations(8, np.array([42], np.uint64)).tolist() == [ROWS]
+
+
+FEISTEL = [8, 1, 7, 4, 9, 6, 0, 3, 2, 5]
+ROWS = [4, 1, 6, 2, 3, 0, 7, 5]

@@ -15,7 +15,7 @@ from clozeline.model.build import Model, build_model
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.pipeline.rows import Row
 from clozeline.pipeline.shards import ShardSet, open_shards
-from clozeline.train.data.stream.batch import Batch
+from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.stream import Stream
 from tests.model.small_models import small_config
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set

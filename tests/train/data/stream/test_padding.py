@@ -1,4 +1,4 @@
-"""Columns of a micro-batch as matrices, against plain loops over rows; both kinds of columns give the same."""
+"""Columns of a micro-batch as matrices, against plain loops over rows."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.padding import (
     document_bounds,
-    equal_lengths,
-    flatten,
     one_a_row,
     pad_rows,
     paired_bounds,
@@ -53,29 +51,14 @@ def test_a_slice_of_a_column_is_padded_like_a_whole_one(lists: list[list[int]]) 
 
 
 @FEW
-@given(st.integers(1, 5), st.integers(1, 5))
-def test_a_matrix_and_lists_of_equal_length_are_the_same(rows: int, width: int) -> None:
-    matrix = np.arange(rows * width).reshape(rows, width)
-    ragged = Ragged.from_lists(matrix.tolist(), np.int64)
-    for one, other in zip(
-        (*pad_rows(matrix, 0), *flatten(matrix)), (*pad_rows(ragged, 0), *flatten(ragged)), strict=True
-    ):
-        assert one.tolist() == other.tolist()
-    marks = [start_marks(column, rows, rows * width) for column in (matrix, ragged)]
-    assert marks[0].tolist() == marks[1].tolist()
-    assert equal_lengths(rows, width).tolist() == [width] * rows
-
-
-@FEW
 @given(st.lists(st.lists(st.integers(1, 9), max_size=1), min_size=1, max_size=6))
 def test_rows_without_a_value_have_0(lists: list[list[int]]) -> None:
     assert one_a_row(Ragged.from_lists(lists, np.uint16)).tolist() == [row[0] if row else 0 for row in lists]
 
 
 def test_several_values_of_a_row_are_refused() -> None:
-    for column in (Ragged.from_lists([[1], [], [2, 3, 4]], np.uint16), np.ones((2, 3), np.int64)):
-        with pytest.raises(IntegrityError, match="expected one value of this column in each row, got 3"):
-            one_a_row(column)
+    with pytest.raises(IntegrityError, match="expected one value of this column in each row, got 3"):
+        one_a_row(Ragged.from_lists([[1], [], [2, 3, 4]], np.uint16))
 
 
 @FEW

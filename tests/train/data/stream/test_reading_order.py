@@ -50,7 +50,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> list[ShardSet]:
 def small_portions() -> Iterator[None]:
     """Build few batches that are never taken."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("clozeline.train.data.stream.batch_builder._ROWS_AT_ONCE", 50)
+        patch.setattr("clozeline.train.data.stream.batches._ROWS_AT_ONCE", 50)
         yield
 
 

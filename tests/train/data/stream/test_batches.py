@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-import threading
 import tracemalloc
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
-from clozeline.train.data.stream import padding
+from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.phases import phase_of
 from tests.shard_sets import damage, rows, toy_set, write_set
 from tests.train.data.stream.streams import open_stream
@@ -20,7 +21,7 @@ from tests.train.data.stream.streams import open_stream
 
 def test_no_python_for_each_row_or_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Function calls of a step do not grow with rows or lanes."""
-    monkeypatch.setattr("clozeline.train.data.stream.batch_builder._ROWS_AT_ONCE", 1)  # a step at a time
+    monkeypatch.setattr("clozeline.train.data.stream.batches._ROWS_AT_ONCE", 1)  # a step at a time
 
     def calls(data: Any, lanes: int, batch: int) -> int:
         with open_stream(data, lanes=lanes, global_batch=batch, micro_batch=batch) as stream:
@@ -44,25 +45,6 @@ def test_no_python_for_each_row_or_lane(tmp_path: Path, monkeypatch: pytest.Monk
     other = toy_set(tmp_path / "other", [64 * 40], block_rows=40, name="other")
     for data in (equal, mixed, [phase_of((equal, other))]):
         assert calls(data, 8, 8) == calls(data, 64, 64) == calls(data, 8, 64)
-
-
-def test_the_training_thread_makes_no_tensors_that_can_be_prepared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It copies the rows; everything that needs no row is made by the thread that builds ahead."""
-    made: Counter[str] = Counter()
-    real = padding._make_full
-
-    def tensors(*arguments: Any) -> Any:
-        made[threading.current_thread().name] += 1
-        return real(*arguments)
-
-    monkeypatch.setattr(padding, "_make_full", tensors)
-    shards = toy_set(tmp_path, [16 * 60], block_rows=60)
-    with open_stream(shards, lanes=8, global_batch=16, micro_batch=4, io_threads=2) as stream:
-        for _ in range(300):
-            stream.next_step()
-    assert made.keys() == {"clozeline-build"}
 
 
 def test_an_error_waits_for_the_batch_that_needs_the_block(tmp_path: Path) -> None:
@@ -113,7 +95,7 @@ def test_a_block_is_read_once_however_lanes_lag(
         return real(shards, block, *arguments)
 
     monkeypatch.setattr(ShardSet, "read_block", read_block)
-    monkeypatch.setattr("clozeline.train.data.stream.batch_builder._ROWS_AT_ONCE", 1)
+    monkeypatch.setattr("clozeline.train.data.stream.batches._ROWS_AT_ONCE", 1)
     phases = [phase_of(tuple(sets), (7.0, 5.0, 2.0), 8 * 77), phase_of(tuple(sets), later)]
     with open_stream(phases, lanes=8, global_batch=8, micro_batch=8) as stream:
         for _ in range(150):
@@ -121,11 +103,10 @@ def test_a_block_is_read_once_however_lanes_lag(
     assert set(read.values()) == {1}
 
 
-def test_equal_lengths_are_one_matrix(tmp_path: Path) -> None:
-    """Sets of one row length are gathered without padding: all rows have the same width."""
-    pair = [toy_set(tmp_path / name, [40, 25], name=name) for name in ("x", "y")]
-    with open_stream([phase_of(tuple(pair))], lanes=8, global_batch=16) as stream:
-        for _ in range(20):
-            for batch in stream.next_step():
-                if (batch.row_weight > 0).all():
-                    assert batch.tensors["input_ids"].shape == (2, 8)
+def test_a_batch_names_its_tensors_and_counts_its_rows_without_filler() -> None:
+    tensors = {"input_ids": torch.zeros(3, 7, dtype=torch.int64), "label_ids": torch.zeros(4, dtype=torch.int32)}
+    batch = Batch(tensors, torch.tensor([1.0, 1.0, 0.0]), np.zeros((3, 3), np.int64), 3, 0.5)
+    assert repr(batch) == "Batch(2 rows: input_ids [3, 7], label_ids [4])"
+    html = batch._repr_html_()
+    assert "batch of 2 rows, epoch 0.50" in html
+    assert "<td>input_ids</td><td>int64</td><td>[3, 7]</td>" in html

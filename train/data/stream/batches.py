@@ -1,0 +1,235 @@
+"""Build batches ahead of the training thread: gather the rows, cut them into micro-batches, collate them."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clozeline.arrays import Int64
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.report.html_page import fragment, table
+from clozeline.train.data.stream.collate import Collate
+from clozeline.train.data.stream.mixture import Stretch
+from clozeline.train.data.stream.reading_order import ReadingOrder
+from clozeline.train.data.stream.rounds import Rounds, Source
+from clozeline.train.data.stream.threads import BackgroundBuilder, LoaderThreads
+
+_BUILT_AHEAD: Final = 2  # results of `Builder` that wait for the training thread
+_ROWS_AT_ONCE: Final = 1024  # of a rank: enough to make the cost of a batch small
+_VALUES_AT_ONCE: Final = 1 << 19  # 4 MiB of int64, so that the rows stay in cache
+
+
+class Batch(NamedTuple):
+    """One micro-batch, owned by the caller: writing into its tensors changes no other batch.
+
+    The rows of `position_ids` may share memory.
+    """
+
+    tensors: dict[str, Tensor]
+    """model inputs by name, `row_weight` among them"""
+    row_weight: Tensor
+    """float32 [B]; 0 = filler row"""
+    origin: NDArray[np.int64]
+    """int64 [B, 3]: source, stored block (over all shards), row in it; -1 for filler"""
+    samples: int
+    """position of the stream after the global batch that this micro-batch belongs to"""
+    epoch: float
+    """the same in epochs, a fraction"""
+
+    def __repr__(self) -> str:
+        shapes = (f"{name} {list(tensor.shape)}" for name, tensor in self.tensors.items())
+        return f"Batch({int((self.row_weight > 0).sum())} rows: {', '.join(shapes)})"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the tensors for a notebook."""
+        rows = [(name, str(tensor.dtype).removeprefix("torch."), str(list(tensor.shape)))
+                for name, tensor in self.tensors.items()]  # fmt: skip
+        title = f"batch of {int((self.row_weight > 0).sum())} rows, epoch {self.epoch:.2f}"
+        return fragment(title, [table(["tensor", "type", "shape"], rows)])
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """Settings that turn rows into batches."""
+
+    collate: Collate
+    micro_batch: int
+    row_values: int
+    """maximum of values in a row; it limits the rows that are built at once"""
+    by_length: bool
+    """sort a rank's rows of a global batch by length before they are cut"""
+
+
+class Builder:
+    """Build consecutive global batches of `count` lane rows (None: as each phase says), a few in each call."""
+
+    def __init__(
+        self,
+        reading: ReadingOrder,
+        rounds: Sequence[Rounds],
+        assembly: Assembly,
+        position: int,
+        count: int | None = None,
+    ) -> None:
+        self.reading, self.rounds, self.assembly = reading, rounds, assembly
+        self.position, self._count = position, count
+        self._stretch: Stretch | None = None
+        self._read: list[Rounds] = []  # of the stretch, by source
+
+    def __call__(self) -> list[list[Batch]]:
+        """Return the next global batches, each as the rank's micro-batches."""
+        # the stretch of the phase at this position, and how many of its batches to build at once
+        position, assembly = self.position, self.assembly
+        count = self._count or self.reading.stretch(position).global_batch // self.reading.lanes
+        stretch = self._enter(self.reading.stretch(position, count))
+        lanes = np.arange(*self.rounds[0].source.lanes)
+        size = len(lanes) * count
+        batches = max(1, min(_ROWS_AT_ONCE, _VALUES_AT_ONCE // assembly.row_values) // size)
+        if stretch.stop is not None:
+            batches = min(batches, (stretch.stop - position) // count)
+        if len(self._read) == 1:  # a damaged block of the next round does not concern the batches of this one
+            (next_row,) = stretch.rows(0, lanes[:1], np.array([position]))[0].tolist()
+            batches = max(1, min(batches, self._read[0].remaining(next_row) // count))
+        # the rows of these batches
+        positions = np.arange(position, position + batches * count)
+        rows = self._gather(stretch, lanes, positions, batches)
+        if assembly.by_length:
+            lengths = rows.columns["input_ids"].lengths.reshape(batches, size)
+            order = np.argsort(lengths, axis=1, kind="stable") + np.arange(batches)[:, None] * size
+            rows = rows.take(order.reshape(-1))
+        # collate them
+        ends = positions[count - 1 :: count] + 1
+        self.position = int(ends[-1])
+        return [
+            [
+                self._batch(rows, start, end * self.reading.lanes, epoch)
+                for start in range(number * size, (number + 1) * size, assembly.micro_batch)
+            ]
+            for number, (end, epoch) in enumerate(zip(ends.tolist(), self._epochs(stretch, ends), strict=True))
+        ]
+
+    def _enter(self, stretch: Stretch) -> Stretch:
+        """Start a stretch: drop the loaded rows of sets that it does not read."""
+        if stretch is not self._stretch:
+            numbers = [n for key in stretch.sources if (n := self.reading.number(key)) is not None]
+            self._stretch, self._read = stretch, [self.rounds[n] for n in numbers]
+            for rounds in self.rounds:
+                if rounds not in self._read:
+                    rounds.clear()
+        return stretch
+
+    def _gather(self, stretch: Stretch, lanes: Int64, positions: Int64, batches: int) -> Rows:
+        """Return the rows of consecutive batches, each lane by lane: a cell takes the next row of the set it draws."""
+        # part and row [lanes, positions]: row `row` of `parts[part]` is in the cell; row 0 is filler
+        drawn = stretch.draw_sources(lanes, positions)
+        parts: list[Rows] = []
+        part, row = np.zeros_like(drawn), np.zeros_like(drawn)
+        for k, rounds in enumerate(self._read):
+            lane, at = np.nonzero(drawn == k)
+            if len(lane):
+                lane_rows = stretch.rows(k, lanes, positions)
+                first = int(lane_rows[:, 0].min())  # a lane that draws nothing here may be at an earlier row
+                for rows, here, found in rounds.find(first, lane, lane_rows[lane, at]):
+                    part[lane[here], at[here]], row[lane[here], at[here]] = len(parts), found
+                    parts.append(rows)
+        part, row = (cells.reshape(len(lanes), batches, -1).swapaxes(0, 1).reshape(-1) for cells in (part, row))
+        # one gather from one round, else one from each round and one to put the rows in order
+        names = dict.fromkeys(name for rounds in self._read for name in rounds.source.columns)
+        if len(parts) == 1:
+            return _with_columns(parts[0], names).take(row)
+        cells = [np.flatnonzero(part == number) for number in range(len(parts))]
+        chosen = [_with_columns(rows, names).take(row[of]) for rows, of in zip(parts, cells, strict=True)]
+        return Rows.concatenate(chosen).take(np.argsort(np.concatenate(cells)))
+
+    def _epochs(self, stretch: Stretch, ends: Int64) -> list[float]:
+        """Return the epochs of the set that is furthest, at each lane row of the stream."""
+        lane = np.zeros(1, np.int64)
+        read = [stretch.rows(k, lane, ends)[0] / of.source.order.lane_rows for k, of in enumerate(self._read)]
+        epochs: list[float] = np.max(read, axis=0).tolist()
+        return epochs
+
+    def _batch(self, rows: Rows, start: int, samples: int, epoch: float) -> Batch:
+        """Collate the micro-batch that starts at a row."""
+        stop = start + self.assembly.micro_batch
+        columns = {}
+        for name, column in rows.columns.items():
+            first, last = column.offsets[start], column.offsets[stop]
+            columns[name] = Ragged(column.values[first:last], column.offsets[start : stop + 1] - first)
+        origin = rows.fixed["origin"][start:stop]
+        tensors = self.assembly.collate(columns, rows.fixed["weight"][start:stop], origin[:, 0])
+        return Batch(tensors, tensors["row_weight"], origin, samples, epoch)
+
+
+def _with_columns(rows: Rows, names: Mapping[str, None]) -> Rows:
+    """Return rows with empty lists in those of the named columns that their set does not have."""
+    empty = Ragged(np.empty(0, np.uint8), np.zeros(len(rows) + 1, np.int64))
+    return Rows(rows.fixed, {name: rows.columns.get(name, empty) for name in names})
+
+
+class Batches:
+    """The batches of a stream in order; threads load rounds and build batches ahead."""
+
+    def __init__(
+        self,
+        reading: ReadingOrder,
+        sources: Sequence[Source],
+        assembly: Assembly,
+        threads: LoaderThreads,
+        prefetch: int,
+    ) -> None:
+        self._reading, self._sources, self._assembly = reading, sources, assembly
+        self._threads, self._prefetch = threads, prefetch
+        self._count: int | None = None
+        self._rounds: list[Rounds] = []
+        self._build: Callable[[], list[list[Batch]]] | None = None
+        self._ahead: BackgroundBuilder[list[list[Batch]]] | None = None
+        self._built: Iterator[list[Batch]] = iter(())
+        self._waited = 0.0
+
+    @property
+    def wait_seconds(self) -> float:
+        """Return the seconds that `take` has waited for the building thread."""
+        return self._waited + (self._ahead.wait_seconds if self._ahead else 0.0)
+
+    def take(self, position: int, count: int | None) -> list[Batch]:
+        """Return the global batch at `position`, of `count` lane rows; None: the phase's own size.
+
+        Unless `stop` was called since, `position` must be where the last batch ended.
+        """
+        if count != self._count:
+            self.stop(keep_rounds=True)
+            self._count = count
+        batches = next(self._built, None)
+        if batches is None:
+            self._built = iter((self._build or self._start(position))())
+            batches = next(self._built)
+        return batches
+
+    def stop(self, *, keep_rounds: bool = False, wait: bool = True) -> None:
+        """Drop the batches that were built ahead, and the loaded rows unless `keep_rounds` and the thread ends in time.
+
+        `wait` for that thread, less than a second.
+        """
+        self._built, self._build = iter(()), None
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.stop()
+            self._waited += ahead.wait_seconds
+        if not (keep_rounds and (ahead is None or ahead.join())):
+            for rounds in self._rounds:
+                rounds.close()
+            self._rounds = []
+            if wait and ahead is not None:
+                ahead.join()
+
+    def _start(self, position: int) -> Callable[[], list[list[Batch]]]:
+        if not self._rounds:
+            self._rounds = [Rounds(source, self._threads, self._prefetch) for source in self._sources]
+        self._build = Builder(self._reading, self._rounds, self._assembly, position, self._count)
+        if self._threads.count:
+            self._ahead = BackgroundBuilder(self._build, _BUILT_AHEAD)
+            self._build = self._ahead.get
+        return self._build

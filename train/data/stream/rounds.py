@@ -1,0 +1,284 @@
+"""Load the rounds of a shard set: threads read, verify and corrupt blocks while the model computes.
+
+All rows of a rank's round are joined, so that each feature is one ragged column, and `cells` names the row in each
+cell. A batch is then one gather, whatever the lengths of its rows and the number of lanes. That has a
+price: joining copies every value, and a gather is slower than a strided copy of equally long rows. Packed rows of bare
+ids take about twice the processor time of such a copy; rows with labels, or of many lengths, take no more.
+
+Threads suffice: reading, hashing, decompressing and copying release the interpreter lock.
+"""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, CancelledError, Future, wait
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from clozeline.arrays import Int64
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.shards import DamagedBlock, ShardSet
+from clozeline.pipeline.shards.columns import cut
+from clozeline.train.data.stream.online_corruption import Corruption
+from clozeline.train.data.stream.order import BlockOrder, Load, LogicalBlocks, Piece, Round
+from clozeline.train.data.stream.threads import LoaderThreads
+
+_REREADS: Final = 2
+_PAUSE_S: Final = 0.05
+_ROW_BYTES: Final = 64  # of a row in addition to its columns: origin, weight, offsets, index
+_ORDERS_AT_ONCE: Final = 64  # blocks whose rows are shuffled together, in the calling thread
+
+
+class StreamStats:
+    """Counters over all sets since the stream was opened: blocks and bytes read, loads in flight, what was skipped."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.counts = dict.fromkeys(("blocks", "bytes", "in_flight", "skipped_blocks", "skipped_rows"), 0)
+
+    def add(self, **counts: int) -> None:
+        """Add to counters, from any thread."""
+        with self.lock:
+            for name, count in counts.items():
+                self.counts[name] += count
+
+
+class LoadedBlock(NamedTuple):
+    """Rows of one load, and which of them is in each of its slots."""
+
+    slots: Int64 | slice
+    row: Int64
+    """1 + the row in each slot; 0: none, because its stored block was skipped"""
+    rows: Rows
+    """with the fixed columns of `LoadedRound.rows`"""
+
+
+class LoadedRound(NamedTuple):
+    """The rows of one round of a rank."""
+
+    rows: Rows
+    """Row 0 is filler. Fixed columns: `weight` float32 [n], 0 for filler and for rows that online corruption skips;
+    `origin` int64 [n, 3]: source, stored block, row in it, -1 for filler."""
+    cells: Int64
+    """row in each cell [lanes, lane rows]"""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One set of a stream, and how its blocks are loaded."""
+
+    shards: ShardSet
+    number: int
+    order: BlockOrder
+    blocks: LogicalBlocks
+    lanes: tuple[int, int]
+    """this rank's lanes, [first, end)"""
+    columns: Sequence[str]
+    corruption: Corruption | None
+    """of samples"""
+    stats: StreamStats
+    memory_bytes: int
+    """limit for rows loaded at once"""
+    max_damaged_fraction: float
+    """of blocks whose rows may become filler, while no other row moves; 0: the first damaged block is an error"""
+    skipped: set[int] = field(default_factory=set)
+    """Damaged blocks skipped so far."""
+
+    @cached_property
+    def max_lane_rows(self) -> int | None:
+        """Lane rows of a round that fit into memory at once; None: all.
+
+        Example: rows of 1 KiB on 16,384 lanes take 17 MiB a lane row, so 120 of a block's 1,920 fit into 2 GiB.
+        """
+        manifest, (first, last) = self.shards.manifest, self.lanes
+        row_bytes = manifest.max_block_bytes // int(self.shards.index.rows.max()) + _ROW_BYTES
+        fitting = max(1, self.memory_bytes // ((last - first) * row_bytes))
+        return None if fitting >= min(manifest.block_rows, self.order.lane_rows) else fitting
+
+    def load(self, load: Load, order: Int64) -> LoadedBlock | None:
+        """Read a logical block: its row `order[i]` is for slot i of the load. None if no row is readable."""
+        self.stats.add(in_flight=1)
+        try:
+            return self._load(load, order)
+        finally:
+            self.stats.add(in_flight=-1)
+
+    def _load(self, load: Load, order: Int64) -> LoadedBlock | None:
+        # read the stored pieces; None for a skipped one
+        pieces = self.blocks.pieces(load.block)
+        parts = [self._read(piece) for piece in pieces]
+        readable = [part for part in parts if part is not None]
+        if not readable:
+            return None
+        rows = readable[0] if len(readable) == 1 else Rows.concatenate(readable)
+        # row: 1 + the row in each slot, 0 for skipped ones; numbers: of the rows in the logical block
+        present = np.repeat([part is not None for part in parts], [piece.stop - piece.start for piece in pieces])
+        row, numbers = np.where(present, np.cumsum(present), 0)[order], np.flatnonzero(present)
+        # drop the rows of other lanes before corrupting
+        taken = row[row > 0] - 1
+        if len(taken) < len(rows):
+            rows, numbers = rows.take(taken), numbers[taken]
+            row[row > 0] = np.arange(1, len(taken) + 1)
+        weight = np.ones(len(rows), np.float32)
+        if self.corruption is not None:
+            rows, skips = self.corruption(rows, np.full(len(rows), load.epoch % 65536, np.uint16))
+            weight[skips != 0] = 0
+            self.stats.add(skipped_rows=int(np.count_nonzero(skips)))
+        stored, stored_row = self.blocks.locate(load.block, numbers)
+        origin = np.stack((np.full(len(rows), self.number), stored, stored_row), axis=1)
+        columns = {name: rows.columns[name] for name in self.columns}
+        return LoadedBlock(load.slots, row, Rows({"weight": weight, "origin": origin}, columns))
+
+    def _read(self, piece: Piece) -> Rows | None:
+        """Return the rows of a piece; None for a skipped block."""
+        if piece.block in self.shards.quarantined or piece.block in self.skipped:
+            return None
+        # try again a few times: a network file system may recover
+        columns = self.columns if self.corruption is None else None
+        for attempt in range(_REREADS + 1):
+            try:
+                rows = self.shards.read_block(piece.block, columns)
+                break
+            except DamagedBlock as error:
+                if attempt == _REREADS:
+                    if not self.max_damaged_fraction:
+                        raise
+                    self._skip(piece.block, error)
+                    return None
+                time.sleep(_PAUSE_S * (attempt + 1))
+        self.stats.add(blocks=1, bytes=int(self.shards.index.length[piece.block]))
+        return rows if (piece.start, piece.stop) == (0, len(rows)) else cut(rows, piece.start, piece.stop)
+
+    def _skip(self, block: int, error: DamagedBlock) -> None:
+        """Record a damaged block as skipped, or raise if too many are."""
+        with self.stats.lock:
+            skipped, blocks, limit = len(self.skipped | {block}), len(self.shards.index), self.max_damaged_fraction
+            if skipped > limit * blocks:
+                got = f"{error.got} ({skipped} of {blocks} blocks: max_damaged_fraction is {limit:g})"
+                raise DamagedBlock(error.shard, error.block, error.expected, got) from error
+            self.stats.counts["skipped_blocks"] += skipped - len(self.skipped)
+            self.skipped.add(block)
+
+
+@dataclass
+class _Pending:
+    """A round whose blocks are being loaded, or were."""
+
+    round_: Round
+    loads: list[Future[LoadedBlock | None]]
+    loaded: LoadedRound | None = None
+
+
+class Rounds:
+    """The rows of one set by lane row; loads the rounds after the last request ahead.
+
+    Lane rows from `end` on are filler (a finite pass); None: the set is endless.
+    """
+
+    def __init__(self, source: Source, threads: LoaderThreads, ahead: int, end: int | None = None) -> None:
+        self.source = source
+        self._threads = threads
+        self._ahead = ahead if threads.count else 0
+        self._end = end
+        self._pending: dict[int, _Pending] = {}
+        self._closed = False
+
+    def find(self, first: int, lane: Int64, row: Int64) -> Iterator[tuple[Rows, Int64, Int64]]:
+        """Yield, for each round with some of the cells, its rows, the indices of those cells, and the row in each.
+
+        `lane`, counted from the rank's first, and lane row `row` of all cells are [n]. The rounds before the lane row
+        `first` are dropped; no later request needs them.
+        """
+        for start in [s for s, item in self._pending.items() if s + item.round_.length <= first]:
+            del self._pending[start]
+        stop = int(row.max()) + 1 if self._end is None else min(int(row.max()) + 1, self._end)
+        while first < stop:
+            round_ = self._round(first)
+            loaded = self._wait(round_)
+            here = np.flatnonzero((row >= first) & (row < min(stop, round_.start + round_.length)))
+            if len(here):
+                yield loaded.rows, here, loaded.cells[lane[here], row[here] - round_.start]
+            first = round_.start + round_.length
+
+    def remaining(self, row: int) -> int:
+        """Return the lane rows from one to the end of its round or of the pass."""
+        round_ = self._round(row)
+        return max(0, min(round_.start + round_.length, self._end or round_.start + round_.length) - row)
+
+    def clear(self) -> None:
+        """Drop all loaded rows, and cancel loads that have not started."""
+        pending, self._pending = list(self._pending.values()), {}
+        for item in pending:
+            for load in item.loads:
+                load.cancel()
+
+    def close(self) -> None:
+        """Drop all rows and refuse later requests, also from other threads."""
+        self._closed = True
+        self.clear()
+
+    def _round(self, row: int) -> Round:
+        return self.source.order.round_at(row, self.source.max_lane_rows)
+
+    def _wait(self, round_: Round) -> LoadedRound:
+        """Start loading a round and the rounds ahead, and wait for this one."""
+        item = self._begin(round_)
+        for _ in range(self._ahead):
+            after = round_.start + round_.length
+            if self._end is not None and after >= self._end:
+                break
+            round_ = self._round(after)
+            self._begin(round_)
+        if item.loaded is None:
+            try:
+                done, _ = wait(item.loads, return_when=FIRST_EXCEPTION)  # report an error even while another read hangs
+                for load in done:
+                    load.result()
+                item.loaded = self._join(item)
+            except BaseException:
+                self.clear()  # the next request reads again
+                raise
+            item.loads = []
+        return item.loaded
+
+    def _begin(self, round_: Round) -> _Pending:
+        """Start the loads of a round unless they are running."""
+        self._check_open()
+        if round_.start not in self._pending:
+            order, item = self.source.order, _Pending(round_, [])
+            loads = list(order.loads(round_, *self.source.lanes))
+            for group in (loads[n : n + _ORDERS_AT_ONCE] for n in range(0, len(loads), _ORDERS_AT_ONCE)):
+                orders = order.row_orders(round_.epoch, [load.block for load in group])
+                for load, rows in zip(group, orders, strict=True):
+                    mine = rows[load.rows].copy()  # a view would keep the orders of the group alive
+                    item.loads.append(self._threads.submit(self.source.load, load, mine))
+            self._pending[round_.start] = item
+            self._check_open()  # another thread may have called `close` before these loads were recorded
+        return self._pending[round_.start]
+
+    def _join(self, item: _Pending) -> LoadedRound:
+        """Join the blocks of a round into one set of rows, a filler row before them."""
+        blocks = [block for load in item.loads if (block := load.result()) is not None]
+        types = {name: column.values.dtype for name, column in blocks[0].rows.columns.items()} if blocks else {}
+        nothing = np.zeros(2, np.int64)
+        filler = Rows(
+            {"weight": np.zeros(1, np.float32), "origin": np.full((1, 3), -1, np.int64)},
+            {name: Ragged(np.empty(0, types.get(name, np.uint16)), nothing) for name in self.source.columns},
+        )
+        first, last = self.source.lanes
+        index = np.zeros((last - first) * item.round_.length, np.int64)
+        before = 0
+        for block in blocks:
+            index[block.slots] = block.row + before * (block.row > 0)
+            before += len(block.rows)
+        return LoadedRound(
+            Rows.concatenate([filler, *(block.rows for block in blocks)]), index.reshape(last - first, -1)
+        )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            self.clear()
+            raise CancelledError
