@@ -47,8 +47,8 @@ class T5(KeyMap):
     class_ends: ClassVar = {("lm",): "ForConditionalGeneration"}
     bare_end = "EncoderModel"
     tasks: ClassVar[Mapping[str, Task]] = {
-        "classification": CLASSES._replace(body=("", "transformer.")),
-        "span": ANSWER,
+        "ForSequenceClassification": CLASSES._replace(body=("", "transformer.")),
+        "ForQuestionAnswering": ANSWER,
     }
     fixed: ClassVar = {
         "family": "encoder_decoder",
@@ -149,7 +149,7 @@ class T5Encoder(T5):
     base = "transformer."
     class_ends: ClassVar = {}
     head_options: ClassVar = {"pool": "mean"}
-    tasks: ClassVar = {"tagging": Task("classifier", dropout=DROPOUT, usual=0.0)}
+    tasks: ClassVar = {"ForTokenClassification": Task("classifier", dropout=DROPOUT, usual=0.0)}
     fixed: ClassVar = {**T5.fixed, "family": "encoder"}
     fields: ClassVar = {ours: theirs for ours, theirs in T5.fields.items() if ours != "decoder_layers"}
     also_read = (*T5.also_read, "num_decoder_layers")

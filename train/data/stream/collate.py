@@ -19,7 +19,7 @@ from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Ragged, Role
 from clozeline.pipeline.shards import Manifest
-from clozeline.train.data.stream.head_features import head_tensors, rows_of_choices
+from clozeline.train.data.stream.head_features import head_tensors, rows_of_choices, ruled_columns
 from clozeline.train.data.stream.labels import (
     TARGET_END,
     build_decoder_rows,
@@ -49,11 +49,11 @@ Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 
 _RULED: Final = frozenset({
     *("input_ids", "label_positions", "label_ids", "target_ids", "document_starts", "segment_starts", "attention"),
-    *("prefix_length", "languages", "target_start", "target_document_starts", "label_weight", "label_count", "labels"),
-    *("prediction_order", "teacher_ids", "teacher_weights", "tag_positions", "tags", "answer_span", "answer_places"),
-    *("choice", "choice_starts", "span_starts", "span_lengths", "input_ids_b", "crop_start", "crop_length"),
+    *("prefix_length", "languages", "target_start", "target_document_starts", "label_weight", "label_count"),
+    *("prediction_order", "teacher_ids", "teacher_weights", "tag_positions", "tags", "choice", "choice_starts"),
 })  # fmt: skip
-"""Columns with a rule of their own; every other one becomes a tensor of its name, as its role says."""
+"""Columns with a rule of their own; other ones have a rule in the answers of their head, or become tensors of their
+names, as their roles say."""
 
 
 class Collate:
@@ -92,6 +92,8 @@ class Collate:
         self.architecture = architecture
         self.token_dtype = token_dtype
         self.roles = {name: role for name, role in roles.items() if role.use != "undo"}
+        self.plain = _plain_columns(self.roles)
+        """columns that become tensors of their names, as their roles say"""
         start = -1 if decoder_start is None else decoder_start
         self._decoder_start = TARGET_END if start == "target_end" else start
         self._mask = special_ids.get("mask", -1)
@@ -133,11 +135,6 @@ class Collate:
         """The list columns that are read."""
         return tuple(self.roles)
 
-    @property
-    def plain(self) -> tuple[str, ...]:
-        """The columns among them that become tensors of their names, as their roles say."""
-        return tuple(name for name in self.roles if name not in _RULED)
-
     @staticmethod
     def from_manifests(manifests: Sequence[Manifest], token_dtype: str = "int64") -> Collate:
         """Return the rules for the example sets of one stream; a row's source index says which rules apply to it.
@@ -167,6 +164,7 @@ class Collate:
                 )
             merged = copy(first)
             merged.roles = {name: role for part in parts for name, role in part.roles.items()}
+            merged.plain = _plain_columns(merged.roles)
             merged._restart, merged._bare = "document_starts" in merged.roles, False
             merged._parts = parts
             first = merged
@@ -347,6 +345,10 @@ class Collate:
         index, labels = (torch.cat([part[name] for part in parts]) for name in ("label_index", "label_ids"))
         order = torch.argsort(index, stable=True)
         return {"label_index": index[order], "label_ids": labels[order], **rank}
+
+
+def _plain_columns(roles: Mapping[str, Role]) -> tuple[str, ...]:
+    return tuple(name for name in roles if name not in _RULED | ruled_columns(roles))
 
 
 def _check_tags(have: Collection[str]) -> None:

@@ -16,10 +16,8 @@ from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
-from clozeline.tools.runs.evaluation.pair_scores import pair_share
-from clozeline.tools.runs.evaluation.predictions import set_rows
-from clozeline.tools.runs.evaluation.scores import lines_of, predict_task_share, score_shares, scores_of
-from clozeline.tools.runs.evaluation.task_run import TaskRun
+from clozeline.tools.runs.evaluation.scores import lines_of, scores_of
+from clozeline.tools.runs.evaluation.task_run import TaskRun, set_rows
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 from clozeline.train.data.sets.recorded_sets import describe_set
 from clozeline.train.data.stream.phases import Input
@@ -78,16 +76,16 @@ def test_cosines_and_their_rank_correlation(tmp_path: Path) -> None:
     """The share of a process holds its rows alone, with the numbers that one process gives."""
     run = opened(tmp_path, "stsb")
     rows = set_rows(run.shards)
-    found = predict_task_share(run, rows)
+    found = run.answer.predict(run.task, rows)
     expected = []
     for row in rows:
         first, second = (vector(run, row[side].tolist()) for side in ("input_ids", "input_ids_b"))
         expected.append(float(cosine_similarity(first, second, dim=0)))
     assert [found[row] for row in range(len(rows))] == pytest.approx(expected, abs=1e-5)
-    shares = [pair_share(run, rows, rank, 3) for rank in range(3)]
+    shares = [run.answer.predict(run.task, rows, rank, 3) for rank in range(3)]
     assert {key: value for share in shares for key, value in share.items()} == found
     assert sum(map(len, shares)) == len(rows) == 40
-    scores = scores_of(run, score_shares(run, rows, shares))
+    scores = scores_of(run, rows, found)
     targets = rows.columns["target"].values
     assert scores["metrics"]["spearman"] == pytest.approx(stats.spearmanr(targets, expected).statistic, abs=1e-6)
     shared = [alike(*(Counter(row[side].tolist()) for side in ("input_ids", "input_ids_b"))) for row in rows]
@@ -100,7 +98,7 @@ def test_cosines_and_their_rank_correlation(tmp_path: Path) -> None:
 def test_texts_of_one_row_have_the_baselines_of_numbers(tmp_path: Path) -> None:
     run = opened(tmp_path, "rows")
     rows = set_rows(run.shards)
-    scores = scores_of(run, score_shares(run, rows, [predict_task_share(run, rows)]))
+    scores = scores_of(run, rows, run.answer.predict(run.task, rows))
     assert scores["baselines"].keys() == {"majority", "words"}
 
 
@@ -113,10 +111,10 @@ def test_aligned_texts_find_each_other(tmp_path: Path) -> None:
     )
     cosines = cosine_similarity(first[:, None], second[None], dim=-1)
     expected = (cosines.diagonal() >= cosines.amax(1) - 1e-5).double().tolist()
-    found = predict_task_share(run, rows)
+    found = run.answer.predict(run.task, rows)
     assert [found[row] for row in range(len(rows))] == expected
     assert 0 < sum(expected) < len(rows)
-    scores = scores_of(run, score_shares(run, rows, [found]))
+    scores = scores_of(run, rows, found)
     assert scores["metrics"] == {"accuracy": pytest.approx(sum(expected) / len(rows))}
     counts = [[Counter(row[side].tolist()) for row in rows] for side in ("input_ids", "input_ids_b")]
     nearest = [

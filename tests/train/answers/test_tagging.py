@@ -15,14 +15,7 @@ from clozeline.pipeline.tasks.splits import split_by_group
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tasks.window_rows import TaggedRows
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.tools.runs.evaluation.tag_scores import (
-    Sentence,
-    read_tags,
-    sentences_of,
-    tag_baselines,
-    tag_metrics,
-    tag_scores,
-)
+from clozeline.train.answers.tagging import Sentence, Tagging
 from tests.pipeline.task_files import write_vocabulary
 from tests.pipeline.tasks.readers.reading import items_of, published, reader_of, with_data
 
@@ -46,7 +39,7 @@ ROWS = Rows({})
     ids=["no begin", "two types", "neighbours", "nothing", "none found", "right"],
 )
 def test_both_modes(gold: str, found: str, lenient: float, strict: float) -> None:
-    scores = tag_metrics(FACTS, [gold.split()], [found.split()])
+    scores = Tagging(FACTS).metrics([gold.split()], [found.split()])
     assert (scores["entity_f1"], scores["strict_entity_f1"]) == (pytest.approx(lenient), pytest.approx(strict))
     right = sum(one == other for one, other in zip(gold.split(), found.split(), strict=True))
     assert scores["accuracy"] == right / len(gold.split())
@@ -65,7 +58,7 @@ ITEMS = [
 
 def test_sentences_are_put_together_from_windows(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, ITEMS)
-    found = sorted(sentences_of(rows, FACTS), key=lambda one: len(one.words))
+    found = sorted(Tagging(FACTS).sentences(rows), key=lambda one: len(one.words))
     assert [one.words for one in found] == [ITEMS[1].words, ITEMS[0].words]
     assert [len(one.rows) for one in found] == [1, 2]
     assert [one.tags for one in found] == [tuple(LABELS[tag] for tag in item.tags) for item in reversed(ITEMS)]
@@ -75,7 +68,7 @@ def test_right_predictions_score_one_but_for_words_without_tokens(tmp_path: Path
     """Each row gives the classes of its own tagged words; the word without a token is an O, which breaks its entity."""
     rows = rows_of(tmp_path, ITEMS)
     right = {row: [rows.columns["tags"][row].tolist()] * 2 for row in range(len(rows))}
-    scored = tag_scores(FACTS, rows, rows, right)
+    scored = Tagging(FACTS).score(None, rows, rows, right)  # type: ignore[arg-type]
     assert scored.count == 12
     assert scored.metrics["accuracy"] == pytest.approx(11 / 12)
     assert scored.metrics["entity_f1"] == scored.metrics["argmax_entity_f1"] == pytest.approx(3 / 4)
@@ -88,11 +81,11 @@ def test_the_best_word_by_word_and_the_best_sequence() -> None:
     scores[0, 1] = torch.tensor([1.0, 2.0, 3.0, 0.0, 0.0])
     scores[0, 2] = torch.tensor([1.0, 0.0, 3.0, 0.0, 0.0])
     tensors = {"label_index": torch.tensor([1, 2])}
-    assert read_tags(scores, tensors, ROWS, facts=FACTS) == [[[2, 2], [1, 2]], [[], []]]
-    assert read_tags(scores[:, :, :3], tensors, ROWS, facts=POS) == [[[2, 2], [2, 2]], [[], []]]
+    assert Tagging(FACTS).read(scores, tensors, ROWS) == [[[2, 2], [1, 2]], [[], []]]
+    assert Tagging(POS).read(scores[:, :, :3], tensors, ROWS) == [[[2, 2], [2, 2]], [[], []]]
     scores[0, 1, 0] = torch.nan
-    with pytest.raises(IntegrityError, match="are not finite"):
-        read_tags(scores, tensors, ROWS, facts=FACTS)
+    with pytest.raises(IntegrityError, match="no finite score"):
+        Tagging(FACTS).read(scores, tensors, ROWS)
 
 
 def test_baselines() -> None:
@@ -100,11 +93,9 @@ def test_baselines() -> None:
         return Sentence(tuple(text.split()), tuple(tags.split()), ())
 
     train = [sentence("runs runs runs Ada", "VERB VERB NOUN PROPN"), sentence("cat dog", "NOUN NOUN")]
-    found = tag_baselines(POS, train, [sentence("runs Bob bird Ada", "VERB PROPN NOUN PROPN")])
+    found = Tagging(POS).baselines(train, [sentence("runs Bob bird Ada", "VERB PROPN NOUN PROPN")])
     assert found["majority"] == [["NOUN"] * 4]
     assert found["most_frequent_tag"] == [["VERB", "NOUN", "NOUN", "PROPN"]]
-    assert found["capitals"] == [["VERB", "PROPN", "NOUN", "PROPN"]]
-    assert "capitals" not in tag_baselines(FACTS, [sentence("a", "O")], [])
 
 
 @pytest.mark.data
@@ -128,6 +119,6 @@ def test_the_most_frequent_tag_of_real_files(
     for split in ("train", "test"):
         chosen = [item for item, own in zip(items, splits, strict=True) if own == split]
         sides[split] = [Sentence(one.words, tuple(facts.labels[tag] for tag in one.tags), ()) for one in chosen]
-    found = tag_baselines(facts, sides["train"], sides["test"])["most_frequent_tag"]
-    scores = tag_metrics(facts, [one.tags for one in sides["test"]], found)
+    found = Tagging(facts).baselines(sides["train"], sides["test"])["most_frequent_tag"]
+    scores = Tagging(facts).metrics([one.tags for one in sides["test"]], found)
     assert low < scores[facts.metrics[0]] < high

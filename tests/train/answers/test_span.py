@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import doctest
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-import clozeline.tools.runs.evaluation.answer_scores
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.tasks.readers import Question, TaskFacts
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tasks.window_rows import AnswerRows
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.tools.runs.evaluation.answer_scores import (
-    AnsweredQuestion,
-    answer_metrics,
-    answer_scores,
-    exact_match,
-    questions_of,
-    read_spans,
-    token_f1,
-)
+from clozeline.train.answers import _squad_metrics
+from clozeline.train.answers._answer import Scored
+from clozeline.train.answers._squad_metrics import best_threshold, exact_match, token_f1
+from clozeline.train.answers.span import AskedQuestion, Span, questions_of
 from clozeline.train.data.stream.collate import Collate
 from tests.pipeline.tasks.readers.reading import items_of, published, reader_of, with_data
 from tests.shard_sets import roles_of
@@ -36,7 +33,7 @@ ROBOT = "Ro\u0301bot \U0001f600\u00a0ate 北京烤鸭 and 1,000 ducks (ducks) in
 
 
 def test_examples() -> None:
-    assert not doctest.testmod(clozeline.tools.runs.evaluation.answer_scores).failed
+    assert not doctest.testmod(_squad_metrics).failed
 
 
 @pytest.mark.parametrize(
@@ -55,13 +52,13 @@ def test_the_official_cases(answer: str, gold: str, exact: float, v2: float, v1:
 
 
 def test_the_best_accepted_answer_counts() -> None:
-    asked = [AnsweredQuestion("", "", ("the cat", "a dog"), ()), AnsweredQuestion("", "", (), ())]
-    assert answer_metrics(V1, asked[:1], ["dog"]) == {"f1": 1.0, "exact_match": 1.0}
-    assert answer_metrics(V2, asked, ["big dog", ""]) == {
+    asked = [AskedQuestion("", "", ("the cat", "a dog"), ()), AskedQuestion("", "", (), ())]
+    assert Span(V1).metrics(asked[:1], ["dog"]) == {"f1": 1.0, "exact_match": 1.0}
+    assert Span(V2).metrics(asked, ["big dog", ""]) == {
         "f1": pytest.approx(5 / 6), "exact_match": 0.5, "answerable_f1": pytest.approx(2 / 3),
         "answerable_exact_match": 0.0,
     }  # fmt: skip
-    assert answer_metrics(V2, asked[1:], ["cat"]) == {"f1": 0.0, "exact_match": 0.0}
+    assert Span(V2).metrics(asked[1:], ["cat"]) == {"f1": 0.0, "exact_match": 0.0}
 
 
 def letters(folder: Path, texts: str) -> AnswerRows:
@@ -88,8 +85,11 @@ def batch_of(rows: Rows) -> dict[str, torch.Tensor]:
     return collate({name: rows.columns[name] for name in collate.columns}, np.ones(len(rows), np.float32))
 
 
-def predicted(rows: Rows) -> dict[int, tuple[float, int, int, float]]:
-    return dict(enumerate(read_spans(perfect(rows), batch_of(rows), rows)))
+def scored_by(facts: TaskFacts, rows: Rows) -> Scored:
+    answer, task = Span(facts), SimpleNamespace(threshold=0.0)
+    predicted = dict(enumerate(answer.read(perfect(rows), batch_of(rows), rows)))
+    found: Scored = answer.score(task, rows, rows, predicted)  # type: ignore[arg-type]
+    return found
 
 
 @pytest.mark.parametrize("stride", [9, None, 128])
@@ -103,10 +103,9 @@ def test_perfect_scores_give_the_answers_of_any_text(tmp_path: Path, stride: int
     ]
     rows = kind.rows(items)
     assert kind.counts["windows"] >= 2 * len(items)
-    scored = answer_scores(V1, rows, predicted(rows))
+    scored = scored_by(V1, rows)
     assert scored.metrics == {"f1": 1.0, "exact_match": 1.0}
     assert scored.count == len(items)
-    assert 0 < scored.baselines["best_sentence"]["f1"] < 1
 
 
 def test_no_answer_wins_where_every_window_says_so(tmp_path: Path) -> None:
@@ -115,10 +114,10 @@ def test_no_answer_wins_where_every_window_says_so(tmp_path: Path) -> None:
     rows = kind.rows(
         [Question("What?", ROBOT, (), "a", 0), Question("What?", ROBOT, ((ROBOT.index("北"), "北"),), "b", 1)]
     )
-    scored = answer_scores(V2, rows, predicted(rows))
+    scored = scored_by(V2, rows)
     assert scored.metrics["f1"] == scored.metrics["answerable_f1"] == 1.0
     assert list(scored.baselines["no_answer"].values()) == [0.5, 0.5, 0.0, 0.0]
-    assert answer_scores(V1, rows, predicted(rows)).metrics["exact_match"] == 0.5
+    assert scored_by(V1, rows).metrics["exact_match"] == 0.5
 
 
 def test_answers_begin_where_they_have_most_context(tmp_path: Path) -> None:
@@ -129,13 +128,13 @@ def test_answers_begin_where_they_have_most_context(tmp_path: Path) -> None:
     scores = torch.zeros(len(rows), int(rows.columns["input_ids"].lengths.max()), 2)
     edges = [int(places[-1]) for places in (rows.columns["answer_places"][row] for row in range(len(rows)))]
     scores[torch.arange(len(rows)), edges] = 9.0
-    for row, (score, first, _, _) in enumerate(read_spans(scores, batch_of(rows), rows)):
+    for row, (score, first, _, _) in enumerate(Span(V1).read(scores, batch_of(rows), rows)):
         owned = set(rows.columns["owned_places"][row].tolist())
         assert first in owned
         assert (score == 18.0) == (edges[row] in owned)
     scores[0, 3] = torch.nan
     with pytest.raises(IntegrityError, match="are not finite"):
-        read_spans(scores, batch_of(rows) | {"answer_places": torch.ones(scores.shape[:2], dtype=torch.bool)}, rows)
+        Span(V1).read(scores, batch_of(rows) | {"answer_places": torch.ones(scores.shape[:2], dtype=torch.bool)}, rows)
 
 
 @pytest.mark.data
@@ -150,4 +149,30 @@ def test_perfect_scores_on_real_files(tmp_path: Path, file: str, length: int) ->
     kind = AnswerRows(V1, Form(FRAMES["bert"], length, 128), tokenizer, "corpus", "f")
     rows = kind.rows(items)
     assert kind.counts["notes"].get("questions_without_window", 0) == 0
-    assert answer_scores(V1, rows, predicted(rows)).metrics["exact_match"] > 0.97
+    assert scored_by(V1, rows).metrics["exact_match"] > 0.97
+
+
+QUESTIONS = st.lists(
+    st.tuples(st.integers(-20, 20), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans()), min_size=1, max_size=12
+)
+
+
+def mean_at(threshold: float, questions: list[tuple[int, float, bool]]) -> float:
+    """The mean score where no answer needs a larger margin than the threshold."""
+    scores = [
+        (1.0 if impossible else 0.0) if difference > threshold else (0.0 if impossible else f1)
+        for difference, f1, impossible in questions
+    ]
+    return sum(scores) / len(scores)
+
+
+@given(QUESTIONS)
+def test_no_threshold_is_better(questions: list[tuple[int, float, bool]]) -> None:
+    answered = [0.0 if impossible else f1 for _, f1, impossible in questions]
+    unanswered = [float(impossible) for *_, impossible in questions]
+    differences = [difference for difference, *_ in questions]
+    threshold, best = best_threshold(differences, answered, unanswered)
+    every = [min(differences) - 1.0, *map(float, differences)]
+    assert best == pytest.approx(max(mean_at(each, questions) for each in every))
+    assert mean_at(threshold, questions) == pytest.approx(best)
+    assert threshold == min(each for each in every if mean_at(each, questions) >= best - 1e-9)
