@@ -17,7 +17,7 @@ from clozeline.tools.runs.data import run_sets
 from clozeline.tools.runs.data.run_steps import RunSteps
 from clozeline.train.checkpoint.format import step_of, steps_in
 from clozeline.train.configuration.data import DataConfig
-from clozeline.train.data.stream.mixture import Key, Phase, SkippedRows
+from clozeline.train.data.stream.mixture import Phase, SkippedRows, SourceKey
 from clozeline.train.data.stream.phases import Input, distinct_sets, open_phases, read_phases
 from clozeline.train.data.stream.reading_order import ReadingOrder, Visit
 from clozeline.train.logs.json_lines import read_lines
@@ -52,7 +52,7 @@ class Feed:
     global_batch: int
     steps: int | None = None
     taken: Sequence[tuple[int, int]] | None = None
-    saved: Sequence[Phase[Key]] = ()
+    saved: Sequence[Phase[SourceKey]] = ()
     since: int = 0
     skip: bool = False
     by_tokens: bool = False
@@ -160,7 +160,7 @@ def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
         steps: int = validate(int, config.get("steps"), str(path), "steps")
     with _reading_lines(run / "metrics.jsonl") as lines:
         taken = [(int(line["step"]), int(line["samples"])) for line in lines if "samples" in line]
-    saved, since, skipped = list[Phase[Key]](), 0, list[SkippedRows]()
+    saved, since, skipped = list[Phase[SourceKey]](), 0, list[SkippedRows]()
     with _reading_lines(run / "events.jsonl") as lines:
         starts = [line for line in lines if line.get("event") == "data"]
         if planned := [line for line in starts if "plans" in line]:

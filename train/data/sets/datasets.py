@@ -125,7 +125,6 @@ def open_stream(data: DataConfig, phases: Sequence[Phase[Input]], rank: int, siz
         io_threads=data.io_threads,
         prefetch_blocks=data.prefetch_blocks,
         memory_bytes=data.memory_bytes,
-        token_dtype=data.token_dtype,
         by_length=data.length_buckets,
         max_damaged_fraction=data.max_damaged_fraction,
     )

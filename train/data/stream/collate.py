@@ -68,7 +68,6 @@ class Collate:
         padding_side: left only for encoder rows, whose last token is then [CLS].
         predict_from: position from which the label at position i is predicted: `same` for i, `previous` for i - 1.
         restart_segments: whether positions restart at 0 with every segment.
-        token_dtype: type of `input_ids`; labels are int64 always.
 
     With `document_starts`, documents are kept apart: `document_ids` is given, positions restart with every document and
     no label crosses a boundary.
@@ -87,10 +86,8 @@ class Collate:
         padding_side: str = "right",
         predict_from: str = "same",
         restart_segments: bool = False,
-        token_dtype: str = "int64",
     ) -> None:
         self.architecture = architecture
-        self.token_dtype = token_dtype
         self.roles = {name: role for name, role in roles.items() if role.use != "undo"}
         self.plain = _plain_columns(self.roles)
         """columns that become tensors of their names, as their roles say"""
@@ -136,7 +133,7 @@ class Collate:
         return tuple(self.roles)
 
     @staticmethod
-    def from_manifests(manifests: Sequence[Manifest], token_dtype: str = "int64") -> Collate:
+    def from_manifests(manifests: Sequence[Manifest]) -> Collate:
         """Return the rules for the example sets of one stream; a row's source index says which rules apply to it.
 
         Sets may differ in columns and objectives, not in architecture, padding or tokenizer. Columns that a row's set
@@ -176,7 +173,6 @@ class Collate:
         if len(set(keys)) > 1:
             first._objectives = np.array([list(dict.fromkeys(keys)).index(key) for key in keys])
             first._bare = False
-        first.token_dtype = token_dtype
         return first
 
     @property
@@ -251,7 +247,7 @@ class Collate:
     ) -> dict[str, Tensor]:
         """Return the tensors of columns without multiple choice, one row per example."""
         # input ids [B, T], lengths [B], position ids [B, T], weights [B]
-        ids, lengths = pad_rows(columns["input_ids"], self._pad, self.token_dtype)
+        ids, lengths = pad_rows(columns["input_ids"], self._pad)
         weight = np.ones(len(ids), np.float32) if row_weight is None else row_weight
         tensors = {
             "input_ids": torch.from_numpy(ids),

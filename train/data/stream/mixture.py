@@ -7,9 +7,8 @@ A timeline puts mixtures one after another; a set that comes back continues wher
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import isfinite
-from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import NonNegativeInt
@@ -91,22 +90,23 @@ class SourceKey(NamedTuple):
 
     @property
     def order(self) -> tuple[str, int, int]:
-        """Key of the row order; a set and its copy in another container share it."""
+        """SourceKey of the row order; a set and its copy in another container share it."""
         return self[:3]
 
-
-Key: TypeAlias = SourceKey | int
-"""A source in the phases; tests of the arithmetic use numbers."""
+    @property
+    def content(self) -> tuple[str, int, int, str]:
+        """Identity of the set, however its samples are corrupted."""
+        return self[:4]
 
 
 @dataclass(eq=False)
 class Counter:
     """Lane rows that each lane has read from a set, and from copies that continued where it stopped."""
 
-    order: object
+    order: tuple[str, int, int]
     rows: Int64
-    sets: set[object]
-    """identities of the sets that it counts"""
+    sets: set[tuple[str, int, int, str]]
+    """contents of the sets that it counts"""
 
 
 class SkippedRows(NamedTuple):
@@ -147,23 +147,18 @@ class Stretch:
 
     start: int
     stop: int | None
-    sources: tuple[Key, ...]
+    sources: tuple[SourceKey, ...]
     mixture: Mixture
     global_batch: int
     base: Int64
     counters: tuple[Counter, ...]
 
-    @cached_property
-    def uniform(self) -> bool:
-        """True if all lanes read the same lane row at a position: one source that was never in a mixture."""
-        return len(self.sources) == 1 and bool((self.base[0] == self.base[0, 0]).all())
-
-    def index_of(self, key: Key) -> int | None:
+    def index_of(self, key: SourceKey) -> int | None:
         """Return the index of the source that reads a set's rows: the set itself, or a copy of it."""
-        identity, known = _identity(key), [_identity(source) for source in self.sources]
-        if identity in known:
-            return known.index(identity)
-        return next((k for k, counter in enumerate(self.counters) if identity in counter.sets), None)
+        known = [source.content for source in self.sources]
+        if key.content in known:
+            return known.index(key.content)
+        return next((k for k, counter in enumerate(self.counters) if key.content in counter.sets), None)
 
     def draw_sources(self, lanes: Int64, positions: Int64) -> Int64:
         """Return the source that each lane reads at each position, [lanes, positions]."""
@@ -196,7 +191,7 @@ class Timeline:
     """
 
     def __init__(
-        self, phases: Sequence[Phase[Key]], lanes: int, global_batch: int, period: int = PERIOD, read: int = 0
+        self, phases: Sequence[Phase[SourceKey]], lanes: int, global_batch: int, period: int = PERIOD, read: int = 0
     ) -> None:
         self.lanes = lanes
         self.stretches: list[Stretch] = []
@@ -236,42 +231,34 @@ class _Counters:
     def __init__(self, lanes: int) -> None:
         self._lanes = lanes
         self._all: list[Counter] = []
-        self._of: dict[object, Counter] = {}
-        self._stopped: dict[object, Int64] = {}
+        self._of: dict[tuple[str, int, int, str], Counter] = {}
+        self._stopped: dict[tuple[str, int, int, str], Int64] = {}
 
-    def of(self, sources: Sequence[Key]) -> tuple[Counter, ...]:
+    def of(self, sources: Sequence[SourceKey]) -> tuple[Counter, ...]:
         """Return the counter of each source of the next phase; no two share one."""
-        known = [self._of[identity] for identity in map(_identity, sources) if identity in self._of]
+        known = [self._of[key.content] for key in sources if key.content in self._of]
         for key in sources:
-            identity, counter = _identity(key), self._of.get(_identity(key))
+            counter = self._of.get(key.content)
             if counter is not None and known.count(counter) > 1:
-                counter = self._new(key, self._stopped[identity])
+                counter = self._new(key, self._stopped[key.content])
             elif counter is None:
-                free = (other for other in self._all if other.order == _order(key) and other not in known)
+                free = (other for other in self._all if other.order == key.order and other not in known)
                 counter = next(free, None) or self._new(key, np.zeros(self._lanes, np.int64))
                 known.append(counter)
-            counter.sets.add(identity)
-            self._of[identity] = counter
-        return tuple(self._of[_identity(key)] for key in sources)
+            counter.sets.add(key.content)
+            self._of[key.content] = counter
+        return tuple(self._of[key.content] for key in sources)
 
-    def stop(self, key: Key, counter: Counter, rows: Int64) -> None:
-        counter.rows = self._stopped[_identity(key)] = rows
+    def stop(self, key: SourceKey, counter: Counter, rows: Int64) -> None:
+        counter.rows = self._stopped[key.content] = rows
 
-    def _new(self, key: Key, rows: Int64) -> Counter:
-        self._all.append(Counter(_order(key), rows, set()))
+    def _new(self, key: SourceKey, rows: Int64) -> Counter:
+        self._all.append(Counter(key.order, rows, set()))
         return self._all[-1]
 
 
-def _identity(key: Key) -> object:
-    return key if isinstance(key, int) else (*key.order, key.digest)
-
-
-def _order(key: Key) -> object:
-    return key if isinstance(key, int) else key.order
-
-
 def _find_stop(
-    phases: Sequence[Phase[Key]], number: int, start: int, lanes: int, global_batch: int, read: int
+    phases: Sequence[Phase[SourceKey]], number: int, start: int, lanes: int, global_batch: int, read: int
 ) -> int | None:
     """Return the lane row at which phase `number` ends; it starts at `start` samples, `read` samples are consumed."""
     until = phases[number].until_samples

@@ -42,43 +42,30 @@ class LogicalBlocks:
 
     def __init__(self, rows: NDArray[np.integer], block_rows: int) -> None:
         self._rows = block_rows
-        self._full = np.flatnonzero(rows == block_rows)
-        self._tails = np.flatnonzero(rows < block_rows)
-        self._ends = np.cumsum(rows[self._tails], dtype=np.int64)
+        self._stored = np.argsort(rows < block_rows, kind="stable")  # the full blocks, then the tails
+        self._ends = np.cumsum(rows[self._stored], dtype=np.int64)  # of their rows, laid end to end
 
     def pieces(self, block: int) -> list[Piece]:
         """Return the stored pieces of a logical block, in row order."""
-        if block < len(self._full):
-            return [Piece(int(self._full[block]), 0, self._rows)]
-        start = (block - len(self._full)) * self._rows
-        stop = min(start + self._rows, int(self._ends[-1]) if len(self._ends) else 0)
-        pieces = []
+        start, pieces = block * self._rows, []
+        stop = min(start + self._rows, int(self._ends[-1]))
+        number = int(np.searchsorted(self._ends, start, side="right"))
         while start < stop:
-            tail = int(np.searchsorted(self._ends, start, side="right"))
-            end, first = int(self._ends[tail]), int(self._ends[tail - 1]) if tail else 0
-            pieces.append(Piece(int(self._tails[tail]), start - first, min(end, stop) - first))
-            start = min(end, stop)
+            first, end = (int(self._ends[number - 1]) if number else 0), int(self._ends[number])
+            pieces.append(Piece(int(self._stored[number]), start - first, min(end, stop) - first))
+            start, number = end, number + 1
         return pieces
 
     def locate(self, block: int, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the stored block of each row of a logical block, and its index in it."""
         pieces = self.pieces(block)
-        if len(pieces) == 1:
-            return np.full(len(rows), pieces[0].block), rows + pieces[0].start
-        starts = np.array([piece.start for piece in pieces])
-        ends = np.cumsum([piece.stop - piece.start for piece in pieces])
-        piece = np.searchsorted(ends, rows, side="right")
-        before = np.concatenate(([0], ends[:-1]))
-        return np.array([piece.block for piece in pieces])[piece], rows - before[piece] + starts[piece]
+        blocks = np.repeat([piece.block for piece in pieces], [piece.stop - piece.start for piece in pieces])
+        return blocks[rows], np.concatenate([np.arange(piece.start, piece.stop) for piece in pieces])[rows]
 
     def to_logical(self, stored: int, row: int) -> tuple[int, int]:
         """Return the logical block of a stored row, and its index in it."""
-        full = int(np.searchsorted(self._full, stored))
-        if full < len(self._full) and self._full[full] == stored:
-            return full, row
-        tail = int(np.searchsorted(self._tails, stored))
-        block, row = divmod((int(self._ends[tail - 1]) if tail else 0) + row, self._rows)
-        return len(self._full) + block, row
+        number = int(np.flatnonzero(self._stored == stored)[0])
+        return divmod((int(self._ends[number - 1]) if number else 0) + row, self._rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
 from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.train.configuration.data import DataConfig
-from clozeline.train.data.stream.mixture import Key, Phase, SourceKey, Timeline
+from clozeline.train.data.stream.mixture import Phase, SourceKey, Timeline
 from clozeline.train.data.stream.online_corruption import Corruption, corruption_of
 
 _DIGEST_DIGITS = 32
@@ -84,9 +84,9 @@ def set_labels(sets: Sequence[ShardSet]) -> list[str]:
     return [name if contents[name] == 1 else f"{name} ({digest[:8]})" for name, digest in identities]
 
 
-def key_phases(phases: Sequence[Phase[Input]]) -> list[Phase[Key]]:
+def key_phases(phases: Sequence[Phase[Input]]) -> list[Phase[SourceKey]]:
     """Return the phases as states store them: keys instead of sets, counts per period instead of weights."""
-    keyed: list[Phase[Key]] = []
+    keyed: list[Phase[SourceKey]] = []
     for phase in phases:
         sources = tuple(source.key for source in phase.sources)
         if len({(key.name, key.digest) for key in sources}) < len(sources):
@@ -99,16 +99,16 @@ def key_phases(phases: Sequence[Phase[Input]]) -> list[Phase[Key]]:
     return keyed
 
 
-def plain_phases(phases: Sequence[Phase[Key]]) -> list[Any]:
+def plain_phases(phases: Sequence[Phase[SourceKey]]) -> list[Any]:
     """Return phases as plain data: sources, counts, end and global batch of each phase."""
     return [
-        [[list(key) for key in phase.sources if not isinstance(key, int)], [int(count) for count in phase.weights],
+        [[list(key) for key in phase.sources], [int(count) for count in phase.weights],
          phase.until_samples, phase.global_batch]
         for phase in phases
     ]  # fmt: skip
 
 
-def read_phases(plain: Any) -> list[Phase[Key]]:
+def read_phases(plain: Any) -> list[Phase[SourceKey]]:
     """Return the phases from the plain data of `plain_phases`."""
     try:
         return [
@@ -119,7 +119,9 @@ def read_phases(plain: Any) -> list[Phase[Key]]:
         raise ConfigurationError(f"stream state: data: expected the phases of a stream, got {plain!r}") from error
 
 
-def continue_phases(saved: Sequence[Phase[Key]], phases: Sequence[Phase[Key]], samples: int) -> list[Phase[Key]]:
+def continue_phases(
+    saved: Sequence[Phase[SourceKey]], phases: Sequence[Phase[SourceKey]], samples: int
+) -> list[Phase[SourceKey]]:
     """Return the phases of a stream that has read `samples` of the phases `saved`, and continues with `phases`.
 
     If both agree from this position on, return the saved ones. Otherwise what was read stays, and the first remaining
@@ -127,7 +129,7 @@ def continue_phases(saved: Sequence[Phase[Key]], phases: Sequence[Phase[Key]], s
     """
     if _after(saved, samples) == _after(phases, samples):
         return list(saved)
-    past: list[Phase[Key]] = []
+    past: list[Phase[SourceKey]] = []
     start = 0
     for phase in saved:
         end = samples if phase.until_samples is None else min(samples, phase.until_samples)
@@ -137,7 +139,7 @@ def continue_phases(saved: Sequence[Phase[Key]], phases: Sequence[Phase[Key]], s
     return [*past, *_after(phases, samples)]
 
 
-def _after(phases: Sequence[Phase[Key]], samples: int) -> list[Phase[Key]]:
+def _after(phases: Sequence[Phase[SourceKey]], samples: int) -> list[Phase[SourceKey]]:
     return [phase for phase in phases if phase.until_samples is None or phase.until_samples > samples]
 
 

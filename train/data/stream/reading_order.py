@@ -12,7 +12,7 @@ import numpy as np
 from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet
-from clozeline.train.data.stream.mixture import Key, Phase, SourceKey, Stretch, Timeline
+from clozeline.train.data.stream.mixture import Phase, SourceKey, Stretch, Timeline
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
 from clozeline.train.data.stream.phases import Input, continue_phases, distinct_inputs, key_phases, set_labels
 
@@ -52,27 +52,27 @@ class ReadingOrder:
         """Logical blocks of each source."""
         return [LogicalBlocks(shards.index.rows, shards.manifest.block_rows) for shards in self.sets]
 
-    def continue_from(self, saved: Sequence[Phase[Key]], samples: int) -> ReadingOrder:
+    def continue_from(self, saved: Sequence[Phase[SourceKey]], samples: int) -> ReadingOrder:
         """Return the order of a stream that has read `samples` of the saved phases, and continues with these."""
         new = copy(self)
         new.phases = continue_phases(saved, self.phases, samples)
         new.timeline = Timeline(new.phases, self.lanes, self.global_batch, read=samples)
         return new
 
-    def number(self, key: SourceKey | int) -> int | None:
+    def number(self, key: SourceKey) -> int | None:
         """Return the index of a source; None if an earlier phase read it and it is not open now."""
         return self._numbers.get(key)
 
     def names(self, stretch: Stretch) -> list[str]:
         """Return the names of a stretch's sources, with digests where names repeat."""
         labels = set_labels(self.sets)
-        names = [str(key) if isinstance(key, int) else key.name for key in stretch.sources]
+        names = [key.name for key in stretch.sources]
         opened = [self.number(key) for key in stretch.sources]
         return [name if number is None else labels[number] for name, number in zip(names, opened, strict=True)]
 
     def shares(self, stretch: Stretch) -> dict[str, float]:
         """Return the share of each source of a stretch, by name: of rows that are no filler."""
-        rows = [1 if isinstance(key, int) else key.rows for key in stretch.sources]
+        rows = [key.rows for key in stretch.sources]
         return dict(zip(self.names(stretch), stretch.mixture.row_shares(rows, self.lanes), strict=True))
 
     def stretch(self, position: int, count: int = 1) -> Stretch:
@@ -138,7 +138,7 @@ class ReadingOrder:
         return -(-read // self.orders[source].lane_rows)
 
     @cached_property
-    def _numbers(self) -> dict[SourceKey | int, int]:
+    def _numbers(self) -> dict[SourceKey, int]:
         return {key: number for number, key in enumerate(self.keys)}
 
     def _origins(self, source: int, lane: Int64, rows: Int64, limit: int) -> Int64:

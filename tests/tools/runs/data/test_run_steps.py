@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from clozeline.tools.runs.data.run_steps import RunSteps, Step
 from clozeline.train.data.stream.mixture import Phase, SkippedRows, Timeline
+from tests.train.data.stream.streams import keys
 
-PLANS = [Phase((0,), (), 48, 8), Phase((0,), (), 96, None), Phase((0,), (), None, 16)]
+PLANS = [Phase(keys(0), (), 48, 8), Phase(keys(0), (), 96, None), Phase(keys(0), (), None, 16)]
 
 
 def slow(taken: list[int], until: int) -> list[Step]:
@@ -48,7 +49,7 @@ def test_skipped_rows_of_steps_by_tokens_are_one_step():
 
 @pytest.mark.parametrize(("number", "step"), [(4, Step(4, 48, 16)), (5, Step(5, 64, 32))])
 def test_the_example_of_the_docstring(number, step):
-    steps = RunSteps(Timeline([Phase((0,))], 4, 32), [(4, 64)])
+    steps = RunSteps(Timeline([Phase(keys(0))], 4, 32), [(4, 64)])
     assert steps.step_of(number) == step
 
 
@@ -75,7 +76,7 @@ def with_rollbacks(rollbacks: list[tuple[int, int]], rows_at) -> tuple[list[Step
 )
 def test_steps_after_rollbacks_go_on_behind_the_skipped_rows(rollbacks, every, unrecorded):
     """With records of each step and phases, and with records of some and one size; none of the last steps."""
-    plan = PLANS if every == 1 else [Phase((0,), (), None, 8)]
+    plan = PLANS if every == 1 else [Phase(keys(0), (), None, 8)]
     steps, skipped = with_rollbacks(rollbacks, lambda begin: 8 if every > 1 or begin < 48 else 4 if begin < 96 else 16)
     recorded = steps[: len(steps) - unrecorded]
     taken = [(step.number, step.begin + step.rows) for step in recorded if step.number % every == 0]

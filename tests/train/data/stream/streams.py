@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from clozeline.pipeline.shards import ColumnSpec, Manifest
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.train.data.stream.batches import Batch
+from clozeline.train.data.stream.mixture import SourceKey
 from clozeline.train.data.stream.stream import Stream
 from tests.shard_sets import IDS, objective
 
@@ -27,6 +28,11 @@ class ToyCorruption(NamedTuple):
         """What `Corruption.manifest` returns."""
         facts = ObjectiveFacts.model_validate(objective(self.architecture), strict=False)
         return Manifest.model_construct(**{**dict(samples), "objective": facts, "columns": tuple(self.columns)})
+
+
+def keys(*numbers: int) -> tuple[SourceKey, ...]:
+    """Keys of different sets."""
+    return tuple(SourceKey(str(number), 1, 1, str(number)) for number in numbers)
 
 
 def open_stream(data: Any, rank: int = 0, world: int = 1, **options: Any) -> Stream:

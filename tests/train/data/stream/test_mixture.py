@@ -8,17 +8,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
-from clozeline.train.data.stream.mixture import Key, Mixture, Phase, SourceKey, Timeline
+from clozeline.train.data.stream.mixture import Mixture, Phase, SourceKey, Timeline
+from tests.train.data.stream.streams import keys
 
 weights = st.lists(st.integers(1, 20), min_size=1, max_size=6)
 
 
-def slow_reads(plans: list[Phase[Key]], lanes: int, positions: int, period: int) -> list[list[tuple[int, int]]]:
+def slow_reads(
+    plans: list[Phase[SourceKey]], lanes: int, positions: int, period: int
+) -> list[list[tuple[SourceKey, int]]]:
     """(source, lane row) at every position of every lane, counted one by one."""
     timeline = Timeline(plans, lanes, lanes, period)
     found = []
     for lane in range(lanes):
-        read: Counter[int] = Counter()
+        read: Counter[SourceKey] = Counter()
         column = []
         for position in range(positions):
             phase = timeline.at(position)
@@ -30,9 +33,9 @@ def slow_reads(plans: list[Phase[Key]], lanes: int, positions: int, period: int)
     return found
 
 
-def fast_reads(timeline: Timeline, positions: int) -> list[list[tuple[int, int]]]:
+def fast_reads(timeline: Timeline, positions: int) -> list[list[tuple[SourceKey, int]]]:
     """The same in closed form, a stretch at a time."""
-    found: list[list[tuple[int, int]]] = [[] for _ in range(timeline.lanes)]
+    found: list[list[tuple[SourceKey, int]]] = [[] for _ in range(timeline.lanes)]
     lanes = np.arange(timeline.lanes)
     for position in range(positions):
         phase, at = timeline.at(position), np.array([position])
@@ -53,7 +56,7 @@ def test_every_lane_reads_consecutive_rows_of_every_source(
     plans, until = [], 0
     for number, (shares, length) in enumerate(shapes):
         until += length
-        sources = tuple(data.draw(st.permutations(range(6)))[: len(shares)])
+        sources = keys(*data.draw(st.permutations(range(6)))[: len(shares)])
         last = number + 1 == len(shapes)
         plans.append(Phase(sources, tuple(map(float, shares)), None if last else until * lanes))
     timeline = Timeline(plans, lanes, lanes, 128)
@@ -82,7 +85,7 @@ def test_proportions_are_exact_in_a_period_and_close_before(shares: list[int]) -
 @settings(max_examples=50, deadline=None)
 @given(weights, st.sampled_from([1, 2, 8, 32, 64]), st.integers(1, 5))
 def test_every_global_batch_is_near_its_shares(shares: list[int], lanes: int, count: int) -> None:
-    timeline = Timeline([Phase(tuple(range(len(shares))), tuple(map(float, shares)))], lanes, lanes)
+    timeline = Timeline([Phase(keys(*range(len(shares))), tuple(map(float, shares)))], lanes, lanes)
     phase = timeline.stretches[0]
     target = phase.mixture.counts / phase.mixture.period
     for position in range(0, 40 * count, count):
@@ -92,13 +95,13 @@ def test_every_global_batch_is_near_its_shares(shares: list[int], lanes: int, co
 
 
 def test_two_equal_sources_are_in_every_batch() -> None:
-    phase = Timeline([Phase((0, 1))], 8, 8).stretches[0]
+    phase = Timeline([Phase(keys(0, 1))], 8, 8).stretches[0]
     for position in range(64):
         assert np.bincount(phase.draw_sources(np.arange(8), np.array([position]))[:, 0]).tolist() == [4, 4]
 
 
 def test_lanes_differ_by_few_rows() -> None:
-    phase = Timeline([Phase((0, 1, 2), (5.0, 3.0, 2.0))], 64, 64).stretches[0]
+    phase = Timeline([Phase(keys(0, 1, 2), (5.0, 3.0, 2.0))], 64, 64).stretches[0]
     for position in range(0, 5000, 97):
         for k in range(3):
             rows = phase.rows(k, np.arange(64), np.array([position]))
@@ -111,16 +114,13 @@ def test_the_worked_example() -> None:
 
 
 def test_one_source_keeps_all_lanes_together() -> None:
-    plans = [Phase((0,), (), 40), Phase((1,), (), 60), Phase((0,), ())]
+    plans = [Phase(keys(0), (), 40), Phase(keys(1), (), 60), Phase(keys(0), ())]
     phases = Timeline(plans, 4, 4).stretches
-    assert [phase.uniform for phase in phases] == [True] * 3
     assert phases[2].rows(0, np.arange(4), np.array([15])).tolist() == [[10]] * 4
-    mixed = Timeline([Phase((0, 1), (), 20), Phase((0,), ())], 4, 4).stretches
-    assert not mixed[1].uniform
 
 
 def test_a_batch_lies_in_one_phase() -> None:
-    timeline = Timeline([Phase((0,), (), 40), Phase((1,))], 4, 4)
+    timeline = Timeline([Phase(keys(0), (), 40), Phase(keys(1))], 4, 4)
     assert [timeline.at(position, 3) for position in (0, 7, 10)] == [timeline.stretches[n] for n in (0, 0, 1)]
     with pytest.raises(ConfigurationError, match="a global batch of 12 at 32 crosses the end of a phase at 40"):
         timeline.at(8, 3)
@@ -128,7 +128,7 @@ def test_a_batch_lies_in_one_phase() -> None:
 
 def test_a_phase_ends_on_a_batch_of_its_own_wherever_it_begins() -> None:
     """Else its batches would miss its end, in the middle of a run; from a saved position on only the rest counts."""
-    plans = [Phase((0,), (), 36, 12), Phase((1,), (), 72), Phase((0,))]
+    plans = [Phase(keys(0), (), 36, 12), Phase(keys(1), (), 72), Phase(keys(0))]
     problem = "until_samples 72 of phase 1 is not a multiple of 8, counted from 36, where it begins"
     with pytest.raises(ConfigurationError, match=f"{problem}, its global batch; nearest: 68 or 76"):
         Timeline(plans, 4, 8)
@@ -141,19 +141,19 @@ def test_a_phase_ends_on_a_batch_of_its_own_wherever_it_begins() -> None:
 @pytest.mark.parametrize(
     ("plans", "message"),
     [
-        ([Phase((0, 1), (1.0, 0.0))], "above 0"),
-        ([Phase((0, 1), (1.0, float("inf")))], "finite numbers"),
-        ([Phase((0, 1), (float("nan"), 1.0))], "finite numbers"),
-        ([Phase((0, 1), (1e308, 1e308))], "finite numbers"),
-        ([Phase((0, 1), (1.0, 1e-6))], "without a row among 4096 rows"),
-        ([Phase((0,)), Phase((1,))], "only the last may be endless"),
-        ([Phase((0,), (), 8)], "the last must have no until_samples"),
-        ([Phase((0,), (), 8), Phase((1,), (), 8), Phase((0,))], "ends at 8 samples, but begins at 8"),
-        ([Phase((0,), (), 12, 8), Phase((1,))], "until_samples 12 of phase 0 is not a multiple of 8"),
-        ([Phase((0,), (), 12, 8), Phase((1,), (), None, 4)], "nearest: 8 or 16"),
+        ([Phase(keys(0, 1), (1.0, 0.0))], "above 0"),
+        ([Phase(keys(0, 1), (1.0, float("inf")))], "finite numbers"),
+        ([Phase(keys(0, 1), (float("nan"), 1.0))], "finite numbers"),
+        ([Phase(keys(0, 1), (1e308, 1e308))], "finite numbers"),
+        ([Phase(keys(0, 1), (1.0, 1e-6))], "without a row among 4096 rows"),
+        ([Phase(keys(0)), Phase(keys(1))], "only the last may be endless"),
+        ([Phase(keys(0), (), 8)], "the last must have no until_samples"),
+        ([Phase(keys(0), (), 8), Phase(keys(1), (), 8), Phase(keys(0))], "ends at 8 samples, but begins at 8"),
+        ([Phase(keys(0), (), 12, 8), Phase(keys(1))], "until_samples 12 of phase 0 is not a multiple of 8"),
+        ([Phase(keys(0), (), 12, 8), Phase(keys(1), (), None, 4)], "nearest: 8 or 16"),
     ],
 )
-def test_what_cannot_be_mixed(plans: list[Phase[Key]], message: str) -> None:
+def test_what_cannot_be_mixed(plans: list[Phase[SourceKey]], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         Timeline(plans, 4, 4)
 
@@ -172,7 +172,7 @@ def key(content: str, name: str = "set") -> SourceKey:
 
 def begins(*phases: list[SourceKey]) -> list[list[int]]:
     """The lane row that lane 0 of 1 reads first of each source, in phases of 8 rows; shares are equal."""
-    plans: list[Phase[Key]] = [Phase(tuple(keys), (), 8 * (n + 1)) for n, keys in enumerate(phases[:-1])]
+    plans: list[Phase[SourceKey]] = [Phase(tuple(keys), (), 8 * (n + 1)) for n, keys in enumerate(phases[:-1])]
     stretches = Timeline([*plans, Phase(tuple(phases[-1]))], 1, 1).stretches
     return [stretch.base[:, 0].tolist() for stretch in stretches]
 

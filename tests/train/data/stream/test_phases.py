@@ -25,7 +25,7 @@ from clozeline.train.data.stream.phases import (
 )
 from tests.shard_sets import objective, toy_set
 from tests.train.data.stream.slow_order import SlowPhase, SlowSet, SlowStream
-from tests.train.data.stream.streams import open_stream
+from tests.train.data.stream.streams import keys, open_stream
 
 LANES, SEED = 4, 3
 SETS = [
@@ -187,12 +187,12 @@ def test_plans_go_through_json(sets: list[ShardSet]) -> None:
 
 
 def test_what_was_read_stays_as_it_was() -> None:
-    a, b = Phase((0,), (), 48), Phase((1,))
+    a, b = Phase(keys(0), (), 48), Phase(keys(1))
     assert continue_phases([a, b], [a, b], 16) == [a, b]
-    assert continue_phases([a, b], [Phase((2,), (), 32), b], 64) == [a, b], "only what follows may differ"
-    assert continue_phases([a, b], [b], 16) == [Phase((0,), (), 16), b]
-    assert continue_phases([a, b], [Phase((2,))], 48) == [a, Phase((2,))]
-    assert continue_phases([a, b], [Phase((2,))], 0) == [Phase((2,))]
+    assert continue_phases([a, b], [Phase(keys(2), (), 32), b], 64) == [a, b], "only what follows may differ"
+    assert continue_phases([a, b], [b], 16) == [Phase(keys(0), (), 16), b]
+    assert continue_phases([a, b], [Phase(keys(2))], 48) == [a, Phase(keys(2))]
+    assert continue_phases([a, b], [Phase(keys(2))], 0) == [Phase(keys(2))]
 
 
 class Sevens(Fake):
