@@ -12,8 +12,7 @@ from clozeline.model.adaptive_computation.early_exit import EarlyExit, Entropy, 
 from clozeline.model.adaptive_computation.token_pruning import TokenPruning
 from clozeline.model.adaptive_computation.token_rules import TopTokens
 from clozeline.pipeline.shards import ShardSet
-from clozeline.tools.runs.evaluation.predictions import answers_of, set_rows
-from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
+from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run, set_rows
 from clozeline.train.data.stream.collate import Collate
 
 ENTROPIES: Final = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.65, 0.7)
@@ -80,5 +79,5 @@ def measure_tokens(run: Path) -> list[tuple[str, float, float]]:
 
 
 def _accuracy(opened: TaskRun, scores: list[Tensor]) -> float:
-    answers = torch.from_numpy(answers_of(set_rows(opened.shards), opened.facts))
+    answers = torch.from_numpy(opened.answer.answers(set_rows(opened.shards)))
     return float((torch.cat(scores).argmax(-1) == answers).double().mean())

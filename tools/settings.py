@@ -16,7 +16,9 @@ _ORIGIN = "command line"
 def add_settings(parser: Arguments, *schemas: type, help_text: str = "settings, listed below") -> None:
     """Add the words, as `options.overrides`, and a list of all keys of the schemas at the end of the help."""
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=help_text)
-    keys = {key: rest for schema in schemas for key, *rest in describe(schema)}
+    keys: dict[str, list[str]] = {}
+    for key, *rest in (described for schema in schemas for described in describe(schema)):
+        keys.setdefault(key, rest)
     listed = (f"  {key}: {kind} = {default}: {text}" for key, (kind, default, text) in keys.items())
     parser.epilog = "\n".join(("keys (key: type = default: meaning):", *listed))
 

@@ -33,10 +33,10 @@ class Albert(Bert):
     shares = True
     class_ends: ClassVar = {("masked_lm",): "ForMaskedLM", ("masked_lm", "sentence"): "ForPreTraining"}
     tasks: ClassVar[Mapping[str, Task]] = {
-        "classification": _POOLED,
-        "multiple_choice": _POOLED,
-        "tagging": Task("classifier", dropout=_DROPOUT, usual=0.1),
-        "span": ANSWER,
+        "ForSequenceClassification": _POOLED,
+        "ForMultipleChoice": _POOLED,
+        "ForTokenClassification": Task("classifier", dropout=_DROPOUT, usual=0.1),
+        "ForQuestionAnswering": ANSWER,
     }
     marks: ClassVar = {"masked_lm": "predictions.dense.weight", "sentence": "sop_classifier.classifier.weight"}
     fields: ClassVar = {

@@ -38,7 +38,7 @@ class Bart(KeyMap):
     bare_end = None
     base = "model."
     projections = ("linear", "biased")
-    tasks: ClassVar[Mapping[str, Task]] = {"classification": CLASSES, "span": ANSWER}
+    tasks: ClassVar[Mapping[str, Task]] = {"ForSequenceClassification": CLASSES, "ForQuestionAnswering": ANSWER}
     fixed: ClassVar[Mapping[str, Any]] = {
         "family": "encoder_decoder",
         "norm_place": "post",

@@ -117,10 +117,10 @@ class Bert(MaskedLMHead):
     marks: ClassVar = {"masked_lm": "predictions.transform.dense.weight", "sentence": "seq_relationship.weight"}
     body: ClassVar[tuple[str, ...]] = ("family.", "heads.sentence.pooler.")
     tasks: ClassVar[Mapping[str, Task]] = {
-        "classification": POOLED,
-        "multiple_choice": POOLED,
-        "tagging": TAGS,
-        "span": ANSWER,
+        "ForSequenceClassification": POOLED,
+        "ForMultipleChoice": POOLED,
+        "ForTokenClassification": TAGS,
+        "ForQuestionAnswering": ANSWER,
     }
     fixed: ClassVar = FIXED
     fields: ClassVar = {**FIELDS, "position.maximum": "max_position_embeddings"}

@@ -26,9 +26,9 @@ class Deberta(MaskedLMHead):
     class_ends: ClassVar = {("masked_lm",): "ForMaskedLM"}
     base = "deberta."
     tasks: ClassVar = {
-        "classification": Task("classifier", "pooler.dense", dropout="cls_dropout"),
-        "tagging": Task("classifier"),
-        "span": ANSWER,
+        "ForSequenceClassification": Task("classifier", "pooler.dense", dropout="cls_dropout"),
+        "ForTokenClassification": Task("classifier"),
+        "ForQuestionAnswering": ANSWER,
     }
     fixed: ClassVar = {**FIXED, "bias.key": False}
     fields: ClassVar = {**FIELDS, "position.maximum": "max_position_embeddings"}
@@ -98,8 +98,8 @@ class Deberta(MaskedLMHead):
             "legacy": True,
         }
 
-    def task_options(self, kind: str, plain: Keys) -> dict[str, Any]:
-        if kind not in ("classification", "multiple_choice"):
+    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
+        if ending not in ("ForSequenceClassification", "ForMultipleChoice"):
             return {}
         key, known = "pooler_hidden_act", {**ACTIVATIONS, "tanh": "tanh"}
         act = self.read_activation(plain.get(key, "gelu"), key, known)

@@ -25,7 +25,7 @@ class DebertaV2(Deberta):
 
     model_type = "deberta-v2"
     stem = "DebertaV2"
-    tasks: ClassVar = {**Deberta.tasks, "multiple_choice": Deberta.tasks["classification"]}
+    tasks: ClassVar = {**Deberta.tasks, "ForMultipleChoice": Deberta.tasks["ForSequenceClassification"]}
     fixed: ClassVar = {**Deberta.fixed, "bias.key": True}
     only: ClassVar = {"conv_groups": (1,)}
     also_read = (

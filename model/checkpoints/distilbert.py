@@ -26,10 +26,10 @@ class DistilBert(KeyMap):
     class_ends: ClassVar = {("masked_lm",): "ForMaskedLM"}
     base = "distilbert."
     tasks: ClassVar = {
-        "classification": _SCORES,
-        "multiple_choice": _SCORES,
-        "tagging": Task("classifier"),
-        "span": Task("qa_outputs", dropout="qa_dropout", usual=0.1),
+        "ForSequenceClassification": _SCORES,
+        "ForMultipleChoice": _SCORES,
+        "ForTokenClassification": Task("classifier"),
+        "ForQuestionAnswering": Task("qa_outputs", dropout="qa_dropout", usual=0.1),
     }
     fixed: ClassVar = {**FIXED, "type_vocab_size": 0, "eps": 1e-12}
     fields, defaults = split_defaults(

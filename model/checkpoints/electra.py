@@ -23,10 +23,10 @@ class Electra(Bert):
     class_ends: ClassVar = {("masked_lm",): "ForMaskedLM", ("token",): "ForPreTraining"}
     tasks: ClassVar = {
         **Bert.tasks,
-        "classification": Task(
+        "ForSequenceClassification": Task(
             "classifier.out_proj", "classifier.dense", options={"hidden": "gelu"}, dropout=DROPOUT, twice=True
         ),
-        "multiple_choice": Task(
+        "ForMultipleChoice": Task(
             *("classifier", "sequence_summary.summary"),
             options={"hidden": "gelu"},
             dropout="summary_last_dropout",
@@ -52,9 +52,9 @@ class Electra(Bert):
     }
     left_out = ()
 
-    def task_options(self, kind: str, plain: Keys) -> dict[str, Any]:
+    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
         """Refuse summaries other than the class's defaults."""
-        if kind == "multiple_choice":
+        if ending == "ForMultipleChoice":
             self.refuse_other_values(plain, {key: (value,) for key, value in _SUMMARY.items()})
         return {}
 

@@ -22,8 +22,8 @@ class EuroBert(Llama):
     class_ends: ClassVar = {("masked_lm",): "ForMaskedLM"}
     head_options: ClassVar = {"transform": False}
     tasks: ClassVar = {
-        "classification": Task("classifier", "dense", options={"hidden": "gelu", "dropout": 0.0}),
-        "tagging": Task("classifier", options={"dropout": 0.0}),
+        "ForSequenceClassification": Task("classifier", "dense", options={"hidden": "gelu", "dropout": 0.0}),
+        "ForTokenClassification": Task("classifier", options={"dropout": 0.0}),
     }
     fixed: ClassVar = {**Llama.fixed, "family": "encoder"}
     defaults: ClassVar = {**Llama.defaults, "rms_norm_eps": 1e-5, "max_position_embeddings": 8192}
@@ -37,8 +37,8 @@ class EuroBert(Llama):
         head = {"weight": 1.0, "transform": False, "bias": bool(plain.get("mlp_bias"))}
         return {**super().more_of_ours(plain, tensors), "heads.masked_lm": head}
 
-    def task_options(self, kind: str, plain: Keys) -> dict[str, Any]:
-        if kind != "classification":
+    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
+        if ending != "ForSequenceClassification":
             return {}
         if (name := plain.get("classifier_pooling", "late")) not in _POOLS:
             self.refuse("classifier_pooling", f"expected one of {', '.join(_POOLS)}, got {name!r}")

@@ -17,7 +17,7 @@ class Gemma(Llama):
 
     model_type = "gemma"
     stem = "Gemma"
-    tasks: ClassVar = {kind: Llama.tasks[kind] for kind in ("classification", "tagging")}
+    tasks: ClassVar = {kind: Llama.tasks[kind] for kind in ("ForSequenceClassification", "ForTokenClassification")}
     fixed: ClassVar = {**Llama.fixed, "norm": "rms_one", "emb_scale": True, "bias.ffn": False}
     fields, defaults = without_keys(
         Llama.fields,

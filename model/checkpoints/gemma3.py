@@ -22,7 +22,7 @@ class Gemma3(Gemma2):
     model_type = "gemma3_text"
     stem = "Gemma3"
     bare_end = "TextModel"
-    tasks: ClassVar = {"classification": SCORE}
+    tasks: ClassVar = {"ForSequenceClassification": SCORE}
     fixed: ClassVar = {**Gemma2.fixed, "qk_norm": "head"}
     fields, defaults = without_keys(
         Gemma2.fields,
@@ -39,8 +39,8 @@ class Gemma3(Gemma2):
     only: ClassVar = {"use_bidirectional_attention": (False, None)}
     modules: ClassVar = llama_names({**NORMS, **QK_NORMS})
 
-    def task_class(self, kind: str) -> HeadedClass:
-        headed = super().task_class(kind)
+    def task_class(self, ending: str) -> HeadedClass:
+        headed = super().task_class(ending)
         return headed._replace(name=headed.name.replace("Gemma3", "Gemma3Text"))
 
     def is_usually_local(self, layer: int, plain: Keys) -> bool:

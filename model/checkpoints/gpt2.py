@@ -48,7 +48,11 @@ class Gpt2(KeyMap):
     stem = "GPT2"
     class_ends: ClassVar = {("lm",): "LMHeadModel"}
     base = "transformer."
-    tasks: ClassVar = {"classification": SCORE, "tagging": DECODER_TAGS, "span": ANSWER}
+    tasks: ClassVar = {
+        "ForSequenceClassification": SCORE,
+        "ForTokenClassification": DECODER_TAGS,
+        "ForQuestionAnswering": ANSWER,
+    }
     fixed: ClassVar = {"family": "decoder", "position.kind": "learned", "init.scale_residual": True}
     fields: ClassVar = {**FIELDS, "scale_by_depth": "scale_attn_by_inverse_layer_idx"}
     defaults: ClassVar = {**DEFAULTS, "activation_function": "gelu_new", "scale_attn_by_inverse_layer_idx": False}

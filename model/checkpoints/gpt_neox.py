@@ -37,7 +37,11 @@ class GptNeox(KeyMap):
     model_type = "gpt_neox"
     stem = "GPTNeoX"
     base = "gpt_neox."
-    tasks: ClassVar = {"classification": SCORE, "tagging": DECODER_TAGS, "span": ANSWER}
+    tasks: ClassVar = {
+        "ForSequenceClassification": SCORE,
+        "ForTokenClassification": DECODER_TAGS,
+        "ForQuestionAnswering": ANSWER,
+    }
     fixed: ClassVar = {"family": "decoder", "position.kind": "rope"}
     fields, defaults = split_defaults(
         {

@@ -52,9 +52,9 @@ class Llama(KeyMap):
     stem = "Llama"
     base = "model."
     tasks: ClassVar = {
-        "classification": SCORE,
-        "tagging": Task("score", dropout=DROPOUT, usual=0.1),
-        "span": Task("qa_outputs", options={"dropout": 0.0}, body=("model.", "transformer.")),
+        "ForSequenceClassification": SCORE,
+        "ForTokenClassification": Task("score", dropout=DROPOUT, usual=0.1),
+        "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}, body=("model.", "transformer.")),
     }
     fixed: ClassVar = {"family": "decoder", "norm": "rms", "gated": True, "position.kind": "rope"}
     fields, defaults = split_defaults(

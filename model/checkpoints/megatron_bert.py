@@ -14,10 +14,10 @@ class MegatronBert(Bert):
     stem = "MegatronBert"
     causal = "ForCausalLM"
     tasks: ClassVar = {
-        "classification": POOLED._replace(dropout=None),
-        "multiple_choice": POOLED._replace(dropout=None),
-        "tagging": Task("classifier"),
-        "span": ANSWER,
+        "ForSequenceClassification": POOLED._replace(dropout=None),
+        "ForMultipleChoice": POOLED._replace(dropout=None),
+        "ForTokenClassification": Task("classifier"),
+        "ForQuestionAnswering": ANSWER,
     }
     fixed: ClassVar = {**FIXED, "norm_place": "pre", "final_norm": True, "emb_norm": False}
     modules: ClassVar = {

@@ -16,7 +16,7 @@ class Mistral(Llama):
 
     model_type = "mistral"
     stem = "Mistral"
-    tasks: ClassVar = {**Llama.tasks, "span": ANSWER}
+    tasks: ClassVar = {**Llama.tasks, "ForQuestionAnswering": ANSWER}
     fixed: ClassVar = {**Llama.fixed, **dict.fromkeys(_BIASES, False)}
     fields, defaults = without_keys(
         Llama.fields,

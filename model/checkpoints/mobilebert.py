@@ -35,7 +35,7 @@ class MobileBert(MaskedLMHead):
     class_ends: ClassVar = {("masked_lm",): "ForMaskedLM", ("masked_lm", "sentence"): "ForPreTraining"}
     pooled = True
     base = "mobilebert."
-    tasks: ClassVar = {**Bert.tasks, "classification": _POOLED, "multiple_choice": _POOLED}
+    tasks: ClassVar = {**Bert.tasks, "ForSequenceClassification": _POOLED, "ForMultipleChoice": _POOLED}
     marks: ClassVar = Bert.marks
     body = Bert.body
     fixed: ClassVar = {**FIXED, "family": "mobilebert"}
@@ -117,8 +117,8 @@ class MobileBert(MaskedLMHead):
         shared = {"key_query_shared_bottleneck": True} if any(_UNREAD in name for name in known) else {}
         return shared | {"classifier_activation": any("pooler.dense" in name for name in known)}
 
-    def task_options(self, kind: str, plain: Keys) -> dict[str, Any]:
-        pooled = kind in ("classification", "multiple_choice")
+    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
+        pooled = ending in ("ForSequenceClassification", "ForMultipleChoice")
         return {"hidden": "tanh"} if pooled and plain.get("classifier_activation", True) else {}
 
     def task_keys(self, config: ModelConfig) -> dict[str, Any]:

@@ -40,7 +40,7 @@ class ModernBert(KeyMap):
     class_ends: ClassVar = {("masked_lm",): "ForMaskedLM"}
     base = "model."
     tasks: ClassVar = dict.fromkeys(
-        ("classification", "tagging", "span", "multiple_choice"),
+        ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice"),
         Task("classifier", "head.dense", "head.norm", {"hidden_norm": True}, dropout=DROPOUT, usual=0.0),
     )
     fixed: ClassVar = {
@@ -112,9 +112,9 @@ class ModernBert(KeyMap):
             self.refuse("rope_scaling", "expected none, got scaled positions")
         return read_unscaled_base(self.model_type, plain, kind, _FORMER[kind], _THETA[kind])
 
-    def task_options(self, kind: str, plain: Keys) -> dict[str, Any]:
+    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
         options = {"hidden": self.activations.get(plain.get("classifier_activation", "gelu"))}
-        pooled = kind in ("classification", "multiple_choice")
+        pooled = ending in ("ForSequenceClassification", "ForMultipleChoice")
         return options | ({"pool": plain.get("classifier_pooling", "cls")} if pooled else {})
 
     def task_keys(self, config: ModelConfig) -> dict[str, Any]:

@@ -20,7 +20,7 @@ class ModernBertDecoder(ModernBert):
     head_options: ClassVar = {"projection": "transformed"}
     projections = ("transformed",)
     tasks: ClassVar = {
-        "classification": Task("classifier", "head.dense", "head.norm", {"hidden_norm": True}, DROPOUT, 0.0)
+        "ForSequenceClassification": Task("classifier", "head.dense", "head.norm", {"hidden_norm": True}, DROPOUT, 0.0)
     }
     fixed: ClassVar = {**ModernBert.fixed, "family": "decoder"}
     also_read = (*ModernBert.also_read, "sliding_window")
@@ -45,7 +45,7 @@ class ModernBertDecoder(ModernBert):
         seen = 1 + (0 if config.local is None else config.local.window)
         return {**super().more_of_theirs(config), "sliding_window": seen, "local_attention": 2 * seen}
 
-    def task_options(self, kind: str, plain: Keys) -> dict[str, Any]:
+    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
         hidden = self.activations.get(plain.get("classifier_activation", "gelu"))
         return {"hidden": hidden, "bias": bool(plain.get("classifier_bias", False))}
 

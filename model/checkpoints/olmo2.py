@@ -11,7 +11,7 @@ class Olmo2(Llama):
 
     model_type = "olmo2"
     stem = "Olmo2"
-    tasks: ClassVar = {"classification": SCORE}
+    tasks: ClassVar = {"ForSequenceClassification": SCORE}
     fixed: ClassVar = {**Llama.fixed, "bias.ffn": False, "norm_place": "branch", "qk_norm": "all"}
     fields, defaults = without_keys(Llama.fields, Llama.defaults, ["bias.ffn"], rms_norm_eps=1e-5)
     also_read = (*Llama.also_read, "layer_types")

@@ -14,7 +14,7 @@ class OpenaiGpt(KeyMap):
     stem = "OpenAIGPT"
     class_ends: ClassVar = {("lm",): "LMHeadModel"}
     base = "transformer."
-    tasks: ClassVar = {"classification": SCORE}
+    tasks: ClassVar = {"ForSequenceClassification": SCORE}
     fixed: ClassVar = {"family": "decoder", "norm_place": "post", "final_norm": False, "position.kind": "learned"}
     fields: ClassVar = FIELDS
     defaults: ClassVar = {**DEFAULTS, "afn": "gelu"}

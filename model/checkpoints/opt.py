@@ -33,7 +33,7 @@ class Opt(KeyMap):
     model_type = "opt"
     stem = "OPT"
     base = "model."
-    tasks: ClassVar = {"classification": SCORE, "span": ANSWER}
+    tasks: ClassVar = {"ForSequenceClassification": SCORE, "ForQuestionAnswering": ANSWER}
     fixed: ClassVar = {"family": "decoder", "eps": 1e-5, "position.kind": "learned", "position.offset": 2}
     fields, defaults = split_defaults(
         {

@@ -35,7 +35,10 @@ class Phi(KeyMap):
     base = "model."
     head_options: ClassVar = {"projection": "biased"}
     projections = ("biased",)
-    tasks: ClassVar = {"classification": SCORE, "tagging": Task("score", dropout=DROPOUT, usual=0.1)}
+    tasks: ClassVar = {
+        "ForSequenceClassification": SCORE,
+        "ForTokenClassification": Task("score", dropout=DROPOUT, usual=0.1),
+    }
     fixed: ClassVar = {"family": "decoder", "parallel": "one_norm", "position.kind": "rope"}
     fields, defaults = split_defaults(
         {

@@ -22,7 +22,7 @@ class Phi3(Llama):
 
     model_type = "phi3"
     stem = "Phi3"
-    tasks: ClassVar = {kind: Llama.tasks[kind] for kind in ("classification", "tagging")}
+    tasks: ClassVar = {kind: Llama.tasks[kind] for kind in ("ForSequenceClassification", "ForTokenClassification")}
     fixed: ClassVar = {**Llama.fixed, **dict.fromkeys(_BIASES, False)}
     fields, defaults = without_keys(
         {**Llama.fields, "dropout.hidden": "resid_pdrop"},

@@ -24,7 +24,7 @@ class Qwen2(Llama):
     stem = "Qwen2"
     tasks: ClassVar = {
         **Llama.tasks,
-        "span": Task("qa_outputs", options={"dropout": 0.0}, body=("model.", "transformer.")),
+        "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}, body=("model.", "transformer.")),
     }
     fixed: ClassVar = {**Llama.fixed, **_BIASES}
     fields, defaults = without_keys(

@@ -22,10 +22,10 @@ class RemBert(Bert):
     base = "rembert."
     class_ends: ClassVar = {("masked_lm",): "ForMaskedLM"}
     tasks: ClassVar[Mapping[str, Task]] = {
-        "classification": _POOLED,
-        "multiple_choice": _POOLED,
-        "tagging": Task("classifier", dropout=_DROPOUT, usual=0.1),
-        "span": ANSWER,
+        "ForSequenceClassification": _POOLED,
+        "ForMultipleChoice": _POOLED,
+        "ForTokenClassification": Task("classifier", dropout=_DROPOUT, usual=0.1),
+        "ForQuestionAnswering": ANSWER,
     }
     marks: ClassVar = {}
     body = ("family.",)

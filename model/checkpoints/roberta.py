@@ -19,12 +19,12 @@ class Roberta(MaskedLMHead):
     pooled = True
     base = "roberta."
     tasks: ClassVar = {
-        "classification": Task(
+        "ForSequenceClassification": Task(
             "classifier.out_proj", "classifier.dense", options={"hidden": "tanh"}, dropout=DROPOUT, twice=True
         ),
-        "tagging": TAGS,
-        "span": ANSWER,
-        "multiple_choice": Task("classifier", "roberta.pooler.dense", options={"hidden": "tanh"}),
+        "ForTokenClassification": TAGS,
+        "ForQuestionAnswering": ANSWER,
+        "ForMultipleChoice": Task("classifier", "roberta.pooler.dense", options={"hidden": "tanh"}),
     }
     fixed: ClassVar = FIXED
     fields: ClassVar = FIELDS

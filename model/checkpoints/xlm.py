@@ -24,10 +24,10 @@ class Xlm(KeyMap):
     base = "transformer."
     head_options: ClassVar = {"transform": False}
     tasks: ClassVar = {
-        "classification": Task("sequence_summary.summary", dropout=_FIRST_DROPOUT, usual=0.1),
-        "tagging": Task("classifier"),
-        "span": Task("qa_outputs", options={"dropout": 0.0}, suffix="Simple"),
-        "multiple_choice": Task("logits_proj", "sequence_summary.summary", options={"dropout": 0.0}),
+        "ForSequenceClassification": Task("sequence_summary.summary", dropout=_FIRST_DROPOUT, usual=0.1),
+        "ForTokenClassification": Task("classifier"),
+        "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}, suffix="Simple"),
+        "ForMultipleChoice": Task("logits_proj", "sequence_summary.summary", options={"dropout": 0.0}),
     }
     fixed: ClassVar = {**FIXED, "type_vocab_size": 0}
     fields, defaults = split_defaults(
@@ -70,16 +70,16 @@ class Xlm(KeyMap):
     }
     buffers = (r"(^|\.)position_ids$",)
 
-    def task_options(self, kind: str, plain: Keys) -> dict[str, Any]:
+    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
         """Refuse summaries other than the class's defaults.
 
         A choice is scored by two maps, the first of which is as wide as there are labels, although its score has none.
         """
-        if kind not in ("classification", "multiple_choice"):
+        if ending not in ("ForSequenceClassification", "ForMultipleChoice"):
             return {}
         usual = {"summary_type": ("first",), "summary_use_proj": (True,), "summary_proj_to_labels": (True,)}
         self.refuse_other_values(plain, usual | {"summary_activation": (None,)})
-        if kind == "classification":
+        if ending == "ForSequenceClassification":
             return {}
         dropout, width = plain.get(_FIRST_DROPOUT, 0.1), len(label_names(plain))
         return {"hidden": "identity", "hidden_dim": width, "input_dropout": dropout}

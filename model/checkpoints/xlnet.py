@@ -41,10 +41,10 @@ class XLNet(KeyMap):
     base = "transformer."
     head_options: ClassVar = {"transform": False}
     tasks: ClassVar = {
-        "classification": _SUMMARY,
-        "multiple_choice": _SUMMARY,
-        "tagging": Task("classifier", options={"dropout": 0.0}),
-        "span": Task("qa_outputs", options={"dropout": 0.0}, suffix="Simple"),
+        "ForSequenceClassification": _SUMMARY,
+        "ForMultipleChoice": _SUMMARY,
+        "ForTokenClassification": Task("classifier", options={"dropout": 0.0}),
+        "ForQuestionAnswering": Task("qa_outputs", options={"dropout": 0.0}, suffix="Simple"),
     }
     fixed: ClassVar = {
         "family": "xlnet",
@@ -86,9 +86,9 @@ class XLNet(KeyMap):
     def classes(self) -> tuple[HeadedClass, ...]:
         return tuple(headed._replace(auto="AutoModelForPreTraining") for headed in super().classes)
 
-    def task_options(self, kind: str, plain: Keys) -> dict[str, Any]:
+    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
         """Refuse summaries other than the class's defaults."""
-        if kind in ("classification", "multiple_choice"):
+        if ending in ("ForSequenceClassification", "ForMultipleChoice"):
             usual = {"summary_type": ("last",), "summary_use_proj": (True,), "summary_activation": ("tanh",)}
             self.refuse_other_values(plain, usual)
         return {}

@@ -16,7 +16,7 @@ from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.models.export_model import main
-from clozeline.tools.runs.evaluation.predictions import set_rows
+from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate

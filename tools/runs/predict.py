@@ -1,10 +1,10 @@
 """Predict rows without labels with a fine-tuned run: `clozeline predict RUN input=FILE output=FILE`.
 
 The input is CSV, TSV, JSON lines or Parquet with the columns of the training task, or those that `text`, `text_pair`,
-`words`, `question`, `context`, `choices` and `source` name; also SQuAD's JSON, SuperGLUE's, and CoNLL's columns. The
-output has a row for every row of the input, in order, as JSON lines, CSV, TSV or Parquet by its suffix. `layout` writes
-an official file: a GLUE submission or SQuAD's `{id: text}`. Rows are streamed; a killed command continues where it
-stopped, and ends with the same bytes.
+`words`, `question`, `context`, `choices` and `source` name; also the official layout of the task, such as SQuAD's JSON
+and CoNLL's columns, and lines of text in .txt. The output has a row for every row of the input, in order, as JSON
+lines, CSV, TSV or Parquet by its suffix. `layout` writes an official file: a GLUE submission or SQuAD's `{id: text}`.
+Rows are streamed; a killed command continues where it stopped, and ends with the same bytes.
 """
 
 import argparse
@@ -21,14 +21,14 @@ from pydantic import Field
 from clozeline.configuration.config import HOME_EXPANDED, Names, config_class, to_plain
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
-from clozeline.pipeline.tasks.readers import TaggedWords, TaskReader
+from clozeline.pipeline.tasks.readers import TaskReader
 from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
-from clozeline.tools.runs.evaluation.labeled_texts import task_reader
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
-from clozeline.tools.runs.inference.prediction_files import Layout, PredictionParts, Record, check_output, write_output
-from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, Item, build_rows, read_unlabeled
+from clozeline.tools.runs.inference.prediction_files import Layout, PredictionParts, check_output, write_output
+from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, Item, build_rows, read_unlabeled, task_reader
 from clozeline.tools.settings import add_settings, settings_of
+from clozeline.train.answers._answer import Record
 
 
 @config_class
@@ -36,7 +36,7 @@ class PredictOptions:
     """Rows to predict, and the file to write."""
 
     input: Annotated[Path, HOME_EXPANDED]
-    """file with the rows: CSV, TSV, JSON lines, Parquet, SQuAD's JSON or CoNLL's columns"""
+    """file with the rows: CSV, TSV, JSON lines, Parquet, the task's official layout, or lines of text (.txt)"""
     output: Annotated[Path, HOME_EXPANDED]
     """file for the predictions: .jsonl, .csv, .tsv or .parquet, or any name with `layout`"""
     text: Names = field(default_factory=list)
@@ -76,7 +76,7 @@ def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) ->
     if not options.input.is_file():
         raise ConfigurationError(f"input: {options.input}: no such file; give one with rows to predict")
     opened = open_task_run(run, "train", step=options.step, set_paths=sets)
-    check_output(options.output, options.layout, opened.facts)
+    check_output(options.output, options.layout, opened.answer)
     keys = {name: names for name in _KEYS if (names := getattr(options, name))}
     columns = InputColumns(keys, options.id, options.delimiter, options.columns)
     reader = task_reader(opened.train.manifest)
@@ -84,7 +84,7 @@ def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) ->
     parts = PredictionParts(options.output, {
         "checkpoint": opened.checkpoint, "input": file_hash(options.input), **plain,
     })  # fmt: skip
-    items = iter(read_unlabeled(options.input, opened, reader, columns))
+    items = iter(read_unlabeled(options.input, opened.answer, reader, columns))
     number, first, counts = 0, 0, Counter[str]()
     while group := list(islice(items, options.part_rows)):
         if not parts.has(number):
@@ -94,23 +94,19 @@ def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) ->
         raise ConfigurationError(f"input: {options.input}: expected rows to predict, got none")
     counts["rows"] = first
     counts.update(record["rejected"] for record in parts.records(number) if "rejected" in record)
-    write_output(options.output, options.layout, parts.records(number), opened.facts)
+    write_output(options.output, options.layout, parts.records(number), opened.answer)
     parts.remove()
     return counts
 
 
 def _records_of(opened: TaskRun, reader: TaskReader, group: Sequence[Item], first: int) -> list[Record]:
     """Return the records of some rows in their order; rows without a prediction say why."""
-    from clozeline.tools.runs.inference.row_predictions import predict_records
-
-    items = [item for item, _ in group]
+    items, answer = [item for item, _ in group], opened.answer
     rows, uids, missing = build_rows(opened, reader, items)
-    records: dict[int, Record] = {number: {"rejected": reason} for number, reason in missing.items()}
-    for row, record in predict_records(opened, rows):
-        records[uids[rows.fixed["document_uid"][row].tobytes()]] = record
-    for number, item in enumerate(items):
-        if isinstance(item, TaggedWords) and number in missing:  # a tag for every word, as `evaluate` counts them
-            records[number] |= {"words": list(item.words), "tags": ["O"] * len(item.words)}
+    records = {number: {"rejected": reason, **answer.empty(items[number])} for number, reason in missing.items()}
+    if len(rows):
+        for row, record in answer.records(opened.task, rows, answer.predict(opened.task, rows)):
+            records[uids[rows.fixed["document_uid"][row].tobytes()]] = record
     return [
         {"row": first + number, **({} if key is None else {"id": key}), **records[number]}
         for number, (_, key) in enumerate(group)

@@ -1,17 +1,18 @@
 """Label texts with a fine-tuned run, for self-training: `clozeline pseudo-label RUN input=FILE output=FILE`.
 
-The input has one text per line, or the two texts of a pair separated by a tab. Each gets the class with the highest
-probability; rows with a probability of at least `threshold` are written in the format of the run's task. With several
-classes per row, a text gets those above one half, and each decision for or against a class must be that probable.
-`clozeline finetune ... pseudo=FILE` trains on that file in addition to the labeled one. FILE.json counts what was
-written and why the rest was not.
+The input is a file as `clozeline predict` reads it: a table with the text columns of the task, or in .txt one text per
+line, or the two texts of a pair separated by a tab. Each gets the class with the highest probability; rows with a
+probability of at least `threshold` are written in the format of the run's task. With several classes per row, a text
+gets those above one half, and each decision for or against a class must be that probable. `clozeline finetune ...
+pseudo=FILE` trains on that file in addition to the labeled one. FILE.json counts what was written and why the rest was
+not.
 """
 
 import argparse
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,13 +21,24 @@ from pydantic import Field
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_json, publish_text
-from clozeline.pipeline.tasks.readers import LabeledText
+from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers.labelled import Labelled
 from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
-from clozeline.tools.runs.evaluation.labeled_texts import LabeledByModel, label_texts, read_texts, task_reader
-from clozeline.tools.runs.evaluation.task_run import open_task_run
+from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
+from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, build_rows, read_unlabeled, task_reader
 from clozeline.tools.settings import add_settings, settings_of
+
+
+@dataclass(frozen=True, slots=True)
+class LabeledByModel:
+    """A text, and the class or classes that a model assigns."""
+
+    item: LabeledText
+    label: int | tuple[int, ...]
+    """index of the class; with several classes per row, of those above one half"""
+    probability: float
+    """of the class; with several per row, of the least certain decision for or against a class"""
 
 
 @config_class
@@ -34,8 +46,7 @@ class PseudoLabelOptions:
     """Texts to label, and which labels to keep."""
 
     input: Annotated[Path, HOME_EXPANDED]
-    """file with one text per line, or the two of a pair separated by a tab; a first line with the names of the task's
-    text columns is a header"""
+    """table with the task's text columns, or .txt with one text per line, or the two of a pair separated by a tab"""
     output: Annotated[Path, HOME_EXPANDED]
     """file for the labeled rows, such as pseudo.jsonl; FILE.json gets the counts"""
     threshold: Annotated[float, Field(ge=0, le=1)] = 0.9
@@ -51,11 +62,13 @@ def pseudo_label(run: Path, options: PseudoLabelOptions, sets: SetPaths | None =
     if not options.input.is_file():
         raise ConfigurationError(f"input: {options.input}: no such file; give one with texts")
     opened = open_task_run(run, "train", step=options.step, set_paths=sets)
-    if opened.facts.head != "classification":
-        raise ConfigurationError(f"{run}: expected a run of the head classification, got {opened.facts.head}")
+    if not opened.answer.pseudo_labels:
+        raise ConfigurationError(f"{run}: expected a run that classifies texts, got one with a head {opened.head}")
     reader = task_reader(opened.train.manifest)
-    items, refused = read_texts(options.input, reader)
-    judged, lost = label_texts(opened, items)
+    items = [item for item, _ in read_unlabeled(options.input, opened.answer, reader, InputColumns())]
+    judged, missing = label_texts(opened, reader, items)
+    if not judged:
+        raise ConfigurationError(f"input: {options.input}: expected texts, got none: {dict(missing)}")
     kept, dropped = select(judged, options.threshold, options.per_class)
     if not kept:
         raise ConfigurationError(
@@ -75,8 +88,8 @@ def pseudo_label(run: Path, options: PseudoLabelOptions, sets: SetPaths | None =
         "output": {options.output.name: file_hash(options.output)},
         "threshold": options.threshold,
         "per_class": options.per_class,
-        "rows_in": len(items) + sum(refused.values()),
-        "skipped": {**refused, **({"no_tokens": lost} if lost else {}), **dropped},
+        "rows_in": len(items),
+        "skipped": {**missing, **dropped},
         "rows_out": len(kept),
         "labelled": {names[label]: number for label, number in sorted(Counter(_classes_in(kept)).items())},
     }
@@ -84,9 +97,22 @@ def pseudo_label(run: Path, options: PseudoLabelOptions, sets: SetPaths | None =
     return facts
 
 
+def label_texts(
+    opened: TaskRun, reader: TaskReader, items: Sequence[TaskItem | Rejected]
+) -> tuple[list[LabeledByModel], Counter[str]]:
+    """Return the class of each text, in order, and the number of items without one, by reason."""
+    rows, uids, missing = build_rows(opened, reader, items)
+    judged = []
+    for row, prediction in opened.answer.predict(opened.task, rows).items() if len(rows) else ():
+        item = items[uids[rows.fixed["document_uid"][row].tobytes()]]
+        assert isinstance(item, LabeledText), "of a task of classes"
+        judged.append(LabeledByModel(item, *opened.answer.certain_class(prediction)))
+    return sorted(judged, key=lambda row: row.item.index), Counter(missing.values())
+
+
 def _with_label(row: LabeledByModel) -> LabeledText:
-    own = {"label": row.label} if isinstance(row.label, int) else {"classes": row.label}
-    return replace(row.item, **own)
+    own = {"label": row.label} if isinstance(row.label, int) else {"label": None, "classes": row.label}
+    return replace(row.item, target=None, **own)
 
 
 def _classes_in(rows: Sequence[LabeledByModel]) -> Iterator[int]:
@@ -100,7 +126,7 @@ def select(
     """Return the rows to keep, in order, and how many are dropped, by reason.
 
     Example:
-        >>> from clozeline.pipeline.tasks.readers import LabeledText
+        >>> from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskItem, TaskReader
         >>> items = [LabeledText((text,), None, None, line) for line, text in enumerate("abcd")]
         >>> rows = [LabeledByModel(item, 0, p) for item, p in zip(items, (0.91, 0.5, 0.99, 0.95), strict=True)]
         >>> kept, dropped = select(rows, 0.9, per_class=2)

@@ -14,12 +14,19 @@ from clozeline.model.adapters.prefix import Prefix
 from clozeline.model.adapters.prompt import Prompt
 from clozeline.model.build import Model
 from clozeline.model.checkpoints._conversion.adapter_export import refuse_prefix, refuse_prompt
-from clozeline.model.checkpoints._conversion.adapter_layouts import Update, split_update
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint, refuse_differing
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import Target
+from clozeline.model.checkpoints._conversion.task_heads import ENDINGS, HEADS
 from clozeline.model.checkpoints._conversion.tensor_files import read_json, read_tensor_file, refuse_invalid_values
-from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes, their_shapes, to_ours, to_theirs
+from clozeline.model.checkpoints._conversion.tensor_layouts import (
+    Update,
+    parameter_shapes,
+    split_update,
+    their_shapes,
+    to_ours,
+    to_theirs,
+)
 from clozeline.model.checkpoints._conversion.tensor_names import join_names
 from clozeline.model.checkpoints._conversion.type_selection import map_for
 from clozeline.model.configuration.model_config import ModelConfig
@@ -28,8 +35,12 @@ from clozeline.registry import choose
 PEFT_CONFIG: Final = "adapter_config.json"
 _WEIGHTS: Final = "adapter_model.safetensors"
 _A, _B = ".lora_A.weight", ".lora_B.weight"
-_HEADS: Final = {"SEQ_CLS": "classification", "TOKEN_CLS": "tagging", "QUESTION_ANS": "span"}
-"""Heads that a task of peft adds to a base."""
+_ENDINGS: Final = {
+    "SEQ_CLS": "ForSequenceClassification",
+    "TOKEN_CLS": "ForTokenClassification",
+    "QUESTION_ANS": "ForQuestionAnswering",
+}
+"""Ending of the class of transformers with the head of a task."""
 _DESCRIPTION: Final = frozenset(
     {
         *("peft_type", "task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision"),
@@ -269,20 +280,18 @@ def _with_task_head(
     base: Checkpoint, key_map: KeyMap, task: str | None, tensors: Mapping[str, Tensor], folder: Path
 ) -> ModelConfig:
     """Return the configuration of the base with the head of a task; other tasks keep the heads of the base."""
-    kind = _HEADS.get(task or "")
-    heads = set(base.config.heads)
-    if kind is None or heads == {kind} or (kind == "classification" and heads == {"regression"}):
+    ending = _ENDINGS.get(task or "")
+    if ending is None or [ENDINGS.get(head) for head in base.config.heads] == [ending]:
         return base.config
-    entry = key_map.tasks.get(kind)
+    entry = key_map.tasks.get(ending)
     weight = None if entry is None else tensors.get(f"{entry.out}.weight")
     if entry is None or weight is None:
-        needed = (
-            f"its tensor {entry.out}.weight: name it in modules_to_save" if entry else f"a class with a {kind} head"
-        )
+        absent = f"a class with a {HEADS[ending]} head"
+        needed = f"its tensor {entry.out}.weight: name it in modules_to_save" if entry else absent
         why = f"a {key_map.model_type} needs {needed}, or a base with the head"
         raise ConfigurationError(f"{folder / PEFT_CONFIG}: task_type {task}: {why}")
     plain = key_map.write_config(base.config, base.vocab_size, base.token_ids)
-    plain |= {"architectures": [key_map.task_class(kind).name], "num_labels": len(weight)}
+    plain |= {"architectures": [key_map.task_class(ending).name], "num_labels": len(weight)}
     return replace(base.config, heads=key_map.read_config(plain, {}).heads)
 
 

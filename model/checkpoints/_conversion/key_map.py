@@ -17,7 +17,8 @@ from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.checkpoints._conversion.config_keys import differences, nested
 from clozeline.model.checkpoints._conversion.tables import ACTIVATIONS, HeadedClass, Reshaped, Slice, Target
 from clozeline.model.checkpoints._conversion.task_heads import (
-    SUFFIXES,
+    ENDINGS,
+    HEADS,
     Task,
     differing_head_keys,
     read_head,
@@ -56,7 +57,7 @@ class KeyMap:
     base: ClassVar[str] = ""
     """Prefix of the body in the headed class; the bare one saves without it."""
     tasks: ClassVar[Mapping[str, Task]] = {}
-    """Task heads of its classes: classification (also for regression), tagging, span and multiple_choice."""
+    """Task heads of its classes, by the ending of the class: `ForSequenceClassification`."""
     marks: ClassVar[Mapping[str, str]] = {}
     """Heads that a file may hold, each with the end of a tensor name that identifies it; empty: the usual heads."""
     head_options: ClassVar[Mapping[str, Any]] = {}
@@ -126,13 +127,14 @@ class KeyMap:
         if (key := self.activation) is not None:
             flat["activation"] = self.read_activation(given.get(key), key, self.activations)
         more = self.more_of_ours(plain, tensors)
-        kind = self.task_of(plain)
-        if kind is None:
+        ending = self.task_of(plain)
+        if ending is None:
             flat |= {f"heads.{head}": {"weight": 1.0, **self.head_options} for head in self.heads_in(tensors)}
         else:
             more = {key: value for key, value in more.items() if not key.startswith("heads.")}
-            task = self.tasks[kind]._replace(options={**self.tasks[kind].options, **self.task_options(kind, plain)})
-            name, options = read_head(kind, task, plain, flat.get("dropout.hidden", 0.0))
+            options = {**self.tasks[ending].options, **self.task_options(ending, plain)}
+            task = self.tasks[ending]._replace(options=options)
+            name, options = read_head(ending, task, plain, flat.get("dropout.hidden", 0.0))
             flat[f"heads.{name}"] = options
         try:
             return adapter_of(ModelConfig).validate_python(nested(flat | more))
@@ -193,7 +195,7 @@ class KeyMap:
         """Return their first name of the model's activation, None if there is none."""
         return next((theirs for theirs, ours in self.activations.items() if ours == config.activation), None)
 
-    def task_options(self, kind: str, plain: Keys) -> dict[str, Any]:
+    def task_options(self, ending: str, plain: Keys) -> dict[str, Any]:
         """Return keys of a task head that config.json decides, besides labels and dropout."""
         return {}
 
@@ -204,18 +206,18 @@ class KeyMap:
     def task(self, config: ModelConfig) -> tuple[str, Task] | None:
         """Return the only head of a model and its table entry, None if the type has no such task head."""
         (name, *others) = config.heads
-        entry = self.tasks.get("classification" if name == "regression" else name)
+        entry = self.tasks.get(ENDINGS.get(name, ""))
         return None if others or entry is None else (name, entry)
 
-    def task_class(self, kind: str) -> HeadedClass:
+    def task_class(self, ending: str) -> HeadedClass:
         """Return the class of transformers with a task head."""
-        entry = self.tasks["classification" if kind == "regression" else kind]
-        return HeadedClass((kind,), f"{self.stem}{SUFFIXES[kind]}{entry.suffix}", f"AutoModel{SUFFIXES[kind]}")
+        name = f"{self.stem}{ending}{self.tasks[ending].suffix}"
+        return HeadedClass((HEADS[ending],), name, f"AutoModel{ending}")
 
     def task_of(self, plain: Keys) -> str | None:
-        """Return the task head of the class that wrote config.json, None if it has none."""
+        """Return the ending of the class with a task head that wrote config.json, None for any other class."""
         written = plain.get("architectures") or [""]
-        return next((kind for kind in self.tasks if self.task_class(kind).name == written[0]), None)
+        return next((ending for ending in self.tasks if self.task_class(ending).name == written[0]), None)
 
     def heads_in(self, tensors: Iterable[str]) -> tuple[str, ...]:
         """Return the heads of which a file holds tensors; those of the usual class if it holds none."""
@@ -241,8 +243,8 @@ class KeyMap:
     def class_with(self, heads: Iterable[str]) -> HeadedClass:
         """Return the class of transformers with these heads; refuse heads that no class has together."""
         chosen = set(heads)
-        if len(chosen) == 1 and ("classification" if chosen == {"regression"} else min(chosen)) in self.tasks:
-            return self.task_class(min(chosen))
+        if len(chosen) == 1 and (ending := ENDINGS.get(min(chosen), "")) in self.tasks:
+            return self.task_class(ending)
         if fitting := next((headed for headed in self.classes if set(headed.heads) == chosen), None):
             return fitting
         known = " or ".join(" and ".join(headed.heads) for headed in self.classes) or "none"
@@ -271,8 +273,10 @@ class KeyMap:
 
     def likeness(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> tuple[bool, ...]:
         """Return how well the type suits a model whose body it can hold: larger is better."""
-        known = [set(headed.heads) for headed in self.classes]
-        has_class = set(config.heads) in known or self._has_task_of(config, token_ids)
+        has_class = set(config.heads) in [set(headed.heads) for headed in self.classes]
+        if (theirs := self.task_head(config, token_ids)) is not None:
+            [head] = config.heads.values()
+            has_class = has_class or not differing_head_keys(head, theirs, config.architecture)
         return self.has_transforms_of(config), has_class, self.shares == (config.layer_groups < config.layers)
 
     def has_transforms_of(self, config: ModelConfig) -> bool:
@@ -282,18 +286,12 @@ class KeyMap:
         equal = all(head.transform == transform and head.projection in self.projections for head in heads)
         return self.task(config) is not None or equal
 
-    def _has_task_of(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> bool:
-        if (theirs := self.task_head(config, token_ids)) is None:
-            return False
-        [head] = config.heads.values()
-        return not differing_head_keys(head, theirs, config.architecture)
-
     def task_head(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> HeadConfig | None:
         """Return the only head of a model as the type's class computes it, None if the type has no such task head."""
         if (task := self.task(config)) is None:
             return None
         ids = {key: value for key, value in token_ids.items() if value is not None}
-        plain = {**self.write_config(config, 8, ids), "architectures": [self.task_class(task[0]).name]}
+        plain = {**self.write_config(config, 8, ids), "architectures": [self.task_class(ENDINGS[task[0]]).name]}
         return self.read_config(plain, {}).heads.get(task[0])
 
     # -- names of tensors -------------------------------------------------------------------------------------------

@@ -7,14 +7,15 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 
-SUFFIXES: Final[Mapping[str, str]] = {
-    "classification": "ForSequenceClassification",
-    "regression": "ForSequenceClassification",
-    "tagging": "ForTokenClassification",
-    "span": "ForQuestionAnswering",
-    "multiple_choice": "ForMultipleChoice",
+HEADS: Final[Mapping[str, str]] = {
+    "ForSequenceClassification": "classification",
+    "ForTokenClassification": "tagging",
+    "ForQuestionAnswering": "span",
+    "ForMultipleChoice": "multiple_choice",
 }
-"""Suffixes of the classes with each head, and of those that load them."""
+"""Our head in a class, by the ending of the class and of the one that loads it."""
+ENDINGS: Final = {head: ending for ending, head in HEADS.items()} | {"regression": "ForSequenceClassification"}
+"""Ending of the class with each head."""
 _PROBLEMS: Final = {"regression": "regression", "classification": "single_label_classification"}
 _MULTI: Final = "multi_label_classification"
 _COMPARED: Final = ("hidden", "hidden_dim", "hidden_norm", "bias", "multi_label", "output")
@@ -48,7 +49,7 @@ class Task(NamedTuple):
         return {f"heads.{head}.classifier.{part}": theirs for part, theirs in parts.items() if theirs}
 
 
-def read_head(kind: str, task: Task, plain: Mapping[str, Any], hidden_dropout: float) -> tuple[str, dict[str, Any]]:
+def read_head(ending: str, task: Task, plain: Mapping[str, Any], hidden_dropout: float) -> tuple[str, dict[str, Any]]:
     """Return the name of our head and its keys, from its table entry in the type and the content of config.json.
 
     Raises:
@@ -59,6 +60,7 @@ def read_head(kind: str, task: Task, plain: Mapping[str, Any], hidden_dropout: f
         options["dropout"] = plain.get(task.dropout, task.usual)
         if task.twice:
             options["input_dropout"] = hidden_dropout if options["dropout"] is None else options["dropout"]
+    kind = HEADS[ending]
     if kind == "multiple_choice":  # its one score has no label
         return kind, options
     labels, problem = label_names(plain), plain.get("problem_type")

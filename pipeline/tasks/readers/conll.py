@@ -1,15 +1,15 @@
 """Reader of CoNLL files: a word and its tags per line, blank lines between sentences (arXiv cs/0306050)."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import TaskFile
+from clozeline.pipeline.tasks.readers import Rejected, TaggedWords, TaskFile, TaskItem
 from clozeline.pipeline.tasks.readers._column_files import open_sentences
 from clozeline.pipeline.tasks.readers._labels import bio_labels
 from clozeline.pipeline.tasks.readers._text_lines import sentence_lines
@@ -85,3 +85,13 @@ class Conll(OfficialLayout):
             return (cells[word].removeprefix(prefix).strip(), cells[tag].strip()) if len(cells) == count else [""]
 
         return open_sentences(path, self.limits, name, _DOCUMENT, parse)
+
+    def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]]:
+        """Yield the sentences of a file whose lines may lack the tag."""
+        word, prefix = self.options.word_column, self.options.prefix
+        for number, sentence in enumerate(sentence_lines(path, self.limits)):
+            if sentence.damage:
+                yield Rejected(sentence.damage, number), None
+                continue
+            words = tuple(line.split()[word].removeprefix(prefix) for line in sentence.lines)
+            yield TaggedWords(words, (0,) * len(words), number), None

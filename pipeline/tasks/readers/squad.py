@@ -1,12 +1,13 @@
 """Reader of SQuAD: extractive question answering (arXiv 1606.05250), also with unanswerable questions (1806.03822)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Question, Row, TaskFacts, TaskFile, TaskReader, Unfit
+from clozeline.pipeline.tasks.readers import Question, Rejected, Row, TaskFacts, TaskFile, TaskItem, TaskReader, Unfit
 from clozeline.pipeline.tasks.readers._task_items import GROUP
 from clozeline.pipeline.tasks.readers._text_lines import read_whole_json
 
@@ -80,6 +81,17 @@ class Squad(TaskReader):
 
     def item(self, row: Row, index: int) -> Question:
         return question_of(row, index, unanswerable=self.options.unanswerable)
+
+    def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
+        """Return the questions of a file in SQuAD's layout with their ids, whether it has answers or not."""
+        return self._without_answers(path) if path.suffix == ".json" else None
+
+    def _without_answers(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]]:
+        reader = Squad(replace(self.options, unanswerable=True), self.limits)
+        for index, row in reader.open(path).rows():
+            assert not isinstance(row, Rejected), "questions are rejected when they are built"
+            entry = {**row["entry"], "answers": []}
+            yield reader.build({**row, "entry": entry}, index), entry.get("id")
 
 
 def _questions(articles: Sequence[Mapping[str, Any]]) -> Iterator[Row]:

@@ -14,7 +14,7 @@ import torch
 from clozeline.configuration.config import load_config
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.export_adapter import main
-from clozeline.tools.runs.evaluation.predictions import set_rows
+from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate

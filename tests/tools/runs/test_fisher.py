@@ -14,7 +14,7 @@ from safetensors import safe_open
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.runs.evaluation.predictions import set_rows
+from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.tools.runs.fisher import main
 from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.configuration.config import TrainConfig

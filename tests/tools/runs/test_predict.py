@@ -18,8 +18,8 @@ from sklearn.metrics import accuracy_score
 from sklearn.metrics import f1_score as class_f1
 
 from clozeline.tools.runs import evaluate, predict
-from clozeline.tools.runs.evaluation import predictions
-from clozeline.tools.runs.inference import row_predictions
+from clozeline.train.answers import _answer
+from clozeline.train.answers.classification import Classification
 from tests.pipeline.task_files import (
     make_choice_sets,
     make_labeled_sets,
@@ -181,7 +181,7 @@ def test_neither_batches_nor_order_matter(
     rows = (folder / "files" / "dev.tsv").read_text().splitlines()
     (tmp_path / "reversed.tsv").write_text("\n".join([rows[0], *rows[:0:-1]]) + "\n")
     found = predicted(folder, folder / "files" / "dev.tsv", tmp_path / "a.jsonl")
-    monkeypatch.setattr(predictions, "_BATCH", 5)
+    monkeypatch.setattr(_answer, "_BATCH", 5)
     other = predicted(folder, tmp_path / "reversed.tsv", tmp_path / "b.jsonl", "part_rows=4")[::-1]
     assert [row["label"] for row in found] == [row["label"] for row in other]
     assert [row["probabilities"]["1"] for row in found] == pytest.approx(
@@ -198,7 +198,7 @@ def test_a_killed_command_ends_with_the_same_bytes(
     folder, whole, killed = runs("classes"), tmp_path / f"whole.{suffix}", tmp_path / f"killed.{suffix}"
     words = [str(folder / "run"), f"input={folder / 'files' / 'dev.tsv'}", "part_rows=5"]
     assert predict.main([*words, f"output={whole}"]) == 0
-    real, calls = row_predictions.predict_records, []
+    real, calls = Classification.records, []
 
     def dying(*arguments: Any) -> Any:
         calls.append(1)
@@ -206,7 +206,7 @@ def test_a_killed_command_ends_with_the_same_bytes(
             raise KeyboardInterrupt
         return real(*arguments)
 
-    monkeypatch.setattr(row_predictions, "predict_records", dying)
+    monkeypatch.setattr(Classification, "records", dying)
     assert predict.main([*words, f"output={killed}"]) != 0
     assert not killed.exists()
     assert predict.main([*words, f"output={killed}", "text=sentence"]) == 64

@@ -12,9 +12,9 @@ import torch
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.runs import pseudo_label
-from clozeline.tools.runs.evaluation.labeled_texts import task_reader
 from clozeline.tools.runs.evaluation.task_run import open_task_run
 from clozeline.tools.runs.inference.trained_model import load_trained
+from clozeline.tools.runs.inference.unlabeled_rows import task_reader
 from tests.distributed import RankPool
 from tests.pipeline.task_files import make_sets, open_split, sentences, texts_of, write_recipe
 from tests.tools.runs.evaluation.task_runs import several_run
@@ -59,7 +59,7 @@ def test_sure_labels_are_those_of_the_model(run: Path, tmp_path: Path, capsys: p
     assert 0 < sum(label for _, label in sure) < len(sure)
     facts = json.loads((tmp_path / "pseudo.jsonl.json").read_text(encoding="utf-8"))
     assert facts["rows_in"] == 42 == sum(facts["labelled"].values()) + sum(facts["skipped"].values())
-    assert facts["skipped"] == {"empty_text": 1, "fields": 1, "below_threshold": 40 - len(sure)}
+    assert facts["skipped"] == {"blank_line": 1, "fields": 1, "below_threshold": 40 - len(sure)}
     assert facts["labelled"] == {str(label): [one for _, one in sure].count(label) for label in (0, 1)}
     assert facts["output"] == {"pseudo.jsonl": file_hash(output)}
     assert f"{len(sure)} rows of 42 labeled" in capsys.readouterr().out

@@ -12,7 +12,6 @@ from clozeline.files import parse_json, publish_text
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.sealed_json import seal, unseal
 from clozeline.tools.experiments.multirun.comparison import difference_text, mean_text
-from clozeline.tools.runs.evaluation.task_run import open_task_run
 
 _SCORES: Final = "scores"
 BENCHMARKS: Final[Mapping[str, frozenset[str]]] = {
@@ -38,15 +37,15 @@ class ScoredRun:
 def score_run(run: Path, split: str, path: Path) -> None:
     """Score a finished run, and write the scores as JSON, and each prediction to NAME.predictions.jsonl."""
     from clozeline.tools.runs.evaluation.error_analysis import answered_records, record_lines
-    from clozeline.tools.runs.evaluation.predictions import set_rows
-    from clozeline.tools.runs.evaluation.scores import predict_task_share, score_shares, scores_of
+    from clozeline.tools.runs.evaluation.scores import scores_of
+    from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
 
     opened = open_task_run(run, split)
     rows = set_rows(opened.shards)
-    shares = [predict_task_share(opened, rows)]
-    plain = {"scores": scores_of(opened, score_shares(opened, rows, shares)), "facts": opened.facts.plain()}
-    records = answered_records(opened, rows, shares[0] if opened.facts.head == "lm" else None)
-    publish_text(path.with_suffix(".predictions.jsonl"), record_lines(records))
+    predicted = opened.answer.predict(opened.task, rows)
+    plain = {"scores": scores_of(opened, rows, predicted), "facts": opened.facts.plain()}
+    lines = record_lines(answered_records(opened, rows, predicted))
+    publish_text(path.with_suffix(".predictions.jsonl"), "".join(f"{line}\n" for line in lines))
     publish_text(path, json.dumps(seal(plain), sort_keys=True) + "\n")
 
 
@@ -80,7 +79,7 @@ def read_scored(folder: Path, split: str = "dev") -> list[ScoredRun]:
 
 def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[str]:
     """Yield a table of groups: mean ± deviation over seeds of each metric, and baselines; lower scores are marked."""
-    from clozeline.tools.runs.evaluation.scores import notes_of, unit_of
+    from clozeline.tools.runs.evaluation.scores import notes_of
 
     for name, runs in named:
         scores = [run.scores for run in runs]
@@ -88,7 +87,7 @@ def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[st
         seeds = ", ".join(str(run_scores["seed"]) for run_scores in scores)
         unparsable = [run_scores["unparsable"] for run_scores in scores if "unparsable" in run_scores]
         noted = {**first, "unparsable": fmean(unparsable)} if unparsable else first
-        counts = ", ".join((f"{first['n']:,} {unit_of(runs[0].facts)}", *notes_of(noted)))
+        counts = ", ".join((f"{first['n']:,} {first['unit']}", *notes_of(noted)))
         yield f"{name}: {first['task']} {first['split']}, {counts}, {len(runs)} runs (seeds {seeds})"
         for metric in first["metrics"]:
             values = [run_scores["metrics"][metric] for run_scores in scores]

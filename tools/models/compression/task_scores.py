@@ -12,9 +12,8 @@ from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.model_folder import TOKENIZER
 from clozeline.tools.models.compression.written_models import RECORD
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
-from clozeline.tools.runs.evaluation.predictions import set_rows
-from clozeline.tools.runs.evaluation.scores import predict_task_share, score_shares
-from clozeline.tools.runs.evaluation.task_run import TaskRun, find_head, open_split
+from clozeline.tools.runs.evaluation.scores import scores_of
+from clozeline.tools.runs.evaluation.task_run import TaskRun, find_head, open_split, set_rows
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.startup.source_tokenizer import refuse_other_ids
@@ -57,7 +56,7 @@ def _metrics_of(folder: Path, split: str, task: Path) -> dict[str, float]:
         return metrics
     opened = _open_folder(folder, split, task)
     rows = set_rows(opened.shards)
-    return dict(score_shares(opened, rows, [predict_task_share(opened, rows)]).metrics)
+    return dict(scores_of(opened, rows, opened.answer.predict(opened.task, rows))["metrics"])
 
 
 def _open_folder(folder: Path, split: str, task: Path) -> TaskRun:

@@ -6,7 +6,7 @@ import torch
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.pipeline.shards import ShardSet
-from clozeline.tools.runs.evaluation.predictions import set_rows
+from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.train.data.stream.collate import Collate
 
 _BATCH = 32

@@ -11,6 +11,7 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.tools.runs.evaluation.local_texts import files_of, json_texts, text_lines
+from clozeline.tools.runs.inference.text_likelihoods import first_token, open_scorer, ready_scores
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 
 _BATCH: Final = 64
@@ -37,6 +38,13 @@ def read_passages(path: Path) -> list[str]:
     if not passages:
         raise ConfigurationError(f"{path}: expected passages of two words or more, got none")
     return passages
+
+
+def score(run: Path, trained: TrainedModel, path: Path) -> dict[str, Any]:
+    """Return the scores of the passages of a file or folder by a causal model."""
+    open_scorer(run, trained, "causal")
+    first = first_token(trained, ready_scores(trained.objectives)["causal"])
+    return {"suite": "lambada", **last_word_scores(trained, first, read_passages(path))}
 
 
 def last_word_scores(trained: TrainedModel, first: int | None, passages: Sequence[str]) -> dict[str, Any]:

@@ -19,11 +19,10 @@ from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.features import token_vectors
 from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.tools.runs.evaluation.predictions import set_rows
-from clozeline.tools.runs.evaluation.tag_scores import sentences_of
-from clozeline.tools.runs.evaluation.task_run import open_split
+from clozeline.registry import find
+from clozeline.tools.runs.evaluation.task_run import open_split, set_rows
 from clozeline.tools.runs.inference.trained_model import TrainedModel
+from clozeline.train.answers.tagging import Tagging
 
 _MOST_WORDS: Final = 20_000
 """of the training set, from its beginning"""
@@ -57,9 +56,10 @@ def probe_scores(trained: TrainedModel, task: Path, split: str) -> dict[str, Any
     for name in ("train", split):
         shards, facts = open_split(task, name)
         trained.require_same_tokenizer(shards)
-        if facts.head != "tagging":
+        answer = find("clozeline.train.answers", facts.head)(facts)
+        if not isinstance(answer, Tagging):
             raise ConfigurationError(f"probe: {shards.path} is a task of {facts.head}, expected one of tagged words")
-        sides.append(_words_of(set_rows(shards), facts, _MOST_WORDS if name == "train" else None))
+        sides.append(_words_of(set_rows(shards), answer, _MOST_WORDS if name == "train" else None))
     train, test = sides
     if len(set(train.classes.tolist())) < 2:
         raise ConfigurationError(f"probe: {task / 'train'} has words of one class, expected two or more")
@@ -105,11 +105,11 @@ def probe_lines(scores: Mapping[str, Any]) -> Iterator[str]:
         yield f"  {name:<28}{next(shown):>10}{next(shown):>11}"
 
 
-def _words_of(rows: Rows, facts: TaskFacts, most: int | None) -> _Words:
+def _words_of(rows: Rows, answer: Tagging, most: int | None) -> _Words:
     texts: list[str] = []
     classes: list[int] = []
     word_positions: list[tuple[int, int]] = []
-    for sentence in sentences_of(rows, facts):
+    for sentence in answer.sentences(rows):
         for row in sentence.rows:
             positions = rows.columns["tag_positions"][row].astype(int)
             words = rows.columns["word_numbers"][row][positions].tolist()

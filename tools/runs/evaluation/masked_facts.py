@@ -10,6 +10,7 @@ import numpy as np
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.scoring.masked import candidate_scores
 from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines, text_lines
+from clozeline.tools.runs.inference.text_likelihoods import open_scorer
 from clozeline.tools.runs.inference.trained_model import TrainedModel
 
 _MASK: Final = "[MASK]"
@@ -51,6 +52,14 @@ def read_facts(path: Path) -> list[Fact]:
 
 def read_words(path: Path) -> list[str]:
     return [word for _, line in text_lines(path) if (word := line.strip())]
+
+
+def score(run: Path, trained: TrainedModel, path: Path, candidates: Path | None) -> dict[str, Any]:
+    """Return the scores of the facts of a file or folder by a masked LM, among the words of a file or of all facts."""
+    open_scorer(run, trained, "pll")
+    facts = read_facts(path)
+    words = [fact.word for fact in facts] if candidates is None else read_words(candidates)
+    return {"suite": "lama", **fact_scores(trained, facts, words)}
 
 
 def fact_scores(trained: TrainedModel, facts: Sequence[Fact], words: Sequence[str] | None) -> dict[str, Any]:

@@ -2,18 +2,25 @@
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final
+
+import numpy as np
+from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
 from clozeline.tools.command import require_run
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.tools.runs.evaluation.answer_threshold import stored_threshold
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_checkpoint
+from clozeline.train.answers._answer import TaskAnswer, TaskModel, answer_of
+from clozeline.train.data.stream.collate import Collate
 
 _MANIFEST: Final = "manifest.json"
 
@@ -34,6 +41,23 @@ class TaskRun:
     seed: int
     checkpoint: str
     threshold: float = 0.0
+
+    @cached_property
+    def answer(self) -> TaskAnswer:
+        """Meaning of the predictions of the head."""
+        return answer_of(self.head, self.facts)
+
+    @cached_property
+    def task(self) -> TaskModel:
+        """The model with its batches, as answers read it."""
+        collate, trained = Collate.from_manifest(self.shards.manifest), self.trained
+
+        def forward(rows: Rows) -> tuple[Tensor, dict[str, Tensor]]:
+            columns = {name: rows.columns[name] for name in collate.columns}
+            tensors = collate(columns, np.ones(len(rows), np.float32))
+            return trained.model.logits(tensors)[self.head], tensors
+
+        return TaskModel(trained.model, trained.tokenizer, self.head, self.shards.manifest, forward, self.threshold)
 
 
 def open_task_run(
@@ -96,3 +120,8 @@ def find_head(source: Path, model: ModelConfig, facts: TaskFacts, shards: ShardS
             f"{', '.join(facts.labels)}: its scores would mean other classes"
         )
     return heads[0]
+
+
+def set_rows(shards: ShardSet) -> Rows:
+    """Return all rows of a set."""
+    return Rows.concatenate([shards.read_block(block) for block in range(len(shards.index))])

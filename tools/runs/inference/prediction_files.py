@@ -3,7 +3,7 @@
 import csv
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, TextIO, TypeAlias
 
@@ -12,14 +12,13 @@ import pyarrow.parquet
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json, publish, publish_json, publish_text, read_json
-from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.train.answers._answer import Record, TaskAnswer
 
-Record: TypeAlias = dict[str, Any]
 Layout: TypeAlias = Literal["glue", "squad"]
 _SUFFIXES: Final = (".jsonl", ".csv", ".tsv", ".parquet")
-_HEADS: Final[Mapping[Layout, tuple[str, ...]]] = {"glue": ("classification", "regression"), "squad": ("span",)}
-"""Heads whose predictions an official layout holds."""
 _FACTS: Final = "predict.json"
+_GROUP: Final = 4096
+"""Rows of a row group of Parquet."""
 
 
 class PredictionParts:
@@ -61,90 +60,62 @@ class PredictionParts:
         return self.folder / f"{number:06}.jsonl"
 
 
-def check_output(output: Path, layout: Layout | None, facts: TaskFacts) -> None:
+def check_output(output: Path, layout: Layout | None, answer: TaskAnswer) -> None:
     """Raise ConfigurationError for an output without a known suffix, or a layout of another task."""
     if layout is None and output.suffix not in _SUFFIXES:
         raise ConfigurationError(f"output: {output}: expected a file that ends in {', '.join(_SUFFIXES)}")
-    if layout is not None and facts.head not in _HEADS[layout]:
-        fitting = [name for name, heads in _HEADS.items() if facts.head in heads]
-        raise ConfigurationError(
-            f"layout={layout}: is one of {' and '.join(_HEADS[layout])}, the run predicts {facts.head}: "
-            f"{f'expected {fitting[0]}' if fitting else 'write .jsonl, .csv or .parquet instead'}"
-        )
+    if layout not in (None, answer.layout):
+        fitting = f"expected {answer.layout}" if answer.layout else "write .jsonl, .csv or .parquet instead"
+        raise ConfigurationError(f"layout={layout}: the run predicts {answer.facts.head}: {fitting}")
 
 
-def write_output(output: Path, layout: Layout | None, records: Iterable[Record], facts: TaskFacts) -> None:
+def write_output(output: Path, layout: Layout | None, records: Iterable[Record], answer: TaskAnswer) -> None:
     """Write all predictions to one file, in bounded memory except for SQuAD's object."""
     if layout is None and output.suffix == ".parquet":
         with publish(output) as temporary:
-            _write_parquet(temporary, records, facts)
+            _write_parquet(temporary, records, answer)
         return
     with publish(output) as temporary, temporary.open("w", encoding="utf-8", newline="") as file:
         if layout == "glue":
             file.write("index\tprediction\n")
             file.writelines(f"{record.get('id', record['row'])}\t{_glue_answer(record)}\n" for record in records)
         elif layout == "squad":
-            _write_squad(output, file, records, facts)
+            _write_squad(output, file, records, unanswerable=answer.facts.unanswerable)
         elif output.suffix == ".jsonl":
             file.writelines(f"{json.dumps(record, ensure_ascii=False)}\n" for record in records)
         else:
-            table = csv.DictWriter(
-                file, columns_of(facts), delimiter="\t" if output.suffix == ".tsv" else ",", lineterminator="\n",
-                restval="",
-            )  # fmt: skip
+            delimiter = "\t" if output.suffix == ".tsv" else ","
+            table = csv.DictWriter(file, columns_of(answer), delimiter=delimiter, lineterminator="\n", restval="")
             table.writeheader()
-            table.writerows(_cells(record, facts) for record in records)
+            table.writerows(flat_record(record) for record in records)
 
 
-def columns_of(facts: TaskFacts) -> list[str]:
-    """Return the columns of a table of predictions."""
-    chances = [f"probability_{name}" for name in facts.labels]
-    by_head: dict[str, Sequence[str]] = {
-        "classification": [*(("labels",) if facts.multi_label else ("label", "probability")), *chances],
-        "tagging": ("words", "tags"), "multiple_choice": ("choice", "probabilities"), "lm": ("text", "label"),
-        "span": ("answer", "start", "score", *(("null_score", "na_prob") if facts.unanswerable else ())),
-    }  # fmt: skip
-    return ["row", "id", *by_head.get(facts.head, ("score",)), "rejected"]
+def columns_of(answer: TaskAnswer) -> dict[str, type]:
+    """Return the columns of a table of predictions with their types."""
+    return {"row": int, "id": str, **answer.fields(), "rejected": str}
 
 
-def _cells(record: Record, facts: TaskFacts) -> Record:
-    if facts.head == "multiple_choice" and "probabilities" in record:
-        return {**record, "probabilities": " ".join(map(str, record["probabilities"]))}
-    return flat_record(record, facts.labels)
-
-
-def flat_record(record: Mapping[str, Any], labels: Sequence[str]) -> Record:
-    """Return a record as cells of a table: a column per probability, lists as JSON-free texts joined by a space.
-
-    Example:
-        >>> flat_record({"row": 0, "tags": ["O", "O"], "probabilities": {"a": 0.5}}, ["a"])
-        {'row': 0, 'tags': 'O O', 'probability_a': 0.5}
-    """
+def flat_record(record: Mapping[str, Any]) -> Record:
+    """Return a record as cells of a table: a column per class for probabilities by class, lists as joined texts."""
     cells: Record = {}
     for name, value in record.items():
-        if name == "probabilities":
-            parts = value.items() if isinstance(value, Mapping) else enumerate(value)
-            cells |= {f"probability_{part}": chance for part, chance in parts}
+        if isinstance(value, Mapping):
+            cells |= {f"probability_{part}": chance for part, chance in value.items()}
         elif isinstance(value, list):
-            cells[name] = (" " if name in ("words", "tags") else ",").join(map(str, value))
+            cells[name] = (" " if name in ("words", "tags", "probabilities") else ",").join(map(str, value))
         else:
             cells[name] = value
     return cells
 
 
-def _write_parquet(path: Path, records: Iterable[Record], facts: TaskFacts) -> None:
+def _write_parquet(path: Path, records: Iterable[Record], answer: TaskAnswer) -> None:
     """Write a table in row groups; every column has one type, whatever the rows hold."""
-    numbers = {"probability", "score", "null_score", "na_prob"}
-    integers = {"row", "choice", "start"}
-    fields = [
-        (name, pa.float64() if name in numbers or name.startswith("probability_") else
-         pa.int64() if name in integers else pa.string())
-        for name in columns_of(facts)
-    ]  # fmt: skip
-    schema, rows = pa.schema(fields), list[Record]()
+    types = {int: pa.int64(), float: pa.float64(), str: pa.string()}
+    schema = pa.schema([(name, types[kind]) for name, kind in columns_of(answer).items()])
+    rows = list[Record]()
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
         for record in records:
-            cells = _cells(record, facts)
+            cells = flat_record(record)
             rows.append({**cells, "id": None if cells.get("id") is None else str(cells["id"])})
             if len(rows) == _GROUP:
                 writer.write_table(pa.Table.from_pylist(rows, schema))
@@ -152,23 +123,15 @@ def _write_parquet(path: Path, records: Iterable[Record], facts: TaskFacts) -> N
         writer.write_table(pa.Table.from_pylist(rows, schema))
 
 
-_GROUP: Final = 4096
-"""Rows of a row group."""
-
-
-def _write_squad(output: Path, file: TextIO, records: Iterable[Record], facts: TaskFacts) -> None:
+def _write_squad(output: Path, file: TextIO, records: Iterable[Record], *, unanswerable: bool) -> None:
     """Write `{id: text}`, and for SQuAD 2.0 `{id: probability of no answer}` to NAME.na_prob.json."""
     answers, chances = {}, {}
     for record in records:
-        answers[_id_of(record)] = record.get("answer", "")
-        chances[_id_of(record)] = record.get("na_prob", 1.0)
+        key = str(record.get("id", record["row"]))
+        answers[key], chances[key] = record.get("answer", ""), record.get("na_prob", 1.0)
     file.write(json.dumps(answers, ensure_ascii=False) + "\n")
-    if facts.unanswerable:
+    if unanswerable:
         publish_text(output.with_name(f"{output.stem}.na_prob.json"), json.dumps(chances, ensure_ascii=False) + "\n")
-
-
-def _id_of(record: Record) -> str:
-    return str(record.get("id", record["row"]))
 
 
 def _glue_answer(record: Record) -> str:

@@ -9,6 +9,7 @@ from clozeline.arrays import Bool
 from clozeline.pipeline.rows import Ragged, Role, Use
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers import facts_of
+from clozeline.registry import find
 from clozeline.tools.shards.validation.column_rules import COLUMN_RULES
 from clozeline.tools.shards.validation.ragged_checks import (
     LocatedRows,
@@ -21,7 +22,6 @@ from clozeline.tools.shards.validation.ragged_checks import (
     first_row,
     rows_with,
 )
-from clozeline.tools.shards.validation.task_rules import TASK_CHECKS
 
 BASE_COLUMNS: Final = {"tokens": "token_ids", "samples": "ids", "examples": "input_ids"}
 """The column with the text of a row, in each type of set."""
@@ -29,9 +29,16 @@ BASE_COLUMNS: Final = {"tokens": "token_ids", "samples": "ids", "examples": "inp
 
 def check_rows(block: LocatedRows, manifest: Manifest) -> None:
     """Raise IntegrityError for the first row of a block that contradicts a role, or a rule of its columns."""
-    for check in (_codes, _roles, *COLUMN_RULES, *TASK_CHECKS):
+    for check in (_codes, _roles, *COLUMN_RULES, _task):
         for row, message in check(block, manifest):
             raise block.error(row, message)
+
+
+def _task(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require answers that the task allows."""
+    facts = facts_of(manifest)
+    if facts is not None:
+        yield from find("clozeline.train.answers", facts.head)(facts).problems(block.rows.columns)
 
 
 def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:

@@ -19,7 +19,7 @@ from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Ragged, Role
 from clozeline.pipeline.shards import Manifest
-from clozeline.train.data.stream.head_features import head_tensors, rows_of_choices
+from clozeline.train.data.stream.head_features import head_tensors, rows_of_choices, ruled_columns
 from clozeline.train.data.stream.labels import (
     TARGET_END,
     build_decoder_rows,
@@ -49,11 +49,11 @@ Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 
 _RULED: Final = frozenset({
     *("input_ids", "label_positions", "label_ids", "target_ids", "document_starts", "segment_starts", "attention"),
-    *("prefix_length", "languages", "target_start", "target_document_starts", "label_weight", "label_count", "labels"),
-    *("prediction_order", "teacher_ids", "teacher_weights", "tag_positions", "tags", "answer_span", "answer_places"),
-    *("choice", "choice_starts", "span_starts", "span_lengths", "input_ids_b", "crop_start", "crop_length"),
+    *("prefix_length", "languages", "target_start", "target_document_starts", "label_weight", "label_count"),
+    *("prediction_order", "teacher_ids", "teacher_weights", "tag_positions", "tags", "choice", "choice_starts"),
 })  # fmt: skip
-"""Columns with a rule of their own; every other one becomes a tensor of its name, as its role says."""
+"""Columns with a rule of their own; other ones have a rule in the answers of their head, or become tensors of their
+names, as their roles say."""
 
 
 class Collate:
@@ -68,7 +68,6 @@ class Collate:
         padding_side: left only for encoder rows, whose last token is then [CLS].
         predict_from: position from which the label at position i is predicted: `same` for i, `previous` for i - 1.
         restart_segments: whether positions restart at 0 with every segment.
-        token_dtype: type of `input_ids`; labels are int64 always.
 
     With `document_starts`, documents are kept apart: `document_ids` is given, positions restart with every document and
     no label crosses a boundary.
@@ -87,10 +86,8 @@ class Collate:
         padding_side: str = "right",
         predict_from: str = "same",
         restart_segments: bool = False,
-        token_dtype: str = "int64",
     ) -> None:
         self.architecture = architecture
-        self.token_dtype = token_dtype
         self.roles = {name: role for name, role in roles.items() if role.use != "undo"}
         start = -1 if decoder_start is None else decoder_start
         self._decoder_start = TARGET_END if start == "target_end" else start
@@ -136,10 +133,11 @@ class Collate:
     @property
     def plain(self) -> tuple[str, ...]:
         """The columns among them that become tensors of their names, as their roles say."""
-        return tuple(name for name in self.roles if name not in _RULED)
+        ruled = _RULED | ruled_columns(self.roles)
+        return tuple(name for name in self.roles if name not in ruled)
 
     @staticmethod
-    def from_manifests(manifests: Sequence[Manifest], token_dtype: str = "int64") -> Collate:
+    def from_manifests(manifests: Sequence[Manifest]) -> Collate:
         """Return the rules for the example sets of one stream; a row's source index says which rules apply to it.
 
         Sets may differ in columns and objectives, not in architecture, padding or tokenizer. Columns that a row's set
@@ -178,7 +176,6 @@ class Collate:
         if len(set(keys)) > 1:
             first._objectives = np.array([list(dict.fromkeys(keys)).index(key) for key in keys])
             first._bare = False
-        first.token_dtype = token_dtype
         return first
 
     @property
@@ -253,7 +250,7 @@ class Collate:
     ) -> dict[str, Tensor]:
         """Return the tensors of columns without multiple choice, one row per example."""
         # input ids [B, T], lengths [B], position ids [B, T], weights [B]
-        ids, lengths = pad_rows(columns["input_ids"], self._pad, self.token_dtype)
+        ids, lengths = pad_rows(columns["input_ids"], self._pad)
         weight = np.ones(len(ids), np.float32) if row_weight is None else row_weight
         tensors = {
             "input_ids": torch.from_numpy(ids),

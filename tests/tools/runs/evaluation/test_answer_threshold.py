@@ -1,4 +1,4 @@
-"""The threshold of no answer against every possible one, and the official search."""
+"""The threshold of no answer of a run."""
 
 from __future__ import annotations
 
@@ -7,40 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.runs.evaluate import main
-from clozeline.tools.runs.evaluation.answer_threshold import best_threshold, store_threshold, stored_threshold
+from clozeline.tools.runs.evaluation.answer_threshold import store_threshold, stored_threshold
 from tests.pipeline.task_files import write_questions, write_vocabulary
 from tests.tools.runs.inference.test_trained_model import write_run_on
-
-QUESTIONS = st.lists(
-    st.tuples(st.integers(-20, 20), st.sampled_from([0.0, 0.25, 0.5, 1.0]), st.booleans()), min_size=1, max_size=12
-)
-
-
-def mean_at(threshold: float, questions: list[tuple[int, float, bool]]) -> float:
-    """The mean score where no answer needs a larger margin than the threshold."""
-    scores = [
-        (1.0 if impossible else 0.0) if difference > threshold else (0.0 if impossible else f1)
-        for difference, f1, impossible in questions
-    ]
-    return sum(scores) / len(scores)
-
-
-@given(QUESTIONS)
-def test_no_threshold_is_better(questions: list[tuple[int, float, bool]]) -> None:
-    answered = [0.0 if impossible else f1 for _, f1, impossible in questions]
-    unanswered = [float(impossible) for *_, impossible in questions]
-    differences = [difference for difference, *_ in questions]
-    threshold, best = best_threshold(differences, answered, unanswered)
-    every = [min(differences) - 1.0, *map(float, differences)]
-    assert best == pytest.approx(max(mean_at(each, questions) for each in every))
-    assert mean_at(threshold, questions) == pytest.approx(best)
-    assert threshold == min(each for each in every if mean_at(each, questions) >= best - 1e-9)
 
 
 def test_a_run_keeps_the_threshold_of_its_checkpoint(tmp_path: Path) -> None:

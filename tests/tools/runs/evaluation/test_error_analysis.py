@@ -12,58 +12,47 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.tools.runs import evaluate
-from clozeline.tools.runs.evaluation.error_analysis import (
-    answered_records,
-    class_pairs,
-    class_scores,
-    error_lines,
-    worst_rows,
-)
-from clozeline.tools.runs.evaluation.predictions import set_rows
-from clozeline.tools.runs.evaluation.task_run import open_task_run
+from clozeline.tools.runs.evaluation.error_analysis import answered_records, error_lines
+from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
+from clozeline.train.answers.classification import Classification
 from tests.pipeline.task_files import make_sets
 from tests.tools.runs.inference.test_trained_model import write_run_on
 from tests.tools.runs.test_predict import TASKS
 
 NAMES = ("a", "b", "c")
-FACTS = TaskFacts(name="t", head="classification", labels=NAMES, metrics=())
-SEVERAL = TaskFacts(name="t", head="classification", labels=NAMES, metrics=(), multi_label=True)
 
 
-def test_classes_against_scikit_learn() -> None:
-    generator = np.random.Generator(np.random.PCG64(1))
-    gold, guessed = generator.integers(0, 3, (2, 80))
+@pytest.mark.parametrize("several", [False, True])
+def test_scores_by_class_against_scikit_learn(several: bool) -> None:
+    generator = np.random.Generator(np.random.PCG64(2))
+    gold, guessed = generator.integers(0, 2, (2, 50, 3)) if several else generator.integers(0, 3, (2, 80))
+    facts = TaskFacts(name="t", head="classification", labels=NAMES, metrics=(), multi_label=several)
+
+    def named(row: Any) -> Any:
+        return [NAMES[index] for index in np.flatnonzero(row)] if several else NAMES[row]
+
     records: list[dict[str, Any]] = [
-        {"gold": NAMES[one], "label": NAMES[two], "error": float(one != two), "texts": ["x"]}
+        {"gold": named(one), "labels" if several else "label": named(two), "error": 0.0}
         for one, two in zip(gold, guessed, strict=True)
     ]
-    pairs = class_pairs(FACTS, records)
-    assert [[pairs[one, two] for two in NAMES] for one in NAMES] == confusion_matrix(gold, guessed).tolist()
-    columns = zip(*precision_recall_fscore_support(gold, guessed), strict=True)
-    assert [*class_scores(FACTS, records).values()] == [pytest.approx(row) for row in columns]
+    lines = list(error_lines(Classification(facts), records))
+    header = lines.index("Scores by class:") + 1
+    found = [line.split() for line in lines[header + 1 : header + 4]]
+    columns = precision_recall_fscore_support(gold, guessed)
+    for name, row, expected in zip(NAMES, found, zip(*columns, strict=True), strict=True):
+        assert row == [name, *(f"{value:.4f}" for value in expected[:3]), str(expected[3])]
+    if not several:
+        table = [list(map(int, line.split()[1:])) for line in lines[2:5]]
+        assert table == confusion_matrix(gold, guessed).tolist()
 
 
-def test_several_classes_against_scikit_learn() -> None:
-    generator = np.random.Generator(np.random.PCG64(2))
-    gold, guessed = generator.integers(0, 2, (2, 50, 3))
-    names = [[[NAMES[index] for index in np.flatnonzero(row)] for row in side] for side in (gold, guessed)]
-    records: list[dict[str, Any]] = [{"gold": one, "labels": two} for one, two in zip(*names, strict=True)]
-    columns = zip(*precision_recall_fscore_support(gold, guessed), strict=True)
-    assert [*class_scores(SEVERAL, records).values()] == [pytest.approx(row) for row in columns]
-    assert not class_pairs(SEVERAL, records)
-
-
-def test_the_worst_rows_come_first() -> None:
-    records: list[dict[str, Any]] = [
-        {"texts": ["<b> " + "x" * 200], "gold": "a", "label": "b", "error": 0.7},
-        {"texts": ["right"], "gold": "a", "label": "a", "error": 0.0},
-        {"texts": ["p", "q"], "gold": "c", "label": "b", "error": 0.9},
-    ]
-    (first, *_), (second, *_) = worst_rows(records)
-    assert (first, len(second)) == ("p | q", 100)
-    lines = "\n".join(error_lines(FACTS, records))
-    assert "Confusion: gold by predicted" in lines
-    assert lines.index("p | q") < lines.index("<b>")
+def test_the_worst_come_first() -> None:
+    errors = [0.7, 0.0, 0.9, *[0.1] * 20]
+    records = [{"gold": "a", "label": "b" if error else "a", "error": error} for error in errors]
+    facts = TaskFacts(name="t", head="classification", labels=NAMES, metrics=())
+    lines = list(error_lines(Classification(facts), records))
+    at = lines.index("Wrong: 22 of 23, the worst")
+    assert [json.loads(line)["error"] for line in lines[at + 1 :]] == [0.9, 0.7, *[0.1] * 8]
 
 
 def test_every_prediction_of_a_split_with_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,7 +69,7 @@ def test_every_prediction_of_a_split_with_its_answer(tmp_path: Path, capsys: pyt
     assert json.loads((tmp_path / "s.json").read_text())["metrics"]["accuracy"] == pytest.approx(np.mean(right))
     assert [record["error"] == 0 for record in records] == right
     assert {record["texts"][0].split()[-1] + record["gold"] for record in records} == {"good1", "bad0"}
-    assert "Worst rows:" in shown
+    assert f"Wrong: {len(right) - sum(right)} of {len(right)}, the worst" in shown
     assert evaluate.main([str(tmp_path / "run"), "perplexity=x.txt", "errors=true"]) == 64
 
 
@@ -92,11 +81,12 @@ def test_every_head_has_errors(tmp_path: Path, name: str) -> None:
     manifest = make(tmp_path) / "train" / "manifest.json"
     write_run_on(tmp_path / "run", manifest, [3], 1, model__heads={head: options}, model__init={"std": 0.5}, **family)
     opened = open_task_run(tmp_path / "run", "dev")
-    records = answered_records(opened, set_rows(opened.shards))
+    rows = set_rows(opened.shards)
+    records = answered_records(opened, rows, opened.answer.predict(opened.task, rows))
     assert len(records) == len({record["uid"] for record in records}) > 0
     assert all(record["error"] >= 0 for record in records)
     assert any(record["error"] > 0 for record in records)
     key = {"tagging": "tags", "multiple_choice": "choice"}.get(head)
     if key:
         assert [record["error"] == 0 for record in records] == [record["gold"] == record[key] for record in records]
-    assert "Worst rows:" in "\n".join(error_lines(opened.facts, records))
+    assert ", the worst" in "\n".join(error_lines(opened.answer, records))

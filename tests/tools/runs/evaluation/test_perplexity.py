@@ -17,7 +17,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.model.scoring.masked import pseudo_log_likelihoods
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.experiments import demo
+from clozeline.tools.start import demo
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
 from clozeline.tools.runs.evaluation.token_ngrams import TokenNgrams

@@ -2,23 +2,19 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
-import pytest
-
-from clozeline.tools.runs.evaluation.group_scores import question_scores
 from clozeline.tools.runs.evaluation.scores import lines_of, to_json
 
 SCORES = {
     "task": "toy", "split": "dev", "n": 10, "metrics": {"accuracy": 0.7, "f1": 0.9},
     "baselines": {"majority": {"accuracy": 0.5, "f1": 0.0}, "words": {"accuracy": 0.8, "f1": 0.9}},
     "below": {"accuracy": ["words"], "f1": []}, "degenerate": False, "seed": 3, "step": 20, "truncated": 4,
-    "skipped": {"fields": 2, "bad_label": 1},
+    "skipped": {"fields": 2, "bad_label": 1}, "unit": "texts", "notes": {},
 }  # fmt: skip
 
 
 def test_a_score_below_a_baseline_is_printed_as_such() -> None:
     head, accuracy, f1 = lines_of(SCORES)
-    assert head == "toy dev: 10 rows, 4 truncated, 3 skipped; step 20, seed 3"
+    assert head == "toy dev: 10 texts, 4 truncated, 3 skipped; step 20, seed 3"
     assert " ".join(accuracy.split()) == (
         "accuracy 0.7000 (baselines: majority 0.5000, words 0.8000) BELOW the baseline words"
     )
@@ -34,14 +30,3 @@ def test_the_text_is_one_line_with_sorted_keys() -> None:
     assert json.loads(text) == SCORES
     assert text == to_json(dict(reversed(SCORES.items())))
     assert text.count("\n") == 1
-
-
-def test_answers_of_a_question_are_judged_together() -> None:
-    """Three questions of two answers: all right, one wrong, both wrong."""
-    answers, keys = np.array([1, 0, 1, 1, 0, 1]), np.repeat(np.arange(3, dtype=np.uint8), 2)[:, None]
-    expected = {
-        (1, 0, 1, 0, 1, 0): {"f1": 2 * 2 / (3 + 4), "exact_match": 1 / 3},
-        (1, 1, 1, 1, 1, 1): {"f1": 2 * 4 / (6 + 4), "exact_match": 1 / 3},
-    }
-    for predicted, metrics in expected.items():
-        assert question_scores(answers, np.array(predicted), keys) == pytest.approx(metrics)

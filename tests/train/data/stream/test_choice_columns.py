@@ -10,7 +10,7 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Ragged
-from clozeline.tools.runs.evaluation.predictions import set_rows
+from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.train.data.global_batch import count_real_tokens
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.head_features import rows_of_choices

@@ -1,0 +1,44 @@
+"""A linear model on bags of words: the baseline of tasks that classify, score or choose texts."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression, Ridge
+
+
+def fit_predict(
+    train: Sequence[tuple[str, ...]], answers: NDArray[Any], texts: Sequence[tuple[str, ...]], sides: int = 1
+) -> NDArray[Any]:
+    """Return the predictions for texts of one or two `sides`, of a model on the words of each side.
+
+    Args:
+        train: the texts that the model is fitted on; a missing side counts as empty.
+        answers: their numbers [n] float, classes [n] integer, or 0 and 1 for each class [n, classes].
+        texts: the texts to predict.
+        sides: texts per row.
+    """
+    columns = []
+    for side in range(sides):
+        vectors = CountVectorizer(token_pattern=r"\S+", binary=True)
+        fitted = vectors.fit_transform([_side(item, side) for item in train])
+        columns.append((fitted, vectors.transform([_side(item, side) for item in texts])))
+    fitted, features = (sparse.hstack(list(part)).tocsr() for part in zip(*columns, strict=True))
+    if answers.ndim == 1:
+        return _fit_linear(fitted, answers, features)
+    return np.stack([_fit_linear(fitted, column, features) for column in answers.T], 1)
+
+
+def _fit_linear(train: Any, answers: NDArray[Any], features: Any) -> NDArray[Any]:
+    if answers.dtype.kind == "f":
+        return np.asarray(Ridge().fit(train, answers).predict(features))
+    if len(set(answers.tolist())) < 2:
+        return np.full(features.shape[0], answers[0])
+    return np.asarray(LogisticRegression(max_iter=1000).fit(train, answers).predict(features))
+
+
+def _side(item: tuple[str, ...], side: int) -> str:
+    return item[side] if side < len(item) else ""

@@ -1,0 +1,104 @@
+"""Task metrics by name, from scikit-learn and SciPy, each from -1 or 0 to 1; and those of rows scored together."""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+from sklearn import metrics
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.train.answers._answer import mean
+
+Metric: TypeAlias = Callable[[NDArray[Any], NDArray[Any], TaskFacts], float]
+
+
+def _correlation_metric(of: Callable[..., Any]) -> Metric:
+    """Return a correlation metric that is 0 where one side is constant."""
+    return lambda answers, predicted, _: 0.0 if degenerate(answers, predicted) else float(of(answers, predicted))
+
+
+METRICS: Final[dict[str, Metric]] = {
+    "accuracy": lambda answers, predicted, facts: float(metrics.accuracy_score(answers, predicted)),
+    "f1": lambda answers, predicted, facts: float(
+        metrics.f1_score(answers, predicted, pos_label=facts.positive, zero_division=0.0)
+    ),
+    "macro_f1": lambda answers, predicted, facts: float(
+        metrics.f1_score(answers, predicted, labels=range(len(facts.labels)), average="macro", zero_division=0.0)
+    ),
+    "micro_f1": lambda answers, predicted, facts: float(
+        metrics.f1_score(answers, predicted, average="micro", zero_division=0.0)
+    ),
+    "subset_accuracy": lambda answers, predicted, facts: float((answers == predicted).all(-1).mean()),
+    "matthews_correlation": _correlation_metric(metrics.matthews_corrcoef),
+    "pearson": _correlation_metric(lambda *sides: stats.pearsonr(*sides).statistic),
+    "spearman": _correlation_metric(lambda *sides: stats.spearmanr(*sides).statistic),
+}
+"""The metrics that tasks name."""
+
+
+def degenerate(answers: NDArray[Any], predicted: NDArray[Any]) -> bool:
+    """Return whether one side is constant, so that no correlation is defined."""
+    return len(answers) < 2 or bool(np.ptp(answers) == 0 or np.ptp(predicted) == 0)
+
+
+def score(facts: TaskFacts, answers: NDArray[Any], predicted: NDArray[Any]) -> dict[str, float]:
+    """Return the task's metrics over all rows at once; averaging parts would give other numbers."""
+    if unknown := [name for name in facts.metrics if name not in METRICS]:
+        raise ConfigurationError(f"task {facts.name}: no metric '{unknown[0]}'; known: {', '.join(METRICS)}")
+    return {name: METRICS[name](answers, predicted, facts) for name in facts.metrics}
+
+
+def score_rows(facts: TaskFacts, answers: NDArray[Any], predicted: NDArray[Any], rows: Rows) -> dict[str, float]:
+    """Return the task's metrics; some tasks score the rows of a document, such as a question, together."""
+    grouped = next((_GROUPED[name] for name in facts.metrics if name in _GROUPED), None)
+    if grouped is None:
+        return score(facts, answers, predicted)
+    return grouped(answers, predicted, rows.fixed["document_uid"])
+
+
+def question_scores(answers: NDArray[Any], predicted: NDArray[Any], questions: NDArray[Any]) -> dict[str, float]:
+    """Return F1 over all answers, and the share of questions with all answers right (MultiRC, N18-1023).
+
+    `answers` and `predicted` [n] are 1 for a correct answer; `questions` [n, bytes] is the key of each answer's
+    question.
+
+    Example:
+        >>> keys = np.array([[0], [0], [1]])
+        >>> question_scores(np.array([1, 0, 1]), np.array([1, 1, 1]), keys)
+        {'f1': 0.8, 'exact_match': 0.5}
+    """
+    shared, either = 2.0 * float((answers & predicted).sum()), float((answers + predicted).sum())
+    wrong = np.bincount(_group_indices(questions), weights=answers != predicted)
+    return {"f1": shared / either if either else 0.0, "exact_match": mean((wrong == 0).tolist())}
+
+
+def parity_scores(answers: NDArray[Any], predicted: NDArray[Any], pairs: NDArray[Any]) -> dict[str, float]:
+    """Return the share of correct rows, and of pairs whose rows got the same class (AX-g, arXiv 1804.09301).
+
+    `answers` and `predicted` [n] are classes; `pairs` [n, bytes] is the key of each row's pair. A row without a partner
+    has no parity.
+
+    Example:
+        >>> keys = np.array([[0], [0], [1], [1]])
+        >>> parity_scores(np.array([0, 0, 1, 1]), np.array([1, 1, 1, 0]), keys)
+        {'accuracy': 0.25, 'gender_parity': 0.5}
+    """
+    number = _group_indices(pairs)
+    count = np.bincount(number)
+    first, last = (np.zeros(len(count), np.int64) for _ in range(2))
+    first[number[::-1]], last[number] = predicted[::-1], predicted
+    same = (first == last)[count == 2]
+    return {"accuracy": mean((answers == predicted).tolist()), "gender_parity": mean(same.tolist())}
+
+
+_GROUPED: Final = {"exact_match": question_scores, "gender_parity": parity_scores}
+"""Functions that compute all metrics of a task, by the metric that identifies it."""
+
+
+def _group_indices(keys: NDArray[Any]) -> NDArray[np.int64]:
+    _, numbers = np.unique(keys, axis=0, return_inverse=True)
+    return numbers.reshape(-1)

@@ -1,0 +1,126 @@
+"""Metrics of generated texts: exact match, BLEU and chrF by sacrebleu, ROUGE by rouge_score.
+
+In scripts without spaces, every character is a word.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Final
+
+from rouge_score.rouge_scorer import RougeScorer
+from sacrebleu.metrics import BLEU, CHRF
+
+from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.pipeline.text.normal_form import is_unspaced
+from clozeline.pipeline.text.sentences.regex import Regex
+from clozeline.train.answers._answer import mean
+
+_CORPUS: Final = ("bleu", "chrf")
+"""Metrics over the corpus, by sacrebleu."""
+_SPLITTER: Final = Regex(Regex.Options())
+_TOKENIZERS: Final = {"zh": "zh", **dict.fromkeys(("ja", "th", "lo", "km", "my"), "char")}
+"""sacrebleu's tokenizers by language; `ja-mecab` would need MeCab"""
+_SHARE: Final = 0.25
+"""Share of letters without spaces above which a text is split into characters; names in other letters are longer."""
+
+
+class Words:
+    """Tokenizer for rouge_score, whose own keeps `a` to `z` and digits alone.
+
+    Example:
+        >>> Words().tokenize("Hindi हिंदी, 我喜欢 BERT")
+        ['hindi', 'हिंदी', '我', '喜', '欢', 'bert']
+    """
+
+    def tokenize(self, text: str) -> list[str]:
+        """Return the words of a text in lower case; a mark belongs to the character before it."""
+        words: list[str] = []
+        inside = False
+        for character in text.lower():
+            kind = unicodedata.category(character)
+            if kind in ("Mn", "Mc", "Me") and words:
+                words[-1] += character
+            elif is_unspaced(character):
+                words.append(character)
+                inside = False
+            elif kind[0] in "LN" or character == "_":
+                if inside:
+                    words[-1] += character
+                else:
+                    words.append(character)
+                inside = True
+            else:
+                inside = False
+        return words
+
+
+def bleu_tokenizer(language: str, references: Sequence[str]) -> str:
+    """Return sacrebleu's tokenizer for texts: 13a if words are separated by spaces.
+
+    The language code, if known, tells Chinese from Japanese without kana. References are texts of the set, never those
+    of a model, so that all models are scored with the same tokenizer.
+
+    Example:
+        >>> [bleu_tokenizer("und", [text]) for text in ("我喜欢 BERT", "ねこが好き", "Über uns.")]
+        ['zh', 'char', '13a']
+    """
+    letters = [character for text in references for character in text if character.isalpha()]
+    unspaced = [character for character in letters if is_unspaced(character)]
+    if len(unspaced) <= _SHARE * len(letters):
+        return "13a"
+    names = [unicodedata.name(character, "") for character in set(unspaced)]
+    chinese = all(name.startswith("CJK") for name in names)
+    return _TOKENIZERS.get(language.partition("-")[0], "zh" if chinese else "char")
+
+
+def text_metrics(
+    facts: TaskFacts, texts: Sequence[str], golds: Sequence[Sequence[str]], language: str = "und"
+) -> dict[str, float]:
+    """Return the task's metrics of texts, from 0 to 1: BLEU and chrF over the corpus, the others as means.
+
+    `golds` are the accepted texts of each; `language` und: their script decides how BLEU tokenizes them.
+    """
+    return {name: _metric_of(name, texts, golds, language) for name in facts.metrics}
+
+
+def signatures(facts: TaskFacts, golds: Sequence[Sequence[str]], language: str) -> dict[str, str]:
+    """Return sacrebleu's own descriptions of how it computes metrics, by metric."""
+    found = {}
+    for name in facts.metrics:
+        if name in _CORPUS:
+            metric = _sacrebleu_metric(name, golds, language)
+            metric.num_refs = max(map(len, golds))
+            found[name] = str(metric.get_signature())
+    return found
+
+
+def _sacrebleu_metric(name: str, golds: Sequence[Sequence[str]], language: str) -> Any:
+    """Return sacrebleu's metric, with the tokenizer of the language for BLEU."""
+    texts = [text for gold in golds for text in gold]
+    return BLEU(tokenize=bleu_tokenizer(language, texts)) if name == "bleu" else CHRF()
+
+
+def _metric_of(name: str, texts: Sequence[str], golds: Sequence[Sequence[str]], language: str) -> float:
+    """Return a metric from 0 to 1."""
+    if name == "exact_match":
+        pairs = zip(texts, golds, strict=True)
+        return mean(text.strip() in {gold.strip() for gold in accepted} for text, accepted in pairs)
+    if name in _CORPUS:
+        most = max(map(len, golds))
+        references = [[gold[index] if index < len(gold) else None for gold in golds] for index in range(most)]
+        return float(_sacrebleu_metric(name, golds, language).corpus_score(list(texts), references).score) / 100
+    # ROUGE stems words of texts that are mostly in ASCII letters
+    letters = [letter for gold in golds for text in gold for letter in text if letter.isalpha()]
+    plain = 2 * sum(letter.isascii() for letter in letters) >= len(letters)
+    scorer = RougeScorer([name], use_stemmer=True) if plain else RougeScorer([name], tokenizer=Words())
+    if name == "rougeLsum":  # expects one sentence per line
+        texts = ["\n".join(_sentences(text)) for text in texts]
+        golds = [["\n".join(_sentences(text)) for text in gold] for gold in golds]
+    scored = (scorer.score_multi(list(gold), text) for text, gold in zip(texts, golds, strict=True))
+    return mean(scores[name].fmeasure for scores in scored)
+
+
+def _sentences(text: str) -> list[str]:
+    starts = [*_SPLITTER.starts(text, "und"), len(text)]
+    return [text[begin:end].strip() for begin, end in pairwise(starts)]

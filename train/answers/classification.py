@@ -1,0 +1,104 @@
+"""Answers of a head that gives a text or a pair of texts one class, or any number of them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clozeline.model.loss import IGNORED
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.tasks.readers import TaskFacts
+from clozeline.train.answers._answer import Record, TaskModel, array_of, finite, rounded, texts_of
+from clozeline.train.answers._row_answer import RowAnswer
+from clozeline.train.data.stream.head_features import HeadBatch
+from clozeline.train.data.stream.padding import pad_rows
+
+
+class Classification(RowAnswer):
+    """A prediction is the scores of all classes, whose highest is the class; of several, those above 0 are."""
+
+    columns = frozenset({"labels"})
+    pseudo_labels = True
+
+    def __init__(self, facts: TaskFacts) -> None:
+        super().__init__(facts)
+        if facts.multi_label:  # GLUE has no such task
+            self.layout = None
+
+    @staticmethod
+    def tensors(batch: HeadBatch) -> dict[str, Tensor]:
+        """Return `label` [B, classes] int64 from `labels`, -100 in rows without."""
+        values, sizes = pad_rows(batch.columns["labels"], IGNORED)
+        return {"label": torch.from_numpy(np.where(sizes[:, None] > 0, values.astype(np.int64), IGNORED))}
+
+    def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
+        sizes = columns["labels"].lengths if self.facts.multi_label else np.empty(0)
+        for row in np.flatnonzero(sizes != len(self.facts.labels)).tolist():
+            yield row, f"expected labels of {len(self.facts.labels)} classes, got {sizes[row]}"
+
+    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[Any]:
+        by_row: list[list[float]] = finite(scores).tolist()
+        return by_row
+
+    def values(self, predicted: Mapping[int, Any]) -> NDArray[Any]:
+        scores = array_of(predicted, np.float32)
+        return (scores > 0).astype(np.int64) if self.facts.multi_label else scores.argmax(-1)
+
+    def answers(self, rows: Rows) -> NDArray[Any]:
+        """Return the class of each row [n], or 0 and 1 for several classes [n, classes], int64."""
+        if self.facts.multi_label:
+            return rows.columns["labels"].values.astype(np.int64).reshape(len(rows), len(self.facts.labels))
+        return rows.columns["label"].values.astype(np.int64)
+
+    def fields(self) -> dict[str, type]:
+        own: dict[str, type] = {"labels": str} if self.facts.multi_label else {"label": str, "probability": float}
+        return own | {f"probability_{name}": float for name in self.facts.labels}
+
+    def record(self, prediction: Any) -> Record:
+        """Return the class with the highest probability, or each class above one half, and all probabilities."""
+        labels, chances = self.facts.labels, map(rounded, self._chances(prediction).tolist())
+        by_name = dict(zip(labels, chances, strict=True))
+        if self.facts.multi_label:
+            found = [name for name, score in zip(labels, prediction, strict=True) if score > 0]
+            return {"labels": found, "probabilities": by_name}
+        best = labels[prediction.index(max(prediction))]
+        return {"label": best, "probability": by_name[best], "probabilities": by_name}
+
+    def certain_class(self, prediction: Any) -> tuple[int | tuple[int, ...], float]:
+        chances = self._chances(prediction)
+        if self.facts.multi_label:
+            sure = float(chances.maximum(1 - chances).min())
+            return tuple((chances > 0.5).nonzero()[:, 0].tolist()), sure
+        return int(chances.argmax()), float(chances.max())
+
+    def _chances(self, prediction: Any) -> Tensor:
+        scores = torch.tensor(prediction)
+        return scores.sigmoid() if self.facts.multi_label else scores.softmax(-1)
+
+    def show(self, answer: Any) -> Any:
+        if self.facts.multi_label:
+            return [name for name, has in zip(self.facts.labels, answer, strict=True) if has]
+        return self.facts.labels[answer]
+
+    def error(self, gold: Any, record: Record) -> float:
+        """Return one minus the probability of the class if it is wrong; of several classes, the largest of them."""
+        if self.facts.multi_label:
+            return float(max(1 - p if name in gold else p for name, p in record["probabilities"].items()))
+        return 0.0 if record["label"] == gold else 1 - float(record["probabilities"][gold])
+
+    def classes(self, gold: Any, record: Record) -> Iterable[tuple[Sequence[str], Sequence[str]]]:
+        yield (gold, record["labels"]) if self.facts.multi_label else ([gold], [record["label"]])
+
+    def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[Any]]:
+        """Return `words`, and `majority`: the most frequent class, the first among ties, or those of most rows."""
+        from clozeline.train.answers._bag_of_words import fit_predict
+
+        answers, texts = self.answers(train), texts_of(rows, task.tokenizer)
+        counts = answers.mean(0) > 0.5 if self.facts.multi_label else np.bincount(answers).argmax()
+        return {
+            "majority": np.broadcast_to(counts, (len(texts), *np.shape(counts))).astype(np.int64),
+            "words": fit_predict(texts_of(train, task.tokenizer), answers, texts, self.facts.texts),
+        }

@@ -1,0 +1,151 @@
+"""Answers of a head that generates texts, or writes classes and numbers as texts (T5, arXiv 1910.10683)."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.generation.decoding import Decoding
+from clozeline.model.generation.generate import generate
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.tasks.readers import Dialogue, Rejected, SourceTarget, TaskItem, TaskReader
+from clozeline.pipeline.tasks.readers.instructions import Instructions
+from clozeline.pipeline.tokenize.published.folders import end_ids
+from clozeline.train.answers._answer import Record, Scored, TaskAnswer, TaskModel, iterate_batches, stored_records
+
+
+class Lm(TaskAnswer):
+    """A prediction is the text that the model generates greedily from the source of a row."""
+
+    inputs = ("source",)
+
+    def configure(self, model: ModelConfig, name: str, where: str) -> HeadConfig:
+        return model.heads[name]
+
+    def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
+        """Require a decoder's labels to be its row's own tokens, except the first, which nothing precedes."""
+        if "label_positions" not in columns:
+            return
+        ids, positions, labels = (columns[name] for name in ("input_ids", "label_positions", "label_ids"))
+        rows = np.repeat(np.arange(len(positions)), positions.lengths)
+        own = ids.values[ids.offsets[rows] + positions.values]
+        for row in rows[(own != labels.values) | (positions.values == 0)].tolist():
+            yield (
+                row,
+                f"expected label_ids that are the tokens at label_positions 1 and later, got {labels[row].tolist()}",
+            )
+
+    def predict(self, task: TaskModel, rows: Rows, rank: int = 0, size: int = 1) -> dict[int, Any]:
+        objective, tokenizer = task.manifest.objective, task.tokenizer
+        assert objective is not None, "a set of examples"
+        decoding = Decoding(max_tokens=int(objective.options["max_length"]))
+        vocabulary = tokenizer.vocabulary
+        end = {vocabulary.id_of("eos", "evaluate"), *end_ids(vocabulary.folder, ())}
+        start = objective.frame.decoder_start
+        # a task's rows start with one token; only rows with language tokens start with their target's last one
+        assert start != "target_end", objective.label
+        texts_by_row: dict[int, Any] = {}
+        for batch in iterate_batches(rows, rank, size):
+            prompts = [_prompt_of(rows, row) for row in batch.tolist()]
+            continuations = generate(task.model, prompts, decoding, end_ids=end, decoder_start=start)
+            for row, continuation in zip(batch.tolist(), continuations, strict=True):
+                ids = [token for token in continuation.ids if not vocabulary.special[token]]
+                texts_by_row[row] = tokenizer.decode(ids).strip()
+        return texts_by_row
+
+    def records(self, task: TaskModel, rows: Rows, predicted: Mapping[int, Any]) -> Iterator[tuple[int, Record]]:
+        for row, text in sorted(predicted.items()):
+            yield row, {"text": text, **({"label": text} if text in self.facts.words else {})}
+
+    def fields(self) -> dict[str, type]:
+        return {"text": str, "label": str}
+
+    def build(self, texts: Mapping[str, str], reader: TaskReader, index: int, key: Any) -> TaskItem | Rejected:
+        source = texts["source"]
+        if isinstance(reader, Instructions):
+            return Dialogue((("user", source), ("assistant", source)), index)
+        prefix, suffix = (str(getattr(reader.options, name, "")) for name in ("prefix", "suffix"))
+        return SourceTarget(source, (source,), prefix, index, suffix=suffix)
+
+    def gold(self, task: TaskModel, rows: Rows) -> dict[int, Record]:
+        return {
+            row: {"texts": [record["source"]], "gold": record["targets"]}
+            for row, record in enumerate(stored_records(rows))
+        }
+
+    def error(self, gold: Any, record: Record) -> float:
+        """Return 1 unless the text is an accepted one."""
+        return float(record["text"].strip() not in {target.strip() for target in gold})
+
+    def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, Any]) -> Scored:
+        """Return the scores of all texts, next to the most frequent target of the training set."""
+        from clozeline.train.answers import _metrics, _text_metrics
+
+        records, known = stored_records(rows), [record["targets"][0] for record in stored_records(train)]
+        texts, majority = [predicted[row] for row in range(len(records))], most_frequent_text(known)
+        if any(name in _metrics.METRICS for name in self.facts.metrics):
+            return self._score_written([record["targets"][0] for record in records], texts, majority)
+        golds, language = [record["targets"] for record in records], next(iter(task.manifest.languages), "und")
+        return Scored(
+            len(records),
+            _text_metrics.text_metrics(self.facts, texts, golds, language),
+            {"majority": _text_metrics.text_metrics(self.facts, [majority] * len(golds), golds, language)},
+            signatures=_text_metrics.signatures(self.facts, golds, language),
+        )
+
+    def _score_written(self, golds: Sequence[str], texts: Sequence[str], majority: str) -> Scored:
+        """Return the scores of texts that name classes or numbers, and how many name none.
+
+        Such a text is wrong, as in T5's code: of two classes it counts as the other one, of more as none of them, and
+        as a number it is the lowest.
+        """
+        from clozeline.train.answers._metrics import degenerate, score
+
+        answers = np.array([self._parse(gold) for gold in golds])
+        predicted, baseline = (self._parse_all(own, answers) for own in (texts, [majority] * len(golds)))
+        return Scored(
+            len(golds),
+            score(self.facts, answers, predicted),
+            {"majority": score(self.facts, answers, baseline)},
+            not self.facts.words and degenerate(answers, predicted),
+            unparsable=sum(self._parse(text) is None for text in texts),
+        )
+
+    def _parse(self, text: str) -> float | None:
+        text, facts = text.strip(), self.facts
+        if facts.words:
+            return facts.words.index(text) if text in facts.words else None
+        try:
+            number = float(text)
+        except ValueError:
+            return None
+        return number if math.isfinite(number) and facts.low <= number <= facts.high else None
+
+    def _parse_all(self, texts: Sequence[str], answers: NDArray[Any]) -> NDArray[Any]:
+        """Return what texts name; for those that name nothing, a wrong class or the lowest number."""
+        words, low = self.facts.words, self.facts.low
+        wrong = (1 - answers if len(words) == 2 else np.full_like(answers, -1)) if words else np.full_like(answers, low)
+        found = [self._parse(text) for text in texts]
+        numbers = [wrong[row] if number is None else number for row, number in enumerate(found)]
+        return np.array(numbers, answers.dtype)
+
+
+def most_frequent_text(texts: Sequence[str]) -> str:
+    """Return the most frequent text, the alphabetically first one among ties."""
+    counts = Counter(texts)
+    return min(counts, key=lambda text: (-counts[text], text))
+
+
+def _prompt_of(rows: Rows, row: int) -> list[int]:
+    """Return the prompt: the encoder's row, or everything before a decoder's last answer."""
+    ids: list[int] = rows.columns["input_ids"][row].tolist()
+    if "label_positions" not in rows.columns:
+        return ids
+    positions = rows.columns["label_positions"][row].astype(np.int64)
+    breaks = np.flatnonzero(np.diff(positions) != 1)
+    return ids[: positions[breaks[-1] + 1 if len(breaks) else 0]]

@@ -1,0 +1,103 @@
+"""Answers of a head that chooses among several texts."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clozeline.arrays import Int64
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.tasks.readers import Choices, Rejected, TaskItem, TaskReader
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer
+from clozeline.train.answers._answer import Record, TaskModel, finite, join_cells, rounded, texts_of
+from clozeline.train.answers._row_answer import RowAnswer
+from clozeline.train.data.stream.head_features import rows_of_choices
+
+
+class MultipleChoice(RowAnswer):
+    """A prediction is the scores of the choices of an example. The tensors of choices are rows: `rows_of_choices`."""
+
+    unit = "questions"
+    inputs: ClassVar[tuple[str, ...]] = ("context", "choices")
+    optional_inputs: ClassVar[tuple[str, ...]] = ("begin",)
+    layout = None
+
+    def configure(self, model: ModelConfig, name: str, where: str) -> HeadConfig:
+        return model.heads[name]
+
+    def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
+        counts, right = columns["choice_starts"].lengths, columns["choice"].values
+        for row in np.flatnonzero((counts < 2) | (right >= counts)).tolist():
+            yield row, f"expected two or more choices and a choice below {counts[row]}, got [{right[row]}]"
+
+    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[Any]:
+        # choices that an example lacks have the score -inf
+        counts = tensors["choices"].tolist()
+        return [finite(row[:count]).tolist() for row, count in zip(scores, counts, strict=True)]
+
+    def values(self, predicted: Mapping[int, Any]) -> NDArray[Any]:
+        return np.array([np.argmax(predicted[row]) for row in range(len(predicted))], np.int64)
+
+    def answers(self, rows: Rows) -> NDArray[Any]:
+        """Return the index of the correct choice of each example [n] int64."""
+        return rows.columns["choice"].values.astype(np.int64)
+
+    def fields(self) -> dict[str, type]:
+        return {"choice": int, "probabilities": str}
+
+    def record(self, prediction: Any) -> Record:
+        chances = torch.tensor(prediction).softmax(0).tolist()
+        return {"choice": prediction.index(max(prediction)), "probabilities": list(map(rounded, chances))}
+
+    def error(self, gold: Any, record: Record) -> float:
+        """Return one minus the probability of the correct choice if another one is chosen."""
+        return 0.0 if record["choice"] == gold else 1 - float(record["probabilities"][gold])
+
+    def input_keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return self.inputs, self.optional_inputs
+
+    def item(
+        self, values: Mapping[str, Sequence[Any]], reader: TaskReader, index: int, key: Any
+    ) -> TaskItem | Rejected:
+        """Return the choices of a column with a list, or of a column each; `begin` starts all of them."""
+        cells = values["choices"]
+        cells = cells[0] if len(cells) == 1 and isinstance(cells[0], list) else cells
+        context, begin = join_cells(values["context"]), join_cells(values.get("begin", ()))
+        choices = [join_cells([cell]) for cell in cells]
+        if context is None or begin is None or None in choices:
+            return Rejected("fields", index)
+        if not context or not all(choices):
+            return Rejected("empty_text", index)
+        if len(choices) < 2:
+            return Rejected("fields", index)
+        return Choices(context, tuple(f"{begin} {choice}".strip() for choice in choices), 0, index)
+
+    def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[Any]]:
+        """Return `majority`, the index that is most often correct, and `words`.
+
+        `words` regresses to 1 for a correct and 0 for a wrong choice, from the words of context and choice, and picks
+        the highest of an example.
+        """
+        from clozeline.train.answers._bag_of_words import fit_predict
+
+        train_pairs, counts = _context_choice_pairs(train, task.tokenizer)
+        pairs, sizes = _context_choice_pairs(rows, task.tokenizer)
+        right = self.answers(train)
+        targets = np.zeros(len(train_pairs))
+        targets[np.cumsum(counts) - counts + right] = 1.0
+        parts = np.split(fit_predict(train_pairs, targets, pairs, sides=2), np.cumsum(sizes)[:-1])
+        majority = np.full(len(rows), np.bincount(right).argmax())
+        return {"majority": majority, "words": np.array([part.argmax() for part in parts])}
+
+
+def _context_choice_pairs(rows: Rows, tokenizer: Tokenizer) -> tuple[list[tuple[str, ...]], Int64]:
+    """Return (context, choice) for every choice of every example, and the number of choices per example."""
+    split, chosen = rows_of_choices(rows.columns, {})
+    ids = split["input_ids"]
+    assert isinstance(ids, Ragged)
+    return texts_of(Rows({}, {"input_ids": ids}), tokenizer), chosen["choices"].numpy()

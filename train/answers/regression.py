@@ -1,0 +1,67 @@
+"""Answers of a head that gives each text or pair of texts a number."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.train.answers._answer import Record, TaskModel, array_of, finite, rounded, texts_of
+from clozeline.train.answers._row_answer import RowAnswer
+
+NO_RANGE: Final = HeadConfig().range
+"""Range of a head that configures none."""
+
+
+class Regression(RowAnswer):
+    """A prediction is a number in the unit of the task."""
+
+    def configure(self, model: ModelConfig, name: str, where: str) -> HeadConfig:
+        """Return the head with the range of the task, unless it has one."""
+        head = model.heads[name]
+        unset = head.output == "sigmoid" and head.range == NO_RANGE
+        return replace(head, range=(self.facts.low, self.facts.high)) if unset else head
+
+    def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
+        low, high, scores = np.float32(self.facts.low), np.float32(self.facts.high), columns["target"].values
+        for row in np.flatnonzero(~((scores >= low) & (scores <= high))).tolist():
+            yield row, f"expected a number from {low:g} to {high:g} of the task {self.facts.name}, got {scores[row]:g}"
+
+    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[Any]:
+        numbers: list[float] = finite(scores).tolist()
+        return numbers
+
+    def values(self, predicted: Mapping[int, Any]) -> NDArray[Any]:
+        return array_of(predicted, np.float64)
+
+    def answers(self, rows: Rows) -> NDArray[Any]:
+        """Return the number of each row [n] float64."""
+        return rows.columns["target"].values.astype(np.float64)
+
+    def fields(self) -> dict[str, type]:
+        return {"score": float}
+
+    def record(self, prediction: Any) -> Record:
+        return {"score": rounded(prediction)}
+
+    def error(self, gold: Any, record: Record) -> float:
+        """Return the distance of the numbers."""
+        return abs(float(record["score"]) - float(gold))
+
+    def is_degenerate(self, answers: NDArray[Any], values: NDArray[Any]) -> bool:
+        from clozeline.train.answers._metrics import degenerate
+
+        return degenerate(answers, values)
+
+    def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[Any]]:
+        """Return `majority`, the mean number, and `words`."""
+        from clozeline.train.answers._bag_of_words import fit_predict
+
+        answers, texts = self.answers(train), texts_of(rows, task.tokenizer)
+        words = fit_predict(texts_of(train, task.tokenizer), answers, texts, self.facts.texts)
+        return {"majority": np.full(len(texts), answers.mean()), "words": words}

@@ -1,0 +1,132 @@
+"""Answers of a head that compares texts by their vectors: cosines, or which texts retrieve each other."""
+
+from dataclasses import replace
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from clozeline.arrays import Int64
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.scoring.batches import batch_tensors
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.train.answers._answer import TaskModel, finite, iterate_batches
+from clozeline.train.answers.regression import NO_RANGE, Regression
+from clozeline.train.data.stream.head_features import HeadBatch
+from clozeline.train.data.stream.padding import flatten, one_a_row, pad_rows
+
+_SIDES: Final = ("input_ids", "input_ids_b")
+_ROUNDING: Final = 1e-6
+"""cosines closer than this are equal: the same text in two batches"""
+
+
+class Similarity(Regression):
+    """A prediction is the cosine of a pair, or in a task without numbers, such as translation retrieval, 1 or 0.
+
+    It is 1 if no other second text of the split is closer to the first text than its own.
+    """
+
+    columns = frozenset({"input_ids_b", "crop_start", "crop_length"})
+    unit = "pairs"
+    inputs: ClassVar[tuple[str, ...]] = ("text", "text_pair")
+    optional_inputs: ClassVar[tuple[str, ...]] = ()
+    layout = None
+
+    @staticmethod
+    def tensors(batch: HeadBatch) -> dict[str, Tensor]:
+        """Return second views: the stored ones, or the special tokens around a crop of the original row.
+
+        `input_ids_b`, `position_ids_b` [B, Tb] and `lengths_b` [B], 0 in rows without a second view.
+        """
+        lists = batch.columns
+        views = [pad_rows(lists["input_ids_b"], batch.pad)] if "input_ids_b" in batch.roles else []
+        if "crop_start" in batch.roles:
+            # the row before masking
+            original = batch.ids.astype(np.int64)
+            positions, rows = flatten(lists["label_positions"])
+            original[rows, positions] = flatten(lists["label_ids"])[0]
+            start, length = (one_a_row(lists[name]) for name in ("crop_start", "crop_length"))
+            views.append(_crop(original, batch.lengths, start, length, batch.pad))
+        # merge the views; each row has at most one
+        sizes = np.sum([size for _, size in views], axis=0)
+        second = np.full((len(sizes), max(view.shape[1] for view, _ in views)), batch.pad, np.int64)
+        for view, size in views:
+            second[size > 0, : view.shape[1]] = view[size > 0]
+        return {
+            "input_ids_b": torch.from_numpy(second),
+            "lengths_b": torch.from_numpy(sizes),
+            "position_ids_b": torch.arange(second.shape[1]).expand(*second.shape),
+        }
+
+    def configure(self, model: ModelConfig, name: str, where: str) -> HeadConfig:
+        """Return the head with the lowest score of a positive pair, and the range of the task."""
+        head, facts = model.heads[name], self.facts
+        if facts.alike is None and head.negatives != "none":
+            raise ConfigurationError(
+                f"model.heads.{name}.negatives: {where} also holds pairs with a low score, which are no positives: set "
+                "it to none, or make the set again with tasks.similarity.alike, the lowest score of a positive pair"
+            )
+        unset = head.negatives == "none" and head.range == NO_RANGE
+        return replace(head, alike=facts.alike, range=(facts.low, facts.high) if unset else head.range)
+
+    @property
+    def _retrieves(self) -> bool:
+        return self.facts.metrics == ("accuracy",)
+
+    def predict(self, task: TaskModel, rows: Rows, rank: int = 0, size: int = 1) -> dict[int, Any]:
+        all_second = None
+        if self._retrieves:
+            parts = [_encode(task, rows.take(batch), "input_ids_b") for batch in iterate_batches(rows, 0, 1)]
+            all_second = torch.cat(parts)
+        cosines: dict[int, Any] = {}
+        for batch in iterate_batches(rows, rank, size):
+            first, second = (_encode(task, rows.take(batch), side) for side in _SIDES)
+            found = finite((first * second).sum(-1))
+            if all_second is not None:
+                found = (found >= (first @ all_second.T).amax(1) - _ROUNDING).float()
+            cosines |= dict(zip(batch.tolist(), found.tolist(), strict=True))
+        return cosines
+
+    def is_degenerate(self, answers: NDArray[Any], values: NDArray[Any]) -> bool:
+        return not self._retrieves and super().is_degenerate(answers, values)
+
+    def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[Any]]:
+        """Return as `words` each row's cosine of the counts of tokens, or whether its texts retrieve each other."""
+        first, second = (_token_counts(rows.columns[side], task.model.vocab_size) for side in _SIDES)
+        cosines = np.asarray(first.multiply(second).sum(1))[:, 0]
+        if self._retrieves:
+            cosines = (cosines >= (first @ second.T).max(1).toarray()[:, 0] - _ROUNDING).astype(np.float64)
+        return {"words": cosines}
+
+
+def _token_counts(texts: Ragged, size: int) -> Any:
+    """Return how often each token is in each text, as sparse rows of length one."""
+    from scipy import sparse
+    from sklearn.preprocessing import normalize
+
+    counts = sparse.csr_matrix((np.ones(len(texts.values)), texts.values, texts.offsets), (len(texts), size))
+    counts.sum_duplicates()  # a token that is repeated
+    return normalize(counts)
+
+
+def _encode(task: TaskModel, rows: Rows, side: str) -> Tensor:
+    """Return the vectors of one side of some rows, [n, width] of length one."""
+    ids = [rows.columns[side][row].tolist() for row in range(len(rows))]
+    tensors = batch_tensors(ids, task.model.family.device)
+    with torch.no_grad():
+        return task.model.logits(tensors)[task.head].cpu()
+
+
+def _crop(original: Int64, lengths: Int64, start: Int64, length: Int64, pad: int) -> tuple[Int64, Int64]:
+    """Return `[CLS] x[crop] [SEP]` of rows `[CLS] x [SEP]`, padded, and its lengths; 0 where `length` is 0."""
+    sizes = np.where(length > 0, length + 2, 0)
+    # source [B, Tb]: the original column that each position of the crop reads
+    columns = np.arange(max(1, int(sizes.max())))
+    source = np.where(columns == 0, 0, columns + start[:, None])
+    source = np.where(columns == sizes[:, None] - 1, lengths[:, None] - 1, source)
+    inside = columns < sizes[:, None]
+    return np.where(inside, np.take_along_axis(original, np.where(inside, source, 0), axis=1), pad), sizes

@@ -1,0 +1,197 @@
+"""Answers of a head that tags the words of a sentence: entity F1 by seqeval, and accuracy."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from clozeline.model.decoding.tags import bio_transitions, viterbi
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.tasks.readers import Rejected, TaggedWords, TaskItem, TaskReader
+from clozeline.pipeline.tasks.task_rows import record_of
+from clozeline.train.answers._answer import Record, Scored, TaskAnswer, TaskModel, finite, mean, windows_of
+
+Tags: TypeAlias = list[list[str]]
+_NONE: Final = "O"
+"""Tag of a word without tokens: no entity; where tags are plain classes, it is wrong."""
+_BEST, _SEQUENCE = 0, 1
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence from its file: words, names of their classes, and the rows that hold its windows, in order."""
+
+    words: tuple[str, ...]
+    tags: tuple[str, ...]
+    rows: tuple[int, ...]
+
+
+class Tagging(TaskAnswer):
+    """A prediction is the classes of a row's words: the best of each word, and the best sequence.
+
+    The sequence obeys the rules of BIO where tags are BIO; for other tags both are the same.
+    """
+
+    unit = "words"
+    inputs = ("words",)
+
+    @property
+    def _has_entities(self) -> bool:
+        return "entity_f1" in self.facts.metrics
+
+    def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
+        sizes = columns["input_ids"].lengths
+        for row in np.flatnonzero(columns["word_numbers"].lengths != sizes).tolist():
+            yield row, f"expected a word number for each of {sizes[row]} tokens"
+
+    def read(self, scores: Tensor, tensors: Mapping[str, Tensor], rows: Rows) -> Sequence[Any]:
+        # scores of the tagged words only [N, C], split by row
+        index, labels = tensors["label_index"], self.facts.labels
+        flat = finite(scores.flatten(0, 1)[index])
+        counts = torch.bincount(index // scores.shape[1], minlength=len(scores))
+        parts = torch.split(flat, counts.tolist())
+        if not self._has_entities or any(label[0] in "ES" for label in labels):
+            return [[(best := part.argmax(-1).tolist()), best] for part in parts]
+        # Viterbi over rows padded to equal length
+        padded = torch.nn.utils.rnn.pad_sequence([*parts, flat.new_zeros(1, scores.shape[-1])], batch_first=True)
+        tags = viterbi(padded[:-1], counts, *bio_transitions(labels))
+        return [
+            [part.argmax(-1).tolist(), row[:count].tolist()]
+            for part, row, count in zip(parts, tags, counts.tolist(), strict=True)
+        ]
+
+    def records(self, task: TaskModel, rows: Rows, predicted: Mapping[int, Any]) -> Iterator[tuple[int, Record]]:
+        for sentence in self.sentences(rows):
+            tags = self._collect(sentence, rows, predicted, _SEQUENCE)
+            yield sentence.rows[0], {"words": list(sentence.words), "tags": tags}
+
+    def fields(self) -> dict[str, type]:
+        return {"words": str, "tags": str}
+
+    def empty(self, item: TaskItem | Rejected) -> Record:
+        """Return a tag for every word, as a score counts them."""
+        return {"words": list(item.words), "tags": [_NONE] * len(item.words)} if isinstance(item, TaggedWords) else {}
+
+    def item(
+        self, values: Mapping[str, Sequence[Any]], reader: TaskReader, index: int, key: Any
+    ) -> TaskItem | Rejected:
+        (value,) = values["words"]
+        words = value.split() if isinstance(value, str) else value
+        if not words:
+            return Rejected("empty_text", index)
+        if not isinstance(words, list) or not all(isinstance(word, str) and word.strip() for word in words):
+            return Rejected("fields", index)
+        return TaggedWords(tuple(words), (0,) * len(words), index)
+
+    def gold(self, task: TaskModel, rows: Rows) -> dict[int, Record]:
+        return {sentence.rows[0]: {"gold": list(sentence.tags)} for sentence in self.sentences(rows)}
+
+    def error(self, gold: Any, record: Record) -> float:
+        """Return the share of wrong words."""
+        return mean(one != two for one, two in zip(gold, record["tags"], strict=True))
+
+    def classes(self, gold: Any, record: Record) -> Iterable[tuple[Sequence[str], Sequence[str]]]:
+        for pair in zip(gold, record["tags"], strict=True):
+            yield pair[:1], pair[1:]
+
+    def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, Any]) -> Scored:
+        """Return the scores of all words; words without tokens get the tag O.
+
+        In addition to the task's metrics: `argmax_entity_f1`, of the best tag of each word by itself, and for plain
+        classes `unknown_accuracy`, on the words that the training set lacks.
+        """
+        sentences, known = self.sentences(rows), self.sentences(train)
+        gold = [sentence.tags for sentence in sentences]
+        is_known = {word for sentence in known for word in sentence.words}
+        is_unknown = [word not in is_known for sentence in sentences for word in sentence.words]
+
+        def metrics(predicted: Tags) -> dict[str, float]:
+            scores = self.metrics(gold, predicted)
+            if not self._has_entities:
+                scores["unknown_accuracy"] = _accuracy(gold, predicted, is_unknown)
+            return scores
+
+        best, sequence = (
+            [self._collect(sentence, rows, predicted, way) for sentence in sentences] for way in (_BEST, _SEQUENCE)
+        )
+        scores = metrics(sequence)
+        baselines = {name: metrics(tags) for name, tags in self.baselines(known, sentences).items()}
+        if self._has_entities:
+            scores["argmax_entity_f1"] = self.metrics(gold, best)["entity_f1"]
+            baselines = {name: {**own, "argmax_entity_f1": own["entity_f1"]} for name, own in baselines.items()}
+        return Scored(sum(map(len, gold)), scores, baselines)
+
+    def metrics(self, gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, float]:
+        """Return the metrics of tags, sentence by sentence.
+
+        `entity_f1` is conlleval's, which reads an inside tag without its begin tag as an entity; `strict_entity_f1`
+        counts only well-formed IOB2 entities. Both are computed over all sentences at once.
+        """
+        from seqeval.metrics import f1_score
+        from seqeval.scheme import IOB2
+
+        accuracy = _accuracy(gold, predicted)
+        if not self._has_entities:
+            return {"accuracy": accuracy}
+        sides = [[list(tags) for tags in side] for side in (gold, predicted)]
+        if not any(tag != _NONE for side in sides for tags in side for tag in tags):
+            return {"entity_f1": 0.0, "strict_entity_f1": 0.0, "accuracy": accuracy}
+        return {
+            "entity_f1": float(f1_score(*sides, zero_division=0)),
+            "strict_entity_f1": float(f1_score(*sides, mode="strict", scheme=IOB2, zero_division=0)),
+            "accuracy": accuracy,
+        }
+
+    def baselines(self, train: Sequence[Sentence], sentences: Sequence[Sentence]) -> dict[str, Tags]:
+        """Return the tags of each baseline, fitted on the training set.
+
+        `majority` gives every word the most frequent tag overall, `most_frequent_tag` each word its own, and unknown
+        words the overall one; of equally frequent tags the first of the task.
+        """
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        for sentence in train:
+            for word, tag in zip(sentence.words, sentence.tags, strict=True):
+                counts[word][tag] += 1
+        order = {label: number for number, label in enumerate(self.facts.labels)}
+
+        def most_frequent(tags: Counter[str]) -> str:
+            return min(tags, key=lambda tag: (-tags[tag], order[tag]))
+
+        overall = most_frequent(sum(counts.values(), Counter()))
+        own = {word: most_frequent(tags) for word, tags in counts.items()}
+        return {
+            "majority": [[overall] * len(sentence.words) for sentence in sentences],
+            "most_frequent_tag": [[own.get(word, overall) for word in sentence.words] for sentence in sentences],
+        }
+
+    def sentences(self, rows: Rows) -> list[Sentence]:
+        """Return the sentences of a set, assembled from their windows, in the order of their first rows."""
+        sentences = []
+        for order in windows_of(rows):
+            records = [record_of(rows, row) for row in order]
+            words = tuple(word for record in records for word in record["words"])
+            tags = tuple(self.facts.labels[tag] for record in records for tag in record["tags"])
+            sentences.append(Sentence(words, tags, tuple(order)))
+        return sentences
+
+    def _collect(self, sentence: Sentence, rows: Rows, predicted: Mapping[int, Any], way: int) -> list[str]:
+        """Return the predicted tags of a sentence, over its windows."""
+        tags = [_NONE] * len(sentence.words)
+        for row in sentence.rows:
+            positions = rows.columns["tag_positions"][row].astype(int)
+            words = rows.columns["word_numbers"][row][positions].tolist()
+            for word, tag in zip(words, predicted[row][way], strict=True):
+                tags[word] = self.facts.labels[tag]
+        return tags
+
+
+def _accuracy(
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], chosen: Sequence[bool] | None = None
+) -> float:
+    """Return the share of correct words, of all or of the chosen ones."""
+    right = [tag == own for sides in zip(gold, predicted, strict=True) for tag, own in zip(*sides, strict=True)]
+    return mean(right if chosen is None else [is_right for is_right, kept in zip(right, chosen, strict=True) if kept])
