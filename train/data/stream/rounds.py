@@ -271,15 +271,15 @@ class Rounds:
             {"weight": np.zeros(1, np.float32), "origin": np.full((1, 3), -1, np.int64)},
             {name: Ragged(np.empty(0, types.get(name, np.uint16)), nothing) for name in self.source.columns},
         )
+        # cells [lanes x lane rows]: a row of a block becomes its index among the joined ones
         first, last = self.source.lanes
-        index = np.zeros((last - first) * item.round_.length, np.int64)
+        cells = np.zeros((last - first) * item.round_.length, np.int64)
         before = 0
         for block in blocks:
-            index[block.slots] = block.row + before * (block.row > 0)
+            cells[block.slots] = block.row + before * (block.row > 0)
             before += len(block.rows)
-        return LoadedRound(
-            Rows.concatenate([filler, *(block.rows for block in blocks)]), index.reshape(last - first, -1)
-        )
+        rows = Rows.concatenate([filler, *(block.rows for block in blocks)])
+        return LoadedRound(rows, cells.reshape(last - first, -1))
 
     def _check_open(self) -> None:
         if self._closed:
