@@ -89,6 +89,8 @@ class Collate:
     ) -> None:
         self.architecture = architecture
         self.roles = {name: role for name, role in roles.items() if role.use != "undo"}
+        self.plain = _plain_columns(self.roles)
+        """columns that become tensors of their names, as their roles say"""
         start = -1 if decoder_start is None else decoder_start
         self._decoder_start = TARGET_END if start == "target_end" else start
         self._mask = special_ids.get("mask", -1)
@@ -130,12 +132,6 @@ class Collate:
         """The list columns that are read."""
         return tuple(self.roles)
 
-    @property
-    def plain(self) -> tuple[str, ...]:
-        """The columns among them that become tensors of their names, as their roles say."""
-        ruled = _RULED | ruled_columns(self.roles)
-        return tuple(name for name in self.roles if name not in ruled)
-
     @staticmethod
     def from_manifests(manifests: Sequence[Manifest]) -> Collate:
         """Return the rules for the example sets of one stream; a row's source index says which rules apply to it.
@@ -165,6 +161,7 @@ class Collate:
                 )
             merged = copy(first)
             merged.roles = {name: role for part in parts for name, role in part.roles.items()}
+            merged.plain = _plain_columns(merged.roles)
             merged._restart, merged._bare = "document_starts" in merged.roles, False
             merged._parts = parts
             first = merged
@@ -344,6 +341,10 @@ class Collate:
         index, labels = (torch.cat([part[name] for part in parts]) for name in ("label_index", "label_ids"))
         order = torch.argsort(index, stable=True)
         return {"label_index": index[order], "label_ids": labels[order], **rank}
+
+
+def _plain_columns(roles: Mapping[str, Role]) -> tuple[str, ...]:
+    return tuple(name for name in roles if name not in _RULED | ruled_columns(roles))
 
 
 def _check_tags(have: Collection[str]) -> None:
