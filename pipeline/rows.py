@@ -39,7 +39,7 @@ Bound: TypeAlias = Literal["", "vocabulary", "languages", "classes"]
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a list column is for. Batches, checks and views follow it; what a model reads is declared here alone.
+    """Purpose of a list column. Batches, checks and views follow it; what a model reads is declared here alone.
 
     `use` is one of:
         ids       token ids with special tokens

@@ -76,7 +76,7 @@ class TrainConfig:
     """removal of weights, layers or tokens during training: {name: magnitude, sparsity: 0.9}, {name: movement, keep:
     0.15}; null: none"""
     hooks: tuple[Annotated[Chosen, OneOf("clozeline.train.hooks")], ...] = ()
-    """what else follows the training, each once: [{name: average, decay: 0.999}, {name: unfreezing, every: 100},
+    """things that follow the training, each once: [{name: average, decay: 0.999}, {name: unfreezing, every: 100},
     gradient_noise, layer_statistics]"""
     zero: ZeroConfig = ZeroConfig()
     """partitioning of state over ranks"""

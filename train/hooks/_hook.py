@@ -39,7 +39,7 @@ class Step:
     rate: float
     """learning rate relative to its peak"""
     recorded: bool
-    """whether the figures of the step are recorded"""
+    """True if the figures of the step are recorded"""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ ANSWERS = [0, 1, 0, 1]
 def write(folder: Path, seed: int, predicted: list[int], **changes: Any) -> None:
     right = sum(one == other for one, other in zip(ANSWERS, predicted, strict=True)) / 4
     scores = {"task": "toy", "split": "dev", "n": 4, "seed": seed, "set": "s", "metrics": {"accuracy": right},
+              "unit": "texts", "notes": {},
               "baselines": {"majority": {"accuracy": 0.5}, "words": {"accuracy": 0.8}}, **changes}  # fmt: skip
     plain = {"scores": scores, "facts": FACTS}
     (folder / "scores").mkdir(parents=True, exist_ok=True)
