@@ -70,7 +70,7 @@ def test_what_cannot_be_probed_is_refused(
 ) -> None:
     run, task = run_and_task
     assert main([str(run), "probe=layers"]) == 64
-    assert "probe=layers: needs task=FOLDER" in capsys.readouterr().err
+    assert "'task' is missing" in capsys.readouterr().err
     sets = make_sets(tmp_path)
     assert main([str(run), "probe=layers", f"task={sets}"]) == 64
     assert "is a task of classification, expected one of tagged words" in capsys.readouterr().err
