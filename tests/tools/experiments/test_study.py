@@ -9,7 +9,7 @@ import pytest
 
 from clozeline.tools.experiments import study as tool
 from clozeline.tools.experiments.multirun import runner
-from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_texts
+from clozeline.tools.runs.evaluate import SuiteOptions, evaluate_mode
 from clozeline.train.logs.json_lines import read_lines
 from tests.tools.experiments.multirun.small_study import write_study
 
@@ -45,7 +45,7 @@ def test_losses_are_those_of_the_trainer(
     pairs.write_text('{"good": "one of the men was there", "bad": "the of was"}\n' * 3)
     assert tool.main([*words, "--pairs", str(pairs)]) == 0
     run = tmp_path / "out" / "runs" / "plain-0"
-    alone = json.loads(evaluate_texts(run, EvaluateOptions(suite="pairs", input=pairs, score="pll"))[0])
+    alone = json.loads(evaluate_mode(run, SuiteOptions(suite="pairs", input=pairs, score="pll"))[0])
     of_study = json.loads((tmp_path / "out" / "scores" / "plain-0.json").read_text())["pairs"]["pll"]
     assert (of_study["n"], of_study["accuracy"]) == (3, alone["accuracy"])
     assert of_study["baselines"]["shorter"] == alone["baselines"]["shorter"] == 0
