@@ -20,9 +20,7 @@ vendor's peak) with its goal, peak memory, clock and temperature at the end, and
 - heads: BERT-base over all positions, and GPT-2's scores 4,096 labels at a time
 - recomputed: layer activations recomputed in the backward pass
 - deterministic: deterministic algorithms
-- copies: four micro-batches of BERT-base, copied in line and on a side stream; compare `bert compiled 32 rows`
 - update: AdamW, Adafactor and Muon over BERT-base's fp32 weights
-- product 2:4: the product of 16k tokens with a weight of which two in four are 0, stored so
 - forward: BERT-base's forward pass alone, and with its linear maps in int8
 - student: TinyBERT's six layers without a teacher, with stored scores, and with BERT-base as a live teacher
 """
@@ -46,10 +44,8 @@ from benchmarks.harness import ROOT
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
-from torch.sparse import to_sparse_semi_structured
 
-from benchmarks.gpu_models import Experiment, build, build_optimizer, copied_step, give_scores
+from benchmarks.gpu_models import Experiment, build, build_optimizer, give_scores
 from benchmarks.gpu_runs import LENGTH, Step, compare_attention, times, train
 from benchmarks.model import (
     batch_packed_rows,
@@ -96,10 +92,7 @@ def experiments() -> dict[str, Experiment]:
         "heads in chunks": replace(gpt2, label_chunk=4096, compiled=True),
         "recomputed": replace(bert, compiled=True, recomputed=True),
         "deterministic": replace(bert, compiled=True, deterministic=True),
-        "copies in line": replace(bert, rows=32, compiled=True, copies="in line"),
-        "copies on a side stream": replace(bert, rows=32, compiled=True, copies="side stream"),
         **{f"update {name}": replace(bert, update=name) for name in ("adamw", "adafactor", "muon")},
-        "product 2:4": Experiment(rows=16384, columns=1, sparse=True),
         "forward dense": replace(bert, forward=True),
         "forward int8": replace(bert, forward=True, number_format="int8_dynamic"),
         "student alone": replace(bert, preset="tinybert_6"),
@@ -121,7 +114,7 @@ def batches(experiment: Experiment) -> list[dict[str, Tensor]]:
         return [batch | {"decoder_input_ids": targets.roll(1, dims=1), "decoder_position_ids": decoder_positions}]
     batch = encoder_batch(ids, torch.arange(ids.numel()) if experiment.share == 1 else positions)
     batch = pad_labels(batch, experiment.label_capacity) if experiment.compiled else batch
-    return [batch] * (1 if experiment.copies is None else 4)
+    return [batch]
 
 
 def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Step, int, float]:
@@ -131,9 +124,6 @@ def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Ste
             torch.ones(shape, device=device, dtype=torch.bfloat16) for shape in ((experiment.rows, 768), (768, 3072))
         )
         product = partial(torch.mm, x, weight, out=torch.mm(x, weight))
-        if experiment.sparse:
-            stored = weight.t() * torch.tensor([1, 1, 0, 0], device=device, dtype=weight.dtype).repeat(768 // 4)
-            product = partial(F.linear, x, stored if tiny else to_sparse_semi_structured(stored))
         return product, experiment.rows, 2.0 * experiment.rows * 768 * 3072
     model = build(experiment, device, tiny)
     if experiment.update is not None:
@@ -148,9 +138,6 @@ def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Ste
     operations = sum(model.flops(length, experiment.targets, labels / len(lengths)) for length in lengths)
     if experiment.forward:
         return torch.inference_mode()(partial(model, device_batches[0])), sum(lengths), operations / 3
-    if experiment.copies is not None:
-        aside = experiment.copies == "side stream"
-        return copied_step(model, host_batches, device, aside=aside), sum(lengths), operations
     student: nn.Module = model
     read: Callable[[dict[str, Tensor]], Mapping[str, Tensor]] = dict
     if experiment.scores is not None:

@@ -1,8 +1,7 @@
 """Models of the experiments on a GPU: compiled, quantized, and students with the scores of a teacher."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from unittest.mock import patch
 
 import torch
 from pydantic import TypeAdapter
@@ -11,7 +10,6 @@ from torch import Tensor, nn
 from benchmarks.model import LABELS, VOCABULARY
 from clozeline.model.build import Model, build_model
 from clozeline.model.checkpoints import Checkpoint, build_checkpoint
-from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.sizes import read_size
@@ -19,7 +17,6 @@ from clozeline.registry import choose
 from clozeline.tools.runs.inference.teacher_scores import keep_best
 from clozeline.train.compression.distillation.student import Student
 from clozeline.train.compression.distillation.teacher import Teacher
-from clozeline.train.data.device_copies import DeviceCopies
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
 
 SMALL = {"dim": 48, "layers": 2, "attention_heads": 3, "ffn_dim": 96}
@@ -47,8 +44,6 @@ class Experiment:
     deterministic: bool = False
     update: str | None = None
     """An update by this optimizer alone."""
-    sparse: bool = False
-    """The weight of a product is 2:4 sparse."""
     forward: bool = False
     """The forward pass alone."""
     number_format: str | None = None
@@ -59,8 +54,6 @@ class Experiment:
     """A run of the trainer at this ZeRO stage."""
     attention: str | None = None
     """Attention in documents compared with a mask: self, or cross from targets to sources."""
-    copies: str | None = None
-    """Micro-batches are copied to the device during the step: in line, or on the side stream; None: before."""
     goal: float | None = None
     """MFU."""
 
@@ -100,34 +93,6 @@ def build_optimizer(name: str, model: nn.Module) -> torch.optim.Optimizer:
     )
     optimizer.step()
     return optimizer
-
-
-def copied_step(
-    model: Model, batches: Sequence[Mapping[str, Tensor]], device: torch.device, *, aside: bool
-) -> Callable[[], None]:
-    """Return a step that copies its micro-batches from the host: in line, or each while the device computes before it.
-
-    Copies in line are not from pinned memory, since shapes and padded labels are new tensors.
-    """
-    copies = DeviceCopies(device)
-
-    def start(batch: Mapping[str, Tensor]) -> Callable[[], dict[str, Tensor]]:
-        shaped = add_host_shapes(batch, model.position_limit)
-        if aside:
-            return copies.start(shaped).wait
-        return lambda: {name: tensor.to(device, non_blocking=True) for name, tensor in shaped.items()}
-
-    def step() -> None:
-        wait = start(batches[0])
-        for number, batch in enumerate(batches):
-            total = torch.stack([loss.total for loss in model(wait()).values()]).sum()
-            if number + 1 < len(batches):
-                wait = start(batches[number + 1])
-            (total / len(batch["label_index"])).backward()
-        model.zero_grad()
-
-    # a CPU has no streams that could read a tensor
-    return patch("torch.Tensor.record_stream", lambda *_: None)(step) if device.type == "cpu" else step
 
 
 def give_scores(

@@ -36,7 +36,7 @@ from clozeline.pipeline.shards.index import parse_index
 from clozeline.pipeline.shards.manifest import Manifest
 from clozeline.train.checkpoint.format import FileRecord, Index, ParameterRecord, part_name
 from clozeline.train.checkpoint.retention import prune
-from clozeline.train.configuration.config import CheckpointConfig
+from clozeline.train.configuration.checkpoint import CheckpointConfig
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
 
 _ROW_BYTES = 1057

@@ -10,14 +10,13 @@ Without `--shards` the data are random walks over a small vocabulary, written to
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import ROOT, figure, parser, print_table, write_json
+from benchmarks.harness import ROOT, figure, parser, print_table, verdict, write_json
 
 import numpy as np
 import yaml
@@ -28,6 +27,7 @@ from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import FIXED_COLUMNS, Ragged, Rows
 from clozeline.pipeline.shards import base_columns, feature_columns, write_manifest, write_shard
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.launcher import free_port
 from clozeline.train.logs.cost_estimate import estimate_memory
 from clozeline.train.logs.json_lines import read_lines
 
@@ -86,11 +86,8 @@ def write_training(path: Path, **changes: Any) -> Path:
 
 def train(config: Path, shards: Path, output: Path, overrides: list[str]) -> None:
     """Run the trainer on two ranks; stop with its message if it fails."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
     words = ["train/main.py", "--config", str(config), f"data.shards={shards}", f"output={output}", *overrides]
-    shared = {"WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    shared = {"WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     ranks = []
     for rank in range(RANKS):
         environment = os.environ | shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
@@ -159,9 +156,8 @@ def main() -> int:
         cells.append((stage, f"{losses[0]:.7f}", f"{losses[-1]:.7f}", f"{row['ours']:.1e}", *memory))
     title = f"{RANKS} ranks, {options.steps} steps, fp32, the same data: memory in MiB a rank"
     print_table(("stage", "first loss", "last loss", "largest difference", *names), cells, title)
-    for row in rows:
-        result = "holds" if row["holds"] else "FAILS"
-        print(f"{result}  {row['case']}: {row['ours']:.4g}, target {row['target']}")
+    shown = [(row["case"], f"{row['ours']:.4g}", row["target"], verdict(row["holds"])) for row in rows]
+    print_table(("case", "ours", "target", "holds"), shown)
     write_json(options.json, rows)
     return int(not all(row["holds"] for row in rows))
 

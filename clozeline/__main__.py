@@ -24,11 +24,13 @@ _OWN: Final = {
     "help [COMMAND]": "Show the help of a command, or this list",
     "where [PATH]": "Print the path of a file of Clozeline: clozeline where train/main.py",
 }
-# Headings of the commands by their room in `tools/`.
+# Headings of the commands by their room in `tools/`, in the order of the help after training.
 _HEADINGS: Final = {
-    "start": "first steps", "shards": "documents and shard sets", "runs": "trained models",
-    "models": "import, export and tokenizers", "experiments": "experiments",
-}  # fmt: skip
+    "shards": "look at documents and shard sets, export and repair them",
+    "runs": "use a trained model",
+    "models": "import, export and compress models and tokenizers",
+    "experiments": "several trainings",
+}
 
 
 @dataclass(frozen=True)
@@ -60,18 +62,19 @@ def commands() -> dict[str, dict[str, Command]]:
         _with_dashes(name): Command(recipe, HOME.joinpath(*stage_module(name).split(".")[1:]).with_suffix(".py"), name)
         for name in all_stages()
     }
+    pipeline = {"pipeline": Command(recipe, HOME / "pipeline" / "execution" / "recipe_command.py")}
     return {
-        "all stages of a recipe": {"pipeline": Command(recipe, HOME / "pipeline" / "execution" / "recipe_command.py")},
-        "one stage": stages,
+        "first steps": _tools("start"),
+        "from texts to shards": pipeline,
+        "one stage of it": stages,
         "training": {"train": Command("clozeline.train.main", HOME / "train" / "main.py")},
-        **{
-            heading: {
-                _with_dashes(path.stem): Command(f"clozeline.tools.{room}.{path.stem}", path)
-                for path in sorted((HOME / "tools" / room).glob("[!_]*.py"))
-            }
-            for room, heading in _HEADINGS.items()
-        },
+        **{heading: _tools(room) for room, heading in _HEADINGS.items()},
     }
+
+
+def _tools(room: str) -> dict[str, Command]:
+    paths = sorted((HOME / "tools" / room).glob("[!_]*.py"))
+    return {_with_dashes(path.stem): Command(f"clozeline.tools.{room}.{path.stem}", path) for path in paths}
 
 
 def start() -> int:

@@ -57,6 +57,8 @@ class Role:
     """the head that alone learns from it; empty: the body of the model, or every head"""
     below: int | Bound = ""
     """every value is below this number, or the number of these; empty: no bound"""
+    fraction: bool = False
+    """values are fractions, not whole numbers"""
 
     def __post_init__(self) -> None:
         known = self.use in get_args(Use) and (isinstance(self.below, int) or self.below in get_args(Bound))

@@ -47,7 +47,7 @@ ROLES = {
     **{name: Role("row", head="similarity") for name in ("crop_start", "crop_length")},
     "label": Role("row", head="classification", below="classes"),
     "labels": Role("label", head="classification", below=2),
-    "target": Role("row", head="regression"),
+    "target": Role("row", head="regression", fraction=True),
     "tag_positions": Role("position", "input_ids", head="tagging"),
     "tags": Role("label", "tag_positions", head="tagging", below="classes"),
     "answer_span": Role("label", head="span"),

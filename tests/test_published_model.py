@@ -11,7 +11,7 @@ from pydoc_data.topics import topics
 
 import pytest
 
-from clozeline.tools.experiments.demo import SENTENCES, compare_guesses
+from clozeline.tools.start.demo import SENTENCES, compare_guesses
 from tests.small_bert import publish_small_bert
 
 README = Path(__file__).parents[1] / "README.md"

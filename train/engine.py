@@ -218,7 +218,6 @@ class Engine:
     def losses(self, inputs: Mapping[str, torch.Tensor] | DeviceCopy) -> dict[str, Loss]:
         """Run the model through DeepSpeed, whose hooks gather parameters at stage 3."""
         tensors = inputs.wait() if isinstance(inputs, DeviceCopy) else dict(inputs)
-        tensors["input_ids"] = wide_ids(tensors["input_ids"])
         if self._teacher is not None:
             tensors |= self._teacher(tensors)
         return cast(dict[str, Loss], self.zero.engine(tensors))
@@ -264,10 +263,3 @@ def add_sums(losses: Mapping[str, Loss], sums: dict[str, torch.Tensor], figures:
         sums[head] += loss.total.detach()
         for name, total in loss.figures.items():
             figures[f"{head}/{name}"] = figures.get(f"{head}/{name}", 0) + total
-
-
-def wide_ids(ids: torch.Tensor) -> torch.Tensor:
-    """Return int64 ids from uint16 or int32."""
-    if ids.dtype == torch.uint16:  # few kernels know unsigned integers
-        return ids.view(torch.int16).to(torch.int64).bitwise_and_(0xFFFF)
-    return ids.to(torch.int64)

@@ -23,7 +23,7 @@ from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.reporting import Reporting
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.distributed.watchdog import Watchdog
-from clozeline.train.engine import Engine, add_sums, wide_ids
+from clozeline.train.engine import Engine, add_sums
 from clozeline.train.optim.optimizers import AVERAGE
 
 _REPORTS: Final = Reporting()
@@ -218,7 +218,6 @@ def sample_guesses(engine: Engine, batch: Mapping[str, Tensor]) -> Guesses:
     if head not in model.heads or engine.config.zero.stage == 3 or "left_padding" in batch:
         return []
     tensors = {name: tensor.to(engine.world.device) for name, tensor in batch.items()}
-    tensors["input_ids"] = wide_ids(tensors["input_ids"])
     hidden, given = model.views(tensors)[head]
     rows = given["label_index"] // hidden.shape[1]
     labeled = (given["label_ids"] != IGNORED) & (tensors["row_weight"][rows] != 0)

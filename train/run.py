@@ -8,9 +8,8 @@ from clozeline.train.checkpoint.checkpoints import Checkpoints, restore
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.engine_config import placement_of
 from clozeline.train.data.sets.passes import describe_rereading
-from clozeline.train.distributed.host_memory import without_startup_garbage
 from clozeline.train.distributed.launcher import describe_environment
-from clozeline.train.distributed.process_group import World, start
+from clozeline.train.distributed.process_group import World, start, without_startup_garbage
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.distributed.watchdog import Watchdog
 from clozeline.train.engine import Engine

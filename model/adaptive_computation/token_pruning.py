@@ -23,8 +23,7 @@ from clozeline.model.adaptive_computation.token_rules import Rule, RuleRecord, S
 from clozeline.model.build import Model, TokenCount
 from clozeline.model.families import View
 from clozeline.model.flops import matrix_flops
-from clozeline.model.layers.activation import soft_cap
-from clozeline.model.layers.attention import Attention
+from clozeline.model.layers.attention import Attention, attention_scores
 from clozeline.model.layers.layer import Layer
 from clozeline.model.layers.masks import BLOCKED, AttentionPlan, real_tokens
 from clozeline.model.layers.stack import record_outputs
@@ -196,12 +195,7 @@ def sum_attention(body: Attention, query: Tensor, key: Tensor, plan: AttentionPl
     """
     queries = body.split_heads(query, body.query_norm, plan)
     keys = body.split_heads(key, body.key_norm, plan)
-    keys = keys.repeat_interleave(queries.shape[1] // keys.shape[1], dim=1)
-    scores = body.scale * (queries @ keys.mT)  # [B, heads, K, K]
-    scores = soft_cap(scores if scores.dtype == torch.float64 else scores.float(), body.softcap)
-    if plan.mask is not None:
-        boolean = plan.mask.dtype == torch.bool
-        scores = scores.masked_fill(~plan.mask, BLOCKED) if boolean else scores + plan.mask
+    scores = attention_scores(queries, keys, plan, body.scale, body.softcap)  # [B, heads, K, K]
     probabilities = scores.softmax(-1) * alive[:, None, :, None]
     return probabilities.sum((1, 2))
 

@@ -1,7 +1,7 @@
 """mT5 (arXiv 2010.11934)."""
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys
-from clozeline.model.checkpoints.t5 import T5, T5Encoder
+from clozeline.model.checkpoints._conversion.key_map import Keys
+from clozeline.model.checkpoints.t5 import T5
 
 
 class Mt5(T5):
@@ -12,13 +12,6 @@ class Mt5(T5):
     bare_end = "EncoderModel"
     feed_forward = "gated-gelu"
 
-    def variants(self) -> tuple[KeyMap, ...]:
-        return (Mt5Encoder(),)
-
     def has_output_scale(self, plain: Keys, tied: bool) -> bool:
         """Return False, whatever config.json says."""
         return False
-
-
-class Mt5Encoder(T5Encoder, Mt5):
-    """T5's map of the encoder alone, with the tables of mT5."""

@@ -93,7 +93,10 @@ class T5(KeyMap):
     left_out = (r"^decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight$",)
 
     def variants(self) -> tuple[KeyMap, ...]:
-        return (T5Encoder(),)
+        """Return the map of the encoder alone, with the tables of the type."""
+        kind = type(self)
+        fixed = {**kind.fixed, "family": "encoder"}
+        return (type(f"{kind.__name__}Encoder", (T5Encoder, kind), {"fixed": fixed})(),)
 
     def names(self, config: ModelConfig) -> Mapping[str, Any]:
         """Name the modules of the feed-forward block by its type."""
@@ -150,7 +153,6 @@ class T5Encoder(T5):
     class_ends: ClassVar = {}
     head_options: ClassVar = {"pool": "mean"}
     tasks: ClassVar = {"ForTokenClassification": Task("classifier", dropout=DROPOUT, usual=0.0)}
-    fixed: ClassVar = {**T5.fixed, "family": "encoder"}
     fields: ClassVar = {ours: theirs for ours, theirs in T5.fields.items() if ours != "decoder_layers"}
     also_read = (*T5.also_read, "num_decoder_layers")
 

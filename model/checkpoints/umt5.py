@@ -2,9 +2,8 @@
 
 from typing import ClassVar
 
-from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import layer_names
-from clozeline.model.checkpoints.t5 import T5, T5Encoder
+from clozeline.model.checkpoints.t5 import T5
 
 _TABLE = {"position.table": "layer.0.SelfAttention.relative_attention_bias"}
 
@@ -28,12 +27,3 @@ class Umt5(T5):
         **layer_names("family.encoder", "encoder.block", _TABLE),
         **layer_names("family.decoder", "decoder.block", _TABLE),
     }
-
-    def variants(self) -> tuple[KeyMap, ...]:
-        return (Umt5Encoder(),)
-
-
-class Umt5Encoder(T5Encoder, Umt5):
-    """T5's map of the encoder alone, with the tables of UMT5."""
-
-    fixed: ClassVar = {**T5Encoder.fixed, "position.per_layer": True}

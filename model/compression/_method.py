@@ -1,15 +1,20 @@
-"""The interface of compression methods: a model in, a smaller one out."""
+"""The interface of compression methods, and what they share: layers by name, and parameters cut to a smaller model."""
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final, TypeAlias
 
 from torch import Tensor
 
-from clozeline.model.checkpoints import Checkpoint
-from clozeline.model.configuration.model_config import Quantization
+from clozeline.configuration.config import adapter_of, validate
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import Checkpoint, parameter_shapes
+from clozeline.model.configuration.layer import ShareConfig
+from clozeline.model.configuration.model_config import ModelConfig, Quantization
 
+_LAYER: Final = re.compile(r"(family\.(?:(?:stack|encoder|decoder)\.)?layers\.)(\d+)\.(.+)")
 Batch: TypeAlias = Mapping[str, Tensor]
 """Tensors of rows with their labels, as the heads of the model read them in training."""
 
@@ -44,6 +49,11 @@ class Method(ABC):
     def __init__(self, options: Any) -> None:
         self.options = options
 
+    @classmethod
+    def key(cls) -> str:
+        """Return the name of its file, by which `method` chooses it."""
+        return cls.__module__.rpartition(".")[2]
+
     @abstractmethod
     def compress(self, checkpoint: Checkpoint, batches: Sequence[Batch]) -> Compressed:
         """Return the smaller model; the given one stays as it is.
@@ -57,3 +67,44 @@ class Method(ABC):
         Raises:
             ConfigurationError: the model has nothing of what the options remove.
         """
+
+    def refuse_shared_layers(self, config: ModelConfig) -> None:
+        """Refuse layers that share weights: what one layer can spare, another uses."""
+        if config.share != ShareConfig():
+            raise ConfigurationError(
+                f"method={self.key()}: expected layers with weights of their own, got model.share, which uses the same "
+                "weights in several layers; train a model without it, or use magnitude"
+            )
+
+    def cut(self, checkpoint: Checkpoint, part: Callable[[str], Tensor], **changes: Any) -> Checkpoint:
+        """Return the model with other values in its configuration, each parameter by `part` from its name.
+
+        Raises:
+            ConfigurationError: the values contradict each other, or a parameter has another shape than they need.
+        """
+        plain = adapter_of(type(checkpoint.config)).dump_python(checkpoint.config, mode="json", exclude_none=True)
+        config: ModelConfig = validate(ModelConfig, {**plain, **changes}, self.key(), "model.")
+        tensors = {}
+        for name, shape in parameter_shapes(config, checkpoint.vocab_size).items():
+            if name in checkpoint.absent:
+                continue
+            tensor = part(name)
+            if tensor.shape != shape:
+                raise ConfigurationError(
+                    f"{name}: expected shape {list(shape)} in the smaller model, got {list(tensor.shape)}: the family "
+                    f"{config.family} cannot be cut like this"
+                )
+            tensors[name] = tensor
+        # tensors that only a class of transformers reads belong to the complete model
+        return replace(checkpoint, config=config, tensors=tensors, unread={})
+
+
+def split_name(name: str) -> tuple[str, int, str] | None:
+    """Return the stack, the layer index and the rest of a parameter's name; None outside the layers.
+
+    Example:
+        >>> split_name("family.stack.layers.3.feed_forward.body.up.weight")
+        ('family.stack.layers.', 3, 'feed_forward.body.up.weight')
+    """
+    match = _LAYER.fullmatch(name)
+    return None if match is None else (match[1], int(match[2]), match[3])

@@ -13,8 +13,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._calibration import score_parts
-from clozeline.model.compression._method import Batch, Compressed, Method
-from clozeline.model.compression._parts import change_config, cut_checkpoint, refuse_shared_layers, split_name
+from clozeline.model.compression._method import Batch, Compressed, Method, split_name
 from clozeline.model.compression._selection import StructureOptions, choose_best
 
 _BODIES: Final = ("attention.body.", "cross.body.")
@@ -59,7 +58,7 @@ class Heads(Method):
         outputs = [path for name in checkpoint.tensors if (path := _output_of(name)) and name == f"{path}.weight"]
         if not outputs:
             raise ConfigurationError(f"method=heads: the family {config.family} has no attention that can be cut")
-        refuse_shared_layers(config, "heads")
+        self.refuse_shared_layers(config)
         # query heads of the first stack and of a decoder, in groups that share a key and value head
         query_heads = {False: config.attention_heads, True: config.decoder_attention_heads or config.attention_heads}
         sizes = {decoder: heads // (config.kv_heads or heads) for decoder, heads in query_heads.items()}
@@ -75,12 +74,9 @@ class Heads(Method):
         chosen = {path: choose_best(scores[path], kept[own] // sizes[own]) for path, own in of_decoder.items()}
         key_value_heads = None if config.kv_heads is None else len(chosen[outputs[0]])
         of_the_decoder = None if config.decoder_attention_heads is None else kept[True]
-        smaller = change_config(
-            config, "heads", attention_heads=kept[False], head_dim=config.head_width, kv_heads=key_value_heads,
-            decoder_attention_heads=of_the_decoder,
-        )  # fmt: skip
+        changes = {"attention_heads": kept[False], "head_dim": config.head_width, "kv_heads": key_value_heads}
 
-        def cut(name: str) -> Tensor:
+        def part(name: str) -> Tensor:
             if (path := _output_of(name)) is None or _OF_ALL_HEADS.fullmatch(name):
                 return checkpoint.tensors[name]
             # the features of the groups that stay
@@ -91,7 +87,8 @@ class Heads(Method):
 
         lines = [f"heads: {kept[False]} of {config.attention_heads} stay in each layer, chosen by {how}"]
         lines += [f"  {path}: {', '.join(map(str, chosen[path].tolist()))}" for path in outputs]
-        return Compressed(cut_checkpoint(checkpoint, smaller, cut), tuple(lines))
+        smaller = self.cut(checkpoint, part, decoder_attention_heads=of_the_decoder, **changes)
+        return Compressed(smaller, tuple(lines))
 
 
 def _output_of(name: str) -> str | None:

@@ -12,8 +12,7 @@ from torch import Tensor
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
-from clozeline.model.compression._method import Batch, Compressed, Method
-from clozeline.model.compression._parts import change_config, cut_checkpoint, refuse_shared_layers, split_name
+from clozeline.model.compression._method import Batch, Compressed, Method, split_name
 from clozeline.model.configuration.model_config import ModelConfig
 
 _Index = Annotated[int, Field(ge=0)]
@@ -40,7 +39,7 @@ class Layers(Method):
 
     def compress(self, checkpoint: Checkpoint, batches: Sequence[Batch]) -> Compressed:
         config = checkpoint.config
-        refuse_shared_layers(config, "layers")
+        self.refuse_shared_layers(config)
         kept = {"encoder": self._check("keep", self.options.keep, config.layers)}
         if self.options.keep_decoder is not None:
             if config.architecture != "encoder_decoder":
@@ -55,9 +54,8 @@ class Layers(Method):
         if nope := config.position.nope_layers:
             moved = [new for new, old in enumerate(kept["encoder"]) if old in nope]
             changes["position"] = {**asdict(config.position), "nope_layers": moved}
-        smaller = change_config(config, "layers", layers=len(kept["encoder"]), **changes)
 
-        def cut(name: str) -> Tensor:
+        def part(name: str) -> Tensor:
             if (parts := split_name(name)) is None:
                 return checkpoint.tensors[name]
             stack, layer, rest = parts
@@ -65,7 +63,7 @@ class Layers(Method):
             return checkpoint.tensors[f"{stack}{numbers[layer]}.{rest}"]
 
         line = "; ".join(f"{stack} layers kept: {', '.join(map(str, numbers))}" for stack, numbers in kept.items())
-        return Compressed(cut_checkpoint(checkpoint, smaller, cut), (line,))
+        return Compressed(self.cut(checkpoint, part, layers=len(kept["encoder"]), **changes), (line,))
 
     @staticmethod
     def _check(key: str, keep: tuple[int, ...], count: int) -> tuple[int, ...]:

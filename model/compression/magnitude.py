@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import ClassVar
 
 from clozeline.configuration.config import config_class
+from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
-from clozeline.model.compression._method import Batch, Compressed, Method
-from clozeline.model.compression._parts import matrices_of_layers
+from clozeline.model.compression._method import Batch, Compressed, Method, split_name
 from clozeline.model.compression._selection import Scope, Sparsity, choose_lowest
 
 
@@ -32,7 +32,15 @@ class Magnitude(Method):
         """local: this share of each matrix; global: of all of them together."""
 
     def compress(self, checkpoint: Checkpoint, batches: Sequence[Batch]) -> Compressed:
-        matrices = matrices_of_layers(checkpoint, "magnitude")
+        # the linear maps of the layers, in the order of the model
+        matrices = {
+            name: tensor
+            for name, tensor in checkpoint.tensors.items()
+            if tensor.ndim == 2 and name.endswith(".weight") and split_name(name) is not None
+        }
+        if not matrices:
+            family = checkpoint.config.family
+            raise ConfigurationError(f"method=magnitude: expected a family with layers of linear maps, got {family}")
         groups = [matrices] if self.options.scope == "global" else [{name: own} for name, own in matrices.items()]
         tensors, zeros = dict(checkpoint.tensors), 0
         for group in groups:

@@ -11,8 +11,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._calibration import score_parts
-from clozeline.model.compression._method import Batch, Compressed, Method
-from clozeline.model.compression._parts import change_config, cut_checkpoint, refuse_shared_layers, split_name
+from clozeline.model.compression._method import Batch, Compressed, Method, split_name
 from clozeline.model.compression._selection import StructureOptions, choose_best
 
 _BODY = "feed_forward.body."
@@ -36,7 +35,7 @@ class Rows(Method):
 
     def compress(self, checkpoint: Checkpoint, batches: Sequence[Batch]) -> Compressed:
         config = checkpoint.config
-        refuse_shared_layers(config, "rows")
+        self.refuse_shared_layers(config)
         outputs = [
             name.removesuffix(".weight")
             for name in checkpoint.tensors
@@ -55,14 +54,14 @@ class Rows(Method):
         chosen = {path: choose_best(scores[path], self.options.kept_of(count, "rows")) for path, count in units.items()}
         stay = {".decoder." in path: len(indices) for path, indices in chosen.items()}
         of_decoder = None if config.decoder_ffn_dim is None else stay[True]
-        smaller = change_config(config, "rows", ffn_dim=stay.get(False, stay.get(True)), decoder_ffn_dim=of_decoder)
+        kept = stay.get(False, stay.get(True))
 
-        def cut(name: str) -> Tensor:
+        def part(name: str) -> Tensor:
             parts = split_name(name)
             if parts is None or not parts[2].startswith(_BODY) or parts[2] == f"{_BODY}down.bias":
                 return checkpoint.tensors[name]
             axis = 1 if parts[2] == f"{_BODY}down.weight" else 0
             return checkpoint.tensors[name].index_select(axis, chosen[f"{parts[0]}{parts[1]}.{_BODY}down"])
 
-        line = f"feed-forward rows: {smaller.ffn_dim:,} of {config.ffn_dim:,} stay in each layer, chosen by {how}"
-        return Compressed(cut_checkpoint(checkpoint, smaller, cut), (line,))
+        line = f"feed-forward rows: {kept:,} of {config.ffn_dim:,} stay in each layer, chosen by {how}"
+        return Compressed(self.cut(checkpoint, part, ffn_dim=kept, decoder_ffn_dim=of_decoder), (line,))

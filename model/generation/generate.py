@@ -4,11 +4,10 @@ from collections.abc import Callable, Collection, Sequence
 
 from clozeline.model.build import Model
 from clozeline.model.decoding.sampling import draw, probabilities, uniform
-from clozeline.model.generation.allowed_sequences import AllowedSequences
 from clozeline.model.generation.beam import beam_search
 from clozeline.model.generation.decoding import Continuation, Decoding
 from clozeline.model.generation.incremental_decoder import IncrementalDecoder
-from clozeline.model.generation.rules import Row, Rules, refuse_dead_ends, refuse_short_room
+from clozeline.model.generation.rules import AllowedSequences, Row, Rules, refuse_dead_ends, refuse_short_room
 
 
 def generate(

@@ -104,10 +104,14 @@ def attend_capped(
         bound: of the scores; additive ones of a mask come after it.
         dropout: probability with which a weight becomes 0.
     """
-    shared = query.shape[1] // key.shape[1]
-    key, value = (part.repeat_interleave(shared, dim=1) for part in (key, value))
-    # scores [B, heads, Tq, Tk] and their softmax are fp32 or fp64, whatever the type of the weights is
-    scores = scale * (query @ key.mT)
+    value = value.repeat_interleave(query.shape[1] // value.shape[1], dim=1)
+    probabilities = attention_scores(query, key, plan, scale, bound).softmax(-1)
+    return F.dropout(probabilities, dropout).to(value.dtype) @ value
+
+
+def attention_scores(query: Tensor, key: Tensor, plan: AttentionPlan, scale: float, bound: float | None) -> Tensor:
+    """Return the masked scores [B, heads, Tq, Tk], fp32 or fp64 whatever the type of the weights is."""
+    scores = scale * (query @ key.repeat_interleave(query.shape[1] // key.shape[1], dim=1).mT)
     scores = soft_cap(scores if scores.dtype == torch.float64 else scores.float(), bound)
     if plan.causal:
         later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
@@ -115,4 +119,4 @@ def attend_capped(
     if plan.mask is not None:
         boolean = plan.mask.dtype == torch.bool
         scores = scores.masked_fill(~plan.mask, BLOCKED) if boolean else scores + plan.mask
-    return F.dropout(scores.softmax(-1), dropout).to(value.dtype) @ value
+    return scores

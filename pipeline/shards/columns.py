@@ -104,12 +104,14 @@ _FIXED_TEXT: Final = {
 def feature_columns(features: Iterable[Feature], vocab_size: int) -> list[ColumnSpec]:
     """List columns for declared features; `ids` becomes uint16 up to 65,536 entries, else uint32."""
     ids: Dtype = "uint16" if vocab_size <= 65536 else "uint32"
-    return [
-        ColumnSpec(feature.name, ids, "list", feature.description, replace(feature.role, below="vocabulary"))
-        if feature.dtype == "ids"
-        else ColumnSpec(feature.name, feature.dtype, "list", feature.description, feature.role)
-        for feature in features
-    ]
+    specs = []
+    for feature in features:
+        dtype: Dtype = ids if feature.dtype == "ids" else feature.dtype
+        role = replace(feature.role, fraction=dtype == "float32")
+        if feature.dtype == "ids":
+            role = replace(role, below="vocabulary")
+        specs.append(ColumnSpec(feature.name, dtype, "list", feature.description, role))
+    return specs
 
 
 def holds_ids(spec: ColumnSpec) -> bool:

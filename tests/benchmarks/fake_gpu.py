@@ -57,7 +57,6 @@ from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.device_copies import DeviceCopies
 from clozeline.train.data.stream.labels import sample_words
-from clozeline.train.engine import wide_ids
 from clozeline.train.optim.weights.flat_buffers import Layout, Segment
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
 from tests.benchmarks.recipe_batches import VOCABULARY, recipe_batch, vocabulary
@@ -234,7 +233,6 @@ def step(training: Training, *, compiled: bool, apart: bool) -> dict[str, Any]:
             move(part)
         pretended = {name: mode.from_tensor(tensor) for name, tensor in host.items()}
         inputs = DeviceCopies(DEVICE, torch.cpu).start(pretended).wait()
-        inputs["input_ids"] = wide_ids(inputs["input_ids"])
         if compiled:  # dynamo compiles nothing while other modes are active
             compile_layers(model, "eager")
             compile_heads(model, "eager")

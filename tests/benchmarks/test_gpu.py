@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks import gpu, gpu_models, gpu_runs
+from benchmarks import gpu, gpu_models
 from benchmarks.gpu_models import SMALL, Experiment
 from benchmarks.model import batch_packed_rows, pack_documents
 
@@ -77,69 +77,6 @@ def test_every_experiment_runs_in_small(tmp_path: Path) -> None:
     lines = [json.loads(line) for line in output.read_text().splitlines()]
     assert [line["name"] for line in lines] == list(gpu.experiments())
     assert all(line["tiny"] for line in lines)
-
-
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
-def test_the_most_valuable_experiments_come_first() -> None:
-    first, second, *_ = gpu.experiments().items()
-    assert (first[0], first[1].goal) == ("bert 256 x 128", 0.50)
-    assert (second[0], second[1].goal) == ("gpt2 32 x 1024", 0.45)
-    made = line(first[0])
-    assert made.keys() >= SOME
-    assert len(made["kernels"]) == 10
-
-
-@pytest.mark.parametrize("name", ["attention", "attention across"])
-def test_the_kernel_of_documents_is_compared_with_a_mask(name: str) -> None:
-    made = line(name)
-    assert made["holds"]
-    assert made["kernel_ms"].keys() == {"mask", "documents"}
-
-
-def test_a_kernel_that_drops_elsewhere_in_the_backward_pass_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = gpu_runs.attend
-
-    def wrong(query: Any, key: Any, value: Any, *more: Any) -> Any:
-        out, other = (right(query, key, value, *more) for _ in range(2))
-        return out.detach() + (other - other.detach())
-
-    monkeypatch.setattr(gpu_runs, "attend", wrong)
-    assert not line("attention")["holds"]
-
-
-def test_the_trainer_runs_at_a_stage() -> None:
-    made = line("training, stage 1")
-    assert 0 <= made["waited_share"] < 1
-    assert made["state_bytes"]["optimizer"] == pytest.approx(2 * made["state_bytes"]["weights"], rel=0.01)
-    assert made["operations_per_s"] > 0
-
-
-def test_compression_has_its_rows() -> None:
-    names = ("forward dense", "forward int8", "student alone", "student of stored scores", "student of a live teacher")
-    work = {name: (made := line(name))["operations_per_s"] * made["ms"] for name in names}
-    assert line("product 2:4")["sparse"]
-    assert work["forward dense"] == pytest.approx(work["forward int8"])
-    assert work["student of stored scores"] == pytest.approx(work["student alone"])
-    assert work["student of a live teacher"] > 1.3 * work["student alone"]
-
-
-@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
-def test_copied_micro_batches_train_the_same() -> None:
-    """In line and aside: four equal micro-batches, with the gradient of one that lies on the device, four times."""
-    found = []
-    for name in ("bert compiled 32 rows", "copies in line", "copies on a side stream"):
-        torch.manual_seed(0)
-        experiment = gpu.shrink(gpu.experiments()[name])
-        with patch.object(gpu.nn.Module, "zero_grad"), patch.object(gpu, "build", build_and_keep(found)):
-            step, tokens, operations = gpu.steps(experiment, CPU, tiny=True)
-            step()
-        found[-1] = (found[-1], tokens, operations)
-    (resident, tokens, operations), *copied = found
-    for model, own_tokens, own_operations in copied:
-        assert (own_tokens, own_operations) == (4 * tokens, pytest.approx(4 * operations))
-        for parameter, expected in zip(model.parameters(), resident.parameters(), strict=True):
-            assert parameter.grad is not None
-            torch.testing.assert_close(parameter.grad, 4 * expected.grad)
 
 
 @pytest.mark.parametrize("name", ["adamw", "adafactor", "muon"])

@@ -1,16 +1,9 @@
-import doctest
-
 import pytest
 import torch
 
-import clozeline.model.adaptation
 from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.adaptation import add_adapter, fill_adapter, freeze_base, merge_adapter
 from tests.model.small_models import batch_for, built
-
-
-def test_examples():
-    assert doctest.testmod(clozeline.model.adaptation).failed == 0
 
 
 def test_parameters_are_named_by_what_they_adapt():

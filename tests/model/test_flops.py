@@ -1,13 +1,10 @@
 """Arithmetic of a row, against the products that a forward really computes."""
 
-import doctest
-
 import pytest
 import torch
 from torch.nn import functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-import clozeline.model.flops
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
 from tests.model.small_models import FAMILIES, batch_for, built
@@ -90,7 +87,3 @@ def test_labels_cost_the_heads_matrices_and_training_three_forwards():
     row = network.family.flops(11, 0)
     assert network.flops(11, labels_per_row=2) == 3 * (row + 2 * head)
     assert network.flops(11) == 3 * (row + 11 * head)
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(clozeline.model.flops).failed == 0

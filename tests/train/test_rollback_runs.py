@@ -109,7 +109,7 @@ def test_a_rollback_equals_a_run_that_never_read_the_rows(
     assert status.text == "done, step 20, step-00000020, rollbacks 1"
     page = (paths[0] / "report.html").read_text(encoding="utf-8")
     assert "Rollbacks after a divergence: 1." in page
-    assert "Went back to step-00000006; the 64 rows since then are skipped." in page
+    assert "rollback 1 to step-00000006; the 64 rows since then are skipped" in page
 
 
 def last_state(output: Path) -> TrainState:

@@ -39,7 +39,7 @@ from clozeline.train.checkpoint.part_writer import Written, snapshot, write_part
 from clozeline.train.checkpoint.retention import HIDDEN, prune, remove, size_of
 from clozeline.train.checkpoint.run_weights import LATEST, candidates, check_share, choose
 from clozeline.train.checkpoint.state import TrainState, read_state
-from clozeline.train.configuration.config import CheckpointConfig
+from clozeline.train.configuration.checkpoint import CheckpointConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.engine import Engine
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from clozeline.errors import CheckpointError, NewerFormatError
 from clozeline.train.checkpoint.format import INDEX, Index, step_of, steps_in
-from clozeline.train.configuration.config import CheckpointConfig
+from clozeline.train.configuration.checkpoint import CheckpointConfig
 
 HIDDEN: Final = ".tmp-"
 """Prefix of directories that are being written or removed."""
@@ -23,9 +23,11 @@ def prune(directory: Path, latest: str, keep_last: int, config: CheckpointConfig
     """
     paths = [path for path in steps_in(directory) if step_of(path.name) <= step_of(latest)]
     valid = [path for path in paths if path.name not in refused]
+    # the latest ones and every n-th
     kept = {latest, *(path.name for path in valid[-keep_last:])}
     if every := config.keep_every:
         kept |= {path.name for path in valid if step_of(path.name) % every == 0}
+    # the best of the held-out set and of early stopping, and milestones
     states: dict[str, dict[str, Any]] = {}
     for path in valid:
         with suppress(CheckpointError, NewerFormatError, OSError):
@@ -36,6 +38,7 @@ def prune(directory: Path, latest: str, keep_last: int, config: CheckpointConfig
         kept.add(f"step-{best['step']:08d}")
     for limit in config.milestones:  # the first checkpoint at or after a number of tokens
         kept.update([name for name, state in states.items() if state.get("tokens", 0) >= limit][:1])
+    # remove the rest, damaged ones too
     for path in paths:
         if path.name not in kept:
             remove(path)

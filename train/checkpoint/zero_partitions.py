@@ -74,6 +74,7 @@ def fragments(engine: Engine, *, owned: bool) -> list[Fragment]:
     trainable = list(engine.zero.segments())
     if owned and engine.config.zero.stage == 0:
         trainable = list(_share(trainable, engine.world.rank, engine.world.size))
+    # views of the weights, and of all states in their shape
     fragments = []
     for piece in trainable:
         if piece.count <= 0:
@@ -112,6 +113,7 @@ def _frozen(engine: Engine, *, owned: bool) -> Iterator[Fragment]:
     named: list[tuple[str, Any]] = [*engine.model.named_parameters()] if _holds_frozen(engine) else []
     for index, (name, p) in enumerate((name, p) for name, p in named if not p.requires_grad):
         start, elements = engine.zero.share_of(p)
+        # at stage 3 each rank has a share of each parameter; at others it writes some parameters
         if engine.config.zero.stage == 3:
             if len(elements):
                 yield Fragment(name, FROZEN, start, len(elements), {WEIGHT: elements})
@@ -124,6 +126,7 @@ def scalars(engine: Engine) -> dict[str, dict[str, float]]:
     scalars: dict[str, dict[str, float]] = {}
     for flat, group in engine.zero.flats():
         state = engine.optimizer.state.get(flat, {})
+        # a state without a dimension is a number: parameters without one are refused
         numbers = {
             key: float(value)
             for key, value in state.items()

@@ -17,10 +17,9 @@ from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.registry import Chosen, Default, OneOf, find
 from clozeline.train.compression.distillation.config import DistilConfig
+from clozeline.train.configuration.checkpoint import CheckpointConfig
 from clozeline.train.configuration.data import DataConfig
-from clozeline.train.configuration.divergence import DivergenceConfig
-from clozeline.train.configuration.logs import LogConfig, ProfileConfig
-from clozeline.train.configuration.milestones import milestone_tokens
+from clozeline.train.configuration.logs import DivergenceConfig, LogConfig, ProfileConfig
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.configuration.zero import ZeroConfig
 from clozeline.train.optim.early_stopping import EarlyStopConfig
@@ -38,36 +37,6 @@ class EvaluateConfig:
     max_rows: Natural | None = None
     """limit of rows read from each held-out set, rounded up to full batches of data.global_batch; the rows are the
     same every time; null: all; 0: no evaluation"""
-
-
-@config_class
-class CheckpointConfig:
-    """Saving and retention of checkpoints."""
-
-    every: Positive | None = 1000
-    """steps between checkpoints; the end of the run and a stop request always save; null: only those"""
-    at: tuple[str, ...] = ()
-    """also save, and keep, the first step after so many words or tokens: [1M words, 10M tokens], with k, M or G"""
-    tokens_per_word: Annotated[float, Field(gt=0.0)] | None = None
-    """tokens per word of the training text, for words in `at`: clozeline tokenizer-report measures it"""
-    keep_last: Positive = 2
-    """newest checkpoints to keep"""
-    keep_every: Positive | None = None
-    """also keep every checkpoint whose step is a multiple of this"""
-    keep_best: bool = False
-    """also keep the checkpoint with the lowest loss on the first held-out set"""
-    asynchronous: bool = False
-    """save in the background, from a copy that takes the memory of weights and optimizer state again"""
-    allow_changed: tuple[str, ...] = ()
-    """keys that may differ from the checkpoint's, for example [optimizer, data.seed]"""
-
-    def __post_init__(self) -> None:
-        _ = self.milestones
-
-    @property
-    def milestones(self) -> list[float]:
-        """The tokens of each entry of `at`, ascending."""
-        return milestone_tokens(self.at, self.tokens_per_word)
 
 
 def _words(value: Any) -> Any:
@@ -332,7 +301,7 @@ _FREE: Final = (
     *("watchdog_s", "collective_timeout_s", "max_consecutive_skips", "on_divergence", "activation_checkpointing"),
     *("compile", "deterministic", "init_parts"),
     *("model.init_from", "data.shards", "data.weights", "data.phases", "data.corrupt", "data.ignore", "data.heldout"),
-    *("data.micro_batch", "data.io_threads", "data.prefetch_blocks", "data.memory_bytes", "data.token_dtype"),
+    *("data.micro_batch", "data.io_threads", "data.prefetch_blocks", "data.memory_bytes"),
     *("data.length_buckets", "data.label_capacity", "data.max_damaged_fraction", "data.store"),
     *("distil.teacher", "distil.start"),
 )

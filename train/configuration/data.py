@@ -2,7 +2,7 @@
 
 from math import gcd
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
@@ -122,9 +122,6 @@ class DataConfig:
     memory_bytes: Positive = 8 << 30
     """bytes that loaded rows may take on one rank; where many lanes on few ranks need more, blocks are read several
     times, a part of their rows each time"""
-    token_dtype: Literal["uint16", "int32", "int64"] = "int64"
-    """type in which input ids travel to the device, where they are widened: uint16 (vocabularies up to 65,536) makes
-    batches a quarter as large in page-locked memory and on the bus"""
     length_buckets: bool = False
     """sort a rank's rows of a global batch by length, so that micro-batches need less padding"""
     label_capacity: Positive | None = None

@@ -79,7 +79,7 @@ class Hook:
     observes: ClassVar[bool] = False
     """It changes no result, so that a resumed run may have it or not."""
     keys: ClassVar[frozenset[str]] = frozenset()
-    """Names of its elementwise states in a checkpoint."""
+    """Names of its elementwise states in a checkpoint, which no other hook and no optimizer has."""
     numbers: ClassVar[int] = 0
     """fp32 numbers of state per parameter, for the memory estimate."""
     by_depth: ClassVar[bool] = False

@@ -61,6 +61,7 @@ class LayerStatistics(Hook):
             # at stage 0 a flat is one parameter, whose gradient may not be contiguous
             alone = segments[0].count == flat.numel()
             parts = [flat.grad] if alone else [segment.of(flat.grad) for segment in segments]
+            # one launch for all norms of a flat
             for segment, norm in zip(segments, torch._foreach_norm(parts, dtype=torch.float32), strict=True):
                 module = module_of(segment.name)
                 self._squares[module] = self._squares[module] + norm.double().square()

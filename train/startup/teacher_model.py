@@ -10,7 +10,7 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.compression._parts import split_name
+from clozeline.model.compression._method import split_name
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
 from clozeline.pipeline.shards import ShardSet

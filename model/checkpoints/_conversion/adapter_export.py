@@ -13,12 +13,11 @@ from clozeline.model.adapters import Adapter
 from clozeline.model.adapters.lora import Lora, LowRank
 from clozeline.model.adapters.prefix import Prefix
 from clozeline.model.adapters.prompt import Prompt
-from clozeline.model.checkpoints._conversion.adapter_layouts import Update, join_updates
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
 from clozeline.model.checkpoints._conversion.export import export_checkpoint
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import Target
-from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes
+from clozeline.model.checkpoints._conversion.tensor_layouts import Update, join_updates, parameter_shapes
 from clozeline.model.checkpoints._conversion.type_selection import map_for
 from clozeline.model.configuration.model_config import ModelConfig
 

@@ -14,13 +14,19 @@ from clozeline.model.adapters.prefix import Prefix
 from clozeline.model.adapters.prompt import Prompt
 from clozeline.model.build import Model
 from clozeline.model.checkpoints._conversion.adapter_export import refuse_prefix, refuse_prompt
-from clozeline.model.checkpoints._conversion.adapter_layouts import Update, split_update
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint, refuse_differing
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import Target
 from clozeline.model.checkpoints._conversion.task_heads import ENDINGS, HEADS
 from clozeline.model.checkpoints._conversion.tensor_files import read_json, read_tensor_file, refuse_invalid_values
-from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes, their_shapes, to_ours, to_theirs
+from clozeline.model.checkpoints._conversion.tensor_layouts import (
+    Update,
+    parameter_shapes,
+    split_update,
+    their_shapes,
+    to_ours,
+    to_theirs,
+)
 from clozeline.model.checkpoints._conversion.tensor_names import join_names
 from clozeline.model.checkpoints._conversion.type_selection import map_for
 from clozeline.model.configuration.model_config import ModelConfig

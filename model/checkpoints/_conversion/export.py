@@ -96,23 +96,21 @@ def _export_with_head(
         why = f"{join_names(unknown)}; export the body alone"
         raise ConfigurationError(f"a model of type {key_map.model_type} lacks what the head reads: {why}")
     theirs = to_theirs(key_map, checkpoint.config, tensors)
-    read = key_map.read_config(plain, theirs).heads
+    read, of_task = key_map.read_config(plain, theirs).heads, key_map.task(checkpoint.config) is not None
     for name, head in checkpoint.config.heads.items():
-        for key in ("transform",) if key_map.task(checkpoint.config) else ("transform", "bias"):
+        for key in ("transform",) if of_task else ("transform", "bias"):
             if name not in read or getattr(head, key) != getattr(read[name], key):
                 given = getattr(head, key)
                 raise ConfigurationError(
                     f"model.heads.{name}.{key}: expected {str(not given).lower()} in a model of type "
                     f"{key_map.model_type}, got {str(given).lower()}: export the body alone"
                 )
-        if not key_map.task(checkpoint.config) and head.projection not in key_map.projections:
+        if not of_task and head.projection not in key_map.projections:
             raise ConfigurationError(
                 f"model.heads.{name}.projection: expected {' or '.join(key_map.projections)} in a model of type "
                 f"{key_map.model_type}, got {head.projection}: export the body alone"
             )
-        if key_map.task(checkpoint.config) and (
-            others := differing_head_keys(head, read[name], checkpoint.config.architecture)
-        ):
+        if of_task and (others := differing_head_keys(head, read[name], checkpoint.config.architecture)):
             why = f"the class of type {key_map.model_type} computes something else: export the body alone"
             raise ConfigurationError(f"model.heads.{name}.{others[0]}: {why}")
     theirs |= {name: theirs[source].clone() for name, source in key_map.copies(checkpoint.config).items()}

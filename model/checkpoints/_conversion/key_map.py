@@ -273,8 +273,10 @@ class KeyMap:
 
     def likeness(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> tuple[bool, ...]:
         """Return how well the type suits a model whose body it can hold: larger is better."""
-        known = [set(headed.heads) for headed in self.classes]
-        has_class = set(config.heads) in known or self._has_task_of(config, token_ids)
+        has_class = set(config.heads) in [set(headed.heads) for headed in self.classes]
+        if (theirs := self.task_head(config, token_ids)) is not None:
+            [head] = config.heads.values()
+            has_class = has_class or not differing_head_keys(head, theirs, config.architecture)
         return self.has_transforms_of(config), has_class, self.shares == (config.layer_groups < config.layers)
 
     def has_transforms_of(self, config: ModelConfig) -> bool:
@@ -283,12 +285,6 @@ class KeyMap:
         heads = config.heads.values()
         equal = all(head.transform == transform and head.projection in self.projections for head in heads)
         return self.task(config) is not None or equal
-
-    def _has_task_of(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> bool:
-        if (theirs := self.task_head(config, token_ids)) is None:
-            return False
-        [head] = config.heads.values()
-        return not differing_head_keys(head, theirs, config.architecture)
 
     def task_head(self, config: ModelConfig, token_ids: Mapping[str, Any]) -> HeadConfig | None:
         """Return the only head of a model as the type's class computes it, None if the type has no such task head."""

@@ -80,7 +80,7 @@ class Mixture(Objective):
             raise self.refuse_options(f"parts {labels}: each needs a `label` of its own, which keys its draws")
         first, specs = self.parts[0], [part.grouping for part in self.parts]
         # a batch cannot tell rows with absent weights from rows without weights
-        weights = [any(feature.name == "label_weight" for feature in part.features) for part in self.parts]
+        weights = [any(feature.role.use == "weight" for feature in part.features) for part in self.parts]
         shared: dict[str, list[Any]] = {
             "architecture": [part.architecture for part in self.parts],
             "frame": [part.frame for part in self.parts],

@@ -25,7 +25,7 @@ from clozeline.pipeline.corrupt.preview.row_view import (
 from clozeline.pipeline.corrupt.preview.view import View
 from clozeline.pipeline.corrupt.preview.words import Text, TextCodec, TokenizerPieces, Words, sample_rows_of
 from clozeline.pipeline.group.groupings import build_grouping
-from clozeline.pipeline.rows import Example, Sample
+from clozeline.pipeline.rows import Example, Role, Sample
 from clozeline.pipeline.tokenize.published.folders import own_tokenizer
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.take.stage import find_missing_roles
@@ -35,8 +35,6 @@ from clozeline.registry import choose
 _OTHERS: Final = ("Apples grow on trees. They are ripe in the autumn.",)
 _VARIANTS: Final = 1 << 16
 _NO_LOSS: Final = "__"
-# Columns of a sample that hold texts.
-_TEXTS: Final = {"ids": "text", "partner_ids": "partner", "target_ids": "other side"}
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
 
 
@@ -66,11 +64,11 @@ class CorruptedText:
     def _text_lines(self) -> Iterator[tuple[str, str]]:
         """Yield the texts of the sample, with a stroke in front of each sentence but the first."""
         starts = set(self.sample["sentence_starts"][1:].tolist())
-        for name, title in _TEXTS.items():
-            if name in self.sample.columns:
+        for name, role in self._sample_roles.items():
+            if role.use == "ids":
                 words = enumerate(self.codec.words(self.sample[name].tolist()))
                 marked = (f"| {word}" if name == "ids" and position in starts else word for position, word in words)
-                yield title, " ".join(marked)
+                yield "text" if name == "ids" else name.removesuffix("_ids"), " ".join(marked)
 
     def _aligned_lines(self) -> Iterator[tuple[str, str]]:
         """Yield the input, and the label below each word that has one; `__` marks a position without loss."""
@@ -115,12 +113,14 @@ class CorruptedText:
         """Return what a terminal, a notebook or a page shows: the texts and the example."""
         objective, pieces = self.objective, Pieces(self.codec.decoder)
         title = f"{objective.label} · {objective.architecture} · {', '.join(objective.heads)}"
-        sides = (
-            (self.sample, build_grouping(objective.grouping, objective.vocabulary).columns),
-            (self.example, objective.features),
-        )
-        shown = [row_parts(pieces, row, {one.name: one.role for one in features}) for row, features in sides]
-        return View(title, (*shown[0], *shown[1]))
+        roles = {feature.name: feature.role for feature in objective.features}
+        sample = row_parts(pieces, self.sample, self._sample_roles)
+        return View(title, (*sample, *row_parts(pieces, self.example, roles)))
+
+    @property
+    def _sample_roles(self) -> dict[str, Role]:
+        grouping = build_grouping(self.objective.grouping, self.objective.vocabulary)
+        return {feature.name: feature.role for feature in grouping.columns}
 
     @property
     def restored(self) -> str:

@@ -1,6 +1,5 @@
 """Early exit against loops over complete forward passes, scripted rules, and the ends of the thresholds."""
 
-import doctest
 import math
 
 import pytest
@@ -8,7 +7,6 @@ import torch
 from torch.nn import functional as F
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.adaptive_computation import early_exit
 from clozeline.model.adaptive_computation.early_exit import EarlyExit, Entropy, Patience, build_off_ramps
 from tests.model.adaptive_computation.test_layer_inputs import MODELS
 from tests.model.small_models import batch_for, built, rows_of
@@ -262,8 +260,3 @@ def test_off_ramps_are_drawn_from_the_seed_each_with_its_own_values():
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
     assert not torch.equal(weights[0], other[0].classifier.out.weight)
     assert not torch.equal(weights[0], weights[1])
-
-
-def test_examples():
-    assert doctest.testmod(early_exit).attempted
-    assert not doctest.testmod(early_exit).failed

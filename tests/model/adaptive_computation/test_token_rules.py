@@ -1,11 +1,8 @@
 """Rules of token pruning: what was learned becomes a rule, and the examples."""
 
-import doctest
-
 import pytest
 import torch
 
-from clozeline.model.adaptive_computation import token_rules
 from clozeline.model.adaptive_computation.token_rules import (
     LearnedRetention,
     LearnedThresholds,
@@ -37,8 +34,3 @@ def test_a_rule_is_read_from_the_state_of_a_checkpoint():
     for rule in (TopTokens((1.0, 0.5)), Threshold((0.0, 0.25))):
         assert read_rule(write_rule(rule)) == rule
     assert write_rule(LearnedThresholds(2)) == {}
-
-
-def test_examples():
-    assert doctest.testmod(token_rules).attempted
-    assert not doctest.testmod(token_rules).failed

@@ -1,11 +1,8 @@
 """Batches read on the host, and forwards that read nothing."""
 
-import doctest
-
 import pytest
 import torch
 
-import clozeline.model.compilation.host_shapes
 from clozeline.errors import BatchError
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
@@ -138,10 +135,6 @@ def test_a_place_beyond_the_table_is_named(name):
         network(tensors)
     with pytest.raises(BatchError, match=r"position id 11: .* room for 0..10"):
         network.logits(tensors)
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(clozeline.model.compilation.host_shapes).failed == 0
 
 
 def test_heads_find_the_real_places_of_settled_rows():

@@ -1,11 +1,13 @@
-"""Promises of every compression method."""
+"""A method makes a smaller model that transformers loads; layers by name, and parameters cut to a smaller model."""
 
 import dataclasses
 
 import pytest
 import torch
 
+from clozeline.errors import ConfigurationError
 from clozeline.model.compression import Method
+from clozeline.model.compression._method import split_name
 from clozeline.model.quantization import holds_integers
 from clozeline.registry import choose, find, names
 from tests.declarations import declared
@@ -97,3 +99,39 @@ def _bytes(tensor):
 
 def _floats(tensor):
     return tensor.dequantize() if holds_integers(tensor) else tensor
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("family.stack.layers.12.attention.norm.bias", ("family.stack.layers.", 12, "attention.norm.bias")),
+        ("family.decoder.layers.0.cross.body.key.bias", ("family.decoder.layers.", 0, "cross.body.key.bias")),
+        ("family.layers.3.norm.weight", ("family.layers.", 3, "norm.weight")),
+        ("family.tokens.weight", None),
+        ("heads.masked_lm.layers.1.weight", None),
+    ],
+)
+def test_the_layer_of_a_parameter_is_in_its_name(name, parts):
+    assert split_name(name) == parts
+
+
+def rows():
+    return choose("clozeline.model.compression", {"name": "rows", "keep": 7}).build()
+
+
+def test_a_configuration_changes_and_loses_keys():
+    dense = odd_checkpoint(head_dim=5)
+    config = rows().cut(dense, lambda name: dense.tensors[name], eps=0.01, head_dim=None).config
+    assert (config.eps, config.head_dim, dense.config.head_dim) == (0.01, None, 5)
+    with pytest.raises(ConfigurationError, match="rows: model: attention_heads: 2 heads do not divide"):
+        rows().cut(odd_checkpoint(), lambda name: dense.tensors[name], attention_heads=2)
+
+
+def test_a_tensor_of_another_shape_is_refused():
+    dense = odd_checkpoint()
+    with pytest.raises(ConfigurationError, match=r"expected shape \[7, 15\]"):
+        rows().cut(dense, lambda name: dense.tensors[name], ffn_dim=7)
+
+
+def test_layers_with_their_own_weights_pass():
+    rows().refuse_shared_layers(odd_checkpoint().config)

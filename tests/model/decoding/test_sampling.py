@@ -1,12 +1,9 @@
 """Distributions against rules written as loops, and draws against their distribution."""
 
-import doctest
-
 import numpy as np
 import pytest
 import torch
 
-import clozeline.model.decoding.sampling
 from clozeline.model.decoding.sampling import draw, probabilities, uniform
 
 
@@ -66,7 +63,3 @@ def test_numbers_depend_on_seed_row_and_step_alone():
     assert numbers == [uniform(*place) for place in places]
     assert all(0 <= number < 1 and (number * 2**48).is_integer() for number in numbers)
     assert [round(uniform(3, 1, step), 6) for step in range(3)] == [0.447467, 0.180172, 0.516842]
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(clozeline.model.decoding.sampling).failed == 0

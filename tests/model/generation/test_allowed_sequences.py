@@ -1,16 +1,14 @@
 """Generation among given sequences: against enumeration, and against `prefix_allowed_tokens_fn` of transformers."""
 
-import doctest
 import math
 from collections import Counter
 
 import pytest
 
-import clozeline.model.generation.allowed_sequences
 from clozeline.errors import BatchError, ConfigurationError
-from clozeline.model.generation.allowed_sequences import AllowedSequences
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import beams, generate
+from clozeline.model.generation.rules import AllowedSequences
 from tests.model.generation.test_beam import few_symbols, log_probabilities, peer_beams
 from tests.model.generation.test_generate import PROMPTS, SIZES, START, perturbed, varied
 from tests.model.model_peers import PEERS
@@ -96,7 +94,3 @@ def test_what_cannot_be_written_is_refused():
     ):
         with pytest.raises(ConfigurationError, match=message):
             AllowedSequences(*given)
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(clozeline.model.generation.allowed_sequences).failed == 0

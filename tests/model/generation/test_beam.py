@@ -1,6 +1,5 @@
 """Beams against exhaustive search, against transformers' beam search, and against rows read at once."""
 
-import doctest
 import itertools
 
 import pytest
@@ -191,5 +190,4 @@ def test_a_beam_without_any_token_is_refused():
 
 
 def test_the_penalties_of_length():
-    assert doctest.testmod(clozeline.model.generation.beam).failed == 0
     assert [length_penalty(n, 2.0, "power") for n in (1, 3)] == [1.0, 9.0]

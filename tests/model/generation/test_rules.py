@@ -1,13 +1,11 @@
 """Tokens that a row may say next, against the rules in words and against transformers' processors."""
 
-import doctest
 import itertools
 
 import pytest
 import torch
 import transformers
 
-import clozeline.model.generation.rules
 from clozeline.errors import BatchError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
@@ -108,7 +106,3 @@ def test_dead_ends_and_scores_that_are_no_numbers_are_refused():
     with pytest.raises(BatchError, match="prompt 0: nothing can follow 0 new tokens, the model's scores are not num"):
         generate(network, PROMPTS, Decoding())
     refuse_dead_ends(torch.tensor([1.0, -3.0]), rows_of(HISTORIES[:2]))
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(clozeline.model.generation.rules).failed == 0

@@ -1,12 +1,10 @@
 """Attention, with capped scores or without, against plain loops over rows, heads and positions."""
 
-import doctest
 import math
 
 import pytest
 import torch
 
-import clozeline.model.layers.activation
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.layers.activation import soft_cap
 from clozeline.model.layers.attention import Attention, attend_capped
@@ -200,7 +198,3 @@ def test_packed_documents_are_capped_too(family, local):
 def test_no_cap_changes_nothing():
     scores = torch.randn(3)
     assert soft_cap(scores, None) is scores
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(clozeline.model.layers.activation).failed == 0

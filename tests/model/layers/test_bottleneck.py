@@ -1,12 +1,9 @@
 """Keys of a stack of bottlenecks, and its input of neighbors; the test of its family compares it with transformers."""
 
-import doctest
-
 import pytest
 import torch
 from pydantic import ValidationError
 
-import clozeline.model.layers.bottleneck
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.layers.bottleneck import BottleneckLayer, body_norm, neighbor_mask, trigrams
 from clozeline.model.layers.masks import padding_mask
@@ -64,8 +61,3 @@ def test_full_rows_of_one_document_need_no_mask():
     assert neighbor_mask(None, None) is None
     vectors = torch.randn(2, 5, 3)
     assert torch.equal(trigrams(vectors, None), trigrams(vectors, torch.ones(2, 4, dtype=torch.bool)))
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(clozeline.model.layers.bottleneck).attempted == 1
-    assert doctest.testmod(clozeline.model.layers.bottleneck).failed == 0

@@ -1,11 +1,8 @@
 """Spellings as ids, and the encoder of characters against loops."""
 
-import doctest
-
 import pytest
 import torch
 
-import clozeline.model.layers.characters
 from clozeline.model.layers.characters import CHARACTERS, CharacterEncoder, Highway, character_ids
 from tests.model.small_models import drawn
 
@@ -76,7 +73,3 @@ def test_filters_begin_small():
     for convolution in built.convolutions:
         assert convolution.weight.abs().max() <= 0.05
         assert not convolution.bias.any()
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(clozeline.model.layers.characters).failed == 0

@@ -1,6 +1,5 @@
 """DeBERTa's attention and special layers against plain loops over positions."""
 
-import doctest
 import math
 
 import pytest
@@ -8,7 +7,6 @@ import torch
 from transformers.models.deberta_v2.modeling_deberta_v2 import make_log_bucket_position
 
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
-from clozeline.model.layers import disentangled as attention
 from clozeline.model.layers.disentangled import (
     Convolution,
     ConvolutionLayer,
@@ -146,10 +144,6 @@ def test_dropout_is_applied_to_the_places():
     assert not torch.equal(layer(x, plan), layer(x, plan))
     layer.eval()
     assert torch.equal(layer(x, plan), layer(x, plan))
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(attention).failed == 0
 
 
 def position(**chosen):

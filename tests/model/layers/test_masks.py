@@ -1,10 +1,7 @@
 """A token's state does not change by a single bit when a token changes that it may not see."""
 
-import doctest
-
 import torch
 
-import clozeline.model.layers.masks
 from clozeline.model.layers.masks import padding_mask, pair_mask, plan_attention, rank_mask, real_tokens, window_mask
 
 
@@ -37,10 +34,6 @@ def test_reading_by_rank_pair_by_pair():
         for j, other in enumerate(ranks):
             assert [found[row][i][j] for i in range(5)] == [other == 0 or other <= own for own in ranks]
             assert [found[row][5 + r - 1][j] for r in (1, 2, 3)] == [other < r for r in (1, 2, 3)]
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(clozeline.model.layers.masks).failed == 0
 
 
 def test_the_plan_is_the_least_that_attention_needs():

@@ -1,6 +1,5 @@
 """Positions and their scaling against oracles written as loops."""
 
-import doctest
 import math
 from dataclasses import replace
 
@@ -8,7 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-import clozeline.model.layers.position
 from clozeline.model.configuration.position import ScalingConfig
 from clozeline.model.layers.position import (
     Learned,
@@ -122,10 +120,6 @@ def test_learned_positions_start_after_the_offset():
     table = Learned(width=4, maximum=6, offset=2)
     assert table.table.num_embeddings == 8
     assert torch.equal(table.embed(torch.tensor([[0, 5]]))[0], table.table.weight[[2, 7]])
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(clozeline.model.layers.position).failed == 0
 
 
 WIDTH, THETA = 16, 500.0

@@ -1,13 +1,11 @@
 """Relative attention against loops over heads, queries and keys, and the shift of transformers."""
 
-import doctest
 import math
 
 import pytest
 import torch
 from transformers.models.xlnet.modeling_xlnet import XLNetRelativeAttention
 
-import clozeline.model.layers.relative
 from clozeline.model.layers.relative import RelativeAttention, RelativePlan, distance_waves, wave_index
 from tests.model.small_models import small_config
 
@@ -91,7 +89,3 @@ def test_waves_by_hand():
     assert found.shape == (1, 5, 8)
     for row, distance in enumerate((2, 1, 0, -1, -2)):
         assert torch.allclose(found[0, row], wave(distance, 8), atol=1e-6)
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(clozeline.model.layers.relative).failed == 0

@@ -1,11 +1,8 @@
 """A stack: embeddings, layers in order, and the norm at the end."""
 
-import doctest
-
 import pytest
 import torch
 
-import clozeline.model.layers.stack
 from clozeline.model.configuration.layer import DropoutConfig, ShareConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.layers.masks import plan_attention
@@ -51,10 +48,6 @@ def test_an_encoder_without_positions_follows_a_permutation_of_its_tokens():
         stack = made(family, type_vocab_size=0)
         permuted = stack(vectors[:, order], places, None, None)
         assert torch.allclose(stack(vectors, places, None, None)[:, order], permuted, atol=1e-5) == equal
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(clozeline.model.layers.stack).failed == 0
 
 
 def test_groups_are_counted_as_the_published_code_counts_them():

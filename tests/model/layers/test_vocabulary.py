@@ -1,10 +1,8 @@
 import copy
-import doctest
 
 import pytest
 import torch
 
-import clozeline.model.layers.vocabulary
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.model.layers.vocabulary import VocabularyProjection, table_rows
@@ -87,7 +85,3 @@ def test_rows_of_the_table_are_the_next_multiple():
             rows = table_rows(size, multiple)
             assert rows % multiple == 0
             assert size <= rows < size + multiple
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(clozeline.model.layers.vocabulary).failed == 0

@@ -1,10 +1,7 @@
 """Batches hold each row once and at most their places."""
 
-import doctest
-
 import pytest
 
-import clozeline.model.scoring.batches
 from clozeline.model.scoring.batches import group_by_length
 
 
@@ -19,7 +16,3 @@ def test_batches_hold_each_row_once(tokens):
         padded = places - sum(lengths[row] for row in batch)
         assert padded == 0 or min(lengths[row] for row in batch) * 4 <= tokens
     assert [*group_by_length([], tokens)] == []
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(clozeline.model.scoring.batches).failed == 0

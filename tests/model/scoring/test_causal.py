@@ -1,6 +1,5 @@
 """Likelihoods against the loss of training, loops over prefixes, and a uniform model; windows against their rules."""
 
-import doctest
 import itertools
 import math
 
@@ -121,7 +120,3 @@ def test_what_cannot_be_scored_is_refused():
         log_likelihoods(perturbed("decoder").train(), ROWS)
     with pytest.raises(ValueError, match="stride: expected 1 to the window's length 3, got 4"):
         [*windows(9, 3, 4)]
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(clozeline.model.scoring.causal).failed == 0

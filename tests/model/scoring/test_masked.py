@@ -1,11 +1,8 @@
 """Pseudo-log-likelihoods against loops that mask one place, or the rest of a word, in a row of its own."""
 
-import doctest
-
 import pytest
 import torch
 
-import clozeline.model.scoring.masked
 from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.masked import positions_to_mask, pseudo_log_likelihoods
 from tests.model.generation.test_generate import perturbed, tensors_of
@@ -62,6 +59,5 @@ def test_other_models_are_refused():
         pseudo_log_likelihoods(built("encoder", heads={"lm": 1.0}).eval(), ROWS, PLACES, MASK)
 
 
-def test_examples_in_docstrings():
-    assert doctest.testmod(clozeline.model.scoring.masked).failed == 0
+def test_positions_without_words_are_masked_alone():
     assert positions_to_mask([3, 5], None) == [[3], [5]]

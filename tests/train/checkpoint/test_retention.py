@@ -9,7 +9,7 @@ import pytest
 
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.retention import prune, remove
-from clozeline.train.configuration.config import CheckpointConfig
+from clozeline.train.configuration.checkpoint import CheckpointConfig
 
 LOSSES = {1: 0.9, 2: math.nan, 3: 0.1, 4: 0.8, 5: 0.7, 6: None, 7: 0.6, 9: 0.05}
 

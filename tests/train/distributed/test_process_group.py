@@ -1,12 +1,22 @@
 from __future__ import annotations
 
+import gc
 import socket
+import subprocess
+import sys
+from collections.abc import Iterator
 
 import pytest
 import torch
 
 from clozeline.errors import IntegrityError
-from clozeline.train.distributed.process_group import World, describe_network, device_of
+from clozeline.train.distributed.process_group import (
+    World,
+    describe_network,
+    device_of,
+    keep_freed_memory,
+    without_startup_garbage,
+)
 from tests.distributed import RankPool
 
 
@@ -57,3 +67,66 @@ def test_the_interface_of_gloo_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(socket, "gethostbyname", fail)
     assert "set GLOO_SOCKET_IFNAME" in describe_network({})
+
+
+_FAULTS = """
+import resource, sys
+from clozeline.train.distributed.process_group import keep_freed_memory
+kept = sys.argv[1] == "keep" and keep_freed_memory({})
+
+def step():  # one block above the largest threshold of its own, and more blocks than the heap may keep free
+    blocks = [b"x" * (12 << 20) for _ in range(3)], b"x" * (40 << 20)
+
+step()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(4):
+    step()
+print(int(kept), resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def faults(mode: str) -> tuple[bool, int]:
+    command = [sys.executable, "-c", _FAULTS, mode]
+    kept, count = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return kept == "1", int(count)
+
+
+def test_freed_memory_is_used_again() -> None:
+    """Page faults of four steps that allocate 76 MB each, which are 19,000 pages."""
+    kept, found = faults("keep")
+    if not kept:
+        pytest.skip("the C library of this system is not glibc")
+    assert found < 1_000 < 30_000 < faults("default")[1]
+
+
+def test_settings_of_the_user_stay() -> None:
+    assert not keep_freed_memory({"MALLOC_TRIM_THRESHOLD_": "1000000"})
+
+
+@pytest.fixture
+def unfrozen() -> Iterator[None]:
+    """A process that froze nothing, other than that of the tests."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+@pytest.mark.usefixtures("unfrozen")
+def test_collections_skip_what_existed_before() -> None:
+    """Afterwards nothing is kept out, so that a second run in the process can free the first."""
+    with without_startup_garbage():
+        assert gc.get_freeze_count() > 10_000
+        assert len(gc.get_objects()) < 10_000
+    assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.usefixtures("unfrozen")
+def test_what_the_caller_froze_stays_frozen() -> None:
+    """And nothing else is: the second run can free the first here too."""
+    gc.freeze()
+    before = gc.get_freeze_count()
+    made_later = [[number] for number in range(1000)]
+    with without_startup_garbage():
+        within = gc.get_freeze_count()
+    # frozen objects that are no longer needed are freed at any time, and leave the count
+    assert before - len(made_later) < gc.get_freeze_count() <= within <= before

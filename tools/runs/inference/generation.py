@@ -46,8 +46,8 @@ def continuations(trained: TrainedModel, text: str, settings: Settings) -> list[
 
     The first set of the training says how rows start, and whether a prefix is read in both directions.
     """
-    from clozeline.model.generation.allowed_sequences import AllowedSequences
     from clozeline.model.generation.generate import beams, generate
+    from clozeline.model.generation.rules import AllowedSequences
 
     trained_on = trained.sets[0]
     objective = trained_on.objective

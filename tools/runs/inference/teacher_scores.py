@@ -1,5 +1,6 @@
 """Compute the scores of a teacher for rows of a shard set, in the form of a column set."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -127,7 +128,7 @@ def score_columns(stored: StoredScores, vocab_size: int) -> list[ColumnSpec]:
     ids, *_ = feature_columns([Feature("teacher_ids", "ids", _SCORES, "classes that the teacher scores")], vocab_size)
     meaning = "their probabilities" if stored.how == "top" else "their shares of the teacher's draws"
     dtype: Dtype = "float32" if stored.how == "top" and stored.k >= vocab_size else "float16"
-    return [ids, ColumnSpec("teacher_weights", dtype, "list", meaning, _SCORES)]
+    return [ids, ColumnSpec("teacher_weights", dtype, "list", meaning, replace(_SCORES, fraction=True))]
 
 
 def plan_scores(

@@ -57,7 +57,7 @@ def _add(sums: Tally, rows: Rows, shards: ShardSet) -> None:
     for name in _single_number_columns(sums, shards):
         _grow(sums.numbers, name, np.bincount(rows.columns[name].values))
     # labels by how the input shows them, and occurrences of each id [vocabulary]
-    sums.labels += _count_label_kinds(rows, shards.manifest.tokenizer.special_ids.get("mask", -1))
+    sums.labels += _count_label_kinds(rows, shards.manifest)
     for name in (spec.name for spec in shards.columns if holds_ids(spec)):
         _grow(sums.ids, name, np.bincount(rows.columns[name].values, minlength=size))
     # rows by code
@@ -74,16 +74,17 @@ def _single_number_columns(sums: Tally, shards: ShardSet) -> list[str]:
     return names
 
 
-def _count_label_kinds(rows: Rows, mask: int) -> Counts:
-    columns = rows.columns
-    if not {"input_ids", "label_positions", "label_ids"} <= columns.keys():
-        return np.zeros(3, np.int64)
-    inputs, positions, labels = (columns[name] for name in ("input_ids", "label_positions", "label_ids"))
-    # input token at each label position, over all rows of the block: [labels]
-    flat = np.repeat(inputs.offsets[:-1], positions.lengths) + positions.values
-    input_ids = inputs.values[flat]
-    masked, same = input_ids == mask, input_ids == labels.values
-    return np.array([masked.sum(), (same & ~masked).sum(), (~same & ~masked).sum()])
+def _count_label_kinds(rows: Rows, manifest: Manifest) -> Counts:
+    counts, mask = np.zeros(3, np.int64), manifest.tokenizer.special_ids.get("mask", -1)
+    for name, role in manifest.roles.items():
+        if role.use == "label" and role.below == "vocabulary" and role.of:
+            labels, positions = rows.columns[name], rows.columns[role.of]
+            inputs = rows.columns[manifest.roles[role.of].of]
+            # input token at each label position, over all rows of the block: [labels]
+            shown = inputs.values[np.repeat(inputs.offsets[:-1], positions.lengths) + positions.values]
+            masked, same = shown == mask, shown == labels.values
+            counts += [masked.sum(), (same & ~masked).sum(), (~same & ~masked).sum()]
+    return counts
 
 
 def _grow(table: dict[str, Counts], name: str, counts: NDArray[Any]) -> None:
@@ -176,7 +177,7 @@ def _class_tables(manifest: Manifest, sums: Tally) -> Iterator[Figures]:
         values = np.flatnonzero(counts).tolist()
         if 1 < len(values) <= _MAX_CLASSES:
             total = int(counts.sum())
-            shown = [manifest.languages[v] if name.endswith("language") else str(v) for v in values]
+            shown = [manifest.languages[v] if manifest.roles[name].below == "languages" else str(v) for v in values]
             rows = tuple((text, int(counts[v]), 100 * counts[v] / total) for text, v in zip(shown, values, strict=True))
             yield Figures(f"rows by {name} ({meaning[name]})", (name, "rows", "%"), rows)
 

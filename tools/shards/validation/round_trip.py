@@ -48,10 +48,10 @@ class RoundTrip:
         self._rows: Rows | None = None
 
         expected = [*base_columns(), *feature_columns(self.objective.features, self.objective.vocabulary.size)]
-        mine = [(spec.name, spec.arrow_type) for spec in examples.columns]
-        if mine != [(spec.name, spec.arrow_type) for spec in expected]:
-            names = [f"{spec.name} {spec.arrow_type}" for spec in expected]
-            raise IntegrityError(f"{examples.path}: expected the columns {names}, got {mine}")
+        declared, mine = ([f"{spec.name} {spec.arrow_type} {spec.role or ''}".strip() for spec in columns]
+                          for columns in (expected, examples.columns))  # fmt: skip
+        if mine != declared:
+            raise IntegrityError(f"{examples.path}: expected the columns {declared}, got {mine}")
 
     def __call__(self, block: LocatedRows, shard: int) -> None:
         """Restore every example of a block of a shard."""

@@ -84,15 +84,15 @@ def origin_sheet(shards: ShardSet, block: int, number: int, row: Row) -> Sheet:
 
 
 def column_sheet(manifest: Manifest, row: Row) -> Sheet:
-    """Return every list column with its values in this row and its meaning."""
+    """Return every list column with its role, its values in this row and its meaning."""
     rows: list[tuple[Cell, ...]] = []
     for spec in manifest.columns:
         if spec.name in row.columns:
             values = np.asarray(row.columns[spec.name])
             more = f" … {len(values) - _SHOWN_VALUES:,} more" if len(values) > _SHOWN_VALUES else ""
             shown = " ".join(str(value) for value in values[:_SHOWN_VALUES].tolist())
-            rows.append((spec.name, spec.arrow_type, f"{shown}{more}", spec.description))
-    return Sheet("columns", ("name", "type", "values", "meaning"), tuple(rows))
+            rows.append((spec.name, spec.arrow_type, str(spec.role), f"{shown}{more}", spec.description))
+    return Sheet("columns", ("name", "type", "role", "values", "meaning"), tuple(rows))
 
 
 _SHOWN: Final = 5

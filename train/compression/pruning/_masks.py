@@ -13,7 +13,7 @@ from torch import Tensor
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.compression._parts import split_name
+from clozeline.model.compression._method import split_name
 from clozeline.model.compression._selection import Scope, choose_lowest
 from clozeline.model.parameters.sharding import full_shape
 from clozeline.train.compression.pruning._pruning import Pruning

@@ -125,7 +125,6 @@ def open_stream(data: DataConfig, phases: Sequence[Phase[Input]], rank: int, siz
         io_threads=data.io_threads,
         prefetch_blocks=data.prefetch_blocks,
         memory_bytes=data.memory_bytes,
-        token_dtype=data.token_dtype,
         by_length=data.length_buckets,
         max_damaged_fraction=data.max_damaged_fraction,
     )
@@ -172,7 +171,7 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
         )
     # units of the loss
     by_row = [name for name, head in model.heads.items() if head.normalise == "row"]
-    weights = [spec.name for spec in manifest.columns if spec.name in ("label_weight", "label_count")]
+    weights = [name for name, role in manifest.roles.items() if role.use == "weight"]
     if by_row and weights:
         raise ConfigurationError(
             f"model.heads.{by_row[0]}.normalise: row would mix two units, for {shards.path} holds {weights[0]} per "
@@ -188,7 +187,7 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
             f"{key}: {shards.path}: prune: {config.prune.name} reads rows of one text each, padded on the right, and "
             f"these rows have {unread[0]}: group them without packing, in another frame than xlnet"
         )
-    several = any(spec.name == "choice_starts" for spec in manifest.columns)  # each choice is a row of its own
+    several = "choice_starts" in manifest.roles  # each choice is a row of its own
     longest = min(manifest.max_length, objective.options["max_length"]) if several else manifest.max_length
     check_length(longest, config, shards.path)
     check_languages(manifest, model.languages, shards.path)
@@ -210,7 +209,7 @@ def check_languages(manifest: Manifest, embeddings: int, path: Path) -> None:
     """Check that a model with `embeddings` language embeddings has one for every language of a set."""
     if not embeddings:
         return
-    if all(spec.name != "languages" for spec in manifest.columns):
+    if "languages" not in manifest.roles:
         how = "corrupt with languages: true, or set it to 0"
         raise ConfigurationError(f"model.languages: rows of {path} store no languages: {how}")
     if (languages := len(manifest.languages)) > embeddings:

@@ -68,7 +68,6 @@ class Collate:
         padding_side: left only for encoder rows, whose last token is then [CLS].
         predict_from: position from which the label at position i is predicted: `same` for i, `previous` for i - 1.
         restart_segments: whether positions restart at 0 with every segment.
-        token_dtype: type of `input_ids`; labels are int64 always.
 
     With `document_starts`, documents are kept apart: `document_ids` is given, positions restart with every document and
     no label crosses a boundary.
@@ -87,11 +86,11 @@ class Collate:
         padding_side: str = "right",
         predict_from: str = "same",
         restart_segments: bool = False,
-        token_dtype: str = "int64",
     ) -> None:
         self.architecture = architecture
-        self.token_dtype = token_dtype
         self.roles = {name: role for name, role in roles.items() if role.use != "undo"}
+        self.plain = _plain_columns(self.roles)
+        """columns that become tensors of their names, as their roles say"""
         start = -1 if decoder_start is None else decoder_start
         self._decoder_start = TARGET_END if start == "target_end" else start
         self._mask = special_ids.get("mask", -1)
@@ -133,14 +132,8 @@ class Collate:
         """The list columns that are read."""
         return tuple(self.roles)
 
-    @property
-    def plain(self) -> tuple[str, ...]:
-        """The columns among them that become tensors of their names, as their roles say."""
-        ruled = _RULED | ruled_columns(self.roles)
-        return tuple(name for name in self.roles if name not in ruled)
-
     @staticmethod
-    def from_manifests(manifests: Sequence[Manifest], token_dtype: str = "int64") -> Collate:
+    def from_manifests(manifests: Sequence[Manifest]) -> Collate:
         """Return the rules for the example sets of one stream; a row's source index says which rules apply to it.
 
         Sets may differ in columns and objectives, not in architecture, padding or tokenizer. Columns that a row's set
@@ -168,6 +161,7 @@ class Collate:
                 )
             merged = copy(first)
             merged.roles = {name: role for part in parts for name, role in part.roles.items()}
+            merged.plain = _plain_columns(merged.roles)
             merged._restart, merged._bare = "document_starts" in merged.roles, False
             merged._parts = parts
             first = merged
@@ -179,7 +173,6 @@ class Collate:
         if len(set(keys)) > 1:
             first._objectives = np.array([list(dict.fromkeys(keys)).index(key) for key in keys])
             first._bare = False
-        first.token_dtype = token_dtype
         return first
 
     @property
@@ -254,7 +247,7 @@ class Collate:
     ) -> dict[str, Tensor]:
         """Return the tensors of columns without multiple choice, one row per example."""
         # input ids [B, T], lengths [B], position ids [B, T], weights [B]
-        ids, lengths = pad_rows(columns["input_ids"], self._pad, self.token_dtype)
+        ids, lengths = pad_rows(columns["input_ids"], self._pad)
         weight = np.ones(len(ids), np.float32) if row_weight is None else row_weight
         tensors = {
             "input_ids": torch.from_numpy(ids),
@@ -348,6 +341,10 @@ class Collate:
         index, labels = (torch.cat([part[name] for part in parts]) for name in ("label_index", "label_ids"))
         order = torch.argsort(index, stable=True)
         return {"label_index": index[order], "label_ids": labels[order], **rank}
+
+
+def _plain_columns(roles: Mapping[str, Role]) -> tuple[str, ...]:
+    return tuple(name for name in roles if name not in _RULED | ruled_columns(roles))
 
 
 def _check_tags(have: Collection[str]) -> None:

@@ -82,7 +82,7 @@ def role_tensors(
     column, of = columns.get(name, empty), columns.get(role.of, empty)
     lengths = of.lengths
     width = max(1, int(lengths.max()))
-    if role.use == "weight" or (role.use == "row" and column.values.dtype.kind == "f"):
+    if role.use == "weight" or (role.use == "row" and role.fraction):
         missing = 1.0 if role.use == "weight" else np.nan if role.head else 0.0
         return {name: torch.from_numpy(a_number_a_row(column, missing))}
     if role.use == "row":
@@ -93,6 +93,8 @@ def role_tensors(
     if role.use == "start":
         return {name: torch.from_numpy(part_numbers(column, lengths, width))}
     flat, row = flatten(column)
+    if role.use == "label" and role.fraction:
+        return {name: torch.from_numpy(column.values.astype(np.float32))}
     if role.use == "position":
         moved = tensors["left_padding"].numpy()[row] if "left_padding" in tensors and role.of == "input_ids" else 0
         flat = row * width + flat + moved

@@ -10,7 +10,7 @@ import os
 import sys
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,6 @@ from clozeline.train.data.stream.threads import LoaderThreads
 
 _FORMAT: Final = 2
 _UNNOTED: Final = 0.01  # by which a set's share of the rows may fall behind its weight
-TokenDtype: TypeAlias = Literal["uint16", "int32", "int64"]
 
 
 class Stream:
@@ -45,7 +44,6 @@ class Stream:
         micro_batch: samples of one `Batch`; divides the rank's share of the global batch.
         io_threads: threads that load blocks, plus one that builds batches; 0 does both in the calling thread.
         prefetch_blocks: blocks to load ahead per lane.
-        token_dtype: type of `input_ids`; a narrow one must be widened by the consumer.
         by_length: sort a rank's rows of a global batch by length before cutting micro-batches.
         max_damaged_fraction: share of a set's blocks that may be damaged; their rows come as filler rows.
         memory_bytes: for loaded rows on this rank. If rounds need more, blocks are read again for every part of a
@@ -67,7 +65,6 @@ class Stream:
         lanes: int | None = None,
         io_threads: int = 2,
         prefetch_blocks: int = 1,
-        token_dtype: TokenDtype = "int64",
         by_length: bool = False,
         max_damaged_fraction: float = 0.0,
         memory_bytes: int = 8 << 30,
@@ -79,14 +76,12 @@ class Stream:
         for name, number in (("seed", seed), ("io_threads", io_threads), ("prefetch_blocks", prefetch_blocks)):
             if number < 0:
                 raise ConfigurationError(f"{name}: expected 0 or more, got {number}")
-        if token_dtype not in get_args(TokenDtype):
-            raise ConfigurationError(f"token_dtype: expected {' or '.join(get_args(TokenDtype))}, got {token_dtype!r}")
         # the order of all rows, and the collation rules
         phases = as_phases(data)
         self.reading = ReadingOrder(phases, seed, self.lanes, global_batch)
         """Order in which lanes read rows."""
         sets = self.reading.sets
-        collate = Collate.from_manifests([source.manifest for source in self.reading.inputs], token_dtype)
+        collate = Collate.from_manifests([source.manifest for source in self.reading.inputs])
         # one source per set
         self._stats = StreamStats()
         budget = memory_bytes // (max(len(phase.sources) for phase in phases) * (prefetch_blocks + 2))
@@ -116,8 +111,6 @@ class Stream:
         self._lane_rows(global_batch)
         for stretch in self.timeline.stretches:
             self._lane_rows(stretch.global_batch)
-        if token_dtype == "uint16" and any(shards.manifest.tokenizer.vocab_size > 65536 for shards in sets):
-            raise ConfigurationError("token_dtype: uint16 cannot hold the ids of a vocabulary above 65,536")
         # threads and batches
         longest = max(1, *(shards.manifest.max_length for shards in sets))
         self._assembly = Assembly(collate, micro_batch, longest, by_length)

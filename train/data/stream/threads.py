@@ -30,12 +30,12 @@ class LoaderThreads:
             thread.start()
 
     def submit(self, function: Callable[..., T], *arguments: Any) -> Future[T]:
-        """Run `function(*arguments)` in a thread; without threads, here and now."""
+        """Run `function(*arguments)` in a thread; without threads here and now, so that its error is raised here."""
         future: Future[T] = Future()
         if self.count:
             self._tasks.put((future, function, arguments))
         else:
-            _run(future, function, arguments)
+            future.set_result(function(*arguments))
         return future
 
     def release(self) -> None:
@@ -54,16 +54,13 @@ class LoaderThreads:
 def _work(tasks: SimpleQueue[_Task | None]) -> None:
     """Run tasks from the queue until it gives None."""
     while (task := tasks.get()) is not None:
-        _run(*task)
-        del task  # an idle thread must not keep a round alive
-
-
-def _run(future: Future[Any], function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    if future.set_running_or_notify_cancel():
-        try:
-            future.set_result(function(*arguments))
-        except BaseException as error:  # raised again by `Future.result`
-            future.set_exception(error)
+        future, function, arguments = task
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(function(*arguments))
+            except BaseException as error:  # raised again by `Future.result`
+                future.set_exception(error)
+        del task, future, function, arguments  # an idle thread must not keep a round alive
 
 
 class BackgroundBuilder(Generic[T]):

@@ -69,11 +69,13 @@ class _Adafactor(WholeParameterOptimizer):
         if any(len(shape) > 1 for shape in self.layout.shapes(*flats).values()):
             self._update_matrices(group, flats, gradients)
             return
+        # vectors: a moving mean of squares for each element
         step, (variances,) = self.begin(flats, "variance")
         torch._foreach_lerp_(variances, torch._foreach_mul(gradients, gradients), step**_BETA2_DECAY)
         roots = torch._foreach_clamp_min(variances, self.options.eps**2)
         torch._foreach_rsqrt_(roots)
         torch._foreach_mul_(roots, gradients)
+        # step, by root mean squares of entire weights and directions
         sizes, strengths = self.roots_of_means(flats, flats, roots).unbind(1)
         self._decay(group, flats)
         self.descend(flats, roots, self._rates(group, step, sizes, strengths))

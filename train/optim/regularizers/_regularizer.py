@@ -48,6 +48,7 @@ class Regularizer(Hook):
     def start(self, fresh: Collection[str], *, initialized: bool) -> None:
         if self.of:  # a checkpoint contained anchors
             return
+        # each rank anchors the elements that it updates
         for flat, _ in self._trained.flats:
             self.create(flat, self.keys)
             for piece in self._trained.layout.own(flat):

@@ -1,11 +1,9 @@
 """Keys of config.json, lists of layer types, and comparisons of what models compute."""
 
-import doctest
 from dataclasses import replace
 
 import pytest
 
-import clozeline.model.checkpoints._conversion.config_keys
 from clozeline.configuration.config import flatten
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import computation, differences, map_of_type
@@ -63,10 +61,6 @@ def test_layers_and_window_are_written(local):
     assert (write_layer_types(config), write_window(config)) == ([FULL, SLIDING, FULL], 5)
     assert write_window(small_config("decoder")) is None
     assert write_window(small_config("decoder", local={"window": 4, "global_every": 1})) is None
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(clozeline.model.checkpoints._conversion.config_keys).failed == 0
 
 
 def test_training_does_not_count():

@@ -176,7 +176,8 @@ def test_features_are_as_declared(name: str) -> None:
         for feature in objective.features:
             column = examples.columns[feature.name]
             assert column.values.dtype == (ids if feature.dtype == "ids" else np.dtype(feature.dtype)), feature
-            assert feature.rank or set(column.lengths.tolist()) <= {0, 1}, feature
+            assert feature.role.use not in ("row", "weight") or set(column.lengths.tolist()) <= {0, 1}, feature
+            assert not feature.role.of or feature.role.of in examples.columns, feature
             assert feature.description
             assert not any(word in feature.name for word in ("attention_mask", "labels", "decoder_input"))
             if feature.dtype == "ids" and len(column.values):

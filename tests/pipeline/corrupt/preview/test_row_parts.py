@@ -72,3 +72,10 @@ def test_compared_texts_and_tasks() -> None:
     parts = parts_of(examples("text_to_text").row(0))
     assert shown(parts, "input_ids") == spaced([*ONE, *TWO, 5])
     assert shown(parts, "target_ids") == spaced([*OTHER, 5])
+
+
+def test_signs_stand_where_the_parts_of_their_own_text_start() -> None:
+    lists = {"input_ids": [200, 201, 202], "target_ids": [203, 204], "document_starts": [0, 2],
+             "target_document_starts": [0, 1]}  # fmt: skip
+    parts = parts_of(Row({}, {name: np.array(values) for name, values in lists.items()}))
+    assert (shown(parts, "input_ids"), shown(parts, "target_ids")) == ("▌200 201 ▌202", "203 204")

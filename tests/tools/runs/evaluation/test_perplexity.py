@@ -17,12 +17,12 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.model.scoring.masked import pseudo_log_likelihoods
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.experiments import demo
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
 from clozeline.tools.runs.evaluation.token_ngrams import TokenNgrams
 from clozeline.tools.runs.inference.text_likelihoods import word_indices
 from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
+from clozeline.tools.start import demo
 from tests.tools.runs.inference.test_trained_model import write_run
 from tests.tools.small_run import example_sets
 

@@ -94,6 +94,7 @@ def without_last(rows: Rows, name: str, row: int) -> Rows:
         (STARTS, [0], [0, 2, 1], "rising column"),
         (Role("start", "target_ids"), [0, 1, 1], [0, 2, 1], "column that never fall"),
         (Role("label", "places"), [7], [7, 7], "as many column as places, got 2 and 1"),
+        (Role("label", "places", head="mine"), [7], [], "as many column as places, got 0 and 1"),
         (Role("label", "none"), [], [7], "as many column as none, got 1 and 0"),
         (Role("label", "none", head="mine"), [], [7], "as many column as none, got 1 and 0"),
         (Role("row"), [900], [], "expected one column, got []"),

@@ -18,6 +18,7 @@ from clozeline.tools.shards.validation.invariants import check_rows
 from clozeline.tools.shards.validation.ragged_checks import LocatedRows
 from clozeline.tools.shards.validation.round_trip import RoundTrip
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
+from tests.tools.rewritten_set import changed
 
 PAIRED = {"next_sentence_prediction": "label_ids", "sentence_order_prediction": "label_ids",
           "translation_lm": "label_ids", "sentence_comparison": "input_ids_b", "text_to_text": "target_ids",
@@ -51,13 +52,6 @@ def sets(out: Path, label: str) -> tuple[ShardSet, ShardSet]:
     return examples, open_shards(out / "group" / examples.manifest.parents[0].name)
 
 
-def changed(rows: Rows, name: str, position: int, value: int) -> Rows:
-    column = rows.columns[name]
-    values = column.values.copy()
-    values[int(column.offsets[2]) + position] = value
-    return Rows(rows.fixed, {**rows.columns, name: Ragged(values, column.offsets)})
-
-
 @pytest.mark.parametrize("label", PAIRED)
 def test_right_sets_are_whole_and_restored(out: Path, label: str) -> None:
     examples, samples = sets(out, label)
@@ -70,7 +64,7 @@ def test_a_changed_id_is_found_against_the_sample(out: Path, label: str) -> None
     examples, samples = sets(out, label)
     rows, name = examples.read_block(0), PAIRED[label]
     ids = rows.columns[name][2]
-    wrong = changed(rows, name, len(ids) // 2, 999 if int(ids[len(ids) // 2]) != 999 else 998)
+    wrong = changed(rows, name, 2, len(ids) // 2, 999 if int(ids[len(ids) // 2]) != 999 else 998)
     located = LocatedRows(examples.shard_path(0), 0, wrong)
     check_rows(located, examples.manifest)
     with pytest.raises(IntegrityError, match=r"row 2 \(sample"):
@@ -82,12 +76,16 @@ def test_a_changed_id_is_found_against_the_sample(out: Path, label: str) -> None
     [
         (
             "next_sentence_prediction",
-            lambda rows: changed(rows, "sentence_label", 0, 2),
+            lambda rows: changed(rows, "sentence_label", 2, 0, 2),
             "expected sentence_label below 2",
         ),
-        ("next_sentence_prediction", lambda rows: changed(rows, "segment_starts", 1, 2), "text on both sides"),
-        ("sentence_order_prediction", lambda rows: changed(rows, "segment_starts", 1, 3), r"\[SEP\] before the second"),
-        ("translation_lm", lambda rows: changed(rows, "languages", 1, 2), r"expected languages below 2, got \["),
+        ("next_sentence_prediction", lambda rows: changed(rows, "segment_starts", 2, 1, 2), "text on both sides"),
+        (
+            "sentence_order_prediction",
+            lambda rows: changed(rows, "segment_starts", 2, 1, 3),
+            r"\[SEP\] before the second",
+        ),
+        ("translation_lm", lambda rows: changed(rows, "languages", 2, 1, 2), r"expected languages below 2, got \["),
     ],
 )
 def test_wrong_rows_are_found_without_samples(
@@ -123,7 +121,7 @@ def long_partner(rows: Rows) -> Rows:
 
 
 def unknown_language(rows: Rows) -> Rows:
-    return changed(rows, "target_language", 0, 2)
+    return changed(rows, "target_language", 2, 0, 2)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ def test_totals_are_counted_again(output, capsys, change, message):
 
 def test_a_kind_without_its_column_is_no_such_set(output, capsys):
     change_manifest(output / "encode", lambda plain: plain["columns"][3].update(name="tokens"))
-    assert "expected a list column token_ids in a set of tokens" in fails(capsys, output / "encode")
+    assert "there is no list column token_ids" in fails(capsys, output / "encode")
 
 
 def test_the_longest_row_is_measured(output, capsys):

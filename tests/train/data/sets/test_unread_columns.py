@@ -10,9 +10,8 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.pipeline.rows import ROW
-from clozeline.pipeline.shards import ColumnSpec
 from clozeline.train.data.sets.unread_columns import refuse_unread, unread_lines
-from tests.shard_sets import list_column
+from tests.shard_sets import roles_of
 
 MASKED = ("input_ids", "label_positions", "label_ids")
 
@@ -25,9 +24,9 @@ def manifest(
     objective = SimpleNamespace(
         architecture=architecture, heads=heads, frame=frame, options={"task": facts}, name=name, label=name
     )
-    specs = [list_column(name) if name != "mood" else ColumnSpec(name, "uint8", "list", "", ROW) for name in columns]
+    roles = {**roles_of(columns), **({"mood": ROW} if "mood" in columns else {})}
     tokenizer = SimpleNamespace(special_ids={"pad": 0, "mask": 1})
-    return SimpleNamespace(objective=objective, columns=specs, tokenizer=tokenizer, name="set")
+    return SimpleNamespace(objective=objective, roles=roles, tokenizer=tokenizer, name="set")
 
 
 def model(

@@ -294,7 +294,8 @@ def test_a_column_without_a_rule_becomes_a_tensor_as_its_role_says(side: str) ->
     """Rows of four and two tokens, and filler; positions move with rows that are padded on the left."""
     roles = {
         "input_ids": IDS, "kept": UNDO, "label_positions": PLACES, "label_ids": Role("label", "label_positions"),
-        "kind": Role("row", head="mine"), "mode": ROW, "score": Role("row", head="mine"), "share": WEIGHT,
+        "kind": Role("row", head="mine"), "mode": ROW, "score": Role("row", head="mine", fraction=True),
+        "share": WEIGHT, "rated": Role("label", "at", fraction=True),
         "at": PLACES, "grade": Role("label", "at"), "part": STARTS, "other": Role("ids", head="mine"),
         "inside": Role("position", "other"),
     }  # fmt: skip
@@ -303,17 +304,24 @@ def test_a_column_without_a_rule_becomes_a_tensor_as_its_role_says(side: str) ->
              "part": [[0, 2], [0], []], "other": [[8, 9], [], [7, 7, 7]], "inside": [[1], [], [2]]}  # fmt: skip
     columns = {name: column(rows) for name, rows in lists.items()}
     columns |= {name: Ragged.from_lists([[0.5], [], []], np.float32) for name in ("score", "share")}
-    found = Collate("encoder", roles, SPECIAL, padding_side=side)(columns, np.array([1, 1, 0], np.float32))
+    columns["rated"] = Ragged.from_lists([[0.5, 2], [1.5], []], np.float32)
+    collate = Collate("encoder", roles, SPECIAL, padding_side=side)
+    found = collate(columns, np.array([1, 1, 0], np.float32))
     assert "kept" not in found
     assert (found["kind"].tolist(), found["mode"].tolist()) == ([2, -100, -100], [3, 1, 0])
     assert found["score"].isnan().tolist() == [False, True, True]
     assert found["share"].tolist() == [0.5, 1, 1]
-    assert found["grade"].tolist() == [4, 5, 6]
+    assert (found["grade"].tolist(), found["rated"].tolist()) == ([4, 5, 6], [0.5, 2, 1.5])
     assert found["part"].tolist() == [[0, 0, 1, 1], [0] * 4, [0] * 4]
     assert found["other"].tolist() == [[8, 9, PAD], [PAD] * 3, [7, 7, 7]]
     assert found["lengths_other"].tolist() == [2, 0, 3]
     assert found["inside"].tolist() == [1, 8]
     assert found["input_ids"].reshape(-1)[found["at"]].tolist() == [5, 8, 6]
+    # a batch of sets that have none of these columns
+    none = {name: column([[], [], []]) for name in columns} | {"input_ids": columns["input_ids"]}
+    without = collate(none, None)
+    assert {name: tensor.dtype for name, tensor in without.items()} == {name: one.dtype for name, one in found.items()}
+    assert without["score"].isnan().all()
 
 
 def test_the_side_of_the_padding_is_that_of_the_manifest(tmp_path: Path) -> None:

@@ -153,19 +153,3 @@ def test_batches_in_order_of_length_hold_the_same_rows(sets: Any, expected: Any)
             lengths = [row for batch in batches for row in batch.tensors["lengths"].tolist()]
             assert lengths == sorted(lengths)
             assert sorted(contents(batches)) == sorted(step)
-
-
-@pytest.mark.parametrize("dtype", ["uint16", "int32"])
-def test_narrow_tokens_are_the_same_tokens(tmp_path: Path, dtype: Any) -> None:
-    import torch
-
-    shards = write_set(tmp_path, [rows(range(1, 60), 6)])
-    options: Any = {"lanes": 4, "seed": 1, "global_batch": 8, "micro_batch": 8, "rank": 0, "world_size": 1}
-    with Stream(shards, token_dtype=dtype, **options) as narrow, Stream(shards, **options) as wide:
-        for _ in range(10):
-            (found,), (want,) = narrow.next_step(), wide.next_step()
-            if (want.row_weight > 0).all():
-                assert found.tensors["input_ids"].dtype == getattr(torch, dtype)
-            assert (found.tensors["input_ids"].to(torch.int64) == want.tensors["input_ids"]).all()
-            assert found.tensors["label_ids"].dtype == torch.int64
-            assert (found.tensors["label_ids"] == want.tensors["label_ids"]).all()

@@ -294,7 +294,6 @@ def test_statistics(shards: ShardSet) -> None:
         ({"seed": -1}, "seed: expected 0 or more, got -1"),
         ({"io_threads": -1}, "io_threads: expected 0 or more, got -1"),
         ({"prefetch_blocks": -1}, "prefetch_blocks: expected 0 or more, got -1"),
-        ({"token_dtype": "int8"}, "token_dtype: expected uint16 or int32 or int64, got 'int8'"),
     ],
 )
 def test_wrong_options(shards: ShardSet, options: dict[str, Any], message: str) -> None:

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from clozeline.model.checkpoints._conversion.adapter_layouts import Update, join_updates, split_update
 from clozeline.model.checkpoints._conversion.tables import Target
+from clozeline.model.checkpoints._conversion.tensor_layouts import Update, join_updates, split_update
 
 NAMES = ["q", "k", "v"]
 OUTPUTS = dict.fromkeys(NAMES, 4)

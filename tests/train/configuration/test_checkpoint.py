@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clozeline.train.configuration.milestones import milestone_tokens
+from clozeline.train.configuration.checkpoint import milestone_tokens
 
 
 def test_words_are_counted_as_tokens() -> None:

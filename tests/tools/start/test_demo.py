@@ -12,9 +12,9 @@ import transformers
 import yaml
 
 from clozeline.errors import IntegrityError
-from clozeline.tools.experiments import demo
 from clozeline.tools.experiments.multirun.runner import run_step
 from clozeline.tools.models.export_model import main as export
+from clozeline.tools.start import demo
 from tests.sealed_lines import sealed
 from tests.tools.runs.inference.test_trained_model import write_run
 

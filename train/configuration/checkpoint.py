@@ -1,0 +1,58 @@
+"""Configuration of checkpoints: when they are saved, and which are kept."""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from clozeline.configuration.config import config_class
+
+Positive = Annotated[int, Field(ge=1)]
+_SEEN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kMG]?)\s*(tokens|words)")
+_UNITS: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
+
+
+@config_class
+class CheckpointConfig:
+    """Saving and retention of checkpoints."""
+
+    every: Positive | None = 1000
+    """steps between checkpoints; the end of the run and a stop request always save; null: only those"""
+    at: tuple[str, ...] = ()
+    """also save, and keep, the first step after so many words or tokens: [1M words, 10M tokens], with k, M or G"""
+    tokens_per_word: Annotated[float, Field(gt=0.0)] | None = None
+    """tokens per word of the training text, for words in `at`: clozeline tokenizer-report measures it"""
+    keep_last: Positive = 2
+    """newest checkpoints to keep"""
+    keep_every: Positive | None = None
+    """also keep every checkpoint whose step is a multiple of this"""
+    keep_best: bool = False
+    """also keep the checkpoint with the lowest loss on the first held-out set"""
+    asynchronous: bool = False
+    """save in the background, from a copy that takes the memory of weights and optimizer state again"""
+    allow_changed: tuple[str, ...] = ()
+    """keys that may differ from the checkpoint's, for example [optimizer, data.seed]"""
+
+    def __post_init__(self) -> None:
+        _ = self.milestones
+
+    @property
+    def milestones(self) -> list[float]:
+        """The tokens of each entry of `at`, ascending."""
+        return milestone_tokens(self.at, self.tokens_per_word)
+
+
+def milestone_tokens(entries: Sequence[str], tokens_per_word: float | None) -> list[float]:
+    """Convert entries such as "10M tokens" to tokens, ascending; ["2k words"] at 1.5 tokens per word is [3000.0]."""
+    milestones = []
+    for entry in entries:
+        matched = _SEEN.fullmatch(entry)
+        if matched is None:
+            raise ValueError(f"checkpoint.at: expected entries such as 10M tokens or 1M words, got {entry!r}")
+        per_word = tokens_per_word if matched[3] == "words" else 1.0
+        if per_word is None:
+            how = "which clozeline tokenizer-report prints"
+            raise ValueError(f"checkpoint.at: {entry} needs checkpoint.tokens_per_word, {how}")
+        milestones.append(float(matched[1]) * _UNITS[matched[2]] * per_word)
+    return sorted(milestones)
