@@ -30,7 +30,7 @@ from benchmarks.few_labels import recipe_of, write_parts
 from clozeline.files import publish_text
 from clozeline.tools.experiments.multirun.runner import run_at_once
 from clozeline.tools.models.compress import compress
-from clozeline.tools.models.compression.task_scores import score
+from clozeline.tools.models.compression.comparison import score
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 
 CONFIGS: Final = ROOT / "configs" / "compression"

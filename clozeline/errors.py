@@ -120,7 +120,7 @@ class CheckpointError(IntegrityError):
 
 
 class SaveError(StorageError):
-    """A checkpoint could not be written `checkpoint.max_failures` times in a row."""
+    """A checkpoint could not be written three times in a row."""
 
 
 class DivergedError(ClozelineError):

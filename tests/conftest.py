@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -103,3 +104,11 @@ def two_ranks() -> Iterator[RankPool]:
     pool = RankPool(2)
     yield pool
     pool.close()
+
+
+@pytest.fixture(scope="session")
+def shard_sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Output folder of a small pipeline run, which all workers share and no test changes."""
+    from tests.tools.small_run import build
+
+    return built_once(tmp_path_factory, "sets", lambda folder: build(folder / "out")) / "out"

@@ -23,16 +23,10 @@ from clozeline.train.logs.peak_flops import peak_of
 from clozeline.train.logs.profiling import Profiler
 from clozeline.train.logs.recorder import Recorder
 from clozeline.train.loop import Run, train
-from clozeline.train.startup.announcements import (
-    announce_data,
-    announce_start,
-    describe_left_out,
-    describe_unread,
-)
+from clozeline.train.startup.announcements import announce_data, announce_start, describe_model
 from clozeline.train.startup.checks import CheckedStart, check_start
 from clozeline.train.startup.device_defaults import set_up_kernels
-from clozeline.train.startup.prepare_directory import prepare_directory
-from clozeline.train.startup.run_directory import claim
+from clozeline.train.startup.run_directory import claim, prepare_directory
 from clozeline.train.startup.start_or_resume import find_starting_point
 from clozeline.train.startup.starting_model import build_starting_model
 
@@ -116,7 +110,7 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
     # announce the start: cost, checkpoint, data
     measured = operations_per_second(world.device, config.precision)
     peak = peak_of(world.device, config.precision, measured)
-    lines = [*describe_left_out(config, left_out), *starting.lines, *describe_unread(config, datasets)]
+    lines = describe_model(config, left_out, starting, datasets)
     lines += [*cost.lines(measured), *describe_rereading(datasets.phases, cost.rows_by_set)]
     announce_start(point, lines, peak, display, journal)
     announce_data(point, state, datasets, announce)

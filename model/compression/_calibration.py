@@ -5,44 +5,11 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.checkpoints import Checkpoint
+from clozeline.model.checkpoints import Checkpoint, build_checkpoint
 from clozeline.model.compression._method import Batch
-
-
-def build_sharing(checkpoint: Checkpoint) -> Model:
-    """Build the model with the tensors of a checkpoint as its parameters, in evaluation mode.
-
-    The weights are in memory once; do not change them in place. Half-precision weights are converted to fp32.
-
-    Raises:
-        ConfigurationError: the checkpoint holds the body alone, or the family reads characters, which it does not hold.
-    """
-    if checkpoint.absent:
-        raise ConfigurationError(
-            f"the model has no weights of its head: {checkpoint.absent[0]} is not there; fine-tune it first"
-        )
-    with torch.device("meta"):
-        model = Model(checkpoint.config, checkpoint.vocab_size)
-    if model.family.reads_characters:
-        raise ConfigurationError(
-            f"the family {checkpoint.config.family} reads the characters of tokens, which a model folder does not hold"
-        )
-    # a tied parameter has several owners, and one name
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    parameters: dict[str, nn.Parameter] = {}
-    for module in model.modules():
-        for key, parameter in list(module.named_parameters(recurse=False, remove_duplicate=False)):
-            name = names[id(parameter)]
-            if name not in parameters:
-                tensor = checkpoint.tensors[name]
-                wide = tensor if tensor.dtype in (torch.float32, torch.float64) else tensor.float()
-                parameters[name] = nn.Parameter(wide, requires_grad=False)
-            setattr(module, key, parameters[name])
-    return model.eval()
 
 
 def gate_importance(model: Model, gates: Mapping[str, int], batches: Sequence[Batch]) -> dict[str, Tensor]:
@@ -90,7 +57,8 @@ def score_parts(
     if not batches:
         return {path: by_weights(path) for path in gates}, "weights"
     rows = sum(len(batch["row_weight"]) for batch in batches)
-    return gate_importance(build_sharing(checkpoint), gates, batches), f"|dL/d gate| over {rows} rows"
+    model = build_checkpoint(checkpoint).requires_grad_(False)
+    return gate_importance(model, gates, batches), f"|dL/d gate| over {rows} rows"
 
 
 @contextmanager

@@ -8,13 +8,7 @@ import pytest
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from tests.built_once import built_once
 from tests.pipeline.miniature import write_corpus, write_recipe
-from tests.tools.small_run import build, example_sets
-
-
-@pytest.fixture(scope="session")
-def shard_sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Output folder of a small pipeline run, which all workers share and no test changes."""
-    return built_once(tmp_path_factory, "sets", lambda folder: build(folder / "out")) / "out"
+from tests.tools.small_run import example_sets
 
 
 @pytest.fixture

@@ -17,10 +17,10 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.models.export_model import main
 from clozeline.tools.runs.evaluation.task_run import set_rows
-from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.distributed.process_group import World
+from clozeline.train.open_run import open_run
 from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.pipeline.task_files import sentences, write_recipe, write_vocabulary
@@ -75,7 +75,7 @@ def exported(request: pytest.FixtureRequest, one_rank: RankPool, tmp_path_factor
 
 def own_scores(folder: Path, task: str) -> torch.Tensor:
     """Scores that the model of the run gives to each row of the held-out set, in its order."""
-    trained, shards = load_trained(folder / "run"), open_shards(folder / "out" / "tasks" / task / "dev")
+    trained, shards = open_run(folder / "run"), open_shards(folder / "out" / "tasks" / task / "dev")
     rows, collate = set_rows(shards), Collate.from_manifest(shards.manifest)
     columns = {name: rows.columns[name] for name in collate.columns}
     with torch.no_grad():
@@ -124,7 +124,7 @@ def test_a_pipeline_of_transformers_says_the_names(exported: Any) -> None:
     if task == "stsb":
         pytest.skip("numbers have no names")
     classify = transformers.pipeline("text-classification", model=str(folder / "hf"))
-    trained = load_trained(folder / "run")
+    trained = open_run(folder / "run")
     for words, _ in texts(task)[60:70]:
         given = {"text": words[0]} | ({"text_pair": words[1]} if len(words) > 1 else {})
         said = classify(given)

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from clozeline.tools.models.export_model import main
-from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
+from clozeline.train.open_run import Run, open_run
 from tests.pipeline.miniature import text
-from tests.tools.runs.inference.test_trained_model import write_run
+from tests.train.written_runs import write_run
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # warnings of the harness are not ours
 
@@ -43,7 +43,7 @@ def items() -> list[tuple[str, str]]:
     return [*found, ("The cat sat ", "down"), ("naïve café", " à la carte"), ("under", "stand"), ("A", " b")]
 
 
-def own_score(trained: TrainedModel, context: str, continuation: str) -> tuple[float, bool]:
+def own_score(trained: Run, context: str, continuation: str) -> tuple[float, bool]:
     """The sum of log p of a continuation's tokens in nats, and whether each is the likeliest, by the run's model."""
     blanks = len(context) - len(context.rstrip())
     if blanks:  # the harness gives them to the continuation
@@ -85,7 +85,7 @@ def test_log_likelihoods_are_those_of_the_run(shard_sets: Path, tmp_path: Path, 
     harness = HFLM(pretrained=str(folder), device="cpu", dtype="float32", batch_size=4)
     given = items() + ([("", "The cat")] if model_type != "t5" else [])
     requests = [Instance(request_type="loglikelihood", doc={}, arguments=item, idx=0) for item in given]
-    found, trained = harness.loglikelihood(requests, disable_tqdm=True), load_trained(run)
+    found, trained = harness.loglikelihood(requests, disable_tqdm=True), open_run(run)
     expected = [own_score(trained, *item) for item in given]
     assert [score for score, _ in found] == pytest.approx([score for score, _ in expected], abs=1e-4)
     assert [greedy for _, greedy in found] == [greedy for _, greedy in expected]

@@ -13,10 +13,10 @@ import torch
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError
 from clozeline.model.adaptation import freeze_base
-from clozeline.model.build import Model, build_model
+from clozeline.model.build import build_model
 from clozeline.model.checkpoints import build_checkpoint
 from clozeline.registry import find
-from clozeline.tools.models.export.exportable import open_exportable
+from clozeline.tools.models.export.exportable import exported_form
 from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.checkpoint.zero_partitions import fragments
@@ -24,10 +24,9 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.engine_config import placement_of
 from clozeline.train.distributed.process_group import World
 from clozeline.train.engine import Engine
+from clozeline.train.open_run import open_run
 from clozeline.train.run import run
 from clozeline.train.startup.dry_run import dry_run
-from clozeline.train.startup.merged_weights import read_all_weights
-from clozeline.train.startup.run_directory import read_config
 from tests.distributed import RankPool
 from tests.model.adapters.adapted_models import NAMES, case_of, takes_places
 from tests.train.masked_set import write_config, write_masked_sets
@@ -109,25 +108,19 @@ def test_a_new_head_trains_next_to_the_adapter(base: Path, one_rank: RankPool) -
 def test_an_export_holds_the_adapter_merged(base: Path, one_rank: RankPool) -> None:
     """The model of the export computes what the base with the adapter next to it does, and not what the base does."""
     assert one_rank.run(start, base / "train.yaml", adapted(base, "merged", "lora", "steps=3")) == [(0, "")]
-    exported = open_exportable(base / "merged").checkpoint
+    opened = open_run(base / "merged")
+    exported = exported_form(opened)
     assert exported.config.adapter is None
-    directory, index = find_checkpoint(base / "merged")
-    config = read_config(base / "merged").model
-    with_adapter = Model(config, exported.vocab_size).eval()
-    shapes = {name: parameter.shape for name, parameter in with_adapter.named_parameters()}
-    weights = read_all_weights(config, directory, index, shapes)
-    assert weights.keys() == shapes.keys()
-    with_adapter.load_state_dict(weights, strict=False)  # a tied table has two names there
     tensors = {"input_ids": torch.arange(10, 22)[None], "position_ids": torch.arange(12)[None]}
     tensors["lengths"] = torch.tensor([12])
-    models = (build_checkpoint(exported), with_adapter, build_checkpoint(open_exportable(base / "base").checkpoint))
+    models = (build_checkpoint(exported), opened.model, open_run(base / "base").model)
     with torch.no_grad():
         merged, expected, alone = (model.logits(tensors)["masked_lm"] for model in models)
     assert (merged - expected).abs().max() <= 1e-5
     assert (alone - expected).abs().max() > 1e-3
     assert one_rank.run(start, base / "train.yaml", adapted(base, "prompted", "prompt", "steps=1")) == [(0, "")]
     with pytest.raises(ClozelineError, match="cannot be merged"):
-        open_exportable(base / "prompted")
+        exported_form(open_run(base / "prompted"))
 
 
 def test_a_base_that_went_on_is_refused(base: Path, one_rank: RankPool) -> None:
@@ -135,13 +128,13 @@ def test_a_base_that_went_on_is_refused(base: Path, one_rank: RankPool) -> None:
     assert one_rank.run(start, config, [f"output={base / 'other'}", "steps=1"]) == [(0, "")]
     words = [word.replace(str(base / "base"), str(base / "other")) for word in adapted(base, "moved", "lora")]
     assert one_rank.run(start, config, [*words, "steps=1"]) == [(0, "")]
+    ((code, said),) = one_rank.run(start, config, [f"output={base / 'third'}", f"model.init_from={base / 'moved'}"])
+    assert code == 64
+    assert "trained an adapter: merge it: clozeline export-model" in said
     assert one_rank.run(start, config, [f"output={base / 'other'}", "steps=2"]) == [(0, "")]
     ((code, said),) = one_rank.run(start, config, [*words, "steps=2"])
     assert code == 64
     assert "the adapter was trained on weights with digest" in said
-    ((code, said),) = one_rank.run(start, config, [f"output={base / 'third'}", f"model.init_from={base / 'moved'}"])
-    assert code == 64
-    assert "trained an adapter: start from a folder" in said
 
 
 def test_what_trains_is_said_before_the_first_step(base: Path, capsys: pytest.CaptureFixture[str]) -> None:

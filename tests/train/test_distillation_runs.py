@@ -12,11 +12,12 @@ import torch
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError
 from clozeline.model.checkpoints import build_checkpoint
-from clozeline.tools.models.export.exportable import open_exportable
+from clozeline.tools.models.export.exportable import exported_form
 from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
+from clozeline.train.open_run import open_run
 from clozeline.train.run import run
 from clozeline.train.startup.dry_run import dry_run
 from tests.distributed import RankPool
@@ -143,7 +144,7 @@ def test_another_teacher_is_refused_and_the_export_has_no_projections(folder: Pa
     projections = {name for name in index.parameters if name.startswith("distillation.")}
     assert projections == {f"distillation.{name}.project.weight" for name in ("states", "embeddings")}
     assert read_weights(directory, index).keys() == index.parameters.keys() - projections
-    exported = open_exportable(folder / "moved").checkpoint
+    exported = exported_form(open_run(folder / "moved"))
     assert exported.tensors.keys() == index.parameters.keys() - projections
     assert build_checkpoint(exported).num_parameters() == sum(tensor.numel() for tensor in exported.tensors.values())
     again = [f"output={folder / 'again'}", f"model.init_from={folder / 'moved'}", *sizes, "model.layers=2", "steps=1"]

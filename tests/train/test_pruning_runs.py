@@ -15,12 +15,12 @@ from clozeline.model.adaptive_computation.token_pruning import TokenPruning
 from clozeline.model.adaptive_computation.token_rules import TopTokens
 from clozeline.registry import find
 from clozeline.tools.models.compression.comparison import MeasureOptions, measure_row, table_lines
-from clozeline.tools.models.compression.measurements import build_opened
-from clozeline.tools.models.export.exportable import open_exportable
+from clozeline.tools.models.export.exportable import card_rows, exported_form
 from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
+from clozeline.train.open_run import open_run
 from clozeline.train.run import run
 from clozeline.train.startup.dry_run import dry_run
 from tests.distributed import RankPool
@@ -72,7 +72,7 @@ def test_a_run_resumes_to_the_bit_and_every_tool_reads_the_pruned_weights(
     assert losses[0] == losses[1]
     # the export is the weights times the mask
     reader = CheckpointReader(*find_checkpoint(folder / f"{name}-whole"))
-    exported = open_exportable(folder / f"{name}-whole").checkpoint.tensors
+    exported = exported_form(open_run(folder / f"{name}-whole")).tensors
     masked = [key for key, record in reader.index.parameters.items() if "mask" in record.keys]
     assert masked
     for key in masked:
@@ -94,7 +94,7 @@ def test_a_token_rule_resumes_to_the_bit_and_the_tools_drop_tokens_by_it(folder:
     before = {}
     for steps in (3, 5, 6):
         assert one_rank.run(start, config, words(folder, output.name, way, f"steps={steps}")) == [(0, "")]
-        before[steps] = build_opened(open_exportable(output))
+        before[steps] = open_run(output).model
     whole, parts = (find_checkpoint(folder / f"tokens-{name}") for name in ("whole", "parts"))
     weights, others = read_weights(*whole), read_weights(*parts)
     assert all(torch.equal(weight, others[key]) for key, weight in weights.items())
@@ -123,7 +123,7 @@ def test_a_token_rule_resumes_to_the_bit_and_the_tools_drop_tokens_by_it(folder:
         read = kept_now
     assert dense.sizes.flops - row.sizes.flops == pytest.approx(saved)
     assert "tokens: PoWER-BERT" in [*table_lines([dense, row])][-1]
-    assert "shares" in open_exportable(output).facts["token pruning"]
+    assert "shares" in card_rows(open_run(output))["token pruning"]
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,9 @@
 
 RUN_OR_DIR is a run, a folder that import_model wrote, or one of transformers. DIR becomes a run, or a folder as
 import_model writes it: evaluate, generate, fill-mask, export-model and `model.init_from` read it. Integers (int8,
-int8_dynamic, int4) are written as transformers loads them, by torchao: pip install 'clozeline[torchao]'. Methods are
-listed below with their keys. `heads` and `rows` read `rows` rows of the run's training set, or of `data=SHARDS`. At the
-end the row of the table is printed, with `task=FOLDER` also the scores.
+int8_dynamic, int4) are written as transformers loads them, by torchao: pip install 'clozeline[torchao]'; the first
+three commands compute with them. Methods are listed below with their keys. `heads` and `rows` read `rows` rows of the
+run's training set, or of `data=SHARDS`. At the end the row of the table is printed, with `task=FOLDER` also the scores.
 
 `clozeline compress --compare DENSE DIR ... [task=FOLDER] [--html FILE]` prints the table of several models, the first
 of which is the dense one. A folder of finetune with runs seed-0, seed-1, ... is one row.
@@ -20,32 +20,25 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from clozeline.configuration.config import HOME_EXPANDED, config_class, to_plain
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
-from clozeline.files import publish_json, publish_text
-from clozeline.model.checkpoints import WEIGHTS, export_checkpoint
-from clozeline.model.compression import Batch, Compressed, Method
+from clozeline.files import publish_text
+from clozeline.model.checkpoints import WEIGHTS, Checkpoint, export_checkpoint
+from clozeline.model.compression import Batch, Method
 from clozeline.model.configuration.model_config import Quantization
 from clozeline.pipeline.shards import open_shards
 from clozeline.registry import find, names
-from clozeline.sealed_json import seal
 from clozeline.tools.command import IntermixedArguments, model_path, run_tool, some_path
 from clozeline.tools.model_folder import write_imported
 from clozeline.tools.models.compression.comparison import MeasureOptions, Row, comparison_page, measure_row, table_lines
-from clozeline.tools.models.compression.written_models import (
-    RECORD,
-    CompressionRecord,
-    model_folder,
-    write_compressed,
-)
-from clozeline.tools.models.export.exportable import Exportable, open_exportable
+from clozeline.tools.models.compression.written_models import model_folder, write_compressed, write_record
+from clozeline.tools.models.export.exportable import exported_form
 from clozeline.tools.models.export.torchao_format import integers_of_class
 from clozeline.tools.models.export_model import export_quantized
-from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
+from clozeline.tools.runs.data.run_sets import open_first_set
 from clozeline.tools.runs.inference.fisher_information import draw_rows
 from clozeline.tools.settings import add_settings, settings_of, split_settings
-from clozeline.train.checkpoint.format import steps_in
-from clozeline.train.startup.run_directory import read_config
+from clozeline.train.open_run import Run, open_run
 from clozeline.train.startup.source_tokenizer import refuse_other_ids
 
 _METHODS: Final = "clozeline.model.compression"
@@ -79,56 +72,47 @@ def compress(source: Path, words: Sequence[str]) -> Row:
     return measure_row(options.output, source, options, opened=opened)
 
 
-def _write_smaller(source: Path, options: CompressOptions, method: Method) -> list[Exportable]:
+def _write_smaller(source: Path, options: CompressOptions, method: Method) -> list[Run]:
     """Write the smaller model; return the model before and this one, which share what is equal in memory."""
-    exportable = open_exportable(source)
-    if exportable.checkpoint.absent:
+    run = open_run(source, quantized=False)
+    dense = exported_form(run)
+    if dense.absent:
         raise ConfigurationError(f"{source}: holds a body without a head, which no tool reads; fine-tune it first")
-    with model_folder(options.output, source, exportable.tokenizer):
-        batches = _calibration(source, method, options)
-        compressed = method.compress(exportable.checkpoint, batches)
-        record = CompressionRecord(
-            method=options.method,
-            options=to_plain(method.options),
-            claim=method.claim,
-            lines=compressed.lines,
-            source=str(source.absolute()),
-        )
-        publish_json(options.output / RECORD, seal(to_plain(record)))
+    with model_folder(options.output, source, run.tokenizer_folder):
+        compressed = method.compress(dense, _calibration(run, method, options))
+        write_record(options.output, run, options.method, method, compressed.lines)
         if method.quantization is None:
-            write_compressed(options.output, source, compressed, options.method)
+            write_compressed(run, options.output, compressed.checkpoint, options.method)
         else:
-            _write_integers(exportable, source, options.output, compressed, method.quantization)
+            _write_integers(run, dense, options.output, compressed.checkpoint, method.quantization)
     sys.stdout.write("".join(f"{line}\n" for line in (f"{options.output}: {options.method}", *compressed.lines)))
-    smaller = replace(compressed.checkpoint, files=(options.output / WEIGHTS,))
-    rule = exportable.token_rule if method.quantization is None else {}  # a folder of transformers holds none
-    return [exportable, replace(exportable, checkpoint=smaller, token_rule=rule)]
+    is_run = run.config is not None and method.quantization is None
+    smaller = replace(compressed.checkpoint, files=() if is_run else (options.output / WEIGHTS,))
+    after = replace(run, checkpoint=smaller) if is_run else Run(options.output, smaller, run.recorded)
+    return [replace(run, checkpoint=dense), after]
 
 
-def _write_integers(
-    exportable: Exportable, source: Path, output: Path, compressed: Compressed, quantization: Quantization
-) -> None:
+def _write_integers(run: Run, dense: Checkpoint, output: Path, smaller: Checkpoint, quantization: Quantization) -> None:
     """Write a folder that transformers loads; in our format, if no class of it holds the model."""
     try:
-        export_checkpoint(exportable.checkpoint)
-        integers_of_class(exportable.checkpoint, quantization)
+        export_checkpoint(dense)
+        integers_of_class(dense, quantization)
     except ConfigurationError as error:
-        write_imported(output, compressed.checkpoint, source)
+        write_imported(output, smaller, run.folder)
         sys.stdout.write(f"{output}: in our format, which transformers does not load: {error}\n")
     else:
-        export_quantized(exportable, source, output, quantization)
+        export_quantized(run, output, quantization)
 
 
-def _calibration(source: Path, method: Method, options: CompressOptions) -> list[Batch]:
+def _calibration(run: Run, method: Method, options: CompressOptions) -> list[Batch]:
     """Return the calibration rows that a method reads, a batch each."""
-    has_set = options.data is not None or bool(steps_in(source / "checkpoints"))
-    if not (method.calibrates and options.rows and has_set):
+    if not (method.calibrates and options.rows and (options.data is not None or run.config is not None)):
         return []
     if options.data is not None:
         shards = open_shards(options.data)
     else:
-        shards = open_first_set(source, locate_sets(source, read_config(source).data, SetPaths()))
-    refuse_other_ids(options.output, shards, "data")
+        shards = open_first_set(run.folder, run.require_config().data)
+    refuse_other_ids(Run(options.output, run.checkpoint), shards, "data")  # with the tokenizer that is there by now
     return list(draw_rows(shards, options.rows, options.seed))
 
 

@@ -19,15 +19,14 @@ from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_json, publish_text
 from clozeline.pipeline.tokenize.published.exporting import END, Frame, export_tokenizer
 from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL
-from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.command import Arguments, byte_count, model_path, natural, require_model, run_tool, some_path
 from clozeline.tools.models.export.model_card import model_card
 from clozeline.tools.models.export.sentence_embeddings import POOLINGS, check_pooling, write_modules
+from clozeline.train.open_run import Run, open_run
 
 if TYPE_CHECKING:
     from clozeline.model.checkpoints import Export
     from clozeline.model.configuration.model_config import Quantization
-    from clozeline.tools.models.export.exportable import Exportable
 
 _SHOWN: Final = 80
 """Characters of a text that a message shows."""
@@ -37,36 +36,36 @@ def _export(options: argparse.Namespace) -> None:
     if options.step is None:
         require_model(options.source)
     from clozeline.tools.model_folder import require_empty
-    from clozeline.tools.models.export.exportable import open_exportable
 
     require_empty(options.output)
-    _write_exports(open_exportable(options.source, options.step), options)
+    _write_exports(open_run(options.source, options.step, quantized=False), options)
 
 
-def export_quantized(exportable: Exportable, source: Path, output: Path, quantization: Quantization) -> None:
+def export_quantized(run: Run, output: Path, quantization: Quantization) -> None:
     """Write a model that a class of transformers holds, with integer weights of its linear maps."""
-    _write_exports(exportable, _arguments().parse_args([str(source), str(output)]), quantization)
+    _write_exports(run, _arguments().parse_args([str(run.folder), str(output)]), quantization)
 
 
-def _write_exports(
-    exportable: Exportable, options: argparse.Namespace, quantization: Quantization | None = None
-) -> None:
+def _write_exports(run: Run, options: argparse.Namespace, quantization: Quantization | None = None) -> None:
     """Write the folders of a model, and load each once."""
     from clozeline.model.checkpoints import export_checkpoint, split, with_heads
+    from clozeline.tools.model_folder import write_weights
+    from clozeline.tools.models.export.exportable import exported_form
     from clozeline.tools.models.export.model_card import load_and_call
-    from clozeline.tools.models.export.weight_files import write_weights
 
-    checkpoint = with_heads(exportable.checkpoint, options.head) if options.head else exportable.checkpoint
+    checkpoint = exported_form(run)
+    if options.head:
+        checkpoint = with_heads(checkpoint, options.head)
     if options.pooling:
-        alone, named = options.parts == "encoder", exportable.tokenizer is not None
-        check_pooling(exportable.checkpoint.config, encoder_alone=alone, tokenizer=named)
+        alone, named = options.parts == "encoder", run.tokenizer_folder is not None
+        check_pooling(checkpoint.config, encoder_alone=alone, tokenizer=named)
     exports = {
         options.output / name: export_checkpoint(part, model_type=options.type, body_alone=options.parts == "encoder")
         for name, part in split(checkpoint).items()
     }
     for folder, export in exports.items():
         folder.mkdir(parents=True, exist_ok=True)
-        tokenizer = _export_tokenizer(folder, exportable, export.config)
+        tokenizer = _export_tokenizer(folder, run, export.config)
         parameters = sum(tensor.numel() for tensor in export.tensors.values())
         if quantization is None:
             write_weights(folder, export.tensors, options.max_shard_size)
@@ -74,33 +73,30 @@ def _write_exports(
             from clozeline.tools.models.export.torchao_format import write_torchao
 
             export = write_torchao(folder, export, checkpoint, quantization)
-        _write_folder(folder, options, exportable, export, parameters)
+        _write_folder(folder, options, run, checkpoint.published, export, parameters)
         try:
             loaded = load_and_call(folder, export.loader, export.loader_options)
         except ConfigurationError:
             shutil.rmtree(folder)
             raise
         print(f"{folder}: {export.config['architectures'][0]}, {parameters:,} parameters, {loaded}")
-        configs = _compare_configs(exportable, export)
-        notes = (*exportable.checkpoint.notes, configs, tokenizer, _compare_frames(folder, exportable))
+        changed = ", ".join(_changed_keys(checkpoint.published, export)) or "nothing"
+        configs = f"config.json: as published, but for {changed}" if checkpoint.published else ""
+        notes = (*checkpoint.notes, configs, tokenizer, _compare_frames(folder, run))
         print(*(f"  {note}" for note in notes if note), sep="\n")
 
 
-def _compare_configs(exportable: Exportable, export: Export) -> str:
-    """Return a line about the keys of config.json that differ from the published ones, if the model was published."""
-    if not exportable.checkpoint.published:
-        return ""
-    return f"config.json: as published, but for {', '.join(_changed_keys(exportable, export)) or 'nothing'}"
+def _export_tokenizer(folder: Path, run: Run, model: Mapping[str, Any]) -> str:
+    from clozeline.tools.models.export.exportable import frame_of
 
-
-def _export_tokenizer(folder: Path, exportable: Exportable, model: Mapping[str, Any]) -> str:
-    if exportable.tokenizer is None:
+    if run.tokenizer_folder is None:
         return "without a tokenizer: none was found"
-    config = exportable.checkpoint.config
-    of_family = Frame() if config.architecture == "decoder" else END if config.position.kind == "t5" else None
-    frame = of_family if exportable.frame is None else exportable.frame
+    config = run.checkpoint.config
+    frame = frame_of(run.recorded[0]) if run.recorded else None
+    if frame is None:
+        frame = Frame() if config.architecture == "decoder" else END if config.position.kind == "t5" else None
     report = export_tokenizer(
-        exportable.tokenizer, folder, frame=frame, max_length=config.position.limit,
+        run.tokenizer_folder, folder, frame=frame, max_length=config.position.limit,
         type_ids=config.type_vocab_size > 1, model=model,
     )  # fmt: skip
     first = f", such as {report.differing[0][:_SHOWN]!r}" if report.differing else ""
@@ -113,55 +109,56 @@ def _export_tokenizer(folder: Path, exportable: Exportable, model: Mapping[str, 
     return "\n  ".join(lines)
 
 
-def _compare_frames(folder: Path, exportable: Exportable) -> str:
+def _compare_frames(folder: Path, run: Run) -> str:
     """Return a line about the special tokens of training rows, if the set of the run is there."""
-    if exportable.tokenizer is None or exportable.rows is None:
+    if run.tokenizer_folder is None or not run.recorded:
         return ""
     from clozeline.pipeline.shards import open_shards
     from clozeline.tools.models.export.framed_rows import compare_frames
     from clozeline.tools.models.export.quiet_transformers import import_transformers
 
     try:
-        rows = open_shards(exportable.rows)
+        rows = open_shards(Path(run.recorded[0].path))
     except ClozelineError:  # it may have been moved
         return ""
     exported = import_transformers("export-model").AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    prompt = exportable.checkpoint.config.architecture == "decoder"
+    prompt = run.checkpoint.config.architecture == "decoder"
     ids = (row["input_ids"] for row in rows if "input_ids" in row)
-    return compare_frames(ids, load_tokenizer(exportable.tokenizer), exported, is_prompt=prompt)
+    return compare_frames(ids, run.tokenizer, exported, is_prompt=prompt)
 
 
 def _write_folder(
-    folder: Path, options: argparse.Namespace, exportable: Exportable, export: Export, parameters: int
+    folder: Path, options: argparse.Namespace, run: Run, published: Mapping[str, str], export: Export, parameters: int
 ) -> None:
     """Write the files next to the weights; config.json, which every loader needs, is last."""
-    published = exportable.checkpoint.published
+    from clozeline.tools.models.export.exportable import card_rows
+
     if options.pooling:
-        write_modules(folder, options.pooling, exportable.checkpoint.config)
+        write_modules(folder, options.pooling, run.checkpoint.config)
     if export.generation and not (folder / GENERATION).exists():  # a published tokenizer brings its publisher's
         if GENERATION in published:
             publish_text(folder / GENERATION, published[GENERATION])
         elif not published:  # else the class takes them from config.json, as it did
             publish_json(folder / GENERATION, export.generation)
     mark = None
-    if exportable.tokenizer is not None:  # the mask, or any other special token
-        tokenizer = load_tokenizer(exportable.tokenizer)
-        specials = tokenizer.vocabulary.specials
-        mark = tokenizer.piece(specials.get("mask", next(iter(specials.values()))))
+    if run.tokenizer_folder is not None:  # the mask, or any other special token
+        specials = run.tokenizer.vocabulary.specials
+        mark = run.tokenizer.piece(specials.get("mask", next(iter(specials.values()))))
+    languages = tuple(options.language) or (run.recorded[0].languages if run.recorded else ())
     card = model_card(
-        folder.name, export.loader, parameters, exportable.facts, licence=options.licence,
-        languages=tuple(options.language) or exportable.languages, mark=mark, options=export.loader_options,
+        folder.name, export.loader, parameters, card_rows(run), licence=options.licence, languages=languages,
+        mark=mark, options=export.loader_options,
     )  # fmt: skip
     publish_text(folder / "README.md", card)
-    if not _changed_keys(exportable, export):
+    if not _changed_keys(published, export):
         publish_text(folder / MODEL, published[MODEL])
     else:
         publish_json(folder / MODEL, export.config)
 
 
-def _changed_keys(exportable: Exportable, export: Export) -> list[str]:
+def _changed_keys(texts: Mapping[str, str], export: Export) -> list[str]:
     """Return the keys of config.json that differ from the published one; without it, all of them."""
-    published, absent = json.loads(exportable.checkpoint.published.get(MODEL, "{}")), object()
+    published, absent = json.loads(texts.get(MODEL, "{}")), object()
     keys = published.keys() | export.config.keys()
     return sorted(key for key in keys if published.get(key, absent) != export.config.get(key, absent))
 

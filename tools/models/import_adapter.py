@@ -18,15 +18,16 @@ def _import(options: argparse.Namespace) -> None:
     require_model(options.base)
     from clozeline.model.checkpoints import import_adapter
     from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
-    from clozeline.tools.models.export.exportable import open_exportable
+    from clozeline.tools.models.export.exportable import exported_form
+    from clozeline.train.open_run import open_run
 
     require_empty(options.output)
-    base = open_exportable(options.base)
-    checkpoint = import_adapter(options.source, base.checkpoint, model_type=options.type)
+    base = open_run(options.base, quantized=False)
+    checkpoint = import_adapter(options.source, exported_form(base), model_type=options.type)
     options.output.mkdir(parents=True, exist_ok=True)
-    if base.tokenizer is not None:
-        for path in sorted(path for path in base.tokenizer.rglob("*") if path.is_file()):
-            with publish(options.output / TOKENIZER / path.relative_to(base.tokenizer)) as temporary:
+    if base.tokenizer_folder is not None:
+        for path in sorted(path for path in base.tokenizer_folder.rglob("*") if path.is_file()):
+            with publish(options.output / TOKENIZER / path.relative_to(base.tokenizer_folder)) as temporary:
                 shutil.copyfile(path, temporary)
     write_imported(options.output, checkpoint, options.source)
     adapter = checkpoint.config.adapter
@@ -35,7 +36,11 @@ def _import(options: argparse.Namespace) -> None:
     print(f"{options.output}: {adapter.name}, {count:,} parameters, on {options.base}")
     if checkpoint.trained:
         print(f"  with the trained head {', '.join(checkpoint.config.heads)}")
-    notes = () if base.tokenizer is not None else (f"without a tokenizer: {options.base} has none that was imported",)
+    notes = (
+        ()
+        if base.tokenizer_folder is not None
+        else (f"without a tokenizer: {options.base} has none that was imported",)
+    )
     print(*(f"  {note}" for note in (*checkpoint.notes, *notes)), sep="\n")
 
 

@@ -73,11 +73,11 @@ def teach(run: Path, options: TeachOptions) -> Manifest:
     from clozeline.train.startup.teacher_model import open_teacher
 
     shards = open_shards(options.data.shards)
-    weights = open_teacher(run, None, shards, "RUN")
+    teacher = open_teacher(run, None, shards, "RUN")
     stored = plan_scores(
-        weights, shards, options.head, options.k, options.how, options.temperature, options.seed
+        teacher, shards, options.head, options.k, options.how, options.temperature, options.seed
     )  # fmt: skip
-    del weights  # each process opens its own
+    del teacher  # each process opens its own
     plan = {"set": shards.digest, **stored.to_config()}
     with one_at_a_time(options.output, lambda: print("output: waiting for another process", file=sys.stderr)):
         present = open_shards(options.output).manifest if (options.output / "manifest.json").exists() else None

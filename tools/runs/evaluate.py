@@ -24,14 +24,14 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.files import file_hash, publish_text
-from clozeline.tools.command import IntermixedArguments, require_run, run_tool, some_path
+from clozeline.files import publish_text
+from clozeline.tools.command import IntermixedArguments, require_model, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.tools.settings import add_settings, settings_of
+from clozeline.train.open_run import Run, open_run
 
 if TYPE_CHECKING:
-    from clozeline.tools.runs.inference.trained_model import TrainedModel
     from clozeline.train.distributed.process_group import World
 
 Scores: TypeAlias = tuple[dict[str, Any], Iterator[str]]
@@ -81,7 +81,7 @@ class PerplexityOptions:
     step: Annotated[int, Field(ge=1)] | None = None
     output: Path | None = None
 
-    def scores(self, run: Path, trained: TrainedModel) -> Scores:
+    def scores(self, run: Path, trained: Run) -> Scores:
         """Return the perplexity."""
         from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
 
@@ -115,7 +115,7 @@ class SuiteOptions:
         if (self.suite == "lm_eval") != bool(self.tasks):
             raise ValueError("suite=lm_eval: needs tasks=[NAME, ...], which no other suite reads")
 
-    def scores(self, run: Path, trained: TrainedModel) -> Scores:
+    def scores(self, run: Path, trained: Run) -> Scores:
         """Return the scores of the items."""
         from clozeline.tools.runs.evaluation import last_word_prediction, lm_eval_tasks, masked_facts, minimal_pairs
 
@@ -144,7 +144,7 @@ class ProbeOptions:
     step: Annotated[int, Field(ge=1)] | None = None
     output: Path | None = None
 
-    def scores(self, run: Path, trained: TrainedModel) -> Scores:
+    def scores(self, run: Path, trained: Run) -> Scores:
         """Return the accuracy of each layer."""
         from clozeline.tools.runs.evaluation.layer_probes import probe_lines, probe_scores
 
@@ -198,20 +198,15 @@ def score_task(
     return result if world is None else world.gather(result)[0]
 
 
-def evaluate_mode(
-    run: Path, options: PerplexityOptions | SuiteOptions | ProbeOptions, set_paths: SetPaths | None = None
-) -> tuple[str, Iterator[str]]:
+def evaluate_mode(run: Path, options: PerplexityOptions | SuiteOptions | ProbeOptions) -> tuple[str, Iterator[str]]:
     """Return the scores of a run on texts as JSON text and as lines."""
     from clozeline.tools.runs.evaluation.scores import to_json
-    from clozeline.tools.runs.inference.trained_model import load_checkpoint
-    from clozeline.train.checkpoint.run_weights import find_checkpoint
 
-    directory, index = find_checkpoint(run, options.step)
-    trained = load_checkpoint(run, directory, index, set_paths)
+    trained = open_run(run, options.step)
     scores, lines = options.scores(run, trained)
     facts = {
         "step": trained.step,
-        "checkpoint": file_hash(directory / "checkpoint.json"),
+        "checkpoint": trained.digest,
         "tokenizer": trained.tokenizer.vocabulary.fingerprint,
     }
     return to_json({**facts, **scores}), lines
@@ -230,13 +225,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         modes = [schema for key, schema in _MODES.items() if any(word.startswith(f"{key}=") for word in words)]
         schema: type[Any] = modes[0] if modes else EvaluateOptions
         chosen = settings_of(schema, words)
-        require_run(options.run)
+        require_model(options.run)
         from clozeline.tools.runs.evaluation.scores import lines_of, write_scores
         from clozeline.train.distributed.launcher import describe_environment
         from clozeline.train.distributed.process_group import start
 
         if not isinstance(chosen, EvaluateOptions):
-            text, shown = evaluate_mode(options.run, chosen, set_paths)
+            if set_paths != SetPaths():
+                raise ConfigurationError("data.shards, data.heldout: are read to score a task; remove them")
+            text, shown = evaluate_mode(options.run, chosen)
             write_scores(text, chosen.output, None if options.json else shown)
             return
         _, size = describe_environment(os.environ)

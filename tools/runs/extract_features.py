@@ -19,9 +19,8 @@ from clozeline.files import file_hash
 from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
 from clozeline.tools.runs.evaluation.local_texts import files_of, named_texts
 from clozeline.tools.runs.inference.feature_files import MANIFEST, Extraction, Pool, Precision, write_features
-from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.tools.settings import add_settings, settings_of
-from clozeline.train.checkpoint.run_weights import find_checkpoint
+from clozeline.train.open_run import open_run
 
 
 @config_class
@@ -49,12 +48,11 @@ def extract(run: Path, options: ExtractOptions) -> str:
     """Write the vectors; return a summary line."""
     if (options.output / MANIFEST).exists():
         raise ConfigurationError(f"output: {options.output} holds something already ({MANIFEST}); choose a new folder")
-    directory, _ = find_checkpoint(run, options.step)
     hashes = {path.name: file_hash(path) for path in files_of(options.input)}
-    trained = load_trained(run, options.step)
+    trained = open_run(run, options.step)
     length = options.max_length or trained.max_length
     facts = {
-        "run": str(run.resolve()), "step": trained.step, "checkpoint": file_hash(directory / "checkpoint.json"),
+        "run": str(run.resolve()), "step": trained.step, "checkpoint": trained.digest,
         "tokenizer": trained.tokenizer.vocabulary.fingerprint, "input": hashes,
     }  # fmt: skip
     chosen = Extraction(str(options.layer), options.pool, options.precision, length)

@@ -22,9 +22,9 @@ from clozeline.pipeline.shards.manifest import manifest_path
 from clozeline.pipeline.shards.store import local_path
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.terminal import Terminal
-from clozeline.tools.command import IntermixedArguments, natural, positive, run_tool
+from clozeline.tools.command import IntermixedArguments, natural, positive, require_model, run_tool
 from clozeline.tools.runs.data import run_sets
-from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
+from clozeline.train.open_run import Run, open_run
 
 SHOWN = 14
 """tokens shown on each side of the masked word"""
@@ -39,7 +39,7 @@ class Guess:
     probability: float
 
 
-def guesses(trained: TrainedModel, ids: NDArray[Any], position: int, top: int) -> list[Guess]:
+def guesses(trained: Run, ids: NDArray[Any], position: int, top: int) -> list[Guess]:
     """Return the most probable tokens at a position of a row with its special tokens."""
     import torch
 
@@ -52,7 +52,7 @@ def guesses(trained: TrainedModel, ids: NDArray[Any], position: int, top: int) -
     return [Guess(trained.tokenizer.decode_part([token]), probability) for token, probability in pairs]
 
 
-def iterate_masked_words(trained: TrainedModel, shards: ShardSet, max_rows: int) -> Iterator[tuple[NDArray[Any], int]]:
+def iterate_masked_words(trained: Run, shards: ShardSet, max_rows: int) -> Iterator[tuple[NDArray[Any], int]]:
     """Yield held-out rows with their original tokens, and the position of a single-token word near the middle.
 
     The rows are spread evenly over a set of masked examples.
@@ -80,9 +80,7 @@ def iterate_masked_words(trained: TrainedModel, shards: ShardSet, max_rows: int)
             return
 
 
-def _show(
-    console: Terminal, trained: TrainedModel, ids: NDArray[Any], position: int, top: int, *, answer: bool
-) -> None:
+def _show(console: Terminal, trained: Run, ids: NDArray[Any], position: int, top: int, *, answer: bool) -> None:
     tokenizer = trained.tokenizer
     masked = ids.copy()
     masked[position] = tokenizer.vocabulary.id_of("mask", "fill_mask")
@@ -96,7 +94,7 @@ def _show(
     console.print(f"    {word}guesses: {listed}", highlight=False, soft_wrap=True)
 
 
-def _show_fillings(console: Terminal, trained: TrainedModel, text: str, width: int) -> None:
+def _show_fillings(console: Terminal, trained: Run, text: str, width: int) -> None:
     from clozeline.tools.runs.inference.masked_text import fill_text, parts_of
 
     decoding = Decoding(mode="unmask", width=width)
@@ -117,7 +115,8 @@ def _fill(options: argparse.Namespace) -> None:
     set_paths, words = run_sets.split_set_paths(options.overrides)
     if words:
         raise ConfigurationError(f"argument {words[0]!r}: expected data.shards=MANIFEST or data.heldout=MANIFEST")
-    trained = load_trained(options.run, options.step, set_paths)
+    require_model(options.run)
+    trained = open_run(options.run, options.step)
     from clozeline.tools.runs.inference.masked_text import encode_masked_text
 
     if "masked_lm" not in trained.model.heads:
@@ -129,15 +128,15 @@ def _fill(options: argparse.Namespace) -> None:
         else:
             _show_fillings(console, trained, text, options.beam)
     if options.heldout:
-        for ids, position in iterate_masked_words(trained, _open_heldout_set(options.run, set_paths), options.heldout):
+        for ids, position in iterate_masked_words(trained, _open_heldout_set(trained, set_paths), options.heldout):
             _show(console, trained, ids, position, options.top, answer=True)
 
 
-def _open_heldout_set(run: Path, set_paths: run_sets.SetPaths) -> ShardSet:
+def _open_heldout_set(trained: Run, set_paths: run_sets.SetPaths) -> ShardSet:
     from clozeline.train.data.sets.datasets import heldout_paths
-    from clozeline.train.startup.run_directory import read_config
 
-    data = run_sets.locate_sets(run, read_config(run).data, set_paths)
+    run = trained.folder
+    data = run_sets.locate_sets(run, trained.require_config().data, set_paths)
     with run_sets.explain_missing_sets(run, data):
         open_shards(data.first_set, options=data.store)
         path = next(iter(heldout_paths(data).values()), None)

@@ -20,8 +20,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import Arguments, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, locate_sets, open_first_set, split_set_paths
-from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.tools.settings import add_settings, settings_of
+from clozeline.train.open_run import open_run
 
 
 @config_class
@@ -45,10 +45,9 @@ class FisherOptions:
 def _run(options: argparse.Namespace) -> None:
     set_paths, words = split_set_paths(options.overrides)
     chosen = settings_of(FisherOptions, words)
-    trained = load_trained(options.run, chosen.step, set_paths)
+    trained = open_run(options.run, chosen.step)
     from clozeline.tools.model_folder import write_tensors
     from clozeline.tools.runs.inference.fisher_information import diagonal_fisher, draw_rows, require_drawable_labels
-    from clozeline.train.startup.run_directory import read_config
 
     model = trained.model
     if "sample_words" in model.needs:
@@ -56,7 +55,7 @@ def _run(options: argparse.Namespace) -> None:
     if not chosen.empirical:
         require_drawable_labels(model.heads)
     if chosen.data is None:
-        shards = open_first_set(options.run, locate_sets(options.run, read_config(options.run).data, set_paths))
+        shards = open_first_set(options.run, locate_sets(options.run, trained.require_config().data, set_paths))
     else:
         shards = open_shards(chosen.data)
     trained.require_same_tokenizer(shards)

@@ -15,10 +15,10 @@ from rich.markup import escape
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.terminal import Terminal
-from clozeline.tools.command import Arguments, require_run, run_tool
+from clozeline.tools.command import Arguments, require_model, run_tool
 from clozeline.tools.runs.inference.generation import Settings, blank_after, continuations, find_end_ids, text_of
-from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
 from clozeline.tools.settings import add_settings, settings_of
+from clozeline.train.open_run import Run, open_run
 
 
 def _run(options: argparse.Namespace) -> None:
@@ -26,12 +26,12 @@ def _run(options: argparse.Namespace) -> None:
     if settings.samples > 1 and not (settings.is_random or settings.width or settings.mode == "beam"):
         way_out = "set mode=sample, mode=beam, or with mode=unmask a temperature or width"
         raise ConfigurationError(f"samples: greedy continuations are all the same; {way_out}")
-    require_run(options.run)
+    require_model(options.run)
     from clozeline.model.generation.beam import WIDTH
 
     if not settings.is_random and settings.samples > (width := settings.width or WIDTH):
         raise ConfigurationError(f"samples: a beam of width {width} has as many continuations, got {settings.samples}")
-    trained = load_trained(options.run, settings.step)
+    trained = open_run(options.run, settings.step)
     console = Terminal()
     if settings.mode == "unmask":
         _unmask(console, trained, options.text, settings)
@@ -49,7 +49,7 @@ def _run(options: argparse.Namespace) -> None:
         console.print(line, highlight=False, soft_wrap=True)
 
 
-def _unmask(console: Terminal, trained: TrainedModel, text: str, settings: Settings) -> None:
+def _unmask(console: Terminal, trained: Run, text: str, settings: Settings) -> None:
     from clozeline.tools.runs.inference.masked_text import fill_text, parts_of
 
     for filling in fill_text(trained, text, settings, settings.samples):

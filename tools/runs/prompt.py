@@ -19,7 +19,6 @@ from clozeline.files import file_hash, publish_text
 from clozeline.tools.command import IntermixedArguments, run_tool, some_path
 from clozeline.tools.runs.evaluation.scores import to_json, write_scores
 from clozeline.tools.runs.inference.generation import read_allowed
-from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.tools.runs.prompting.answers import Normalization, answer_rows
 from clozeline.tools.runs.prompting.candidates import Masks
 from clozeline.tools.runs.prompting.demonstrations import Demonstrations, Selection
@@ -28,7 +27,7 @@ from clozeline.tools.runs.prompting.rows import PromptRows, read_rows
 from clozeline.tools.runs.prompting.scorers import Mode, open_scorer
 from clozeline.tools.runs.prompting.template import limit_answers, read_template
 from clozeline.tools.settings import add_settings, settings_of
-from clozeline.train.checkpoint.run_weights import find_checkpoint
+from clozeline.train.open_run import open_run
 
 
 @config_class
@@ -83,8 +82,7 @@ def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, Any], list[
     if options.train is not None:
         pool = read_rows(options.train, template, labeled=True)
     demonstrations = Demonstrations(pool.rows, shots, selection, options.seed)
-    directory, _ = find_checkpoint(run, options.step)
-    trained = load_trained(run, options.step)
+    trained = open_run(run, options.step)
     scorer, mode = open_scorer(run, trained, options.mode, options.masks, options.batch_tokens)
     window, limit = options.window or trained.max_length, trained.model.position_limit
     if limit is not None and window > limit:
@@ -101,7 +99,7 @@ def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, Any], list[
         "seed": options.seed,
         "window": window,
         "step": trained.step,
-        "checkpoint": file_hash(directory / "checkpoint.json"),
+        "checkpoint": trained.digest,
         "tokenizer": trained.tokenizer.vocabulary.fingerprint,
         **prompt_scores(answered, [*template.labels], pool.rows),
         "refused": dict(sorted(rows.refused.items())),

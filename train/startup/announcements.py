@@ -13,18 +13,17 @@ from clozeline.train.logs.display import Display
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.peak_flops import Peak
 from clozeline.train.startup.start_or_resume import StartingPoint
+from clozeline.train.startup.starting_model import StartingModel
 
 
-def describe_unread(config: TrainConfig, datasets: Datasets) -> list[str]:
-    """Return the line about columns of the training sets that the model leaves unread, if there are any."""
-    return unread_lines([shards.manifest for shards in distinct_sets(datasets.phases)], config.model)
-
-
-def describe_left_out(config: TrainConfig, heads: Sequence[str]) -> list[str]:
-    """Return the line about heads of the model in `init_from` that the run does not have, if there are any."""
-    if not heads:
-        return []
-    return [f"not trained, for no training set serves it: {', '.join(heads)} of {config.model.init_from}"]
+def describe_model(
+    config: TrainConfig, left_out: Sequence[str], starting: StartingModel, datasets: Datasets
+) -> list[str]:
+    """Return the lines about the initialization, untrained heads of the model in `init_from`, and unread columns."""
+    source, heads = config.model.init_from, ", ".join(left_out)
+    lines = [f"not trained, for no training set serves it: {heads} of {source}"] if heads else []
+    manifests = [shards.manifest for shards in distinct_sets(datasets.phases)]
+    return [*lines, *starting.lines, *unread_lines(manifests, config.model)]
 
 
 def announce_start(point: StartingPoint, lines: Sequence[str], peak: Peak, display: Display, journal: Journal) -> None:

@@ -4,17 +4,17 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from clozeline.model.checkpoints import build_heads_of_class
+from clozeline.registry import Chosen
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.configuration.config import TrainConfig, check_world
+from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import Datasets, open_datasets
 from clozeline.train.data.sets.passes import plan_steps
 from clozeline.train.data.sets.task_answers import with_answers
-from clozeline.train.data.stream.phases import distinct_sets
+from clozeline.train.data.stream.phases import distinct_sets, open_phases
 from clozeline.train.logs.trackers import check_tracker
+from clozeline.train.open_run import read_config
 from clozeline.train.optim.early_stopping import check_metric
-from clozeline.train.startup.branch import resolve_branch
-from clozeline.train.startup.run_directory import read_config
-from clozeline.train.startup.source_heads import leave_out_heads
 
 
 class CheckedStart(NamedTuple):
@@ -59,3 +59,52 @@ def fill_in_answers(config: TrainConfig, datasets: Datasets) -> TrainConfig:
     train = [(f"the training set {shards.path}", shards.manifest) for shards in distinct_sets(datasets.phases)]
     heldout = [(f"the held-out set {shards.path}", shards.manifest) for shards in datasets.heldout.values()]
     return replace(config, model=with_answers(config.model, [*train, *heldout]))
+
+
+def resolve_branch(config: TrainConfig) -> TrainConfig:
+    """Return the configuration of a branch if `schedule.decay_from` asks for one, else the same configuration.
+
+    A branch at step N of the run RUN, whose own schedule has no such decay, is trained in `RUN-decay-N`. Its schedule
+    ends at `steps`, unless `schedule.steps` differs from the run's.
+    """
+    step = decay_step(config)
+    if step is None or not (config.output / "config.yaml").exists():
+        return config
+    run = read_config(config.output)
+    if decay_step(run) == step:
+        return config
+    options, horizon = config.schedule.options, config.schedule.options.steps
+    if horizon == run.schedule.options.steps:
+        options = replace(options, steps=None)
+    schedule = Chosen(config.schedule.name, config.schedule.type, options)
+    output = config.output.with_name(f"{config.output.name}-decay-{step}")
+    return replace(config, output=output, branch_from=config.output, schedule=schedule)
+
+
+def decay_step(config: TrainConfig) -> int | None:
+    """Return the step from which the learning rate decays in a branch; None for schedules without one."""
+    step: int | None = getattr(config.schedule.options, "decay_from", None)
+    return step
+
+
+def leave_out_heads(config: TrainConfig) -> tuple[TrainConfig, tuple[str, ...]]:
+    """Return the configuration with the heads of the model in `init_from` that its sets train, and the other heads.
+
+    Nothing is left out of a run, or if the configuration has another head that no set trains: that is a mistake, which
+    opening the sets reports.
+    """
+    model, source = config.model, config.model.init_from
+    if source is None or len(model.heads) < 2 or (source.expanduser() / "config.yaml").is_file():
+        return config, ()
+    objectives = [
+        of.manifest.objective for phase in open_phases(config.data, check_files=False) for of in phase.sources
+    ]
+    served = {head for objective in objectives if objective is not None for head in objective.heads}
+    unserved = tuple(sorted(name for name, target in model.targets.items() if target not in served))
+    if not unserved or len(unserved) == len(model.heads):
+        return config, ()
+    theirs = with_source({"init_from": str(source)}).get("heads", {})
+    if not set(unserved) <= theirs.keys():
+        return config, ()
+    kept = {name: head for name, head in model.heads.items() if name not in unserved}
+    return replace(config, model=replace(model, heads=kept)), unserved

@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from torch import Tensor
@@ -34,6 +35,10 @@ class Translated:
     """prefixes of names that the source may lack"""
     dropped: frozenset[str] = frozenset()
     """tensors that the model cannot use"""
+    folder: Path = Path()
+    """of the source"""
+    notes: tuple[str, ...] = ()
+    """tensors and keys of a published folder that the model does not have"""
 
 
 def translate(here: ModelConfig, there: ModelConfig, tensors: Mapping[str, Tensor]) -> Translated:

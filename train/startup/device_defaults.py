@@ -16,11 +16,6 @@ from clozeline.train.distributed.process_group import set_determinism
 
 _ON_HOST: Final[dict[str, Any]] = {"precision": "fp32", "compile": False, "deterministic": True}
 _ON_GPU: Final[dict[str, Any]] = {"precision": "bf16", "compile": True, "deterministic": False}
-_COSTS: Final = {
-    "precision": "bf16 doubles the peak of TF32, which is seven times that of fp32 (data sheet of the H100)",
-    "compile": "true fuses operations between matrix products, each of which else reads and writes all activations",
-    "deterministic": "false allows attention and embedding gradients that add up in any order, in parallel",
-}
 _BF16: Final = (8, 0)
 """Compute capability from which on a GPU multiplies in bf16 and TF32."""
 _COMPILED: Final = (7, 0)
@@ -55,18 +50,16 @@ def shape_of(config: TrainConfig) -> dict[str, Any]:
 def describe_defaults(
     asked: TrainConfig, config: TrainConfig, device: torch.device, saved: TrainState | None
 ) -> list[str]:
-    """Return the lines of a start: on a GPU the choices and what others cost; on another device what is kept."""
+    """Return the lines of a start: what was chosen on a GPU; on another device than before, what is kept."""
     chosen, lines = automatic(asked), []
+    values = ", ".join(f"{key}={str(getattr(config, key)).lower()}" for key in chosen)
     before = device.type if saved is None else saved.shape.get("device", device.type)
     if chosen and before != device.type:
-        values = ", ".join(f"{key}={_text(getattr(config, key))}" for key in chosen)
         lines.append(f"device     {device.type}, the run started on {before}: it keeps {values}")
     if device.type != "cuda":
         return lines
-    for key, fast in (_ON_GPU | _limits(device)).items():
-        value, how = getattr(config, key), "chosen" if key in chosen else "as set"
-        why = f"; {_COSTS[key]}" if value != fast else ""
-        lines.append(f"device     {key}={_text(value)}, {how}{why}")
+    if chosen and before == device.type:
+        lines.append(f"device     {device.type}: chosen are {values}")
     if config.precision == "fp32" and torch.cuda.get_device_capability(device) >= _BF16:
         lines.append("device     products of fp32 matrices in TF32; NVIDIA_TF32_OVERRIDE=0 makes them exact, and slow")
     return lines
@@ -91,7 +84,3 @@ def _saved(saved: TrainState) -> dict[str, Any]:
     precision = saved.frozen.get("precision")
     known = {key: saved.shape.get(key, _ON_HOST[key]) for key in ("compile", "deterministic")}
     return known | ({"precision": precision} if precision in ("fp32", "bf16") else {})
-
-
-def _text(value: Any) -> str:
-    return str(value).lower()

@@ -14,7 +14,7 @@ from clozeline.train.distributed.process_group import device_of
 from clozeline.train.logs.cost_estimate import estimate_cost, operations_per_second
 from clozeline.train.logs.peak_flops import peak_of
 from clozeline.train.logs.status import read_status
-from clozeline.train.startup.announcements import describe_left_out, describe_unread
+from clozeline.train.startup.announcements import describe_model
 from clozeline.train.startup.checks import check_start
 from clozeline.train.startup.run_directory import refuse_output
 from clozeline.train.startup.start_or_resume import find_starting_point
@@ -42,7 +42,7 @@ def dry_run(config: TrainConfig) -> int:
     starting = build_starting_model(point, datasets.train)
     if config.regularizer is not None and point.checkpoint is None:
         config.regularizer.build().check_model(starting.model, starting.new)
-    lines += [*describe_left_out(config, left_out), *starting.lines, *describe_unread(config, datasets)]
+    lines += describe_model(config, left_out, starting, datasets)
     open_stream(config.data, datasets.phases, rank, size).close()
     # estimate the cost
     if rank == 0:

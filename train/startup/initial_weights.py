@@ -1,29 +1,24 @@
-"""Copy weights from the run or model folder that `model.init_from` names."""
+"""Copy the weights of the run or model folder that `model.init_from` names into a model."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from xxhash import xxh3_128
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.checkpoints import differences, read_checkpoint
+from clozeline.model.checkpoints import differences
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.vocabulary import table_rows
 from clozeline.model.parameters.initial_values import generator_for, normal
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
 from clozeline.registry import Chosen
-from clozeline.train.checkpoint.format import steps_in
-from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
-from clozeline.train.checkpoint.state import read_state
 from clozeline.train.configuration.padded_vocabulary import row_multiple
+from clozeline.train.open_run import Run, digest_of
 from clozeline.train.optim.weights.freezing import fitting
-from clozeline.train.startup.cross_architecture import translate
-from clozeline.train.startup.run_directory import read_config
+from clozeline.train.startup.cross_architecture import Translated, translate
 from clozeline.train.startup.source_tokenizer import OtherTokenizer
 
 _BODY = "family."
@@ -68,44 +63,56 @@ def _summarize(names: Sequence[str]) -> str:
     return ", ".join([*listed, *([f"{body} parameters of the body"] if body else [])])
 
 
+def translate_source(here: ModelConfig, source: Run) -> Translated:
+    """Return the weights of a source under the names of a model that computes the same, with an adapter or without.
+
+    `translate` maps the stacks of another architecture.
+
+    Raises:
+        ConfigurationError: the source computes something else, or has another adapter.
+    """
+    theirs = config_without_adapter(source, "model.init_from", here.adapter)
+    read = translate(here, theirs, source.checkpoint.tensors)
+    pairs = {key: pair for key, pair in differences(here, read.config).items() if key not in _FREE | read.free}
+    if pairs:
+        listed = "; ".join(f"model.{key}: {mine} here, {other} there" for key, (mine, other) in pairs.items())
+        raise ConfigurationError(f"model.init_from: {source.folder} is another model: {listed}; take its values")
+    return replace(read, folder=source.folder, notes=source.checkpoint.notes)
+
+
 def fill(
     model: Model,
-    source: Path,
+    source: Translated,
     placement: Placement = WHOLE,
     parts: Sequence[str] = (),
     other: OtherTokenizer | None = None,
 ) -> Filled:
-    """Copy the weights of a run's newest valid checkpoint, or of a model folder, into a model.
+    """Copy the weights of a run or a model folder into a model.
 
     The bodies must match, parameter by parameter. Heads take what the source has; one with other labels there is new.
-    `translate` maps the stacks of another architecture.
 
     Args:
         model: with random weights.
-        source: run or model folder.
+        source: the other model under the names of this one, by `translate_source`.
         placement: of its parameters.
         parts: patterns of the parameters to copy, as for `fitting`; empty: all; `none`: none.
         other: tokenizer that extends the source's; its new ids start near the mean of their pieces.
 
     Raises:
-        ConfigurationError: the source is another model, or has another vocabulary.
+        ConfigurationError: the source has other parameters in its body, or another vocabulary.
     """
-    # read the source under the names of this model, and compare the bodies
-    opened = open_model(source.expanduser(), adapter=model.config.adapter)
-    read = translate(model.config, opened.config, opened.tensors)
-    config, tensors = read.config, read.tensors
-    pairs = {key: pair for key, pair in differences(model.config, config).items() if key not in _FREE | read.free}
-    if pairs:
-        listed = "; ".join(f"model.{key}: {mine} here, {other} there" for key, (mine, other) in pairs.items())
-        raise ConfigurationError(f"model.init_from: {source} is another model: {listed}; take its values")
+    # compare the parameters of the bodies
+    config, tensors = source.config, source.tensors
     ours = dict(model.named_parameters())
-    body = {name for name in {*ours, *tensors} if name.startswith(_BODY)} - read.dropped
+    body = {name for name in {*ours, *tensors} if name.startswith(_BODY)} - source.dropped
     differing = sorted(name for name in body if name not in ours or name not in tensors)
-    if differing := [name for name in differing if name not in ours or not name.startswith(read.lacking)]:
-        raise ConfigurationError(f"model.init_from: {source}: only one of both models has {', '.join(differing[:8])}")
+    if differing := [name for name in differing if name not in ours or not name.startswith(source.lacking)]:
+        raise ConfigurationError(
+            f"model.init_from: {source.folder}: only one of both models has {', '.join(differing[:8])}"
+        )
     added = range(0) if other is None else range(other.known, model.vocab_size)
     if not added:
-        _refuse_other_rows(model, config, tensors, source)
+        _refuse_other_rows(model, config, tensors, source.folder)
     # choose the parameters to copy
     here, there = model.config.heads, config.heads
     other_labels = [name for name in here if name in there and here[name].labels != there[name].labels]
@@ -117,60 +124,28 @@ def fill(
     with torch.no_grad():
         for name in copied:
             with placement.gather([ours[name]]):
-                _copy(ours[name], tensors[name], name, source)
+                _copy(ours[name], tensors[name], name, source.folder)
                 if other is not None and added and _of_vocabulary(name) and len(ours[name]) >= added.stop:
                     ours[name][added.start : added.stop].copy_(_new_rows(tensors[name], other))
     fresh = [name for name in ours if name not in copied]
     base = [name for name in copied if not name.startswith(_ADAPTER)]  # what stays frozen under an adapter
     unused = sorted(tensors.keys() - copied)
-    return Filled(source, copied, fresh, unused, digest_of(tensors, base), added, opened.notes)
+    return Filled(source.folder, copied, fresh, unused, digest_of(tensors, base), added, source.notes)
 
 
-def refuse_other_base(source: Path, expected: str, digest: str) -> None:
-    """Refuse a base model that is not the one that an adapter was trained on."""
-    if expected != digest:
-        raise ConfigurationError(
-            f"model.init_from: {source}: the adapter was trained on weights with digest {expected}, these have "
-            f"{digest}: a run that was resumed, or another model; give the weights that it started from"
-        )
+def config_without_adapter(source: Run, key: str, adapter: Chosen | None = None) -> ModelConfig:
+    """Return the configuration of a source without its adapter; refuse one other than `adapter`, which trains further.
 
-
-def digest_of(tensors: Mapping[str, Tensor], names: Iterable[str]) -> str:
-    """Return the xxh3-128 (hex) of names, shapes and fp32 values, sorted by name."""
-    digest = xxh3_128()
-    for name in sorted(names):
-        tensor = tensors[name]
-        digest.update(f"{name} {list(tensor.shape)}\n".encode())
-        digest.update(tensor.detach().float().contiguous().numpy().data)
-    return digest.hexdigest()
-
-
-class Opened(NamedTuple):
-    """The model of a run or a model folder."""
-
-    config: ModelConfig
-    tensors: Mapping[str, Tensor]
-    """parameters by name"""
-    notes: tuple[str, ...] = ()
-    """tensors and keys of a published folder that the model does not have"""
-
-
-def open_model(source: Path, key: str = "model.init_from", *, adapter: Chosen | None = None) -> Opened:
-    """Return the model of a run or model folder; an imported adapter must be `adapter`."""
-    if steps_in(source / "checkpoints"):
-        directory, index = find_checkpoint(source)
-        config = read_config(source, read_state(index)).model
-        if config.adapter is not None:
-            remedy = f"start from a folder into which `clozeline export-model {source} FOLDER` has merged it"
-            raise ConfigurationError(f"{key}: {source} trained an adapter: {remedy}")
-        return Opened(config, read_weights(directory, index))
-    if not source.is_dir():
-        raise ConfigurationError(f"{key}: {source}: expected a folder, it is none")
-    checkpoint = read_checkpoint(source)
-    if (own := checkpoint.config.adapter) is not None and (adapter is None or adapter.plain() != own.plain()):
-        remedy = f"leave out model.adapter to train it further, or merge it: clozeline export-model {source} FOLDER"
-        raise ConfigurationError(f"{key}: {source} holds another adapter, {own.name}: {remedy}")
-    return Opened(replace(checkpoint.config, adapter=None), checkpoint.tensors, checkpoint.notes)
+    `key` names the source in the message.
+    """
+    own = source.checkpoint.config.adapter
+    remedy = f"merge it: clozeline export-model {source.folder} FOLDER, and give that folder"
+    if own is not None and source.index is not None:
+        raise ConfigurationError(f"{key}: {source.folder} trained an adapter: {remedy}")
+    if own is not None and (adapter is None or adapter.plain() != own.plain()):
+        remedy = f"leave out model.adapter to train it further, or {remedy}"
+        raise ConfigurationError(f"{key}: {source.folder} holds another adapter, {own.name}: {remedy}")
+    return replace(source.checkpoint.config, adapter=None)
 
 
 def _refuse_other_rows(model: Model, config: ModelConfig, tensors: Mapping[str, Tensor], source: Path) -> None:

@@ -1,25 +1,30 @@
-"""Lock, check and describe the folder of a run."""
+"""Lock, check and describe the folder of a run. Nothing in it changes before every check of a start has passed."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any, Final
 
 import psutil
 
-from clozeline.configuration.config import load_config, save_yaml, to_plain
-from clozeline.errors import ConfigurationError, StorageError, reading_run
+from clozeline.configuration.config import flatten, save_yaml, to_plain
+from clozeline.configuration.redaction import redact
+from clozeline.errors import ConfigurationError, StorageError
 from clozeline.files import lock, open_unlinked, replacing, sweep
 from clozeline.model.checkpoints import keep_published
 from clozeline.train.checkpoint.format import steps_in
-from clozeline.train.checkpoint.state import TrainState, find_changes
+from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.absolute_paths import with_absolute_paths
-from clozeline.train.configuration.config import TrainConfig, frozen
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.sets.datasets import Datasets
 from clozeline.train.data.sets.recorded_sets import SETS_FILE, TOKENIZER_FOLDER, record_sets
 from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.phases import Input
+from clozeline.train.logs.journal import Journal
+from clozeline.train.logs.json_lines import last_lines
+from clozeline.train.logs.status import read_status
+from clozeline.train.startup.start_or_resume import StartingPoint
 
 _TRACES: Final = {".lock", "checkpoints", "config.yaml", "events.jsonl", "metrics.jsonl", "status.json"}.union(
     {"tensorboard", SETS_FILE, TOKENIZER_FOLDER}
@@ -73,6 +78,39 @@ def refuse_output(config: TrainConfig) -> None:
         )
 
 
+def prepare_directory(
+    point: StartingPoint, state: TrainState, datasets: Datasets, journal: Journal, announce: Callable[..., None]
+) -> None:
+    """Write config.yaml, cut off metrics after the checkpoint, and announce what is missing or was interrupted."""
+    # read what the last start left, before anything is written
+    config = point.config
+    before = read_status(config.output)
+    evaluated = before.heldout if before is not None and state.step else {}
+    next(last_lines(config.output / "metrics.jsonl"), None)  # refuses a line of a newer version
+    first = {} if point.trunk else {"metrics.jsonl": config.log.every, "events.jsonl": 1}  # the steps may be a trunk's
+    files = {name: config.output / name for name, step in first.items() if state.step >= step}
+    missing = [name for name, path in files.items() if not path.is_file() or not path.stat().st_size]
+    # write the configuration, start the journal and the tracker
+    problem = write_description(config, datasets.phases)
+    with writing(config.output):
+        dropped = journal.begin(state.step, point.name)
+    journal.track(flatten(redact(to_plain(config))))
+    heldout = {"heldout": evaluated} if evaluated else {}
+    known = {"steps": config.steps, "samples": state.samples, "rollbacks": state.rollbacks}
+    journal.status("running", **known, watchdog_s=config.watchdog_s, **heldout)
+    # announce what a person should know
+    if before is not None and before.state == "running":
+        announce("lost", process=before.process, step=before.step)
+    for file in missing:
+        announce("records_lost", file=file, steps=state.step)
+    if problem:
+        announce("tokenizer_refused", reason=problem)
+    if dropped:
+        announce("metrics_dropped", lines=dropped)
+    for name in sorted(set(evaluated).difference(datasets.heldout)):
+        announce("heldout_gone", name=name)
+
+
 def write_description(config: TrainConfig, phases: Sequence[Phase[Input]]) -> str:
     """Write config.yaml, the training sets with their tokenizer, and the lock's owner; remove temporary files.
 
@@ -100,16 +138,3 @@ def writing(output: Path) -> Iterator[None]:
         remedy = "free space, change its permissions, or choose another output"
         path = error.filename2 or output  # the name that a file could not be given
         raise StorageError(f"output: {path} cannot be written ({error.strerror or error}): {remedy}") from error
-
-
-def read_config(output: Path, saved: TrainState | None = None) -> TrainConfig:
-    """Read config.yaml of a run directory; its model must be that of a `saved` state."""
-    path = output / "config.yaml"
-    with reading_run(path):
-        config: TrainConfig = load_config(TrainConfig, path)
-        if saved is not None and saved.frozen:
-            changes = find_changes(saved, replace(saved, frozen=frozen(config)), config.checkpoint.allow_changed)
-            for change in changes:
-                if change.startswith("model.") and not change.startswith("model.dropout."):
-                    raise ConfigurationError(f"{path}: not the model of the checkpoint of step {saved.step}: {change}")
-    return config

@@ -11,12 +11,8 @@ from clozeline.model.adaptation import add_adapter, fill_adapter
 from clozeline.model.build import Model, build_heads
 from clozeline.model.checkpoints import parameter_shapes
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.train.checkpoint.run_weights import find_checkpoint
-from clozeline.train.checkpoint.state import read_state
-from clozeline.train.data.sets.recorded_sets import read_sets
-from clozeline.train.startup.initial_weights import open_model
-from clozeline.train.startup.merged_weights import read_all_weights
-from clozeline.train.startup.run_directory import read_config
+from clozeline.train.open_run import open_run
+from clozeline.train.startup.initial_weights import config_without_adapter
 
 _BODY = "family."
 
@@ -46,14 +42,13 @@ class SharedBase:
         return self.model.eval()
 
     def _add(self, name: str, run: Path) -> None:
-        directory, index = find_checkpoint(run)
-        config = read_config(run, read_state(index))
-        if config.model.adapter is None or config.model.init_from is None:
+        opened = open_run(run).checkpoint
+        config, rows, weights = opened.config, opened.vocab_size, opened.tensors
+        if config.adapter is None or config.init_from is None:
             raise ConfigurationError(f"{run}: trained no adapter: load it on its own")
-        rows = read_sets(run)[0].tokenizer.vocab_size
-        weights = read_all_weights(config.model, directory, index, parameter_shapes(config.model, rows))
         if None not in self._heads:  # build the base model of the first run
-            base, tensors, _ = open_model(config.model.init_from.expanduser(), adapter=config.model.adapter)
+            source = open_run(config.init_from, quantized=False)
+            base, tensors = config_without_adapter(source, str(run), config.adapter), source.checkpoint.tensors
             self.model = Model(base, rows)
             with torch.no_grad():
                 for key, parameter in self.model.family.named_parameters():
@@ -61,10 +56,10 @@ class SharedBase:
             complete = all(key in tensors for key in parameter_shapes(base, rows) if key.startswith("heads."))
             self._heads[None] = self._build_heads(base, tensors) if complete else (base, nn.ModuleDict())
         self._refuse_other_body(run, rows, weights)
-        add_adapter(self.model, name, config.model.adapter)
-        own = f"adapters.{config.model.adapter.name}."
+        add_adapter(self.model, name, config.adapter)
+        own = f"adapters.{config.adapter.name}."
         fill_adapter(self.model, name, {key.removeprefix(own): weights[key] for key in weights if key.startswith(own)})
-        self._heads[name] = self._build_heads(config.model, weights)
+        self._heads[name] = self._build_heads(config, weights)
 
     def _build_heads(self, config: ModelConfig, weights: Mapping[str, Tensor]) -> tuple[ModelConfig, nn.ModuleDict]:
         """Build the heads of a configuration with their weights; tied tables stay the model's."""

@@ -10,13 +10,14 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.train.checkpoint.format import Index
+from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.checkpoint.state import TrainState, find_changes, read_state
 from clozeline.train.configuration.config import TrainConfig, frozen
 from clozeline.train.configuration.schedule import check_schedule
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.status import RunStatus
-from clozeline.train.startup.branch import branch_point
+from clozeline.train.startup.checks import decay_step
 from clozeline.train.startup.device_defaults import describe_defaults, fill_in_defaults, shape_of
 
 
@@ -123,6 +124,16 @@ def find_starting_point(
     if saved is None or saved.step <= config.last_step:
         _refuse_standstill(config, saved)
     return StartingPoint(config, state, checkpoint, saved, choices)
+
+
+def branch_point(config: TrainConfig) -> tuple[Path, Index] | None:
+    """Return the checkpoint at which a new branch starts; None without a branch."""
+    if config.branch_from is None:
+        return None
+    step = decay_step(config)
+    if step is None:
+        raise ConfigurationError(f"branch_from: {config.branch_from} needs schedule.decay_from, the step of the branch")
+    return find_checkpoint(config.branch_from, step)
 
 
 def _is_branch(config: TrainConfig, checkpoint: tuple[Path, Index] | None) -> bool:

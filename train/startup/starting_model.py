@@ -9,15 +9,17 @@ from clozeline.model.adaptation import freeze_base
 from clozeline.model.build import Model, build_model
 from clozeline.model.parameters.sharding import WHOLE, Placement
 from clozeline.pipeline.shards import ShardSet
+from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
+from clozeline.registry import find
 from clozeline.seeding import hash64
 from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.open_run import open_run, refuse_other_base, token_bytes
 from clozeline.train.optim.weights.freezing import freeze
-from clozeline.train.startup.initial_weights import fill, refuse_other_base
+from clozeline.train.startup.initial_weights import fill, translate_source
 from clozeline.train.startup.source_tokenizer import compare_tokenizers
 from clozeline.train.startup.start_or_resume import StartingPoint
 from clozeline.train.startup.teacher_model import prepare_student, refuse_other_teacher
-from clozeline.train.startup.token_characters import spellings_of
 
 
 class StartingModel(NamedTuple):
@@ -38,9 +40,11 @@ class StartingModel(NamedTuple):
 
 def build_random_model(config: TrainConfig, shards: ShardSet, placement: Placement = WHOLE) -> Model:
     """Return the model with random weights, a function of `seed` only."""
-    size, ids = shards.manifest.tokenizer.vocab_size, shards.manifest.tokenizer.special_ids
-    spellings, seed = spellings_of(config.model, shards), hash64("weights", config.seed)
-    return build_model(config.model, size, ids, spellings, seed=seed, placement=placement)
+    facts, spellings = shards.manifest.tokenizer, None
+    if find("clozeline.model.families", config.model.family).reads_characters:
+        spellings = token_bytes(load_tokenizer(find_tokenizer(shards.path, facts.fingerprint)))
+    seed = hash64("weights", config.seed)
+    return build_model(config.model, facts.vocab_size, facts.special_ids, spellings, seed=seed, placement=placement)
 
 
 def build_starting_model(point: StartingPoint, shards: ShardSet, placement: Placement = WHOLE) -> StartingModel:
@@ -69,22 +73,24 @@ def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -
     """
     config = point.config
     model = build_random_model(config, shards, placement)
-    source, adapter = config.model.init_from, model.adapter_in_use
-    if source is None or (point.checkpoint is not None and adapter is None):
+    folder, adapter = config.model.init_from, model.adapter_in_use
+    if folder is None or (point.checkpoint is not None and adapter is None):
         return StartingModel(model, freeze(model, config.freeze), "", [])
     # copy the weights that source and model share
+    source = open_run(folder, key="model.init_from", quantized=False)
     other = compare_tokenizers(source, shards)
     if adapter is not None and other is not None and any(other.parts.values()):
         raise ConfigurationError(
-            f"model.init_from: {source} has {other.known} ids, the tokenizer of the shards {other.size}: an adapter "
+            f"model.init_from: {folder} has {other.known} ids, the tokenizer of the shards {other.size}: an adapter "
             "freezes the embeddings, so that the rows of new ids would never be trained; continue the training without "
             "model.adapter first, and give that run as model.init_from"
         )
-    filled = fill(model, source, placement, config.init_parts, other if adapter is None else None)
+    translated = translate_source(model.config, source)
+    filled = fill(model, translated, placement, config.init_parts, other if adapter is None else None)
     # start the adapter on top of them, and freeze them
     base = "" if adapter is None else filled.digest
     if point.saved is not None:
-        refuse_other_base(source, point.saved.base, base)
+        refuse_other_base(folder, point.saved.base, base)
     if adapter is not None:
         if not any(name.startswith("adapters.") for name in filled.copied):
             seed = hash64("weights", config.seed)

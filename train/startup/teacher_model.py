@@ -1,8 +1,8 @@
 """Open the teacher of a distillation, and start a student from its layers."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -22,34 +22,11 @@ from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.padded_vocabulary import row_multiple
 from clozeline.train.data.sets.stored_scores import read_stored_scores
-from clozeline.train.startup.initial_weights import digest_of, open_model
+from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.initial_weights import config_without_adapter
 from clozeline.train.startup.source_tokenizer import refuse_other_tokenizer
 
 _TABLE: Final = "family.tokens.weight"
-
-
-@dataclass(frozen=True)
-class TeacherWeights:
-    """A trained model that teaches, or lends its layers."""
-
-    source: Path
-    config: ModelConfig
-    tensors: Mapping[str, torch.Tensor]
-
-    @cached_property
-    def digest(self) -> str:
-        """xxh3-128 (hex) of names, shapes and values."""
-        return digest_of(self.tensors, self.tensors)
-
-    def build(self, vocab_size: int) -> Model:
-        """Return the model with its weights."""
-        model = Model(self.config, vocab_size)
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                if name not in self.tensors:
-                    raise ConfigurationError(f"distil.teacher: {self.source}: its weights lack {name}")
-                parameter.copy_(self.tensors[name])
-        return model
 
 
 class Distillation(NamedTuple):
@@ -81,20 +58,20 @@ def prepare_student(
         )
 
     @cache
-    def weights(source: Path) -> TeacherWeights:
+    def opened(source: Path) -> Run:
         key = "distil.teacher" if source == distil.teacher else "distil.start"
         return open_teacher(source, config.model, shards, key)
 
     lines: list[str] = []
     # start from the layers of the teacher; a resumed run has its own weights
     if distil.start is not None and distil.start_from is not None and not resumed:
-        source = weights(distil.start_from)
+        source = opened(distil.start_from)
         lines += copy_layers(model, source, distil.start.layers, placement)
     # the student, with projections of its own
-    theirs = None if distil.teacher is None else weights(distil.teacher)
+    theirs = None if distil.teacher is None else opened(distil.teacher)
     seed = hash64("weights", config.seed)
     student = Student(
-        model, distil.active, None if theirs is None else theirs.config, seed, placement, distil.progressive
+        model, distil.active, None if theirs is None else theirs.checkpoint.config, seed, placement, distil.progressive
     )
     lines += student.lines()
     # the teacher, in memory
@@ -104,9 +81,11 @@ def prepare_student(
         lines += [f"           no teacher in memory: without {', '.join(skipped)}"] if skipped else []
         record = {"layers": student.layer_maps} | ({} if stored is None else {"digest": stored.digest})
         return Distillation(student, None, record, lines + ([] if stored is None else [f"           {stored}"]))
-    teacher = Teacher(theirs.build(model.vocab_size), student.needed_of_teacher)
-    lines.append(f"           teacher {theirs.source}: {teacher.model.num_parameters():,} parameters, {theirs.digest}")
-    return Distillation(student, teacher, {"digest": theirs.digest, "layers": student.layer_maps}, lines)
+    teacher = Teacher(theirs.model, student.needed_of_teacher)
+    lines.append(
+        f"           teacher {theirs.folder}: {teacher.model.num_parameters():,} parameters, {theirs.weights_digest}"
+    )
+    return Distillation(student, teacher, {"digest": theirs.weights_digest, "layers": student.layer_maps}, lines)
 
 
 def refuse_other_teacher(saved: Mapping[str, Any], now: Mapping[str, Any], source: Path | None) -> None:
@@ -119,14 +98,14 @@ def refuse_other_teacher(saved: Mapping[str, Any], now: Mapping[str, Any], sourc
         )
 
 
-def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, key: str) -> TeacherWeights:
+def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, key: str) -> Run:
     """Read a run or a model folder, and check that it can read what its student reads; None: there is no student yet.
 
     Raises:
         ConfigurationError: it has another tokenizer, architecture, vocabulary or family, or too few positions.
     """
-    source = source.expanduser()
-    config, tensors, _ = open_model(source, key)
+    opened = open_run(source, key=key, quantized=False)
+    config = config_without_adapter(opened, key)
     student = student or config
     if config.family in UNFIT:
         raise ConfigurationError(f"{key}: {source}: expected another family than {', '.join(UNFIT)}: {config.family}")
@@ -135,8 +114,8 @@ def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, ke
             f"{key}: {source}: expected a model of the student's architecture {student.architecture}, got "
             f"{config.architecture}"
         )
-    refuse_other_tokenizer(source, shards, key)
-    vocab_size, rows = shards.manifest.tokenizer.vocab_size, len(tensors[_TABLE])
+    refuse_other_tokenizer(opened, shards, key)
+    vocab_size, rows = shards.manifest.tokenizer.vocab_size, len(opened.checkpoint.tensors[_TABLE])
     if (multiple := row_multiple(rows, vocab_size)) is None:
         raise ConfigurationError(f"{key}: {source}: expected a table for {vocab_size} ids, got {rows} rows")
     limit, longest = config.position_limit, shards.manifest.max_length
@@ -148,10 +127,12 @@ def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, ke
     theirs, ours = (find("clozeline.model.families", model.family).needs for model in (config, student))
     if missing := theirs - ours:
         raise ConfigurationError(f"{key}: {source}: reads {', '.join(sorted(missing))}, which the student does not")
-    return TeacherWeights(source, replace(config, vocab_multiple=multiple, init_from=None), tensors)
+    config = replace(config, vocab_multiple=multiple, init_from=None)
+    checkpoint = replace(opened.checkpoint, config=config, vocab_size=vocab_size)
+    return replace(opened, checkpoint=checkpoint, state=None)  # without a rule that drops tokens: it scores all
 
 
-def copy_layers(model: Model, source: TeacherWeights, layers: Sequence[int], placement: Placement = WHOLE) -> list[str]:
+def copy_layers(model: Model, source: Run, layers: Sequence[int], placement: Placement = WHOLE) -> list[str]:
     """Copy layers, embeddings and heads of a teacher, bit by bit; return the lines to print.
 
     Args:
@@ -163,14 +144,14 @@ def copy_layers(model: Model, source: TeacherWeights, layers: Sequence[int], pla
     Raises:
         ConfigurationError: there is no such layer, or it has another shape.
     """
-    ours, tensors = dict(model.named_parameters()), source.tensors
+    ours, tensors = dict(model.named_parameters()), source.checkpoint.tensors
     there = _count_layers(tensors)
     for stack, count in _count_layers(ours).items():
         if count != len(layers):
             raise ConfigurationError(f"distil.start.layers: expected {count}, one for each layer, got {len(layers)}")
         if beyond := [layer for layer in layers if layer >= there.get(stack, 0)]:
             raise ConfigurationError(
-                f"distil.start.layers: {source.source} has the layers 0 to {there.get(stack, 0) - 1}, got {beyond[0]}"
+                f"distil.start.layers: {source.folder} has the layers 0 to {there.get(stack, 0) - 1}, got {beyond[0]}"
             )
     copied, new = 0, []
     with torch.no_grad():
@@ -182,14 +163,14 @@ def copy_layers(model: Model, source: TeacherWeights, layers: Sequence[int], pla
                 continue
             if (shape := list(full_shape(parameter))) != (other := list(tensors[origin].shape)):
                 raise ConfigurationError(
-                    f"distil.start: {source.source}: {origin} has shape {other} there, {shape} here: a student of "
+                    f"distil.start: {source.folder}: {origin} has shape {other} there, {shape} here: a student of "
                     "other widths cannot start from layers; remove the key"
                 )
             with placement.gather([parameter]):
                 parameter.copy_(tensors[origin])
             copied += 1
     text = " ".join(f"{here}←{there}" for here, there in enumerate(layers))
-    line = f"weights    {copied} parameters from {source.source}, layers {text}"
+    line = f"weights    {copied} parameters from {source.folder}, layers {text}"
     return [line, *([f"           new: {', '.join(new)}"] if new else [])]
 
 

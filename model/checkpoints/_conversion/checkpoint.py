@@ -99,7 +99,9 @@ def read_checkpoint(folder: Path, *, strict: bool = False, quantized: bool = Fal
 
 
 def build_checkpoint(checkpoint: Checkpoint) -> Model:
-    """Build the model with its weights, fp32, in evaluation mode.
+    """Build the model on the tensors of a checkpoint, in evaluation mode.
+
+    The weights are in memory once: do not change them in place. Half-precision weights are converted to fp32.
 
     Raises:
         WeightsError: the directory holds no head.
@@ -107,14 +109,19 @@ def build_checkpoint(checkpoint: Checkpoint) -> Model:
     if checkpoint.absent:
         raise WeightsError(f"the checkpoint holds no head: {join_names(checkpoint.absent)} are not there")
     model = Model(checkpoint.config, checkpoint.vocab_size)
-    with torch.no_grad():
-        for name, parameter in list(model.named_parameters()):
-            tensor = checkpoint.tensors[name]
-            if holds_integers(tensor):
-                module = model.get_submodule(name.removesuffix(".weight"))
-                module.weight = nn.Parameter(tensor.float(), requires_grad=False)
-            else:
-                parameter.copy_(tensor)
+    quantized = any(map(holds_integers, checkpoint.tensors.values()))  # their products are fp32
+    kept = (torch.float32,) if quantized else (torch.float32, torch.float64)
+    # a tied parameter has several owners, and one name
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    parameters: dict[str, nn.Parameter] = {}
+    for module in list(model.modules()):
+        for key, parameter in list(module.named_parameters(recurse=False, remove_duplicate=False)):
+            name = names[id(parameter)]
+            if name not in parameters:
+                tensor = checkpoint.tensors[name]
+                wide = tensor if tensor.dtype in kept else tensor.float()
+                parameters[name] = nn.Parameter(wide, requires_grad=not holds_integers(tensor))
+            setattr(module, key, parameters[name])
     return model.eval()
 
 
@@ -202,7 +209,8 @@ def _restore(
     """Return the tensors of a file with integers of torchao, which `described` names."""
     if not quantized:
         raise ConfigurationError(
-            f"{described}: quantized weights are not read here; take the model they were made from"
+            f"{described}: holds integer weights, which are neither trained nor converted; take the model that they "
+            "were made from"
         )
     try:
         return restore_integers(stored, metadata)

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.compression._calibration import build_sharing, gate_importance
+from clozeline.model.checkpoints import build_checkpoint
+from clozeline.model.compression._calibration import gate_importance
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
 from tests.model.compression.compressed_models import compressed, logits, model_of, odd_checkpoint
 from tests.model.small_models import batch_for
@@ -101,7 +102,7 @@ def test_importance_is_the_product_of_output_and_gradient():
     (loss,) = model(batch).values()
     loss.total.backward()
     products = (seen[0] * seen[0].grad).sum(1).view(4, 3, 5).sum(2).abs().mean(0)
-    found = gate_importance(build_sharing(dense), {OUT.format(3): 3}, [batch])[OUT.format(3)]
+    found = gate_importance(build_checkpoint(dense), {OUT.format(3): 3}, [batch])[OUT.format(3)]
     assert (found - products).abs().max() <= 1e-12
     assert (found > 0).all()
 
@@ -109,7 +110,7 @@ def test_importance_is_the_product_of_output_and_gradient():
 def test_a_gradient_of_a_gate_is_its_finite_difference():
     dense, step = odd_checkpoint(), 1e-5
     batch = batch_for("encoder", rows=1, columns=9)
-    found = gate_importance(build_sharing(dense), {OUT.format(2): 3}, [batch])[OUT.format(2)]
+    found = gate_importance(build_checkpoint(dense), {OUT.format(2): 3}, [batch])[OUT.format(2)]
 
     def loss(gate):
         model = model_of(dense)

@@ -2,7 +2,8 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.compression._calibration import build_sharing, gate_importance
+from clozeline.model.checkpoints import build_checkpoint
+from clozeline.model.compression._calibration import gate_importance
 from tests.model.compression.compressed_models import compressed, logits, model_of, odd_checkpoint
 from tests.model.small_models import batch_for
 
@@ -41,7 +42,7 @@ def test_importance_is_the_product_of_unit_and_gradient():
     (loss,) = model(batch).values()
     loss.total.backward()
     products = (seen[0] * seen[0].grad).sum(1).abs().mean(0)
-    found = gate_importance(build_sharing(dense), {DOWN.format(1): 11}, [batch])[DOWN.format(1)]
+    found = gate_importance(build_checkpoint(dense), {DOWN.format(1): 11}, [batch])[DOWN.format(1)]
     assert (found - products).abs().max() <= 1e-12
 
 

@@ -20,9 +20,9 @@ from clozeline.tools.experiments.multirun.forgetting_scores import ForgettingOpt
 from clozeline.tools.experiments.multirun.task_sequence import TaskSequence, read_tasks
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score
-from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
+from clozeline.train.open_run import open_run
 from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.pipeline.task_files import WORDS, write_recipe, write_vocabulary
@@ -116,7 +116,7 @@ def test_every_method_learns_and_the_matrix_is_that_of_the_scores(
     assert {str(one["model"]["init_from"]) for one in configs.values()} == {str(body)}
     last = json.loads((runs["plain"] / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
     (recorded,) = last["heldout"].values()
-    model, held = load_trained(runs["plain"]).model, open_shards(sets[1] / "dev")
+    model, held = open_run(runs["plain"]).model, open_shards(sets[1] / "dev")
     kind, share = heldout_score(model, held)
     assert kind == "accuracy"
     assert share == pytest.approx(recorded["figures"]["classification/accuracy"])
@@ -135,7 +135,7 @@ def test_every_method_learns_and_the_matrix_is_that_of_the_scores(
     few = [*words[:2], f"output={tmp_path / 'few'}", *words[3:], "method=plain", "heldout_rows=5"]
     assert main(few) == 0
     scored = json.loads((tmp_path / "few" / "scores" / "before.json").read_text(encoding="utf-8"))["scores"]
-    assert scored[0] == heldout_score(load_trained(body).model, open_shards(sets[0] / "dev"), 5)[1]
+    assert scored[0] == heldout_score(open_run(body).model, open_shards(sets[0] / "dev"), 5)[1]
 
 
 @pytest.mark.parametrize(

@@ -23,23 +23,24 @@ from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.model.quantization import holds_integers
 from clozeline.tools.models.compress import compress, main
 from clozeline.tools.models.compression import comparison
+from clozeline.tools.models.compression.comparison import Score
 from clozeline.tools.models.compression.measurements import random_batch
-from clozeline.tools.models.compression.task_scores import Score
-from clozeline.tools.models.compression.written_models import find_claim, read_record
+from clozeline.tools.models.compression.written_models import RECORD, find_claim
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_model
 from clozeline.tools.runs.evaluate import main as evaluate
-from clozeline.tools.runs.inference.trained_model import load_trained
+from clozeline.tools.runs.fill_mask import main as fill_mask
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
+from clozeline.train.open_run import open_run
 from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.matrices import mark_slow_but
 from tests.tools.models.test_export_model import BERT
 from tests.tools.runs.evaluation.task_runs import tuned_run
-from tests.tools.runs.inference.test_trained_model import write_run
 from tests.tools.small_run import example_sets
+from tests.train.written_runs import write_run
 
 FAST = ["length=16", "repeats=1"]
 
@@ -69,15 +70,14 @@ def test_a_compressed_run_is_read_like_a_run(
     assert main([str(tuned), f"method={method}", *METHODS[method], *FAST, "rows=8", f"output={output}"]) == 0
     printed = capsys.readouterr().out
     assert "the paper's claim" in printed
-    small, dense = load_trained(output), load_trained(tuned)
+    small, dense = open_run(output), open_run(tuned)
     assert small.step == dense.step
     fewer = small.model.num_parameters() < dense.model.num_parameters()
     assert fewer == (method in ("layers", "heads", "rows"))
     assert evaluate([str(output), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n"] == 21
-    record = read_record(output)
-    assert record is not None
-    assert (record.method, record.source) == (method, str(tuned))
+    record = json.loads((output / RECORD).read_text())
+    assert (record["method"], record["source"]) == (method, str(tuned))
 
 
 def test_a_run_that_drops_tokens_keeps_its_rule(
@@ -88,7 +88,7 @@ def test_a_run_that_drops_tokens_keeps_its_rule(
     directory, index = find_checkpoint(pruned)
     replace(index, state={**index.state, "token_rule": write_rule(rule)}).write(directory)
     # the score is that of the model without the dropped tokens
-    models = [load_trained(folder).model for folder in (pruned, tuned)]
+    models = [open_run(folder).model for folder in (pruned, tuned)]
     assert evaluate([str(pruned), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["n"] == 21
     batch = random_batch(models[1], 9, 10)
@@ -98,7 +98,7 @@ def test_a_run_that_drops_tokens_keeps_its_rule(
     # a model of the same depth keeps the rule; one of fewer layers cannot
     small = [str(pruned), *FAST, "rows=8", f"output={tmp_path / 'small'}"]
     assert main([*small, "method=magnitude", "sparsity=0.5"]) == 0
-    kept = load_trained(tmp_path / "small").model
+    kept = open_run(tmp_path / "small").model
     assert isinstance(kept, TokenPruning)
     assert kept.rule == rule
     shutil.rmtree(tmp_path / "small")
@@ -115,7 +115,7 @@ def test_the_smaller_model_starts_a_student(tuned: Path, tmp_path: Path, one_ran
     plain |= {"model": {"init_from": str(tmp_path / "small")}, "steps": 1, "output": str(tmp_path / "student")}
     (tmp_path / "student.yaml").write_text(yaml.safe_dump(plain))
     assert one_rank.run(start, tmp_path / "student.yaml") == [0]
-    assert load_trained(tmp_path / "student").model.config.layers == 1
+    assert open_run(tmp_path / "student").model.config.layers == 1
     assert find_claim(tmp_path / "student") == find_claim(tmp_path / "small") != ""
     plain["output"] = str(tmp_path / "small")
     plain["model"] = yaml.safe_load((tmp_path / "small" / "config.yaml").read_text())["model"]
@@ -159,7 +159,7 @@ def test_a_training_for_int8_computes_what_its_integers_do(
         config = plain | {"steps": 4, "checkpoint": {"every": 2, "keep_last": 3}, "output": str(tmp_path / name)}
         (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
         assert set((two_ranks if size == 2 else one_rank).run(start, tmp_path / "config.yaml")) == {0}
-        weights.append(load_trained(tmp_path / name).model)
+        weights.append(open_run(tmp_path / name).model)
     for first, second in zip(*(model.parameters() for model in weights), strict=True):
         assert torch.equal(first, second)
     small, ids = tmp_path / "small", torch.arange(10, 19)[None]
@@ -168,7 +168,7 @@ def test_a_training_for_int8_computes_what_its_integers_do(
     with torch.no_grad():
         (expected,) = weights[0].logits(ours).values()
     assert (integer_logits(small, ids) - expected).abs().max() <= 1e-5
-    before = dict(load_trained(tuned).model.named_parameters())
+    before = dict(open_run(tuned).model.named_parameters())
     assert any(not torch.equal(before[name], parameter) for name, parameter in weights[0].named_parameters())
 
 
@@ -190,7 +190,15 @@ def test_integers_are_what_transformers_loads(
     found = integer_logits(small, ids)
     assert (found - theirs).norm() <= (1e-2 if method == "int8_dynamic" else 1e-5) * theirs.norm()
     transformers.AutoTokenizer.from_pretrained(small, local_files_only=True)
-    # the table reads the folder again; other tools refuse what they cannot train or convert
+    # a folder says how the run's rows start, so that texts are read alike; others refuse what they cannot convert
+    texts = tmp_path / "texts.txt"
+    texts.write_text("the people of the time")
+    assert fill_mask([str(small), "--text", "the <mask> of"]) == 0
+    likelihoods = []
+    for folder in (tmp_path / "run", small):
+        assert evaluate([str(folder), f"perplexity={texts}", "--json"]) == 0
+        likelihoods.append(json.loads(capsys.readouterr().out.splitlines()[-1])["nats"])
+    assert likelihoods[0] != likelihoods[1] == pytest.approx(likelihoods[0], abs=0.1)
     assert main(["--compare", str(tmp_path / "run"), str(small), *FAST]) == 0
     assert f"the paper's claim: {method}: " in capsys.readouterr().out
     for refused in (
@@ -199,7 +207,7 @@ def test_integers_are_what_transformers_loads(
         lambda: import_model([str(small), str(tmp_path / "out")]),
     ):
         assert refused() == 64
-        assert "quantized weights are not read here; take the model they were made from" in capsys.readouterr().err
+        assert "neither trained nor converted; take the model that they were made from" in capsys.readouterr().err
         assert not (tmp_path / "out").exists()
 
 
@@ -211,6 +219,10 @@ def test_integers_are_scored(tuned: Path, tmp_path: Path, capsys: pytest.Capture
     printed = capsys.readouterr().out
     assert "in our format, which transformers does not load: no model type" in printed
     assert "accuracy, %" in printed
+    assert evaluate([str(tmp_path / "small"), "--json"]) == 64
+    assert "name one (task=FOLDER" in capsys.readouterr().err
+    assert evaluate([str(tmp_path / "small"), f"task={task}", "--json"]) == 0
+    assert f"{100 * json.loads(capsys.readouterr().out)['metrics']['accuracy']:.2f}" in printed
 
 
 @pytest.fixture(scope="module")
@@ -232,13 +244,13 @@ def test_what_transformers_can_hold_goes_out(bert: Path, tmp_path: Path, method:
     ids = torch.arange(10, 19)[None]
     ours = {"input_ids": ids, "position_ids": torch.arange(9)[None], "lengths": torch.tensor([9])}
     with torch.no_grad():
-        logits = load_trained(tmp_path / "small").model.logits(ours)["masked_lm"]
+        logits = open_run(tmp_path / "small").model.logits(ours)["masked_lm"]
         assert (theirs(input_ids=ids).logits - logits).abs().max() < 1e-5
 
 
 def test_fewer_heads_stay_a_model_of_ours(bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(bert), "method=heads", "keep=1", "rows=4", *FAST, f"output={tmp_path / 'small'}"]) == 0
-    assert load_trained(tmp_path / "small").model.config.attention_heads == 1
+    assert open_run(tmp_path / "small").model.config.attention_heads == 1
     assert export([str(tmp_path / "small"), str(tmp_path / "out")]) == 64
     assert "1 heads of head_dim 10 make 10 features, where most classes tie them to dim 20" in capsys.readouterr().err
 
@@ -249,7 +261,7 @@ def test_a_folder_becomes_a_folder(
     """An export of ours, and its import, lose layers; a folder without its tokenizer is refused."""
     assert export([str(bert), str(tmp_path / "theirs")]) == 0
     assert import_model([str(tmp_path / "theirs"), str(tmp_path / "ours")]) == 0
-    expected = load_trained(bert).model.family.stack.layers[1].attention.body.out.weight
+    expected = open_run(bert).model.family.stack.layers[1].attention.body.out.weight
     for source in ("theirs", "ours"):
         output = tmp_path / f"{source}-small"
         assert main([str(tmp_path / source), "method=layers", "keep=[1]", *FAST, f"output={output}"]) == 0

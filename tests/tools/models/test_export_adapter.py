@@ -15,10 +15,10 @@ from clozeline.configuration.config import load_config
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.export_adapter import main
 from clozeline.tools.runs.evaluation.task_run import set_rows
-from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.distributed.process_group import World
+from clozeline.train.open_run import open_run
 from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.model.adapters.adapted_models import peft
@@ -62,7 +62,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def own_scores(run_folder: Path, shards: Path) -> tuple[list[list[int]], torch.Tensor]:
     """The ids of the held-out rows, and the scores that the run gives to each."""
-    trained, opened = load_trained(run_folder), open_shards(shards)
+    trained, opened = open_run(run_folder), open_shards(shards)
     rows, collate = set_rows(opened), Collate.from_manifest(opened.manifest)
     columns = {name: rows.columns[name] for name in collate.columns}
     with torch.no_grad():
@@ -111,7 +111,7 @@ def test_the_files_are_the_same_again_and_lists_are_sorted(folder: Path) -> None
 def test_refusals_say_why_before_anything_is_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     new = folder / "refused"
     assert main([str(folder / "plain"), str(new)]) == 64
-    assert "trained no adapter: export the model with clozeline export-model" in capsys.readouterr().err
+    assert "holds no adapter: export the model with clozeline export-model" in capsys.readouterr().err
     assert main([str(folder / "bottleneck"), str(new)]) == 64
     assert "adapter bottleneck: cannot be exported to peft" in capsys.readouterr().err
     assert main([str(folder / "lora"), str(folder / "base")]) == 64

@@ -20,7 +20,7 @@ from clozeline.tools.models.compare_logits import main as compare
 from clozeline.tools.models.export_model import main
 from clozeline.tools.models.import_model import main as import_main
 from tests.model.checkpoints.published import TYPES, peer, rows, saved
-from tests.tools.runs.inference.test_trained_model import write_run
+from tests.train.written_runs import write_run
 
 BERT = {
     "model__type_vocab_size": 2, "model__norm_place": "post", "model__final_norm": False, "model__emb_norm": True,

@@ -14,9 +14,9 @@ from clozeline.configuration.config import load_config
 from clozeline.model.checkpoints import read_checkpoint
 from clozeline.tools.models import export_adapter, export_model
 from clozeline.tools.models.import_adapter import main
-from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
+from clozeline.train.open_run import open_run
 from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.model.adapters.adapted_models import disturbed, peft
@@ -75,7 +75,7 @@ def test_it_is_trained_further_and_resumed(folder: Path) -> None:
                               optimizer__learning_rate=1e-6, checkpoint__allow_changed=["schedule"])  # fmt: skip
         assert pool.run(start, config) == [0]
     pool.close()
-    weights, before = dict(load_trained(folder / "run").model.named_parameters()), read_checkpoint(folder / "own")
+    weights, before = dict(open_run(folder / "run").model.named_parameters()), read_checkpoint(folder / "own")
     for name, tensor in before.tensors.items():
         if name.startswith("heads."):  # another one here: its labels have names
             continue

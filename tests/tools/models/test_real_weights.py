@@ -18,9 +18,10 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
 
 from clozeline.model.checkpoints import build_checkpoint
-from clozeline.tools.models.export.exportable import open_exportable
+from clozeline.tools.models.export.exportable import exported_form
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_main
+from clozeline.train.open_run import open_run
 from tests.distributed import RankPool
 from tests.model.checkpoints.published import apart
 from tests.tools.models.test_continued_models import continue_training
@@ -53,7 +54,7 @@ def difference(folder: Path, theirs: Any, vocabulary: int) -> float:
     """Return how far the logits of our model in a folder are from those of a class of transformers, see `apart`."""
     ids = torch.randint(5, vocabulary, (4, 100), generator=torch.Generator().manual_seed(1))
     positions = torch.arange(100).expand(4, 100)
-    model = build_checkpoint(open_exportable(folder).checkpoint)
+    model = build_checkpoint(exported_form(open_run(folder)))
     with torch.no_grad():
         ours: dict[str, Tensor] = model.logits(
             {"input_ids": ids, "position_ids": positions, "lengths": torch.full((4,), 100)}

@@ -13,11 +13,11 @@ import torch
 from clozeline.tools.experiments.multirun.finetuning_scores import comparison_lines, read_scored, score_run
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run, main
 from clozeline.tools.runs.evaluation.perplexity import perplexity_scores
-from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.tools.shards.explain_batch import main as explain
 from clozeline.tools.shards.validate_shards import main as validate
 from clozeline.train.checkpoint import part_reader
 from clozeline.train.distributed.process_group import World
+from clozeline.train.open_run import open_run
 from tests.distributed import RankPool
 from tests.tools.runs.evaluation.task_runs import (
     chat_run,
@@ -29,7 +29,7 @@ from tests.tools.runs.evaluation.task_runs import (
     tuned_run,
     worded_run,
 )
-from tests.tools.runs.inference.test_trained_model import write_run
+from tests.train.written_runs import write_run
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +159,7 @@ def test_texts_are_scored_by_masks(shard_sets: Path, tmp_path: Path, capsys: pyt
     keys = [str(run), f"perplexity={text}", "window=9"]
     assert main([*keys, "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
-    assert scores["pseudo_perplexity"] == perplexity_scores(run, load_trained(run), text, 9, None)["pseudo_perplexity"]
+    assert scores["pseudo_perplexity"] == perplexity_scores(run, open_run(run), text, 9, None)["pseudo_perplexity"]
     assert "perplexity" not in scores
     assert main([*keys, "score=pll_word"]) == 0
     assert capsys.readouterr().out.startswith("pseudo-perplexity ")
@@ -180,7 +180,7 @@ def test_texts_are_scored_by_a_decoder(shard_sets: Path, tmp_path: Path, capsys:
     pairs.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
     assert main([str(run), f"perplexity={text}", "window=4", "stride=1", "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
-    wanted = perplexity_scores(run, load_trained(run), text, 4, 1)
+    wanted = perplexity_scores(run, open_run(run), text, 4, 1)
     assert {name: scores[name] for name in wanted} == wanted
     assert (scores["step"], len(scores["checkpoint"]), len(scores["tokenizer"])) == (3, 32, 64)
     keys = ["suite=blimp", f"input={pairs}", f"baseline={text}", f"output={tmp_path / 'scores.json'}"]
@@ -239,7 +239,7 @@ def test_several_classes_are_scored_by_the_probability_of_each(
     assert main([str(run), "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
     assert scores["labels"] == ["bad", "film", "good"]
-    trained, both, sums, right = load_trained(run), 0, 0, 0
+    trained, both, sums, right = open_run(run), 0, 0, 0
     special = trained.tokenizer.vocabulary.specials
     for row in map(json.loads, (tmp_path / "files" / "dev.jsonl").read_text().splitlines()):
         ids = [special["cls"], *trained.tokenizer.encode([row["text"]])[0].ids.tolist(), special["sep"]]

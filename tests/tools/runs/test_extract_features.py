@@ -17,15 +17,15 @@ from clozeline.tools.models.export_model import main as export
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.tools.runs.extract_features import main
 from clozeline.tools.runs.inference.feature_files import open_features
-from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
+from clozeline.train.open_run import open_run
 from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.pipeline.task_files import sentences
 from tests.tools.models.test_export_model import BERT
 from tests.tools.runs.evaluation.task_runs import tuned_run
-from tests.tools.runs.inference.test_trained_model import write_run
+from tests.train.written_runs import write_run
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_the_manifest_says_where_vectors_come_from(
     facts = found.facts
     assert (facts["layer"], facts["pool"], facts["step"], facts["rows"]) == ("last", "token", 6, 3 + 5)
     assert facts["truncated"] == 1
-    assert facts["tokenizer"] == load_trained(tuned).tokenizer.vocabulary.fingerprint
+    assert facts["tokenizer"] == open_run(tuned).tokenizer.vocabulary.fingerprint
     assert facts["checkpoint"] == file_hash(tuned / "checkpoints" / "step-00000006" / "checkpoint.json")
     assert facts["input"] == {"texts.jsonl": file_hash(texts)}
     assert found.uids == ["texts.jsonl:1"] * 3 + ["texts.jsonl:2"] * 5

@@ -12,16 +12,16 @@ from clozeline.model.build import build_model
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.runs.fill_mask import guesses, iterate_masked_words
-from clozeline.tools.runs.inference.trained_model import TrainedModel
 from clozeline.train.data.sets.recorded_sets import describe_set
 from clozeline.train.data.stream.phases import Input
+from clozeline.train.open_run import Run
 from tests.tools.small_run import example_sets
+from tests.train.written_runs import opened
 
 
 @pytest.fixture(scope="module")
-def trained(shard_sets: Path) -> TrainedModel:
+def trained(shard_sets: Path) -> Run:
     shards = open_shards(example_sets(shard_sets)["masked_lm"][0])
     facts = shards.manifest.tokenizer
     config = ModelConfig(
@@ -31,10 +31,10 @@ def trained(shard_sets: Path) -> TrainedModel:
     torch.manual_seed(1)
     model = build_model(config, facts.vocab_size, facts.special_ids).eval()
     sets = (describe_set(shards.path, Input(shards)),)
-    return TrainedModel(model, load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer"), sets, 0)
+    return opened(model, shard_sets / "train_tokenizer", sets)
 
 
-def test_hidden_words_are_whole_words_of_original_rows(trained: TrainedModel, shard_sets: Path) -> None:
+def test_hidden_words_are_whole_words_of_original_rows(trained: Run, shard_sets: Path) -> None:
     mask = trained.tokenizer.vocabulary.specials["mask"]
     found = list(
         iterate_masked_words(
@@ -51,7 +51,7 @@ def test_hidden_words_are_whole_words_of_original_rows(trained: TrainedModel, sh
         assert not after[:1].isalnum() or trained.tokenizer.vocabulary.word_start[ids[position + 1]]
 
 
-def test_guesses_are_the_most_probable_tokens(trained: TrainedModel) -> None:
+def test_guesses_are_the_most_probable_tokens(trained: Run) -> None:
     ids = np.array([1, 300, 3, 400, 2])
     found = guesses(trained, ids, 2, 5)
     tensors = {

@@ -16,10 +16,10 @@ from clozeline.errors import ClozelineError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.tools.runs.fisher import main
-from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.distributed.process_group import World
+from clozeline.train.open_run import open_run
 from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.tools.runs.evaluation.task_runs import tuned_run
@@ -37,7 +37,7 @@ def test_the_file_holds_weights_and_squares(tuned: Path, tmp_path: Path, capsys:
         assert main([str(tuned), f"output={path}", "rows=20", *words]) == 0
     assert "60 rows at step 6, mean " in capsys.readouterr().out
     assert files[0].read_bytes() == files[1].read_bytes() != files[2].read_bytes()
-    trained = load_trained(tuned)
+    trained = open_run(tuned)
     names = [name for name, _ in trained.model.named_parameters()]
     with safe_open(files[3], framework="pt") as opened:
         assert json.loads(opened.metadata()["fisher"]) == {"step": 6, "rows": 60, "empirical": True}
@@ -80,7 +80,7 @@ def start(world: World, config: Path, words: list[str]) -> tuple[int, str]:
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return {name: p.detach() for name, p in load_trained(folder).model.named_parameters()}
+    return {name: p.detach() for name, p in open_run(folder).model.named_parameters()}
 
 
 @pytest.mark.slow

@@ -13,22 +13,22 @@ from clozeline.model.generation.generate import beams, generate
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.tools.runs.generate import main
 from clozeline.tools.runs.inference.generation import Settings, continuations, text_of
-from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
-from tests.tools.runs.inference.test_trained_model import write_run
+from clozeline.train.open_run import Run, open_run
+from tests.train.written_runs import write_run
 
 DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}
 PAIRED = {"model__family": "encoder_decoder", "model__heads": {"lm": 1.0}}
 
 
 @pytest.fixture(scope="module")
-def decoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainedModel]:
+def decoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
     run = tmp_path_factory.mktemp("decoder")
     write_run(run, shard_sets, [3], 1, "causal_lm", **DECODER)
-    return run, load_trained(run)
+    return run, open_run(run)
 
 
 def test_the_command_prints_what_the_model_generates(
-    decoder: tuple[Path, TrainedModel], capsys: pytest.CaptureFixture[str]
+    decoder: tuple[Path, Run], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, trained = decoder
     prompt = trained.tokenizer.encode(["the page"])[0].ids.tolist()
@@ -47,14 +47,14 @@ def test_the_command_prints_what_the_model_generates(
 
 def test_an_encoder_decoder_answers(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_run(tmp_path, shard_sets, [3], 1, "span_corruption", **PAIRED)
-    trained = load_trained(tmp_path)
+    trained = open_run(tmp_path)
     (wanted,) = continuations(trained, "the <extra_0> page", Settings(max_tokens=4))
     assert main([str(tmp_path), "the <extra_0> page", "max_tokens=4"]) == 0
     assert capsys.readouterr().out == f"{trained.tokenizer.decode(wanted.ids)} ({wanted.stop}, {wanted.score:.3f})\n"
 
 
 def test_a_tokenizer_without_an_end_continues_to_the_last_token(
-    decoder: tuple[Path, TrainedModel], shard_sets: Path, monkeypatch: pytest.MonkeyPatch
+    decoder: tuple[Path, Run], shard_sets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A published tokenizer may have none, and an encoder's mistake is not that."""
     trained = decoder[1]
@@ -73,7 +73,7 @@ def test_an_encoder_has_no_next_tokens(shard_sets: Path, tmp_path: Path, capsys:
 
 
 def test_a_beam_prints_its_best_rows_and_their_scores(
-    decoder: tuple[Path, TrainedModel], capsys: pytest.CaptureFixture[str]
+    decoder: tuple[Path, Run], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, trained = decoder
     tokenizer = trained.tokenizer
@@ -95,7 +95,7 @@ ALLOWED = [" of", " of the book", " a page", "s"]
 
 
 def test_only_allowed_texts_are_written(
-    decoder: tuple[Path, TrainedModel], capsys: pytest.CaptureFixture[str], tmp_path: Path
+    decoder: tuple[Path, Run], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     """A beam ranks all of them by the probability of the text and its end; blanks may be on either side."""
     run, trained = decoder
@@ -129,9 +129,7 @@ def printable(text: str) -> str:
     return "".join(character for character in text if character.isprintable())
 
 
-def test_a_stop_string_ends_the_text_before_it(
-    decoder: tuple[Path, TrainedModel], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stop_string_ends_the_text_before_it(decoder: tuple[Path, Run], capsys: pytest.CaptureFixture[str]) -> None:
     run, trained = decoder
     keys = ["mode=sample", "seed=3", "max_tokens=9"]
     assert main([str(run), "the page", *keys]) == 0
@@ -178,7 +176,7 @@ def test_a_stop_string_ends_the_text_before_it(
     ],
 )
 def test_mistakes_are_named(
-    decoder: tuple[Path, TrainedModel],
+    decoder: tuple[Path, Run],
     capsys: pytest.CaptureFixture[str],
     words: list[str],
     code: int,

@@ -28,8 +28,8 @@ from tests.pipeline.task_files import (
     make_tagged_sets,
     make_text_sets,
 )
-from tests.tools.runs.inference.test_trained_model import write_run_on
 from tests.tools.runs.test_pseudo_label import probabilities
+from tests.train.written_runs import write_run_on
 
 
 def labeled(answer: str) -> Callable[[Path], Path]:

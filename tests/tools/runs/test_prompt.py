@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from clozeline.model.scoring.causal import log_likelihoods
-from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.tools.runs.prompt import main
+from clozeline.train.open_run import open_run
 from tests.tools.runs.prompting.prompted_runs import prompted_run
 
 ROOT = Path(__file__).parents[3]
@@ -90,7 +90,7 @@ def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(folder: 
     words = [f"template={tmp_path / 'open.yaml'}", f"answers={tmp_path / 'answers.txt'}"]
     scores, lines = ask(folder, "causal", *words)
     assert (scores["n"], scores["refused"]) == (5, {"bad_label": 5})  # the rows that are negative
-    trained = load_trained(folder / "causal")
+    trained = open_run(folder / "causal")
     end = trained.tokenizer.vocabulary.specials["eos"]
     rows = [text for text, label in sentences(24)[:10] if label == 0]
     for text, line in zip(rows, lines, strict=True):

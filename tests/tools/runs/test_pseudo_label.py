@@ -13,12 +13,12 @@ from clozeline.files import file_hash
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.runs import pseudo_label
 from clozeline.tools.runs.evaluation.task_run import open_task_run
-from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.tools.runs.inference.unlabeled_rows import task_reader
+from clozeline.train.open_run import open_run
 from tests.distributed import RankPool
 from tests.pipeline.task_files import make_sets, open_split, sentences, texts_of, write_recipe
 from tests.tools.runs.evaluation.task_runs import several_run
-from tests.tools.runs.inference.test_trained_model import write_run_on
+from tests.train.written_runs import write_run_on
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def probabilities(run: Path, texts: list[str]) -> list[list[float]]:
     """Each text by itself, without padding."""
-    trained, found = load_trained(run), []
+    trained, found = open_run(run), []
     special = trained.tokenizer.vocabulary.specials
     for encoding in trained.tokenizer.encode(texts):
         ids = [special["cls"], *encoding.ids.tolist(), special["sep"]]
@@ -103,7 +103,7 @@ def test_several_classes_are_those_above_one_half(one_rank: RankPool, tmp_path: 
     texts = [text for text, _ in sentences(30, first=100)]
     source, output = tmp_path / "texts.txt", tmp_path / "pseudo.jsonl"
     source.write_text("\n".join(texts) + "\n", encoding="utf-8")
-    trained, expected, certain = load_trained(run), [], []
+    trained, expected, certain = open_run(run), [], []
     special, names = trained.tokenizer.vocabulary.specials, open_task_run(run, "train").facts.labels
     for encoding in trained.tokenizer.encode(texts):
         ids = [special["cls"], *encoding.ids.tolist(), special["sep"]]

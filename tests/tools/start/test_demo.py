@@ -16,7 +16,7 @@ from clozeline.tools.experiments.multirun.runner import run_step
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.start import demo
 from tests.sealed_lines import sealed
-from tests.tools.runs.inference.test_trained_model import write_run
+from tests.train.written_runs import write_run
 
 ROOT = Path(__file__).parents[3]
 

@@ -15,14 +15,14 @@ from clozeline.model.build import build_model
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import facts_of
-from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import find_tokenizer
 from clozeline.tools.runs.evaluation.scores import lines_of, scores_of
 from clozeline.tools.runs.evaluation.task_run import TaskRun, set_rows
-from clozeline.tools.runs.inference.trained_model import TrainedModel
 from clozeline.train.data.sets.recorded_sets import describe_set
 from clozeline.train.data.stream.phases import Input
 from tests.pipeline.task_files import WORDS, write_vocabulary
 from tests.train.synthetic import tiny
+from tests.train.written_runs import opened as opened_run
 
 HEADS = {"rows": {"regression": {"pool": "mean"}}}
 READERS = {"rows": "{reader: {name: glue, task: stsb}}",
@@ -50,13 +50,12 @@ def opened(folder: Path, task: str) -> TaskRun:
     heads = HEADS.get(task, {"similarity": {"pool": "mean", "group_size": 2}})
     config = tiny(model__heads=heads).model
     model = build_model(config, facts.vocab_size, facts.special_ids, seed=3).eval()
-    tokenizer = load_tokenizer(find_tokenizer(train.path, facts.fingerprint))
+    sets = (describe_set(train.path, Input(train)),)
     of_task = facts_of(train.manifest)
     assert of_task is not None
     (head,) = heads
-    return TaskRun(
-        TrainedModel(model, tokenizer, (describe_set(train.path, Input(train)),), 1), of_task, head, dev, train, 0, ""
-    )
+    trained = opened_run(model, find_tokenizer(train.path, facts.fingerprint).parent, sets)
+    return TaskRun(trained, of_task, head, dev, train, 0, "")
 
 
 def vector(run: TaskRun, ids: list[int]) -> torch.Tensor:

@@ -16,11 +16,16 @@ from clozeline.model.checkpoints import read_checkpoint
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.registry import choose
+from clozeline.train.open_run import open_run
 from clozeline.train.startup.cross_architecture import translate
-from clozeline.train.startup.initial_weights import fill
+from clozeline.train.startup.initial_weights import Filled, fill, translate_source
 from tests.model.checkpoints.published import VOCABULARY, saved
 
 IDS = torch.tensor([[5, 9, 30, 7, 11]])
+
+
+def fill_from(model: Model, source: Path, **options: Any) -> Filled:
+    return fill(model, translate_source(model.config, open_run(source)), **options)
 
 
 def tensors(**more: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -42,7 +47,7 @@ def test_an_encoder_becomes_both_stacks(tmp_path: Path) -> None:
     saved(tmp_path, "bert", num_hidden_layers=3)
     model = built(tmp_path, family="encoder_decoder", heads={"lm": 1.0}, decoder_layers=2)
     before = weights(model)
-    filled = fill(model, tmp_path)
+    filled = fill_from(model, tmp_path)
     with torch.no_grad():
         found = model.family.layer_states(tensors())[-1]
         expected = transformers.BertModel.from_pretrained(tmp_path).eval()(IDS).last_hidden_state
@@ -66,7 +71,7 @@ def test_a_decoder_may_be_new(tmp_path: Path, changes: dict[str, Any]) -> None:
     parts = changes.pop("parts", ())
     model = built(tmp_path, family="encoder_decoder", heads={"lm": 1.0}, **changes)
     before = weights(model)
-    filled = fill(model, tmp_path, parts=parts)
+    filled = fill_from(model, tmp_path, parts=parts)
     changed = {name for name, value in weights(model).items() if not torch.equal(value, before[name])}
     assert not [name for name in changed if name.startswith("family.decoder.layers.")]
     assert [name for name in changed if name.startswith("family.encoder.layers.")]
@@ -79,7 +84,7 @@ def test_a_decoder_of_another_width_attends_through_a_connector(tmp_path: Path) 
     wide = 2 * read_checkpoint(tmp_path).config.dim
     changes: dict[str, Any] = {"decoder_dim": wide, "connector": {"hidden_dim": 6}}
     model = built(tmp_path, family="encoder_decoder", heads={"lm": 1.0}, tied=False, **changes)
-    filled = fill(model, tmp_path)
+    filled = fill_from(model, tmp_path)
     with torch.no_grad():
         expected = transformers.BertModel.from_pretrained(tmp_path).eval()(IDS).last_hidden_state
         torch.testing.assert_close(model.family.layer_states(tensors())[-1], expected, atol=1e-5, rtol=0)
@@ -99,7 +104,7 @@ def test_an_encoder_decoder_gives_its_encoder(tmp_path: Path) -> None:
         tmp_path, family="encoder", heads={"classification": replace(config.heads["lm"], classes=2)},
         decoder_layers=None, decoder_attention_heads=None, decoder_ffn_dim=None,
     )  # fmt: skip
-    filled = fill(model, tmp_path)
+    filled = fill_from(model, tmp_path)
     with torch.no_grad():
         expected = transformers.BartModel.from_pretrained(tmp_path).eval().encoder(IDS).last_hidden_state
         torch.testing.assert_close(model.family(tensors()), expected, atol=1e-5, rtol=0)
@@ -111,8 +116,8 @@ def test_a_decoder_becomes_an_encoder(tmp_path: Path) -> None:
     """One place alone sees the same in both; of several, all but the last now see more."""
     saved(tmp_path, "gpt2", activation_function="gelu")
     decoder, encoder = built(tmp_path), built(tmp_path, family="encoder", heads={"masked_lm": 1.0})
-    fill(decoder, tmp_path)
-    fill(encoder, tmp_path)
+    fill_from(decoder, tmp_path)
+    fill_from(encoder, tmp_path)
     with torch.no_grad():
         whole = [model.family(tensors()) for model in (decoder, encoder)]
         one = {"input_ids": IDS[:, :1], "position_ids": torch.zeros(1, 1).long(), "lengths": torch.tensor([1])}
@@ -126,12 +131,12 @@ def test_relative_distances_of_the_other_direction_are_new(tmp_path: Path) -> No
     config = read_checkpoint(tmp_path).config
     plain = {"decoder_layers": None, "decoder_attention_heads": None, "decoder_ffn_dim": None}
     model = built(tmp_path, family="decoder", heads={"lm": 1.0}, layers=config.decoder_depth, **plain)
-    fill(model, tmp_path)
+    fill_from(model, tmp_path)
     own, source = weights(model), read_checkpoint(tmp_path).tensors
     table = next(name for name in own if name.startswith("family.stack.position."))
     assert torch.equal(own[table], source[table.replace(".stack.", ".decoder.")])
     encoder = built(tmp_path, family="encoder", heads={"lm": 1.0}, **plain)
-    fill(encoder, tmp_path)
+    fill_from(encoder, tmp_path)
     assert torch.equal(weights(encoder)[table], source[table.replace(".stack.", ".encoder.")])
 
 
@@ -148,7 +153,7 @@ def test_refusals(tmp_path: Path, changes: dict[str, Any], message: str) -> None
     saved(tmp_path, "bert", num_hidden_layers=2)
     model = built(tmp_path, family="encoder_decoder", heads={"lm": 1.0}, **changes)
     with pytest.raises((ConfigurationError, ClozelineError), match=message):
-        fill(model, tmp_path)
+        fill_from(model, tmp_path)
 
 
 @pytest.mark.parametrize("per_layer", [False, True])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -25,15 +26,19 @@ from clozeline.tools.models.import_model import main as import_model
 from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
+from clozeline.train.open_run import Run, open_run
 from clozeline.train.run import run
-from clozeline.train.startup import initial_weights
-from clozeline.train.startup.initial_weights import fill
+from clozeline.train.startup.initial_weights import Filled, fill, translate_source
 from clozeline.train.startup.source_tokenizer import OtherTokenizer
 from tests.distributed import RankPool
 from tests.model.checkpoints.published import VOCABULARY, saved
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.pipeline.tokenize.published.published_files import byte_level, corpus
 from tests.train.masked_set import write_config, write_masked_sets
+
+
+def fill_from(model: Model, source: Path, **options: Any) -> Filled:
+    return fill(model, translate_source(model.config, open_run(source)), **options)
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +57,13 @@ def fresh(folder: Path, vocabulary: int = VOCABULARY, **changes: object) -> Mode
 
 def message(model: Model, folder: Path) -> str:
     with pytest.raises((ConfigurationError, ClozelineError)) as caught:
-        fill(model, folder)
+        fill_from(model, folder)
     return str(caught.value)
 
 
 def test_every_parameter_is_the_sources(folder: Path) -> None:
     model, source = fresh(folder), read_checkpoint(folder)
-    filled = fill(model, folder)
+    filled = fill_from(model, folder)
     for name, parameter in model.named_parameters():
         assert torch.equal(parameter, source.tensors[name]), name
     assert (filled.fresh, filled.unused) == ([], [])
@@ -69,13 +74,13 @@ def test_heads_that_the_type_does_not_have_are_said(tmp_path: Path) -> None:
     saved(tmp_path, "bert", hidden_act="gelu")
     weights = tmp_path / "model.safetensors"
     save_file(load_file(weights) | {"cls.chain.weight": torch.ones(3)}, weights)
-    assert sum("cls.chain" in line for line in fill(fresh(tmp_path), tmp_path).lines()) == 1
+    assert sum("cls.chain" in line for line in fill_from(fresh(tmp_path), tmp_path).lines()) == 1
 
 
 def test_another_head_is_new_and_said(folder: Path) -> None:
     model = fresh(folder, heads={"lm": 1.0}, tied=False)
     before = model.heads["lm"].projection.weight.clone()
-    filled = fill(model, folder)
+    filled = fill_from(model, folder)
     assert filled.fresh == ["heads.lm.projection.weight"]
     assert filled.unused
     assert all(name.startswith("heads.masked_lm.") for name in filled.unused)
@@ -94,7 +99,7 @@ def test_another_body_is_refused(folder: Path, key: str, value: object) -> None:
 def test_the_vocabulary_may_be_padded_on_either_side(folder: Path) -> None:
     model = fresh(folder, vocab_multiple=64)
     padding = model.family.tokens.weight[VOCABULARY:].clone()
-    fill(model, folder)
+    fill_from(model, folder)
     source = read_checkpoint(folder).tensors["family.tokens.weight"]
     assert torch.equal(model.family.tokens.weight[:VOCABULARY], source)
     assert torch.equal(model.family.tokens.weight[VOCABULARY:], padding)
@@ -109,12 +114,12 @@ def test_padding_that_would_fit_is_named(tmp_path: Path) -> None:
     saved(tmp_path, "bert", vocab_size=64)
     said = message(fresh(tmp_path, 50), tmp_path)
     assert "set model.vocab_multiple=16, which pads this vocabulary to as many" in said
-    fill(fresh(tmp_path, 50, vocab_multiple=16), tmp_path)
+    fill_from(fresh(tmp_path, 50, vocab_multiple=16), tmp_path)
 
 
 def test_a_folder_of_nothing_is_refused(folder: Path, tmp_path: Path) -> None:
     assert "config.json" in message(fresh(folder), tmp_path)
-    assert "expected a folder" in message(fresh(folder), tmp_path / "none")
+    assert "expected the folder of" in message(fresh(folder), tmp_path / "none")
 
 
 def trained(world: World, config: Path, overrides: list[str]) -> int:
@@ -216,7 +221,7 @@ def test_further_ids_begin_near_their_parts(folder: Path) -> None:
     known = VOCABULARY - 2
     parts = {known: (5, 7), known + 1: (3,), known + 2: (), known + 3: (5, 7)}
     model, source = fresh(folder, known + len(parts)), read_checkpoint(folder).tensors
-    filled = fill(model, folder, other=OtherTokenizer(known, known + len(parts), parts))
+    filled = fill_from(model, folder, other=OtherTokenizer(known, known + len(parts), parts))
     assert filled.added == range(known, known + 4)
     heads = {name for name in source if name.startswith("heads.") and ".projection." in name}
     for name in {"family.tokens.weight", *heads} & dict(model.named_parameters()).keys():
@@ -227,7 +232,7 @@ def test_further_ids_begin_near_their_parts(folder: Path) -> None:
             assert ((row[token] - mean).abs() <= 0.1 * theirs[:known].std(0) + 1e-6).all(), name
         assert theirs.dim() == 1 or not torch.equal(row[known], row[known + 3]), "two ids of equal parts differ"
     old = fresh(folder)
-    fill(old, folder)
+    fill_from(old, folder)
     ids = torch.arange(1, 9)[None]
     text = {"input_ids": ids, "position_ids": torch.arange(8)[None], "lengths": torch.tensor(8)}
     before, after = (one.eval().logits(text)["masked_lm"][..., :known] for one in (old, model))
@@ -244,10 +249,10 @@ def test_a_head_for_other_classes_is_new(folder: Path) -> None:
     tuned = of("no", "yes")
     names = {name: tensor.detach().clone() for name, tensor in tuned.named_parameters()}
     checkpoint = replace(read_checkpoint(folder), config=tuned.config, tensors=names)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(initial_weights, "read_checkpoint", lambda _: checkpoint)
-        source.mkdir()
-        same, other = fill(of("no", "yes"), source), fill(of("dull", "fine"), source)
+    same, other = (
+        fill(model, translate_source(model.config, Run(source, checkpoint)))
+        for model in (of("no", "yes"), of("dull", "fine"))
+    )
     assert (same.fresh, same.unused) == ([], [])
     heads = sorted(name for name in names if name.startswith("heads.classification."))
     assert sorted(other.fresh) == sorted(other.unused) == heads != []
@@ -260,7 +265,7 @@ def test_parts_of_the_source(folder: Path, parts: tuple[str, ...]) -> None:
     begins = {"embeddings": ("family.tokens.", "family.stack.embeddings.", "family.stack.position."), "none": ()}
     expected = begins.get(parts[0], ("family.stack.layers.0.",))
     model, untouched, source = fresh(folder), fresh(folder), read_checkpoint(folder).tensors
-    filled = fill(model, folder, parts=parts)
+    filled = fill_from(model, folder, parts=parts)
     before = dict(untouched.named_parameters())
     assert set(filled.copied) == {name for name in before if name.startswith(expected)}
     for name, parameter in model.named_parameters():
@@ -272,4 +277,4 @@ def test_parts_that_are_not_there(folder: Path) -> None:
     with pytest.raises(
         ConfigurationError, match="init_parts: 'layers' matches no parameter: expected body, embeddings"
     ):
-        fill(fresh(folder), folder, parts=("layers",))
+        fill_from(fresh(folder), folder, parts=("layers",))

@@ -10,7 +10,7 @@ from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.logs.journal import Journal
-from clozeline.train.startup.prepare_directory import prepare_directory
+from clozeline.train.startup.run_directory import prepare_directory
 from clozeline.train.startup.start_or_resume import StartingPoint
 from tests.train.masked_set import write_config, write_masked_sets
 

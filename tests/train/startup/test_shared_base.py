@@ -12,14 +12,10 @@ import torch
 from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.checkpoints import build_checkpoint, parameter_shapes
-from clozeline.tools.models.export.exportable import open_exportable
-from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
+from clozeline.train.open_run import open_run
 from clozeline.train.run import run
-from clozeline.train.startup.merged_weights import read_all_weights
-from clozeline.train.startup.run_directory import read_config
 from clozeline.train.startup.shared_base import SharedBase
 from tests.distributed import RankPool
 from tests.train.masked_set import FIRST_WORD, WORDS, write_config, write_masked_sets
@@ -68,22 +64,14 @@ def scores(model: Model) -> torch.Tensor:
 
 def own_scores(run: Path) -> torch.Tensor:
     """The scores of a model that holds this run alone."""
-    directory, index = find_checkpoint(run)
-    config = read_config(run).model
-    model = Model(config, ROWS).eval()
-    weights = read_all_weights(config, directory, index, parameter_shapes(config, ROWS))
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(weights[name])
-    return scores(model)
+    return scores(open_run(run).model)
 
 
 def test_each_run_gives_its_scores_and_the_model_alone_gives_its_own_again(folder: Path) -> None:
     names = list(RUNS)
     shared = SharedBase({name: folder / "runs" / name for name in names})
     alone = scores(shared.use(None))
-    base = build_checkpoint(open_exportable(folder / "runs" / "own").checkpoint)
-    assert torch.equal(alone, scores(base))
+    assert torch.equal(alone, own_scores(folder / "runs" / "own"))
     for name in [*names, *reversed(names)]:
         found = scores(shared.use(name))
         assert torch.equal(found, own_scores(folder / "runs" / name)), name

@@ -10,8 +10,7 @@ import transformers
 from clozeline.configuration.config import validate
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.startup.announcements import describe_left_out
-from clozeline.train.startup.source_heads import leave_out_heads
+from clozeline.train.startup.checks import leave_out_heads
 from tests.train.masked_set import write_masked_sets
 from tests.train.synthetic import plain_config
 
@@ -41,10 +40,7 @@ def test_a_head_that_no_set_trains_is_left_out(published: Path, shards: Path) ->
     assert set(config.model.heads) == {"masked_lm", "sentence"}
     kept, left_out = leave_out_heads(config)
     assert (set(kept.model.heads), left_out) == ({"masked_lm"}, ("sentence",))
-    (line,) = describe_left_out(kept, left_out)
-    assert line == f"not trained, for no training set serves it: sentence of {published}"
     assert leave_out_heads(kept) == (kept, ())
-    assert describe_left_out(kept, ()) == []
 
 
 @pytest.mark.parametrize("heads", [{"masked_lm": 1.0, "span_boundary": 1.0}, {"sentence": 1.0}])

@@ -13,6 +13,7 @@ from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.pipeline.tokenize.tokenizers.character import Character
+from clozeline.train.open_run import Run
 from clozeline.train.startup.source_tokenizer import OtherTokenizer, compare_tokenizers
 
 RESERVED = 154 + 256
@@ -32,7 +33,12 @@ def compared(folder: Path, theirs: str, ours: str) -> OtherTokenizer | None:
     """Compare the tokenizers of a folder with a model and of a shard set."""
     tokenizer(folder / "model" / "tokenizer", theirs)
     fingerprint = tokenizer(folder / "train_tokenizer" / "tokenizer", ours)
-    return compare_tokenizers(folder / "model", shard_set(folder, fingerprint))
+    return compare_tokenizers(source(folder / "model"), shard_set(folder, fingerprint))
+
+
+def source(folder: Path) -> Run:
+    """A model folder of which only the tokenizer is read."""
+    return Run(folder, SimpleNamespace(files=()))  # type: ignore[arg-type]
 
 
 def shard_set(folder: Path, fingerprint: str) -> Any:
@@ -67,7 +73,7 @@ def test_the_parts_of_further_pieces(tmp_path: Path) -> None:
     folder = tmp_path / "train_tokenizer" / "tokenizer"
     larger = trained.extend([(pieces[0], pieces[1]), ("e", "r"), ("Ã", "x")], folder)
     save_tokenizer(larger, "byte_bpe", folder)
-    other = compare_tokenizers(tmp_path / "model", shard_set(tmp_path, larger.vocabulary.fingerprint))
+    other = compare_tokenizers(source(tmp_path / "model"), shard_set(tmp_path, larger.vocabulary.fingerprint))
     assert other is not None
     assert list(other.parts.values()) == [tuple(low[:2]), tuple(rest), ()]
 
@@ -79,6 +85,6 @@ def test_another_piece_at_an_id_is_refused(tmp_path: Path) -> None:
 
 def test_where_one_is_not_found_nothing_is_compared(tmp_path: Path) -> None:
     fingerprint = tokenizer(tmp_path / "train_tokenizer" / "tokenizer", "abc")
-    assert compare_tokenizers(tmp_path / "nowhere", shard_set(tmp_path, fingerprint)) is None
+    assert compare_tokenizers(source(tmp_path / "nowhere"), shard_set(tmp_path, fingerprint)) is None
     tokenizer(tmp_path / "model" / "tokenizer", "abd")
-    assert compare_tokenizers(tmp_path / "model", shard_set(tmp_path, "f" * 64)) is None
+    assert compare_tokenizers(source(tmp_path / "model"), shard_set(tmp_path, "f" * 64)) is None

@@ -103,7 +103,7 @@ def test_without_a_teacher_in_memory(
         (["distil.start.layers=[0, 1]", "model.dim=24"], "shape .* there, .* here: a student of other widths"),
         (["distil.losses=[{name: states, layers: {1: 5}}]"], "the teacher has the layers 0 to 4, got 5"),
         (["distil.losses=[attention]", "model.attention_heads=4"], "take the loss relations"),
-        (["distil.teacher=/nowhere"], "distil.teacher: /nowhere: expected a folder, it is none"),
+        (["distil.teacher=/nowhere"], "distil.teacher: /nowhere: expected the folder of a run or a model, it is none"),
     ],
 )
 def test_refusals(prepare: Callable[..., Distillation], words: list[str], message: str) -> None:

@@ -16,8 +16,8 @@ from clozeline.tools.experiments.multirun.study_sets import Documents
 from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_scores, read_pairs
 from clozeline.tools.runs.evaluation.ngrams import WordModel
 from clozeline.tools.runs.inference.text_likelihoods import open_scorer
-from clozeline.tools.runs.inference.trained_model import load_trained
 from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.open_run import open_run
 
 _PER_PARADIGM: Final = 100
 _PAIR_FIGURES: Final = ("n", "accuracy", "ties", "baselines", "correlation_with_bigram")
@@ -45,7 +45,7 @@ def write_scores(variant: Variant, plan: Plan, test: PairTest | None, scores: Pa
     from clozeline.tools.runs.evaluation.heldout_score import label_loss
 
     run = Path(plan.config["output"])
-    trained, max_rows = load_trained(run), int(plan.config["evaluate"]["max_rows"])
+    trained, max_rows = open_run(run), int(plan.config["evaluate"]["max_rows"])
     figures: dict[str, Any] = {
         "steps": sum(plan.steps),
         "flops": plan.total,

@@ -1,32 +1,28 @@
 """The table of compressed models: sizes, measured latency and scores next to the dense model and the paper's claim."""
 
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 from pydantic import Field
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import MODEL
 from clozeline.report import charts
 from clozeline.report.html_page import grid, page, section, table
-from clozeline.tools.models.compression.measurements import (
-    BATCHES,
-    Latency,
-    Sizes,
-    build_opened,
-    measure_latencies,
-    measure_sizes,
-)
-from clozeline.tools.models.compression.task_scores import Score, score, seeds_of
+from clozeline.tools.models.compression.measurements import BATCHES, Latency, Sizes, measure_latencies, measure_sizes
 from clozeline.tools.models.compression.written_models import find_claim
-from clozeline.tools.models.export.exportable import Exportable, open_exportable
+from clozeline.tools.models.export.exportable import exported_form
+from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
+from clozeline.train.checkpoint.format import steps_in
+from clozeline.train.open_run import Run, open_run
 
 _FASTER: Final = 0.95
 """Share of the dense model's time, or bytes, from which something is saved; closer to 1 is noise."""
-_CONSISTENT: Final = 0.8
-"""Share of the repetitions in which a faster model must be faster; by chance 12 of 15 are in 2 of 100 comparisons."""
 _SOME_ZEROS: Final = 0.01
 _HEADER: Final = ("model", "parameters", "non-zero", "MB", "MFLOPs/row", *(f"ms, batch {rows}" for rows in BATCHES))
 
@@ -43,6 +39,14 @@ class MeasureOptions:
     """tokens of a row in FLOPs and latency; at most what the position tables hold"""
     repeats: Annotated[int, Field(ge=1)] = 15
     """timed passes of each model and batch size; the median is shown"""
+
+
+class Score(NamedTuple):
+    """The first metric of a task."""
+
+    metric: str
+    values: tuple[float, ...]
+    """one for each run, on the scale of the metric"""
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,8 @@ class Row:
         # with the FLOPs and the kernels of the dense model, a difference of time is noise
         computes = self.sizes.flops < self.dense.flops or self.sizes.integers != self.dense.integers
         times = self.latencies.items() if computes else ()
-        faster = [rows for rows, t in times if t.own <= _FASTER * t.dense and t.faster >= _CONSISTENT]
-        slower = [rows for rows, t in times if t.dense <= _FASTER * t.own and 1 - t.faster >= _CONSISTENT]
+        faster = [rows for rows, t in times if t.own <= _FASTER * t.dense]
+        slower = [rows for rows, t in times if t.dense <= _FASTER * t.own]
         saved = ["disk"] if self.sizes.stored <= _FASTER * self.dense.stored else []
         saved += [f"time at batch {', '.join(map(str, faster))}"] if faster else []
         zeros = 1 - self.sizes.nonzero / self.sizes.parameters
@@ -98,7 +102,7 @@ def measure_row(
     dense: Path,
     options: MeasureOptions,
     dense_score: Score | None = None,
-    opened: list[Exportable] | None = None,
+    opened: list[Run] | None = None,
 ) -> Row:
     """Measure a model next to the dense one, of which it is given the score or computes it.
 
@@ -113,14 +117,11 @@ def measure_row(
     """
     runs, before = seeds_of(folder), seeds_of(dense)
     measured = [before[0]] if runs == before else [before[0], runs[0]]
-    opened = opened or [open_exportable(path, quantized=True) for path in measured]
-    models = [build_opened(each) for each in opened]
-    sizes = [
-        measure_sizes(path, each.checkpoint, model, options.length)
-        for path, each, model in zip(measured, opened, models, strict=True)
-    ]
-    latencies = {} if runs == before else measure_latencies(models[0], models[1], options.length, options.repeats)
-    models.clear()
+    opened = opened or [_open_merged(path) for path in measured]
+    sizes = [measure_sizes(run, options.length) for run in opened]
+    latencies = {}
+    if runs != before:
+        latencies = measure_latencies(opened[0].model, opened[1].model, options.length, options.repeats)
     opened.clear()
     own_score = None
     if options.task is not None:
@@ -128,6 +129,36 @@ def measure_row(
         dense_score = dense_score or (score(before, options.split, options.task) if runs != before else own_score)
     claim = "" if runs == before else find_claim(runs[0])
     return Row(folder.name, sizes[-1], sizes[0], latencies, own_score, dense_score, claim)
+
+
+def _open_merged(folder: Path) -> Run:
+    """Open a run or a model folder as its export computes, with an adapter merged."""
+    run = open_run(folder)
+    return replace(run, checkpoint=exported_form(run))
+
+
+def seeds_of(folder: Path) -> list[Path]:
+    """Return the runs in a folder with a run for each seed, such as an output of finetune; the folder if it is a model.
+
+    Raises:
+        ConfigurationError: it is neither.
+    """
+    if steps_in(folder / "checkpoints") or any((folder / name).is_file() for name in (MODEL, "config.json")):
+        return [folder]
+    runs = sorted(path for path in folder.glob("seed-*") if steps_in(path / "checkpoints"))
+    if not runs:
+        raise ConfigurationError(
+            f"{folder}: expected a run, a model folder, or a folder with runs seed-0, seed-1, ...; found none"
+        )
+    return runs
+
+
+def score(folders: Sequence[Path], split: str, task: Path) -> Score:
+    """Return the task's first metric of each run or model folder, as `clozeline evaluate` computes it."""
+    options = EvaluateOptions(split=split, task=task)
+    results = [json.loads(evaluate_run(folder, options))["metrics"] for folder in folders]
+    metric = next(iter(results[0]))
+    return Score(metric, tuple(metrics[metric] for metrics in results))
 
 
 def format_score(scored: Score) -> str:

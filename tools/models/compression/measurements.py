@@ -1,27 +1,21 @@
 """Measure a model: parameters, bytes on disk, FLOPs, and latency next to the dense model."""
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
 import torch
-from safetensors import safe_open
 from torch import Tensor
 
-from clozeline.model.adaptive_computation.token_pruning import TokenPruning, prune_by
+from clozeline.model.adaptive_computation.token_pruning import TokenPruning
 from clozeline.model.adaptive_computation.token_rules import TopTokens
 from clozeline.model.build import Model
-from clozeline.model.checkpoints import Checkpoint
-from clozeline.model.compression import build_sharing
 from clozeline.model.heads._head import VocabularyHead
 from clozeline.model.quantization import holds_integers
 from clozeline.seeding import hash64
-from clozeline.tools.models.export.exportable import Exportable
-from clozeline.train.checkpoint.format import WEIGHT, part_name, steps_in
-from clozeline.train.checkpoint.run_weights import find_checkpoint
+from clozeline.train.open_run import Run
 
 BATCHES: Final = (1, 32)
 """Rows of the measured forward passes."""
@@ -49,24 +43,20 @@ class Latency(NamedTuple):
 
     own: float
     dense: float
-    faster: float = 1.0
-    """share of the repetitions in which the model was faster than the dense one next to it"""
 
 
-def build_opened(opened: Exportable) -> Model:
-    """Build an opened model on the same memory, in evaluation mode; with the rule by which it drops tokens."""
-    return prune_by(build_sharing(opened.checkpoint), opened.token_rule)
-
-
-def measure_sizes(folder: Path, checkpoint: Checkpoint, model: Model, length: int) -> Sizes:
+def measure_sizes(run: Run, length: int) -> Sizes:
     """Return the sizes of a model; `length` is the tokens of a row."""
+    model, checkpoint = run.model, run.checkpoint
     weights = (tensor.dequantize() if holds_integers(tensor) else tensor for tensor in checkpoint.tensors.values())
     nonzero = sum(int(torch.count_nonzero(weight)) for weight in weights)
     target = length if checkpoint.config.architecture == "encoder_decoder" else 0
     forward = model.flops(length, target) / 3  # it counts the backward pass, too
     if isinstance(model, TokenPruning):
         forward -= _saved_flops(model, length)
-    stored = stored_bytes(folder, checkpoint.files)
+    # a run's weights are next to optimizer states, which the model does not need
+    stored = sum(path.stat().st_size for path in checkpoint.files)
+    stored = stored or sum(tensor.nbytes for tensor in checkpoint.tensors.values())
     integers = any(map(holds_integers, checkpoint.tensors.values()))
     return Sizes(model.num_parameters(), nonzero, stored, forward, integers)
 
@@ -77,21 +67,6 @@ def _saved_flops(model: TokenPruning, length: int) -> float:
     batch = random_batch(model, 1, length)
     dense = TokenPruning(model, TopTokens((1.0,) * model.config.layers))
     return float(dense.prune(batch).flops - model.prune(batch).flops)
-
-
-def stored_bytes(folder: Path, files: Sequence[Path]) -> int:
-    """Return the bytes of the weights of a run, or of a model folder with these files, without optimizer states."""
-    if not steps_in(folder / "checkpoints"):
-        return sum(path.stat().st_size for path in files)
-    directory, index = find_checkpoint(folder)
-    total = 0
-    for part in range(len(index.files)):
-        with safe_open(directory / part_name(part), framework="pt") as file:
-            for key in file.keys():  # noqa: SIM118 (it is no dictionary)
-                kind, _, name = key.partition("/")
-                if kind == WEIGHT and name in index.parameters:
-                    total += file.get_tensor(key).nbytes
-    return total
 
 
 def measure_latencies(dense: Model, model: Model, length: int, repeats: int) -> dict[int, Latency]:
@@ -117,8 +92,7 @@ def measure_latencies(dense: Model, model: Model, length: int, repeats: int) -> 
                     compute_scores(own, batch)
                     if repeat >= _WARMUP:
                         times.append(time.perf_counter() - start)
-            faster = sum(own < other for own, other in zip(*seconds, strict=True)) / repeats
-            latencies[rows] = Latency(median(seconds[0]), median(seconds[1]), faster)
+            latencies[rows] = Latency(median(seconds[0]), median(seconds[1]))
     return latencies
 
 

@@ -1,62 +1,45 @@
 """Write a compressed model so that every tool reads it: a run becomes a run, a model folder a model folder."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from clozeline.configuration.config import config_class, save_yaml, to_plain, validate
+from clozeline.configuration.config import save_yaml, to_plain
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
-from clozeline.files import publish, read_json, sync
+from clozeline.files import publish, publish_json, read_json, sync
 from clozeline.model.adaptive_computation.token_rules import read_rule
-from clozeline.model.checkpoints import keep_published
-from clozeline.model.compression import Compressed
+from clozeline.model.checkpoints import Checkpoint, keep_published
+from clozeline.model.compression import Method
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.repair import cannot_write
-from clozeline.sealed_json import unseal
+from clozeline.sealed_json import seal, unseal
 from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
-from clozeline.train.checkpoint.format import FROZEN, WEIGHT, Index, ParameterRecord, part_name, steps_in
+from clozeline.train.checkpoint.format import FROZEN, WEIGHT, Index, ParameterRecord, part_name
 from clozeline.train.checkpoint.part_writer import Snapshot, write_part
-from clozeline.train.checkpoint.run_weights import LATEST, find_checkpoint
-from clozeline.train.checkpoint.state import read_state
+from clozeline.train.checkpoint.run_weights import LATEST
 from clozeline.train.configuration.config import frozen
 from clozeline.train.data.sets.recorded_sets import SETS_FILE
-from clozeline.train.startup.run_directory import read_config
+from clozeline.train.open_run import Run, read_config
 
 RECORD: Final = "compression.json"
 """File that says how a folder was compressed."""
-_FORMAT: Final = 1
 _FOLLOWED: Final = 8
 """Runs that started from one another, from a fine-tuned one back to the compressed one."""
 
 
-@config_class
-class CompressionRecord:
-    """The content of compression.json."""
-
-    format: int = _FORMAT
-    method: str
-    options: dict[str, Any]
-    claim: str
-    """result that the paper reports"""
-    lines: tuple[str, ...]
-    """removed parts"""
-    source: str
-    """folder of the model before"""
-
-
-def write_compressed(output: Path, source: Path, compressed: Compressed, method: str) -> None:
+def write_compressed(run: Run, output: Path, smaller: Checkpoint, method: str) -> None:
     """Write the smaller model next to the tokenizer that `model_folder` has put there.
 
     A run becomes a run: config.yaml with the smaller model, sets.json, and a checkpoint of the same step with the
     weights alone, from which no training resumes. Another folder becomes one as `clozeline import-model` writes it.
     """
-    if steps_in(source / "checkpoints"):
-        _write_run(output, source, compressed, method)
+    if run.config is None:
+        write_imported(output, smaller, run.folder)
     else:
-        write_imported(output, compressed.checkpoint, source)
+        _write_run(run, output, smaller, method)
 
 
 @contextmanager
@@ -85,25 +68,23 @@ def model_folder(output: Path, source: Path, tokenizer: Path | None) -> Iterator
         raise
 
 
-def read_record(folder: Path) -> CompressionRecord | None:
-    """Return how a folder was compressed; None: it was not."""
-    path = folder / RECORD
-    if not path.is_file():
-        return None
-    try:
-        record: CompressionRecord = validate(
-            CompressionRecord, unseal(read_json(path) or {}, path, _FORMAT) | {"format": _FORMAT}, str(path)
-        )
-    except (ValueError, ConfigurationError) as error:
-        raise IntegrityError(f"{path}: is damaged: {error}; compress the model again") from error
-    return record
+def write_record(output: Path, run: Run, name: str, method: Method, lines: Sequence[str]) -> None:
+    """Write how a folder was compressed, with what the paper claims, and of a run what it was trained on."""
+    facts = {"method": name, "options": to_plain(method.options), "claim": method.claim, "lines": [*lines]}
+    publish_json(output / RECORD, seal({"format": 1, **facts, "source": str(run.folder.absolute())}))
+    if run.recorded:
+        shutil.copyfile(run.folder / SETS_FILE, output / SETS_FILE)
 
 
 def find_claim(folder: Path) -> str:
     """Return the method that made a folder smaller, or the model that a run was initialized from, with its claim."""
     for _ in range(_FOLLOWED):
-        if (record := read_record(folder)) is not None:
-            return f"{record.method}: {record.claim}"
+        if (path := folder / RECORD).is_file():
+            try:
+                record = unseal(read_json(path) or {}, path, 1)
+                return f"{record['method']}: {record['claim']}"
+            except (ValueError, KeyError) as error:
+                raise IntegrityError(f"{path}: is damaged: {error}; compress the model again") from error
         if not (folder / "config.yaml").is_file():
             return ""
         config = read_config(folder)
@@ -116,38 +97,34 @@ def find_claim(folder: Path) -> str:
     return ""
 
 
-def _write_run(output: Path, source: Path, compressed: Compressed, method: str) -> None:
+def _write_run(run: Run, output: Path, smaller: Checkpoint, method: str) -> None:
     """Write a run directory; its checkpoint, which marks it as one, is last."""
-    _, index = find_checkpoint(source)
-    state = read_state(index)
+    assert run.state is not None, "a run has a state"
     # the smaller model starts from nothing, and is trained by nothing
-    model = replace(compressed.checkpoint.config, adapter=None, init_from=None)
+    model = replace(smaller.config, adapter=None, init_from=None)
     config = replace(
-        read_config(source, state), model=model, output=output.absolute(), init_parts=(), freeze=(), regularizer=None,
+        run.require_config(), model=model, output=output.absolute(), init_parts=(), freeze=(), regularizer=None,
         hooks=(), branch_from=None, distil=None, prune=None,
     )  # fmt: skip
-    if (rule := read_rule(state.token_rule)) is not None:
+    if (rule := read_rule(run.state.token_rule)) is not None:
         rule.check(config.model.layers)
-    if (source / SETS_FILE).is_file():
-        shutil.copyfile(source / SETS_FILE, output / SETS_FILE)
-    keep_published(source, output)
+    keep_published(run.folder, output)
     with publish(output / "config.yaml") as temporary:
         save_yaml(to_plain(config), temporary)
     # the part: weights in a row
-    weights = compressed.checkpoint.tensors
-    tensors = {f"{WEIGHT}/{name}": tensor.reshape(-1) for name, tensor in weights.items()}
+    tensors = {f"{WEIGHT}/{name}": tensor.reshape(-1) for name, tensor in smaller.tensors.items()}
     records = {
         name: ParameterRecord(list(tensor.shape), FROZEN, [WEIGHT], [(0, 0, tensor.numel())])
-        for name, tensor in weights.items()
+        for name, tensor in smaller.tensors.items()
     }
-    folder = output / "checkpoints" / f"step-{state.step:08d}"
+    folder = output / "checkpoints" / f"step-{run.step:08d}"
     hidden = folder.with_name(f".{folder.name}")
     hidden.mkdir(parents=True)
     written = write_part(Snapshot(tensors, [], {}, [], {}), hidden / part_name(0))
     # the index: a training with this output is refused, as its configuration has no such key
     keys = frozen(config) | {"compress.method": method}
-    smaller = replace(state, base="", best=None, heldout_loss=None, heldout_losses=(), frozen=keys)
-    Index(smaller.plain(), {}, records, [], {part_name(0): written.file}).write(hidden)
+    state = replace(run.state, base="", best=None, heldout_loss=None, heldout_losses=(), frozen=keys)
+    Index(state.plain(), {}, records, [], {part_name(0): written.file}).write(hidden)
     sync(hidden)
     hidden.rename(folder)
     with publish(folder.with_name(LATEST)) as temporary:

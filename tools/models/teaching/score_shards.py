@@ -50,8 +50,8 @@ class Worker:
     def __init__(self, task: Task) -> None:
         torch.set_num_threads(1)  # sums of several threads would depend on their number
         self.task, self.shards = task, open_shards(task.shards)
-        weights = open_teacher(task.run, None, self.shards, "RUN")
-        self.scores = TeacherScores(weights, self.shards, task.stored, _device())
+        teacher = open_teacher(task.run, None, self.shards, "RUN")
+        self.scores = TeacherScores(teacher, self.shards, task.stored, _device())
 
     def score(self, block: int) -> None:
         """Publish the scores of a block."""

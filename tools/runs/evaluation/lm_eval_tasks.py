@@ -16,7 +16,7 @@ from clozeline.model.scoring.batches import batch_tensors, group_by_length
 from clozeline.model.scoring.masked import pseudo_log_likelihoods
 from clozeline.tools.runs.inference.generation import find_end_ids
 from clozeline.tools.runs.inference.text_likelihoods import open_scorer
-from clozeline.tools.runs.inference.trained_model import TrainedModel
+from clozeline.train.open_run import Run
 
 _TOKENS: Final = 1 << 13
 """Tokens of a batch, whose scores over the vocabulary are in memory."""
@@ -32,7 +32,7 @@ class RunScores:
     probable continuation, so that none counts as greedy, and no text is generated.
     """
 
-    def __init__(self, run: Path, trained: TrainedModel) -> None:
+    def __init__(self, run: Path, trained: Run) -> None:
         _, self.kind = open_scorer(run, trained, None)
         architecture = trained.model.config.architecture
         if self.kind not in ("causal", "pll") or (self.kind == "causal" and architecture != "decoder"):
@@ -124,7 +124,7 @@ class RunScores:
         return text[: min((text.find(each) for each in stop if each in text), default=len(text))]
 
 
-def task_scores(run: Path, trained: TrainedModel, tasks: Sequence[str], folder: Path) -> dict[str, Any]:
+def task_scores(run: Path, trained: Run, tasks: Sequence[str], folder: Path) -> dict[str, Any]:
     """Return the metrics of tasks whose files are in a folder, or of the harness itself.
 
     Raises:

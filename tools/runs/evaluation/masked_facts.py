@@ -11,7 +11,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.scoring.masked import candidate_scores
 from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines, text_lines
 from clozeline.tools.runs.inference.text_likelihoods import open_scorer
-from clozeline.tools.runs.inference.trained_model import TrainedModel
+from clozeline.train.open_run import Run
 
 _MASK: Final = "[MASK]"
 _TOP: Final = 10
@@ -54,7 +54,7 @@ def read_words(path: Path) -> list[str]:
     return [word for _, line in text_lines(path) if (word := line.strip())]
 
 
-def score(run: Path, trained: TrainedModel, path: Path, candidates: Path | None) -> dict[str, Any]:
+def score(run: Path, trained: Run, path: Path, candidates: Path | None) -> dict[str, Any]:
     """Return the scores of the facts of a file or folder by a masked LM, among the words of a file or of all facts."""
     open_scorer(run, trained, "pll")
     facts = read_facts(path)
@@ -62,7 +62,7 @@ def score(run: Path, trained: TrainedModel, path: Path, candidates: Path | None)
     return {"suite": "lama", **fact_scores(trained, facts, words)}
 
 
-def fact_scores(trained: TrainedModel, facts: Sequence[Fact], words: Sequence[str] | None) -> dict[str, Any]:
+def fact_scores(trained: Run, facts: Sequence[Fact], words: Sequence[str] | None) -> dict[str, Any]:
     """Return how often the correct word is the most probable one or among the top ten: means over relations.
 
     Words compete with the candidates: `words`, or the words of all facts, as far as they are single tokens. A fact with
@@ -90,7 +90,7 @@ def fact_scores(trained: TrainedModel, facts: Sequence[Fact], words: Sequence[st
     return counts | _mean_over_relations(asked, ranks)
 
 
-def _single_tokens(trained: TrainedModel, words: Sequence[str]) -> dict[str, int]:
+def _single_tokens(trained: Run, words: Sequence[str]) -> dict[str, int]:
     """Return the token of each word that is one token inside a sentence."""
     distinct = list(dict.fromkeys(words))
     texts = ["a", *(f"a {word}" for word in distinct)]

@@ -11,7 +11,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines, texts_of_files
 from clozeline.tools.runs.evaluation.ngrams import WordModel
 from clozeline.tools.runs.inference.text_likelihoods import Score, TextScorer, open_scorer
-from clozeline.tools.runs.inference.trained_model import TrainedModel
+from clozeline.train.open_run import Run
 
 PUBLISHED: Final = {"5-gram": 61.2, "LSTM": 69.8, "Transformer-XL": 69.6, "GPT-2": 81.5, "people": 88.6}
 """mean accuracy over all 67 paradigms in percent, from the paper"""
@@ -52,7 +52,7 @@ def read_pairs(path: Path, max_per_paradigm: int | None = None) -> list[Pair]:
 
 
 def score(
-    run: Path, trained: TrainedModel, path: Path, pairs: int | None, baseline: Path | None, kind: Score | None
+    run: Path, trained: Run, path: Path, pairs: int | None, baseline: Path | None, kind: Score | None
 ) -> dict[str, Any]:
     """Return the scores of at most `pairs` pairs of each paradigm, next to the words of the texts of a baseline."""
     scorer, chosen = open_scorer(run, trained, kind)

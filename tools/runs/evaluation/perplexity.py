@@ -21,7 +21,7 @@ from clozeline.tools.runs.inference.text_likelihoods import (
     ready_scores,
     word_indices,
 )
-from clozeline.tools.runs.inference.trained_model import TrainedModel
+from clozeline.train.open_run import Run
 
 _BATCH_TOKENS = 1 << 17
 """tokens of documents per batch"""
@@ -38,7 +38,7 @@ class _Document(NamedTuple):
 
 def perplexity_scores(
     run: Path,
-    trained: TrainedModel,
+    trained: Run,
     source: Path,
     window: int | None,
     stride: int | None,
@@ -102,7 +102,7 @@ def perplexity_scores(
 
 
 def _score_documents(
-    trained: TrainedModel, documents: Sequence[_Document], kind: Score, length: int, stride: int
+    trained: Run, documents: Sequence[_Document], kind: Score, length: int, stride: int
 ) -> list[Tensor]:
     """Return the natural log-probabilities of the scored tokens of each document, fp64."""
     ids = [document.ids for document in documents]
@@ -141,7 +141,7 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _window_and_stride(trained: TrainedModel, window: int | None, stride: int | None, least: int) -> tuple[int, int]:
+def _window_and_stride(trained: Run, window: int | None, stride: int | None, least: int) -> tuple[int, int]:
     limit = trained.model.config.position.limit
     longest = trained.sets[0].max_length
     length = window or min(longest, limit or longest)
@@ -159,7 +159,7 @@ def _is_set(source: Path) -> bool:
     return source.name.endswith("manifest.json") or (source / "manifest.json").is_file()
 
 
-def _read_texts(trained: TrainedModel, source: Path, first: int | None, kind: Score) -> Iterator[_Document]:
+def _read_texts(trained: Run, source: Path, first: int | None, kind: Score) -> Iterator[_Document]:
     for text in texts_of_files(source):
         encoding = trained.tokenizer.encode([text])[0]
         ids, size = encoding.ids.tolist(), len(text.encode())
@@ -171,7 +171,7 @@ def _read_texts(trained: TrainedModel, source: Path, first: int | None, kind: Sc
         yield _Document(ids if first is None else [first, *ids], size)
 
 
-def _read_set(trained: TrainedModel, source: Path) -> Iterator[_Document]:
+def _read_set(trained: Run, source: Path) -> Iterator[_Document]:
     shards = open_shards(source)
     trained.require_same_tokenizer(shards)
     objective = shards.manifest.objective

@@ -1,4 +1,4 @@
-"""Open a fine-tuned run with the split to score it on, and check that they fit together."""
+"""Open a fine-tuned model with the split to score it on, and check that they fit together."""
 
 import os
 from dataclasses import dataclass
@@ -10,17 +10,16 @@ import numpy as np
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
-from clozeline.files import file_hash
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
-from clozeline.tools.command import require_run
+from clozeline.tools.command import require_model
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.tools.runs.evaluation.answer_threshold import stored_threshold
-from clozeline.tools.runs.inference.trained_model import TrainedModel, load_checkpoint
 from clozeline.train.answers._answer import TaskAnswer, TaskModel, answer_of
 from clozeline.train.data.stream.collate import Collate
+from clozeline.train.open_run import Run, open_run
 
 _MANIFEST: Final = "manifest.json"
 
@@ -29,11 +28,10 @@ _MANIFEST: Final = "manifest.json"
 class TaskRun:
     """A model with a task head, the split to score, and the training split of the same folder, for the baselines.
 
-    `checkpoint` is the XXH3-128 (hex) of the checkpoint's index, which holds the hashes of its parts; `threshold` the
-    margin by which "no answer" must win, if questions may have none.
+    `checkpoint` is `Run.digest`; `threshold` the margin by which "no answer" must win, if questions may have none.
     """
 
-    trained: TrainedModel
+    trained: Run
     facts: TaskFacts
     head: str
     shards: ShardSet
@@ -63,33 +61,30 @@ class TaskRun:
 def open_task_run(
     run: Path, split: str, task: Path | None = None, step: int | None = None, set_paths: SetPaths | None = None
 ) -> TaskRun:
-    """Open a fine-tuned run and a split of its task.
+    """Open a fine-tuned run, or a folder with a fine-tuned model, and a split of its task.
 
     `split` is a folder next to the training set, such as `dev_matched`; `task` the folder of the task's sets, by
     default that of the training set. `step` None: the checkpoint that the run would resume from.
     """
-    require_run(run)
-    from clozeline.train.checkpoint.run_weights import find_checkpoint
-    from clozeline.train.checkpoint.state import read_state
-    from clozeline.train.startup.run_directory import read_config
-
-    directory, index = find_checkpoint(run, step)
-    config = read_config(run, read_state(index))
-    data = locate_sets(run, config.data, set_paths or SetPaths())
-    folder = task or (data.first_set.parent.parent if data.first_set.name == _MANIFEST else data.first_set.parent)
+    require_model(run)
+    trained, data, folder = open_run(run, step), None, task
+    if folder is None or trained.config is not None:  # a model folder names no sets
+        data = locate_sets(run, trained.require_config().data, set_paths or SetPaths())
+        first = data.first_set
+        folder = task or (first.parent.parent if first.name == _MANIFEST else first.parent)
     if not folder.is_dir():
         raise ConfigurationError(
             f"{folder}: no such folder, expected the sets of the run's task: if they have moved, say where "
             "they are now by data.shards=MANIFEST of the training set"
         )
     shards, facts = open_split(folder, split)
-    head = find_head(run, config.model, facts, shards)
-    trained = load_checkpoint(run, directory, index, set_paths)
+    head = find_head(run, trained.checkpoint.config, facts, shards)
     trained.require_same_tokenizer(shards)
-    train = open_shards(folder / "train") if (folder / "train" / _MANIFEST).is_file() else open_first_set(run, data)
-    checkpoint = file_hash(directory / "checkpoint.json")
-    threshold = stored_threshold(run, checkpoint) if facts.unanswerable else 0.0
-    return TaskRun(trained, facts, head, shards, train, config.seed, checkpoint, threshold)
+    beside = (folder / "train" / _MANIFEST).is_file()
+    train = open_split(folder, "train")[0] if data is None or beside else open_first_set(run, data)
+    seed = 0 if trained.config is None else trained.config.seed
+    threshold = stored_threshold(run, trained.digest) if facts.unanswerable else 0.0
+    return TaskRun(trained, facts, head, shards, train, seed, trained.digest, threshold)
 
 
 def open_split(folder: Path, split: str) -> tuple[ShardSet, TaskFacts]:

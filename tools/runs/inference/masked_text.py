@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.unmask import Filling, unmask
-from clozeline.tools.runs.inference.trained_model import TrainedModel
+from clozeline.train.open_run import Run
 
 MASK = "<mask>"
 
 
-def encode_masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[np.int64], list[int]]:
+def encode_masked_text(trained: Run, text: str) -> tuple[NDArray[np.int64], list[int]]:
     """Return the token row of a text with `<mask>`s, and their positions; each mask includes the space before it.
 
     Raises:
@@ -36,7 +36,7 @@ def encode_masked_text(trained: TrainedModel, text: str) -> tuple[NDArray[np.int
     return np.array(ids), positions
 
 
-def fill_text(trained: TrainedModel, text: str, decoding: Decoding, samples: int = 1) -> list[Filling]:
+def fill_text(trained: Run, text: str, decoding: Decoding, samples: int = 1) -> list[Filling]:
     """Return fillings of a text: random samples if the decoding has a temperature, else the best ones.
 
     Special tokens are never predicted. A text without `<mask>` is followed by `decoding.max_tokens` of them.
@@ -50,12 +50,12 @@ def fill_text(trained: TrainedModel, text: str, decoding: Decoding, samples: int
         vocabulary.id_of("mask", "fill_mask"),
         decoding,
         banned=vocabulary.special.nonzero()[0].tolist(),
-        previous=any(objective.frame.predict_from == "previous" for objective in trained.objectives),
+        previous=any(recorded.objective.frame.predict_from == "previous" for recorded in trained.recorded),
     )
     return [filling for of_row in fillings for filling in of_row][:samples]
 
 
-def parts_of(trained: TrainedModel, filling: Filling) -> Sequence[tuple[str, bool]]:
+def parts_of(trained: Run, filling: Filling) -> Sequence[tuple[str, bool]]:
     """Return the parts of a filled text without the special tokens around it, and whether each was a mask."""
     filled = set(filling.filled)
     inside = (

@@ -23,7 +23,7 @@ from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.data.sets.batch_tensors import refuse_unreadable
 from clozeline.train.data.sets.stored_scores import StoredScores
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.startup.teacher_model import TeacherWeights
+from clozeline.train.open_run import Run
 
 _ROWS: Final = 32
 """Most rows of a forward pass, as in an evaluation."""
@@ -38,11 +38,11 @@ _CACHED: Final = 1 << 18
 class TeacherScores:
     """A teacher on a device that scores blocks of a set of examples; what it returns depends on the block alone."""
 
-    def __init__(self, weights: TeacherWeights, shards: ShardSet, stored: StoredScores, device: torch.device) -> None:
+    def __init__(self, teacher: Run, shards: ShardSet, stored: StoredScores, device: torch.device) -> None:
         self.stored, self.device = stored, device
         self.vocab_size = shards.manifest.tokenizer.vocab_size
         self.collate = Collate.from_manifest(shards.manifest)
-        self._teacher = Teacher(weights.build(self.vocab_size), {f"logits_{stored.head}"}).to(device, "fp32")
+        self._teacher = Teacher(teacher.model, {f"logits_{stored.head}"}).to(device, "fp32")
         self.specs = score_columns(stored, self.vocab_size)
 
     def score(self, rows: Rows) -> Rows:
@@ -132,14 +132,14 @@ def score_columns(stored: StoredScores, vocab_size: int) -> list[ColumnSpec]:
 
 
 def plan_scores(
-    weights: TeacherWeights, shards: ShardSet, head: str | None, k: int, how: str, temperature: float, seed: int
+    teacher: Run, shards: ShardSet, head: str | None, k: int, how: str, temperature: float, seed: int
 ) -> StoredScores:
     """Check that a teacher can score a set, and return what its column set will say.
 
     Raises:
         ConfigurationError: it cannot, or `k` or `head` do not fit.
     """
-    manifest, config = shards.manifest, weights.config
+    manifest, config = shards.manifest, teacher.checkpoint.config
     if manifest.kind != "examples" or manifest.objective is None:
         raise ConfigurationError(
             f"data.shards: {shards.path} holds {manifest.kind}: expected examples, whose labels are fixed; run "
@@ -148,7 +148,7 @@ def plan_scores(
     if manifest.objective.architecture != config.architecture:
         raise ConfigurationError(
             f"data.shards: {shards.path} is for the architecture {manifest.objective.architecture}, the teacher "
-            f"{weights.source} is {config.architecture}"
+            f"{teacher.folder} is {config.architecture}"
         )
     collate = Collate.from_manifest(manifest)
     refuse_unreadable(collate, config, f"data.shards: {shards.path}")
@@ -160,7 +160,7 @@ def plan_scores(
     # rows with many labels, or a large vocabulary: fewer rows at once
     batch = max(1, min(_ROWS, _LOGITS // (max(1, manifest.max_length) * classes)))
     return StoredScores(
-        source=weights.source.name, digest=weights.digest, head=name, k=k,
+        source=teacher.folder.name, digest=teacher.weights_digest, head=name, k=k,
         how=how, temperature=temperature, seed=seed, batch=batch,  # type: ignore[arg-type]
     )  # fmt: skip
 

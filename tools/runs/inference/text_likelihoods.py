@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Encoding
-from clozeline.tools.runs.inference.trained_model import TrainedModel
+from clozeline.train.open_run import Run
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -48,7 +48,7 @@ def prepared_scores(objective: ObjectiveFacts) -> tuple[Score, ...]:
     return ("mntp",) if objective.frame.predict_from == "previous" else ("pll", "pll_word")
 
 
-def first_token(trained: TrainedModel, objective: ObjectiveFacts) -> int | None:
+def first_token(trained: Run, objective: ObjectiveFacts) -> int | None:
     """Return the token before a text in training rows, or None.
 
     That is [CLS] of an encoder, `<s>` of rows that have it, and `</s>` of packed rows, where documents follow it.
@@ -88,7 +88,7 @@ def word_indices(text: str, encoding: Encoding) -> list[int]:
 class TextScorer:
     """Scores texts with one model; fused scores average the causal score with the score `fused_with`."""
 
-    def __init__(self, trained: TrainedModel, kind: Score, first: int | None, fused_with: Score = "pll") -> None:
+    def __init__(self, trained: Run, kind: Score, first: int | None, fused_with: Score = "pll") -> None:
         self._trained, self._first = trained, first
         self._kinds: tuple[Score, ...] = ("causal", fused_with) if kind == "fused" else (kind,)
 
@@ -131,7 +131,7 @@ def _score_to_fuse(ready: Collection[Score]) -> Score | None:
     return "mntp" if "mntp" in ready else "pll" if "pll" in ready else None
 
 
-def choose_score(run: Path, ready: dict[Score, ObjectiveFacts], trained: TrainedModel, kind: Score | None) -> Score:
+def choose_score(run: Path, ready: dict[Score, ObjectiveFacts], trained: Run, kind: Score | None) -> Score:
     """Return the type of score, by default the first that the training prepared; ConfigurationError for any other."""
     if not ready:
         labels = ", ".join(dict.fromkeys(objective.label for objective in trained.objectives))
@@ -145,7 +145,7 @@ def choose_score(run: Path, ready: dict[Score, ObjectiveFacts], trained: Trained
     return chosen
 
 
-def open_scorer(run: Path, trained: TrainedModel, kind: Score | None) -> tuple[TextScorer, Score]:
+def open_scorer(run: Path, trained: Run, kind: Score | None) -> tuple[TextScorer, Score]:
     """Return a scorer of a type, by default the first that the training prepared; ConfigurationError for any other."""
     ready = ready_scores(trained.objectives)
     chosen = choose_score(run, ready, trained, kind)

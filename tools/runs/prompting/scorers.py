@@ -7,8 +7,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.batches import TOKENS
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.tools.runs.inference.text_likelihoods import first_token, prepared_scores
-from clozeline.tools.runs.inference.trained_model import TrainedModel
 from clozeline.tools.runs.prompting.candidates import Answer, Causal, Cloze, Masks, Scorer
+from clozeline.train.open_run import Run
 
 Mode: TypeAlias = Literal["cloze", "causal", "answer"]
 """cloze: a masked model fills the word in; causal: a decoder continues with it; answer: an encoder-decoder outputs
@@ -26,7 +26,7 @@ def prepared_modes(objective: ObjectiveFacts) -> tuple[Mode, ...]:
 
 
 def open_scorer(
-    run: Path, trained: TrainedModel, mode: Mode | None, masks: Masks = "left_to_right", tokens: int = TOKENS
+    run: Path, trained: Run, mode: Mode | None, masks: Masks = "left_to_right", tokens: int = TOKENS
 ) -> tuple[Scorer, Mode]:
     """Return a scorer of words and its mode, by default the first that the training prepared."""
     objectives = trained.objectives

@@ -38,13 +38,13 @@ def check_stored_scores(columns: ShardSet, against: ShardSet, teacher: Path | No
     if teacher is None:
         return line
     # compute the first block, one in the middle, and the last again
-    weights = open_teacher(teacher, None, against, "--teacher")
-    if weights.digest != stored.digest:
+    opened = open_teacher(teacher, None, against, "--teacher")
+    if opened.weights_digest != stored.digest:
         raise ConfigurationError(
-            f"--teacher {teacher}: has weights of digest {weights.digest}, {columns.path} holds the {stored}: name the "
-            "teacher that it was made with"
+            f"--teacher {teacher}: has weights of digest {opened.weights_digest}, {columns.path} holds the {stored}: "
+            "name the teacher that it was made with"
         )
-    scores = TeacherScores(weights, against, stored, torch.device("cpu"))
+    scores = TeacherScores(opened, against, stored, torch.device("cpu"))
     sample = sorted({readable[at] for at in np.linspace(0, len(readable) - 1, _SAMPLE).astype(int)}) if readable else []
     for block in sample:
         found, expected = columns.read_block(block), scores.score(against.read_block(block))

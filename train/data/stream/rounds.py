@@ -226,12 +226,14 @@ class Rounds:
     def _wait(self, round_: Round) -> LoadedRound:
         """Start loading a round and the rounds ahead, and wait for this one."""
         item = self._begin(round_)
+        # start the rounds ahead
         for _ in range(self._ahead):
             after = round_.start + round_.length
             if self._end is not None and after >= self._end:
                 break
             round_ = self._round(after)
             self._begin(round_)
+        # wait for the blocks of this one, and join them
         if item.loaded is None:
             try:
                 done, _ = wait(item.loads, return_when=FIRST_EXCEPTION)  # report an error even while another read hangs
@@ -263,20 +265,21 @@ class Rounds:
         """Join the blocks of a round into one set of rows, a filler row before them."""
         blocks = [block for load in item.loads if (block := load.result()) is not None]
         types = {name: column.values.dtype for name, column in blocks[0].rows.columns.items()} if blocks else {}
+        # row 0: filler, with columns of the types of the others
         nothing = np.zeros(2, np.int64)
         filler = Rows(
             {"weight": np.zeros(1, np.float32), "origin": np.full((1, 3), -1, np.int64)},
             {name: Ragged(np.empty(0, types.get(name, np.uint16)), nothing) for name in self.source.columns},
         )
+        # cells [lanes x lane rows]: a row of a block becomes its index among the joined ones
         first, last = self.source.lanes
-        index = np.zeros((last - first) * item.round_.length, np.int64)
+        cells = np.zeros((last - first) * item.round_.length, np.int64)
         before = 0
         for block in blocks:
-            index[block.slots] = block.row + before * (block.row > 0)
+            cells[block.slots] = block.row + before * (block.row > 0)
             before += len(block.rows)
-        return LoadedRound(
-            Rows.concatenate([filler, *(block.rows for block in blocks)]), index.reshape(last - first, -1)
-        )
+        rows = Rows.concatenate([filler, *(block.rows for block in blocks)])
+        return LoadedRound(rows, cells.reshape(last - first, -1))
 
     def _check_open(self) -> None:
         if self._closed:

@@ -14,7 +14,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments.multirun.study_plan import load_study, plan_training
 from clozeline.train.configuration.config import TrainConfig
 from tests.tools.experiments.multirun.small_study import write_study, write_walks
-from tests.tools.runs.inference.test_trained_model import write_run_on
+from tests.train.written_runs import write_run_on
 
 
 def flops_of_a_row(config: TrainConfig, manifest: Path) -> float:

@@ -9,7 +9,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.tools.models.compress import main as compress
-from clozeline.tools.models.compression.task_scores import score, seeds_of
+from clozeline.tools.models.compression.comparison import score, seeds_of
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_model
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run

@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 import yaml
 
-from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError, IntegrityError, NewerFormatError
 from clozeline.files import publish_json
 from clozeline.registry import find
 from clozeline.sealed_json import seal
 from clozeline.tools.models.compression.written_models import (
     RECORD,
-    CompressionRecord,
     find_claim,
     model_folder,
-    read_record,
 )
 from tests.train.synthetic import plain_config
 
-WRITTEN = CompressionRecord(method="layers", options={"keep": [0]}, claim="less", lines=("kept: 0",), source="runs/a")
-
-
-def test_a_record_is_read_back(tmp_path: Path) -> None:
-    assert read_record(tmp_path) is None
-    publish_json(tmp_path / RECORD, seal(to_plain(WRITTEN)))
-    assert read_record(tmp_path) == WRITTEN
+WRITTEN = {"format": 1, "method": "layers", "options": {"keep": [0]}, "claim": "less", "lines": [], "source": "runs/a"}
 
 
 def test_a_changed_or_newer_record_is_an_error(tmp_path: Path) -> None:
-    plain = seal(to_plain(WRITTEN))
-    publish_json(tmp_path / RECORD, {**plain, "method": "heads"})
+    publish_json(tmp_path / RECORD, {**seal(WRITTEN), "method": "heads"})
     with pytest.raises(IntegrityError, match="compress the model again"):
-        read_record(tmp_path)
-    publish_json(tmp_path / RECORD, seal({**to_plain(WRITTEN), "format": 2}))
+        find_claim(tmp_path)
+    publish_json(tmp_path / RECORD, seal({**WRITTEN, "format": 2}))
     with pytest.raises(NewerFormatError):
-        read_record(tmp_path)
+        find_claim(tmp_path)
 
 
 def test_a_student_leads_to_the_claim_of_its_start(tmp_path: Path) -> None:
@@ -48,9 +37,8 @@ def test_a_student_leads_to_the_claim_of_its_start(tmp_path: Path) -> None:
         model = {"model__init_from": source} if source else {}
         (folder / "config.yaml").write_text(yaml.safe_dump(plain_config(output=str(folder), **model)))
     assert find_claim(student) == ""
-    publish_json(small / RECORD, seal(to_plain(WRITTEN)))
+    publish_json(small / RECORD, seal(WRITTEN))
     assert find_claim(student) == "layers: less"
-    assert json.loads((small / RECORD).read_text())["method"] == "layers"
 
 
 def test_a_pruned_run_has_the_claim_of_its_method(tmp_path: Path) -> None:

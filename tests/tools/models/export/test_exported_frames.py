@@ -14,7 +14,7 @@ from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.published.exporting import export_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.models.export.exportable import _frame_of
+from clozeline.tools.models.export.exportable import frame_of
 from clozeline.tools.models.export.framed_rows import compare_frames
 from clozeline.tools.runs.inference.generation import prompt_ids
 from clozeline.train.configuration.data import DataConfig
@@ -41,7 +41,7 @@ def recorded(output: Path, label: str) -> RecordedSet:
 @pytest.mark.parametrize("label", LABELS)
 def test_the_export_frames_texts_as_the_stored_rows(output: Path, tmp_path: Path, label: str) -> None:
     trained_on, folder = recorded(output, label), output / "train_tokenizer" / "tokenizer"
-    export_tokenizer(folder, tmp_path, frame=_frame_of(trained_on), texts=())
+    export_tokenizer(folder, tmp_path, frame=frame_of(trained_on), texts=())
     exported, tokenizer = AutoTokenizer.from_pretrained(tmp_path), load_tokenizer(folder)
     rows = [row["input_ids"] for row in open_shards(Path(trained_on.path))]
     is_prompt = trained_on.objective.architecture == "decoder"
@@ -55,7 +55,7 @@ def test_the_export_frames_texts_as_the_stored_rows(output: Path, tmp_path: Path
 def test_the_head_of_inputs_is_that_of_the_export(output: Path, tmp_path: Path, head: str) -> None:
     trained_on, folder = recorded(output, "text_infilling"), output / "train_tokenizer" / "tokenizer"
     facts = trained_on.objective.model_copy(update={"options": {**trained_on.objective.options, "source_head": head}})
-    export_tokenizer(folder, tmp_path, frame=_frame_of(replace(trained_on, objective=facts)), texts=())
+    export_tokenizer(folder, tmp_path, frame=frame_of(replace(trained_on, objective=facts)), texts=())
     exported, tokenizer = AutoTokenizer.from_pretrained(tmp_path), load_tokenizer(folder)
     assert exported(corpus()).input_ids == [prompt_ids(tokenizer, facts, text) for text in corpus()]
 
@@ -76,7 +76,7 @@ def test_the_export_has_the_special_tokens_of_the_objective(
     objective = build_objective(entry, tokenizer.vocabulary)
     update = {"name": objective.name, "options": to_plain(objective.options), "architecture": objective.architecture}
     facts = trained_on.objective.model_copy(update=update)
-    export_tokenizer(folder, tmp_path, frame=_frame_of(replace(trained_on, objective=facts)), texts=())
+    export_tokenizer(folder, tmp_path, frame=frame_of(replace(trained_on, objective=facts)), texts=())
     first, last = ([] if token is None else [token] for token in (objective.first_token, objective.last_token))
     texts = [[*first, *encoding.ids.tolist(), *last] for encoding in tokenizer.encode(corpus())]
     assert AutoTokenizer.from_pretrained(tmp_path)(corpus()).input_ids == texts

@@ -65,7 +65,7 @@ def test_transformers_computes_what_we_do(tmp_path, model_type, kind):
         scores = [model(**their).logits[valid] for model in (theirs, expected)]
         (found,) = build_checkpoint(stored).logits(ours).values()
         (dense,) = build_checkpoint(read_checkpoint(tmp_path / "dense")).logits(ours).values()
-    limit = 1e-2 if kind == "int8_dynamic" else 1e-5  # an input may round to the next integer
+    limit = 2e-2 if kind == "int8_dynamic" else 1e-5  # an input may round to the next integer
     held = theirs.state_dict()
     for name, tensor in expected.state_dict().items():
         assert holds_integers(tensor) == holds_integers(held[name])
@@ -97,7 +97,7 @@ def test_our_own_format_gives_back_the_integers(tmp_path, kind):
     for name, tensor in stored.tensors.items():
         parts = ("qdata", "scale") if holds_integers(tensor) else ("data",)
         assert all(torch.equal(getattr(tensor, part), getattr(found[name], part)) for part in parts)
-    with pytest.raises(ConfigurationError, match="quantized weights are not read here"):
+    with pytest.raises(ConfigurationError, match="neither trained nor converted"):
         read_checkpoint(tmp_path / "ours")
 
 

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from clozeline.files import publish_json
 from clozeline.model.checkpoints import export_checkpoint, read_checkpoint
 from clozeline.tools.command import byte_count
-from clozeline.tools.models.export.weight_files import divide, write_weights
+from clozeline.tools.model_folder import divide, write_weights
 from tests.model.checkpoints.published import saved
 
 

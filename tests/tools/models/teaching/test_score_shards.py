@@ -7,12 +7,13 @@ import pyarrow as pa
 import pytest
 import torch
 
+from clozeline.model.checkpoints import Checkpoint
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.teaching import score_shards
 from clozeline.tools.models.teaching.score_shards import Task, write_shards, writer_of
 from clozeline.train.data.sets.stored_scores import StoredScores
-from clozeline.train.startup.teacher_model import TeacherWeights
+from clozeline.train.open_run import Run
 from tests.train.compression.distillation.pairs import model
 from tests.train.masked_set import write_masked_sets
 
@@ -24,7 +25,7 @@ def prepare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
     made = model()
     tensors = {name: own.detach()[:50] if own.shape[:1] == (53,) else own.detach() for name, own in
                made.named_parameters()}  # fmt: skip
-    weights = TeacherWeights(Path("bert"), made.config, tensors)
+    weights = Run(Path("bert"), Checkpoint(made.config, 50, tensors, {}, None, ()))
     monkeypatch.setattr(score_shards, "open_teacher", lambda *_: weights)
     return Task(Path("bert"), write_masked_sets(tmp_path / "sets", rows=75), tmp_path / "columns", STORED)
 

@@ -5,7 +5,8 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.tools.runs.data.feed import Feed
 from clozeline.tools.shards.explain_batch import explain
-from clozeline.tools.shards.where_is import sample_rows, visits
+from clozeline.tools.shards.provenance.row_search import find_rows
+from clozeline.tools.shards.where_is import visits
 from clozeline.train.data.stream.phases import as_phases
 from tests.shard_sets import toy_set
 from tests.tools.feeds import delivered, mixed
@@ -57,7 +58,7 @@ def test_visits_are_the_inverse_of_batches(tmp_path, sizes, lanes, global_batch)
                 shown[facts["sample"], facts["epoch"]] = (samples, facts["place"], facts["lane"])
     assert len(shown) == epochs * sum(sizes)
     for uid in range(1, sum(sizes) + 1):
-        for one in visits(feed, sample_rows(feed, uid), [range(epochs)]):
+        for one in visits(feed, [(0, row) for row in find_rows(feed.sets[0], uid)], [range(epochs)]):
             assert shown[f"{uid:016x}", one["epoch"]] == (one["samples"], one["place"], one["lane"])
             assert one["step"] == one["samples"] // global_batch + 1
 
@@ -73,7 +74,9 @@ def test_visits_of_mixtures_and_phases_are_the_inverse_of_batches(tmp_path):
     for uid in range(1, 25):
         found = {
             (one["set"], one["epoch"], one["step"], one["place"])
-            for one in visits(feed, sample_rows(feed, uid), [range(40)] * 2)
+            for one in visits(
+                feed, [(n, row) for n, part in enumerate(feed.sets) for row in find_rows(part, uid)], [range(40)] * 2
+            )
         }
         assert {one for one in found if one[2] < 60} == shown.get(f"{uid:016x}", set())
 

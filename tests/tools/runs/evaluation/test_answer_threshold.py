@@ -13,7 +13,7 @@ from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.runs.evaluate import main
 from clozeline.tools.runs.evaluation.answer_threshold import store_threshold, stored_threshold
 from tests.pipeline.task_files import write_questions, write_vocabulary
-from tests.tools.runs.inference.test_trained_model import write_run_on
+from tests.train.written_runs import write_run_on
 
 
 def test_a_run_keeps_the_threshold_of_its_checkpoint(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from clozeline.tools.runs.evaluation.error_analysis import answered_records, err
 from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
 from clozeline.train.answers.classification import Classification
 from tests.pipeline.task_files import make_sets
-from tests.tools.runs.inference.test_trained_model import write_run_on
 from tests.tools.runs.test_predict import TASKS
+from tests.train.written_runs import write_run_on
 
 NAMES = ("a", "b", "c")
 

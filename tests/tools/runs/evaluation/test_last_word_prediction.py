@@ -12,8 +12,8 @@ import torch
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.tools.runs.evaluate import main
 from clozeline.tools.runs.evaluation.last_word_prediction import read_passages
-from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
-from tests.tools.runs.inference.test_trained_model import write_run
+from clozeline.train.open_run import Run, open_run
+from tests.train.written_runs import write_run
 
 PASSAGES = ["the page of the book", "a page of another page", "one book", "unread pages of it, the"]
 
@@ -24,7 +24,7 @@ def test_a_word_is_right_with_all_of_its_tokens(
     run, file = tmp_path / "run", tmp_path / "passages.jsonl"
     run.mkdir()
     write_run(run, shard_sets, [3], 1, "causal_lm", model__family="decoder", model__heads={"lm": 1.0})
-    trained = load_trained(run)
+    trained = open_run(run)
     end = trained.tokenizer.vocabulary.specials["eos"]
     row = [end, *trained.tokenizer.encode(["the page of"])[0].ids.tolist()]
     for _ in range(3):  # a passage that ends as the model would write
@@ -52,7 +52,7 @@ def test_a_word_is_right_with_all_of_its_tokens(
     assert f"{count} passages, 0 truncated, 0 skipped" in capsys.readouterr().out
 
 
-def _scores(trained: TrainedModel, ids: list[int]) -> torch.Tensor:
+def _scores(trained: Run, ids: list[int]) -> torch.Tensor:
     tensors = {"input_ids": torch.tensor([ids]), "position_ids": torch.arange(len(ids))[None]}
     with torch.no_grad():
         scores: torch.Tensor = trained.model.logits(tensors | {"lengths": torch.tensor([len(ids)])})["lm"][0]

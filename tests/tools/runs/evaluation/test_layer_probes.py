@@ -10,9 +10,9 @@ import pytest
 
 from clozeline.pipeline.__main__ import main as run_pipeline
 from clozeline.tools.runs.evaluate import main
-from clozeline.tools.runs.inference.trained_model import load_trained
+from clozeline.train.open_run import open_run
 from tests.pipeline.task_files import make_sets, write_vocabulary
-from tests.tools.runs.inference.test_trained_model import write_run_on
+from tests.train.written_runs import write_run_on
 
 FILLERS = ("film", "one", "with", "heart")
 
@@ -50,7 +50,7 @@ def test_layers_with_attention_know_the_neighbors(
     run, task = run_and_task
     assert main([str(run), "probe=layers", f"task={task}", "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
-    layers = load_trained(run).model.config.layers
+    layers = open_run(run).model.config.layers
     assert len(scores["layers"]) == layers + 1
     assert (scores["train_words"], scores["words"], scores["ambiguous_words"]) == (160 * 5, 60 * 5, 60)
     usual = scores["baselines"]["most_frequent_tag"]

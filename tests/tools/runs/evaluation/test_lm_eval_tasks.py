@@ -23,9 +23,9 @@ from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.runs.evaluate import SuiteOptions, evaluate_mode
 from clozeline.tools.runs.evaluation.lm_eval_tasks import RunScores, task_scores
-from clozeline.tools.runs.inference.trained_model import load_trained
+from clozeline.train.open_run import open_run
 from tests.pipeline.miniature import text
-from tests.tools.runs.inference.test_trained_model import write_run
+from tests.train.written_runs import write_run
 
 DECODER: dict[str, Any] = {
     "label": "causal_lm", "model__init": {"std": 0.3}, "model__family": "decoder", "model__heads": {"lm": 1.0},
@@ -82,7 +82,7 @@ def test_scores_are_those_of_the_exported_folder(
         values = {key: value for key, value in expected["results"][name].items() if isinstance(value, float)}
         assert values
         assert {key: found[name][key] for key in values} == pytest.approx(values, rel=1e-4)
-    trained = load_trained(tmp_path / "run")
+    trained = open_run(tmp_path / "run")
     own = RunScores(tmp_path / "run", trained)
     for sample in expected["samples"]["written"]:
         (context, kwargs) = sample["arguments"][0]
@@ -91,7 +91,7 @@ def test_scores_are_those_of_the_exported_folder(
 
 def test_a_continuation_ends_at_each_end_id_of_the_publisher(shard_sets: Path, tmp_path: Path) -> None:
     write_run(tmp_path / "run", shard_sets, [3], 1, **DECODER)
-    trained = load_trained(tmp_path / "run")
+    trained = open_run(tmp_path / "run")
     folder = tmp_path / "tokenizer"
     assert trained.tokenizer.vocabulary.folder is not None
     shutil.copytree(trained.tokenizer.vocabulary.folder, folder)
@@ -107,7 +107,7 @@ def test_a_continuation_ends_at_each_end_id_of_the_publisher(shard_sets: Path, t
 
 def test_a_masked_lm_scores_each_token_masked_alone(shard_sets: Path, tmp_path: Path) -> None:
     write_run(tmp_path / "run", shard_sets, [3], 1, model__init={"std": 0.3})
-    trained = load_trained(tmp_path / "run")
+    trained = open_run(tmp_path / "run")
     scores, special = RunScores(tmp_path / "run", trained), trained.tokenizer.vocabulary.specials
     pair = scores.encode_pair("the cat sat", " on the mat")
     ((found, greedy),) = scores.score([pair])
@@ -130,7 +130,7 @@ def test_the_way_out_without_the_harness(shard_sets: Path, tmp_path: Path, monke
     write_run(tmp_path / "run", shard_sets, [3], 1)
     monkeypatch.setitem(sys.modules, "lm_eval", None)
     with pytest.raises(ConfigurationError, match=r"install clozeline\[lm-eval\]"):
-        task_scores(tmp_path / "run", load_trained(tmp_path / "run"), ["any"], tmp_path)
+        task_scores(tmp_path / "run", open_run(tmp_path / "run"), ["any"], tmp_path)
     for keys in ({"suite": "lm_eval"}, {"suite": "blimp", "tasks": ("a",)}):
         with pytest.raises(ValueError, match=r"needs tasks=\[NAME"):
             SuiteOptions(**keys, input=tmp_path)

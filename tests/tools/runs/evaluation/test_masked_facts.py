@@ -12,8 +12,8 @@ import torch
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.tools.runs.evaluate import main
 from clozeline.tools.runs.evaluation.masked_facts import read_facts
-from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
-from tests.tools.runs.inference.test_trained_model import write_run
+from clozeline.train.open_run import Run, open_run
+from tests.train.written_runs import write_run
 
 WORDS = ["of", "the", "page", "book", "to", "in", "and", "is", "that", "a", "not"]
 
@@ -23,7 +23,7 @@ def line(text: str, word: str, relation: str | None = None) -> str:
     return json.dumps({"masked_sentence": text, "obj_label": word, **named}) + "\n"
 
 
-def rank(trained: TrainedModel, before: str, after: str, word: str, words: list[str]) -> int:
+def rank(trained: Run, before: str, after: str, word: str, words: list[str]) -> int:
     """Candidates that are at least as probable as the word."""
     special = trained.tokenizer.vocabulary.specials
     left, right = (one.ids.tolist() for one in trained.tokenizer.encode([before, after]))
@@ -42,7 +42,7 @@ def test_shares_are_means_over_relations(shard_sets: Path, tmp_path: Path, capsy
     run.mkdir()
     folder.mkdir()
     write_run(run, shard_sets, [3], 1)
-    trained = load_trained(run)
+    trained = open_run(run)
     words = [word for word in WORDS if len(trained.tokenizer.encode([f"a {word}"])[0].ids) == 2]
     assert len(words) > 4
     facts = [("it", f"was {number} {words[number % 3]}", words[number % 4], f"R{number // 9}") for number in range(13)]

@@ -21,10 +21,10 @@ from clozeline.tools.models.export_model import main as export
 from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
 from clozeline.tools.runs.evaluation.token_ngrams import TokenNgrams
 from clozeline.tools.runs.inference.text_likelihoods import word_indices
-from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
 from clozeline.tools.start import demo
-from tests.tools.runs.inference.test_trained_model import write_run
+from clozeline.train.open_run import Run, open_run
 from tests.tools.small_run import example_sets
+from tests.train.written_runs import write_run
 
 ROOT = Path(__file__).parents[4]
 DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}
@@ -33,10 +33,10 @@ TEXTS = ["the page of the book is long é.", "a", "another page of another book"
 
 
 @pytest.fixture(scope="module")
-def decoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainedModel]:
+def decoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
     run = tmp_path_factory.mktemp("scored_decoder")
     write_run(run, shard_sets, [3], 1, "causal_lm", **DECODER)
-    return run, load_trained(run)
+    return run, open_run(run)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_texts_follow_the_end_of_another(decoder: tuple[Path, TrainedModel], texts: Path) -> None:
+def test_texts_follow_the_end_of_another(decoder: tuple[Path, Run], texts: Path) -> None:
     run, trained = decoder
     end = trained.tokenizer.vocabulary.specials["eos"]
     rows = [[end, *one.ids.tolist()] for one in trained.tokenizer.encode(TEXTS)]
@@ -63,7 +63,7 @@ def test_texts_follow_the_end_of_another(decoder: tuple[Path, TrainedModel], tex
     assert "bits per byte; step 3" in lines[0]
 
 
-def test_rows_of_a_set_are_scored_as_they_are(decoder: tuple[Path, TrainedModel]) -> None:
+def test_rows_of_a_set_are_scored_as_they_are(decoder: tuple[Path, Run]) -> None:
     run, trained = decoder
     shards = open_shards(Path(trained.sets[0].path))
     rows = [
@@ -79,11 +79,9 @@ def test_rows_of_a_set_are_scored_as_they_are(decoder: tuple[Path, TrainedModel]
     assert "bits" not in next(iter(perplexity_lines(found | {"step": 3})))
 
 
-def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary(
-    decoder: tuple[Path, TrainedModel], texts: Path
-) -> None:
+def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary(decoder: tuple[Path, Run], texts: Path) -> None:
     run, _ = decoder
-    trained = load_trained(run)
+    trained = open_run(run)
     torch.nn.init.zeros_(trained.model.family.tokens.weight)
     for window, stride in ((3, 1), (8, 5), (40, None)):
         found = perplexity_scores(run, trained, texts, window, stride)
@@ -92,7 +90,7 @@ def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary(
 
 
 def test_what_has_no_perplexity_is_refused(
-    decoder: tuple[Path, TrainedModel], texts: Path, shard_sets: Path, tmp_path: Path
+    decoder: tuple[Path, Run], texts: Path, shard_sets: Path, tmp_path: Path
 ) -> None:
     run, trained = decoder
     for given, message in (
@@ -110,10 +108,10 @@ def test_what_has_no_perplexity_is_refused(
         perplexity_scores(run, trained, tmp_path / "empty.txt", None, None)
     write_run(tmp_path, shard_sets, [3], 1, "span_corruption", **ENCODER_DECODER)
     with pytest.raises(ConfigurationError, match="which prepares no score of texts"):
-        perplexity_scores(tmp_path, load_trained(tmp_path), texts, None, None)
+        perplexity_scores(tmp_path, open_run(tmp_path), texts, None, None)
 
 
-def test_ngrams_score_the_same_tokens(decoder: tuple[Path, TrainedModel], texts: Path, tmp_path: Path) -> None:
+def test_ngrams_score_the_same_tokens(decoder: tuple[Path, Run], texts: Path, tmp_path: Path) -> None:
     run, trained = decoder
     counted = tmp_path / "counted.txt"
     counted.write_text("the page of the book is long. another page of another book", encoding="utf-8")
@@ -134,17 +132,17 @@ def test_ngrams_score_the_same_tokens(decoder: tuple[Path, TrainedModel], texts:
 
 
 @pytest.fixture(scope="module")
-def encoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainedModel]:
+def encoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
     run = tmp_path_factory.mktemp("scored_encoder")
     model = yaml.safe_load((ROOT / demo.TRAINING).read_text(encoding="utf-8"))["model"]
     write_run(run, shard_sets, [3], 1, model=model)
-    return run, load_trained(run)
+    return run, open_run(run)
 
 
 @pytest.mark.parametrize("window", [48, 9, 3])
 @pytest.mark.parametrize("kind", ["pll", "pll_word"])
 def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(
-    encoder: tuple[Path, TrainedModel], texts: Path, tmp_path: Path, kind: Any, window: int
+    encoder: tuple[Path, Run], texts: Path, tmp_path: Path, kind: Any, window: int
 ) -> None:
     """Each token is read by the exported model in a row of its own, with as much of the text as a window holds."""
     run, trained = encoder
@@ -177,7 +175,7 @@ def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(
 
 
 def test_pseudo_perplexity_of_a_set_scores_its_documents(
-    encoder: tuple[Path, TrainedModel], shard_sets: Path, tmp_path: Path
+    encoder: tuple[Path, Run], shard_sets: Path, tmp_path: Path
 ) -> None:
     """Documents of packed samples, without the separators between them, score as their texts do."""
     run, trained = encoder
@@ -202,7 +200,7 @@ def test_pseudo_perplexity_of_a_set_scores_its_documents(
 
 
 def test_scores_without_a_pseudo_perplexity_are_refused(
-    encoder: tuple[Path, TrainedModel], decoder: tuple[Path, TrainedModel], texts: Path, shard_sets: Path
+    encoder: tuple[Path, Run], decoder: tuple[Path, Run], texts: Path, shard_sets: Path
 ) -> None:
     with pytest.raises(ConfigurationError, match=r"score=pll: the run was not trained for it.* by causal"):
         perplexity_scores(*decoder, texts, None, None, score="pll")

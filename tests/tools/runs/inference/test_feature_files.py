@@ -17,8 +17,8 @@ from clozeline.errors import ConfigurationError, IntegrityError, NewerFormatErro
 from clozeline.sealed_json import seal
 from clozeline.tools.runs.inference.feature_files import Extraction, Features, open_features, write_features
 from clozeline.tools.runs.inference.text_likelihoods import word_spans
-from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
-from tests.tools.runs.inference.test_trained_model import write_run
+from clozeline.train.open_run import Run, open_run
+from tests.train.written_runs import write_run
 
 TEXTS = [
     ("a:1", "the page of the book is long é."),
@@ -30,19 +30,19 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def encoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainedModel]:
+def encoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
     run = tmp_path_factory.mktemp("featured")
     write_run(run, shard_sets, [3], 1)
-    return run, load_trained(run)
+    return run, open_run(run)
 
 
-def written(run: tuple[Path, TrainedModel], folder: Path, **changes: Any) -> Features:
+def written(run: tuple[Path, Run], folder: Path, **changes: Any) -> Features:
     chosen = Extraction(**{"layer": "last", "pool": "mean", "precision": "f32", "max_length": 40} | changes)
     write_features(folder, run[1], run[1].objectives[0], TEXTS, chosen, {"step": 3})
     return open_features(folder)
 
 
-def row_of(trained: TrainedModel, text: str, room: int) -> torch.Tensor:
+def row_of(trained: Run, text: str, room: int) -> torch.Tensor:
     """States of a row alone: [CLS], the text, [SEP]."""
     vocabulary = trained.tokenizer.vocabulary
     ids = trained.tokenizer.encode([text])[0].ids[:room].tolist()
@@ -56,7 +56,7 @@ def row_of(trained: TrainedModel, text: str, room: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("pool", ["cls", "mean", "max", "last"])
-def test_texts_in_their_order(encoder: tuple[Path, TrainedModel], tmp_path: Path, pool: str) -> None:
+def test_texts_in_their_order(encoder: tuple[Path, Run], tmp_path: Path, pool: str) -> None:
     found = written(encoder, tmp_path, pool=pool, max_length=12)
     assert found.uids == [name for name, _ in TEXTS]
     assert found.texts == [text for _, text in TEXTS]
@@ -69,7 +69,7 @@ def test_texts_in_their_order(encoder: tuple[Path, TrainedModel], tmp_path: Path
     assert (found.facts["texts"], found.facts["rows"], found.facts["width"]) == (5, 5, found.vectors.shape[1])
 
 
-def test_tokens_and_words(encoder: tuple[Path, TrainedModel], tmp_path: Path) -> None:
+def test_tokens_and_words(encoder: tuple[Path, Run], tmp_path: Path) -> None:
     trained = encoder[1]
     tokens, words = (written(encoder, tmp_path / pool, pool=pool) for pool in ("token", "first_subword"))
     for name, text in TEXTS:
@@ -91,7 +91,7 @@ def test_tokens_and_words(encoder: tuple[Path, TrainedModel], tmp_path: Path) ->
 
 
 def test_batches_change_the_rounding_alone(
-    encoder: tuple[Path, TrainedModel], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    encoder: tuple[Path, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = written(encoder, tmp_path / "whole", pool="token", layer="1")
     monkeypatch.setattr(clozeline.tools.runs.inference.feature_files, "_BATCH", 1)
@@ -116,7 +116,7 @@ def test_batches_change_the_rounding_alone(
     ids=["layer", "length"],
 )
 def test_what_cannot_be_extracted(
-    encoder: tuple[Path, TrainedModel], tmp_path: Path, changes: dict[str, Any], message: str
+    encoder: tuple[Path, Run], tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
     with pytest.raises((ConfigurationError, clozeline.model.scoring.features.ConfigurationError), match=message):
         written(encoder, tmp_path, **changes)
@@ -128,7 +128,7 @@ def test_a_decoder_has_no_first_special_token_to_read(shard_sets: Path, tmp_path
     run = tmp_path / "run"
     run.mkdir()
     write_run(run, shard_sets, [3], 1, "causal_lm", model__family="decoder", model__heads={"lm": 1.0})
-    trained = load_trained(run)
+    trained = open_run(run)
     facts = trained.objectives[0]
     chosen = Extraction("last", "last", "f32", 40)
     said = write_features(tmp_path / "out", trained, facts, [*TEXTS, ("empty", "")], chosen, {})
@@ -138,7 +138,7 @@ def test_a_decoder_has_no_first_special_token_to_read(shard_sets: Path, tmp_path
     assert not list((tmp_path / "none").glob("*"))
 
 
-def test_damaged_files(encoder: tuple[Path, TrainedModel], tmp_path: Path) -> None:
+def test_damaged_files(encoder: tuple[Path, Run], tmp_path: Path) -> None:
     with pytest.raises(
         ConfigurationError, match=r"found no features\.json: give an output of clozeline extract-features"
     ):

@@ -9,13 +9,14 @@ import torch
 from torch.nn import functional as F
 
 from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.seeding import TEACHER, kernel_keys, random_bits
 from clozeline.tools.runs.inference import teacher_scores
 from clozeline.tools.runs.inference.teacher_scores import TeacherScores, draw_classes, keep_best, plan_scores
 from clozeline.train.compression.distillation.losses.scores import ScoreOptions, Scores
-from clozeline.train.startup.teacher_model import TeacherWeights
+from clozeline.train.open_run import Run
 from tests.pipeline.task_files import make_sets
 from tests.shard_sets import toy_set
 from tests.train.compression.distillation.pairs import model
@@ -36,23 +37,23 @@ def few_labels_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(teacher_scores, "_CACHED", 7 * (FIRST_WORD + WORDS))
 
 
-def weights(shards: ShardSet, **changes: Any) -> TeacherWeights:
+def weights(shards: ShardSet, **changes: Any) -> Run:
     made = model(vocab_multiple=1, **changes)
     rows = shards.manifest.tokenizer.vocab_size
     tensors = {name: own.detach() for name, own in made.named_parameters()}
     cut = {name: own[:rows] if own.shape[:1] == (53,) else own for name, own in tensors.items()}
     config: ModelConfig = made.config
-    return TeacherWeights(Path("runs/teacher"), config, cut)
+    return Run(Path("runs/teacher"), Checkpoint(config, rows, cut, {}, None, ()))
 
 
-def plan(shards: ShardSet, teacher: TeacherWeights, **changes: Any) -> Any:
+def plan(shards: ShardSet, teacher: Run, **changes: Any) -> Any:
     settings = {"head": None, "k": 5, "how": "top", "temperature": 1.0, "seed": 7, **changes}
     return plan_scores(teacher, shards, **settings)
 
 
-def logits_of(shards: ShardSet, teacher: TeacherWeights, block: int) -> list[torch.Tensor]:
+def logits_of(shards: ShardSet, teacher: Run, block: int) -> list[torch.Tensor]:
     """Logits at the labels of each row, computed row by row."""
-    alone, rows = teacher.build(FIRST_WORD + WORDS).eval(), shards.read_block(block)
+    alone, rows = teacher.model, shards.read_block(block)
     found = []
     for row in rows:
         ids = torch.from_numpy(row["input_ids"].astype(np.int64))[None]

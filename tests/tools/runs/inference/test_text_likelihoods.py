@@ -20,18 +20,18 @@ from clozeline.tools.runs.inference.text_likelihoods import (
     ready_scores,
     word_indices,
 )
-from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
-from tests.tools.runs.inference.test_trained_model import write_run
+from clozeline.train.open_run import Run, open_run
+from tests.train.written_runs import write_run
 
 DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}
 TEXTS = ["the page of the book", "a", "another page, unread"]
 
 
 @pytest.fixture(scope="module")
-def encoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, TrainedModel]:
+def encoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
     run = tmp_path_factory.mktemp("scored_encoder")
     write_run(run, shard_sets, [3], 1)
-    return run, load_trained(run)
+    return run, open_run(run)
 
 
 def facts(architecture: Any, name: str = "masked_lm", heads: tuple[str, ...] = ("masked_lm",), **frame: Any) -> Any:
@@ -40,7 +40,7 @@ def facts(architecture: Any, name: str = "masked_lm", heads: tuple[str, ...] = (
 
 def test_causal_scores_follow_the_end_of_a_document(shard_sets: Path, tmp_path: Path) -> None:
     write_run(tmp_path, shard_sets, [3], 1, "causal_lm", **DECODER)
-    trained = load_trained(tmp_path)
+    trained = open_run(tmp_path)
     scorer, kind = open_scorer(tmp_path, trained, None)
     assert kind == "causal"
     end = trained.tokenizer.vocabulary.specials["eos"]
@@ -57,7 +57,7 @@ def test_causal_scores_follow_the_end_of_a_document(shard_sets: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("kind", ["pll", "pll_word", "mntp"])
-def test_masked_scores_frame_the_text(encoder: tuple[Path, TrainedModel], kind: Any) -> None:
+def test_masked_scores_frame_the_text(encoder: tuple[Path, Run], kind: Any) -> None:
     _, trained = encoder
     vocabulary, many = trained.tokenizer.vocabulary, False
     for text, found in zip(TEXTS, TextScorer(trained, kind, None).score(TEXTS), strict=True):
@@ -80,7 +80,7 @@ def test_masked_scores_frame_the_text(encoder: tuple[Path, TrainedModel], kind: 
     assert many
 
 
-def test_a_score_that_no_training_prepared_is_refused(encoder: tuple[Path, TrainedModel]) -> None:
+def test_a_score_that_no_training_prepared_is_refused(encoder: tuple[Path, Run]) -> None:
     run, trained = encoder
     assert open_scorer(run, trained, None)[1] == "pll"
     assert open_scorer(run, trained, "pll_word")[1] == "pll_word"
@@ -100,7 +100,7 @@ def test_what_an_objective_prepares() -> None:
     assert prepared_scores(facts("encoder_decoder", "span_corruption", ("lm",))) == ()
 
 
-def test_the_token_before_a_text_is_that_of_training(encoder: tuple[Path, TrainedModel]) -> None:
+def test_the_token_before_a_text_is_that_of_training(encoder: tuple[Path, Run]) -> None:
     _, trained = encoder
     specials = trained.tokenizer.vocabulary.specials
     packed = facts("decoder", "causal_lm", ("lm",))
@@ -124,7 +124,7 @@ def test_words_are_runs_of_letters_or_single_characters() -> None:
 
 
 @pytest.mark.parametrize("beside", ["pll", "mntp"])
-def test_fused_scores_are_means(encoder: tuple[Path, TrainedModel], beside: Any) -> None:
+def test_fused_scores_are_means(encoder: tuple[Path, Run], beside: Any) -> None:
     _, trained = encoder
     cls = trained.tokenizer.vocabulary.specials["cls"]
     kinds = [[*TextScorer(trained, kind, cls).score(TEXTS)] for kind in ("causal", beside)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from clozeline.tools.runs.inference.trained_model import TrainedModel, load_trained
-from tests.tools.runs.inference.test_trained_model import write_run
+from clozeline.train.open_run import Run, open_run
+from tests.train.written_runs import write_run
 
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     "cloze": ("masked_lm", {}),
@@ -18,8 +18,8 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def prompted_run(folder: Path, shard_sets: Path, kind: str) -> TrainedModel:
+def prompted_run(folder: Path, shard_sets: Path, kind: str) -> Run:
     """Write a run whose scores of tokens differ widely, and load it."""
     label, changes = KINDS[kind]
     write_run(folder, shard_sets, [3], 1, label, **{"model__init": {"std": 0.3}, **changes})
-    return load_trained(folder)
+    return open_run(folder)

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.tools.runs.inference.trained_model import TrainedModel
 from clozeline.tools.runs.prompting.candidates import Candidate, Cloze, Scorer
 from clozeline.tools.runs.prompting.scorers import open_scorer
 from clozeline.tools.runs.prompting.template import Prompt
+from clozeline.train.open_run import Run
 from tests.tools.runs.prompting.prompted_runs import KINDS, prompted_run
 
 PROMPT = Prompt("The page of the book.\nPolarity:", " is what it was.")
@@ -20,7 +20,7 @@ WORDS = [" good", " not so good", " page"]
 
 
 @pytest.fixture(scope="module")
-def opened(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[TrainedModel, Scorer]]:
+def opened(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Run, Scorer]]:
     found = {}
     for kind in KINDS:
         folder = tmp_path_factory.mktemp(kind)
@@ -29,7 +29,7 @@ def opened(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     return found
 
 
-def loss(trained: TrainedModel, row: list[int], places: list[int], ids: list[int], **more: Any) -> float:
+def loss(trained: Run, row: list[int], places: list[int], ids: list[int], **more: Any) -> float:
     """The summed loss of training at places of a row."""
     tensors = {"input_ids": torch.tensor([row]), "position_ids": torch.arange(len(row))[None]}
     tensors |= {"lengths": torch.tensor([len(row)]), "row_weight": torch.ones(1), **more}
@@ -39,7 +39,7 @@ def loss(trained: TrainedModel, row: list[int], places: list[int], ids: list[int
     return float(found.total)
 
 
-def expected(kind: str, trained: TrainedModel, one: Candidate, masks: str) -> float:
+def expected(kind: str, trained: Run, one: Candidate, masks: str) -> float:
     """The score of a word by the loss, computed apart."""
     row, places = list(one.ids), list(one.positions)
     if kind == "causal":

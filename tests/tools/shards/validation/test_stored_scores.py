@@ -14,7 +14,6 @@ from clozeline.tools.models.teaching.score_shards import Task
 from clozeline.tools.shards.validate_shards import validate
 from clozeline.tools.shards.validation import stored_scores as checks
 from clozeline.train.data.sets import stored_scores
-from clozeline.train.startup.teacher_model import TeacherWeights
 from tests.shard_sets import damage
 from tests.tools.models.teaching.test_score_shards import prepare
 from tests.train.data.sets.test_stored_scores import write_scores
@@ -25,8 +24,8 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
     """A set of two shards with three blocks each, and a teacher with random weights that any path opens."""
     made = prepare(tmp_path, monkeypatch)
     monkeypatch.setattr(checks, "open_teacher", score_shards.open_teacher)
-    weights: TeacherWeights = score_shards.open_teacher(made.run, None, open_shards(made.shards), "RUN")
-    plain = {**to_plain(made.stored), "digest": weights.digest}
+    weights = score_shards.open_teacher(made.run, None, open_shards(made.shards), "RUN")
+    plain = {**to_plain(made.stored), "digest": weights.weights_digest}
     return made._replace(stored=stored_scores.StoredScores(**plain))
 
 

@@ -3,8 +3,7 @@ import dataclasses
 import pytest
 import torch
 
-from clozeline.errors import ConfigurationError
-from clozeline.model.compression._calibration import build_sharing
+from clozeline.model.checkpoints import build_checkpoint
 from tests.model.compression.compressed_models import logits, model_of, odd_checkpoint
 from tests.model.small_models import batch_for
 
@@ -13,7 +12,7 @@ from tests.model.small_models import batch_for
 @pytest.mark.parametrize("tied", [True, False])
 def test_a_model_on_the_tensors_of_a_checkpoint_is_the_model(family, tied):
     dense = odd_checkpoint(family, tied=tied)
-    model = build_sharing(dense)
+    model = build_checkpoint(dense)
     assert torch.equal(logits(model, batch_for(family)), logits(model_of(dense), batch_for(family)))
     for name, parameter in model.named_parameters():
         assert parameter.data_ptr() == dense.tensors[name].data_ptr()
@@ -22,11 +21,4 @@ def test_a_model_on_the_tensors_of_a_checkpoint_is_the_model(family, tied):
 def test_half_precision_is_computed_in_fp32():
     dense = odd_checkpoint()
     half = dataclasses.replace(dense, tensors={name: tensor.bfloat16() for name, tensor in dense.tensors.items()})
-    assert {parameter.dtype for parameter in build_sharing(half).parameters()} == {torch.float32}
-
-
-def test_a_body_alone_and_characters_are_refused():
-    with pytest.raises(ConfigurationError, match="fine-tune it first"):
-        build_sharing(dataclasses.replace(odd_checkpoint(), absent=("heads.masked_lm.norm.bias",)))
-    with pytest.raises(ConfigurationError, match="characters"):
-        build_sharing(odd_checkpoint("elmo"))
+    assert {parameter.dtype for parameter in build_checkpoint(half).parameters()} == {torch.float32}

@@ -1,0 +1,95 @@
+"""Opening a run or a model folder: the parts of a checkpoint, its adapter's base, and what is refused."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from clozeline.configuration.config import load_config
+from clozeline.errors import CheckpointError, ConfigurationError
+from clozeline.files import file_hash
+from clozeline.pipeline.shards import open_shards
+from clozeline.train.checkpoint import part_reader
+from clozeline.train.checkpoint.format import part_name
+from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.open_run import open_run
+from clozeline.train.run import run
+from tests.distributed import RankPool
+from tests.tools.small_run import example_sets
+from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.written_runs import write_run
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_parameters_are_those_of_the_parts(shard_sets: Path, tmp_path: Path, parts: int) -> None:
+    with pytest.raises(ConfigurationError, match=r"expected a folder with config\.json"):
+        open_run(tmp_path)
+    model = write_run(tmp_path, shard_sets, [12], parts)
+    found = open_run(tmp_path)
+    assert (found.step, found.model.training) == (12, False)
+    manifest = example_sets(shard_sets)["masked_lm"][0]
+    assert found.tokenizer.vocabulary.fingerprint == open_shards(manifest).manifest.tokenizer.fingerprint
+    assert [one.path for one in found.sets] == [str(manifest)]
+    wanted = dict(model.named_parameters())
+    for name, parameter in found.model.named_parameters():
+        assert torch.equal(parameter, wanted[name]), name
+
+
+def test_any_checkpoint_of_a_run_is_read(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By its step; a damaged one is an error then, and passed over where none was asked for."""
+    write_run(tmp_path, shard_sets, [12, 24], 2)
+    assert [open_run(tmp_path, step).step for step in (None, 12, 24)] == [24, 12, 24]
+    with pytest.raises(ConfigurationError, match="holds no checkpoint of step 1, only of 12, 24"):
+        open_run(tmp_path, 1)
+    assert capsys.readouterr().err == ""
+    part = tmp_path / "checkpoints" / "step-00000024" / part_name(1)
+    part.write_bytes(part.read_bytes()[:-1])
+    assert open_run(tmp_path).step == 12
+    assert "note: step-00000024 is passed over" in capsys.readouterr().err
+    with pytest.raises(CheckpointError, match="truncated or replaced"):
+        open_run(tmp_path, 24)
+    path = tmp_path / "config.yaml"
+    path.write_text(path.read_text().replace("ffn_dim: ", "ffn_dim: 1"))
+    with pytest.raises(CheckpointError, match="holds another model than"):
+        open_run(tmp_path)
+
+
+def test_a_checkpoint_is_hashed_once(shard_sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_run(tmp_path, shard_sets, [12], 2)
+    hashed: list[str] = []
+    monkeypatch.setattr(part_reader, "file_hash", lambda path: hashed.append(path.name) or file_hash(path))
+    opened = open_run(tmp_path)
+    assert opened.model.num_parameters() > 0
+    assert opened.digest == file_hash(tmp_path / "checkpoints" / "step-00000012" / "checkpoint.json")
+    assert hashed == [part_name(0), part_name(1)]
+
+
+def start(world: World, config: Path, overrides: list[str]) -> int:
+    return run(load_config(TrainConfig, config, overrides), joined=world)
+
+
+def test_the_base_of_an_adapter_comes_from_where_it_was(tmp_path: Path, one_rank: RankPool) -> None:
+    shards = write_masked_sets(tmp_path / "sets")
+    base, output = tmp_path / "base", tmp_path / "adapted"
+    config = write_config(tmp_path / "train.yaml", shards, base, evaluate__max_rows=0)
+    one_rank.run(start, config, ["steps=2"])
+    padded = ["model.vocab_multiple=64", "model.adapter=lora", f"model.init_from={base}"]
+    one_rank.run(start, config, [f"output={output}", "steps=2", *padded])
+    weights, own, first = (
+        open_run(output).checkpoint.tensors, read_weights(*find_checkpoint(output)), open_run(base).checkpoint.tensors
+    )  # fmt: skip
+    assert own.keys() | first.keys() == weights.keys()
+    for name, tensor in first.items():
+        assert torch.equal(weights[name][: len(tensor)], tensor), name
+    assert len(weights["family.tokens.weight"]) == 64
+    assert one_rank.run(start, config, ["steps=3"]) == [0]
+    with pytest.raises(ConfigurationError, match="the adapter was trained on weights with digest"):
+        open_run(output)
+    shutil.move(base, tmp_path / "gone")
+    with pytest.raises(ConfigurationError, match="holds an adapter alone, and its base model"):
+        open_run(output)

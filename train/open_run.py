@@ -1,0 +1,260 @@
+"""Open a trained model on disk: a run at one of its checkpoints, or a folder with a model.
+
+Evaluation, prediction, generation, export, compression, teaching and initial weights begin here. A checkpoint is
+verified, and so hashed, once: when it is opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from xxhash import xxh3_128
+
+from clozeline.configuration.config import load_config
+from clozeline.errors import CheckpointError, ConfigurationError, reading_run
+from clozeline.files import file_hash
+from clozeline.pipeline.shards import ShardSet
+from clozeline.pipeline.shards.manifest import ObjectiveFacts
+from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
+from clozeline.train.checkpoint.format import INDEX
+from clozeline.train.data.sets.recorded_sets import SETS_FILE, RecordedSet, read_sets, tokenizer_of_run
+
+if TYPE_CHECKING:  # both import torch, which a command without a model does not need
+    from torch import Tensor
+
+    from clozeline.model.build import Model
+    from clozeline.model.checkpoints import Checkpoint
+    from clozeline.train.checkpoint.state import TrainState
+    from clozeline.train.configuration.config import TrainConfig
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A trained model, and what its training recorded, if it was trained here."""
+
+    folder: Path
+    checkpoint: Checkpoint
+    """configuration, special ids and weights by name: fp32 masters or their averages of a run; with an adapter those of
+    its base model, too"""
+    recorded: tuple[RecordedSet, ...] = ()
+    """training sets, in the order of the phases; empty: a model folder that came from elsewhere"""
+    config: TrainConfig | None = None
+    """configuration of the training; None: a model folder"""
+    state: TrainState | None = None
+    """state of the training in the checkpoint; None: a model folder"""
+    index: Path | None = None
+    """checkpoint.json of the checkpoint; None: a model folder"""
+
+    @property
+    def sets(self) -> tuple[RecordedSet, ...]:
+        """The training sets; ConfigurationError for a model folder without them."""
+        if not self.recorded:
+            raise ConfigurationError(
+                f"{self.folder}: expected a run, or what compress made of one: {SETS_FILE} says what rows it was "
+                "trained on, and so how a text must start; got a model folder without it"
+            )
+        return self.recorded
+
+    @property
+    def objectives(self) -> list[ObjectiveFacts]:
+        """The objectives of its training, in all phases."""
+        return [recorded.objective for recorded in self.sets]
+
+    def require_config(self) -> TrainConfig:
+        """Return the configuration of the training; ConfigurationError for a model folder."""
+        if self.config is None:
+            raise ConfigurationError(
+                f"{self.folder}: is a model folder, which names no sets: name one (task=FOLDER, data=SET), or a run"
+            )
+        return self.config
+
+    @property
+    def step(self) -> int:
+        """Steps of its training; 0 for a model folder."""
+        return 0 if self.state is None else self.state.step
+
+    @cached_property
+    def digest(self) -> str:
+        """xxh3-128 (hex) of checkpoint.json, which holds the hashes of its parts; of a folder's files of weights."""
+        hashes = [file_hash(path) for path in ([self.index] if self.index is not None else self.checkpoint.files)]
+        return hashes[0] if len(hashes) == 1 else xxh3_128("".join(hashes)).hexdigest()
+
+    @cached_property
+    def weights_digest(self) -> str:
+        """xxh3-128 (hex) of names, shapes and values of the weights, the same for all files that hold them."""
+        return digest_of(self.checkpoint.tensors, self.checkpoint.tensors)
+
+    @cached_property
+    def tokenizer_folder(self) -> Path | None:
+        """Folder of its tokenizer in our format; None: it was not copied with the model."""
+        from clozeline.model.checkpoints import find_imported_tokenizer
+
+        if self.index is None:
+            own = self.folder / "tokenizer"
+            return find_imported_tokenizer(self.folder) or (own if (own / "vocabulary.json").is_file() else None)
+        try:
+            return tokenizer_of_run(self.folder, self.recorded[0])
+        except ConfigurationError:
+            return None
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer; ConfigurationError without one."""
+        if self.tokenizer_folder is not None:
+            return load_tokenizer(self.tokenizer_folder)
+        if self.index is not None:
+            return load_tokenizer(tokenizer_of_run(self.folder, self.recorded[0]))  # raises, and says where it looked
+        raise ConfigurationError(
+            f"{self.folder}: expected a run, or a folder in our format with its tokenizer; import the folder with "
+            "clozeline import-model, and give that"
+        )
+
+    @cached_property
+    def model(self) -> Model:
+        """The model on the weights of `checkpoint`, in evaluation mode, with the rule by which it drops tokens."""
+        from clozeline.model.adaptive_computation.token_pruning import prune_by
+        from clozeline.model.checkpoints import build_checkpoint
+
+        model = build_checkpoint(self.checkpoint)
+        if model.family.reads_characters:
+            model.family.set_token_bytes(token_bytes(self.tokenizer), self.sets[0].tokenizer.special_ids)
+        return model if self.state is None else prune_by(model, self.state.token_rule)
+
+    @property
+    def max_length(self) -> int:
+        """Maximum tokens per row, special tokens included.
+
+        The size of its position table; without one, what its export declares: `position.maximum`, or the longest
+        training row.
+        """
+        limit = self.model.position_limit
+        if limit is not None:
+            return limit
+        return max(self.model.config.position.maximum, *(recorded.max_length for recorded in self.sets))
+
+    def require_same_tokenizer(self, shards: ShardSet) -> None:
+        """Raise ConfigurationError for a set made with another tokenizer."""
+        ours, theirs = self.tokenizer.vocabulary.fingerprint, shards.manifest.tokenizer.fingerprint
+        if ours != theirs:
+            raise ConfigurationError(
+                f"{shards.path}: was made with the tokenizer {theirs[:16]}, the run with {ours[:16]}: make it with the "
+                "run's tokenizer"
+            )
+
+
+def open_run(folder: Path, step: int | None = None, *, key: str = "", quantized: bool = True) -> Run:
+    """Open a run, or a folder with a model.
+
+    The shard sets of a run are not read, and DeepSpeed is not needed, whichever ZeRO stage wrote the checkpoint.
+
+    Args:
+        folder: run directory, folder of `import-model` or `compress`, or one of transformers.
+        step: of the checkpoint; None: the one that the run would resume from.
+        key: of the configuration that names the folder, for messages.
+        quantized: read integer weights, with which a model computes; False: refuse them where weights are trained or
+            converted.
+
+    Raises:
+        ConfigurationError: it is neither, or holds no such checkpoint; or the base model of its adapter is missing.
+        CheckpointError: the checkpoint is damaged, or of another model than config.yaml describes.
+        WeightsError: the weights of a model folder are damaged, or of another model.
+    """
+    from clozeline.model.checkpoints import read_checkpoint
+
+    folder = folder.expanduser()
+    if step is not None or any((folder / name).exists() for name in ("config.yaml", "checkpoints")):
+        return _open_checkpoint(folder, step)
+    if not folder.is_dir():
+        named = f"{key}: " if key else ""
+        raise ConfigurationError(f"{named}{folder}: expected the folder of a run or a model, it is none")
+    recorded = read_sets(folder) if (folder / SETS_FILE).is_file() else ()
+    return Run(folder, read_checkpoint(folder, quantized=quantized), recorded)
+
+
+def _open_checkpoint(folder: Path, step: int | None) -> Run:
+    from clozeline.model.checkpoints import Checkpoint, parameter_shapes
+    from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
+    from clozeline.train.checkpoint.state import read_state
+
+    directory, index = find_checkpoint(folder, step)
+    state = read_state(index)
+    config, sets = read_config(folder, state), read_sets(folder)
+    trained_on = sets[0]
+    shapes = parameter_shapes(config.model, trained_on.tokenizer.vocab_size)
+    weights = read_weights(directory, index)
+    if state.base:
+        weights |= _read_base(directory, config, state.base, {name: shapes[name] for name in shapes.keys() - weights})
+    if shapes != {name: tensor.shape for name, tensor in weights.items()}:
+        raise CheckpointError(f"{directory}: holds another model than {folder / 'config.yaml'} describes")
+    # where each row has a start of its own, callers of `generate` give it
+    ids = {f"{name}_token_id": number for name, number in trained_on.tokenizer.special_ids.items()}
+    if isinstance(start := trained_on.objective.frame.decoder_start, int):
+        ids["decoder_start_token_id"] = start
+    # under an adapter only parameters of heads are trained with it
+    trained = tuple(name for name in index.parameters if not name.startswith("adapters.")) if state.base else ()
+    checkpoint = Checkpoint(config.model, trained_on.tokenizer.vocab_size, weights, ids, None, (), trained=trained)
+    return Run(folder, checkpoint, sets, config, state, directory / INDEX)
+
+
+def _read_base(
+    directory: Path, config: TrainConfig, expected: str, shapes: Mapping[str, Sequence[int]]
+) -> dict[str, Tensor]:
+    """Return the weights of the base model under an adapter, as far as the checkpoint lacks them."""
+    import torch
+
+    source = config.model.init_from
+    if source is None or not source.expanduser().is_dir():
+        base = f"its base model {source} is missing: copy it back"
+        raise ConfigurationError(f"{directory}: holds an adapter alone, and {base}")
+    tensors = open_run(source, quantized=False).checkpoint.tensors
+    names = [name for name in shapes if name in tensors]
+    refuse_other_base(source, expected, digest_of(tensors, names))
+    weights = {name: torch.zeros(*shapes[name]) for name in names}
+    for name, weight in weights.items():  # a table may have other padding here
+        rows = min(len(tensors[name]), len(weight))
+        weight[:rows] = tensors[name][:rows]
+    return weights
+
+
+def read_config(folder: Path, saved: TrainState | None = None) -> TrainConfig:
+    """Read config.yaml of a run directory; its model must be that of a `saved` state."""
+    from clozeline.train.checkpoint.state import find_changes
+    from clozeline.train.configuration.config import TrainConfig, frozen
+
+    path = folder / "config.yaml"
+    with reading_run(path):
+        config: TrainConfig = load_config(TrainConfig, path)
+        if saved is not None and saved.frozen:
+            changes = find_changes(saved, replace(saved, frozen=frozen(config)), config.checkpoint.allow_changed)
+            for change in changes:
+                if change.startswith("model.") and not change.startswith("model.dropout."):
+                    raise ConfigurationError(f"{path}: not the model of the checkpoint of step {saved.step}: {change}")
+    return config
+
+
+def token_bytes(tokenizer: Tokenizer) -> list[bytes]:
+    """Return the UTF-8 of each token's piece, for families that read characters."""
+    return [tokenizer.piece(token).encode() for token in range(tokenizer.vocabulary.size)]
+
+
+def refuse_other_base(source: Path, expected: str, digest: str) -> None:
+    """Refuse a base model that is not the one that an adapter was trained on."""
+    if expected != digest:
+        raise ConfigurationError(
+            f"model.init_from: {source}: the adapter was trained on weights with digest {expected}, these have "
+            f"{digest}: a run that was resumed, or another model; give the weights that it started from"
+        )
+
+
+def digest_of(tensors: Mapping[str, Tensor], names: Iterable[str]) -> str:
+    """Return the xxh3-128 (hex) of names, shapes and fp32 values, sorted by name."""
+    digest = xxh3_128()
+    for name in sorted(names):
+        tensor = tensors[name]
+        digest.update(f"{name} {list(tensor.shape)}\n".encode())
+        digest.update(tensor.detach().float().contiguous().numpy().data)
+    return digest.hexdigest()
