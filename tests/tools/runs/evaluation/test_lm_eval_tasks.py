@@ -21,7 +21,7 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.models.export_model import main as export
-from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_texts
+from clozeline.tools.runs.evaluate import SuiteOptions, evaluate_mode
 from clozeline.tools.runs.evaluation.lm_eval_tasks import RunScores, task_scores
 from clozeline.train.open_run import open_run
 from tests.pipeline.miniature import text
@@ -72,8 +72,8 @@ def test_scores_are_those_of_the_exported_folder(
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
     tasks = write_tasks(tmp_path / "tasks")
     write_run(tmp_path / "run", shard_sets, [3], 1, **DECODER)
-    options = EvaluateOptions(suite="lm_eval", tasks=(*TASKS,), input=tasks)
-    found = json.loads(evaluate_texts(tmp_path / "run", options)[0])["tasks"]
+    options = SuiteOptions(suite="lm_eval", tasks=(*TASKS,), input=tasks)
+    found = json.loads(evaluate_mode(tmp_path / "run", options)[0])["tasks"]
     assert export([str(tmp_path / "run"), str(tmp_path / "hf"), "--type", "gpt2"]) == 0
     harness = HFLM(pretrained=str(tmp_path / "hf"), device="cpu", dtype="float32", batch_size=1)
     manager = TaskManager(include_path=str(tasks), include_defaults=False)
@@ -133,4 +133,4 @@ def test_the_way_out_without_the_harness(shard_sets: Path, tmp_path: Path, monke
         task_scores(tmp_path / "run", open_run(tmp_path / "run"), ["any"], tmp_path)
     for keys in ({"suite": "lm_eval"}, {"suite": "blimp", "tasks": ("a",)}):
         with pytest.raises(ValueError, match=r"needs tasks=\[NAME"):
-            EvaluateOptions(**keys, input=tmp_path)
+            SuiteOptions(**keys, input=tmp_path)
