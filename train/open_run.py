@@ -163,14 +163,14 @@ def open_run(folder: Path, step: int | None = None, *, key: str = "", quantized:
         CheckpointError: the checkpoint is damaged, or of another model than config.yaml describes.
         WeightsError: the weights of a model folder are damaged, or of another model.
     """
-    from clozeline.model.checkpoints import read_checkpoint
-
     folder = folder.expanduser()
     if step is not None or any((folder / name).exists() for name in ("config.yaml", "checkpoints")):
         return _open_checkpoint(folder, step)
     if not folder.is_dir():
         named = f"{key}: " if key else ""
         raise ConfigurationError(f"{named}{folder}: expected the folder of a run or a model, it is none")
+    from clozeline.model.checkpoints import read_checkpoint
+
     recorded = read_sets(folder) if (folder / SETS_FILE).is_file() else ()
     return Run(folder, read_checkpoint(folder, quantized=quantized), recorded)
 

@@ -25,7 +25,7 @@ def clozeline(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 def test_every_stage_and_every_tool_is_a_command_with_a_summary() -> None:
     groups = commands()
-    assert {name.replace("-", "_") for name in groups["one stage"]} == set(all_stages())
+    assert {name.replace("-", "_") for name in groups["one stage of it"]} == set(all_stages())
     tools = {path.stem for path in (ROOT / "tools").glob("*/*.py")} - {"__init__"}
     assert {command.file.stem for group in groups.values() for command in group.values()} >= tools
     names = [name for group in groups.values() for name in group] + ["where"]

@@ -7,6 +7,8 @@ lines, CSV, TSV or Parquet by its suffix. `layout` writes an official file: a GL
 Rows are streamed; a killed command continues where it stopped, and ends with the same bytes.
 """
 
+from __future__ import annotations
+
 import argparse
 import sys
 from collections import Counter
@@ -14,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import field
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
@@ -28,7 +30,9 @@ from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
 from clozeline.tools.runs.inference.prediction_files import Layout, PredictionParts, check_output, write_output
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, Item, build_rows, read_unlabeled, task_reader
 from clozeline.tools.settings import add_settings, settings_of
-from clozeline.train.answers._answer import Record
+
+if TYPE_CHECKING:
+    from clozeline.train.answers._answer import Record
 
 
 @config_class

@@ -1,13 +1,14 @@
 """Open a fine-tuned model with the split to score it on, and check that they fit together."""
 
+from __future__ import annotations
+
 import os
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
@@ -17,9 +18,12 @@ from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
 from clozeline.tools.command import require_model
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.tools.runs.evaluation.answer_threshold import stored_threshold
-from clozeline.train.answers._answer import TaskAnswer, TaskModel, answer_of
-from clozeline.train.data.stream.collate import Collate
 from clozeline.train.open_run import Run, open_run
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from clozeline.train.answers._answer import TaskAnswer, TaskModel
 
 _MANIFEST: Final = "manifest.json"
 
@@ -43,11 +47,16 @@ class TaskRun:
     @cached_property
     def answer(self) -> TaskAnswer:
         """Meaning of the predictions of the head."""
+        from clozeline.train.answers._answer import answer_of  # a missing folder is told without torch
+
         return answer_of(self.head, self.facts)
 
     @cached_property
     def task(self) -> TaskModel:
         """The model with its batches, as answers read it."""
+        from clozeline.train.answers._answer import TaskModel
+        from clozeline.train.data.stream.collate import Collate
+
         collate, trained = Collate.from_manifest(self.shards.manifest), self.trained
 
         def forward(rows: Rows) -> tuple[Tensor, dict[str, Tensor]]:

@@ -1,18 +1,22 @@
 """Write predictions in parts that survive a kill, then as one file: JSON lines, a table, or an official layout."""
 
+from __future__ import annotations
+
 import csv
 import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json, publish, publish_json, publish_text, read_json
-from clozeline.train.answers._answer import Record, TaskAnswer
+
+if TYPE_CHECKING:
+    from clozeline.train.answers._answer import Record, TaskAnswer
 
 Layout: TypeAlias = Literal["glue", "squad"]
 _SUFFIXES: Final = (".jsonl", ".csv", ".tsv", ".parquet")
@@ -112,7 +116,7 @@ def _write_parquet(path: Path, records: Iterable[Record], answer: TaskAnswer) ->
     """Write a table in row groups; every column has one type, whatever the rows hold."""
     types = {int: pa.int64(), float: pa.float64(), str: pa.string()}
     schema = pa.schema([(name, types[kind]) for name, kind in columns_of(answer).items()])
-    rows = list[Record]()
+    rows: list[Record] = []
     with pyarrow.parquet.ParquetWriter(path, schema) as writer:
         for record in records:
             cells = flat_record(record)

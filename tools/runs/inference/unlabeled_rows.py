@@ -1,9 +1,11 @@
 """Read rows without answers for a fine-tuned run: columns of a table, or an official layout, as rows of the task."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.documents.document import document_uid
@@ -16,7 +18,9 @@ from clozeline.pipeline.tasks.readers._column_files import open_table, value_at
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.registry import find
 from clozeline.tools.runs.evaluation.task_run import TaskRun
-from clozeline.train.answers._answer import TaskAnswer
+
+if TYPE_CHECKING:
+    from clozeline.train.answers._answer import TaskAnswer
 
 Item: TypeAlias = tuple[TaskItem | Rejected, Any]
 """A row, and its id in the file, None without one."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +100,8 @@ def test_a_continuation_ends_at_each_end_id_of_the_publisher(shard_sets: Path, t
     second = free.ids[1]
     assert second != free.ids[0]
     (folder / "source" / "generation_config.json").write_text(json.dumps({"eos_token_id": [2, second]}))
-    scores = RunScores(tmp_path / "run", replace(trained, tokenizer=load_tokenizer(folder)))
+    vars(published := open_run(tmp_path / "run"))["tokenizer"] = load_tokenizer(folder)
+    scores = RunScores(tmp_path / "run", published)
     assert scores.continue_text("the cat", {"max_gen_toks": 6}) == trained.tokenizer.decode_part(free.ids[:1])
 
 
