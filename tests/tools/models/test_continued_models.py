@@ -199,7 +199,7 @@ def continue_training(folder: Path, source: Path, objective: str, ranks: RankPoo
     config.write_text(
         f"{{model: {{init_from: {source}}}, data: {{shards: {shards}, global_batch: 8, micro_batch: 4, lanes: 4}},"
         " optimizer: {name: adamw, learning_rate: 1e-3}, schedule: {name: linear, warmup: 2},"
-        f" steps: 6, output: {folder}/run, log: {{tensorboard: false, report: false}}}}"
+        f" steps: 6, output: {folder}/run, log: {{tensorboard: false}}}}"
     )
     assert ranks.run(train, config) == [0]
     return folder / "run"

@@ -133,7 +133,7 @@ def test_unread_keys_are_said(folder):
         ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
         ({"vocab_size": None}, "vocab_size"),
         ({"vocab_size": -1}, "vocab_size"),
-        ({"quantization_config": {"bits": 4}}, "quantized"),
+        ({"quantization_config": {"bits": 4}}, "integer weights"),
         ({"num_attention_heads": 7}, "do not divide"),
     ],
     ids=lambda value: value if isinstance(value, str) else "-".join(value),
