@@ -191,10 +191,8 @@ class Engine:
         options = self.config.optimizer.options
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate * (options.layer_decay or 1.0) ** group["depth"] * group["rate"]
-        rows, rate = (
-            micro_batches * self.config.data.micro_batch * self.world.size,
-            learning_rate / options.learning_rate,
-        )
+        rows = micro_batches * self.config.data.micro_batch * self.world.size
+        rate = learning_rate / options.learning_rate
         now = Step(step, self.skipped, rows, counts, rate, recorded)
         for hook in self.hooks:
             hook.begin(now)

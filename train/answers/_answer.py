@@ -27,13 +27,11 @@ from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers import Rejected, TaskFacts, TaskItem, TaskReader
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
-from clozeline.registry import find, names
 from clozeline.train.configuration.model_source import unset_head_key
 from clozeline.train.data.stream.head_features import HeadBatch
 
 Record: TypeAlias = dict[str, Any]
 """A prediction, as it is written: `{"label": "good", "probability": 0.9}`."""
-_FOLDER: Final = "clozeline.train.answers"
 _BATCH: Final = 32
 """Rows per forward pass. Batches, and thus padding, are the same for every number of processes."""
 _DIGITS: Final = 6
@@ -214,13 +212,6 @@ class TaskAnswer(Answer, ABC):
     @abstractmethod
     def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, Any]) -> Scored:
         """Return the metrics of all rows of a split, next to baselines that are fitted on the training rows."""
-
-
-def answer_of(head: str, facts: TaskFacts) -> TaskAnswer:
-    """Return the answers of a head: those of its own file, or of the file of the head that the task names."""
-    name = head if head in names(_FOLDER) else facts.head
-    answer: TaskAnswer = find(_FOLDER, name)(facts)
-    return answer
 
 
 def merge_shares(shares: Sequence[Mapping[int, Any]], count: int) -> dict[int, Any]:

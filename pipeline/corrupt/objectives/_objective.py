@@ -28,6 +28,10 @@ DOCUMENT_FEATURES: Final = (
     Feature("target_document_starts", "uint16", Role("start", "target_ids"), "starts of the same documents, first 0"),
 )
 
+LANGUAGE_FEATURES: Final = (
+    Feature("languages", "uint8", Role("row", below="languages"), "code of the row's language"),
+)
+
 
 class Skip(IntEnum):
     """Reason why a row has no example; 0 if it has one."""

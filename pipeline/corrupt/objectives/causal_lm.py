@@ -10,7 +10,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
-from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES
+from clozeline.pipeline.corrupt.objectives._objective import DOCUMENT_FEATURES, LANGUAGE_FEATURES
 from clozeline.pipeline.group.groupings import MinimumRow, starts_dtype
 from clozeline.pipeline.kernels.ragged import add_special_tokens, scalars, shift_starts
 from clozeline.pipeline.kernels.sampling import list_indices
@@ -27,7 +27,6 @@ _FEATURES: Final[Mapping[str, tuple[Feature, ...]]] = {
         Feature("target_ids", "ids", IDS, "the row"),
     ),
 }
-_LANGUAGE: Final = (Feature("languages", "uint8", Role("row", below="languages"), "code of the row's language"),)
 
 
 class CausalLM(Objective):
@@ -99,7 +98,7 @@ class CausalLM(Objective):
             self.frame = Frame(predict_from="previous")
         # the class lists the heads of all architectures, an instance those of its own
         self.heads = ("masked_lm",) if options.architecture == "encoder" else ("lm",)  # type: ignore[misc]
-        features = (*_FEATURES[options.architecture], *(_LANGUAGE if options.languages else ()))
+        features = (*_FEATURES[options.architecture], *(LANGUAGE_FEATURES if options.languages else ()))
         sides = DOCUMENT_FEATURES[: 2 if options.architecture == "encoder_decoder" else 1]
         starts = tuple(replace(side, dtype=starts_dtype(self.content_length)) for side in sides)
         self.features = features if options.cross_documents else (*features, *starts)

@@ -1,7 +1,7 @@
 """Masked language modeling with BERT's 80/10/10 masking of single rows."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +25,13 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import (
     choose_tokens,
     maskable_lengths,
 )
+from clozeline.pipeline.corrupt.objectives._objective import LANGUAGE_FEATURES
 from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.ragged import scalars
 from clozeline.pipeline.kernels.rates import Rate, count_between, parts_per_million
-from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, Role, SampleBatch
+from clozeline.pipeline.rows import Example, ExampleBatch, Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LABELS, RATES, below, random_bits
-
-_LANGUAGE_FEATURES: Final = (
-    Feature("languages", "uint8", Role("row", below="languages"), "code of the row's language"),
-)
 
 
 @config_class
@@ -101,7 +98,7 @@ class MaskedLM(FrequencyWeights, MaskedRow):
         super().__init__(options, vocabulary, label)
         weights = WEIGHT_FEATURES if isinstance(options.mask_rate, RateRange) else ()
         attention = () if options.attention == "bidirectional" else ATTENTION_FEATURES
-        languages = _LANGUAGE_FEATURES if options.languages else ()
+        languages = LANGUAGE_FEATURES if options.languages else ()
         self.own_features = (*MASKED_FEATURES, *weights, *attention, *languages)
         self.frame = Frame(predict_from=options.predict_from)
         if options.grouping == "sentence_pair":

@@ -200,7 +200,7 @@ def test_one_value_is_a_list() -> None:
         ({"zero": {"stag": 1}}, "did you mean 'zero.stage'?"),
         ({"data": {"steps": 3}}, "did you mean 'steps'?"),
         ({"micro_batch": 3}, "did you mean 'data.micro_batch'?"),
-        ({"log": {"bogus": 1}}, "it has every, "),
+        ({"log": {"bogus": 1}}, "it has every, tensorboard, "),
         ({"bogus": 1}, "--help lists the keys"),
     ],
 )

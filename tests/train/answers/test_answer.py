@@ -23,7 +23,8 @@ from clozeline.pipeline.tasks.readers import (
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.registry import find, names
 from clozeline.tools.runs.inference.unlabeled_rows import build_rows, task_reader
-from clozeline.train.answers._answer import TaskAnswer, answer_of, merge_shares
+from clozeline.train.answers import answer_of
+from clozeline.train.answers._answer import TaskAnswer, merge_shares
 from clozeline.train.answers.lm import _prompt_of
 from tests.pipeline.task_files import make_chat_sets, open_split
 
@@ -34,7 +35,7 @@ HEADS: list[Any] = [
 
 
 def answers(head: Any, **facts: Any) -> TaskAnswer:
-    return answer_of(head, TaskFacts(**({"name": "t", "head": head, "metrics": (), "labels": ("a", "b")} | facts)))
+    return answer_of(TaskFacts(**({"name": "t", "head": head, "metrics": (), "labels": ("a", "b")} | facts)), head)
 
 
 def test_a_row_counts_once() -> None:
@@ -47,7 +48,7 @@ def test_a_row_counts_once() -> None:
 
 def test_a_head_without_a_file_has_the_answers_of_its_task() -> None:
     facts = TaskFacts(name="t", head="regression", metrics=())
-    assert type(answer_of("my_head", facts)) is type(answer_of("regression", facts))
+    assert type(answer_of(facts, "my_head")) is type(answer_of(facts, "regression"))
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -106,7 +107,7 @@ def test_a_source_is_a_message_of_the_run_template(tmp_path: Path) -> None:
     opened: Any = SimpleNamespace(train=train, facts=facts, trained=SimpleNamespace(tokenizer=tokenizer))
     reader = task_reader(train.manifest)
     assert facts is not None
-    asked = answer_of("lm", facts).item({"source": ["a good film"]}, reader, 0, None)
+    asked = answer_of(facts, "lm").item({"source": ["a good film"]}, reader, 0, None)
     rows, uids, missing = build_rows(opened, reader, [asked, Rejected("fields", 1)])
     prompt, dot = (found.ids.tolist() for found in tokenizer.encode(["a good film", "."]))
     assert (len(rows), [*uids.values()], missing) == (1, [0], {1: "fields"})

@@ -19,8 +19,8 @@ from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.features import token_vectors
 from clozeline.pipeline.rows import Rows
-from clozeline.registry import find
 from clozeline.tools.runs.evaluation.task_run import open_split, set_rows
+from clozeline.train.answers import answer_of
 from clozeline.train.answers.tagging import Tagging
 from clozeline.train.open_run import Run
 
@@ -56,7 +56,7 @@ def probe_scores(trained: Run, task: Path, split: str) -> dict[str, Any]:
     for name in ("train", split):
         shards, facts = open_split(task, name)
         trained.require_same_tokenizer(shards)
-        answer = find("clozeline.train.answers", facts.head)(facts)
+        answer = answer_of(facts)
         if not isinstance(answer, Tagging):
             raise ConfigurationError(f"probe: {shards.path} is a task of {facts.head}, expected one of tagged words")
         sides.append(_words_of(set_rows(shards), answer, _MOST_WORDS if name == "train" else None))

@@ -18,6 +18,7 @@ from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
 from clozeline.tools.command import require_model
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.tools.runs.evaluation.answer_threshold import stored_threshold
+from clozeline.train.answers import answer_of
 from clozeline.train.open_run import Run, open_run
 
 if TYPE_CHECKING:
@@ -47,9 +48,7 @@ class TaskRun:
     @cached_property
     def answer(self) -> TaskAnswer:
         """Meaning of the predictions of the head."""
-        from clozeline.train.answers._answer import answer_of  # a missing folder is told without torch
-
-        return answer_of(self.head, self.facts)
+        return answer_of(self.facts, self.head)
 
     @cached_property
     def task(self) -> TaskModel:

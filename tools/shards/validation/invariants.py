@@ -9,7 +9,6 @@ from clozeline.arrays import Bool
 from clozeline.pipeline.rows import Ragged, Role, Use
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.readers import facts_of
-from clozeline.registry import find
 from clozeline.tools.shards.validation.column_rules import COLUMN_RULES
 from clozeline.tools.shards.validation.ragged_checks import (
     LocatedRows,
@@ -22,6 +21,7 @@ from clozeline.tools.shards.validation.ragged_checks import (
     first_row,
     rows_with,
 )
+from clozeline.train.answers import answer_of
 
 BASE_COLUMNS: Final = {"tokens": "token_ids", "samples": "ids", "examples": "input_ids"}
 """The column with the text of a row, in each type of set."""
@@ -38,7 +38,7 @@ def _task(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
     """Require answers that the task allows."""
     facts = facts_of(manifest)
     if facts is not None:
-        yield from find("clozeline.train.answers", facts.head)(facts).problems(block.rows.columns)
+        yield from answer_of(facts).problems(block.rows.columns)
 
 
 def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
