@@ -25,6 +25,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final
 
+from tests.touched import find_tests
+
 ROOT: Final = Path(__file__).parents[1]
 DRAWN: Final = ROOT / "tests" / "data" / "mutants.json"
 PARTS: Final = ("clozeline", "pipeline", "model", "train", "tools")
@@ -126,23 +128,6 @@ def locate(tree: Path, mutant: dict[str, Any]) -> tuple[Path, int] | None:
     return (path, min(equal, key=lambda index: abs(index + 1 - mutant["line"]))) if equal else None
 
 
-def tests_of(tree: Path, name: str) -> list[list[str]]:
-    """Return groups of test files that could know a product file: its own, those that import it, their folder."""
-    path = Path(name)
-    own = tree / "tests" / path.parent / f"test_{path.stem.removeprefix('_')}.py"
-    module = ".".join(("clozeline", *path.with_suffix("").parts)).removeprefix("clozeline.clozeline.")
-    module = module if module.startswith("clozeline.") else f"clozeline.{module}"
-    listed = subprocess.run(
-        ["grep", "-rlwE", "--include=test_*.py", module.removesuffix(".__init__").replace(".", r"\."), "tests"],
-        cwd=tree, capture_output=True, text=True,
-    ).stdout.split()  # fmt: skip
-    folder = [str(file.relative_to(tree)) for file in sorted(own.parent.glob("test_*.py"))]
-    first = [str(own.relative_to(tree))] if own.is_file() else []
-    importers = [file for file in sorted(listed) if file not in first]
-    rest = [file for file in folder if file not in {*first, *importers}]
-    return [group for group in (first, importers, rest) if group]
-
-
 def run_tests(tree: Path, files: list[str]) -> bool:
     """Return whether test files fail, in a tree of their own."""
     environment = os.environ | {"PYTHONPATH": str(tree), "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
@@ -166,7 +151,7 @@ def judge(tree: Path, mutant: dict[str, Any]) -> dict[str, Any]:
     rows[index] = f"{indent}{mutant['after'].strip()}\n"
     path.write_text("".join(rows), encoding="utf-8")
     try:
-        groups = zip(("own", "importers", "folder"), tests_of(tree, mutant["file"]), strict=False)
+        groups = zip(("own", "importers", "folder"), find_tests(tree, mutant["file"]), strict=False)
         killer = next((name for name, files in groups if run_tests(tree, files)), None)
     finally:
         path.write_text(source, encoding="utf-8")

@@ -1,7 +1,7 @@
 """Run the contract tests of one algorithm, and its own tests: `make try NAME=my_objective`.
 
 A contract test is parametrized over the files of a registry folder. Only the cases of this algorithm run, and only the
-test files that can have one are collected.
+test files that can have one are collected. Without a name, the tests of what changed run (`tests/touched.py`).
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from typing import Any
 import pytest
 
 from tests.registries import ROOT, algorithms, registries
+from tests.touched import RANKS, try_touched
 
 TESTS = ROOT / "tests"
-RANKS = {"one_rank", "two_ranks"}
-"""Fixtures of tests that start training processes: `make test` runs them."""
 
 
 def find_algorithms(name: str) -> list[tuple[str, Path]]:
@@ -120,10 +119,12 @@ class Selection:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the tests of the algorithm named on the command line; return pytest's exit status."""
+    """Run the tests of the algorithm named on the command line, or of what changed; return pytest's exit status."""
     begun = time.perf_counter()
+    if not arguments or arguments[0].startswith("-"):
+        return try_touched(list(arguments))
     try:
-        found = find_algorithms(arguments[0] if arguments else "")
+        found = find_algorithms(arguments[0])
     except LookupError as error:
         print(error, file=sys.stderr)
         return 64

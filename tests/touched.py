@@ -1,0 +1,138 @@
+"""Find the tests that could know a file: its own, those that import it, those of what imports it, and its folder.
+
+`make try` without a name runs them for what the uncommitted change touches, the nearest first, for at most a minute.
+"""
+
+import ast
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[1]
+SECONDS: Final = 50
+"""After this long no further test begins: with the last one and the import of the libraries it stays under a minute."""
+RANKS: Final = {"one_rank", "two_ranks"}
+"""Fixtures of tests that start training processes."""
+
+
+def module_of(name: str) -> str:
+    """Return the module of a file, as imports spell it."""
+    dotted = ".".join(Path(name).with_suffix("").parts).removesuffix(".__init__")
+    return dotted if dotted.split(".")[0] in ("tests", "benchmarks", "docs", "clozeline") else f"clozeline.{dotted}"
+
+
+def imports_of(source: str) -> Iterator[str]:
+    """Yield each module, or name in a module, that a source imports."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@cache
+def importers(tree: Path) -> dict[str, list[str]]:
+    """Return for each module the tracked and new Python files of a tree that import it."""
+    found = defaultdict(list)
+    for name in _git(tree, "ls-files", "--cached", "--others", "--exclude-standard", "*.py"):
+        if (tree / name).is_file():
+            for module in sorted(set(imports_of((tree / name).read_text(encoding="utf-8")))):
+                found[module].append(name)
+    return found
+
+
+def is_test(name: str) -> bool:
+    """Return whether pytest collects a file."""
+    return name.startswith("tests/") and Path(name).name.startswith("test_") and name.endswith(".py")
+
+
+def find_tests(tree: Path, name: str) -> list[list[str]]:
+    """Return groups of test files that could know a product file: its own, those that import it, its folder's."""
+    own = f"tests/{Path(name).parent}/test_{Path(name).stem.removeprefix('_')}.py"
+    first = [own] if (tree / own).is_file() else []
+    using = importers(tree)[module_of(name)]
+    second = [file for file in using if is_test(file) and file != own]
+    helpers = [file for file in using if file.startswith("tests/") and not is_test(file)]
+    second += [test for helper in helpers for test in importers(tree)[module_of(helper)] if is_test(test)]
+    folder = [str(file.relative_to(tree)) for file in sorted((tree / own).parent.glob("test_*.py"))]
+    groups = [first, list(dict.fromkeys(second)), [file for file in folder if file not in {own, *second}]]
+    return [group for group in groups if group]
+
+
+def find_touched(tree: Path, changed: Iterable[str]) -> list[str]:
+    """Return the test files that changed files touch, the nearest first."""
+    ranked: dict[str, int] = {}
+
+    def add(rank: int, names: Iterable[str]) -> None:
+        for name in names:
+            if is_test(name) and (tree / name).is_file():
+                ranked[name] = min(rank, ranked.get(name, rank))
+
+    for name in changed:
+        if name.startswith("tests/") and name.endswith(".py"):
+            add(0, [name, *importers(tree)[module_of(name)]])
+        elif name.endswith(".py"):
+            for rank, group in enumerate(find_tests(tree, name)):
+                add(rank, group)
+            for user in importers(tree)[module_of(name)]:
+                add(3, (file for group in find_tests(tree, user)[:1] for file in group))
+        else:  # a recipe, a page, a table: the tests that name it, or its folder
+            words = [name, str(Path(name).parent)] if "/" in name else [name]
+            for rank, word in enumerate(words):
+                add(rank, _git(tree, "grep", "-lF", word, "--", "tests"))
+    return sorted(ranked, key=lambda test: (ranked[test], test))
+
+
+def uncommitted(tree: Path) -> list[str]:
+    """Return the files that differ from the last commit, and the new ones."""
+    return _git(tree, "diff", "--name-only", "HEAD") + _git(tree, "ls-files", "--others", "--exclude-standard")
+
+
+def _git(tree: Path, *arguments: str) -> list[str]:
+    done = subprocess.run(["git", *arguments], cwd=tree, capture_output=True, text=True, check=False)
+    return done.stdout.splitlines()
+
+
+class Deadline:
+    """A pytest plugin that begins no test after a time, and leaves tests of training processes out."""
+
+    def __init__(self, seconds: float) -> None:
+        self.end = time.perf_counter() + seconds
+        self.left: list[pytest.Item] = []
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Leave out what starts ranks."""
+        self.left = [item for item in items if RANKS & set(getattr(item, "fixturenames", ()))]
+        items[:] = [item for item in items if item not in set(self.left)]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        """Pass over a test that would begin too late."""
+        if time.perf_counter() < self.end:
+            return None
+        self.left.append(item)
+        return True
+
+
+def try_touched(arguments: list[str]) -> int:
+    """Run the tests that the uncommitted change touches; return pytest's exit status."""
+    if not (changed := uncommitted(ROOT)):
+        print("nothing differs from the last commit; of one algorithm: make try NAME=masked_lm", file=sys.stderr)
+        return 64
+    files = find_touched(ROOT, changed)
+    print(f"{len(changed)} changed files touch {len(files)} test files", flush=True)
+    if not files:
+        return 0
+    deadline = Deadline(SECONDS)
+    status = pytest.main([*files, *arguments], plugins=[deadline])
+    if deadline.left:
+        print(f"{len(deadline.left)} tests are left to `make test`: they start ranks, or would begin after {SECONDS} s")
+    return int(status)
