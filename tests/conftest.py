@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 # Before torch is loaded: small tensors gain nothing from threads, which burn the cores that other tests wait for.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# `&` in a script starts a process that ignores SIGINT, and so do its children, to which tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # No test depends on how busy the machine is, nor on luck: `make test` draws the same examples each time, and
 # `make test-all` new ones.
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
@@ -58,14 +62,10 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture
 def default_signals() -> Iterator[None]:
-    """Handle SIGINT and SIGHUP as Python does in a terminal: `&` in a script ignores the one, `nohup` the other."""
-    before = {
-        signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
-        signal.SIGHUP: signal.signal(signal.SIGHUP, signal.SIG_DFL),
-    }
+    """Handle SIGHUP as in a terminal, also where `nohup` started the suite, which then outlives the terminal."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
-    for number, handler in before.items():
-        signal.signal(number, handler)
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture(autouse=True)
