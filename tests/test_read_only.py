@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import subprocess
 import sys
@@ -20,49 +19,28 @@ SHORT = RECIPE[: RECIPE.index("dedup: {}")]
 MOUNT = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exec "$@"'
 """Makes a folder read-only for one process and its children, then runs a command."""
 WAYS_OUT = ("make it writable, or choose another folder", "change its permissions, or choose another output")
-EACH = """
-import contextlib, io, json, sys, traceback
-from clozeline.__main__ import main
-
-results = {}
-for name, arguments in json.load(sys.stdin).items():
-    said = io.StringIO()
-    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
-        sys.argv = ["clozeline", *arguments]
-        try:
-            code = main()
-        except SystemExit as end:
-            code = end.code or 0
-        except BaseException:
-            code = traceback.format_exc()
-    results[name] = [code, said.getvalue()]
-print(json.dumps(results))
-"""
 
 
-def inside(folder: Path, command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
+def inside(folder: Path, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Run a command for which a folder is read-only."""
     return subprocess.run(
         ["unshare", "--map-root-user", "--mount", "sh", "-c", MOUNT, "sh", str(folder), *command],
-        input=text,
         capture_output=True,
         text=True,
         timeout=300,
     )
 
 
-def results(folder: Path, commands: dict[str, list[str]]) -> dict[str, tuple[int | str, str]]:
-    """Run commands one after another in such a process; return their exit codes and what they say."""
+def results(folder: Path, commands: dict[str, list[str]]) -> dict[str, tuple[int, str]]:
+    """Run each command in such a process; return their exit codes and what they say."""
     if shutil.which("unshare") is None or inside(folder, ["true"]).returncode:
         pytest.skip("this machine lets no process mount a folder read-only for itself")
     assert inside(folder, ["touch", str(folder / "file")]).returncode == 1
-    done = inside(folder, [sys.executable, "-c", EACH], json.dumps(commands))
-    assert done.returncode == 0, done.stderr
-    found: dict[str, tuple[int | str, str]] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    ended = {name: inside(folder, [sys.executable, "-m", "clozeline", *each]) for name, each in commands.items()}
+    return {name: (done.returncode, done.stdout + done.stderr) for name, done in ended.items()}
 
 
-def is_refusal(folder: Path, code: int | str, said: str) -> bool:
+def is_refusal(folder: Path, code: int, said: str) -> bool:
     """Return whether a command ended with the code of storage, the place and the way out, and with no traceback."""
     told = "Read-only file system" in said and str(folder) in said and any(way in said for way in WAYS_OUT)
     return code == 74 and told and "Traceback" not in said and "[Errno" not in said
