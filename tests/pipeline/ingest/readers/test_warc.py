@@ -1,3 +1,5 @@
+"""Records of WARC files against those of FastWARC, and the forms that header fields may have."""
+
 import bz2
 import gzip
 import lzma
@@ -6,9 +8,7 @@ import zlib
 from itertools import pairwise
 
 import brotli
-import lz4.frame
 import pytest
-import zstandard
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.documents.document import FLAG_DECODED_BY_GUESS, FLAG_REPLACEMENTS, FLAG_TRUNCATED_SOURCE
@@ -17,7 +17,6 @@ from clozeline.pipeline.ingest.readers import Counted, RawRecord, detect
 from tests.pipeline.captures import counted, http, members, page, read, record, responses, texts
 
 PAGES = [page(number).decode() for number in range(5)]
-FILE = members(responses(9))
 
 
 @pytest.fixture
@@ -34,11 +33,6 @@ def write(tmp_path):
     ("name", "pack"),
     [
         ("crawl.warc", b"".join),
-        ("crawl.warc.gz", members),
-        ("crawl.warc.zst", lambda records: zstandard.ZstdCompressor().compress(b"".join(records))),
-        ("crawl.warc.lz4", lambda records: b"".join(map(lz4.frame.compress, records))),
-        ("crawl.warc.bz2", lambda records: bz2.compress(b"".join(records))),
-        ("crawl.warc.xz", lambda records: lzma.compress(b"".join(records))),
         ("one_member.warc.gz", lambda records: gzip.compress(b"".join(records))),
         ("plain_content.warc.gz", b"".join),
         ("gzip_content.warc", members),
@@ -75,13 +69,10 @@ def test_what_a_record_says_of_itself(write):
         True,
     )
     bare = record(http(page(1)), None, WARC_Record_ID=None, WARC_Date="yesterday")
-    first = read(write(members([bare])))[0]
+    text = record("Grüße".encode(), kind="conversion")
+    first, second = read(write(members([bare, text])))
     assert (first.url, first.date) == (None, None)
-
-
-def test_conversion_records_are_plain_text(write):
-    item = read(write(members([record("Grüße".encode(), kind="conversion")])))[0]
-    assert (item.text, item.markup) == ("Grüße", False)
+    assert (second.text, second.markup) == ("Grüße", False)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +85,6 @@ def test_conversion_records_are_plain_text(write):
         (http(b"x", content_type="no sense; at all"), "mime_other"),
         (http(b"just words", content_type=None), "mime_unknown"),
         (http(b"%PDF-1.4 ..."), "mime_contradicted"),
-        (http(b"\x89PNG\r\n\x1a\n...."), "mime_contradicted"),
-        (http(b'{"a": [1, 2]}'), "mime_contradicted"),
         (b"no status line", "http"),
         (http(b"\x00\x01\x02\x03" * 99, "Content-Encoding: gzip"), "content_encoding"),
         (http(b"\x00\x80\xff" * 400), "charset"),
@@ -189,25 +178,14 @@ SWEETS = "größe " * 99
     ("body", "content_type", "expected", "flags"),
     [
         (LATIN.encode("latin-1"), "text/html", LATIN, FLAG_DECODED_BY_GUESS),
-        (LATIN.encode("latin-1"), "text/html; charset=utf-8", LATIN, FLAG_DECODED_BY_GUESS),
         ("<p>Привет, как дела".encode("koi8-r"), "text/html; charset=KOI8-R", "<p>Привет, как дела", 0),
         (RUSSIAN.encode("cp1251"), "text/html", RUSSIAN, 0),
-        ("<p>größer".encode("utf-16"), "text/html", "<p>größer", 0),
-        ("<p>größer".encode("utf-8-sig"), "text/html; charset=latin-1", "<p>größer", 0),
-        ("<p>größer".encode(), "text/html; charset=made-up", "<p>größer", 0),
         (SWEETS.encode() + b"\xff\xfe\x80\x81", "text/html", SWEETS + "\ufffd" * 4, FLAG_REPLACEMENTS),
-        (b"<p>a fragment", "text/html", "<p>a fragment", 0),
     ],
 )  # fmt: skip
 def test_charsets(write, body, content_type, expected, flags):
     item = read(write(members([record(http(body, content_type=content_type))])))[0]
     assert (item.text, item.flags) == (expected, flags)
-
-
-def test_a_page_without_a_type_is_sniffed(write):
-    assert texts(read(write(members([record(http(b"\n<DIV class=x>text", content_type=None))])))) == [
-        "\n<DIV class=x>text"
-    ]
 
 
 def test_a_file_that_is_not_gzip_is_one_malformed_record(write):
@@ -223,17 +201,6 @@ def test_a_cut_file_keeps_all_before_the_cut(write, cut):
     plain = read(write(b"".join(responses(5))[: -cut - 4], "plain.warc"))
     assert texts(plain) == PAGES[:4]
     assert counted(plain) == {"truncated": 1}
-
-
-def test_flipped_bytes_cost_one_record(write):
-    parts = [gzip.compress(item, mtime=0) for item in responses(5)]
-    middle = bytearray(parts[2])
-    middle[len(middle) // 2] ^= 0xFF
-    middle[len(middle) // 2 + 1] ^= 0xFF
-    parts[2] = bytes(middle)
-    items = read(write(b"".join(parts)))
-    assert texts(items) == [*PAGES[:2], *PAGES[3:]]
-    assert counted(items) == {"damaged": 1}
 
 
 def test_a_false_checksum_costs_one_record(write):
@@ -349,3 +316,20 @@ def test_a_record_before_damage_of_the_first_member_is_kept(write, pack):
     assert texts(read(write(bytes(packed) + pack(responses(5)[4]), "crawl.warc")))[-1] == PAGES[4]
     if pack is not bz2.compress:  # one block, which decodes as a whole
         assert texts(read(write(bytes(packed), "crawl.warc"))) == PAGES[:2]
+
+
+@pytest.mark.parametrize(
+    ("date", "seconds"),
+    [
+        ("2024-05-06T07:08:09.25Z", 1714979289),
+        ("2024-05-06T07:08Z", 1714979280),
+        ("2024-05-06", 1714953600),
+        ("2024-05", None),
+        ("2024-13-06T07:08:09Z", None),
+        ("2024-05-06T07:08:61Z", None),
+    ],
+)
+def test_dates_may_lack_the_time(tmp_path, date, seconds):
+    path = tmp_path / "a.warc.gz"
+    path.write_bytes(members([record(http(page(1)), WARC_Date=date)]))
+    assert read(path)[0].date == seconds
