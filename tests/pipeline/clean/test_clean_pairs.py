@@ -29,15 +29,3 @@ def test_both_sides_are_normalised_and_no_filter_looks_at_them(tmp_path: Path) -
     assert [reject.reason for reject in found.rejects] == ["empty_side"] * 2
     counts = found.counts
     assert counts["characters_out"] == sum(len(one.text) + len(one.target_text or "") for one in found.documents)
-
-
-def test_languages_without_a_name_are_undecided(tmp_path: Path) -> None:
-    found = run_clean([pairs(tmp_path)], tmp_path / "out", FILTERED)
-    assert {(one.language, one.target_language) for one in found.documents} == {("und", "und")}
-
-
-def test_filters_named_for_the_source_are_applied(tmp_path: Path) -> None:
-    named = {**FILTERED, "sources": {"pairs": {"filters": ["gopher_quality"]}}}
-    found = run_clean([pairs(tmp_path, language="en")], tmp_path / "out", named)
-    assert found.documents == []
-    assert sum(found.nonzero("rejected").values()) == 4

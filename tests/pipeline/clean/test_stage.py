@@ -5,8 +5,6 @@ import pytest
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.clean.stage import CleanStage
-from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
-from tests.pipeline.captures import http, page, record
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 
 
@@ -47,24 +45,12 @@ def test_a_source_can_have_its_own_steps(crawl, tmp_path):
     assert again["sources"]["rows"] == {"extractor": None, "language": None, "filters": []}
 
 
-def test_a_stated_language_is_not_identified(crawl, tmp_path):
-    entry = {"path": str(crawl / "b.jsonl"), "language": "fy"}
-    done = run_clean(entry, tmp_path, {"language": {"name": "py3langid", "keep": ["en"]}, "filters": []})
-    assert {(document.language, document.language_score) for document in done.documents} == {("fy", 1.0)}
-
-
 def test_a_text_of_the_second_try_is_counted(tmp_path):
     path = tmp_path / "a.html"
     path.write_text("<body><noscript><div></noscript><p>" + "Words that a wrong element hides. " * 20)
     done = run_clean(str(path), tmp_path / "out")
     assert done.documents[0].text.startswith("Words that")
     assert done.nonzero("notes") == {"extract_fallback": 1}
-
-
-def test_a_truncated_capture_is_flagged(tmp_path):
-    path = tmp_path / "crawl.warc"
-    path.write_bytes(record(http(page(1)), WARC_Truncated="length"))
-    assert run_clean(str(path), tmp_path / "out").documents[0].flags == FLAG_TRUNCATED_SOURCE
 
 
 @pytest.mark.parametrize("lost", ["documents_out", "records_in"])

@@ -75,13 +75,6 @@ def test_a_rejection_says_at_which_step_and_why(text: str, language: object, rea
     assert reason in found.reasons
 
 
-def test_a_given_language_is_neither_identified_nor_judged() -> None:
-    found, _ = steps({"keep": ["de"]})
-    kept = found.clean(document(ENGLISH), "fy")
-    assert kept is not None
-    assert (kept.language, kept.language_score) == ("fy", 1.0)
-
-
 def test_filters_see_the_text_that_the_one_before_left() -> None:
     """C4's rules drop a line, then the next filter finds too few words; the edit is counted all the same."""
     text = f"Home\n{ENGLISH.strip()}"

@@ -20,13 +20,6 @@ def test_a_document_says_where_it_is_from(crawl, tmp_path):
     assert all(normalize(document.text) == document.text for document in done.documents)
 
 
-def test_units_hold_what_the_whole_file_holds(crawl, tmp_path):
-    whole = run_clean(str(crawl), tmp_path / "whole")
-    parts = run_clean(str(crawl), tmp_path / "parts", plan={"unit_bytes": 4096})
-    assert parts.documents == whole.documents
-    assert parts.counts == whole.counts
-
-
 def test_a_truncated_input_is_accepted_or_refused(tmp_path):
     path = tmp_path / "crawl.warc.gz"
     path.write_bytes(members(responses(3))[:-20])
