@@ -17,8 +17,6 @@ from clozeline.registry import choose
 
 ENGLISH = "All human beings are born free and equal in dignity and rights, and should act in a spirit of brotherhood. "
 
-ROMANSH = "il matrimoni, durant il matrimoni e tar sia dissoluziun. Il matrimoni po esser conclus sulettamain cun"
-
 
 def steps(language=None, filters=(), pair_filters=(), text_chars=1000) -> tuple[Steps, UnitCounts]:
     tally = UnitCounts(0, 0.0)
