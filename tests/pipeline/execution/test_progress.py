@@ -5,11 +5,25 @@ from __future__ import annotations
 import io
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
 
-from clozeline.pipeline.execution.progress import Detail, Progress, done_counter, speed_text
+from clozeline.pipeline.clean.stage import CleanStage
+from clozeline.pipeline.corrupt.stage import CorruptStage
+from clozeline.pipeline.execution.progress import (
+    Detail,
+    Progress,
+    accounting_lines,
+    done_counter,
+    print_table,
+    speed_text,
+)
+from clozeline.pipeline.execution.stages import Row, StageSummary
+from clozeline.pipeline.group.stage import GroupStage
+from clozeline.pipeline.tokenize.encode.stage import EncodeStage
+from clozeline.pipeline.tokenize.train.stage import TrainTokenizerStage
 
 
 def progress(**options: bool) -> tuple[Progress, io.StringIO]:
@@ -17,11 +31,6 @@ def progress(**options: bool) -> tuple[Progress, io.StringIO]:
     found = Progress()
     found.console = Console(file=file, width=100, **options)  # type: ignore[arg-type]
     return found, file
-
-
-def test_lines_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    Progress().stage_done("clean", 1.24, skipped=False)
-    assert capsys.readouterr() == ("", "clean: done in 1.2 s\n")
 
 
 def test_without_a_terminal_each_step_is_a_plain_line() -> None:
@@ -37,14 +46,6 @@ def test_without_a_terminal_each_step_is_a_plain_line() -> None:
         "another run is writing this output: waiting for it",
         "dedup: already complete",
     ]
-
-
-def test_a_bar_is_full_at_the_end_and_then_gone() -> None:
-    found, file = progress(force_terminal=True)
-    with found.bar("clean", 7) as done:
-        done(3)
-    assert "7/7" in file.getvalue()
-    assert file.getvalue().endswith("\x1b[2K"), "the line is erased"
 
 
 class Clock:
@@ -125,3 +126,84 @@ def test_a_thousand_looks_a_second_are_one_listing(tmp_path: Path) -> None:
         (tmp_path / "records" / f"score-{unit:06d}.json").touch()  # of another pass
         clock.now += 0.01
         assert count() == (unit + 1) // 100 * 100
+
+
+def lines_of(kind, counts):
+    """Lines below the header, each cell separated by two spaces or more."""
+    stage = kind.__new__(kind)
+    stage.__dict__["_exclusion"] = None
+    row = stage.row(counts)
+    shown = accounting_lines([StageSummary(kind.name, counts, row, 1234, 2.04, 3, False)])[2:]
+    return [re.split(r"  +", line.strip()) for line in shown]
+
+
+def test_reasons_stand_group_by_group_the_most_frequent_first():
+    row = Row("9 samples", left_out=(("", {"a": 1, "b": 20, "zero": 0}), ("row", {}), ("token", {"c": 3000, "d": 1})))
+    summary = StageSummary("toy", {}, row, 0, 0.26, 1, skipped=True)
+    first, *reasons = accounting_lines([summary])[2:]
+    assert first.split() == ["toy", "(earlier)", "9", "samples", "–", "0.3", "s", "0", "bytes"]
+    assert reasons == ["    dropped: 20 b, 1 a", "    dropped (tokens): 3,000 c, 1 d"]
+
+
+def test_rows_of_stages():
+    """Each amount has its unit; in each row of one unit, what is out and dropped adds up to what is in."""
+    clean = {"records_in": 7, "documents_in": 1, "documents_out": 0, "rejected": {"language": 1}, "notes": {"empty": 1},
+             "malformed": {"bad_json": 4}, "ignored": {"blank_line": 2}}  # fmt: skip
+    assert lines_of(CleanStage, clean) == [
+        ["clean", "7 records", "0 documents", "2.0 s", "1.2 KB"],
+        ["1 document"],
+        ["dropped (documents): 1 language"],
+        ["dropped (records): 4 bad_json"],
+        ["dropped (records): 2 blank_line"],
+        ["dropped: 1 empty"],
+    ]
+    learned = {"documents_in": 2000, "skipped": {"held_out": 0, "over_budget": 7}, "sample": {"documents": 1993},
+               "vocabulary": {"size": 512}}  # fmt: skip
+    shown = [["2,000 documents", "1,993 documents", "2.0 s", "1.2 KB"], ["512 ids"]]
+    first, second, reason = lines_of(TrainTokenizerStage, learned)
+    assert [first[1:], second] == shown
+    assert reason == ["dropped (documents): 7 over_budget"]
+    encoded = {"documents_in": 3, "documents_out": 2, "tokens": 1000, "rejected": {"no_tokens": 1}}
+    assert lines_of(EncodeStage, encoded) == [
+        ["encode", "3 documents", "2 documents", "2.0 s", "1.2 KB"],
+        ["1,000 tokens"],
+        ["dropped (documents): 1 no_tokens"],
+    ]
+
+
+def test_sets_have_rows_of_their_own():
+    split = {"tokens_in": 600, "samples": 1, "tokens": 500, "tokens_dropped": {"too_short": 100}}
+    grouped = {"documents": {"train": 3, "heldout": 1}, "sets": {"packed": {"train": split, "heldout": split}}}
+    assert lines_of(GroupStage, grouped) == [
+        ["group", "4 documents", "1 set", "2.0 s", "1.2 KB"],
+        ["packed", "1,200 tokens", "2 samples"],
+        ["1,000 tokens"],
+        ["dropped (tokens): 200 too_short"],
+    ]
+    train = {"samples_in": 10, "examples": 9, "tokens": 40, "skipped": {"empty": 1}}
+    heldout = {"samples_in": 2, "examples": 2, "tokens": 4, "skipped": {}}
+    corrupted = {"examples": 22, "objectives": {"a": {"train": train, "heldout": heldout}, "b": {"train": train}}}
+    stage = CorruptStage.__new__(CorruptStage)
+    entries = [SimpleNamespace(set_label=label, variants=variants) for label, variants in (("a", 5), ("b", 1))]
+    vars(stage)["config"] = entries
+    row = stage.row(corrupted)
+    assert (row.amount_in, row.amount_out) == ("2 objectives", "22 examples")
+    (_, first), (_, second) = row.parts
+    assert first.amount_in == "12 samples\n= 2 x 5 variants\n+ 2 held out"
+    assert (first.amount_out, first.left_out) == ("11 examples\n44 tokens", (("sample", {"empty": 1}),))
+    assert second.amount_in == "10 samples"
+
+
+def test_a_table_fits_80_columns_and_breaks_no_reason(capsys):
+    name = "next_sentence_prediction-document-128-none"
+    part = Row("120,400,000 tokens", "12,000,000 samples\n100,400,000 tokens", (("token", {"above_max_length": 20}),))
+    reasons = {f"gopher_enough_stop_words_{number}": 10**number for number in range(8)}
+    row = Row("120,000,000 documents", "105,000,000 documents", (("document", reasons),), ((name, part),))
+    print_table([StageSummary("decontaminate", {}, row, 12**9, 98765.4, 3, skipped=True)])
+    shown = capsys.readouterr().out.splitlines()
+    assert max(map(len, shown)) <= 80
+    assert f"  {name}" in shown, "on a line of its own"
+    (amounts,) = [line for line in shown if "105,000,000 documents" in line]
+    assert " ".join(amounts.split()) == "120,000,000 documents 105,000,000 documents 27 h 26 min 5.2 GB"
+    for number, count in enumerate(reasons.values()):
+        assert sum(f"{count:,} gopher_enough_stop_words_{number}" in line for line in shown) == 1
