@@ -9,7 +9,6 @@ import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -164,28 +163,6 @@ def test_a_reader_with_an_option_is_one_file(tmp_path: Path, named: dict[str, st
         assert validate(Recipe, to_plain(recipe), "again") == recipe
         assert load_plan(recipe).inputs[0]["options"]["delimiter"] == ";"
     assert sorted(document.text for document in found.documents) == ["one", "three"]
-
-
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ({"reader": "csvish", "delimeter": ";"}, "unknown key 'delimeter'.*reader csvish.*did you mean 'delimiter'"),
-        ({"reader": "csvish", "text_key": "t"}, r"unknown key 'text_key' \(not an option of the reader csvish\)"),
-        ({"reader": "csvish", "delimiter": 3}, "reader csvish: delimiter: expected a valid string, got 3"),
-        ({"delimeter": ";"}, r"unknown key 'delimeter' \(no reader has it\); did you mean 'delimiter'"),
-        ({"sorce": "a"}, "did you mean 'source'"),
-        ({"text_key": "t"}, r"rows.csvish.*unknown key 'text_key' \(not an option of the reader csvish\)"),
-        ({"delimiter": 3}, "reader csvish: delimiter: expected a valid string, got 3"),
-        ({"reader": "csvsh"}, "did you mean 'csvish'"),
-    ],
-)
-def test_wrong_options_of_a_reader_are_named(tmp_path: Path, entry: dict[str, Any], message: str) -> None:
-    path = str(lines(tmp_path, "one;two"))
-    with (
-        temporary_module("clozeline.pipeline.ingest.readers", "csvish", READER, tmp_path),
-        pytest.raises(ConfigurationError, match=message),
-    ):
-        load_plan(recipe_for({"path": path, **entry}, tmp_path / "out"))
 
 
 def test_one_input_may_hold_files_of_several_readers(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 
 import gzip
 import json
+import os
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,8 +13,11 @@ import brotli
 import pytest
 import zstandard
 
+from clozeline.errors import PartialFailureError
+from clozeline.pipeline.execution.progress import Progress
+from clozeline.pipeline.execution.runner import run_recipe
 from tests.pipeline.captures import http, members, page, record, responses
-from tests.pipeline.clean.cleaning import run_clean
+from tests.pipeline.clean.cleaning import recipe_for, run_clean
 
 ZSTD = zstandard.ZstdCompressor()
 FLAG = {"guessed": 1, "replaced": 2}
@@ -140,3 +144,29 @@ def test_what_was_mended_is_counted(tmp_path):
     done = run_clean(str(tmp_path / "a.jsonl"), tmp_path / "out")
     assert done.counts["repairs"] == {"control_characters": 2, "extra_dropped": 1}
     assert [document.text for document in done.documents] == ["ab", "x"]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.json", "a.md", "a.wet", "a.arc.gz", "a.xhtml", "a.ndjson.lz4"])
+def test_an_empty_file_of_any_name(name, tmp_path):
+    (tmp_path / name).write_bytes(b"")
+    done = run_clean(str(tmp_path / name), tmp_path / "out")
+    assert (done.documents, done.nonzero("notes"), done.nonzero("malformed")) == ([], {"empty_file": 1}, {})
+
+
+def test_links_are_files_of_their_own(tmp_path):
+    """Each has its own name, so its own uids; `dedup` drops the copies."""
+    (tmp_path / "a.jsonl").write_text('{"text": "a text"}\n')
+    (tmp_path / "b.jsonl").symlink_to(tmp_path / "a.jsonl")
+    os.link(tmp_path / "a.jsonl", tmp_path / "c.jsonl")
+    documents = run_clean(f"{tmp_path}/*.jsonl", tmp_path / "out").documents
+    assert [document.source for document in documents] == [f"default/{name}.jsonl" for name in "abc"]
+    assert len({document.uid for document in documents}) == 3
+    assert len({document.content_hash for document in documents}) == 1
+
+
+def test_nothing_left_says_why(tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "too short"}\n')
+    recipe = recipe_for(str(tmp_path / "a.jsonl"), tmp_path / "out", {"language": None, "filters": ["gopher_quality"]})
+    with pytest.raises(PartialFailureError, match="every document was rejected") as failed:
+        run_recipe(recipe, None, Progress(), [])
+    assert failed.value.exit_code == 69
