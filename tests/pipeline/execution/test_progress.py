@@ -1,51 +1,20 @@
-"""Progress of a run: a live bar, or lines, and units done by listings."""
+"""Progress of a run: a live bar, or lines, and units done by listings; then the table of what each stage did."""
 
 from __future__ import annotations
 
 import io
 import re
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from clozeline.pipeline.clean.stage import CleanStage
-from clozeline.pipeline.corrupt.stage import CorruptStage
-from clozeline.pipeline.execution.progress import (
-    Detail,
-    Progress,
-    accounting_lines,
-    done_counter,
-    print_table,
-    speed_text,
-)
+from clozeline.pipeline.execution.progress import Detail, Progress, accounting_lines, done_counter, print_table
 from clozeline.pipeline.execution.stages import Row, StageSummary
 from clozeline.pipeline.group.stage import GroupStage
-from clozeline.pipeline.tokenize.encode.stage import EncodeStage
 from clozeline.pipeline.tokenize.train.stage import TrainTokenizerStage
-
-
-def progress(**options: bool) -> tuple[Progress, io.StringIO]:
-    file = io.StringIO()
-    found = Progress()
-    found.console = Console(file=file, width=100, **options)  # type: ignore[arg-type]
-    return found, file
-
-
-def test_without_a_terminal_each_step_is_a_plain_line() -> None:
-    found, file = progress()
-    for total in (0, 1, 2):
-        with found.bar("clean", total) as done:
-            done(total)
-    found.waiting()
-    found.stage_done("dedup", 3.0, skipped=True)
-    assert file.getvalue().splitlines() == [
-        "clean: 1 unit",
-        "clean: 2 units",
-        "another run is writing this output: waiting for it",
-        "dedup: already complete",
-    ]
 
 
 class Clock:
@@ -57,42 +26,63 @@ class Clock:
         return self.now
 
 
-def timed(detail: Detail, **options: bool) -> tuple[Progress, io.StringIO, Clock]:
+def progress(detail: Detail = "usual", **options: bool) -> tuple[Progress, io.StringIO, Clock]:
     clock, file = Clock(), io.StringIO()
     found = Progress(detail, clock)
     found.console = Console(file=file, width=80, quiet=detail == "quiet", **options)  # type: ignore[arg-type]
     return found, file, clock
 
 
-def test_without_a_terminal_a_minute_has_one_line_with_rate_and_time_left() -> None:
-    """10 units in 30 seconds each: 20 a minute of 1,000, so that after a minute 49 are left."""
-    found, file, clock = timed("usual")
-    with found.bar("clean", 1000) as done:
-        for units in range(1, 14):
-            clock.now = 100.0 + 10 * units
-            done(units * 10 // 3)
-        clock.now = 900.0
-        done(1000)
+def test_without_a_terminal_each_step_is_a_plain_line() -> None:
+    found, file, _ = progress()
+    for total in (0, 1, 2):
+        with found.bar("clean", total) as done:
+            done(total)
+    found.waiting()
+    found.stage_done("clean", 1.24, skipped=False)
+    found.stage_done("dedup", 3.0, skipped=True)
     assert file.getvalue().splitlines() == [
-        "clean: 1,000 units",
-        "clean: 20/1,000 units  20.0 units/min  0:49:00 left",
-        "clean: 40/1,000 units  20.0 units/min  0:48:00 left",
+        "clean: 1 unit",
+        "clean: 2 units",
+        "another run is writing this output: waiting for it",
+        "clean: done in 1.2 s",
+        "dedup: already complete",
     ]
 
 
-def test_verbose_has_a_line_for_each_change_and_quiet_none() -> None:
-    for detail, lines in (("verbose", 3), ("quiet", 0)):
-        found, file, clock = timed(detail)  # type: ignore[arg-type]
-        with found.bar("dedup", 8) as done:
-            for units in (4, 4, 8):
-                clock.now += 1.0
-                done(units)
-        found.report("a warning")
-        assert len(file.getvalue().splitlines()) == (lines + 1 if lines else 0)
+@pytest.mark.parametrize(
+    ("step", "rate", "left"), [(10.0, "20.0 units/min", ["0:49:00", "0:48:00"]), (1.0, "3.3 units/s", ["0:04:00"])]
+)
+def test_without_a_terminal_a_minute_has_one_line_with_rate_and_time_left(
+    step: float, rate: str, left: list[str]
+) -> None:
+    """10 units in 30 seconds each: 20 a minute of 1,000, so that after a minute 49 are left."""
+    found, file, clock = progress()
+    with found.bar("clean", 1000) as done:
+        for units in range(1, 14 if step == 10 else 61):
+            clock.now = 100.0 + step * units
+            done(units * 10 // 3)
+        clock.now = 900.0
+        done(1000)
+    first, *lines = file.getvalue().splitlines()
+    assert first == "clean: 1,000 units"
+    found_lines = [re.sub(r"  +", "|", line).split("|")[1:] for line in lines]
+    assert found_lines == [[rate, f"{time} left"] for time in left]
 
 
-def test_a_bar_has_the_rate_in_80_columns() -> None:
-    found, file, clock = timed("usual", force_terminal=True)
+@pytest.mark.parametrize(("detail", "lines"), [("verbose", 4), ("quiet", 0)])
+def test_verbose_has_a_line_for_each_change_and_quiet_none(detail: Detail, lines: int) -> None:
+    found, file, clock = progress(detail)
+    with found.bar("dedup", 8) as done:
+        for units in (4, 4, 8):
+            clock.now += 1.0
+            done(units)
+    found.report("a warning")
+    assert len(file.getvalue().splitlines()) == lines
+
+
+def test_a_bar_has_the_rate_in_80_columns_and_is_gone_at_the_end() -> None:
+    found, file, clock = progress(force_terminal=True)
     found.console.width = 200
     with found.bar("decontaminate · exact-survivors-of-all", 12_345) as done:
         clock.now += 3600.0
@@ -101,19 +91,7 @@ def test_a_bar_has_the_rate_in_80_columns() -> None:
     shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", file.getvalue())
     assert "101:52:30 left" in shown
     assert max(len(line.rstrip()) for line in re.split(r"[\r\n]", shown)) <= 80
-
-
-@pytest.mark.parametrize(
-    ("done", "total", "seconds", "text"),
-    [
-        (0, 9, 5.0, ""),
-        (30, 90, 10.0, "3.0 units/s  0:00:20 left"),
-        (90, 90, 10.0, "9.0 units/s"),
-        (1, 3, 120.0, "0.5 units/min  0:04:00 left"),
-    ],
-)
-def test_the_rate_by_hand(done: int, total: int, seconds: float, text: str) -> None:
-    assert speed_text(done, total, seconds) == text
+    assert file.getvalue().endswith("\x1b[2K"), "the line is erased"
 
 
 def test_a_thousand_looks_a_second_are_one_listing(tmp_path: Path) -> None:
@@ -128,16 +106,7 @@ def test_a_thousand_looks_a_second_are_one_listing(tmp_path: Path) -> None:
         assert count() == (unit + 1) // 100 * 100
 
 
-def lines_of(kind, counts):
-    """Lines below the header, each cell separated by two spaces or more."""
-    stage = kind.__new__(kind)
-    stage.__dict__["_exclusion"] = None
-    row = stage.row(counts)
-    shown = accounting_lines([StageSummary(kind.name, counts, row, 1234, 2.04, 3, False)])[2:]
-    return [re.split(r"  +", line.strip()) for line in shown]
-
-
-def test_reasons_stand_group_by_group_the_most_frequent_first():
+def test_reasons_stand_group_by_group_the_most_frequent_first() -> None:
     row = Row("9 samples", left_out=(("", {"a": 1, "b": 20, "zero": 0}), ("row", {}), ("token", {"c": 3000, "d": 1})))
     summary = StageSummary("toy", {}, row, 0, 0.26, 1, skipped=True)
     first, *reasons = accounting_lines([summary])[2:]
@@ -145,56 +114,43 @@ def test_reasons_stand_group_by_group_the_most_frequent_first():
     assert reasons == ["    dropped: 20 b, 1 a", "    dropped (tokens): 3,000 c, 1 d"]
 
 
-def test_rows_of_stages():
-    """Each amount has its unit; in each row of one unit, what is out and dropped adds up to what is in."""
-    clean = {"records_in": 7, "documents_in": 1, "documents_out": 0, "rejected": {"language": 1}, "notes": {"empty": 1},
-             "malformed": {"bad_json": 4}, "ignored": {"blank_line": 2}}  # fmt: skip
-    assert lines_of(CleanStage, clean) == [
-        ["clean", "7 records", "0 documents", "2.0 s", "1.2 KB"],
-        ["1 document"],
-        ["dropped (documents): 1 language"],
-        ["dropped (records): 4 bad_json"],
-        ["dropped (records): 2 blank_line"],
-        ["dropped: 1 empty"],
-    ]
-    learned = {"documents_in": 2000, "skipped": {"held_out": 0, "over_budget": 7}, "sample": {"documents": 1993},
-               "vocabulary": {"size": 512}}  # fmt: skip
-    shown = [["2,000 documents", "1,993 documents", "2.0 s", "1.2 KB"], ["512 ids"]]
-    first, second, reason = lines_of(TrainTokenizerStage, learned)
-    assert [first[1:], second] == shown
-    assert reason == ["dropped (documents): 7 over_budget"]
-    encoded = {"documents_in": 3, "documents_out": 2, "tokens": 1000, "rejected": {"no_tokens": 1}}
-    assert lines_of(EncodeStage, encoded) == [
-        ["encode", "3 documents", "2 documents", "2.0 s", "1.2 KB"],
-        ["1,000 tokens"],
-        ["dropped (documents): 1 no_tokens"],
-    ]
+_SPLIT = {"tokens_in": 600, "samples": 1, "tokens": 500, "tokens_dropped": {"too_short": 100}}
 
 
-def test_sets_have_rows_of_their_own():
-    split = {"tokens_in": 600, "samples": 1, "tokens": 500, "tokens_dropped": {"too_short": 100}}
-    grouped = {"documents": {"train": 3, "heldout": 1}, "sets": {"packed": {"train": split, "heldout": split}}}
-    assert lines_of(GroupStage, grouped) == [
-        ["group", "4 documents", "1 set", "2.0 s", "1.2 KB"],
-        ["packed", "1,200 tokens", "2 samples"],
-        ["1,000 tokens"],
-        ["dropped (tokens): 200 too_short"],
-    ]
-    train = {"samples_in": 10, "examples": 9, "tokens": 40, "skipped": {"empty": 1}}
-    heldout = {"samples_in": 2, "examples": 2, "tokens": 4, "skipped": {}}
-    corrupted = {"examples": 22, "objectives": {"a": {"train": train, "heldout": heldout}, "b": {"train": train}}}
-    stage = CorruptStage.__new__(CorruptStage)
-    entries = [SimpleNamespace(set_label=label, variants=variants) for label, variants in (("a", 5), ("b", 1))]
-    vars(stage)["config"] = entries
-    row = stage.row(corrupted)
-    assert (row.amount_in, row.amount_out) == ("2 objectives", "22 examples")
-    (_, first), (_, second) = row.parts
-    assert first.amount_in == "12 samples\n= 2 x 5 variants\n+ 2 held out"
-    assert (first.amount_out, first.left_out) == ("11 examples\n44 tokens", (("sample", {"empty": 1}),))
-    assert second.amount_in == "10 samples"
+@pytest.mark.parametrize(
+    ("kind", "counts", "lines"),
+    [
+        (
+            CleanStage,
+            {"records_in": 7, "documents_in": 1, "documents_out": 0, "rejected": {"language": 1}, "notes": {"empty": 1},
+             "malformed": {"bad_json": 4}, "ignored": {"blank_line": 2}},
+            ["clean|7 records|0 documents|2.0 s|1.2 KB", "1 document", "dropped (documents): 1 language",
+             "dropped (records): 4 bad_json", "dropped (records): 2 blank_line", "dropped: 1 empty"],
+        ),
+        (
+            TrainTokenizerStage,
+            {"documents_in": 2000, "skipped": {"held_out": 0, "over_budget": 7}, "sample": {"documents": 1993},
+             "vocabulary": {"size": 512}},
+            ["train_tokenizer|2,000 documents|1,993 documents|2.0 s|1.2 KB", "512 ids",
+             "dropped (documents): 7 over_budget"],
+        ),
+        (
+            GroupStage,
+            {"documents": {"train": 3, "heldout": 1}, "sets": {"packed": {"train": _SPLIT, "heldout": _SPLIT}}},
+            ["group|4 documents|1 set|2.0 s|1.2 KB", "packed|1,200 tokens|2 samples", "1,000 tokens",
+             "dropped (tokens): 200 too_short"],
+        ),
+    ],
+)  # fmt: skip
+def test_rows_of_stages_have_a_unit_for_each_amount(kind: Any, counts: dict[str, Any], lines: list[str]) -> None:
+    """In each row of one unit, what is out and dropped adds up to what is in."""
+    stage = kind.__new__(kind)
+    stage.__dict__["_exclusion"] = None
+    shown = accounting_lines([StageSummary(kind.name, counts, stage.row(counts), 1234, 2.04, 3, False)])[2:]
+    assert [re.sub(r"  +", "|", line.strip()) for line in shown] == lines
 
 
-def test_a_table_fits_80_columns_and_breaks_no_reason(capsys):
+def test_a_table_fits_80_columns_and_breaks_no_reason(capsys: pytest.CaptureFixture[str]) -> None:
     name = "next_sentence_prediction-document-128-none"
     part = Row("120,400,000 tokens", "12,000,000 samples\n100,400,000 tokens", (("token", {"above_max_length": 20}),))
     reasons = {f"gopher_enough_stop_words_{number}": 10**number for number in range(8)}
