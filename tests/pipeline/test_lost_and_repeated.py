@@ -218,14 +218,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[s
     "twice", [pytest.param(False, id="lost"), pytest.param(True, id="twice", marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("name", mark_slow_but([*PLACES][::6], PLACES))
-def test_the_run_notices(
-    finished: dict[str, tuple[list[str], Path]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    name: str,
-    twice: bool,
-) -> None:
+def test_the_run_notices(finished, tmp_path, monkeypatch, capsys, name, twice):
     place = PLACES[name]
     arguments, output = finished["task" if place.stage == "tasks" else "texts"]
     for stage in all_stages()[: all_stages().index(place.stage)]:
@@ -243,8 +236,8 @@ def test_the_run_notices(
 
 @pytest.mark.parametrize("stage", ["clean", "dedup"])
 def test_a_document_that_vanished_between_two_stages_is_missed_whatever_the_hash_says(
-    finished: dict[str, tuple[list[str], Path]], tmp_path: Path, capsys: pytest.CaptureFixture[str], stage: str
-) -> None:
+    finished, tmp_path, capsys, stage
+):
     """The file is whole, and its record has its new size and hash: only the counts tell."""
     arguments, output = finished["texts"]
     for name in all_stages()[: all_stages().index(stage) + 1]:
@@ -264,9 +257,7 @@ def test_a_document_that_vanished_between_two_stages_is_missed_whatever_the_hash
     ("run", "before", "stage"),
     [("texts", "encode", "balance"), ("texts", "balance", "group"), ("task", "tokenizer", "tasks")],
 )
-def test_a_flipped_bit_between_two_stages_is_refused_by_name_or_changes_nothing(
-    finished: dict[str, tuple[list[str], Path]], tmp_path: Path, run: str, before: str, stage: str
-) -> None:
+def test_a_flipped_bit_between_two_stages_is_refused_by_name_or_changes_nothing(finished, tmp_path, run, before, stage):
     """One of each kind of file of the stages that the miniature corpus does not have."""
     arguments, output = finished[run]
     files = {path.name.split("-")[0]: path for path in sorted((output / before).rglob("*")) if path.is_file()}

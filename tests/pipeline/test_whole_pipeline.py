@@ -100,17 +100,6 @@ def test_input_without_a_document_ends_with_its_reasons(corpus, tmp_path, capsys
 
 
 @pytest.mark.slow
-def test_a_smaller_recipe_leaves_nothing_of_the_larger_one(corpus, tmp_path):
-    """Fewer objectives and variants on the same output: the tree is that of a clean run."""
-    recipe, source = corpus
-    small = ["corrupt=[{name: masked_lm, max_length: 64}]", "heldout.fraction=0.2"]
-    assert run(recipe, source, tmp_path / "out") == 0
-    assert run(recipe, source, tmp_path / "out", *small) == 0
-    assert run(recipe, source, tmp_path / "clean run", *small) == 0
-    assert whole_tree(tmp_path / "out") == whole_tree(tmp_path / "clean run")
-
-
-@pytest.mark.slow
 def test_other_options_of_an_input_make_everything_again(corpus, tmp_path, capsys):
     (tmp_path / "two.jsonl").write_text(
         "".join(json.dumps({"a": text(i, 9), "b": text(1000 + i, 9)}) + "\n" for i in range(40)), encoding="utf-8"

@@ -53,9 +53,7 @@ def test_without_a_terminal_each_step_is_a_plain_line() -> None:
 @pytest.mark.parametrize(
     ("step", "rate", "left"), [(10.0, "20.0 units/min", ["0:49:00", "0:48:00"]), (1.0, "3.3 units/s", ["0:04:00"])]
 )
-def test_without_a_terminal_a_minute_has_one_line_with_rate_and_time_left(
-    step: float, rate: str, left: list[str]
-) -> None:
+def test_without_a_terminal_a_minute_has_one_line_with_rate_and_time_left(step, rate, left):
     """10 units in 30 seconds each: 20 a minute of 1,000, so that after a minute 49 are left."""
     found, file, clock = progress()
     with found.bar("clean", 1000) as done:

@@ -48,9 +48,7 @@ def test_every_stage_lists_the_same_keys(stage: str | None, capsys: pytest.Captu
         assert meaning or "mapping" in kind, key
 
 
-def test_every_mistake_of_a_recipe_is_in_one_message_before_the_first_stage(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_mistake_of_a_recipe_is_in_one_message_before_the_first_stage(tmp_path, capsys):
     recipe = write_recipe(tmp_path, f"""
         corpus: c
         output: {tmp_path}/out

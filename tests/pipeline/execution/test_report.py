@@ -25,7 +25,6 @@ from clozeline.pipeline.execution.report import (
 )
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects
-from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from tests.pages import ParsedPage, checked
 from tests.pipeline.clean.cleaning import recipe_for
 from tests.pipeline.miniature import text, write_recipe
@@ -103,17 +102,6 @@ def test_amounts_are_what_the_files_hold(run, page):
     assert row_of(page, "corrupt", 3) == ["corrupt", "2 objectives", f"{examples:,} examples"]
     causal = rows(output, "corrupt/causal_lm/*/shard-*.arrow")
     assert row_of(page, "· causal_lm", 3)[2].startswith(f"{causal:,} examples, ")
-
-
-def test_languages_have_documents_tokens_and_lengths_of_tokens(run, page):
-    output, _ = run
-    cleaned = list(read_documents(output / "clean/documents/000000.arrow"))
-    encoded = list(read_documents(output / "dedup/documents/000000.arrow"))
-    tokenizer = load_tokenizer(output / "train_tokenizer" / "tokenizer")
-    tokens = sum(len(each.ids) for each in tokenizer.encode([document.text for document in encoded]))
-    words, characters = (sum(getattr(each, name) for each in encoded) for name in ("n_words", "n_chars"))
-    lengths = [f"{tokens / words:.2f}", f"{characters / tokens:.2f}"]
-    assert row_of(page, "und", 5) == ["und", f"{len(cleaned)}", f"{tokens:,}", *lengths]
 
 
 def test_reasons_have_their_shares(run, page):

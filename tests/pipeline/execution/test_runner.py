@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -36,24 +35,6 @@ def test_bytes_do_not_depend_on_tasks_or_workers(tmp_path):
     assert first["sums/000001.txt"] == str(1 + 9 + 25).encode()
     assert not any(name.startswith("tmp/") for name in first)
     assert first == tree(tmp_path / "1/dedup") == tree(tmp_path / "2/dedup")
-
-
-def test_a_start_reads_each_record_once_and_looks_at_each_file_once(tmp_path, monkeypatch):
-    execute(tmp_path)
-    reads, stats = Counter(), Counter()
-    read, stat = UnitRecord.read, Path.stat
-    monkeypatch.setattr(UnitRecord, "read", lambda path: (reads.update([path.name]), read(path))[1])
-    monkeypatch.setattr(Path, "stat", lambda self, **how: (stats.update([self.name]), stat(self, **how))[1])
-    assert execute(tmp_path).skipped
-    outputs = {path.name for path in (tmp_path / "dedup/sums").iterdir()}
-    assert reads == {path.name: 1 for path in (tmp_path / "dedup/records").iterdir()}
-    assert {name: stats[name] for name in outputs} == dict.fromkeys(outputs, 1)
-    reads.clear()
-    (tmp_path / "dedup/sums/000001.txt").unlink()
-    execute(tmp_path)  # also makes the intermediates and one unit: what has run is read once more
-    assert reads == {
-        path.name: 1 if path.name == "000000.json" else 2 for path in (tmp_path / "dedup/records").iterdir()
-    }
 
 
 @pytest.mark.parametrize("damage", ["truncate", "remove"])
@@ -147,9 +128,7 @@ def test_every_unit_runs_once_in_as_many_processes_as_asked(tmp_path, tasks, wor
     assert (found == {str(os.getpid())}) == (workers == 1)
 
 
-def test_a_dry_run_names_what_is_to_do_and_what_may_not_fit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_names_what_is_to_do_and_what_may_not_fit(tmp_path, monkeypatch, capsys):
     write_corpus(tmp_path / "corpus")
     (tmp_path / "recipe.yaml").write_text(RECIPE)
     words = ["--config", str(tmp_path / "recipe.yaml"), f"input={tmp_path / 'corpus'}", f"output={tmp_path / 'out'}"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -58,31 +57,6 @@ def test_a_missing_bundle_is_named(tmp_path, monkeypatch):
     fill(tmp_path, shuffle)
     with pytest.raises(StorageError, match=r"000000\.pieces: missing"):
         list(shuffle.read(tmp_path, 0))
-
-
-def opens(folder: Path, monkeypatch: pytest.MonkeyPatch, units: int) -> int:
-    """Files opened for a shuffle of as many units on both sides."""
-    shuffle = Shuffle("x", units, units)
-    fill(folder, shuffle)
-    counted: Counter[str] = Counter()
-
-    class Counting(PieceFile):
-        def __init__(self, folder: Path, name: str) -> None:
-            counted["opens"] += 1
-            super().__init__(folder, name)
-
-    monkeypatch.setattr(shuffles, "PieceFile", Counting)
-    run_passes(folder, shuffle)
-    for destination in range(units):
-        list(shuffle.read(folder, destination))
-    return counted["opens"]
-
-
-def test_opens_grow_with_units_and_not_with_their_square(tmp_path, monkeypatch):
-    monkeypatch.setattr(shuffles, "_GROUP", 8)
-    monkeypatch.setattr(shuffles, "_FEWEST", 64)
-    few, many = (opens(tmp_path / str(units), monkeypatch, units) for units in (7, 56))
-    assert (few, many) == (7 * 7, 56 + 56 * 56 // 8)
 
 
 PIECES = [[b"first ", b"piece"], [], [b"second"], [b"second"]]

@@ -32,12 +32,6 @@ def shared():
         yield running
 
 
-def test_a_page_without_text_is_told_from_one_with(shared):
-    reasons = [answer.reason for answer in extract_all(shared, ["", "<html><body> </body>", "<p>x"])]
-    assert reasons == ["extract_empty", "extract_empty", None]
-    assert shared.restarts == 0
-
-
 def test_a_text_that_only_the_second_try_finds_is_marked(shared):
     hidden = "<body><noscript><div></noscript><p>" + "Words of an article that a wrong element hides. " * 20
     first, second = extract_all(shared, [hidden, "<p>x"])

@@ -120,11 +120,6 @@ def test_entities_are_neither_expanded_nor_read(tmp_path) -> None:
     assert "the secret" not in prepared
 
 
-def test_a_page_without_any_of_this_is_left_alone() -> None:
-    page = f"<html><body>{PARAGRAPHS}<!-- comment --></body></html>"
-    assert prepare_page(page) is page
-
-
 def test_the_work_grows_with_the_page_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The parser makes an object for each node that it visits: iterating over its lists visits all before each."""
     made = []

@@ -9,13 +9,6 @@ from clozeline.pipeline.text.word_tokens import word_tokens
 from tests.pipeline.clean.filters.documents import documents
 
 
-def test_the_worked_example_of_repetition():
-    text = ("the same words again " * 40).strip()
-    assert len(text) == 839
-    verdict = GopherRepetition(GopherRepetition.Options()).judge(TextStatistics(text), "en")
-    assert (verdict.reason, verdict.detail) == ("top_2_gram", f"{320 / 839:.3f} > 0.2")
-
-
 def shares(text: str, n_top: Sequence[int], n_duplicate: Sequence[int]) -> dict[str, float]:
     """Every measure by plain loops."""
     found: dict[str, float] = {}

@@ -61,12 +61,6 @@ def test_addresses_and_digits_do_not_count():
     assert IDENTIFIER.identify(noisy)[0] == "fr"
 
 
-def test_the_worked_example():
-    language, score = IDENTIFIER.identify("Ceci n'est pas une pipe, disait le peintre.")
-    assert language == "fr"
-    assert score > 0.99
-
-
 def test_a_text_in_a_script_that_the_language_does_not_have_is_undecided() -> None:
     tai_viet = "".join(chr(0xAA80 + number % 48) + " " * (number % 7 == 0) for number in range(200))
     assert IDENTIFIER.identify(tai_viet)[0] == "und"

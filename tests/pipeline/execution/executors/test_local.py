@@ -106,9 +106,7 @@ class Counting:
 @given(
     st.lists(st.integers(0, 30), unique=True, max_size=12), st.integers(1, 5), st.sets(st.integers(0, 30)), st.data()
 )
-def test_each_unit_without_a_result_runs_once_in_its_task(
-    units: list[int], tasks: int, done: set[int], data: st.DataObject
-) -> None:
+def test_each_unit_without_a_result_runs_once_in_its_task(units, tasks, done, data):
     step = Counting(done)
     deal = Deal(step, units, tasks)
     for rank in data.draw(st.permutations(range(tasks))):

@@ -72,22 +72,6 @@ def test_a_recipe_has_the_same_bytes_and_its_folder_may_have_any_name(cluster: N
         assert there == tree(tmp_path / "local" / stage), stage
 
 
-def test_a_driver_inside_a_job_submits_and_its_users_defaults_do_not_count(cluster: None, tmp_path: Path) -> None:
-    defaults = {
-        "SQUEUE_STATES": "PENDING", "SQUEUE_PARTITION": "other", "SQUEUE_FORMAT": "%i", "SBATCH_PARTITION": "other",
-        "SBATCH_EXPORT": "NONE", "SBATCH_ARRAY_INX": "0-9", "SCANCEL_STATE": "PENDING", "SRUN_CPUS_PER_TASK": "3",
-    }  # fmt: skip
-    words = [sys.executable, "-m", "pipeline", *arguments(tmp_path, "corpus: c\nclean: {filters: []}\n"), *JOBS]
-    words.append(f"output={tmp_path / 'out'}")
-    driver = tmp_path / "driver.sh"
-    variables = "".join(f"export {name}={value}\n" for name, value in defaults.items())
-    driver.write_text(f"#!/bin/bash\n{variables}cd {ROOT}\n{' '.join(map(repr, words))}\n")
-    log = tmp_path / "driver.log"
-    done = subprocess.run(["sbatch", "--wait", "--mem=900", f"--output={log}", str(driver)], check=False)
-    assert done.returncode == 0, log.read_text()
-    assert "clean: done" in log.read_text()
-
-
 @pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name)
 def test_no_job_outlives_its_driver_for_long(cluster: None, tmp_path: Path, number: signal.Signals) -> None:

@@ -31,9 +31,7 @@ def test_utf_8_and_marked_texts_come_back(text: str) -> None:
         (RUSSIAN.encode("cp1251"), None, False, (RUSSIAN, FLAG_DECODED_BY_GUESS)),
     ],
 )
-def test_what_is_named_is_believed_if_every_byte_fits(
-    body: bytes, declared: str | None, meta: bool, wanted: tuple[str, int] | None
-) -> None:
+def test_what_is_named_is_believed_if_every_byte_fits(body, declared, meta, wanted):
     found = decode(body, declared, meta=meta)
     if wanted is None:
         assert found is None or found[1], "a name after the first 4,096 bytes is not looked for"

@@ -48,9 +48,7 @@ CONTENT = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(CONTENT, st.booleans(), st.booleans(), st.integers(1, 9), st.data())
-def test_ranges_hold_every_line_once_in_order(
-    content: bytes, marked: bool, packed: bool, piece: int, data: st.DataObject
-) -> None:
+def test_ranges_hold_every_line_once_in_order(content, marked, packed, piece, data):
     content = (b"\xef\xbb\xbf" if marked else b"") + content
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(byte_lines, "_PIECE", piece)

@@ -102,9 +102,7 @@ def test_a_reader_gets_those_of_the_options_that_it_has() -> None:
         ({"text_key": "text", "columns": None}, ["html"]),
     ],
 )
-def test_options_that_some_reader_has_or_that_ask_for_nothing_are_right(
-    given: dict[str, Any], readers: list[str] | None
-) -> None:
+def test_options_that_some_reader_has_or_that_ask_for_nothing_are_right(given, readers):
     check_options(given, readers)
 
 
