@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import random
 from dataclasses import replace
@@ -14,11 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.configuration.config import validate
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.dedup.config import DedupConfig
 from clozeline.pipeline.dedup.parts import CLUSTER, CLUSTER_SCHEMA, count_ranges, write_clusters
 from clozeline.pipeline.dedup.rows import hash_bounds, pack_rows, uid_bytes, uid_column
 from clozeline.pipeline.execution import shuffle
+from clozeline.pipeline.execution.stages import stage_of
+from clozeline.pipeline.recipe import Recipe
 from tests.pipeline.dedup.dedup_documents import EXACT, NEAR, document, edited, prose
 
 
@@ -53,6 +56,37 @@ def test_no_order_of_documents_parts_or_ranges_changes_a_decision(run_dedup):
         expected = expected or (decided, clusters)
         assert (decided, clusters) == expected
     assert {reason for reason, _ in expected[0].values()} == {"exact_duplicate", "near_duplicate"}
+
+
+def numbers(counts, *above):
+    """Return the keys that lead to each number."""
+    return [keys for key, value in counts.items()
+            for keys in (numbers(value, *above, key) if isinstance(value, dict) else [(*above, key)])]  # fmt: skip
+
+
+ALONE = {"characters_out", "edited", "edits.lines", "exact.clusters", "near.clusters", "near.members",
+         "pieces.lines.pairs", "pieces.lines.repeated", "pieces.spans.pairs", "pieces.spans.repeated"}  # fmt: skip
+
+
+def test_each_counter_that_is_off_by_one_is_noticed_or_known_to_stand_alone(run_dedup):
+    """What stands alone is counted a second time from the files, by `check_run`."""
+    rows = [document(n, row.text + f"\nHome and shop\n{prose(n % 9, 4)}.") for n, row in enumerate(crawl())]
+    config = {"lines": {}, "spans": {"sentences": 1}}
+    counts = run_dedup([rows[:50], rows[50:]], config, shards=2).counts
+    stage = stage_of(validate(Recipe, {"corpus": "c", "output": "out", "clean": {}, "dedup": config}, "test"), "dedup")
+    silent = set()
+    for *above, key in numbers(counts):
+        changed = copy.deepcopy(counts)
+        inner = changed
+        for name in above:
+            inner = inner[name]
+        inner[key] += 1
+        try:
+            stage.check(changed)
+            silent.add(".".join((*above, key)))
+        except IntegrityError:
+            pass
+    assert silent == ALONE
 
 
 def test_nothing_to_do_is_a_configuration_error():
