@@ -115,17 +115,12 @@ def test_the_files_are_those_of_a_run_that_never_had_the_documents(started, neve
     assert "clean: already complete" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("when", "name"),
-    [
-        ("after", "clean/documents/000000.arrow"),
-        pytest.param("before", "dedup/documents/000001.arrow", marks=pytest.mark.slow),
-        pytest.param("after", "encode/manifest.json", marks=pytest.mark.slow),
-    ],
-)
-def test_killed_and_started_again(started, never_there, when, name):
+@pytest.mark.slow
+def test_killed_and_started_again(started, never_there):
     words, folder = started
-    killed(when, name, words, folder)
+    for when, name in (("after", "clean/documents/000000.arrow"), ("before", "dedup/documents/000001.arrow"),
+                       ("after", "encode/manifest.json")):  # fmt: skip
+        killed(when, name, words, folder)
     assert main(words) == 0
     assert data(folder / "out") == never_there
 

@@ -156,7 +156,6 @@ def test_faults_that_pass_are_tried_again(fault, tmp_path):
 @pytest.mark.parametrize(("fault", "message"), [
     ("403", "a.jsonl: the store refuses: status 403: Forbidden"),
     ("404", "a.jsonl: there is no such object"),
-    ("400", "a.jsonl: the store refuses: status 400: Bad Request"),
     ("503", r"a.jsonl: cannot be read after 3 tries: status 503: Service Unavailable"),
     ("200", "the server ignores ranges"),
 ])  # fmt: skip

@@ -46,13 +46,17 @@ def test_pages_of_any_characters_pass_both_ways(shared):
 
 
 @pytest.mark.parametrize("last", [0, 2])
-def test_a_slow_page_costs_only_itself(last):
+def test_a_slow_page_costs_only_itself_and_no_file_stays_open(last):
+    process = psutil.Process()
+    before = process.num_fds()
     pages = [f"<p>{number}" for number in range(4)]
     expected = [Extracted(str(number)) for number in range(4)]
     pages[last], expected[last] = SLOW, Extracted("", "timeout")
     with extraction(timeout_s=0.2) as running:
         assert extract_all(running, pages) == expected
         assert running.restarts == 1
+        assert process.num_fds() == before + 1
+    assert process.num_fds() == before
 
 
 def test_the_clock_rejects_no_page():
@@ -119,20 +123,12 @@ def test_a_page_at_which_two_processes_die_is_to_blame_and_no_process_stays():
     assert not child.is_running()
 
 
-def test_closed_extractions_leave_no_file_open():
-    process = psutil.Process()
-    before = process.num_fds()
-    with extraction(timeout_s=0.2) as running:
-        extract_all(running, ["<p>one", SLOW, "<p>two"])
-        assert process.num_fds() == before + 1
-    assert process.num_fds() == before
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-def test_what_a_parser_prints_goes_to_the_errors(shared):
+def test_what_a_parser_prints_goes_to_the_errors_and_ctrl_c_is_not_for_the_child(shared):
     shared.extract("<p>x")
     output, errors = (Path(f"/proc/{shared._child.pid}/fd/{number}").readlink() for number in (1, 2))
     assert output == errors
+    assert os.getpgid(shared._child.pid) != os.getpgrp()
 
 
 def test_the_child_ends_with_its_parent():
@@ -153,8 +149,3 @@ def test_the_child_ends_with_its_parent():
     except psutil.NoSuchProcess:
         return
     assert not psutil.pid_exists(child)
-
-
-def test_ctrl_c_for_the_group_of_the_parent_does_not_reach_the_child(shared):
-    shared.extract("<p>x")
-    assert os.getpgid(shared._child.pid) != os.getpgrp()
