@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.dedup.exact import content_hashes, normalize_url
 from clozeline.pipeline.dedup.rows import uid_bytes
-from tests.pipeline.dedup.dedup_documents import EXACT, document, prose
+from tests.pipeline.dedup.dedup_documents import EXACT, document
 
 
 @pytest.mark.parametrize(
@@ -105,15 +105,3 @@ def test_a_kept_document_is_unchanged_and_order_is_the_source_order(run_dedup):
     stays = {row.uid for row in result.documents()}
     assert result.documents() == [row for row in rows if row.uid in stays]
     assert len(stays) == 7
-
-
-def test_characters_kept_are_those_of_both_sides(run_dedup):
-    base = prose(6)
-    rows = [document(n, base, target_text="ja" * n) for n in (1, 1, 2)]
-    rows = [row.replace(uid=bytes([number]) * 16) for number, row in enumerate([*rows, document(9, "other")])]
-    result = run_dedup([rows[:2], rows[2:]], EXACT, shards=2)
-    sizes = {row.uid: len(row.text) + len(row.target_text or "") for row in rows}
-    stays = {row.uid for row in result.documents()}
-    counts = result.counts
-    assert counts["characters_out"] == sum(sizes[uid] for uid in stays)
-    assert set(result.rejections()) == {rows[1].uid}

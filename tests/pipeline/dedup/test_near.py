@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.dedup.near import MinHash, estimate_similarities, find_components, resolve, star_edges
-from clozeline.pipeline.dedup.rows import choose_kept, smallest_uids, uid_column
+from clozeline.pipeline.dedup.near import MinHash, estimate_similarities, find_components, resolve
+from clozeline.pipeline.dedup.rows import smallest_uids, uid_column
 from clozeline.pipeline.text.normal_form import match_words
 from tests.pipeline.dedup.dedup_documents import NEAR, document, edited, prose
 
@@ -165,19 +165,6 @@ def test_planted_near_duplicates_are_found(run_dedup):
     assert lost <= planted
 
 
-def test_short_texts_are_compared_whole(run_dedup):
-    rows = [
-        document(0, "Two words"),
-        document(1, "two WORDS!"),
-        document(2, "two others"),
-        document(3, "?!"),
-        document(4, "…"),
-    ]
-    result = run_dedup([rows], NEAR)
-    assert result.counts["rejected"] == {"near_duplicate": 1}
-    assert {row.uid for row in result.documents()} >= {row.uid for row in rows[2:]}
-
-
 def test_candidates_are_the_documents_that_share_a_band_key(run_dedup, monkeypatch):
     base = [prose(seed, words=60) for seed in range(6)]
     rows = [document(n, edited(base[n % 6], *range(n))) for n in range(18)]
@@ -201,52 +188,11 @@ def test_both_sides_of_a_pair_are_signed(run_dedup):
     assert run_dedup([pairs], NEAR).counts["rejected"] == {"near_duplicate": 1}
 
 
-NODES = 40
-EDGES = st.lists(st.tuples(st.integers(0, NODES - 1), st.integers(0, NODES - 1)), max_size=80)
-
-
-def slow_labels(edges):
-    """Union-find by hand: every node carries its complete set."""
-    sets = [{node} for node in range(NODES)]
-    for a, b in edges:
-        if sets[a] is not sets[b]:
-            sets[a] |= sets[b]
-            for node in sets[b]:
-                sets[node] = sets[a]
-    return [min(found) for found in sets]
-
-
-@given(EDGES, st.randoms(use_true_random=False))
-def test_components_equal_union_find_in_any_order_of_edges(edges, rng):
-    expected = slow_labels(edges)
-    for _ in range(3):
-        shuffled = [edge if rng.random() < 0.5 else edge[::-1] for edge in rng.sample(edges, len(edges))]
-        left, right = (np.array([edge[side] for edge in shuffled], dtype=np.int64) for side in (0, 1))
-        assert find_components(NODES, left, right).tolist() == expected
-
-
 def test_a_long_path_needs_few_rounds():
     count = 100_000
     order = np.random.PCG64(1).random_raw(count).argsort()
     labels = find_components(count, order[:-1], order[1:])
     assert not labels.any()
-
-
-def test_star_edges_count_members_not_pairs():
-    groups = np.repeat(np.arange(3), [1, 4, 10_000])
-    left, others = star_edges(groups, np.arange(10_005))
-    assert len(left) == len(others) == 3 + 9_999
-    assert set(left.tolist()) == {1, 5}
-    assert [edge.tolist() for edge in star_edges(np.array([7, 7, 7, 9]), np.array([3, 1, 5, 4]))] == [[3, 3], [1, 5]]
-
-
-@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3), st.binary(min_size=16, max_size=16)), max_size=40))
-def test_choose_kept_equals_a_slow_rule(rows):
-    groups, merit = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
-    kept = choose_kept(groups, merit, uid_column([row[2] for row in rows]))
-    for number, row in enumerate(rows):
-        best = min((r for r in rows if r[0] == row[0]), key=lambda r: (-r[1], r[2]))
-        assert rows[kept[number]] == best
 
 
 def slow_clusters(groups, uids, merit, sketches, verify):
@@ -275,10 +221,10 @@ def likeness(left, right):
     return sum(a == b for a, b in zip(left, right, strict=True)) / len(left)
 
 
-@settings(max_examples=60)
-@given(st.data(), st.integers(1, 12), st.sampled_from([0, 0.5, 0.75, 1.0]))
+@settings(max_examples=120)
+@given(st.data(), st.integers(1, 16), st.sampled_from([0, 0.5, 0.75, 1.0]))
 def test_clusters_equal_a_slow_rule_over_sets(data, count, verify):
-    groups = data.draw(st.lists(st.sets(st.integers(0, count - 1), min_size=1), max_size=8))
+    groups = data.draw(st.lists(st.sets(st.integers(0, count - 1), min_size=1), max_size=12))
     merit = data.draw(st.lists(st.integers(0, 2), min_size=count, max_size=count))
     sketches = data.draw(st.lists(st.tuples(*[st.integers(0, 1)] * 4), min_size=count, max_size=count))
     uids = [bytes([97 * row % 251]) * 16 for row in range(count)]
@@ -352,21 +298,3 @@ def test_the_stage_keeps_what_a_comparison_of_all_pairs_keeps(run_dedup, seed, s
     assert result.counts["near"]["clusters"] == len({row["cluster"] for row in found})
     files = sorted((result.folder / "clusters/near").iterdir())
     assert len(files) == shards
-
-
-def test_near_duplicates_keep_the_longest_and_tell_the_similarity(run_dedup):
-    base = prose(1)
-    rows = [
-        document(0, base),
-        document(1, edited(base, 50)),
-        document(2, base + " and one longer end"),
-        document(3, prose(2)),
-    ]
-    result = run_dedup([rows[:2], rows[2:]], NEAR, shards=2)
-    assert {row.uid for row in result.documents()} == {rows[2].uid, rows[3].uid}
-    assert {row.reason for row in result.rejections().values()} == {"near_duplicate"}
-    clusters = {row["uid"]: row for row in result.clusters("near")}
-    assert set(clusters) == {row.uid for row in rows[:3]}
-    assert {row["cluster"] for row in clusters.values()} == {min(row.uid for row in rows[:3])}
-    assert clusters[rows[2].uid]["similarity"] == 1.0
-    assert 0.7 <= clusters[rows[1].uid]["similarity"] < 1.0

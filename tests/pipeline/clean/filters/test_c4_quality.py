@@ -45,11 +45,6 @@ class TestC4Quality:
             verdict = self.edit(f"    {self.WANTED}", citations=citations)
             assert verdict.removed == {"blank": 4}
 
-    def test_removed_characters_add_up(self):
-        text = f"Home\n\n{self.WANTED}\n\nMenu\n\n\n  {self.WANTED} [1]\nEnd"
-        verdict = C4Quality(C4Quality.Options(sentences=1)).judge(TextStatistics(text), "en")
-        assert sum(verdict.removed.values()) == len(text) - len(verdict.text)
-
     def test_a_line_and_a_page_at_the_limits_are_kept_and_one_beyond_is_not(self):
         assert self.edit("Three are enough.") == KEEP
         assert self.edit("Three are enough.", words_per_line=4).removed == {"few_words": 18}
