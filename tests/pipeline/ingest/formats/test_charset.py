@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from clozeline.pipeline.ingest.documents.document import FLAG_DECODED_BY_GUESS, FLAG_REPLACEMENTS
 from clozeline.pipeline.ingest.formats.charset import decode
 
+FRENCH = "Nobody knows when the old bridge was built, but it has been there for ages. " * 5 + "Un café, naïf"
 RUSSIAN = "Все люди рождаются свободными и равными в своем достоинстве и правах. " * 3
 
 
@@ -29,6 +30,7 @@ def test_utf_8_and_marked_texts_come_back(text: str) -> None:
         (b'<meta charset="koi8-r">' + RUSSIAN.encode("koi8-r"), None, True, ('<meta charset="koi8-r">' + RUSSIAN, 0)),
         (b"x" * 4096 + b"<meta charset=koi8-r>\xe4", None, True, None),
         (RUSSIAN.encode("cp1251"), None, False, (RUSSIAN, FLAG_DECODED_BY_GUESS)),
+        (FRENCH.encode("cp1252"), None, False, (FRENCH, FLAG_DECODED_BY_GUESS)),  # few bytes are not ASCII
     ],
 )
 def test_what_is_named_is_believed_if_every_byte_fits(body, declared, meta, wanted):
