@@ -71,7 +71,9 @@ def convert(value: Any) -> Any:
 
 SPACES = st.sampled_from(["", " ", "\u00a0\n", "\u2028", "\x1c", "\u200b"])
 LONG = st.tuples(st.sampled_from(["x", "\u00e9", "\U0001f600", "\x00", '"', "\ud800"]), st.integers(5000, 70_000))
-EDGES = st.sampled_from([2**63 - 1, 2**63, 1 - 2**63, -(2**63), -1234567890123456789, math.inf, math.nan, -0.0, True])
+EDGES = st.sampled_from(
+    [10**1200, 2**63 - 1, 2**63, 1 - 2**63, -(2**63), -1234567890123456789, math.inf, math.nan, -0.0, True]
+)
 NAMES = st.sampled_from(["a", "b\u00e9", "\ud800", "\U0001f600", "c" * 5000])
 FIELDS = st.dictionaries(NAMES, VALUES | EDGES | LONG.map(lambda pair: pair[0] * pair[1]), max_size=4)
 
