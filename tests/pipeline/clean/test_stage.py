@@ -44,7 +44,7 @@ def test_a_document_says_where_it_is_from(crawl, tmp_path):
     assert first.uid == document_uid("test", "default/a.warc.gz", "warc-gz", first.offset)
     assert (first.url, first.host, first.date) == ("http://Host0.example:80/", "host0.example", 1714979289)
     assert first.content_hash == xxhash.xxh3_128_digest(first.text.encode())
-    assert (first.n_chars, first.language) == (len(first.text), "und")
+    assert (first.n_chars, first.language, first.language_score) == (len(first.text), "und", 0.0)
     assert first.n_words == len(first.text.replace(",", " ").replace(".", " ").split())
     assert all(normalize(document.text) == document.text for document in done.documents)
 

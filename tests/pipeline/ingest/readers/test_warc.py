@@ -50,9 +50,11 @@ def test_what_a_record_says_of_itself(write):
     )
     bare = record(http(page(1)), None, WARC_Record_ID=None, WARC_Date="yesterday")
     text = record("Grüße".encode(), kind="conversion")
-    first, second = read(write(members([bare, text])))
+    without_http = record(page(2), Content_Type="text/html")
+    first, second, third = read(write(members([bare, text, without_http])))
     assert (first.url, first.date) == (None, None)
     assert (second.text, second.markup) == ("Grüße", False)
+    assert (third.text, third.markup) == (PAGES[2], True)
 
 
 @pytest.mark.parametrize(
@@ -157,9 +159,16 @@ def test_a_cut_file_keeps_all_before_the_cut(write, cut):
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 def test_garbage_between_records_costs_nothing(write, pack):
-    items = read(write((b"\x00garbage line\r\n" * 3).join(map(pack, responses(3)))))
+    garbage = b"\x00garbage line\r\n" * 3
+    items = read(write(garbage.join(map(pack, responses(3)))))
     assert texts(items) == PAGES[:3]
     assert counted(items) == {"resync": 2}
+
+
+def test_a_record_may_end_after_one_line_end_where_its_member_ends(write):
+    first, second = responses(2)
+    items = read(write(gzip.compress(first.removesuffix(b"\r\n")) + gzip.compress(b"garbage line\r\n" + second)))
+    assert texts(items) == PAGES[:2]
 
 
 @pytest.mark.parametrize("length", ["17", "99999", "x12", "-5", str(2**63), "", None, "9" * 400])
