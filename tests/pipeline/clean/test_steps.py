@@ -88,6 +88,12 @@ def test_filters_see_the_text_that_the_one_before_left() -> None:
             assert kept.content_hash == xxhash.xxh3_128_digest(kept.text.encode())
 
 
+def test_what_a_filter_notes_is_counted_and_the_document_stays() -> None:
+    found, tally = steps(filters=[{"name": "gopher_quality", "words": (1, 100)}])
+    assert found.clean(document("Kein Filter kennt diese Sprache."), "xx") is not None
+    assert tally.counts["notes"] == {"stop_words_unavailable": 1}
+
+
 def test_pairs_have_filters_of_their_own_and_both_sides_in_their_hash() -> None:
     long = [{"name": "gopher_quality", "words": (1000, 2000)}]
     pair = document("One side.", target_text="Eine Seite.")
