@@ -169,6 +169,7 @@ def test_a_record_may_end_after_one_line_end_where_its_member_ends(write):
     first, second = responses(2)
     items = read(write(gzip.compress(first.removesuffix(b"\r\n")) + gzip.compress(b"garbage line\r\n" + second)))
     assert texts(items) == PAGES[:2]
+    assert {item.flags for item in items if isinstance(item, RawRecord)} == {0}
 
 
 @pytest.mark.parametrize("length", ["17", "99999", "x12", "-5", str(2**63), "", None, "9" * 400])
