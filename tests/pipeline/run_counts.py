@@ -164,7 +164,7 @@ def _check_data(folder: Path, report: Mapping[str, Any], before: Mapping[str, An
 def _check_languages(
     folder: Path, counts: Mapping[str, Any], before: Mapping[str, Any]
 ) -> Iterator[tuple[str, object, object]]:
-    """Yield, per language, the documents that `balance` counted and those that `group` copied."""
+    """Yield, per language, the documents that `balance` counted, and those that `group` read."""
     if "balanced" in counts:
         yield "documents_in", counts["documents_in"], before["merged"]["documents"]
         yield "skipped.held_out", counts["skipped"]["held_out"], before["held_out"].get("documents", 0)
@@ -175,7 +175,8 @@ def _check_languages(
         yield "balanced", counts["balanced"], {name: row["balanced_tokens"] for name, row in rows.items()}
     if "copies" in counts:
         sums = [sum(row[key] for row in _by_language(before).values()) for key in ("documents", "tokens")]
-        yield "copies", [counts["copies"][key] for key in ("documents", "tokens")], sums
+        read = counts["read"]["train"]
+        yield "read", [read["documents"], read["tokens"] + read["target_tokens"]], sums
 
 
 def _by_language(counts: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from clozeline import registry
 from clozeline.configuration.config import to_plain
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.dedup.near import MinHash
+from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, CopyFactors
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import read_all_documents, read_documents, read_rejects
 from clozeline.pipeline.recipe import load_recipe
@@ -18,6 +19,7 @@ from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.shards.token_set import find_token_counts
 from clozeline.pipeline.tasks.readers import facts_of
+from clozeline.recorded_file import RecordedFile
 from clozeline.seeding import fraction
 from tests.pipeline.contamination_counts import recount_contamination
 
@@ -47,6 +49,8 @@ def recount(folder: Path, counts: Mapping[str, Any]) -> Recounted:
         yield from recount_contamination(folder, config["decontaminate"], counts, _documents_before(folder))
     if "sample" in counts:
         yield from _recount_sample(folder, config, counts)
+    if "copies" in counts:
+        yield "copies", counts["copies"], _copy_documents(folder, config)
 
 
 def _documents_before(folder: Path) -> Iterator[Document]:
@@ -122,6 +126,22 @@ def shares(available: Mapping[str, int], budget: int, alpha: float) -> dict[str,
     return {
         name: min(4.0, size * number**alpha / whole / number) if number else 1.0 for name, number in available.items()
     }
+
+
+def _copy_documents(folder: Path, config: Mapping[str, Any]) -> dict[str, int]:
+    """Return the copies of the training documents of a token set, by the factors that `balance` wrote."""
+    shards, seed = open_shards(folder.parent / "encode/manifest.json"), config["seed"]
+    factors = CopyFactors.read(RecordedFile(folder.parent / "balance" / FACTORS_FILE), seed)
+    names, sources = shards.manifest.languages, shards.manifest.source_groups
+    total = Counter(documents=0, tokens=0, target_tokens=0, left_out=0)
+    for number in range(len(shards.index)):
+        block = shards.read_block(number)
+        for copies, row in zip(factors.of_rows(block, names, sources).tolist(), block, strict=True):
+            if not is_heldout(row.fixed["document_uid"].tobytes(), config["heldout"]["fraction"], seed):
+                targets = len(row["target_ids"]) if "target_ids" in row else 0
+                sizes = {"documents": copies, "tokens": copies * len(row["token_ids"])}
+                total.update({**sizes, "target_tokens": copies * targets, "left_out": copies == 0})
+    return dict(total)
 
 
 def _recount_heldout(folder: Path, config: Mapping[str, Any], counts: Mapping[str, Any]) -> Recounted:

@@ -42,9 +42,7 @@ def test_no_name_of_a_pipeline_is_written_through_a_link(arguments: list[str], t
     assert code == 0 or [link for link in victims if link.is_symlink()], "links are replaced, or they are refused"
 
 
-def test_a_lock_that_is_a_link_is_refused(
-    arguments: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_lock_that_is_a_link_is_refused(arguments, tmp_path, capsys):
     (tmp_path / "out").mkdir()
     victim = tmp_path / "victim"
     victim.write_text("mine", encoding="utf-8")

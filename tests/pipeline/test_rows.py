@@ -87,10 +87,3 @@ def test_rows_and_row_say_what_they_hold() -> None:
 def test_a_column_that_a_row_lacks_is_named() -> None:
     with pytest.raises(KeyError, match="no column 'labels'; the row has input_ids"):
         example_rows().row(0)["labels"]
-
-
-def test_a_row_knows_its_columns() -> None:
-    row = example_rows().row(0)
-    assert "input_ids" in row
-    assert "labels" not in row
-    assert [*row] == [*row.columns]

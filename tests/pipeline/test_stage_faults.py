@@ -86,22 +86,6 @@ def test_runs_that_end_at_ever_later_publications_end_with_the_same_bytes(
     assert bytes_of(tmp_path / "out") == bytes_of(reference)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["killed", "full"])
-def test_an_end_at_any_publication_costs_nothing(arguments, reference, tmp_path, monkeypatch, kind):
-    fault = Fault(monkeypatch, kind)
-    for at in range(1, 10_000):
-        output = tmp_path / str(at)
-        fault.arm(at)
-        code = interrupted(arguments, output)
-        fault.arm(0)
-        assert main([*arguments, f"output={output}"]) == 0
-        assert bytes_of(output) == bytes_of(reference), at
-        shutil.rmtree(output)
-        if code == 0:
-            return
-
-
 @pytest.mark.parametrize("stage", STAGES)
 def test_a_stage_whose_folder_cannot_be_made_says_the_key_and_the_way_out(
     arguments, reference, tmp_path, capsys, stage

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.pipeline.ingest.documents.files import read_all_documents, read_documents, read_rejects
+from clozeline.pipeline.ingest.documents.files import read_all_documents, read_rejects
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.killed_run import killed
 from tests.pipeline.miniature import text, write_recipe
@@ -115,26 +115,14 @@ def test_the_files_are_those_of_a_run_that_never_had_the_documents(started, neve
     assert "clean: already complete" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("when", "name"),
-    [
-        ("after", "clean/documents/000000.arrow"),
-        pytest.param("before", "dedup/documents/000001.arrow", marks=pytest.mark.slow),
-        pytest.param("after", "encode/manifest.json", marks=pytest.mark.slow),
-    ],
-)
-def test_killed_and_started_again(started, never_there, when, name):
+@pytest.mark.slow
+def test_killed_and_started_again(started, never_there):
     words, folder = started
-    killed(when, name, words, folder)
+    for when, name in (("after", "clean/documents/000000.arrow"), ("before", "dedup/documents/000001.arrow"),
+                       ("after", "encode/manifest.json")):  # fmt: skip
+        killed(when, name, words, folder)
     assert main(words) == 0
     assert data(folder / "out") == never_there
-
-
-def test_a_copy_that_nobody_names_stays(started):
-    words, folder = started
-    assert main(words) == 0
-    left = [each.text for path in sorted((folder / "out/dedup/documents").iterdir()) for each in read_documents(path)]
-    assert left.count(WEB[8]["text"]) == 1
 
 
 def test_lines_that_match_nothing_are_counted_and_named(tmp_path, capsys):

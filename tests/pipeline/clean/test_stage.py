@@ -1,12 +1,26 @@
-from collections import Counter
+"""The stage on files: what stays, what is counted, named or refused, and equal bytes for any number of tasks."""
 
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
+import xxhash
 
 from clozeline.configuration.config import to_plain
-from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError
 from clozeline.pipeline.clean.stage import CleanStage
-from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
-from tests.pipeline.captures import http, page, record
+from clozeline.pipeline.clean.unit_counts import UnitCounts
+from clozeline.pipeline.execution.progress import accounting_lines
+from clozeline.pipeline.execution.recipe_command import main
+from clozeline.pipeline.execution.report import write_run_report
+from clozeline.pipeline.ingest.documents.document import document_uid
+from clozeline.pipeline.text.normal_form import normalize
+from tests.pipeline.captures import members, responses
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 
 
@@ -22,6 +36,17 @@ def test_documents_rejections_and_counts(crawl, tmp_path):
     assert done.counts["edits"]["c4_quality.terminal_punctuation"] > 0
     assert "Menu" not in done.documents[-4].text
     assert [document.source for document in done.documents] == ["default/a.warc.gz"] * 4 + ["default/b.jsonl"] * 3
+
+
+def test_a_document_says_where_it_is_from(crawl, tmp_path):
+    done = run_clean(str(crawl / "a.warc.gz"), tmp_path)
+    first = done.documents[0]
+    assert first.uid == document_uid("test", "default/a.warc.gz", "warc-gz", first.offset)
+    assert (first.url, first.host, first.date) == ("http://Host0.example:80/", "host0.example", 1714979289)
+    assert first.content_hash == xxhash.xxh3_128_digest(first.text.encode())
+    assert (first.n_chars, first.language, first.language_score) == (len(first.text), "und", 0.0)
+    assert first.n_words == len(first.text.replace(",", " ").replace(".", " ").split())
+    assert all(normalize(document.text) == document.text for document in done.documents)
 
 
 def test_the_bytes_do_not_depend_on_tasks_or_place(crawl, tmp_path):
@@ -47,10 +72,20 @@ def test_a_source_can_have_its_own_steps(crawl, tmp_path):
     assert again["sources"]["rows"] == {"extractor": None, "language": None, "filters": []}
 
 
-def test_a_stated_language_is_not_identified(crawl, tmp_path):
-    entry = {"path": str(crawl / "b.jsonl"), "language": "fy"}
-    done = run_clean(entry, tmp_path, {"language": {"name": "py3langid", "keep": ["en"]}, "filters": []})
-    assert {(document.language, document.language_score) for document in done.documents} == {("fy", 1.0)}
+def test_both_sides_of_a_pair_are_normalized_and_no_filter_looks_at_them(tmp_path):
+    lines = ["It is\u00a0raining. \tEs  regnet. ", "I need an umbrella.\t \u0007", "Whales.\tWale.", "\tnichts"]
+    (tmp_path / "pairs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    entry = {"path": str(tmp_path / "pairs.tsv"), "language": "en", "target_language": "de"}
+    clean = {"language": {"name": "py3langid", "keep": ["fr"]}, "filters": ["gopher_quality"]}
+    found = run_clean([entry], tmp_path / "out", clean)
+    assert [(one.text, one.target_text) for one in found.documents] == [
+        ("It is\u00a0raining.", "Es  regnet."), ("Whales.", "Wale."),
+    ]  # fmt: skip
+    assert {(one.language, one.target_language) for one in found.documents} == {("en", "de")}
+    assert found.documents[1].content_hash == xxhash.xxh3_128_digest(b"Whales.\0Wale.")
+    assert found.nonzero("rejected") == {"empty_side": 2}
+    assert [reject.reason for reject in found.rejects] == ["empty_side"] * 2
+    assert found.counts["characters_out"] == sum(one.characters for one in found.documents)
 
 
 def test_a_text_of_the_second_try_is_counted(tmp_path):
@@ -59,12 +94,6 @@ def test_a_text_of_the_second_try_is_counted(tmp_path):
     done = run_clean(str(path), tmp_path / "out")
     assert done.documents[0].text.startswith("Words that")
     assert done.nonzero("notes") == {"extract_fallback": 1}
-
-
-def test_a_truncated_capture_is_flagged(tmp_path):
-    path = tmp_path / "crawl.warc"
-    path.write_bytes(record(http(page(1)), WARC_Truncated="length"))
-    assert run_clean(str(path), tmp_path / "out").documents[0].flags == FLAG_TRUNCATED_SOURCE
 
 
 @pytest.mark.parametrize("lost", ["documents_out", "records_in"])
@@ -76,15 +105,21 @@ def test_a_lost_document_is_noticed(crawl, tmp_path, lost):
         stage.check({**done.counts, lost: done.counts[lost] - 1})
 
 
+def test_two_documents_with_one_uid_are_an_error():
+    tally = UnitCounts(0, 0.0)
+    tally.open("a", [], [])
+    tally.add_document(b"u" * 16, "default/a", 0)
+    with pytest.raises(IntegrityError, match="default/a"):
+        tally.add_document(b"u" * 16, "default/a", 7)
+
+
 @pytest.mark.parametrize(
     ("clean", "message"),
     [
         ({"filters": ["gopher_qualty"]}, "did you mean 'gopher_quality'"),
         ({"filters": [{"name": "gopher_quality", "word": [1, 2]}]}, "did you mean .*words'"),
         ({"language": {"name": "py3langid", "threshold": 2}}, "threshold"),
-        ({"extractor": {"name": "resiliparse", "timeout_s": 0}}, "timeout_s"),
         ({"filter": []}, "unknown key 'clean.filter'; did you mean 'clean.filters'"),
-        ({"langauge": None}, "did you mean 'clean.language'"),
     ],
 )
 def test_mistakes_in_the_configuration_name_the_key(tmp_path, clean, message):
@@ -106,3 +141,123 @@ def test_a_preview_decides_as_the_complete_run(limit: int, crawl, tmp_path):
     for unit, (cut, whole) in enumerate(zip(part.records, full.records, strict=True)):
         share = limit // len(part.records) + (unit < limit % len(part.records))
         assert cut.counts["documents_in"] == min(share, whole.counts["documents_in"])
+
+
+# Inputs that change, are cut, or hold nothing ------------------------------------------------------------------------
+
+
+def test_a_truncated_input_is_accepted_or_refused(tmp_path):
+    path = tmp_path / "crawl.warc.gz"
+    path.write_bytes(members(responses(3))[:-20])
+    done = run_clean(str(path), tmp_path / "accept")
+    assert (len(done.documents), done.nonzero("malformed")) == (2, {"truncated": 1})
+    with pytest.raises(PartialFailureError, match="truncated"):
+        run_clean(str(path), tmp_path / "fail", on_error={"truncated": "fail"})
+
+
+def test_an_input_that_grows_while_it_is_read_fails_its_unit(tmp_path, monkeypatch):
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"text": "one"}\n')
+    keep = UnitCounts.keep
+
+    def grow(self, document):
+        path.write_text(path.read_text() * 2)
+        keep(self, document)
+
+    monkeypatch.setattr(UnitCounts, "keep", grow)
+    with pytest.raises(PartialFailureError, match="changed while it was read"):
+        run_clean(str(path), tmp_path / "out")
+    assert not list((tmp_path / "out").glob("clean/records/*ok*"))
+
+
+def test_a_file_with_bytes_and_no_record_is_named(tmp_path):
+    files = tmp_path / "files"
+    files.mkdir()
+    broken = b"".join(responses(3)).replace(b"WARC/1.0", b"WRAC/1.0")
+    (files / "broken.warc").write_bytes(broken)
+    (files / "whole.warc").write_bytes(b"".join(responses(3)))
+    pa.parquet.write_table(pa.Table.from_pylist([], pa.schema([("text", pa.utf8())])), files / "empty.parquet")
+    done = run_clean(str(files), tmp_path / "out")
+    size = (files / "empty.parquet").stat().st_size
+    assert done.counts["without_records"] == {"default/broken.warc": len(broken), "default/empty.parquet": size}
+    page = write_run_report(recipe_for(str(files), tmp_path / "out"), ["clean"]).read_text(encoding="utf-8")
+    assert "without a record in default/broken.warc" in page
+    shown = str(accounting_lines([done.summary]))
+    assert f"dropped (bytes): {len(broken):,} without a record in default/broken.warc" in shown
+
+
+def test_units_of_any_size_give_the_same_and_problems_are_named_by_file(tmp_path):
+    """Small files share a unit: one is empty, one broken, one no gzip file."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(6):
+        lines = [json.dumps({"text": f"Text {number} {row}."}) for row in range(200 * (number % 4))]
+        (folder / f"{number}.jsonl").write_text("".join(f"{line}\n" for line in [*lines, "{broken"][number % 2 :]))
+    (folder / "empty.jsonl").write_text("")
+    (folder / "crawl.warc.gz").write_bytes(b"not a gzip file at all")
+    shared = run_clean(str(folder), tmp_path / "shared")
+    single = run_clean(str(folder), tmp_path / "single", plan={"unit_bytes": 4096})
+    assert len(shared.records) == 1 < len(single.records)
+    assert (shared.documents, shared.rejects, shared.counts) == (single.documents, single.rejects, single.counts)
+    named = shared.counts["by_source"]
+    assert named["default/empty.jsonl"] == {"empty_file": 1}
+    assert named["default/3.jsonl"] == {"bad_json": 1}
+    assert "default/crawl.warc.gz" in named
+
+
+# Keys of the text ----------------------------------------------------------------------------------------------------
+
+ROWS = [{"body": "A text.", "id": 1}, {"body": "Another.", "id": 2}]
+WRITERS: dict[str, Any] = {
+    "a.parquet": lambda path: pa.parquet.write_table(pa.Table.from_pylist(ROWS), path),
+    "a.jsonl": lambda path: path.write_text("\n".join(map(json.dumps, ROWS))),
+    "a.json": lambda path: path.write_text(json.dumps(ROWS)),
+    "a.csv": lambda path: path.write_text("body,id\nA text.,1\nAnother.,2\n"),
+}
+
+
+@pytest.fixture
+def command(tmp_path):
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("corpus: test\nclean: {language: null, filters: []}\n")
+    return ["--config", str(recipe), f"output={tmp_path / 'out'}"]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_the_message_names_the_keys_and_the_command_works(name, command, tmp_path, capsys):
+    WRITERS[name](tmp_path / name)
+    command.append(f"input={tmp_path / name}")
+    assert main(command) == 64
+    shown = capsys.readouterr()
+    assert "no 'text' among the keys: body, id" in shown.err
+    assert "input.text_key=KEY" in shown.err
+    assert "Traceback" not in shown.err
+    assert main([*command, "input.text_key=body"]) == 0
+    assert "2 documents" in capsys.readouterr().out
+
+
+def test_keys_are_named_up_to_a_limit_and_shown_in_the_table(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "x"}\n' + "".join(json.dumps({f"k{number}": 1}) + "\n" for number in range(100)))
+    done = run_clean(str(path), tmp_path / "out")
+    lacks = done.counts["text_lacks"]
+    assert len(lacks) == 21
+    assert sum(lacks.values()) == 100
+    assert "1 no 'text' among the keys: k0" in str(accounting_lines([done.summary]))
+
+
+@pytest.mark.parametrize(
+    ("name", "write", "code", "said"),
+    [
+        ("a.jsonl", lambda path: path.write_text('{"text": "x" "y"}\n'), 69,
+         "no document was found in the input (the table above says what was); default/a.jsonl: line 1 is no JSON: "
+         "Expecting ',' delimiter at character 14"),
+        ("a.parquet", lambda path: pa.parquet.write_table(pa.table({"text": [["a", "list"]]}), path), 64,
+         "column 'text' has the type list<element: string>"),
+        ("b.jsonl", lambda path: path.write_text('{"text": ["a", "list"]}\n'), 64, "'text' is a list"),
+    ],
+)  # fmt: skip
+def test_an_input_without_a_document_is_not_blamed_on_the_filters(name, write, code, said, command, tmp_path, capsys):
+    write(tmp_path / name)
+    assert main([*command, f"input={tmp_path / name}"]) == code
+    assert said in " ".join(capsys.readouterr().err.split())

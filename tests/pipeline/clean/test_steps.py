@@ -17,8 +17,6 @@ from clozeline.registry import choose
 
 ENGLISH = "All human beings are born free and equal in dignity and rights, and should act in a spirit of brotherhood. "
 
-ROMANSH = "il matrimoni, durant il matrimoni e tar sia dissoluziun. Il matrimoni po esser conclus sulettamain cun"
-
 
 def steps(language=None, filters=(), pair_filters=(), text_chars=1000) -> tuple[Steps, UnitCounts]:
     tally = UnitCounts(0, 0.0)
@@ -75,13 +73,6 @@ def test_a_rejection_says_at_which_step_and_why(text: str, language: object, rea
     assert reason in found.reasons
 
 
-def test_a_given_language_is_neither_identified_nor_judged() -> None:
-    found, _ = steps({"keep": ["de"]})
-    kept = found.clean(document(ENGLISH), "fy")
-    assert kept is not None
-    assert (kept.language, kept.language_score) == ("fy", 1.0)
-
-
 def test_filters_see_the_text_that_the_one_before_left() -> None:
     """C4's rules drop a line, then the next filter finds too few words; the edit is counted all the same."""
     text = f"Home\n{ENGLISH.strip()}"
@@ -95,6 +86,12 @@ def test_filters_see_the_text_that_the_one_before_left() -> None:
         if kept is not None:
             assert (kept.text, kept.n_chars, kept.n_words) == (ENGLISH.strip(), len(ENGLISH) - 1, words)
             assert kept.content_hash == xxhash.xxh3_128_digest(kept.text.encode())
+
+
+def test_what_a_filter_notes_is_counted_and_the_document_stays() -> None:
+    found, tally = steps(filters=[{"name": "gopher_quality", "words": (1, 100)}])
+    assert found.clean(document("Kein Filter kennt diese Sprache."), "xx") is not None
+    assert tally.counts["notes"] == {"stop_words_unavailable": 1}
 
 
 def test_pairs_have_filters_of_their_own_and_both_sides_in_their_hash() -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import Rejection
 from tests.pipeline.stage_in_memory import StageResult, run_in_memory
 
@@ -31,9 +30,7 @@ def run_dedup(tmp_path: Path) -> Callable[..., Result]:
     """`run_dedup(parts, config, shards=1, reverse=False)`: the stage over lists of documents."""
     runs = iter(range(1000))
 
-    def run(
-        parts: Sequence[Sequence[Document]], config: dict[str, Any], shards: int = 1, reverse: bool = False
-    ) -> Result:
+    def run(parts, config, shards=1, reverse=False):
         root = tmp_path / f"run{next(runs)}"
         return Result(*run_in_memory(root, "dedup", parts, config, shards=shards, reverse=reverse))
 

@@ -91,9 +91,7 @@ def test_tasks_change_no_byte_and_a_changed_other_output_is_seen(folder: Path, t
         ("new", "expected another output"),
     ],
 )
-def test_what_is_no_finished_other_output_is_refused(
-    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, message: str
-) -> None:
+def test_what_is_no_finished_other_output_is_refused(folder, tmp_path, capsys, name, message):
     shutil.copytree(folder / "old", tmp_path / name if name == "new" else tmp_path / "old")
     if name == "old":
         (tmp_path / "old/dedup/records/000001.json").unlink()

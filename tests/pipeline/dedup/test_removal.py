@@ -11,7 +11,6 @@ import pytest
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from tests.pipeline.dedup.repeated_texts import texts
 from tests.pipeline.execution.toy_stage import tree
-from tests.pipeline.killed_run import killed
 from tests.pipeline.run_counts import check_run
 
 RECIPE = """
@@ -44,30 +43,9 @@ def test_counts_are_those_of_the_documents(finished: Path) -> None:
     assert check_run(finished)
 
 
-def test_the_report_shows_what_was_cut(finished: Path) -> None:
-    report = json.loads((finished / "dedup" / "report.json").read_text())
-    assert set(report["counts"]["edits"]) == {"lines", "spans"}
-    assert report["counts"]["pieces"]["lines"]["dropped"] > 0
-
-
 @pytest.mark.parametrize("tasks", [7, pytest.param(2, marks=pytest.mark.slow), pytest.param(3, marks=pytest.mark.slow)])
 def test_tasks_change_no_byte(finished: Path, start: list[str], tmp_path: Path, tasks: int) -> None:
     shutil.copytree(finished / "clean", tmp_path / "out" / "clean")
     words = [*start, f"output={tmp_path / 'out'}", f"executor.tasks={tasks}", "executor.workers=1"]
-    assert run_stage("dedup", words) == 0
-    assert tree(tmp_path / "out" / "dedup") == tree(finished / "dedup")
-
-
-@pytest.mark.slow
-def test_a_killed_run_resumes_to_the_same_bytes(finished: Path, start: list[str], tmp_path: Path) -> None:
-    shutil.copytree(finished / "clean", tmp_path / "out" / "clean")
-    words = [*start, f"output={tmp_path / 'out'}"]
-    for when, name in (
-        ("before", "tmp/lines-hashes/000001.pieces"), ("after", "records/lines-hashes-000001.json"),
-        ("before", "tmp/lines-drops/000000.pieces"), ("after", "tmp/spans-hashes/000000.pieces"),
-        ("before", "records/spans-drops-000001.json"), ("after", "documents/000001.arrow"),
-        ("after", "records/000001.json"),
-    ):  # fmt: skip
-        killed(when, f"dedup/{name}", ["dedup", *words, "executor.tasks=2", "executor.workers=1"], tmp_path)
     assert run_stage("dedup", words) == 0
     assert tree(tmp_path / "out" / "dedup") == tree(finished / "dedup")

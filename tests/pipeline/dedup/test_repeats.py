@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from itertools import pairwise
 
 import pytest
@@ -10,6 +11,10 @@ from hypothesis import strategies as st
 
 from clozeline.pipeline.dedup.repeats import Lines, Pieces, Spans
 from clozeline.pipeline.text.normal_form import normalize
+from clozeline.pipeline.text.sentences.regex import Regex
+from tests.matrices import mark_slow_but
+from tests.pipeline.dedup.dedup_documents import document
+from tests.pipeline.dedup.repeated_texts import documents, without_lines, without_spans
 
 TEXT = "Ä first line.\n\n12 34\nA FIRST line!\nno. Second? Third one! * * *\na first line 7"
 
@@ -20,25 +25,6 @@ def lines(min_letters: int = 1) -> Lines:
 
 def spans(sentences: int) -> Spans:
     return Spans(None, True, "all", sentences)
-
-
-def test_lines_are_compared_by_their_words_and_those_without_letters_stay():
-    hashes, firsts = lines().hashes(TEXT, "en")
-    assert firsts.tolist() == [0, 3, 4, 5]
-    assert hashes[0] == hashes[1]
-    assert len(set(hashes.tolist())) == 3
-    assert lines(min_letters=11).hashes(TEXT, "en")[1].tolist() == [4]
-
-
-def test_spans_are_compared_sentence_by_sentence():
-    texts = ["One. Two. Three.", "ONE! two? “Three”…", "One two. Three.", "One. Two. Four.", "One. Two three."]
-    keys = [spans(2).hashes(text, "en")[0].tolist() for text in texts]
-    assert keys[0] == keys[1]
-    assert len(keys[0]) == 2
-    assert keys[3][0] == keys[0][0]
-    assert len({*keys[0], *keys[2], *keys[3], *keys[4]}) == 5
-    assert spans(4).hashes(texts[0], "en")[0].tolist() == []
-    assert spans(2).hashes("?! … ?!\n\n* * *", "en")[1].tolist() == []
 
 
 @pytest.mark.parametrize("pieces", [lines(), spans(1)])
@@ -60,3 +46,91 @@ def test_cut_leaves_the_other_units(pieces: Pieces, text, draw):
         elif number - 1 not in removed:
             groups.append("")
     assert pieces.cut(text, "und", runs) == normalize(pieces.JOINT.join(groups))
+
+
+ALONE = {"exact": None, "near": None}
+
+
+def split(text):
+    return Regex(Regex.Options()).starts(text, "und")
+
+
+def left_by(result):
+    return {row.uid: row.text for row in result.documents()}
+
+
+@pytest.mark.parametrize(
+    ("options", "rule"),
+    [
+        ({}, (1, False, 1, False)),
+        ({"keep": "first", "max_documents": 2}, (2, True, 1, False)),
+        ({"min_letters": 16, "within": "source", "max_documents": 3}, (3, False, 16, True)),
+    ],
+)
+def test_lines_of_many_documents_are_removed(run_dedup, options, rule):
+    rows = documents(1, 2000)
+    result = run_dedup([rows[:700], [], rows[700:]], {**ALONE, "lines": options}, shards=3)
+    expected = without_lines(rows, *rule)
+    assert left_by(result) == {uid: text for uid, text in expected.items() if text}
+    assert {row.uid for row in result.rejections().values()} == {uid for uid, text in expected.items() if not text}
+    assert {row.reason for row in result.rejections().values()} <= {"repeated_lines"}
+    check_characters(rows, result, "lines")
+
+
+def test_spans_of_sentences_stay_where_they_occur_first(run_dedup):
+    rows = documents(2, 2000)
+    result = run_dedup([rows[:900], rows[900:]], {**ALONE, "spans": {}}, shards=4)
+    expected = without_spans(rows, 3, split)
+    assert left_by(result) == {uid: text for uid, text in expected.items() if text}
+    check_characters(rows, result, "spans")
+
+
+def check_characters(rows, result, name):
+    """Compare all counts with the texts themselves."""
+    before = {row.uid: len(row.text) for row in rows}
+    after = {row.uid: row for row in result.documents()}
+    changed = {uid for uid, row in after.items() if len(row.text) != before[uid]}
+    counts = result.counts
+    assert len(changed) > 100
+    assert counts["edited"] == len(changed)
+    assert counts["edits"] == {name: sum(before[uid] - len(after[uid].text) for uid in changed)}
+    assert counts["characters_out"] == sum(len(row.text) for row in after.values())
+    for uid, row in after.items():
+        assert row.n_chars == len(row.text)
+        assert bool(row.flags & 16) == (uid in changed)
+
+
+@pytest.mark.parametrize("name", mark_slow_but(["lines"], ["lines", "spans"]))
+def test_no_order_of_documents_parts_or_ranges_changes_what_is_left(run_dedup, name):
+    rows = documents(3, 150)
+    config = {"lines": {"max_documents": 2, "keep": "first"}, "spans": {}} if name == "lines" else {"spans": {}}
+    expected = None
+    for trial in range(4):
+        shuffled = random.Random(trial).sample(rows, len(rows))
+        cut = 20 + 30 * trial
+        result = run_dedup([shuffled[:cut], [], shuffled[cut:]], config, shards=1 + trial, reverse=bool(trial % 2))
+        expected = expected or left_by(result)
+        assert left_by(result) == expected
+    parts = [rows[:70], rows[70:]]
+    assert run_dedup(parts, config, shards=3).tree() == run_dedup(parts, config, shards=3, reverse=True).tree()
+
+
+def test_copies_are_gone_before_lines_are_counted_and_lines_before_spans(run_dedup):
+    menu, text = "Home | Shop | About us", "One first. Two more words. Three it is. Four at last."
+    rows = [document(n, f"{menu}\n{text}" if n < 2 else f"{menu}\n{text} More {'abc'[n - 2]} here.") for n in range(5)]
+    result = run_dedup([rows], {"exact": {}, "near": None, "lines": {}, "spans": {}})
+    kept = {row.uid: row.text for row in result.documents()}
+    originals = {row.uid: row.text for row in rows}
+    first, *others = sorted(kept)
+    assert len(kept) == 4
+    assert result.counts["pieces"]["lines"]["documents"] == 4
+    assert kept[first] == originals[first].removeprefix(f"{menu}\n")
+    assert all(kept[uid] == originals[uid].removeprefix(f"{menu}\n{text} ") for uid in others if "More" in kept[uid])
+    assert result.counts["rejected"]["exact_duplicate"] == 1
+
+
+def test_pairs_are_neither_counted_nor_changed(run_dedup):
+    rows = [document(n, "the same line", target_text=f"dieselbe {n}") for n in range(3)]
+    result = run_dedup([rows], {**ALONE, "lines": {}})
+    assert result.counts["documents_out"] == 3
+    assert result.counts["pieces"]["lines"]["pairs"] == 3

@@ -10,7 +10,7 @@ import pytest
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.execution.inputs import source_files
-from clozeline.pipeline.execution.plan import freeze_plan, load_plan
+from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.recipe import InputEntry, Recipe
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 
@@ -119,20 +119,6 @@ def test_files_of_a_task_have_readers_of_their_own(folder, tmp_path):
     with pytest.raises(ConfigurationError, match=r"holds files of no known kind \(1\)"):
         load_plan(text)
     assert len(load_plan(task).inputs) == len(names(folder))
-
-
-def test_a_plan_made_before_stays_what_it_was(folder, tmp_path, monkeypatch):
-    (folder / "notes").write_text("x")
-    with monkeypatch.context() as patch:
-        patch.setattr("clozeline.pipeline.execution.plan._check_kinds", lambda files: None)
-        plan = freeze_plan(recipe_for(str(folder), tmp_path / "out"))
-    assert freeze_plan(recipe_for(str(folder), tmp_path / "out")).digest == plan.digest
-
-
-def test_empty_folders_are_named(tmp_path):
-    (tmp_path / "in" / ".hidden").mkdir(parents=True)
-    with pytest.raises(ConfigurationError, match="the folder holds no file to read"):
-        names(tmp_path / "in")
 
 
 def test_a_pattern_below_a_folder_with_a_bracket_is_told_how_to_write_it(tmp_path):

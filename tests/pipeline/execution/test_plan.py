@@ -33,58 +33,29 @@ def rows(folder, *names):
     return folder
 
 
-def test_units_tile_each_file_in_order_of_names(tmp_path):
-    rows(tmp_path / "in", "b.jsonl", "a/c.jsonl")
-    plan = load_plan(recipe_for(str(tmp_path / "in" / "**" / "*.jsonl"), tmp_path, plan={"unit_bytes": 5000}))
-    assert [[planned.unit for planned in unit] for unit in plan.units] == [[number] for number in range(6)]
-    assert list(dict.fromkeys(planned.source for planned in plan.ranges)) == ["default/a/c.jsonl", "default/b.jsonl"]
-    for source in ("default/a/c.jsonl", "default/b.jsonl"):
-        mine = [planned for planned in plan.ranges if planned.source == source]
-        assert len(mine) == 3
-        assert (mine[0].start, mine[-1].end) == (0, 14000)
-        assert all(before.end == after.start for before, after in pairwise(mine))
-
-
-def sizes(folder, *bytes_of):
-    folder.mkdir()
-    for number, size in enumerate(bytes_of):
-        (folder / f"{number:03d}.txt").write_bytes(b"x" * size)
-    return str(folder)
-
-
-def units_of(plan):
-    return [[int(planned.source[-7:-4]) for planned in unit] for unit in plan.units]
-
-
-def test_consecutive_small_files_share_a_unit_up_to_its_size(tmp_path):
-    source = sizes(tmp_path / "in", 4000, 96, 0, 1, 5000, 0, 2000, 2097)
-    plan = load_plan(recipe_for(source, tmp_path / "out", plan={"unit_bytes": 4096}))
-    assert units_of(plan) == [[0, 1, 2], [3], [4], [5, 6], [7]]
-    assert sum(planned.end - planned.start for planned in plan.ranges) == 13194
-
-
-def test_ranges_of_a_file_that_is_cut_share_no_unit(tmp_path):
-    source = rows(tmp_path / "in", "b.jsonl")
-    for name in ("a.jsonl", "c.jsonl", "d.jsonl"):
-        (source / name).write_text('{"text": "a"}\n')
-    plan = load_plan(recipe_for(str(source), tmp_path / "out", plan={"unit_bytes": 5000}))
-    assert [[planned.source[-7:-6] for planned in unit] for unit in plan.units] == [
-        ["a"],
-        ["b"],
-        ["b"],
-        ["b"],
-        ["c", "d"],
-    ]
-
-
 @pytest.mark.parametrize("seed", range(5))
-def test_every_file_is_planned_once_and_units_are_as_full_as_they_can_be(tmp_path, seed):
-    drawn = [hash64(seed, number) % 5000 * (hash64(seed, number, 1) % 3 > 0) for number in range(60)]
-    plan = load_plan(recipe_for(sizes(tmp_path / "in", *drawn), tmp_path / "out", plan={"unit_bytes": 8192}))
-    assert [number for unit in units_of(plan) for number in unit] == list(range(60))
-    totals = [sum(drawn[number] for number in unit) for unit in units_of(plan)]
-    assert max(totals) <= 8192
-    assert all(total + drawn[following[0]] > 8192 for total, following in zip(totals, units_of(plan)[1:], strict=False))
+def test_units_tile_each_file_in_order_and_small_files_fill_them(tmp_path, seed):
+    """A file of more bytes than a unit is cut, and its ranges share no unit; the others share as few as they can."""
+    most, size = 5000, {}
+    (tmp_path / "in/a").mkdir(parents=True)
+    for number in range(40):
+        name = f"{'a/' * (number % 2)}{number:02d}.jsonl"
+        size[f"default/{name}"] = 14 * (hash64(seed, number) % 900 * (hash64(seed, number, 1) % 3 > 0))
+        (tmp_path / "in" / name).write_text('{"text": "a"}\n' * (size[f"default/{name}"] // 14))
+    plan = load_plan(recipe_for(f"{tmp_path}/in/**/*.jsonl", tmp_path / "out", plan={"unit_bytes": most}))
+    assert [planned.unit for planned in plan.ranges] == [n for n, unit in enumerate(plan.units) for _ in unit]
+    assert [*dict.fromkeys(planned.source for planned in plan.ranges)] == sorted(size)
+    for source, bytes_of in size.items():
+        mine = [planned for planned in plan.ranges if planned.source == source]
+        assert len(mine) == max(1, -(-bytes_of // most))
+        assert (mine[0].start, mine[-1].end) == (0, bytes_of)
+        assert all(before.end == after.start for before, after in pairwise(mine))
+    for unit, following in pairwise(plan.units):
+        total = sum(planned.end - planned.start for planned in unit)
+        cut = any(size[planned.source] > most for planned in (*unit, following[0]))
+        assert total <= most
+        assert cut or total + size[following[0].source] > most
+        assert len(unit) == 1 or all(size[planned.source] <= most for planned in unit)
 
 
 def test_the_digest_follows_inputs_and_options_and_not_places(tmp_path):
@@ -195,20 +166,15 @@ def test_an_edit_that_keeps_the_time_is_found_by_verify(started, place):
 
 def test_a_touched_and_a_copied_input_go_on_and_the_plan_holds_the_new_time(started, tmp_path):
     path, recipe = started
+    digest = freeze_plan(recipe).digest
     os.utime(path, ns=(5, 5))
     assert start(recipe) == [True]
+    assert freeze_plan(recipe).digest == digest
     assert load_plan(recipe).states["default/a.jsonl"][1] == 5
     other = tmp_path / "moved" / "a.jsonl"
     other.parent.mkdir()
     shutil.copyfile(path, other)
     assert start(recipe_for(str(other), tmp_path / "out", plan={"unit_bytes": 100_000}), verify=True) == [True]
-
-
-def test_the_digest_does_not_depend_on_the_time(started, tmp_path):
-    path, recipe = started
-    first = freeze_plan(recipe).digest
-    os.utime(path, ns=(9, 9))
-    assert freeze_plan(recipe).digest == load_plan(recipe_for([], tmp_path / "out")).digest == first
 
 
 def test_ranges_are_hashed_as_they_are(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import io
 import json
@@ -36,32 +35,24 @@ def lines(count, words=12):
     return b"".join(json.dumps({"text": text}).encode() + b"\n" for text in texts(count, words))
 
 
-def table(count):
-    return pa.table({"text": texts(count), "note": [str(number) for number in range(count)]})
-
-
-def parquet_bytes(count):
+def table_bytes(count, write):
     sink = io.BytesIO()
-    parquet.write_table(table(count), sink, row_group_size=50)
+    write(pa.table({"text": texts(count), "note": [str(number) for number in range(count)]}), sink)
     return sink.getvalue()
 
 
-def arrow_bytes(count):
-    sink = io.BytesIO()
-    with pa.ipc.new_file(sink, table(count).schema) as writer:
-        writer.write_table(table(count), max_chunksize=50)
-    return sink.getvalue()
-
-
-def captures(count):
-    """Gzip members that are not compressed, so that the file has several units."""
-    return b"".join(gzip.compress(response, 0) for response in responses(count))
+def write_arrow(table, sink):
+    with pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=50)
 
 
 FILES = {
     "a.jsonl": lines(300), "b.jsonl.gz": gzip.compress(lines(100)), "c.jsonl.zst": zstandard.compress(lines(60)),
-    "d.parquet": parquet_bytes(100), "e.arrow": arrow_bytes(100), "f.txt": "".join(texts(3)).encode(),
-    "g.warc.gz": captures(100), "h.jsonl.bz2": bz2.compress(lines(30)), "i 100%.jsonl": lines(5), "j.jsonl": b"",
+    "d.parquet": table_bytes(100, lambda table, sink: parquet.write_table(table, sink, row_group_size=50)),
+    "e.arrow": table_bytes(100, write_arrow), "f.txt": "".join(texts(3)).encode(),
+    # members that are not compressed, so that the file has several units
+    "g.warc.gz": b"".join(gzip.compress(response, 0) for response in responses(100)), "j.jsonl": b"",
+    "i 100%.jsonl": lines(5),
 }  # fmt: skip
 
 
@@ -102,7 +93,7 @@ def read(source, output, **keys):
 def test_a_pattern_in_a_store_gives_the_documents_of_a_local_folder(bucket, folder, tmp_path):
     local = read(f"{folder}/*", tmp_path / "local")
     remote = read(f"{bucket}/*", tmp_path / "remote")
-    assert len(local.documents) == 796
+    assert len(local.documents) == 766
     assert remote.documents == local.documents
     plans = [load_plan(recipe_for(source, tmp_path / name, plan=PLAN)) for source, name in
              ((f"{folder}/*", "local"), (f"{bucket}/*", "remote"))]  # fmt: skip
@@ -118,8 +109,8 @@ def test_web_addresses_give_the_documents_of_local_files(folder, tmp_path):
     assert remote.documents == local.documents
 
 
-def test_units_ask_for_their_range_once(tmp_path):
-    site = RangeSite({"a.jsonl": lines(3000)})
+def test_units_and_whole_files_are_asked_for_once(tmp_path):
+    site = RangeSite({"a.jsonl": lines(3000), "b.jsonl.gz": gzip.compress(lines(2000), 0)})
     with site.site.running():
         recipe = recipe_for(f"{site.site.url}a.jsonl", tmp_path / "out", plan=LARGE)
         size = len(site.files["a.jsonl"])
@@ -131,24 +122,10 @@ def test_units_ask_for_their_range_once(tmp_path):
     # the pages at both ends of a unit belong to its neighbors too, and the plan looks at both ends of the file
     assert asked <= size + (2 * units + 4) * (1 << 16)
     assert max(stop - start for _, start, stop in site.served) <= LARGE["unit_bytes"]
-
-
-def test_reading_ahead_stops_at_the_end_of_the_range():
-    page = 1 << 16
-    site = RangeSite({"a.jsonl": lines(3000)})
+    del site.served[:]
     with site.site.running():
-        file = file_of(f"{site.site.url}a.jsonl").restricted(0, 20 * page - 5)
-        with file.open("rb") as opened:
-            assert b"".join(opened.read(9_999) for _ in range(131)) == site.files["a.jsonl"][: 131 * 9_999]
-    assert max(stop for _, _, stop in site.served) == 20 * page - 5
-    assert len(site.served) == 3  # of a page, 16 pages and the rest
-
-
-def test_a_whole_file_is_asked_for_once(tmp_path):
-    site = RangeSite({"a.jsonl.gz": gzip.compress(lines(2000), 0)})
-    with site.site.running():
-        read(f"{site.site.url}a.jsonl.gz", tmp_path / "out")
-    size = len(site.files["a.jsonl.gz"])
+        read(f"{site.site.url}b.jsonl.gz", tmp_path / "packed")
+    size = len(site.files["b.jsonl.gz"])
     assert size <= sum(stop - start for _, start, stop in site.served) <= size + 8 * (1 << 16)
     assert len(site.served) < 40
 
@@ -167,7 +144,6 @@ def test_faults_that_pass_are_tried_again(fault, tmp_path):
 @pytest.mark.parametrize(("fault", "message"), [
     ("403", "a.jsonl: the store refuses: status 403: Forbidden"),
     ("404", "a.jsonl: there is no such object"),
-    ("400", "a.jsonl: the store refuses: status 400: Bad Request"),
     ("503", r"a.jsonl: cannot be read after 3 tries: status 503: Service Unavailable"),
     ("200", "the server ignores ranges"),
 ])  # fmt: skip
@@ -196,8 +172,7 @@ def test_a_file_that_becomes_shorter_or_is_cut_is_an_error():
             file.open("rb").read()
 
 
-@pytest.mark.parametrize("versions", [True, False])
-@pytest.mark.parametrize("moment", ["listed", "read"])
+@pytest.mark.parametrize(("versions", "moment"), [(True, "listed"), (False, "read"), (True, "read")])
 def test_a_file_that_changes_between_two_reads_fails_its_unit(versions, moment, tmp_path):
     """Also on a server that tells no version, and with the size unchanged."""
     site = RangeSite({"a.jsonl": lines(100)}, versions=versions)
@@ -229,13 +204,6 @@ def test_a_later_start_refuses_a_file_with_other_content(versions, tmp_path):
             load_plan(recipe_for(url, tmp_path / "out", plan=PLAN))
 
 
-def test_inputs_that_moved_to_a_store_are_others(bucket, folder, tmp_path):
-    """The version of an object cannot be compared with the time of a local file."""
-    read(f"{folder}/*.jsonl", tmp_path / "out")
-    with pytest.raises(ConfigurationError, match="3 differ in name, size or content"):
-        load_plan(recipe_for(f"{bucket}/*.jsonl", tmp_path / "out", plan=PLAN))
-
-
 def test_signatures_and_keys_are_in_no_file(tmp_path):
     site = RangeSite({"a.jsonl": lines(40)})
     site.add_query("X-Amz-Signature=hush/hush-1&sig=hush-hush-2&part=1")
@@ -249,10 +217,6 @@ def test_signatures_and_keys_are_in_no_file(tmp_path):
     assert "hush" not in str(failed.value)
     for path in Path(tmp_path).rglob("*"):
         assert not path.is_file() or b"hush" not in path.read_bytes(), path
-
-
-def test_a_local_url_is_a_path(folder, tmp_path):
-    assert read(f"file://{folder}/a.jsonl", tmp_path / "out").counts["documents_out"] == 300
 
 
 # Finding files -----------------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,11 +13,11 @@ from clozeline.errors import IntegrityError, PartialFailureError
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.execution.runner import StageRun, run_units
-from clozeline.pipeline.execution.stages import UnitRunner, stage_key
+from clozeline.pipeline.execution.stages import stage_key
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
 from tests.pipeline.execution.noting_steps import Noting
-from tests.pipeline.execution.toy_stage import Gather, Square, ToyStage, tree
+from tests.pipeline.execution.toy_stage import ToyStage, tree
 from tests.pipeline.miniature import RECIPE, write_corpus
 
 
@@ -36,45 +35,6 @@ def test_bytes_do_not_depend_on_tasks_or_workers(tmp_path):
     assert first["sums/000001.txt"] == str(1 + 9 + 25).encode()
     assert not any(name.startswith("tmp/") for name in first)
     assert first == tree(tmp_path / "1/dedup") == tree(tmp_path / "2/dedup")
-
-
-def test_complete_stage_opens_no_data_file(tmp_path, monkeypatch):
-    execute(tmp_path)
-    for path in (tmp_path / "dedup/sums").iterdir():
-        path.chmod(0)
-    opened = []
-    real = Path.open
-    monkeypatch.setattr(Path, "open", lambda self, *a, **k: (opened.append(self), real(self, *a, **k))[1])
-    assert execute(tmp_path).skipped
-    assert {path.suffix for path in opened if not path.name.startswith("config.yaml.")} <= {".json"}
-
-
-def test_a_start_reads_each_record_once_and_looks_at_each_file_once(tmp_path, monkeypatch):
-    execute(tmp_path)
-    reads, stats = Counter(), Counter()
-    read, stat = UnitRecord.read, Path.stat
-    monkeypatch.setattr(UnitRecord, "read", lambda path: (reads.update([path.name]), read(path))[1])
-    monkeypatch.setattr(Path, "stat", lambda self, **how: (stats.update([self.name]), stat(self, **how))[1])
-    assert execute(tmp_path).skipped
-    outputs = {path.name for path in (tmp_path / "dedup/sums").iterdir()}
-    assert reads == {path.name: 1 for path in (tmp_path / "dedup/records").iterdir()}
-    assert {name: stats[name] for name in outputs} == dict.fromkeys(outputs, 1)
-    reads.clear()
-    (tmp_path / "dedup/sums/000001.txt").unlink()
-    execute(tmp_path)  # also makes the intermediates and one unit: what has run is read once more
-    assert reads == {
-        path.name: 1 if path.name == "000000.json" else 2 for path in (tmp_path / "dedup/records").iterdir()
-    }
-
-
-def test_progress_asks_no_more_often_than_units_run(tmp_path, monkeypatch):
-    """With a look at every unit after every unit, 60 units would be 3,600 looks."""
-    looks = Counter()
-    has_result = UnitRunner.has_result
-    monkeypatch.setattr(UnitRunner, "has_result", lambda self, unit: (looks.update([unit]), has_result(self, unit))[1])
-    monkeypatch.setattr(ToyStage, "passes", lambda self: [Square(60), Gather(2, 60)])
-    assert execute(tmp_path, workers=1).counts["squares"] == 60
-    assert max(looks.values()) <= 4  # before it runs and after the round, in both passes
 
 
 @pytest.mark.parametrize("damage", ["truncate", "remove"])
@@ -168,21 +128,7 @@ def test_every_unit_runs_once_in_as_many_processes_as_asked(tmp_path, tasks, wor
     assert (found == {str(os.getpid())}) == (workers == 1)
 
 
-def test_a_unit_that_kills_its_worker_is_tried_twice_and_given_up(tmp_path):
-    run_units(Noting(tmp_path, fatal=[1]), range(5), ExecutorConfig(tasks=5, workers=2), lambda: None)
-    assert "worker process died" in (tmp_path / "1.done").read_text()
-    assert (tmp_path / "1.started").read_text() == "xx"
-    assert all((tmp_path / f"{unit}.done").read_text().isdigit() for unit in (0, 2, 3, 4))
-
-
-def test_no_unit_starts_no_process(tmp_path):
-    run_units(Noting(tmp_path), [], ExecutorConfig(tasks=2, workers=2), lambda: pytest.fail("ticked"))
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_dry_run_names_what_is_to_do_and_what_may_not_fit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_dry_run_names_what_is_to_do_and_what_may_not_fit(tmp_path, monkeypatch, capsys):
     write_corpus(tmp_path / "corpus")
     (tmp_path / "recipe.yaml").write_text(RECIPE)
     words = ["--config", str(tmp_path / "recipe.yaml"), f"input={tmp_path / 'corpus'}", f"output={tmp_path / 'out'}"]

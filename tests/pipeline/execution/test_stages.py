@@ -2,76 +2,39 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.pipeline import all_stages
-from clozeline.pipeline.execution.plan import Plan
 from clozeline.pipeline.execution.stages import (
     Pass,
-    Row,
     UnitRunner,
-    amount,
     check_recipe,
     document_stages,
     documents_folder,
     last_documents,
     stage_key,
     stage_of,
-    stages_of,
     tokenizer_stage,
 )
-from clozeline.pipeline.execution.unit_record import Output, UnitRecord
+from clozeline.pipeline.execution.unit_record import (
+    Output,
+    UnitRecord,
+    outputs_digest,
+    read_records,
+    records,
+)
 from clozeline.pipeline.ingest.documents.files import write_documents
-from clozeline.pipeline.recipe import Recipe, part_of_stage
+from clozeline.pipeline.recipe import Recipe
 from tests.pipeline.execution.toy_stage import ToyStage
-
-
-def test_amounts_have_their_noun() -> None:
-    assert [amount(number, "document") for number in (0, 1, 2, 2000)] == [
-        "0 documents", "1 document", "2 documents", "2,000 documents",
-    ]  # fmt: skip
-    assert Row("1 number") == Row("1 number", "–", ())
-
-
-def test_the_config_of_a_stage_is_its_key_of_the_recipe(tmp_path) -> None:
-    recipe = validate(Recipe, {"corpus": "toy", "output": str(tmp_path), "dedup": {"near": None}}, "test")
-    stage = ToyStage(recipe)
-    assert stage.folder == tmp_path / "dedup"
-    assert stage.config is stage.config
-    assert stage.config.near is None
-    with pytest.raises(ConfigurationError, match="the recipe has no key 'dedup'"):
-        _ = ToyStage(Recipe(corpus="toy", output=tmp_path)).config
-
-
-def test_a_plan_that_is_set_is_the_one_that_is_used(tmp_path) -> None:
-    stage = ToyStage(Recipe(corpus="toy", output=tmp_path))
-    plan = Plan.__new__(Plan)
-    stage.plan = plan
-    assert stage.plan is plan
 
 
 def recipe(*stages):
     keys = {stage: [{"name": "masked_lm"}] if stage == "corrupt" else {} for stage in stages}
     return validate(Recipe, {"corpus": "c", "output": "out", **keys}, "test")
-
-
-def test_stages_have_places_of_their_own():
-    stages = [
-        "clean", "dedup", "decontaminate", "train_tokenizer", "tokenizer", "encode", "balance", "group", "corrupt",
-        "tasks",
-    ]  # fmt: skip
-    assert all_stages() == stages
-    assert all(part_of_stage(name, "Stage").name == name for name in all_stages())
-
-
-def test_a_recipe_has_the_stages_whose_keys_it_has_in_their_order():
-    assert stages_of(recipe("encode", "clean")) == ["clean", "encode"]
-    with pytest.raises(ConfigurationError, match="the recipe has no key 'dedup'"):
-        recipe("clean").config_of("dedup")
 
 
 @pytest.mark.parametrize(
@@ -161,48 +124,25 @@ def load(folder, unit) -> UnitRecord | None:
     return UnitRecord.load(folder / "dedup", "work", unit)
 
 
-def test_a_unit_is_published_and_recorded(tmp_path) -> None:
-    unit = runner(tmp_path)
-    assert not unit.has_result(1)
-    unit(1)
-    record = load(tmp_path, 1)
-    assert record is not None
-    assert (record.status, record.counts, list(record.outputs)) == (
-        "ok", {"documents_in": 3, "documents_out": 3}, ["1.txt"]
-    )  # fmt: skip
-    assert (unit.has_result(1), unit.has_result(2), unit.has_started(1)) == (True, False, False)
-    assert record.key == "key"
-
-
 @pytest.mark.parametrize(
-    ("options", "code", "message", "traced"),
+    ("options", "code", "message"),
     [
-        ({"error": StorageError("disk full")}, 74, "disk full", False),
-        (
-            {"error": OSError(28, "No space left on device")},
-            74,
-            "0.txt: No space left on device; free some space",
-            False,
-        ),
-        ({"error": OSError(2, "No such file", "/in/a")}, 74, "/in/a: No such file; copy it again", False),
-        (
-            {"error": OSError(13, "Permission denied", "/in/a")},
-            74,
-            "/in/a: Permission denied; change its permissions",
-            False,
-        ),
-        ({"error": ZeroDivisionError("by 0")}, 1, "ZeroDivisionError('by 0')", True),
-        ({"lose": 1}, 65, "do not add up", False),
+        ({"error": StorageError("disk full")}, 74, "disk full"),
+        ({"error": OSError(28, "No space left on device")}, 74, "0.txt: No space left on device; free some space"),
+        ({"error": OSError(2, "No such file", "/in/a")}, 74, "/in/a: No such file; copy it again"),
+        ({"error": OSError(13, "Permission denied", "/in/a")}, 74, "/in/a: Permission denied; change its permissions"),
+        ({"error": ZeroDivisionError("by 0")}, 1, "ZeroDivisionError('by 0')"),
+        ({"lose": 1}, 65, "do not add up"),
     ],
 )
-def test_a_failed_unit_says_why(tmp_path, options, code, message, traced) -> None:
+def test_a_failed_unit_says_why(tmp_path, options, code, message) -> None:
     unit = runner(tmp_path, **options)
     unit(0)
     record = load(tmp_path, 0)
     assert record is not None
     assert (record.status, record.exit_code, record.counts, record.outputs) == ("failed", code, {}, {})
     assert message in record.error
-    assert ("Traceback" in record.trace) == traced
+    assert ("Traceback" in record.trace) == (code == 1)
     assert (tmp_path / "dedup" / "0.txt").exists() == ("lose" in options)
     assert (unit.has_result(0), unit.has_started(0)) == (True, False)
 
@@ -225,3 +165,67 @@ def test_a_process_that_ends_in_the_middle_leaves_its_mark(tmp_path) -> None:
     record = load(tmp_path, 2)
     assert record is not None
     assert (record.status, record.exit_code, record.error) == ("failed", 69, "its worker process died")
+
+
+def write(folder, unit=0, pass_name="main", status="ok", files=("a/0.txt", "tmp/0.txt")):
+    output = Output(folder)
+    for name in files:
+        with output.file(name) as path:
+            path.write_text(f"{name} of {unit}")
+    record = UnitRecord(pass_name, unit, "key", status, {"documents_in": 2}, output.files)
+    record.save(folder)
+    return record
+
+
+def test_a_record_is_read_as_it_was_saved(tmp_path):
+    record = write(tmp_path, 3, "merge")
+    path = tmp_path / "records" / "merge-000003.json"
+    assert UnitRecord.load(tmp_path, "merge", 3) == UnitRecord.read(path) == record
+    assert list(json.loads(path.read_text())) == sorted([*UnitRecord.__slots__, "checksum"])
+    path.write_text(path.read_text()[:-20])
+    assert UnitRecord.read(path) is None
+    assert UnitRecord.load(tmp_path, "merge", 4) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "complete"),
+    [
+        ("a/0.txt", "", (True, True, True)),
+        ("a/0.txt", "shorter", (False, False, False)),
+        ("a/0.txt", "flipped", (True, True, False)),
+        ("a/0.txt", "removed", (False, False, False)),
+        ("tmp/0.txt", "removed", (True, False, True)),
+    ],
+)
+def test_a_record_is_complete_with_its_outputs(tmp_path, name, change, complete):
+    """Without intermediates, with them, and with hashes."""
+    record, path = write(tmp_path), tmp_path / name
+    text = path.read_text()
+    if change == "removed":
+        path.unlink()
+    elif change:
+        path.write_text(text[1:] if change == "shorter" else text[::-1])
+    ways = ({"temporary": False}, {"temporary": True}, {"temporary": False, "verify": True})
+    gaps = [record.gap(tmp_path, **way) for way in ways]
+    assert tuple(gap == "" for gap in gaps) == complete
+    assert all(gap.startswith(str(path)) for gap in gaps if gap)
+
+
+def test_a_failed_unit_is_neither_complete_nor_listed(tmp_path):
+    assert "a unit that failed" in write(tmp_path, 0, status="failed").gap(tmp_path, temporary=False)
+    passes = [write(tmp_path, 11), write(tmp_path, 2), write(tmp_path, 1, "main-later")]
+    assert records(tmp_path, "main") == [passes[1], passes[0]]
+
+
+def test_the_digest_is_that_of_what_is_published(tmp_path):
+    first, second = write(tmp_path, 0), write(tmp_path, 0, files=("a/0.txt",))
+    assert outputs_digest([first]) == outputs_digest([second])
+    assert outputs_digest([first]) != outputs_digest([write(tmp_path, 1)])
+
+
+def test_a_file_without_a_record_of_its_name_is_left_out(tmp_path):
+    kept = [write(tmp_path, 0), write(tmp_path, 2, status="failed"), write(tmp_path, 1, "score")]
+    (tmp_path / "records/000001.json").write_text("{")
+    (tmp_path / "records/000009.json").write_bytes((tmp_path / "records/000000.json").read_bytes())
+    assert list(read_records(tmp_path)) == kept
+    assert records(tmp_path, "main") == kept[:1]

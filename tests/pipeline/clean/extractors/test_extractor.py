@@ -1,4 +1,4 @@
-"""Promises of every extractor."""
+"""Promises of every extractor, and what each of the two finds on pages of its own."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import inspect
 import pytest
 
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.clean.extractors.resiliparse import Resiliparse
+from clozeline.pipeline.clean.extractors.trafilatura import Trafilatura
 from clozeline.registry import choose, find, names
 
 NAMES = names("clozeline.pipeline.clean.extractors")
@@ -29,3 +31,50 @@ def test_limits_have_bounds(name: str, wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         choose("clozeline.pipeline.clean.extractors", {"name": name, **wrong})
     assert choose("clozeline.pipeline.clean.extractors", name).options.timeout_s == 5.0
+
+
+MENU = "".join(
+    f"<li><a href='/{n}'>One of the entries that leads to another page of the site</a></li>" for n in range(20)
+)
+ARTICLE = "".join(
+    f"<p>Paragraph {n} tells what happened on that day, where it was, and who has seen it.</p>" for n in range(9)
+)
+SIDEBAR = "<body><div class='sidebar comments'>"
+
+
+@pytest.mark.parametrize("main_content", [True, False])
+def test_resiliparse_finds_the_main_text_or_all_of_it(main_content: bool) -> None:
+    extractor = Resiliparse(Resiliparse.Options(main_content=main_content))
+    found = extractor.extract("<nav><a href=/x>Home</a></nav><h1>Title</h1><p>One <b>two</b>.</p><img alt=alt src=x>")
+    assert found.endswith("Title\n\nOne two.")
+    assert ("Home" in found) != main_content
+    assert "/x" not in found
+    assert "alt" not in found
+
+
+@pytest.mark.parametrize(
+    ("page", "found"),
+    [
+        (f"<body><noscript><div></noscript><div>{ARTICLE}</div>", True),
+        (f"{SIDEBAR}<ul>{MENU}</ul>{ARTICLE}</div>", True),
+        (f"{SIDEBAR}<ul>{MENU}</ul></div>", False),
+        (f"{SIDEBAR}<ul>{MENU}</ul><p>Paragraph 1 tells what happened.</div>", False),
+    ],
+)
+def test_a_second_try_of_resiliparse_finds_the_article(page: str, found: bool) -> None:
+    extractor = Resiliparse(Resiliparse.Options())
+    assert extractor.extract(page) == ""
+    text = extractor.extract_leniently(page)
+    assert [f"Paragraph {n} tells" in text for n in range(9)] == [found] * 9
+    assert "entries" not in text
+
+
+def test_trafilatura_finds_the_article_without_menu_and_links() -> None:
+    extractor = Trafilatura(Trafilatura.Options())
+    page = f"<html><body><nav><ul>{MENU}</ul></nav><main><article>{ARTICLE}<p>And <a href='/x'>here</a> it ended."
+    text = extractor.extract(f"{page}</p></article></main><aside><ul>{MENU}</ul></aside></body></html>")
+    assert "Paragraph 8 tells" in text
+    assert "And here it ended." in text
+    assert "entries" not in text
+    assert "/x" not in text
+    assert extractor.extract_leniently(page) == ""

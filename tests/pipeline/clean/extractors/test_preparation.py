@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
-
 import pytest
 
 from clozeline.pipeline.clean.extractors._preparation import prepare_page
@@ -118,23 +116,3 @@ def test_entities_are_neither_expanded_nor_read(tmp_path) -> None:
     prepared = prepare_page(page)
     assert len(prepared) <= len(page)
     assert "the secret" not in prepared
-
-
-def test_a_page_without_any_of_this_is_left_alone() -> None:
-    page = f"<html><body>{PARAGRAPHS}<!-- comment --></body></html>"
-    assert prepare_page(page) is page
-
-
-def test_the_work_grows_with_the_page_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The parser makes an object for each node that it visits: iterating over its lists visits all before each."""
-    made = []
-    monkeypatch.setattr(
-        weakref.WeakValueDictionary, "__setitem__", lambda *given, real=weakref.WeakValueDictionary.__setitem__: (
-            made.append(1), real(*given))[1],
-    )  # fmt: skip
-    work = []
-    for size in (200, 400):
-        made.clear()
-        prepare_page("<body>" + "<p>10<sup>6</sup> <i hidden>x</i><ruby>a<rt>b</rt></ruby></p>" * size)
-        work.append(len(made))
-    assert work[0] < work[1] < 2.5 * work[0]

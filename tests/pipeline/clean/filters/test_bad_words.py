@@ -7,11 +7,12 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import zstandard
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.clean.filters import Verdict
+from clozeline.pipeline.clean.filters import HashedTerms, Verdict, iter_terms
 from clozeline.pipeline.text.normal_form import match_words
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.registry import choose
@@ -95,3 +96,23 @@ def test_published_lists_are_read(tmp_path: Path) -> None:
             expected = "bad_words" if match_words(term) else ""
             assert built.judge(TextStatistics(f"And {term} so."), file.name).reason == expected, (file.name, term)
     assert built.judge(TextStatistics(SENTENCES), "en").reason == ""
+
+
+def test_empty_lines_and_comments_are_no_terms(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("\ufeff# words\n\n  one \ntwo words\n#three\n", encoding="utf-8")
+    assert list(iter_terms(tmp_path / "a")) == ["one", "two words"]
+    with pytest.raises(ConfigurationError, match="none: expected a list in UTF-8"):
+        list(iter_terms(tmp_path / "none"))
+
+
+def test_hashed_terms_are_a_set(tmp_path: Path) -> None:
+    listed = [f"host{number}.example" for number in range(0, 300, 3)]
+    (tmp_path / "a").write_text("\n".join(listed[:50]))
+    (tmp_path / "b").write_text("\n".join(listed[50:]))
+    terms = HashedTerms([tmp_path / "a", tmp_path / "b"])
+    for number in range(300):
+        assert terms.holds_any(["x", f"host{number}.example"]) == (number % 3 == 0)
+    assert not terms.holds_any([])
+    assert [part.dtype for part in terms._hashes] == [np.uint64] * 2
+    (tmp_path / "a").write_text("another.example\n")
+    assert HashedTerms([tmp_path / "a"]).holds_any(["another.example"]), "a changed file is read again"

@@ -45,16 +45,16 @@ class TestC4Quality:
             verdict = self.edit(f"    {self.WANTED}", citations=citations)
             assert verdict.removed == {"blank": 4}
 
-    def test_removed_characters_add_up(self):
-        text = f"Home\n\n{self.WANTED}\n\nMenu\n\n\n  {self.WANTED} [1]\nEnd"
-        verdict = C4Quality(C4Quality.Options(sentences=1)).judge(TextStatistics(text), "en")
-        assert sum(verdict.removed.values()) == len(text) - len(verdict.text)
-
-    def test_the_worked_example(self):
-        judge = C4Quality(C4Quality.Options(sentences=1)).judge
-        assert (
-            judge(TextStatistics("Home\nThis is a sentence of a page."), "en").text == "This is a sentence of a page."
-        )
+    def test_a_line_and_a_page_at_the_limits_are_kept_and_one_beyond_is_not(self):
+        assert self.edit("Three are enough.") == KEEP
+        assert self.edit("Three are enough.", words_per_line=4).removed == {"few_words": 18}
+        assert self.edit("Now " + "x" * 1000 + " is long.") == KEEP
+        assert self.edit("Now " + "x" * 1000 + " is long.", word_chars=999).removed == {"long_word": 1014}
+        page = TextStatistics("This is a sentence. And here is another one.\nThe third one is here.")
+        for sentences, reason in ((3, ""), (4, "too_few_sentences")):
+            assert C4Quality(C4Quality.Options(sentences=sentences)).judge(page, "en").reason == reason
+        five = " ".join(["This is a sentence."] * 5)
+        assert C4Quality(C4Quality.Options()).judge(TextStatistics(five), "en") == KEEP
 
 
 def test_kept_lines_are_lines_of_the_text_without_citations():

@@ -1,3 +1,4 @@
+import math
 from typing import Any
 
 import pytest
@@ -20,11 +21,6 @@ def judge(text: str, **options: Any) -> str:
     return FinewebQuality(FinewebQuality.Options(**options)).judge(TextStatistics(text), "en").reason
 
 
-def test_the_worked_example():
-    verdict = FinewebQuality(FinewebQuality.Options()).judge(TextStatistics("Home\nNews\nContact\nHelp"), "en")
-    assert (verdict.reason, verdict.detail) == ("line_punct_ratio", "0.000 < 0.12")
-
-
 def test_the_marks_that_end_a_line_are_the_peers_in_every_script():
     peer = pytest.importorskip("datatrove.utils.text").TERMINAL_PUNCTUATION
     ending = {chr(code) for code in range(33, 0x20000) if not judge(f"{PLAIN[:-1]}{chr(code)}")}
@@ -40,19 +36,20 @@ def test_a_closing_quote_counts_if_it_is_named():
     assert judge(quoted, stop_chars="") == "line_punct_ratio"
 
 
-def failing(text: str, options: FinewebQuality.Options) -> list[str]:
-    """Every rule that the text breaks, by plain loops, in the order of the rules."""
+def measure(text: str, short: int) -> dict[str, float]:
+    """Return the measure of each rule, by plain loops."""
     lines = [line for line in text.split("\n") if line.strip()]
     copies = [line for position, line in enumerate(lines) if line in lines[:position]]
-    ended = [line for line in lines if line[-1] in ".?!。"]
-    short = [line for line in lines if len(line) <= options.short_line_length]
-    broken = {
-        "line_punct_ratio": len(ended) < options.line_punct_thr * len(lines),
-        "short_line_ratio": len(short) > options.short_line_thr * len(lines),
-        "char_dup_ratio": len("".join(copies)) > options.char_duplicates_ratio * len(text.replace("\n", "")),
-        "list_ratio": text.count("\n") > options.new_line_ratio * len(word_tokens(text)),
+    return {
+        "line_punct_ratio": sum(line[-1] in ".?!。" for line in lines) / len(lines),
+        "short_line_ratio": sum(len(line) <= short for line in lines) / len(lines),
+        "char_dup_ratio": len("".join(copies)) / len(text.replace("\n", "")),
+        "list_ratio": text.count("\n") / len(word_tokens(text)),
     }
-    return [reason for reason, is_broken in broken.items() if is_broken]
+
+
+OPTIONS = {"line_punct_ratio": "line_punct_thr", "short_line_ratio": "short_line_thr",
+           "char_dup_ratio": "char_duplicates_ratio", "list_ratio": "new_line_ratio"}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -67,7 +64,23 @@ def test_the_first_rule_that_fails_is_the_reason(changes: dict[str, Any]) -> Non
     options = FinewebQuality.Options(**changes)
     reasons = set()
     for text in documents(200, seed=4):
-        broken = failing(text, options)
-        assert judge(text, **changes) == (broken[0] if broken else ""), text
-        reasons.add(broken[0] if broken else "")
+        found = measure(text, options.short_line_length)
+        over = {reason: found[reason] > getattr(options, name) for reason, name in OPTIONS.items()}
+        over["line_punct_ratio"] = found["line_punct_ratio"] < options.line_punct_thr
+        reasons.add(expected := next((reason for reason, is_broken in over.items() if is_broken), ""))
+        assert judge(text, **changes) == expected, text
     assert len(reasons) >= 3
+
+
+def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not() -> None:
+    seen = set()
+    for text in documents(60, seed=9):
+        found = measure(text, 30)
+        at = {name: found[reason] for reason, name in OPTIONS.items()}
+        assert judge(text, **at) == ""
+        for reason, name in OPTIONS.items():
+            beyond = math.nextafter(at[name], 2 if name == "line_punct_thr" else 0)
+            if 0 <= beyond <= 1 and beyond != at[name]:
+                assert judge(text, **{**at, name: beyond}) == reason
+                seen.add(reason)
+    assert seen == set(OPTIONS)

@@ -1,3 +1,6 @@
+"""Gopher's quality rules against the paper's table, at each threshold and away from it."""
+
+import math
 import re
 from typing import Any
 
@@ -19,50 +22,56 @@ def test_stop_words_go_by_language():
     assert judge(TextStatistics(german.strip()), "und") == Verdict(note="stop_words_unavailable")
 
 
-NEWS = {
-    "en": """LONDON (AP) — "We lost, we lost again, and it hurt," said the coach (54), "but that's football." Shares of
-        the club fell 3.4%; the rivals' rose ("a good day", as the "FT" put it). On Sunday, they play "United":
-        tickets, sold since May, cost $20; for children, students, and soldiers, $5. "Who comes, comes," he said;
-        "that's it." """,
-    "de": """BERLIN (dpa) – „Wir haben verloren, schon wieder, und es tut weh“, sagte der Trainer (54), „so ist das.“
-        Die Aktie fiel um 3,4 Prozent; die des Gegners stieg („ein guter Tag“, so die „FAZ“). Am Sonntag, um
-        19.30 Uhr, spielt man gegen „Union“: Karten, seit Mai im Verkauf, kosten 20 Euro; für Kinder, Schüler,
-        Soldaten: 5 Euro. „Wer kommt, der kommt“, sagte er; „wer nicht, der nicht.“""",
-}
+NEWS = """LONDON (AP) — "We lost, we lost again, and it hurt," said the coach (54), "but that's football." Shares of
+    the club fell 3.4%; the rivals' rose ("a good day", as the "FT" put it). On Sunday, they play "United":
+    tickets, sold since May, cost $20; for children, students, and soldiers, $5. "Who comes, comes," he said;
+    "that's it." """
 
 
-@pytest.mark.parametrize("language", NEWS)
-def test_marks_of_a_news_text_are_no_words(language: str) -> None:
+def test_marks_of_a_news_text_are_no_words() -> None:
     """Quotes, numbers and brackets of the press: kept by the paper's rule, rejected where marks are words."""
-    statistics = TextStatistics(" ".join(NEWS[language].split()))
-    assert choose("clozeline.pipeline.clean.filters", "gopher_quality").build().judge(statistics, language) == KEEP
+    statistics = TextStatistics(" ".join(NEWS.split()))
+    assert choose("clozeline.pipeline.clean.filters", "gopher_quality").build().judge(statistics, "en") == KEEP
     marks = choose("clozeline.pipeline.clean.filters", {"name": "gopher_quality", "letter_words": "tokens"}).build()
-    assert marks.judge(statistics, language).reason == "gopher_below_alpha_threshold"
+    assert marks.judge(statistics, "en").reason == "gopher_below_alpha_threshold"
 
 
-def failing(text: str, options: GopherQuality.Options) -> list[str]:
-    """All rules that a text breaks, each from its own words in the paper's table."""
+def measure(text: str, letter_words: str = "spaces") -> dict[str, float]:
+    """Return the measure of each rule, from the words of the paper's table."""
     tokens = word_tokens(text)
     words = [token for token in tokens if any(character.isalnum() for character in token)]
-    spaced = text.split() if options.letter_words == "spaces" else tokens
+    spaced = text.split() if letter_words == "spaces" else tokens
     lines = text.split("\n")
     length = sum(map(len, words)) / max(1, len(words))
-    broken = {
-        "gopher_short_doc": len(words) < options.words[0],
-        "gopher_long_doc": len(words) > options.words[1],
-        "gopher_below_avg_threshold": length < options.mean_word_length[0],
-        "gopher_above_avg_threshold": length > options.mean_word_length[1],
-        "gopher_too_many_hashes": text.count("#") > options.symbols_per_word * len(tokens),
-        "gopher_too_many_ellipsis": len(re.findall(r"\.\.\.|…", text)) > options.symbols_per_word * len(tokens),
-        "gopher_too_many_bullets": len(re.findall(r"(?m)^\s*[•-]", text)) > options.bullet_lines * len(lines),
-        "gopher_too_many_end_ellipsis": len(re.findall(r"(?m)(?:\.\.\.|…)$", text))
-        > options.ellipsis_lines * len(lines),
-        "gopher_below_alpha_threshold": sum(any(c.isalpha() for c in word) for word in spaced)
-        < options.tokens_with_letter * len(spaced),
-        "gopher_enough_stop_words": len({"the", "be", "to", "of", "and", "that", "have", "with"} & set(tokens))
-        < options.stop_words,
+    return {
+        "gopher_short_doc": len(words),
+        "gopher_long_doc": len(words),
+        "gopher_below_avg_threshold": length,
+        "gopher_above_avg_threshold": length,
+        "gopher_too_many_hashes": text.count("#") / len(tokens),
+        "gopher_too_many_ellipsis": len(re.findall(r"\.\.\.|…", text)) / len(tokens),
+        "gopher_too_many_bullets": len(re.findall(r"(?m)^\s*[•-]", text)) / len(lines),
+        "gopher_too_many_end_ellipsis": len(re.findall(r"(?m)(?:\.\.\.|…)$", text)) / len(lines),
+        "gopher_below_alpha_threshold": sum(any(c.isalpha() for c in word) for word in spaced) / len(spaced),
+        "gopher_enough_stop_words": len({"the", "be", "to", "of", "and", "that", "have", "with"} & set(tokens)),
     }
-    return [reason for reason, is_broken in broken.items() if is_broken]
+
+
+def bounds(options: GopherQuality.Options) -> dict[str, tuple[float, float]]:
+    """Return the least and the largest measure of each rule."""
+    symbols, infinite = (0, options.symbols_per_word), math.inf
+    return {
+        "gopher_short_doc": (options.words[0], infinite),
+        "gopher_long_doc": (0, options.words[1]),
+        "gopher_below_avg_threshold": (options.mean_word_length[0], infinite),
+        "gopher_above_avg_threshold": (0, options.mean_word_length[1]),
+        "gopher_too_many_hashes": symbols,
+        "gopher_too_many_ellipsis": symbols,
+        "gopher_too_many_bullets": (0, options.bullet_lines),
+        "gopher_too_many_end_ellipsis": (0, options.ellipsis_lines),
+        "gopher_below_alpha_threshold": (options.tokens_with_letter, infinite),
+        "gopher_enough_stop_words": (options.stop_words, infinite),
+    }
 
 
 @pytest.mark.parametrize(
@@ -70,7 +79,6 @@ def failing(text: str, options: GopherQuality.Options) -> list[str]:
     [
         {},
         {"words": (5, 120), "stop_words": 5, "mean_word_length": (3.9, 4.6)},
-        {"symbols_per_word": 0.01, "words": (0, 10**6)},
         {"tokens_with_letter": 0.9, "letter_words": "tokens", "words": (0, 10**6)},
         {"ellipsis_lines": 0.05, "bullet_lines": 0.01, "tokens_with_letter": 0.95, "words": (0, 10**6)},
     ],
@@ -79,8 +87,43 @@ def test_the_first_rule_that_fails_is_the_reason(changes: dict[str, Any]) -> Non
     options = GopherQuality.Options(**changes)
     judge, found = GopherQuality(options).judge, set()
     for text in documents(200, seed=4):
-        broken = failing(text, options)
+        measured, between = measure(text, options.letter_words), bounds(options)
+        broken = [reason for reason, (least, most) in between.items() if not least <= measured[reason] <= most]
         verdict = judge(TextStatistics(text), "en")
         assert verdict.reason == (broken[0] if broken else ""), text
         found.add(verdict.reason)
     assert len(found) >= 4
+
+
+def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not() -> None:
+    seen = set()
+    for text in [*documents(40, seed=5), "- one # of\n- the... two…\nto # be ..."]:
+        found = measure(text)
+        words, length = int(found["gopher_short_doc"]), found["gopher_below_avg_threshold"]
+        hashes, ellipses = found["gopher_too_many_hashes"], found["gopher_too_many_ellipsis"]
+        at = {
+            "words": (words, words), "mean_word_length": (length, length), "symbols_per_word": max(hashes, ellipses),
+            "bullet_lines": found["gopher_too_many_bullets"], "ellipsis_lines": found["gopher_too_many_end_ellipsis"],
+            "tokens_with_letter": found["gopher_below_alpha_threshold"],
+            "stop_words": int(found["gopher_enough_stop_words"]),
+        }  # fmt: skip
+        longer, shorter = math.nextafter(length, 99), math.nextafter(length, 0)
+        beyond = {
+            "gopher_short_doc": {"words": (words + 1, words + 1)},
+            "gopher_long_doc": {"words": (0, words - 1)},
+            "gopher_below_avg_threshold": {"mean_word_length": (longer, longer)},
+            "gopher_above_avg_threshold": {"mean_word_length": (0, shorter)},
+            "gopher_too_many_hashes": {"symbols_per_word": math.nextafter(hashes, 0) if hashes else ellipses},
+            "gopher_too_many_ellipsis": {"symbols_per_word": max(hashes, math.nextafter(ellipses, 0))},
+            "gopher_too_many_bullets": {"bullet_lines": math.nextafter(at["bullet_lines"], 0)},
+            "gopher_too_many_end_ellipsis": {"ellipsis_lines": math.nextafter(at["ellipsis_lines"], 0)},
+            "gopher_below_alpha_threshold": {"tokens_with_letter": min(1, math.nextafter(at["tokens_with_letter"], 2))},
+            "gopher_enough_stop_words": {"stop_words": at["stop_words"] + 1},
+        }  # fmt: skip
+        assert GopherQuality(GopherQuality.Options(**at)).judge(TextStatistics(text), "en") == KEEP
+        for reason, changes in beyond.items():
+            options = GopherQuality.Options(**{**at, **changes})
+            if changes != {name: at[name] for name in changes}:  # no share is below 0 or above 1
+                assert GopherQuality(options).judge(TextStatistics(text), "en").reason == reason, (reason, text)
+                seen.add(reason)
+    assert seen == set(GopherQuality.reasons)

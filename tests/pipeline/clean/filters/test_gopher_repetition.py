@@ -1,17 +1,12 @@
+import math
 import re
 from collections.abc import Sequence
 
+from clozeline.pipeline.clean.filters import KEEP
 from clozeline.pipeline.clean.filters.gopher_repetition import GopherRepetition
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.text.word_tokens import word_tokens
 from tests.pipeline.clean.filters.documents import documents
-
-
-def test_the_worked_example_of_repetition():
-    text = ("the same words again " * 40).strip()
-    assert len(text) == 839
-    verdict = GopherRepetition(GopherRepetition.Options()).judge(TextStatistics(text), "en")
-    assert (verdict.reason, verdict.detail) == ("top_2_gram", f"{320 / 839:.3f} > 0.2")
 
 
 def shares(text: str, n_top: Sequence[int], n_duplicate: Sequence[int]) -> dict[str, float]:
@@ -54,3 +49,25 @@ def test_the_first_measure_over_its_threshold_is_the_reason() -> None:
             assert verdict.detail == f"{measured[over[0]]:.3f} > {thresholds[over[0]]}"
         reasons.add(verdict.reason)
     assert len(reasons) >= 6
+
+
+def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not() -> None:
+    names = {"paragraphs": "dup_para_frac", "paragraph_chars": "dup_para_char_frac", "lines": "dup_line_frac",
+             "line_chars": "dup_line_char_frac"}  # fmt: skip
+    seen = set()
+    for text in [one for one in documents(60, seed=9) if len(one) < 2000]:
+        found = shares(text, (2, 3, 4), range(5, 11))
+        at: dict[str, float | dict[int, float]] = {name: found[reason] for name, reason in names.items()}
+        at["top_ngrams"] = {n: found[f"top_{n}_gram"] for n in (2, 3, 4)}
+        at["duplicate_ngrams"] = {n: found[f"duplicated_{n}_n_grams"] for n in range(5, 11)}
+        assert GopherRepetition(GopherRepetition.Options(**at)).judge(TextStatistics(text), "en") == KEEP
+        beyond = {reason: {name: math.nextafter(found[reason], 0)} for name, reason in names.items()}
+        for name, key in (("top_ngrams", "top_{}_gram"), ("duplicate_ngrams", "duplicated_{}_n_grams")):
+            beyond |= {
+                key.format(n): {name: {**at[name], n: math.nextafter(value, 0)}} for n, value in at[name].items()
+            }
+        for reason in (reason for reason in beyond if found[reason]):
+            options = GopherRepetition.Options(**{**at, **beyond[reason]})
+            assert GopherRepetition(options).judge(TextStatistics(text), "en").reason == reason
+            seen.add(reason)
+    assert seen == set(GopherRepetition.reasons)

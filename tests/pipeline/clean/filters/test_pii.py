@@ -17,7 +17,6 @@ from clozeline.pipeline.clean.filters import KEEP, Verdict
 from clozeline.pipeline.clean.filters.pii import Pii
 from clozeline.pipeline.ingest.documents.document import FLAG_PII_REPLACED
 from clozeline.pipeline.text.text_statistics import TextStatistics
-from tests.pipeline.clean.cleaning import run_clean
 
 
 def judge(text: str, **options: Any) -> Verdict:
@@ -139,14 +138,6 @@ def test_only_what_is_found_changes(pieces: list[str]) -> None:
 def test_long_texts_take_linear_time(piece: str) -> None:
     """A pattern with quadratic time would need minutes here."""
     judge(piece * (400_000 // len(piece)), phone=True)
-
-
-def test_a_run_counts_edits_and_sets_the_flag(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text('{"text": "Mail ann@example.org."}\n{"text": "No mail."}\n')
-    done = run_clean(str(path), tmp_path / "out", {"language": None, "filters": ["pii"]})
-    assert [(document.text, document.flags) for document in done.documents] == [("Mail <email>.", 8), ("No mail.", 0)]
-    assert done.counts["edits"] == {"pii.email": 15}
 
 
 @pytest.mark.data

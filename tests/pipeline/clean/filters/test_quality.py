@@ -45,11 +45,6 @@ def test_a_threshold_compares_the_probability_of_the_label() -> None:
     assert judge(FRENCH, label="__label__fr").reason == ""
 
 
-def test_a_text_of_several_lines_is_one() -> None:
-    assert judge(ENGLISH.replace(" ", "\n")).columns == judge(ENGLISH).columns
-    assert 0 <= judge("", threshold=0).columns["quality"] <= 1
-
-
 def test_a_label_that_the_model_lacks_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="has no label '__label__hq'; name one of its 176"):
         judge("text", label="__label__hq")

@@ -1,4 +1,4 @@
-"""Worker processes of this machine: none outlives its driver, and Ctrl-C is the driver's."""
+"""Units dealt to tasks, and worker processes of this machine: none outlives its driver; Ctrl-C is the driver's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from clozeline.pipeline.execution.executors import Deal
 from clozeline.pipeline.execution.runner import run_units
 from clozeline.pipeline.recipe import ExecutorConfig
 from tests.pipeline.execution.noting_steps import Endless, Reporting
@@ -76,6 +79,45 @@ def test_a_run_in_the_background_of_a_script_ignores_ctrl_c_while_workers_start(
 def test_ctrl_c_for_the_whole_group_of_processes_never_reaches_a_worker(tmp_path):
     run_units(Reporting(tmp_path), range(2), ExecutorConfig(tasks=2, workers=2), lambda: None)
     assert {path.read_text() for path in tmp_path.glob("*.blocked")} == {"True"}
+
+
+class Counting:
+    """A step that counts what it runs."""
+
+    logs = Path("logs")
+
+    def __init__(self, done: set[int]) -> None:
+        self.results, self.runs = set(done), []
+
+    def __call__(self, unit: int) -> None:
+        self.runs.append(unit)
+        self.results.add(unit)
+
+    def has_result(self, unit: int) -> bool:
+        return unit in self.results
+
+    def has_started(self, unit: int) -> bool:
+        return False
+
+    def give_up(self, unit: int, reason: str) -> None: ...
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.integers(0, 30), unique=True, max_size=12), st.integers(1, 5), st.sets(st.integers(0, 30)), st.data()
+)
+def test_each_unit_without_a_result_runs_once_in_its_task(units, tasks, done, data):
+    step = Counting(done)
+    deal = Deal(step, units, tasks)
+    for rank in data.draw(st.permutations(range(tasks))):
+        before = len(step.runs)
+        assert deal("data", rank, tasks) == "data"
+        ran = step.runs[before:]
+        assert [deal.task_of(unit) for unit in ran] == [rank] * len(ran)
+        assert ran == [unit for unit in units if unit in ran], "in their order"
+    assert sorted(step.runs) == sorted(set(units) - done)
+    sizes = [sum(deal.task_of(unit) == rank for unit in units) for rank in range(tasks)]
+    assert max(sizes) - min(sizes) <= 1
 
 
 if __name__ == "__main__":

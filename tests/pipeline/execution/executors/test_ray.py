@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import builtins
 import importlib.util
 from typing import Any
 
 import pytest
 
-from clozeline.errors import ConfigurationError, PartialFailureError
+from clozeline.errors import PartialFailureError
 from clozeline.pipeline.execution.executors.ray import Ray
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import StageRun
@@ -43,16 +42,3 @@ def test_a_cluster_gives_the_bytes_of_local_processes(tmp_path):
         ray.shutdown()
     assert there == again == execute(tmp_path / "local", "local")
     assert (tmp_path / "ray/dedup/logs/square/logs/task_00000.log").exists()
-
-
-def test_without_the_package_the_way_out_is_said(tmp_path, monkeypatch):
-    real = builtins.__import__
-
-    def without(name: str, *rest: Any) -> Any:
-        if name == "ray":
-            raise ImportError(name)
-        return real(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ConfigurationError, match=r"pip install 'clozeline\[ray\]'"):
-        execute(tmp_path / "ray", "ray")

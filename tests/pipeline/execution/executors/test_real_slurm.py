@@ -6,19 +6,17 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from clozeline.errors import PartialFailureError
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.recipe_command import main
 from tests.distributed import ROOT
 from tests.one_node_slurm import MISSING, WHY, ask, one_node
-from tests.pipeline.execution.executors.test_slurm import data, execute
+from tests.pipeline.execution.executors.test_slurm import execute
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
@@ -72,60 +70,6 @@ def test_a_recipe_has_the_same_bytes_and_its_folder_may_have_any_name(cluster: N
     for stage in all_stages():
         there = {name: data for name, data in tree(output / stage).items() if not name.startswith("logs/")}
         assert there == tree(tmp_path / "local" / stage), stage
-
-
-def test_a_driver_inside_a_job_submits_and_its_users_defaults_do_not_count(cluster: None, tmp_path: Path) -> None:
-    defaults = {
-        "SQUEUE_STATES": "PENDING", "SQUEUE_PARTITION": "other", "SQUEUE_FORMAT": "%i", "SBATCH_PARTITION": "other",
-        "SBATCH_EXPORT": "NONE", "SBATCH_ARRAY_INX": "0-9", "SCANCEL_STATE": "PENDING", "SRUN_CPUS_PER_TASK": "3",
-    }  # fmt: skip
-    words = [sys.executable, "-m", "pipeline", *arguments(tmp_path, "corpus: c\nclean: {filters: []}\n"), *JOBS]
-    words.append(f"output={tmp_path / 'out'}")
-    driver = tmp_path / "driver.sh"
-    variables = "".join(f"export {name}={value}\n" for name, value in defaults.items())
-    driver.write_text(f"#!/bin/bash\n{variables}cd {ROOT}\n{' '.join(map(repr, words))}\n")
-    log = tmp_path / "driver.log"
-    done = subprocess.run(["sbatch", "--wait", "--mem=900", f"--output={log}", str(driver)], check=False)
-    assert done.returncode == 0, log.read_text()
-    assert "clean: done" in log.read_text()
-
-
-def test_tasks_beyond_the_job_limit_wait_for_the_first_ones(tmp_path, monkeypatch, capsys) -> None:  # type: ignore[no-untyped-def]
-    with one_node(MaxJobCount=3, MinJobAge=2, MaxArraySize=2) as variables, monkeypatch.context() as patch:
-        for name, value in variables.items():
-            patch.setenv(name, value)
-        execute(tmp_path / "slurm", tasks=6, **REAL)
-    assert "tasks are submitted; the others wait" in " ".join(capsys.readouterr().err.split())
-    assert data(tmp_path / "slurm") == data(execute_locally(tmp_path))
-    jobs = {path.name.partition("_")[0] for path in (tmp_path / "slurm/dedup/logs/square").glob("*_*.out")}
-    assert len(jobs) >= 3, "at most two tasks an array"
-
-
-def execute_locally(folder: Path) -> Path:
-    execute(folder / "local", name="local")
-    return folder / "local"
-
-
-def test_a_task_that_dies_is_submitted_again_and_named_in_the_end(cluster: None, tmp_path: Path) -> None:
-    execute(tmp_path / "once", fault="die once", **REAL)
-    assert data(tmp_path / "once").keys() >= data(execute_locally(tmp_path)).keys()
-    with pytest.raises(PartialFailureError) as caught:
-        execute(tmp_path / "always", fault="die always", **REAL)
-    assert "ended as FAILED before this unit was done; its log:" in str(caught.value)
-    assert caught.value.exit_code == 69
-
-
-def test_a_task_that_a_user_cancels_is_not_submitted_again(cluster: None, tmp_path: Path) -> None:
-    def cancel() -> None:
-        until((tmp_path / "out/waits").exists)
-        subprocess.run(["scancel", next(task for task in queued() if task.endswith("_1"))], check=True)
-
-    thread = threading.Thread(target=cancel)
-    thread.start()
-    with pytest.raises(PartialFailureError, match=r"task 1 of Slurm job [0-9]+ ended as CANCELLED"):
-        execute(tmp_path / "out", fault="wait", **REAL)
-    thread.join()
-    assert not queued()
 
 
 @pytest.mark.usefixtures("default_signals")

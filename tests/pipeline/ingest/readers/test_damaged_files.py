@@ -21,6 +21,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clozeline.pipeline.ingest.formats import decompression
 from tests.pipeline.captures import counted, http, read, record, texts
 
 PACK: dict[str, Callable[[bytes], bytes]] = {
@@ -94,21 +95,14 @@ EVERY = pytest.mark.parametrize(("form", "codec"), [(form, codec) for form in WR
 def test_junk_between_or_after_members_costs_no_record(form, codec, sizes, seed, junk, data) -> None:
     words, members = written(form, codec, random.Random(seed), sizes)
     behind = data.draw(st.integers(1, len(members)))
+    if behind < len(members) and data.draw(st.booleans()):
+        junk = junk[:5] + members[behind][:3]  # it ends as a member begins
     found, reasons = read_bytes(form, codec, b"".join([*members[:behind], b"\x01" + junk, *members[behind:]]))
     wanted = [text for some in words[: behind if form in ENDS_AT_DAMAGE else None] for text in some]
     if behind < len(members) and form in LOSES_ONE_LINE and len(found) < len(wanted):
         wanted.remove(words[behind][0])
     assert found == wanted
     assert {"trailing_junk", "resync"} & reasons.keys()
-
-
-@EVERY
-def test_junk_that_ends_like_the_beginning_of_a_member_costs_no_record(form, codec) -> None:
-    words, members = written(form, codec, random.Random(0), [2, 2, 2])
-    found, _ = read_bytes(form, codec, b"".join([members[0], b"\x01" + members[1][:3], *members[1:]]))
-    wanted = [text for some in words[: 1 if form in ENDS_AT_DAMAGE else None] for text in some]
-    assert len(wanted) - len(found) <= (form in LOSES_ONE_LINE)
-    assert [text for text in wanted if text in found] == found
 
 
 @EVERY
@@ -153,37 +147,9 @@ def test_a_flipped_bit_costs_records_of_its_member_alone(form, codec, sizes, see
     assert len(set(found) - {text for some in words for text in some}) <= len(words[hit])
 
 
-def test_a_member_for_each_record_loses_the_cut_one_alone() -> None:
-    for codec in PACK:
-        words, members = written("warc", codec, random.Random(3), [1] * 40)
-        found, reasons = read_bytes("warc", codec, b"".join(members)[:-9])
-        assert found == [text for some in words[:-1] for text in some]
-        assert reasons == {"truncated": 1}
-
-
 def test_a_thousand_small_members_are_read_in_linear_work(monkeypatch) -> None:
     content = b"".join(gzip.compress(b'{"text": "%d"}\n' % number) for number in range(2000))
-    given_bytes = 0
-
-    class Counting:
-        """A decoder that counts what it is given."""
-
-        def __init__(self) -> None:
-            self._decoder = DECODER()
-
-        def decompress(self, data: bytes) -> bytes:
-            nonlocal given_bytes
-            given_bytes += len(data)
-            return self._decoder.decompress(data)
-
-        def __getattr__(self, name: str) -> object:
-            return getattr(self._decoder, name)
-
-    from dataclasses import replace
-
-    from clozeline.pipeline.ingest.formats import decompression
-
-    DECODER = decompression.CODECS["gzip"].decoder
-    monkeypatch.setitem(decompression.CODECS, "gzip", replace(decompression.CODECS["gzip"], decoder=Counting))
+    given, feed = [], decompression.feed
+    monkeypatch.setattr(decompression, "feed", lambda decoder, data: (given.append(len(data)), feed(decoder, data))[1])
     assert len(read_bytes("jsonl", "gz", content)[0]) == 2000
-    assert given_bytes <= 2000 * (1 << 14)
+    assert len(content) <= sum(given) <= 2000 * (1 << 14)

@@ -24,35 +24,9 @@ def rows_of(folder: Path, content: bytes) -> list[Item]:
     return read(path, name="jsonl")
 
 
-def test_odd_values_are_kept_as_plain_json(tmp_path):
-    row = (
-        b'{"text": "a", "text": "b", "url": "u", "n": NaN, "big": 123456789012345678901234567890, "uid": "mine", '
-        b'"x": {"y": [1.5, "\\ud800"]}}'
-    )
-    item = rows_of(tmp_path, row)[0]
-    assert (item.text, item.url) == ("b", "u")
-    assert item.extra == {
-        "n": "nan",
-        "big": "123456789012345678901234567890",
-        "uid": "mine",
-        "x": {"y": [1.5, "\ufffd"]},
-    }
-    json.dumps(item.extra, allow_nan=False).encode()
-
-
 def test_an_integer_of_thousands_of_digits_is_no_error(tmp_path):
     item = rows_of(tmp_path, (b'{"text": "a", "n": ' + b"9" * 9000 + b"}"))[0]
     assert item.extra["n"].startswith("999")
-
-
-def test_too_much_beside_the_text_is_dropped(tmp_path):
-    item = rows_of(tmp_path, (json.dumps({"text": "a", "blob": "x" * 100_000}).encode()))[0]
-    assert item.extra == {"dropped": True}
-
-
-def test_lone_surrogates_are_replaced(tmp_path):
-    items = rows_of(tmp_path, (b'{"text": "a\\ud800b"}\n{"text": "\\ud83d\\ude00"}'))
-    assert [(item.text, item.flags) for item in items] == [("a\ufffdb", FLAG_REPLACEMENTS), ("\U0001f600", 0)]
 
 
 TEXT = st.text(max_size=6)  # lone surrogates too
@@ -61,24 +35,6 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=6,
 )
-
-
-@settings(max_examples=80)
-@given(TEXT, st.dictionaries(TEXT.filter(lambda name: name not in ("body", "url")), VALUES, max_size=4), VALUES)
-def test_any_row_with_text_becomes_a_record_of_valid_unicode_and_json(
-    text: str, others: dict[str, Any], url: Any
-) -> None:
-    found = make_record({**others, "body": f"x{text}", "url": url}, FieldOptions(text_key="body"), "jsonl", 7, 9)
-    assert not isinstance(found, Counted)
-    assert (found.locator, found.kind, found.length) == (7, "jsonl", 9)
-    assert found.text == f"x{text}".encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    valid = not any(0xD800 <= ord(character) < 0xE000 for character in text)
-    assert (found.text == f"x{text}", found.flags == 0) == (valid, valid)
-    assert isinstance(found.url, str) == (isinstance(url, str) and url != "")
-    json.dumps([found.extra, found.url, found.text], allow_nan=False, ensure_ascii=False).encode()
-    for name, value in others.items():
-        if value is None or isinstance(value, bool):
-            assert found.extra[name.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")] is value
 
 
 def make_slowly(row: dict[str, Any], locator: int, length: int) -> Item:
@@ -115,7 +71,9 @@ def convert(value: Any) -> Any:
 
 SPACES = st.sampled_from(["", " ", "\u00a0\n", "\u2028", "\x1c", "\u200b"])
 LONG = st.tuples(st.sampled_from(["x", "\u00e9", "\U0001f600", "\x00", '"', "\ud800"]), st.integers(5000, 70_000))
-EDGES = st.sampled_from([2**63 - 1, 2**63, 1 - 2**63, -(2**63), -1234567890123456789, math.inf, math.nan, -0.0, True])
+EDGES = st.sampled_from(
+    [10**1200, 2**63 - 1, 2**63, 1 - 2**63, -(2**63), -1234567890123456789, math.inf, math.nan, -0.0, True]
+)
 NAMES = st.sampled_from(["a", "b\u00e9", "\ud800", "\U0001f600", "c" * 5000])
 FIELDS = st.dictionaries(NAMES, VALUES | EDGES | LONG.map(lambda pair: pair[0] * pair[1]), max_size=4)
 

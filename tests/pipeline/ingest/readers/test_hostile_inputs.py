@@ -77,12 +77,6 @@ def is_slow(path: Path, door: str, data: bytes, size: int) -> bool:
     return True
 
 
-@pytest.mark.parametrize("door", ["jsonl value", "csv quoted", "warc chunks", "warc head"])
-@pytest.mark.parametrize("unit", ["open brackets", "quotes", "carriage returns", "sizes"])
-def test_time_grows_with_the_size(door: str, unit: str, tmp_path: Path) -> None:
-    assert not is_slow(tmp_path / "file", door, UNITS[unit], 10_000)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("door", DOORS)
 def test_time_of_every_reader_grows_with_the_size(door: str, tmp_path: Path) -> None:

@@ -1,4 +1,3 @@
-import gzip
 import json
 
 import pytest
@@ -6,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, RawRecord, detect
+from clozeline.pipeline.ingest.readers import RawRecord
 from tests.pipeline.captures import counted, read, texts
 
 VALUES = st.recursive(
@@ -14,11 +13,10 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=9,
 )
-FILE = json.dumps([{"text": f"Row {number} of a file."} for number in range(9)]).encode()
 
 
-def written(tmp_path, data, name="rows.json"):
-    path = tmp_path / name
+def written(tmp_path, data):
+    path = tmp_path / "rows.json"
     path.write_bytes(data if isinstance(data, bytes) else data.encode())
     return path
 
@@ -90,20 +88,3 @@ def test_an_element_over_the_limit_is_counted_and_the_last(tmp_path, length):
     items = read(path, name="json_array", limits=Limits(line_bytes=50_000))
     assert texts(items) == ["a"]
     assert counted(items) == {"line_bytes": 1}
-
-
-def test_compressed_and_cut(tmp_path):
-    data = json.dumps([{"text": f"row {number}"} for number in range(30_000)]).encode()
-    path = written(tmp_path, gzip.compress(data), "rows.json.gz")
-    assert detect(path) == ("json_array", False)
-    assert len(texts(read(path, name="json_array"))) == 30_000
-    path.write_bytes(gzip.compress(data)[:-2000])
-    items = read(path, name="json_array")
-    assert texts(items)[0] == "row 0"
-    assert isinstance(items[-1], Counted)
-    assert counted(items) == {"truncated": 1}
-
-
-def test_lines_of_json_stay_lines(tmp_path):
-    assert detect(written(tmp_path, '{"text": "a"}\n'))[0] == "jsonl"
-    assert detect(written(tmp_path, "[1]\n[2]\n", "rows.jsonl"))[0] == "jsonl"

@@ -1,20 +1,25 @@
-r"""Files of lines, read in any ranges, against `bytes.split(b"\n")`."""
+r"""Files of lines (texts, JSON, tab-separated values), read in any ranges, against `bytes.split(b"\n")`."""
 
 from __future__ import annotations
 
 import gzip
+import json
 import tempfile
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.execution.recipe_command import main
+from clozeline.pipeline.ingest.formats import byte_lines
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, RawRecord
 from clozeline.pipeline.ingest.readers.lines import Lines
-from tests.pipeline.captures import read_range
+from tests.pipeline.captures import counted, read, read_range, texts
 
 
 def expected(content: bytes, limit: int) -> list[tuple[int, object]]:
@@ -41,11 +46,12 @@ CONTENT = st.lists(
 ).map(b"".join)
 
 
-@settings(max_examples=80, deadline=None)
-@given(CONTENT, st.booleans(), st.booleans(), st.data())
-def test_ranges_hold_every_line_once_in_order(content: bytes, marked: bool, packed: bool, data: st.DataObject) -> None:
+@settings(max_examples=150, deadline=None)
+@given(CONTENT, st.booleans(), st.booleans(), st.integers(1, 9), st.data())
+def test_ranges_hold_every_line_once_in_order(content, marked, packed, piece, data):
     content = (b"\xef\xbb\xbf" if marked else b"") + content
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(byte_lines, "_PIECE", piece)
         path = Path(folder) / "file"
         path.write_bytes(gzip.compress(content) if packed else content)
         reader = Lines(Lines.Options(), Limits(line_bytes=10))
@@ -72,3 +78,144 @@ def test_damage_comes_after_the_whole_lines_before_it(tmp_path: Path, damage: st
     assert isinstance(last, Counted)
     assert (last.group, last.reason) == ("malformed", "truncated" if damage == "cut" else "trailing_junk")
     assert (len(whole) == 50_000) == (damage == "junk")
+
+
+def items_of(folder: Path, content: bytes, name: str, **options):
+    (folder / "rows").write_bytes(content)
+    return read(folder / "rows", name=name, **options)
+
+
+# JSON lines ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"text": "cut', "bad_json"),
+        (b"[" * 3000 + b"]" * 3000, None),
+        (b"[" * 200_000, "bad_json"),
+        (b"[1, 2]", "bad_json"),
+        (b'"text"', "bad_json"),
+        (b'{"title": "x"}', "no_text"),
+        (b'{"text": null}', "no_text"),
+        (b'{"text": " \\n\\t"}', "empty"),
+        (b'{"text": ["a"]}', "text_type"),
+        (b'{"text": "bad \xff byte"}', "bad_utf8"),
+        (b"", "blank_line"),
+        (b"  \r", "blank_line"),
+    ],
+)
+def test_a_bad_line_of_json_costs_itself(tmp_path, line, reason):
+    rows = [b'{"text": "line %d"}\n' % number for number in range(4)]
+    items = items_of(tmp_path, b"".join([*rows[:2], line, b"\n", *rows[2:]]), "jsonl")
+    assert texts(items) == ["line 0", "line 1", "line 2", "line 3"]
+    found = counted(items)
+    assert sum(found.values()) == 1
+    assert reason is None or found == {reason: 1}
+
+
+def test_only_newlines_divide_lines_and_keys_can_be_named(tmp_path):
+    content = "\ufeff" + '{"text": "a\u2028b\u0085c"}\r\n{"text": "two"}'
+    assert texts(items_of(tmp_path, content.encode(), "jsonl")) == ["a\u2028b\u0085c", "two"]
+    row = b'{"body": "hello", "link": "http://a/", "text": 3}'
+    (item,) = items_of(tmp_path, row, "jsonl", text_key="body", url_key="link")
+    assert (item.text, item.url, item.extra) == ("hello", "http://a/", {"text": 3})
+
+
+def test_a_long_line_is_passed_over_without_being_held(tmp_path):
+    content = b'{"text": "a"}\n{"text": "' + b"x" * 5_000_000 + b'"}\n{"text": "b"}\n'
+    items = items_of(tmp_path, content, "jsonl", limits=Limits(line_bytes=1_000_000))
+    assert texts(items) == ["a", "b"]
+    assert [item for item in items if isinstance(item, Counted)] == [Counted("malformed", "line_bytes", 5_000_012)]
+
+
+def test_a_window_of_gigabytes_is_refused(tmp_path):
+    parameters = zstandard.ZstdCompressionParameters(window_log=31, compression_level=1)
+    stream = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    packed = stream.compress(b'{"text": "a"}\n') + stream.flush()
+    assert counted(items_of(tmp_path, packed, "jsonl")) == {"damaged": 1}
+
+
+# Tab-separated values -----------------------------------------------------------------------------------------------
+
+PAIRS = ["It is raining.\tEs regnet.", "", "no other side", "a\tb\tc", "\tnur rechts", "left only\t",
+         "Whales are mammals.\t鲸鱼是哺乳动物。\r"]  # fmt: skip
+
+
+def test_pairs_and_what_is_counted(tmp_path: Path) -> None:
+    data = "\n".join(["\ufeff" + PAIRS[0], *PAIRS[1:]]).encode()
+    items = items_of(tmp_path, data, "tsv")
+    found = [item for item in items if isinstance(item, RawRecord)]
+    assert [(item.text, item.target_text) for item in found] == [
+        ("It is raining.", "Es regnet."), ("", "nur rechts"), ("left only", ""),
+        ("Whales are mammals.", "鲸鱼是哺乳动物。"),
+    ]  # fmt: skip
+    assert [item.locator for item in found] == [0, *(data.index(one) for one in (b"\tnur", b"left only", b"Whales"))]
+    assert counted(items) == {"blank_line": 1, "fields": 2}
+    assert {item.kind for item in found} == {"tsv"}
+
+
+def test_named_columns(tmp_path: Path) -> None:
+    row = b"7\tIt is raining.\thttp://x.example"
+    (item,) = items_of(tmp_path, row, "tsv", columns=["score", "text", "url"])
+    assert (item.text, item.target_text, item.url) == ("It is raining.", None, "http://x.example")
+    assert item.extra == {"score": "7"}
+    for columns in (["target_text"], ["text", "text"], []):
+        with pytest.raises(ConfigurationError, match="columns"):
+            items_of(tmp_path, row, "tsv", columns=columns)
+
+
+# Encodings ----------------------------------------------------------------------------------------------------------
+
+ROWS = ["Plain words of a row.", "Çà et là, “l’été” – 5 €.", "Another row, plain again."]
+OPTIONS = {"csv": {}, "jsonl": {}, "lines": {}, "tsv": {"columns": ["text"]}}
+
+
+def write_rows(reader: str, rows: list[str]) -> str:
+    if reader == "csv":
+        return "id,text\n" + "".join(f'{number},"{row}"\n' for number, row in enumerate(rows))
+    if reader == "jsonl":
+        return "".join(json.dumps({"text": row}, ensure_ascii=False) + "\n" for row in rows)
+    return "".join(f"{row}\n" for row in rows)
+
+
+@pytest.mark.parametrize("reader", OPTIONS)
+@pytest.mark.parametrize(
+    ("label", "codec", "row"),
+    [("windows-1252", "cp1252", ROWS[1]), ("ISO-8859-1", "cp1252", ROWS[1]), ("shift_jis", "cp932", "髙橋①㈱"),
+     ("gbk", "gb18030", "价格是，“五元”"), ("euc-kr", "cp949", "젊은 펲시")],
+)  # fmt: skip
+def test_rows_of_a_named_encoding(tmp_path: Path, reader: str, label: str, codec: str, row: str) -> None:
+    rows = [ROWS[0], row, ROWS[2]]
+    data = write_rows(reader, rows).encode(codec)
+    items = items_of(tmp_path, data, reader, encoding=label, **OPTIONS[reader])
+    assert texts(items) == rows
+    # a record starts where its bytes do
+    for item in (item for item in items if isinstance(item, RawRecord)):
+        assert item.text in data[item.locator :][: item.length].decode(codec)
+
+
+@pytest.mark.parametrize("reader", OPTIONS)
+@pytest.mark.parametrize(("label", "byte"), [("utf-8", b"\xe9"), ("windows-1252", b"\x81")])
+def test_a_row_with_a_byte_that_no_encoding_has_is_counted(tmp_path, reader, label, byte) -> None:
+
+    data = write_rows(reader, [ROWS[0], "one ? two", ROWS[2]]).encode().replace(b"?", byte)
+    items = items_of(tmp_path, data, reader, encoding=label, **OPTIONS[reader])
+    assert texts(items) == [ROWS[0], ROWS[2]]
+    assert counted(items)["bad_utf8"] == 1
+
+
+@pytest.mark.parametrize("name", ["utf-16", "unicode_escape", "zlib", "nope", ""])
+def test_other_names_of_encodings_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigurationError, match="expected a name of the Encoding Standard"):
+        items_of(tmp_path, b"one\n", "lines", encoding=name)
+
+
+def test_the_summary_names_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "rows.csv").write_bytes(write_rows("csv", ROWS).encode("cp1252"))
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text(f"{{corpus: c, output: {tmp_path}/out, clean: {{language: null, filters: []}}}}\n")
+    words = ["--config", str(recipe), f"input.path={tmp_path}/rows.csv"]
+    for named in (False, True):
+        assert main([*words, *["input.encoding=windows-1252", f"output={tmp_path}/other"] * named]) == 0
+        assert ("name it as `encoding`" in " ".join(capsys.readouterr().out.split())) != named

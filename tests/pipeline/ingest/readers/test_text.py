@@ -1,26 +1,69 @@
+"""Files that are one document: texts, pages, and books that are split at their chapters."""
+
 from __future__ import annotations
 
-import pytest
+import bz2
+import gzip
+import lzma
 
-from clozeline.pipeline.ingest.documents.document import FLAG_DECODED_BY_GUESS
+import lz4.frame
+import pytest
+import zstandard
+
+from clozeline.pipeline.ingest.documents.document import FLAG_DECODED_BY_GUESS, FLAG_TRUNCATED_SOURCE
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.readers import Counted
 from tests.pipeline.captures import read
 
-
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_a_text_is_given_whole_in_whatever_encoding_fits(tmp_path, encoding):
-    path = tmp_path / "a.txt"
-    text = "Grüße\r\naus\n\nKöln <b>\0"
-    path.write_bytes(text.encode(encoding))
-    (item,) = read(path, name="text")
-    assert (item.text, item.markup, item.kind, item.locator) == (text, False, "text", 0)
+PACKINGS = [bytes, gzip.compress, bz2.compress, lzma.compress, lz4.frame.compress, zstandard.ZstdCompressor().compress]
 
 
-def test_markup_names_no_encoding_for_a_text(tmp_path):
-    path = tmp_path / "a.txt"
-    path.write_bytes(b'<meta charset="cp1251">' + "déjà vu, naïve café ".encode("latin-1") * 5)
-    (item,) = read(path, name="text")
+@pytest.fixture
+def write(tmp_path):
+    def write(content):
+        path = tmp_path / "file"
+        path.write_bytes(content)
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("pack", PACKINGS)
+@pytest.mark.parametrize(("name", "markup"), [("text", False), ("html", True)])
+def test_the_file_is_the_document(write, pack, name, markup):
+    content = "<html><p>Grüße\r\n\naus Köln \0".encode()
+    path = write(pack(content))
+    (item,) = read(path, name=name)
+    assert (item.text, item.markup, item.locator, item.kind) == (content.decode(), markup, 0, name)
+    assert item.length == path.stat().st_size
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1251", "koi8-r", "utf-16"])
+def test_a_page_may_name_its_encoding(write, encoding):
+    page = f"<html><head><meta charset='{encoding}'></head><p>Привет, мир</p>"
+    (item,) = read(write(page.encode(encoding)), name="html")
+    assert (item.text, item.flags) == (page, 0)
+
+
+def test_markup_names_no_encoding_for_a_text(write):
+    (item,) = read(write(b'<meta charset="cp1251">' + "déjà vu, naïve café ".encode("latin-1") * 5), name="text")
     assert item.text.endswith("naïve café ")
     assert item.flags == FLAG_DECODED_BY_GUESS
+
+
+@pytest.mark.parametrize("name", ["text", "html"])
+def test_what_cannot_be_read_is_counted(write, name):
+    assert read(write(b"\x00\xff\xfe\x81" * 1000), name=name) == [Counted("malformed", "charset", 4000)]
+    large = read(write(b"x" * 100), name=name, limits=Limits(record_bytes=99))
+    assert large == [Counted("malformed", "too_large", 100)]
+    assert [item.group for item in read(write(gzip.compress(b"x" * 9)[:-20] + b"\xff" * 20), name=name)] == [
+        "malformed"
+    ]
+
+
+def test_a_truncated_file_keeps_what_it_gives(write):
+    (item,) = read(write(gzip.compress(b"all of it")[:-4]), name="text")
+    assert (item.text, item.flags) == ("all of it", FLAG_TRUNCATED_SOURCE)
 
 
 BOOK = "A Novel\n\nCHAPTER I\nIt begins. CHAPTER is a word.\n\nCHAPTER II\nEnd.\n"
@@ -39,9 +82,8 @@ BOOK = "A Novel\n\nCHAPTER I\nIt begins. CHAPTER is a word.\n\nCHAPTER II\nEnd.\
         ({"pattern": "x*"}, [BOOK]),
     ],
 )
-def test_books_are_split_at_their_chapters(tmp_path, split, chapters):
-    path = tmp_path / "a.txt"
-    path.write_bytes(BOOK.encode())
+def test_books_are_split_at_their_chapters(write, split, chapters):
+    path = write(BOOK.encode())
     items = list(read(path, name="text", split=split))
     assert [item.text for item in items] == chapters
     # each locator leads to the bytes of its chapter
@@ -51,8 +93,7 @@ def test_books_are_split_at_their_chapters(tmp_path, split, chapters):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "latin-1"])
-def test_chapters_of_any_encoding_are_found(tmp_path, encoding):
-    path = tmp_path / "a.txt"
-    path.write_bytes(("déjà vu, naïve café " * 9 + "\nCHAPTER I\n" + "déjà vu, naïve café " * 9).encode(encoding))
-    items = list(read(path, name="text", split={"pattern": "^CHAPTER"}))
+def test_chapters_of_any_encoding_are_found(write, encoding):
+    part = "déjà vu, naïve café " * 9
+    items = list(read(write(f"{part}\nCHAPTER I\n{part}".encode(encoding)), name="text", split={"pattern": "^CHAPTER"}))
     assert len(items) == 2

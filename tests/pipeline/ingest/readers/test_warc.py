@@ -1,3 +1,5 @@
+"""Records of WARC files against those of FastWARC, and the forms that header fields may have."""
+
 import bz2
 import gzip
 import lzma
@@ -6,18 +8,14 @@ import zlib
 from itertools import pairwise
 
 import brotli
-import lz4.frame
 import pytest
-import zstandard
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.ingest.documents.document import FLAG_DECODED_BY_GUESS, FLAG_REPLACEMENTS, FLAG_TRUNCATED_SOURCE
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
 from clozeline.pipeline.ingest.readers import Counted, RawRecord, detect
 from tests.pipeline.captures import counted, http, members, page, read, record, responses, texts
 
 PAGES = [page(number).decode() for number in range(5)]
-FILE = members(responses(9))
 
 
 @pytest.fixture
@@ -28,30 +26,6 @@ def write(tmp_path):
         return path
 
     return write
-
-
-@pytest.mark.parametrize(
-    ("name", "pack"),
-    [
-        ("crawl.warc", b"".join),
-        ("crawl.warc.gz", members),
-        ("crawl.warc.zst", lambda records: zstandard.ZstdCompressor().compress(b"".join(records))),
-        ("crawl.warc.lz4", lambda records: b"".join(map(lz4.frame.compress, records))),
-        ("crawl.warc.bz2", lambda records: bz2.compress(b"".join(records))),
-        ("crawl.warc.xz", lambda records: lzma.compress(b"".join(records))),
-        ("one_member.warc.gz", lambda records: gzip.compress(b"".join(records))),
-        ("plain_content.warc.gz", b"".join),
-        ("gzip_content.warc", members),
-        ("no_name", members),
-    ],
-)
-def test_every_packing_gives_the_same_records(write, name, pack):
-    path = write(pack(responses(5)), name)
-    assert detect(path)[0] == "warc"
-    items = read(path)
-    assert texts(items) == PAGES
-    assert counted(items) == {}
-    assert len({(item.kind, item.locator) for item in items if isinstance(item, RawRecord)}) == 5
 
 
 def test_locator_and_length_find_the_record_again(write):
@@ -75,13 +49,12 @@ def test_what_a_record_says_of_itself(write):
         True,
     )
     bare = record(http(page(1)), None, WARC_Record_ID=None, WARC_Date="yesterday")
-    first = read(write(members([bare])))[0]
+    text = record("Grüße".encode(), kind="conversion")
+    without_http = record(page(2), Content_Type="text/html")
+    first, second, third = read(write(members([bare, text, without_http])))
     assert (first.url, first.date) == (None, None)
-
-
-def test_conversion_records_are_plain_text(write):
-    item = read(write(members([record("Grüße".encode(), kind="conversion")])))[0]
-    assert (item.text, item.markup) == ("Grüße", False)
+    assert (second.text, second.markup) == ("Grüße", False)
+    assert (third.text, third.markup) == (PAGES[2], True)
 
 
 @pytest.mark.parametrize(
@@ -94,8 +67,6 @@ def test_conversion_records_are_plain_text(write):
         (http(b"x", content_type="no sense; at all"), "mime_other"),
         (http(b"just words", content_type=None), "mime_unknown"),
         (http(b"%PDF-1.4 ..."), "mime_contradicted"),
-        (http(b"\x89PNG\r\n\x1a\n...."), "mime_contradicted"),
-        (http(b'{"a": [1, 2]}'), "mime_contradicted"),
         (b"no status line", "http"),
         (http(b"\x00\x01\x02\x03" * 99, "Content-Encoding: gzip"), "content_encoding"),
         (http(b"\x00\x80\xff" * 400), "charset"),
@@ -158,13 +129,6 @@ def test_a_length_a_little_too_small_keeps_the_record(write, pack, missing):
     assert [item.flags for item in items if isinstance(item, RawRecord)] == [0, FLAG_TRUNCATED_SOURCE, 0, 0]
 
 
-def test_chunks_are_joined(write):
-    body = b"".join(b"%x;note\r\n%s\r\n" % (len(part), part) for part in (page(0)[:7], page(0)[7:])) + b"0\r\n\r\n"
-    chunked = "Transfer-Encoding: chunked"
-    assert texts(read(write(members([record(http(body, chunked))])))) == PAGES[:1]
-    assert texts(read(write(members([record(http(page(0), chunked))])))) == PAGES[:1]
-
-
 @pytest.mark.parametrize("pack", [b"".join, members])
 @pytest.mark.parametrize("end", [b"\n", b"\r\r\n", b"\r\r\r\n"])
 def test_ends_of_header_lines_may_hold_any_number_of_returns(write, pack, end):
@@ -180,36 +144,6 @@ def test_ends_of_header_lines_may_hold_any_number_of_returns(write, pack, end):
     assert counted(items) == {}
 
 
-LATIN = "<p>naïve café, déjà vu"
-RUSSIAN = '<meta charset="windows-1251"><p>Привет'
-SWEETS = "größe " * 99
-
-
-@pytest.mark.parametrize(
-    ("body", "content_type", "expected", "flags"),
-    [
-        (LATIN.encode("latin-1"), "text/html", LATIN, FLAG_DECODED_BY_GUESS),
-        (LATIN.encode("latin-1"), "text/html; charset=utf-8", LATIN, FLAG_DECODED_BY_GUESS),
-        ("<p>Привет, как дела".encode("koi8-r"), "text/html; charset=KOI8-R", "<p>Привет, как дела", 0),
-        (RUSSIAN.encode("cp1251"), "text/html", RUSSIAN, 0),
-        ("<p>größer".encode("utf-16"), "text/html", "<p>größer", 0),
-        ("<p>größer".encode("utf-8-sig"), "text/html; charset=latin-1", "<p>größer", 0),
-        ("<p>größer".encode(), "text/html; charset=made-up", "<p>größer", 0),
-        (SWEETS.encode() + b"\xff\xfe\x80\x81", "text/html", SWEETS + "\ufffd" * 4, FLAG_REPLACEMENTS),
-        (b"<p>a fragment", "text/html", "<p>a fragment", 0),
-    ],
-)  # fmt: skip
-def test_charsets(write, body, content_type, expected, flags):
-    item = read(write(members([record(http(body, content_type=content_type))])))[0]
-    assert (item.text, item.flags) == (expected, flags)
-
-
-def test_a_page_without_a_type_is_sniffed(write):
-    assert texts(read(write(members([record(http(b"\n<DIV class=x>text", content_type=None))])))) == [
-        "\n<DIV class=x>text"
-    ]
-
-
 def test_a_file_that_is_not_gzip_is_one_malformed_record(write):
     items = read(write(random.Random(1).randbytes(20_000)))
     assert items == [Counted("malformed", "damaged")]
@@ -217,42 +151,25 @@ def test_a_file_that_is_not_gzip_is_one_malformed_record(write):
 
 @pytest.mark.parametrize("cut", [1, 9, 60, 200])
 def test_a_cut_file_keeps_all_before_the_cut(write, cut):
-    items = read(write(members(responses(5))[:-cut]))
-    assert texts(items) == PAGES[:4]
-    assert counted(items) == {"truncated": 1}
-    plain = read(write(b"".join(responses(5))[: -cut - 4], "plain.warc"))
-    assert texts(plain) == PAGES[:4]
-    assert counted(plain) == {"truncated": 1}
+    for content in (members(responses(5))[:-cut], b"".join(responses(5))[: -cut - 4]):
+        items = read(write(content))
+        assert texts(items) == PAGES[:4]
+        assert counted(items) == {"truncated": 1}
 
 
-def test_flipped_bytes_cost_one_record(write):
-    parts = [gzip.compress(item, mtime=0) for item in responses(5)]
-    middle = bytearray(parts[2])
-    middle[len(middle) // 2] ^= 0xFF
-    middle[len(middle) // 2 + 1] ^= 0xFF
-    parts[2] = bytes(middle)
-    items = read(write(b"".join(parts)))
-    assert texts(items) == [*PAGES[:2], *PAGES[3:]]
-    assert counted(items) == {"damaged": 1}
-
-
-def test_a_false_checksum_costs_one_record(write):
-    parts = [bytearray(gzip.compress(item, mtime=0)) for item in responses(3)]
-    parts[1][-8] ^= 1
-    items = read(write(b"".join(parts)))
-    assert texts(items) == [PAGES[0], PAGES[2]]
-    assert counted(items) == {"damaged": 1}
-
-
-def test_garbage_between_records_costs_nothing(write):
-    records = responses(3)
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_garbage_between_records_costs_nothing(write, pack):
     garbage = b"\x00garbage line\r\n" * 3
-    items = read(write(garbage.join(records), "plain.warc"))
+    items = read(write(garbage.join(map(pack, responses(3)))))
     assert texts(items) == PAGES[:3]
     assert counted(items) == {"resync": 2}
-    items = read(write(garbage.join(gzip.compress(item) for item in records)))
-    assert texts(items) == PAGES[:3]
-    assert counted(items) == {"resync": 2}
+
+
+def test_a_record_may_end_after_one_line_end_where_its_member_ends(write):
+    first, second = responses(2)
+    items = read(write(gzip.compress(first.removesuffix(b"\r\n")) + gzip.compress(b"garbage line\r\n" + second)))
+    assert texts(items) == PAGES[:2]
+    assert {item.flags for item in items if isinstance(item, RawRecord)} == {0}
 
 
 @pytest.mark.parametrize("length", ["17", "99999", "x12", "-5", str(2**63), "", None, "9" * 400])
@@ -273,23 +190,11 @@ def test_a_header_without_end_or_type_costs_one_record(write):
         assert counted(items) == {"bad_header": 1}
 
 
-def test_records_larger_than_the_limit_are_passed_over(write):
-    records = responses(3)
-    records[1] = record(http(page(1, "x" * 300_000)))
-    items = read(write(members(records)), limits=Limits(record_bytes=100_000))
-    assert texts(items) == [PAGES[0], PAGES[2]]
-    assert counted(items) == {"too_large": 1}
-
-
 def test_a_bomb_is_not_unpacked(write):
     parts = [gzip.compress(item) for item in responses(3)]
     parts[1] = gzip.compress(record(http(b"<p>" + bytes(80 << 20))))
     items = read(write(b"".join(parts)))
     assert texts(items) == [PAGES[0], PAGES[2]]
-    assert counted(items) == {"bomb": 1}
-    body = gzip.compress(b"<p>" + bytes(80 << 20))
-    items = read(write(members([record(http(body, "Content-Encoding: gzip")), *responses(1)])))
-    assert texts(items) == PAGES[:1]
     assert counted(items) == {"bomb": 1}
 
 
@@ -349,3 +254,20 @@ def test_a_record_before_damage_of_the_first_member_is_kept(write, pack):
     assert texts(read(write(bytes(packed) + pack(responses(5)[4]), "crawl.warc")))[-1] == PAGES[4]
     if pack is not bz2.compress:  # one block, which decodes as a whole
         assert texts(read(write(bytes(packed), "crawl.warc"))) == PAGES[:2]
+
+
+@pytest.mark.parametrize(
+    ("date", "seconds"),
+    [
+        ("2024-05-06T07:08:09.25Z", 1714979289),
+        ("2024-05-06T07:08Z", 1714979280),
+        ("2024-05-06", 1714953600),
+        ("2024-05", None),
+        ("2024-13-06T07:08:09Z", None),
+        ("2024-05-06T07:08:61Z", None),
+    ],
+)
+def test_dates_may_lack_the_time(tmp_path, date, seconds):
+    path = tmp_path / "a.warc.gz"
+    path.write_bytes(members([record(http(page(1)), WARC_Date=date)]))
+    assert read(path)[0].date == seconds
