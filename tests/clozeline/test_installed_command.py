@@ -1,7 +1,5 @@
 """The installed command `clozeline`, started as a user starts it in a folder of their own: every command."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -12,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.__main__ import commands
-from tests.clozeline.bench import LINES, Bench
+from tests.clozeline.bench import LINES
 from tests.clozeline.installed import SCRIPT, installed
 from tests.clozeline.test_commands_on_faults import tree
 
@@ -53,7 +51,7 @@ print(json.dumps(codes))
 """
 
 
-def test_help_of_every_command(tmp_path: Path) -> None:
+def test_help_of_every_command(tmp_path):
     """Each start is a copy of one process that has loaded the libraries: a tenth of the time of separate processes."""
     answers, empty = tmp_path / "answers", tmp_path / "empty"
     answers.mkdir()
@@ -70,7 +68,7 @@ def test_help_of_every_command(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def empty(tmp_path: Path) -> Path:
+def empty(tmp_path):
     """The user's folder."""
     folder = tmp_path / "empty"
     folder.mkdir()
@@ -81,7 +79,7 @@ USED = {**LINES, "where": "where train/main.py", "help": "help where"}
 
 
 @pytest.mark.slow
-def test_every_command_that_is_listed_is_used(empty: Path) -> None:
+def test_every_command_that_is_listed_is_used(empty):
     """So that the lines are complete: a command of the help without one fails."""
     listed = set(re.findall(r"^  ([a-z][a-z-]*) ", installed("--help", cwd=empty).stdout, flags=re.MULTILINE))
     assert listed == {*USED}
@@ -89,7 +87,7 @@ def test_every_command_that_is_listed_is_used(empty: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(USED))
-def test_a_command_in_use(whole: Bench, tmp_path: Path, name: str) -> None:
+def test_a_command_in_use(whole, tmp_path, name):
     """From a folder of the user's; it ends well, and says what it did."""
     bench = whole.copy(tmp_path / "copy")
     if name in LINES:

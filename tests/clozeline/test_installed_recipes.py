@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tests.clozeline.installed import installed
-from tests.recipes import Training, trainings
+from tests.recipes import trainings
 from tests.test_tiny_recipes import write_texts
 
 RECIPES = Path(__file__).parents[2] / "configs" / "recipes"
@@ -35,14 +35,14 @@ class Task:
     write: Callable[[Path], str]
 
 
-def sentence(number: int, length: int) -> str:
+def sentence(number, length):
     """Return words that no other number shares."""
     drawn = random.Random(number)
     return " ".join("".join(drawn.choices("aeioulnrst", k=6)) for _ in range(length))
 
 
-def _table(name: str, header: str, row: str) -> Callable[[Path], str]:
-    def write(folder: Path) -> str:
+def _table(name, header, row):
+    def write(folder):
         for split, first in (("train", 0), ("dev", 40)):
             rows = [
                 row.format(i=i, bit=i % 2, four=i % 4, score=i % 5 + 0.5) for i in range(first, first + 40 - first // 2)
@@ -53,8 +53,8 @@ def _table(name: str, header: str, row: str) -> Callable[[Path], str]:
     return write
 
 
-def _json_lines(ending: str, row: Callable[[int], object]) -> Callable[[Path], str]:
-    def write(folder: Path) -> str:
+def _json_lines(ending, row):
+    def write(folder):
         for split, first in (("train", 0), ("dev", 40)):
             rows = [json.dumps(row(i)) for i in range(first, first + 40 - first // 2)]
             (folder / f"{split}.{ending}").write_text("\n".join(rows) + "\n", encoding="utf-8")
@@ -63,8 +63,8 @@ def _json_lines(ending: str, row: Callable[[int], object]) -> Callable[[Path], s
     return write
 
 
-def _words(train: str, dev: str, sentence: str) -> Callable[[Path], str]:
-    def write(folder: Path) -> str:
+def _words(train, dev, sentence):
+    def write(folder):
         for name, first in ((train, 0), (dev, 40)):
             found = [sentence.replace("dogs", f"dogs{i}").replace("met", f"met{i}") for i in range(first, first + 40)]
             (folder / name).write_text("".join(found), encoding="utf-8")
@@ -73,7 +73,7 @@ def _words(train: str, dev: str, sentence: str) -> Callable[[Path], str]:
     return write
 
 
-def _questions(folder: Path) -> str:
+def _questions(folder):
     for split, first in (("train", 0), ("dev", 40)):
         asked = [
             {"id": f"q{i}", "question": f"What is number {i}?", "answers": [{"text": f"value{i}", "answer_start": 14}]}
@@ -85,21 +85,21 @@ def _questions(folder: Path) -> str:
     return str(folder)
 
 
-def _endings(folder: Path) -> str:
+def _endings(folder):
     header = ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label"
     row = "{i},v{i},{i},Someone {i} opens a,Someone {i} opens,a,gold,door.,book.,car.,box.,{four}"
     _table("{split}.csv", header, row)(folder)
     return f"[{{path: {folder}/train.csv, source: train}}, {{path: {folder}/dev.csv, source: dev}}]"
 
 
-def _short_texts(folder: Path) -> str:
+def _short_texts(folder):
     path = folder / "texts.jsonl"
     rows = (json.dumps({"text": f"{sentence(i, 14)}."}) for i in range(120))
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
     return str(path)
 
 
-def _matched(folder: Path) -> str:
+def _matched(folder):
     """MNLI's two dev sets, one of which is enough."""
     written = _table(
         "{split}.tsv", "index\tsentence1\tsentence2\tgold_label", "{i}\tAda met {i}\tBob met {i}\tneutral"
@@ -108,10 +108,10 @@ def _matched(folder: Path) -> str:
     return written
 
 
-def _objects(row: Callable[[int], object]) -> Callable[[Path], str]:
+def _objects(row):
     """Lines of JSON in the files of SuperGLUE: train.jsonl and val.jsonl."""
 
-    def write(folder: Path) -> str:
+    def write(folder):
         _json_lines("jsonl", row)(folder)
         (folder / "dev.jsonl").rename(folder / "val.jsonl")
         return str(folder)
@@ -119,12 +119,12 @@ def _objects(row: Callable[[int], object]) -> Callable[[Path], str]:
     return write
 
 
-def _pronoun(i: int) -> object:
+def _pronoun(i):
     target = {"span1_text": f"Ada{i}", "span1_index": 0, "span2_text": "she", "span2_index": 2}
     return {"text": f"Ada{i} says she won", "label": bool(i % 2), "idx": i, "target": target}
 
 
-def _passage(i: int) -> object:
+def _passage(i):
     answers = [{"text": "Ada", "idx": 0, "label": 1}, {"text": "Bob", "idx": 1, "label": 0}]
     return {
         "idx": i,
@@ -132,16 +132,16 @@ def _passage(i: int) -> object:
     }
 
 
-def _blank(i: int) -> object:
+def _blank(i):
     passage = {"text": f"Ada{i} met Bob.", "entities": [{"start": 0, "end": len(f"Ada{i}") - 1}]}
     answers = [{"start": 0, "end": len(f"Ada{i}") - 1, "text": f"Ada{i}"}]
     return {"idx": i, "passage": passage, "qas": [{"query": "@placeholder won", "idx": i, "answers": answers}]}
 
 
-def _in_folders(text: Callable[[int], str], folders: Sequence[str], *splits: str) -> Callable[[Path], str]:
+def _in_folders(text, folders, *splits):
     """A folder per split, with a folder of text files per class or level."""
 
-    def write(folder: Path) -> str:
+    def write(folder):
         for number, split in enumerate(splits):
             for i in range(40 * number, 40 * number + 40):
                 file = folder / split / folders[i % len(folders)] / f"{i}.txt"
@@ -152,13 +152,13 @@ def _in_folders(text: Callable[[int], str], folders: Sequence[str], *splits: str
     return write
 
 
-def _exam(i: int) -> str:
+def _exam(i):
     asked = {"questions": [f"Where is {i}?", "It is _ ."], "options": [["home", "school"]] * 2, "answers": ["B", "A"]}
     return json.dumps({"article": f"Number {i} is at school.", "id": f"high{i}.txt", **asked})
 
 
-def _lines(*names: str, line: Callable[[int], str], encoding: str = "utf-8") -> Callable[[Path], str]:
-    def write(folder: Path) -> str:
+def _lines(*names, line, encoding="utf-8"):
+    def write(folder):
         for number, name in enumerate(names):
             rows = [line(i) for i in range(40 * number, 40 * number + 40)]
             (folder / name).write_text("\n".join(rows) + "\n", encoding=encoding)
@@ -167,11 +167,11 @@ def _lines(*names: str, line: Callable[[int], str], encoding: str = "utf-8") -> 
     return write
 
 
-def _question_type(i: int) -> str:
+def _question_type(i):
     return f"{('DESC:manner', 'NUM:count')[i % 2]} How is caf\xe9 {i} ?"
 
 
-def _tree(i: int) -> str:
+def _tree(i):
     return f"({i % 5} (2 Film{i}) ({i % 5} (2 is) ({i % 5} (2 -LRB-) (2 good))))"
 
 
@@ -257,12 +257,12 @@ ONE_STEP = ["steps=1", "schedule={name: constant}", "evaluate.max_rows=16"]
 class Runs:
     """Shards and one run of the recipe of each family, made when they are first asked for."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder):
         self._folder = folder
         self._texts = folder / "texts.jsonl"
         write_texts(self._texts, CHARACTERS)
 
-    def of(self, name: str) -> Path:
+    def of(self, name):
         """Return the folder of a family's run; each of its training files is planned on a set of the recipe."""
         folder = self._folder / name
         run = folder / "run"
@@ -286,7 +286,7 @@ class Runs:
         clozeline("train", "--config", f"recipe:{name}", *begun, cwd=folder)
         return run
 
-    def _teacher_words(self, training: Training, shards: Path) -> list[str]:
+    def _teacher_words(self, training, shards):
         """The teacher of a small student, a run on the student's rows; the recipe's own size is planned without one."""
         if "distil" not in training.keys:
             return []
@@ -297,7 +297,7 @@ class Runs:
         clozeline("train", "--config", "recipe:bert", "variant=tiny", *words, cwd=folder)
         return [f"distil.teacher={folder / 'teacher'}"]
 
-    def _input(self, name: str, folder: Path) -> str:
+    def _input(self, name, folder):
         """Texts; for XLM aligned pairs too."""
         if name != "xlm":
             return str(self._texts)
@@ -308,14 +308,14 @@ class Runs:
         return f"[{{path: {self._texts}}}, {{path: {pairs}, reader: tsv, {languages}}}]"
 
 
-def clozeline(*words: str, cwd: Path) -> str:
+def clozeline(*words, cwd):
     """Run the installed command, which has to end well; return what it prints."""
     done = installed(*words, cwd=cwd)
     assert done.returncode == 0, f"{words}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
     return done.stdout
 
 
-def fitting_set(config: str, sets: Sequence[Path], cwd: Path, more: Sequence[str]) -> Path:
+def fitting_set(config, sets, cwd, more):
     """Return the first set on which a training can begin; there must be one."""
     words = ["train", "--config", config, "output=planned", "--dry-run", *more]
     *others, last = sets
@@ -327,24 +327,24 @@ def fitting_set(config: str, sets: Sequence[Path], cwd: Path, more: Sequence[str
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
+def runs(tmp_path_factory):
     """What the recipes of families make."""
     return Runs(tmp_path_factory.mktemp("recipes"))
 
 
-def test_every_recipe_of_a_task_is_tried() -> None:
+def test_every_recipe_of_a_task_is_tried():
     assert sorted(CASES) == TASKS
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_family(runs: Runs, name: str) -> None:
+def test_a_family(runs, name):
     assert json.loads((runs.of(name) / "status.json").read_text(encoding="utf-8"))["step"] == 1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TASKS)
-def test_a_task(runs: Runs, tmp_path: Path, name: str) -> None:
+def test_a_task(runs, tmp_path, name):
     """Sets by the tokenizer of a run, and a training that begins with its weights."""
     task, empty = CASES[name], tmp_path / "empty"
     body = runs.of(task.body)
@@ -369,7 +369,7 @@ def test_a_task(runs: Runs, tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.slow
-def test_summaries_from_an_encoder(runs: Runs, tmp_path: Path) -> None:
+def test_summaries_from_an_encoder(runs, tmp_path):
     """The recipe that gives an encoder-decoder the weights of an encoder, of another size than the recipe's."""
     body = runs.of("bert")
     (tmp_path / "files").mkdir()

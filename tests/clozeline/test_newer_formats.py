@@ -3,12 +3,9 @@
 Which commands read a kind is observed, so a new command is covered by itself.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,7 +16,7 @@ from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, FACTORS_FOR
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
 from clozeline.sealed_json import seal
 from clozeline.train.checkpoint.format import FORMAT
-from tests.clozeline.bench import AGAIN, LINES, READERS, STAGES, Bench
+from tests.clozeline.bench import AGAIN, LINES, READERS, STAGES
 from tests.clozeline.test_commands_on_faults import tree
 from tests.matrices import mark_slow_but
 
@@ -78,13 +75,13 @@ ONLY_TRAINING = ("metrics",)
 
 
 @pytest.fixture(scope="module")
-def readers(whole: Bench, tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+def readers(whole, tmp_path_factory):
     """The files that each line reads and does not lack; lines of the trainer without those of its processes."""
     lines = [line for line in (*READERS, *AGAIN.values()) if not line.startswith("train") or "--dry-run" in line]
     return {line: whole.copy(tmp_path_factory.mktemp("readers") / "copy").start(line)[1] for line in lines}
 
 
-def write_newer(path: Path) -> tuple[int, int]:
+def write_newer(path):
     """Write a file as a later version would, right in every hash; return its new format, and the latest known one."""
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".jsonl":
@@ -92,7 +89,7 @@ def write_newer(path: Path) -> tuple[int, int]:
         del later["checksum"]
         path.write_text(f"{text}{json.dumps(seal(later))}\n", encoding="utf-8")
         return 2, 1
-    plain: dict[str, Any] = json.loads(text)
+    plain = json.loads(text)
     checksum = plain.pop("checksum", None)
     latest = {"checkpoint.json": FORMAT, FACTORS_FILE: FACTORS_FORMAT, "plan.json": PLAN_FORMAT}
     known = latest.get(path.name, plain.get("format", 1))
@@ -107,7 +104,7 @@ def write_newer(path: Path) -> tuple[int, int]:
     return known + 1, known
 
 
-def record_again(path: Path) -> None:
+def record_again(path):
     """Put the new size and hash into the records of the units that wrote the file, and the size into the reports."""
     for folder in path.parents:
         for record in (folder / "records").glob("*.json"):
@@ -121,7 +118,7 @@ def record_again(path: Path) -> None:
                 change(folder.parent / "report.json", size, "stages", folder.name, "bytes")
 
 
-def change(path: Path, value: object, *keys: str) -> None:
+def change(path, value, *keys):
     """Change one value of a sealed file."""
     plain = json.loads(path.read_text(encoding="utf-8"))
     del plain["checksum"]
@@ -132,7 +129,7 @@ def change(path: Path, value: object, *keys: str) -> None:
     path.write_text(manifest_text(seal(plain)), encoding="utf-8")
 
 
-def refused(bench: Bench, line: str, file: str) -> list[str]:
+def refused(bench, line, file):
     """Return what is wrong with the answer of a line that reads a file of a newer version.
 
     A configuration names the folder of its output, here that of the copy.
@@ -150,7 +147,7 @@ def refused(bench: Bench, line: str, file: str) -> list[str]:
     return wrong + [name for name in kept if not name.endswith("/config.yaml") and not name.startswith("new/")]
 
 
-def _made_again(name: str, newer: str) -> bool:
+def _made_again(name, newer):
     """Return whether a file is one of a stage after that of the newer file, whose units follow from other bytes."""
     order = list(all_stages())
     stages = [next((part for part in Path(file).parts if part in order), order[-1]) for file in (name, newer)]
@@ -158,15 +155,13 @@ def _made_again(name: str, newer: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", FIRST)
-def test_a_command_that_reads_it_refuses_it(whole: Bench, tmp_path: Path, kind: str) -> None:
+def test_a_command_that_reads_it_refuses_it(whole, tmp_path, kind):
     assert refused(whole.copy(tmp_path / "copy"), *FIRST[kind]) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ONLY_TRAINING])
-def test_every_command_that_reads_it_refuses_it(
-    whole: Bench, readers: dict[str, set[str]], tmp_path: Path, kind: str
-) -> None:
+def test_every_command_that_reads_it_refuses_it(whole, readers, tmp_path, kind):
     files = {path.relative_to(whole.folder).as_posix() for path in whole.folder.glob(KINDS[kind])}
     assert files, "the bench has none"
     wrong, lines = [], []
@@ -183,13 +178,13 @@ def test_every_command_that_reads_it_refuses_it(
 
 
 @pytest.mark.parametrize("kind", mark_slow_but(["checkpoint"], ["checkpoint", "status", "metrics"]))
-def test_a_start_of_the_trainer_refuses_it(whole: Bench, tmp_path: Path, kind: str) -> None:
+def test_a_start_of_the_trainer_refuses_it(whole, tmp_path, kind):
     file = max(path.relative_to(whole.folder).as_posix() for path in whole.folder.glob(KINDS[kind]))
     assert refused(whole.copy(tmp_path / "copy"), LINES["train"], file) == []
 
 
 @pytest.mark.slow
-def test_every_kind_that_is_read_is_listed(readers: dict[str, set[str]]) -> None:
+def test_every_kind_that_is_read_is_listed(readers):
     """All JSON files of ours that a command reads; others are inputs, or in forms of other libraries."""
     names = {"records/*.json" if "records" in glob else Path(glob).name for glob in KINDS.values()}
     read = {file for opened in readers.values() for file in opened if Path(file).suffix in (".json", ".jsonl")}

@@ -1,10 +1,5 @@
 """Bases, variants and parts of a configuration file; the expected keys are written out by hand."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from clozeline.configuration.config import load_config, read_composed
@@ -13,20 +8,20 @@ from clozeline.pipeline.recipe import Recipe
 from clozeline.train.configuration.config import TrainConfig
 
 
-def write(folder: Path, **files: str) -> Path:
+def write(folder, **files):
     for name, text in files.items():
         (folder / f"{name}.yaml").write_text(text)
     return folder / f"{next(iter(files))}.yaml"
 
 
-def test_a_file_changes_its_base_and_a_variant_changes_the_file(tmp_path: Path) -> None:
+def test_a_file_changes_its_base_and_a_variant_changes_the_file(tmp_path):
     path = write(
         tmp_path,
         own="{base: middle.yaml, steps: 3, data: {lanes: 4}, variants: {small: {base: low.yaml, model: {dim: 8}}}}",
         middle="{base: low.yaml, steps: 2, seed: 2, variants: {lost: {}}}",
         low="{steps: 1, seed: 1, data: {lanes: 2, micro_batch: 2}, optimizer: {name: adamw, eps: 1.0e-6}}",
     )
-    expected: dict[str, Any] = {"steps": 3, "seed": 2, "data": {"lanes": 4, "micro_batch": 2}}
+    expected = {"steps": 3, "seed": 2, "data": {"lanes": 4, "micro_batch": 2}}
     expected["optimizer"] = {"name": "adamw", "eps": 1e-6}
     assert read_composed(TrainConfig, path) == expected
     small = expected | {"steps": 1, "seed": 1, "data": {"lanes": 2, "micro_batch": 2}, "model": {"dim": 8}}
@@ -35,7 +30,7 @@ def test_a_file_changes_its_base_and_a_variant_changes_the_file(tmp_path: Path) 
         read_composed(TrainConfig, path, ["variant=lost"])
 
 
-def test_algorithms_families_names_and_lists_replace_those_of_the_base(tmp_path: Path) -> None:
+def test_algorithms_families_names_and_lists_replace_those_of_the_base(tmp_path):
     path = write(
         tmp_path,
         own="{base: low.yaml, optimizer: {name: sgd}, model: {family: decoder, heads: {lm: 1.0}}, freeze: [body]}",
@@ -49,7 +44,7 @@ def test_algorithms_families_names_and_lists_replace_those_of_the_base(tmp_path:
     assert read_composed(TrainConfig, path)["model"] == merged
 
 
-def test_each_command_takes_its_part(tmp_path: Path) -> None:
+def test_each_command_takes_its_part(tmp_path):
     path = write(tmp_path, own="{pipeline: {corpus: a}, train: {base: low.yaml, steps: 2}}", low="{train: {seed: 3}}")
     assert read_composed(TrainConfig, path) == {"seed": 3, "steps": 2}
     assert load_config(Recipe, path, ["output=x"]).corpus == "a"
@@ -68,12 +63,12 @@ def test_each_command_takes_its_part(tmp_path: Path) -> None:
         ("{variants: [a]}", "variants: expected a mapping"),
     ],
 )
-def test_mistakes_are_named(tmp_path: Path, text: str, said: str) -> None:
+def test_mistakes_are_named(tmp_path, text, said):
     with pytest.raises(ConfigurationError, match=f"own.yaml: .*{said}"):
         read_composed(TrainConfig, write(tmp_path, own=text))
 
 
-def test_sizes_are_models_that_other_keys_change(tmp_path: Path) -> None:
+def test_sizes_are_models_that_other_keys_change(tmp_path):
     path = write(
         tmp_path, own="{model: {family: encoder, dim: 8, layers: 1, attention_heads: 1, ffn_dim: 8, heads: {}}}"
     )

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 from unittest.mock import patch
 
 import pytest
@@ -42,7 +42,7 @@ class Outer:
 
 @pytest.fixture
 def load(tmp_path):
-    def run(text: str, *overrides: str) -> Outer:
+    def run(text, *overrides):
         path = tmp_path / "c.yaml"
         path.write_text(text)
         return load_config(Outer, path, overrides)
@@ -140,7 +140,7 @@ def test_digest_ignores_key_order():
     assert config_digest({"a": 1}) != config_digest({"a": 2})
 
 
-def test_the_adapter_of_a_class_is_built_once_and_other_types_need_no_hash() -> None:
+def test_the_adapter_of_a_class_is_built_once_and_other_types_need_no_hash():
     """Pydantic builds the schema of a class of options again for each adapter."""
     with patch("clozeline.configuration.config.TypeAdapter", wraps=TypeAdapter) as built:
         config = config_class(type("Options", (), {"__annotations__": {"size": int}}))
@@ -151,7 +151,7 @@ def test_the_adapter_of_a_class_is_built_once_and_other_types_need_no_hash() -> 
 
 
 @pytest.fixture
-def home(monkeypatch: pytest.MonkeyPatch) -> None:
+def home(monkeypatch):
     monkeypatch.setenv("HOME", "/home/ada")
 
 
@@ -166,25 +166,25 @@ def home(monkeypatch: pytest.MonkeyPatch) -> None:
         ("./~", "./~"),
     ],
 )
-def test_home_is_expanded_in_input_and_output(given: Any, entry: Any) -> None:
+def test_home_is_expanded_in_input_and_output(given, entry):
     recipe = validate(Recipe, {"corpus": "c", "input": {"path": given}, "output": "~/out"}, "f")
     assert recipe.input[0].path == entry
     assert recipe.output == Path("/home/ada/out")
 
 
 @pytest.mark.usefixtures("home")
-def test_home_is_expanded_in_the_paths_of_sets() -> None:
+def test_home_is_expanded_in_the_paths_of_sets():
     data = validate(DataConfig, {"shards": ["~/a", "b"], "heldout": {"x": "~/h"}}, "f")
     assert to_plain(data)["shards"] == ["/home/ada/a", "b"]
     assert data.heldout == {"x": Path("/home/ada/h")}
 
 
-def test_a_home_that_does_not_exist_is_refused() -> None:
+def test_a_home_that_does_not_exist_is_refused():
     with pytest.raises(ConfigurationError, match="output: ~no-such-user/x: there is no such home folder"):
         validate(Recipe, {"corpus": "c", "output": "~no-such-user/x"}, "f")
 
 
-def test_one_value_is_a_list() -> None:
+def test_one_value_is_a_list():
     names, paths = TypeAdapter(Names), TypeAdapter(Annotated[list[Path], ONE_OR_MORE])
     assert names.validate_python("a") == names.validate_python(["a"]) == ["a"]
     assert paths.validate_python("a") == [Path("a")]
@@ -204,7 +204,7 @@ def test_one_value_is_a_list() -> None:
         ({"bogus": 1}, "--help lists the keys"),
     ],
 )
-def test_the_nearest_key_is_named(data: dict[str, Any], meant: str) -> None:
+def test_the_nearest_key_is_named(data, meant):
     with pytest.raises(ConfigurationError) as caught:
         validate(TrainConfig, data, "f")
     assert f"'; {meant}" in str(caught.value)

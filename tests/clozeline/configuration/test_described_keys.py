@@ -52,13 +52,13 @@ class Derived(Inner):
     """number of parts"""
 
 
-def test_a_key_that_is_inherited_keeps_its_meaning() -> None:
+def test_a_key_that_is_inherited_keeps_its_meaning():
     meanings = {key: text for key, _, _, text in describe(Derived)}
     expected = {"rate": "learning rate, above 0", "languages": "codes of languages", "more": "number of parts"}
     assert meanings == expected
 
 
-def test_every_kind_of_key_is_described_as_people_write_it() -> None:
+def test_every_kind_of_key_is_described_as_people_write_it():
     found = {key: (kind, default, text) for key, kind, default, text in describe(Outer)}
     assert found == {
         "steps": ("int", "required", ""),
@@ -93,8 +93,8 @@ def test_every_kind_of_key_is_described_as_people_write_it() -> None:
         (["nothing"], None),
     ],
 )
-def test_the_type_of_a_key_is_found_by_its_path(path: list[str], kind: Any) -> None:
-    found: Any = Outer
+def test_the_type_of_a_key_is_found_by_its_path(path, kind):
+    found = Outer
     for key in path:
         found = below(found, key)
     assert found == kind

@@ -1,11 +1,8 @@
 """Compiling: the library repeats the hash of its sources, and a failure leaves the previous library."""
 
-from __future__ import annotations
-
 import ctypes
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +12,7 @@ needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ 
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """A folder with the smallest module."""
     for name in ("module.cpp", "module.h"):
         shutil.copy(build.FOLDER / name, tmp_path)
@@ -26,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @needs_compiler
-def test_the_library_repeats_the_hash_of_its_sources(folder: Path) -> None:
+def test_the_library_repeats_the_hash_of_its_sources(folder):
     sources = ctypes.CDLL(str(build.build())).clozeline_sources
     sources.restype = ctypes.c_char_p
     assert sources().decode() == build.source_hash()
@@ -35,7 +32,7 @@ def test_the_library_repeats_the_hash_of_its_sources(folder: Path) -> None:
 
 
 @needs_compiler
-def test_a_failure_leaves_the_previous_library_and_says_why(folder: Path) -> None:
+def test_a_failure_leaves_the_previous_library_and_says_why(folder):
     before = build.build().read_bytes()
     (folder / "broken.cpp").write_text("this is no C++\n")
     with pytest.raises(subprocess.CalledProcessError) as failed:
@@ -45,7 +42,7 @@ def test_a_failure_leaves_the_previous_library_and_says_why(folder: Path) -> Non
     assert sorted(path.suffix for path in folder.iterdir()) == [".cpp", ".cpp", ".h", ".so"], "no temporary folder"
 
 
-def test_no_compiler_is_an_os_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_compiler_is_an_os_error(folder, monkeypatch):
     monkeypatch.setenv("CXX", str(folder / "none"))
     with pytest.raises(FileNotFoundError):
         build.build()

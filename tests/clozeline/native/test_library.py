@@ -1,12 +1,9 @@
 """The compiled module is used where it fits, and its absence is told, never a wrong result or a crash."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +17,7 @@ _SHOW = "from clozeline.native.library import is_available, missing_note\nprint(
 
 
 @pytest.fixture
-def fresh(monkeypatch: pytest.MonkeyPatch):
+def fresh(monkeypatch):
     """Open the library again inside the test, and again after it."""
     monkeypatch.delenv(library.SWITCH, raising=False)
     library._open.cache_clear()
@@ -29,7 +26,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch):
     library._open.cache_clear()
 
 
-def test_the_variable_disables_it() -> None:
+def test_the_variable_disables_it():
     environment = os.environ | {library.SWITCH: "0"}
     done = subprocess.run([sys.executable, "-c", _SHOW], env=environment, capture_output=True, text=True, check=True)
     expected = "compiled module not in use (disabled by CLOZELINE_NATIVE=0): same results, slower"
@@ -37,7 +34,7 @@ def test_the_variable_disables_it() -> None:
 
 
 @pytest.mark.usefixtures("fresh")
-def test_a_missing_or_damaged_library_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_or_damaged_library_is_told(tmp_path, monkeypatch):
     path = tmp_path / "libnative.so"
     monkeypatch.setattr(library, "LIBRARY", path)
     assert f"{path} is missing): same results, slower; a C++ compiler" in str(missing_note())
@@ -49,7 +46,7 @@ def test_a_missing_or_damaged_library_is_told(tmp_path: Path, monkeypatch: pytes
 
 @needs_module
 @pytest.mark.usefixtures("fresh")
-def test_a_library_of_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_of_other_sources_is_not_used(monkeypatch):
     assert is_available()
     library._open.cache_clear()
     monkeypatch.setattr(library, "source_hash", lambda: "0" * 16)
@@ -59,14 +56,14 @@ def test_a_library_of_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatch)
 
 
 @needs_module
-def test_arrays_of_another_type_or_layout_never_reach_it() -> None:
+def test_arrays_of_another_type_or_layout_never_reach_it():
     shingles = Function("clozeline_shingles", array_of("u8"), ctypes.c_int64, ctypes.c_int64, array_of("u8"))
     for words in (np.zeros(4, "i8"), np.zeros(4, ">u8"), np.zeros(8, "u8")[::2]):
         with pytest.raises(ctypes.ArgumentError, match="expected a contiguous array of uint64"):
             shingles(words, 4, 2, np.zeros(3, "u8"))
 
 
-def test_numpy_only_ends_with_its_block() -> None:
+def test_numpy_only_ends_with_its_block():
     before = is_available()
     with numpy_only(), numpy_only():
         assert not is_available()

@@ -1,7 +1,5 @@
 """Charts: what they draw, their text alternatives, and the same bytes for equal data."""
 
-from __future__ import annotations
-
 import math
 import re
 
@@ -18,7 +16,7 @@ NAN = float("nan")
 POINTS = [(float(step), 10.0 / step) for step in range(1, 60)]
 
 
-def every_picture(name: str) -> list[str]:
+def every_picture(name):
     return [
         lines(name, [Series(name, POINTS), Series("marked", POINTS[:3])], name, levels={name: 4.5}),
         lines(name, [Series(name, POINTS, smooth=True)], name),
@@ -46,7 +44,7 @@ def test_equal_data_give_equal_bytes():
     assert every_picture("name") == every_picture("name")
 
 
-def paths(picture: str, colour: str) -> list[list[tuple[float, float]]]:
+def paths(picture, colour):
     """Points of the lines of a colour, in units."""
     drawn = re.findall(rf'<path d="([^"]*)" style="fill:none;stroke:{re.escape(colour)}', picture)
     return [[(float(x), float(y)) for x, y in re.findall(r"[ML] ([\d.-]+) ([\d.-]+)", path)] for path in drawn]
@@ -113,7 +111,7 @@ def test_a_single_value_has_axes(value):
     assert checked(page("", [lines("", [Series("a", [(value, value)])], "x")])).count("circle") == 1
 
 
-def test_values_are_where_the_numbers_of_the_axes_say() -> None:
+def test_values_are_where_the_numbers_of_the_axes_say():
     """The y axis of 10 to 20 has half a unit of air at both ends: 144 units for 11."""
     plot = Plot([0, 100], [10, 20], "step")
     assert plot.place([(0, 10), (100, 20), (50, 15)]) == [
@@ -148,12 +146,12 @@ def test_values_are_where_the_numbers_of_the_axes_say() -> None:
         (2.5e11, "250G"),
     ],
 )
-def test_numbers_of_axes_are_short(value: float, shown: str) -> None:
+def test_numbers_of_axes_are_short(value, shown):
     assert short(value) == shown
 
 
 @given(st.integers(-6, 14), st.floats(-50, 50), st.floats(0.01, 99))
-def test_ticks_are_round_few_and_inside(power: int, low: float, span: float) -> None:
+def test_ticks_are_round_few_and_inside(power, low, span):
     scale = 10.0**power
     low, high = low * scale, (low + span) * scale
     found = ticks(low, high)

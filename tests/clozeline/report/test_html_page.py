@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -63,7 +61,7 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
-def luminance(color: str) -> float:
+def luminance(color):
     """Relative luminance of WCAG 2.2, by its formula."""
     digits = color if len(color) == 6 else "".join(2 * digit for digit in color)
     parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
@@ -71,12 +69,12 @@ def luminance(color: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(one, other):
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
 
-def test_text_is_legible_in_both_schemes() -> None:
+def test_text_is_legible_in_both_schemes():
     """4.5 to 1 for text in every color that a page writes text in, on the page and on its panels (WCAG 2.2, AA)."""
     assert contrast("000000", "fff") == pytest.approx(21)
     assert contrast("777777", "ffffff") == pytest.approx(4.48, abs=0.01)
@@ -89,31 +87,31 @@ def test_text_is_legible_in_both_schemes() -> None:
                 assert contrast(colors[ink], colors[ground]) >= 4.5, (ink, ground)
 
 
-def test_quantities_are_set_right_as_numbers_are() -> None:
+def test_quantities_are_set_right_as_numbers_are():
     rows = [["a", "1.5 MB", "54.8 %", "1 min 3 s", "2.0 s", "v1 s", "1.06e+12", "0.10.1"]]
     parsed = checked(page("", [table(["", *"bcdefgh"], rows)]))
     classes = [kind.get("class") for tag, kind in parsed.tags if tag == "td"]
     assert classes == [None, "n", "n", "n", "n", None, "n", None]
 
 
-def widths(figure: str) -> list[float]:
+def widths(figure):
     """The filled percentages of bars."""
     return [float(width) for width in re.findall(r'style="background-size:([\d.]+)% 100%"', figure)]
 
 
-def test_bars_are_as_long_as_their_counts() -> None:
+def test_bars_are_as_long_as_their_counts():
     figure = bars("Rows", {"a": 5000, "b": 2000, "c": 0})
     assert widths(figure) == [100, 40, 0]
     assert checked(page("", [figure])).texts[-7:] == ["Rows", "a", "5,000", "b", "2,000", "c", "0"]
 
 
-def test_a_share_is_as_wide_as_it_says() -> None:
+def test_a_share_is_as_wide_as_it_says():
     figure = bars("Rejected", {"a": 30, "b": 10}, 40)
     assert widths(figure) == [75, 25]
     assert checked(page("", [figure])).texts[-4:] == ["a", "30 · 75.0 %", "b", "10 · 25.0 %"]
 
 
-def test_the_largest_counts_come_first_and_the_rest_is_one() -> None:
+def test_the_largest_counts_come_first_and_the_rest_is_one():
     assert list(largest({"a": 1, "b": 3, "none": 0}).items()) == [("b", 3), ("a", 1)]
     many = list(largest({f"{number:02d}": number for number in range(1, 31)}).items())
     assert (len(many), many[0], many[-1]) == (20, ("30", 30), ("11 others", 66))
