@@ -17,10 +17,9 @@ from clozeline.configuration.redaction import (
     remember,
     without_masks,
 )
-from clozeline.errors import ConfigurationError, IntegrityError, StorageError
+from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards import DamagedBlock, StoreOptions
-from clozeline.pipeline.shards.store import RemoteStore
 
 
 @pytest.fixture(autouse=True)
@@ -54,18 +53,10 @@ def test_the_head_named_token_is_no_secret(token):
 
 def test_no_key_of_a_recipe_is_taken_for_a_secret():
     keys = {key for key, *_ in describe(Recipe)}
-    for kind in (
-        "corrupt.objectives",
-        "clean.filters",
-        "ingest.readers",
-        "clean.extractors",
-        "tokenize.tokenizers",
-    ):
-        for name in registry.names(f"clozeline.pipeline.{kind}"):
-            options = getattr(
-                registry.find(f"clozeline.pipeline.{kind}", name), "Options", None
-            )  # published tokenizers: none
-            keys |= {key for key, *_ in describe(options)} if options else set()
+    for room in ("corrupt.objectives", "clean.filters", "ingest.readers", "clean.extractors", "tokenize.tokenizers"):
+        for name in registry.names(f"clozeline.pipeline.{room}"):
+            options = getattr(registry.find(f"clozeline.pipeline.{room}", name), "Options", None)
+            keys |= {key for key, *_ in describe(options)} if options else set()  # published tokenizers have none
     assert len(keys) > 150
     assert [key for key in keys if is_secret(key.split(".")[-1])] == []
 
@@ -116,45 +107,30 @@ def test_a_secret_that_was_read_is_in_no_text_afterwards():
     assert redact_text("remember the rest") == "remember the rest"
 
 
-def test_no_message_of_a_configuration_shows_a_secret(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("text", "overrides"),
+    [
+        ("store: {fsspec: {secret: hush-hush", []), ("store: {fsspec: 'hush-hush'}", ["store.fsspec.secret=hush-hush"]),
+        ("store: {timeout_s: {password: hush-hush}}", []), ("{}", ["store.fsspec.secret=${hush-hush"]),
+        ("secret: hush-hush\nretries: x", []), ("{}", ["--store.fsspec.secret=hush-hush", "retries=no"]),
+    ],
+)  # fmt: skip
+def test_no_message_of_a_configuration_shows_a_secret(tmp_path, capsys, text, overrides):
     path = tmp_path / "c.yaml"
-    cases = [
-        ("store: {fsspec: {secret: hush-hush", []),
-        ("store: {fsspec: 'hush-hush'}", ["store.fsspec.secret=hush-hush"]),
-        ("store: {timeout_s: {password: hush-hush}}", []),
-        ("{}", ["store.fsspec.secret=${hush-hush"]),
-        ("secret: hush-hush\nretries: x", []),
-        ("{}", ["--store.fsspec.secret=hush-hush", "retries=no"]),
-    ]
-    for text, overrides in cases:
-        path.write_text(text)
-
-        def read(overrides=overrides):
-            load_config(StoreOptions, path, overrides)
-            return 0
-
-        assert run_command(read) == 64
-        assert "hush" not in (said := capsys.readouterr().err), said
-        assert str(path) in said or "argument" in said or "command line" in said
+    path.write_text(text)
+    assert run_command(lambda: load_config(StoreOptions, path, overrides)) == 64
+    assert "hush" not in (said := capsys.readouterr().err), said
+    assert str(path) in said or "argument" in said or "command line" in said
 
 
-def test_an_unknown_kind_of_store_is_refused_without_its_password():
-    with pytest.raises(ConfigurationError, match=r"^nonsense://\*\*\*@bucket/set: no reader") as caught:
-        RemoteStore("nonsense://me:passw0rd@bucket/set", StoreOptions())
-    assert "passw0rd" not in str(caught.value)
-
-
-def test_a_written_configuration_is_read_as_if_its_secrets_were_not_given(tmp_path):
+def test_a_written_configuration_is_read_as_if_its_secrets_were_not_given(tmp_path, monkeypatch):
+    """They may come from the environment."""
     path = tmp_path / "config.yaml"
     save_yaml({"retries": 2, "fsspec": {"secret": "hush-hush", "anon": False}}, path)
     assert yaml.safe_load(path.read_text()) == {"retries": 2, "fsspec": {"secret": MASK, "anon": False}}
     assert load_config(StoreOptions, path).fsspec == {"anon": False}
     assert load_config(StoreOptions, path, ["fsspec.secret=given"]).fsspec == {"secret": "given", "anon": False}
-
-
-def test_a_secret_may_come_from_the_environment(tmp_path, monkeypatch):
     monkeypatch.setenv("STORE_SECRET", "from-outside")
-    path = tmp_path / "config.yaml"
     path.write_text("fsspec: {secret: '${oc.env:STORE_SECRET}'}")
     assert load_config(StoreOptions, path).fsspec == {"secret": "from-outside"}
     assert redact_text("it is from-outside") == f"it is {MASK}"
