@@ -6,8 +6,8 @@ Never a traceback, never another result without a word.
 import pytest
 
 from clozeline.seeding import hash64
-from tests.clozeline.bench import AGAIN, LINES, READERS, Answer, Bench
-from tests.clozeline.hunt import DAMAGES, Hunt, Result, judge, kind_of, stamps
+from tests.clozeline.bench import AGAIN, LINES, READERS, Answer
+from tests.clozeline.hunt import DAMAGES, Hunt, Result, judge, kind_of
 
 BRIEF = (
     "train --config train.yaml output=encoder1 steps=4",
@@ -66,19 +66,3 @@ def test_outcomes(answer, content, expected):
     good = Result(Answer(0, "done\n", ""), {"out": b"whole"})
     problem = judge(Result(answer, {"out": content}), good, FILE)
     assert problem.startswith(expected) if expected else not problem
-
-
-def test_a_copy_is_put_back(tmp_path):
-    for name in ("a", "b", "c", "d"):
-        (tmp_path / "whole" / name).mkdir(parents=True)
-        (tmp_path / "whole" / name / "file").write_text(name)
-    hunt = Hunt(Bench(tmp_path / "whole", ranks=None), tmp_path / "copy")
-    (hunt.folder / "a/file").write_text("A")
-    (hunt.folder / "b/file").rename(hunt.folder / "new")
-    DAMAGES["a folder"](hunt.folder / "c/file", 0)
-    (hunt.folder / "d/file").rename(hunt.folder / "e")
-    (hunt.folder / "d").rmdir()
-    assert hunt.changed() == ["a/file", "b/file", "c/file", "d", "d/file", "e", "new"]
-    hunt.restore()
-    assert hunt.changed() == []
-    assert stamps(hunt.folder) == stamps(tmp_path / "whole")
