@@ -106,13 +106,15 @@ def test_what_a_template_refuses_is_rejected_with_its_words(tmp_path):
     assert ids_and_answers(first) == ids_and_answers(last)
 
 
-def test_a_row_that_could_write_marks_is_rejected(tmp_path):
-    """The private names are made of these characters."""
-    ours = import_folder(write_folder(tmp_path / "source", "bytes", PLAIN["chatml"]), tmp_path / "ours")
+def test_a_row_that_could_write_marks_is_rejected(tmp_path, caplog):
+    """The private names are made of these characters. A template that writes the date is named."""
+    template = PLAIN["chatml"] + "{% if false %}{{ strftime_now('%d') }}{% endif %}"
+    ours = import_folder(write_folder(tmp_path / "source", "bytes", template), tmp_path / "ours")
     forged = f"\U000f0000{special_ids(ours)['<|im_end|>']}\U000f0001"
     forger = Dialogue((("user", forged), ("assistant", "b")), 0)
     items = write_dialogues([forger, Rejected("fields", 1)], ours)
     assert list(items) == [Rejected("private_use", 0), Rejected("fields", 1)]
+    assert "rows of another day are others" in caplog.text
 
 
 @pytest.mark.parametrize("layout", ["config", "list", "jinja", "map"])

@@ -89,4 +89,5 @@ def test_steps_of_windows(stride, room, step):
 def test_records_are_json():
     raw = record_bytes({"words": ["Zoë", "\U0001f600"], "first": 0})
     assert raw.dtype == np.uint8
+    assert "Zoë".encode() in raw.tobytes()
     assert json.loads(raw.tobytes()) == {"words": ["Zoë", "\U0001f600"], "first": 0}

@@ -108,6 +108,7 @@ def test_numbers(tmp_path):
     path = written(tmp_path, "text,mark\na,1.5\nb,4\nc,x\nd,\ne,nan\n", "train.csv")
     reader = completed(path, score="mark")
     assert (reader.facts.head, reader.facts.low, reader.facts.high) == ("regression", 1.5, 4.0)
+    assert reader.facts.metrics == ("pearson", "spearman")
     items = items_of(reader, path)
     assert [item.target for item in items[:2]] == [1.5, 4.0]
     assert reasons(items) == {"bad_label": 2, "no_label": 1}
