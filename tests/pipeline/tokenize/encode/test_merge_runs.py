@@ -1,21 +1,22 @@
+import io
+import tempfile
 from collections import Counter
+from pathlib import Path
+
+import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.execution.shuffle import PieceWriter, Shuffle
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.layout import is_heldout
+from clozeline.pipeline.tokenize.encode import sorted_runs as runs
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.seeding import order_key
 from tests.pipeline.tokenize.encode import encode_passes as passes
-import io
-import tempfile
-from pathlib import Path
-import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from clozeline.errors import IntegrityError
-from clozeline.pipeline.execution.shuffle import PieceWriter, Shuffle
-from clozeline.pipeline.tokenize.encode import sorted_runs as runs
 
 
 def test_documents_table_says_where_each_row_came_from(encoded):
@@ -29,8 +30,6 @@ def test_documents_table_says_where_each_row_came_from(encoded):
             assert row["tokens"] == len(found[row["uid"]][1])
             uids.append(row["uid"])
     assert uids == list(found) == sorted(uids, key=lambda uid: (order_key(uid, "order", passes.SEED), uid))
-
-
 
 
 TWICE = [*passes.documents(6), passes.documents(6)[2]]
@@ -47,10 +46,6 @@ def test_documents_that_make_no_set(tokenizer, tmp_path, found, error, said):
     source = passes.write_parts(tmp_path / "clean", found, 2)
     with pytest.raises(error, match=said):
         passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=1)
-
-
-
-
 
 
 def test_codes_are_places_in_the_sorted_names_and_other_sides_are_counted(tokenizer, tmp_path):

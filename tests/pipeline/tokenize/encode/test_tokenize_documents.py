@@ -1,13 +1,15 @@
+import random
 from itertools import pairwise
+
 import numpy as np
 import pytest
+
 from clozeline.errors import StorageError
 from clozeline.pipeline.text.sentences.regex import Regex
 from clozeline.pipeline.tokenize.encode import tokenize_documents
+from clozeline.pipeline.tokenize.encode.tokenize_documents import sentence_starts
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from tests.pipeline.tokenize.encode import encode_passes as passes
-import random
-from clozeline.pipeline.tokenize.encode.tokenize_documents import sentence_starts
 
 
 def test_sentence_starts_decode_to_the_sentences(encoded, tokenizer):
@@ -102,8 +104,6 @@ def test_against_the_slow_rule_on_random_cuts():
         sentences = [0, *sorted(draw.sample(visible, min(len(visible), draw.randrange(4))))]
         tokens = [0, *sorted(draw.sample(range(1, len(text)), draw.randrange(min(len(text), 12))))]
         assert sentence_starts(text, sentences, np.array(tokens)).tolist() == slow(text, sentences, tokens)
-
-
 
 
 def test_a_space_with_the_first_byte_of_a_letter_opens_the_sentence():

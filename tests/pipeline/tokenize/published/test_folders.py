@@ -1,18 +1,18 @@
 """Folders of tokenizers: those of ours, and the small files of published ones that are kept."""
 
 from pathlib import Path
+
 import pytest
+from transformers import TokenizersBackend
+from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, tokenizer_class_from_name
+
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
-from clozeline.pipeline.tokenize.published.folders import own_tokenizer
+from clozeline.pipeline.tokenize.published import folders
+from clozeline.pipeline.tokenize.published.folders import SOURCE, copy_source_files, end_ids, kept_files, own_tokenizer
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers.character import Character
 from tests.pipeline.task_files import make_sets, write_vocabulary
-from transformers import TokenizersBackend
-from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, tokenizer_class_from_name
-from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tokenize.published import folders
-from clozeline.pipeline.tokenize.published.folders import SOURCE, copy_source_files, end_ids, kept_files
 
 
 @pytest.fixture
@@ -42,8 +42,6 @@ def test_one_of_ours_that_lacks_a_file_is_not_taken_for_a_published_one(ours, tm
     (ours / name).unlink()
     with pytest.raises(IntegrityError, match=rf"tokenizer/{name}: .*copy it again"):
         import_tokenizer(ours, tmp_path / "copy")
-
-
 
 
 @pytest.mark.parametrize("listed", [False, True])
@@ -116,8 +114,6 @@ def test_a_link_out_of_the_folder_is_refused_and_one_of_a_hub_cache_is_read(tmp_
     (snapshot / "chat_template.jinja").symlink_to(tmp_path / "secret")
     with pytest.raises(ConfigurationError, match=r"chat_template\.jinja"):
         kept(snapshot, tmp_path / "other")
-
-
 
 
 def test_a_file_that_is_no_tokenizer_by_its_size_is_refused(tmp_path, monkeypatch):

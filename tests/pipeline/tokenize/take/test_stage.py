@@ -1,20 +1,22 @@
 """A recipe with a published tokenizer, from text to examples."""
 
 import json
+from dataclasses import replace
+
 import pytest
+
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main
+from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.take.config import TokenizerConfig
+from clozeline.pipeline.tokenize.take.stage import find_missing_roles, users_of
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, vocabulary_of
+from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.pipeline.tokenize.published.published_files import LIKE_T5, byte_level, sentencepiece_model
-from dataclasses import replace
-from clozeline.pipeline.recipe import Recipe
-from clozeline.pipeline.tokenize.take.stage import find_missing_roles, users_of
-from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary
 
 
 def recipe(tmp_path, tokenizer, objective="masked_lm"):
@@ -114,12 +116,12 @@ def test_without_a_pad_rows_are_filled_up_with_the_end_token(tmp_path, caplog, s
 
 def test_a_piece_of_the_tokenizer_may_be_the_pad(tmp_path, source):
     path, size = source
-    assert main(["--config", str(recipe(tmp_path, f"{{path: {path}, add: true, specials: {{pad: <|endoftext|>}}}}"))]) == 0
+    assert (
+        main(["--config", str(recipe(tmp_path, f"{{path: {path}, add: true, specials: {{pad: <|endoftext|>}}}}"))]) == 0
+    )
     facts = facts_of(tmp_path)
     assert facts.vocab_size == size + 3
     assert facts.special_ids["pad"] == facts.special_ids["eos"] == size - 1
-
-
 
 
 def test_roles_are_checked_when_the_recipe_is_read():

@@ -1,15 +1,16 @@
 """Models trained by SentencePiece, converted for the `tokenizers` library, give the ids of SentencePiece."""
 
+import random
+
 import pytest
+import sentencepiece
+
+from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.pipeline.tokenize.tokenizers._sentencepiece_trainer import KINDS, SPACE, bytes_of
 from clozeline.pipeline.tokenize.tokenizers.sentencepiece_bpe import SentencepieceBpe
 from clozeline.pipeline.tokenize.tokenizers.unigram import Unigram
 from tests.pipeline.tokenize.published.published_files import NASTY, corpus
-import random
-import sentencepiece
-from tests.pipeline.tokenize.published.published_files import corpus
-from clozeline.errors import ConfigurationError, IntegrityError
 
 
 @pytest.mark.parametrize("kind", [Unigram, SentencepieceBpe])

@@ -1,13 +1,19 @@
 """Promises of every tokenizer; parametrised over the files of the folder."""
 
+import json
+import os
 import random
 import re
 import shutil
-from itertools import pairwise
+from itertools import islice, pairwise
+from pathlib import Path
+
 import numpy as np
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from clozeline import registry
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
@@ -18,12 +24,6 @@ from clozeline.pipeline.tokenize.tokenizers import (
     trainable,
 )
 from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS
-import json
-import os
-from itertools import islice
-from pathlib import Path
-import zstandard
-
 
 NAMES = trainable()
 WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "and", "seven", "wizards", "brew",
@@ -133,8 +133,6 @@ def test_any_text_comes_back(tokenizer, texts):
     check(tokenizer, texts)
 
 
-
-
 def test_long_texts_are_cut_without_a_trace_in_their_tokens(tokenizer):
     text = " ".join(random.Random(1).choices([*WORDS, "\n", "  "], k=27_000))
     assert len(text) > 2 * 65536
@@ -220,10 +218,6 @@ def test_training_twice_gives_one_fingerprint(folder, tmp_path):
     assert other.vocabulary.fingerprint != again.vocabulary.fingerprint
     ids = {other.piece(token): token for token in np.flatnonzero(other.vocabulary.special).tolist()}
     assert not {ids["<de>"], ids["<en>"]} & set(other.encode(["the <de> fox <en>"])[0].ids.tolist())
-
-
-
-
 
 
 def test_sizes_that_a_text_does_not_support(folder, tmp_path):

@@ -2,23 +2,22 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
+
 import pytest
 import zstandard
-from tokenizers import Tokenizer, models, pre_tokenizers
-from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._published import Published
-from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson, pieces_of, read_json
-from tests.pipeline.tokenize.published.published_files import byte_level, t5_model, unigram_json, wordpiece
-from tests.pipeline.tokenize.tokenizers.real_texts import DATA, all_texts
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models
-from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson, hide_pieces
-from dataclasses import replace
-from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable
+from tokenizers import Tokenizer, models, pre_tokenizers
 
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable
+from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson, hide_pieces, pieces_of, read_json
+from tests.pipeline.tokenize.published.published_files import byte_level, t5_model, unigram_json, wordpiece
+from tests.pipeline.tokenize.tokenizers.real_texts import DATA, all_texts
 
 PUBLISHED = (byte_level, unigram_json, wordpiece, t5_model)
 
@@ -32,8 +31,6 @@ def test_pieces_are_spelt_by_the_models_kind(tmp_path):
     assert pieces.decode([1]) == "</s>"
     facts = json.loads((tmp_path / "b" / "tokenizer.json").read_text())
     assert facts["truncation"] is facts["padding"] is None
-
-
 
 
 def test_pieces_are_in_the_order_of_their_ids_without_holes(tmp_path):

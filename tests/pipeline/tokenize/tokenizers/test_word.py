@@ -1,10 +1,11 @@
-from clozeline.pipeline.tokenize.tokenizers.word import Word
-from clozeline.pipeline.tokenize.tokenizers.character import Character
 import pytest
+
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import count_letters, special_piece_roles
+from clozeline.pipeline.tokenize.tokenizers.character import Character
+from clozeline.pipeline.tokenize.tokenizers.word import Word
 
 
 def test_words_by_frequency_and_the_unknown_one(tmp_path):
