@@ -18,7 +18,6 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
 )
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 
-TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 FEW = settings(max_examples=50)
 
 
@@ -46,30 +45,6 @@ def table(words):
     names = [*special_pieces(2), *(f"<{byte}>" for byte in range(256)), *words]
     raw = [bytes([byte]) for byte in range(256)] + [word.encode() for word in words]
     return PieceTable([None] * (len(names) - len(raw)) + raw, names)
-
-
-@FEW
-@given(st.lists(st.lists(TEXT.filter(bool), max_size=6), max_size=4))
-def test_offsets_are_the_characters_that_hold_each_tokens_first_byte(texts):
-    pieces = table(sorted({piece for text in texts for piece in text if len(piece) % 2}))
-    reserved = len(pieces.names) - len(pieces.bytes[len(special_pieces(2)) :])
-    ids, wanted = [], []
-    for text in texts:
-        tokens, starts, place = [], [], 0
-        for piece in text:
-            if len(piece) % 2:
-                tokens.append(pieces.names.index(piece, reserved + 256))
-                starts.append(place)
-            else:
-                owners = [place + index for index, character in enumerate(piece) for _ in character.encode()]
-                tokens += [reserved + byte for byte in piece.encode()]
-                starts += owners
-            place += len(piece)
-        ids.append(np.array(tokens, np.uint16))
-        wanted.append(starts)
-    found = pieces.encodings(["".join(text) for text in texts], ids)
-    assert [encoding.starts.tolist() for encoding in found] == wanted
-    assert [pieces.decode(encoding.ids) for encoding in found] == ["".join(text) for text in texts]
 
 
 @pytest.mark.parametrize(("tokens", "held"), [([0, 0], 2), ([], 0), ([0, 0, 0, 0], 4)])
