@@ -22,7 +22,6 @@ from clozeline.pipeline.tasks.readers.glue import Glue
 from clozeline.pipeline.tasks.readers.labelled import Labelled
 from clozeline.pipeline.tasks.readers.trec import Trec
 from clozeline.pipeline.tasks.splits import check_rows, exclude_overlaps, keys_of, split_by_group, split_files
-from tests.pipeline.tasks.readers.reading import items_of, published, reader_of, with_data
 
 
 def files(*names, source="default"):
@@ -173,29 +172,6 @@ def test_documents_go_together_whatever_their_sentences():
     splits = split_by_group(items, SHARES, "train", 1)
     assert all(len(set(splits[first : first + 10])) == 1 for first in range(0, 400, 10))
     assert set(splits) == {"train", "dev", "test"}
-
-
-@pytest.mark.data
-@with_data
-@pytest.mark.parametrize(
-    ("task", "file", "shared"),
-    [("mrpc", "MRPC/msr_paraphrase_train.txt.zst", 11), ("stsb", "STS-B/train.tsv.zst", 20),
-     ("rte", "RTE/train.tsv.zst", 25)],
-)  # fmt: skip
-def test_recurring_sentences_of_published_files(task, file, shared):
-    """No test row holds a trained sentence; dealt alone, this share of them would."""
-    items = items_of(reader_of("glue", task=task), published(f"glue/{file}"))
-
-    def leaked(splits):
-        sides = {name: [] for name in ("train", "test")}
-        for item, split in zip(items, splits, strict=True):
-            sides[split].append({plain(text) for text in item.texts})
-        train = set().union(*sides["train"])
-        return sum(bool(texts & train) for texts in sides["test"]) / len(sides["test"])
-
-    assert leaked(split_by_group(items, {"test": 0.2}, "train", 1)) == 0
-    draw = random.Random(0)
-    assert abs(100 * leaked([draw.choices(("train", "test"), (4, 1))[0] for _ in items]) - shared) < 5
 
 
 def labelled(seed, count=40):

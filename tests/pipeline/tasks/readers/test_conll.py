@@ -1,7 +1,6 @@
 """Tagged words: files of CoNLL and CoNLL-U, and the tagging schemes, which seqeval reads too."""
 
 import random
-from collections import Counter
 
 import pytest
 from seqeval.scheme import IOB1, IOB2, IOBES, Entities
@@ -9,7 +8,7 @@ from seqeval.scheme import IOB1, IOB2, IOBES, Entities
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import Rejected, TaggedWords
 from clozeline.pipeline.tasks.readers._labels import to_bio
-from tests.pipeline.tasks.readers.reading import items_of, published, read, reader_of, reasons, with_data, written
+from tests.pipeline.tasks.readers.reading import items_of, read, reader_of, reasons, written
 
 CONLL = """-DOCSTART- -X- -X- O
 
@@ -135,41 +134,3 @@ def test_every_scheme_becomes_iob2(seed):
 def test_other_tags_are_refused(tag):
     with pytest.raises(ValueError, match="expected O, or B, I, E or S with a type"):
         to_bio(["O", tag])
-
-
-@pytest.mark.data
-@with_data
-@pytest.mark.parametrize(
-    ("file", "options", "sentences", "words", "begins"),
-    [
-        ("wikigold.conll.txt.zst", {}, 1696, 39007, {"PER": 934, "LOC": 1014, "ORG": 898, "MISC": 712}),
-        ("wnut17_dev.conll",
-         {"entities": ["corporation", "creative-work", "group", "location", "person", "product"]}, 1009, 15733,
-         {"corporation": 34, "creative-work": 105, "group": 39, "location": 74, "person": 470, "product": 114}),
-        ("wikiann_de_dev.txt.zst", {"entities": ["PER", "LOC", "ORG"], "prefix": "de:"}, 10000, 97805,
-         {"LOC": 4968, "ORG": 4281, "PER": 4569}),
-    ],
-    ids=["wikigold", "wnut17", "wikiann"],
-)  # fmt: skip
-def test_published_entities(file, options, sentences, words, begins):
-    """Counts by `grep` and `awk` over the files; of WikiGold, whose tags are in IOB1, runs of one type are counted."""
-    reader = reader_of("conll", **options)
-    items = items_of(reader, published(f"ner/{file}"))
-    assert not reasons(items)
-    assert (len(items), sum(len(item.words) for item in items)) == (sentences, words)
-    found = Counter(reader.facts.labels[tag] for item in items for tag in item.tags)
-    assert {kind: found[f"B-{kind}"] for kind in begins} == begins
-
-
-@pytest.mark.data
-@with_data
-@pytest.mark.parametrize(
-    ("file", "sentences", "words", "documents"),
-    [("en_ewt-ud-dev", 2001, 25147, 318), ("fr_gsd-ud-dev", 1476, 35721, 0), ("zh_pud-ud-test", 1000, 21415, 1000)],
-)
-def test_published_treebanks(file, sentences, words, documents):
-    """Counts by `grep -c` of `# sent_id`, of ids that are plain numbers, and of `# newdoc`."""
-    items = items_of(reader_of("conllu"), published(f"ud/{file}.conllu.zst"))
-    assert not reasons(items)
-    assert (len(items), sum(len(item.words) for item in items)) == (sentences, words)
-    assert len({item.group for item in items} - {None}) == documents

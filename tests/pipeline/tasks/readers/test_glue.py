@@ -1,6 +1,5 @@
 """GLUE in its official files, in exports of Hugging Face, and in the words of T5."""
 
-import collections
 import doctest
 import json
 
@@ -9,7 +8,7 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, SourceTarget, TaskFacts, glue
 from clozeline.pipeline.tasks.readers.glue import GLUE_TASKS
-from tests.pipeline.tasks.readers.reading import items_of, published, reader_of, with_data, written
+from tests.pipeline.tasks.readers.reading import items_of, reader_of, written
 
 SNLI = "index\tpromptID\tpairID\tgenre\tb1\tb2\tp1\tp2\tsentence1\tsentence2\tlabel1\tlabel2\tgold_label"
 OFFICIAL = {
@@ -153,27 +152,6 @@ def test_unknown_tasks(tmp_path):
         reader("qpp")
     with pytest.raises(ConfigurationError, match=r"rows\.tsv: expected rows of .* \(row 1: it is no JSON"):
         rows_of("rte", '{"sentence1": "a", \n', tmp_path)
-
-
-@pytest.mark.data
-@with_data
-@pytest.mark.parametrize(
-    ("task", "file", "layout", "rows", "classes"),
-    [
-        ("sst2", "SST-2/train.tsv.zst", "sentences without header", 6920, {0: 3310, 1: 3610}),
-        ("sst2", "SST-2/dev.tsv", "sentences without header", 872, {0: 428, 1: 444}),
-        ("cola", "CoLA/in_domain_train.tsv.zst", "official", 8551, {0: 2528, 1: 6023}),
-        ("cola", "CoLA/in_domain_dev.tsv", "official", 527, {0: 160, 1: 367}),
-        ("mrpc", "MRPC/msr_paraphrase_train.txt.zst", "official", 3576, {0: 1169, 1: 2407}),
-        ("rte", "RTE/train.tsv.zst", "export with numbers", 2490, {0: 1249, 1: 1241}),
-        ("stsb", "STS-B/train.tsv.zst", "official", 5749, {None: 5749}),
-    ],
-)
-def test_published_files(task, file, layout, rows, classes):
-    found = reader(task).open(published(f"glue/{file}"))
-    texts = list(reader(task).read(found))
-    assert (found.layout, len(texts)) == (layout, rows)
-    assert collections.Counter(text.label for text in texts) == classes
 
 
 @pytest.mark.parametrize("task", sorted(OFFICIAL.keys() - {"stsb"}))

@@ -12,11 +12,9 @@ from clozeline.pipeline.tasks.readers import Choices, Rejected
 from tests.pipeline.tasks.readers.reading import (
     items_of,
     json_lines,
-    published,
     read,
     reader_of,
     reasons,
-    with_data,
     written,
 )
 
@@ -40,18 +38,6 @@ def test_every_other_line_has_a_reason(tmp_path):
     items = read(tmp_path, json_lines(good, *bad), "multiple_choice")
     assert items[0] == Choices("a", ("b", "c"), 1, 0)
     assert reasons(items) == {"bad_label": 4, "no_label": 1, "fields": 4, "empty_text": 2}
-
-
-@pytest.mark.data
-@with_data
-def test_published_stories():
-    reader = reader_of("multiple_choice", task="swag", context="sent1", begin="sent2",
-                       choices=[f"ending{number}" for number in range(4)])  # fmt: skip
-    items = items_of(reader, published("samples/swag/sample.json"))
-    assert items[0].choices[0] == "A drum line passes by walking down the street playing their instruments."
-    assert {len(item.choices) for item in items} == {4}
-    piqa = reader_of("multiple_choice", task="piqa", context="goal", choices=["sol1", "sol2"])
-    assert reasons(items_of(piqa, published("piqa/valid.jsonl.zst"))) == {"no_label": 1838}
 
 
 @pytest.mark.parametrize(

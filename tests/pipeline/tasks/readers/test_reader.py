@@ -4,6 +4,7 @@ import doctest
 import gzip
 import json
 import random
+from collections import Counter
 
 import pytest
 
@@ -12,7 +13,6 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import LabeledText, Question, Rejected, SourceTarget, TaskFacts, facts_of
 from clozeline.pipeline.tasks.readers.sst_trees import sentence_of
-from clozeline.pipeline.tasks.splits import exclude_overlaps, keys_of
 from tests.pipeline.task_files import make_sets
 from tests.pipeline.tasks.readers.reading import items_of, published, read, reader_of, reasons, with_data, written
 from tests.shard_sets import rows, write_set
@@ -55,6 +55,48 @@ def test_files_of_another_layout(tmp_path, options, text, message):
     with pytest.raises(ConfigurationError, match=message) as caught:
         reader_of(**options).open(path)
     assert str(path) in str(caught.value)
+
+
+WNUT = ["corporation", "creative-work", "group", "location", "person", "product"]
+SWAG = {"context": "sent1", "begin": "sent2", "choices": [f"ending{number}" for number in range(4)]}
+PUBLISHED = [
+    ("ner/wikigold.conll.txt.zst", {"name": "conll"}, {"tag 1": 934}, 1696),
+    ("ner/wnut17_dev.conll", {"name": "conll", "entities": WNUT}, {"tag 1": 34}, 1009),
+    ("ner/wikiann_de_dev.txt.zst", {"name": "conll", "entities": ["PER", "LOC", "ORG"], "prefix": "de:"},
+     {"tag 1": 4569}, 10000),
+    ("ud/en_ewt-ud-dev.conllu.zst", {"name": "conllu"}, {"group": 318}, 2001),
+    ("ud/fr_gsd-ud-dev.conllu.zst", {"name": "conllu"}, {"group": 0}, 1476),
+    ("ud/zh_pud-ud-test.conllu.zst", {"name": "conllu"}, {"group": 1000}, 1000),
+    ("glue/SST-2/train.tsv.zst", {"name": "glue", "task": "sst2"}, {"label 0": 3310, "label 1": 3610}, 6920),
+    ("glue/CoLA/in_domain_train.tsv.zst", {"name": "glue", "task": "cola"}, {"label 0": 2528}, 8551),
+    ("glue/MRPC/msr_paraphrase_train.txt.zst", {"name": "glue", "task": "mrpc"}, {"label 1": 2407}, 3576),
+    ("glue/RTE/train.tsv.zst", {"name": "glue", "task": "rte"}, {"label 0": 1249}, 2490),
+    ("glue/STS-B/train.tsv.zst", {"name": "glue", "task": "stsb"}, {}, 5749),
+    ("samples/swag/sample.json", {"name": "multiple_choice", **SWAG}, {}, None),
+    ("piqa/valid.jsonl.zst", {"name": "multiple_choice", "context": "goal", "choices": ["sol1", "sol2"]},
+     {"no_label": 1838}, 1838),
+    ("squad/squad_v2_dev_part.json.zst", {"name": "squad", "unanswerable": True}, {"without answer": 1745}, 3457),
+    ("squad/xquad.en.json.zst", {"name": "squad"}, {"group": 48}, 1190),
+    ("squad/cmrc2018_trial.json.zst", {"name": "squad"}, {"answer_not_found": 5, "fields": 2}, 1002),
+    ("samples/xsum/sample.json", {"name": "text_to_text", "source": "document", "target": "summary"}, {}, None),
+]  # fmt: skip
+"""Files of authors, and counts of `grep` and `awk` over them: rows, reasons, documents, answers, labels or tags."""
+
+
+@pytest.mark.data
+@with_data
+@pytest.mark.parametrize(("file", "options", "expected", "rows"), PUBLISHED, ids=[one[0] for one in PUBLISHED])
+def test_published_files(file, options, expected, rows):
+    items = items_of(reader_of(**options), published(file))
+    kept = [item for item in items if not isinstance(item, Rejected)]
+    found = Counter(reasons(items))
+    found["group"] = len({item.group for item in kept} - {None})
+    found["without answer"] = sum(getattr(item, "answers", None) == () for item in kept)
+    found.update(f"label {getattr(item, 'label', None)}" for item in kept)
+    found.update(f"tag {tag}" for item in kept for tag in getattr(item, "tags", ()))
+    assert {name: found[name] for name in expected} == expected
+    assert sum(reasons(items).values()) == sum(count for name, count in expected.items() if name in reasons(items))
+    assert rows in (None, len(items))
 
 
 def file_of(folder, *asked, context="Ada wrote. Ada sang.", version="1.1"):
@@ -104,30 +146,6 @@ def test_refused_questions(tmp_path, question, context, reason):
     assert items_of(reader_of("squad"), file_of(tmp_path, question, context=context)) == [Rejected(reason, 0)]
 
 
-@pytest.mark.data
-@with_data
-@pytest.mark.parametrize(
-    ("file", "questions", "without_answer", "rejected"),
-    [("squad_v2_dev_part", 3457, 1745, {}), ("xquad.en", 1190, 0, {}), ("xquad.th", 1190, 0, {}),
-     ("cmrc2018_trial", 1002, 0, {"answer_not_found": 5, "fields": 2})],
-)  # fmt: skip
-def test_published_questions(file, questions, without_answer, rejected):
-    items = items_of(reader_of("squad", unanswerable=True), published(f"squad/{file}.json.zst"))
-    assert (len(items), reasons(items)) == (questions, rejected)
-    assert sum(not isinstance(item, Rejected) and not item.answers for item in items) == without_answer
-
-
-@pytest.mark.data
-@with_data
-def test_articles_of_both_sets_are_excluded():
-    """All 9 articles of the part of SQuAD are among the 48 of XQuAD: 39 are left."""
-    items = items_of(reader_of("squad"), published("squad/xquad.en.json.zst"))
-    part = items_of(reader_of("squad", unanswerable=True), published("squad/squad_v2_dev_part.json.zst"))
-    left = [item for item in exclude_overlaps(items, keys_of(part)) if isinstance(item, Question)]
-    assert [len({item.group for item in some}) for some in (items, left)] == [48, 39]
-    assert not {item.context for item in left} & {item.context for item in part}
-
-
 def test_aligned_texts_of_nested_fields(tmp_path):
     line = '{"translation": {"en": "Hello!", "de": ["Hallo!", "Servus!"]}}\n'
     options = {"source": "translation.en", "target": "translation.de", "prefix": "to German: "}
@@ -156,19 +174,6 @@ def test_joined_lines_of_two_files(tmp_path):
     assert items[0] == SourceTarget(" Hello!", ("Hallo!",), "", 0)
     assert reasons(items) == {"empty_text": 3, "bad_utf8": 1, "fields": 1}
     assert [item.index for item in items] == list(range(6))
-
-
-@pytest.mark.data
-@with_data
-@pytest.mark.parametrize(
-    ("file", "source", "target"),
-    [("xsum/sample.json", "document", "summary"), ("wmt_en_ro/val.json", "translation.en", "translation.ro")],
-)
-def test_published_texts(file, source, target):
-    path = published(f"samples/{file}")
-    items = items_of(reader_of("text_to_text", source=source, target=target), path)
-    assert len(items) == len(path.read_text(encoding="utf-8").splitlines())
-    assert not reasons(items)
 
 
 TREC = "DESC:manner How did serfdom develop ?\nNUM:count How many caf\xe9s \xf0 ?\nDESC:def What is it ?\n"
