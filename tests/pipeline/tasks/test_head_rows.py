@@ -131,7 +131,8 @@ def test_pairs_have_segments_and_numbers(made):
     assert rows.columns["segment_starts"][0].tolist() == [0, 4]
     assert rows.columns["target"].values.tolist() == [pytest.approx(3.8)]
     assert rows.columns["target"].values.dtype == np.float32
-    assert [feature.name for feature in LabeledRows.features(NUMBERS, FRAMES["roberta"])] == ["input_ids", "target"]
+    for frame in ("roberta", "gpt"):
+        assert [feature.name for feature in LabeledRows.features(NUMBERS, FRAMES[frame])] == ["input_ids", "target"]
 
 
 def test_every_head_of_a_task_has_rows():
@@ -143,8 +144,8 @@ EOS = len(SPECIALS)
 END = Part("", is_target=True, ids=(EOS,))
 
 
-def dialogue(index, *parts, is_framed=False):
-    return Dialogue((("user", "a"), ("assistant", "b")), index, parts=parts, is_framed=is_framed)
+def dialogue(index, *parts, **more):
+    return Dialogue((("user", "a"), ("assistant", "b")), index, parts=parts, **more)
 
 
 TWO = dialogue(
@@ -245,3 +246,5 @@ def test_a_template_that_writes_all_special_tokens_gets_no_frame(words):
     assert row["input_ids"].tolist() == [7, 8, 9, 7]
     assert (row["label_positions"].tolist(), row["label_ids"].tolist()) == ([2], [9])
     assert json.loads(row["record"].tobytes()) == {"source": "a", "targets": ["b"]}
+    _, (row,) = rows_of(TurnRows, TEXTS, "gpt", 32, words, [dialogue(0, *encoded)])
+    assert row["input_ids"].tolist() == [7, 8, 9, 7, EOS], "usually the frame ends it"

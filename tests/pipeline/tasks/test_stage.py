@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from clozeline.errors import IntegrityError
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.recipe import load_recipe
@@ -212,7 +213,11 @@ def test_carved_splits_hold_the_rest_of_the_file(tmp_path):
     assert not found[0].keys() & found[1].keys()
     train, dev = (sum(map(len, one.values())) for one in found)
     assert (train + dev, 9 < dev < 40) == (81, True)
-    assert counts_of(tmp_path)["refused"] == {"fields": 1, "no_label": 1}
+    counts = counts_of(tmp_path)
+    assert counts["refused"] == {"fields": 1, "no_label": 1}
+    counts["splits"]["dev"]["examples"] -= 1
+    with pytest.raises(IntegrityError, match="tasks dev: counts do not add up"):
+        TasksStage.__new__(TasksStage).check(counts)
 
 
 def test_several_classes_are_a_column_of_zeros_and_ones(tmp_path):
