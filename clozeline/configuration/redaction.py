@@ -32,6 +32,7 @@ _MASKED: Final = re.compile(r"(?<=[?&])[\w.-]+=\*\*\*&?|(?:(?<=:/)|(?<=://))\*\*
 # Characters of a secret that is replaced wherever it appears; a shorter one would take parts of words with it.
 _SHORTEST: Final = 4
 
+_REFERENCE: Final = re.compile(r"\$\{.*\}")
 _remembered: set[str] = set()
 
 
@@ -105,10 +106,9 @@ def remember(plain: Any, *above: str) -> None:
             secrets += [query["value"] for query in _QUERY.finditer(value) if is_secret(query["key"], "?")]
         if any(_holds_secret(value, key, *keys[:depth]) for depth, key in enumerate(keys)):
             secrets += str(value).splitlines()
+        secrets = [secret for secret in secrets if not _REFERENCE.fullmatch(secret)]
         forms = (form for secret in secrets for form in (secret, unquote(secret), quote(secret, safe="")))
-        _remembered.update(
-            form for form in forms if len(form) >= _SHORTEST and form != MASK and not form.startswith("${")
-        )
+        _remembered.update(form for form in forms if len(form) >= _SHORTEST and form != MASK)
 
 
 def without_masks(plain: Any) -> Any:

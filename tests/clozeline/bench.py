@@ -10,7 +10,6 @@ import resource
 import shlex
 import shutil
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -24,7 +23,6 @@ from clozeline.pipeline.shards.quarantine import publish_quarantine
 from clozeline.tools.experiments.multirun.finetuning_scores import score_run
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.failures import explain
-from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
 from tests.clozeline.bench_inputs import SET, write_inputs
 from tests.clozeline.observed import reading
@@ -53,7 +51,7 @@ class Answer:
     error: str
 
 
-def call(action: Callable[[list[str]], int], words: list[str], folder: Path, limit: int) -> tuple[Answer, set[str]]:
+def call(action, words, folder, limit):
     """Call a command in a folder; return what it said, and the files below the folder that it opened.
 
     No file may grow beyond `limit` bytes, as on a full disk; needs no privileges.
@@ -71,10 +69,10 @@ def call(action: Callable[[list[str]], int], words: list[str], folder: Path, lim
     return Answer(code, out.getvalue(), error.getvalue()), {file for file in files if not file.startswith("..")}
 
 
-def train(world: World, words: list[str], folder: Path, limit: int) -> tuple[Answer, set[str]]:
+def train(world, words, folder, limit):
     """Train as the command does, on a rank of a pool."""
 
-    def start(words: list[str]) -> int:
+    def start(words):
         try:
             return run(load_config(TrainConfig, Path(words[1]), words[2:]), joined=world)
         except Exception as fault:
@@ -93,7 +91,7 @@ class Bench:
     ranks: RankPool
 
     @staticmethod
-    def made(folder: Path, ranks: RankPool) -> Bench:
+    def made(folder, ranks):
         """Run the pipeline, a task, four trainings of two steps, an export and an import."""
         folder.mkdir(parents=True)
         write_inputs(folder)
@@ -108,11 +106,11 @@ class Bench:
                 score_run(Path("task1/run"), "train", Path(f"scored1/scores/seed-{seed}.json"))
         return bench
 
-    def copy(self, folder: Path) -> Bench:
+    def copy(self, folder):
         """Return the same, in another folder."""
         return Bench(Path(shutil.copytree(self.folder, folder)), self.ranks)
 
-    def undo(self, line: str) -> None:
+    def undo(self, line):
         """Remove what a stage, the pipeline or the trainer wrote, so that it is made again."""
         stages = [*STAGES]
         name, stage = line.split()[0], COMMANDS[line.split()[0]].stage
@@ -120,20 +118,19 @@ class Bench:
         for folder in doomed:
             shutil.rmtree(self.folder / re.findall(r"output=(\S+)", line)[0] / folder, ignore_errors=True)
 
-    def start(self, line: str, limit: int = UNLIMITED) -> tuple[Answer, set[str]]:
+    def start(self, line, limit=UNLIMITED):
         """Run a line, of which no file may grow beyond `limit` bytes; return also the files that it opened."""
         lost, _, line = line.rpartition("; ")
         if lost:
             shutil.rmtree(self.folder / lost.split()[-1])
         name, *words = shlex.split(line)
         if name == "train" and "--dry-run" not in words:
-            answer: tuple[Answer, set[str]] = self.ranks.run(train, words, self.folder, limit)[0]
-            return answer
+            return self.ranks.run(train, words, self.folder, limit)[0]
         # imported before the disk fills: a library warns where it can write nothing
         module = import_module("clozeline.train.command" if name == "train" else COMMANDS[name].module)
         stage = COMMANDS[name].stage
         return call(partial(module.run_stage, stage) if stage else module.main, words, self.folder, limit)
 
-    def answer(self, line: str, limit: int = UNLIMITED) -> Answer:
+    def answer(self, line, limit=UNLIMITED):
         """Run a line, and return what it said."""
         return self.start(line, limit)[0]

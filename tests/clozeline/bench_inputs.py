@@ -1,10 +1,6 @@
 """Files that a user would bring to the commands of the bench: texts, recipes, configurations and a study."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -22,7 +18,7 @@ _TUNING = (
     "model: {heads: {classification: {hidden: tanh}}}\noptimizer: {name: adamw, learning_rate: 0.01}\n"
     "schedule: {name: linear, warmup: 1}\ndata: {global_batch: 16, lanes: 4, micro_batch: 8}\nsteps: 2\n"
 )
-_TRAININGS: dict[str, dict[str, Any]] = {
+_TRAININGS = {
     "train.yaml": {"output": "encoder1", "model__type_vocab_size": 2},
     "start.yaml": {"model": {"heads": {"masked_lm": 1.0}}},
     "decoder.yaml": {
@@ -36,7 +32,7 @@ _TRAININGS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def write_inputs(folder: Path) -> None:
+def write_inputs(folder):
     """Write everything that the lines of the bench need and no command makes."""
     # texts and recipes of the pipeline
     miniature.write_corpus(folder / "crawl", 25)

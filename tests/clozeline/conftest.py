@@ -1,15 +1,12 @@
-from __future__ import annotations
-
 from functools import partial
 
 import pytest
 
 from tests.built_once import built_once
 from tests.clozeline.bench import Bench
-from tests.distributed import RankPool
 
 
 @pytest.fixture(scope="session")
-def whole(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Bench:
+def whole(tmp_path_factory, one_rank):
     """Outputs of everything, which all workers share; tests change copies."""
     return Bench(built_once(tmp_path_factory, "bench", partial(Bench.made, ranks=one_rank)), one_rank)

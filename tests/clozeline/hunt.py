@@ -10,7 +10,7 @@ import re
 import shutil
 import stat
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from clozeline.pipeline.shards.quarantine import QUARANTINE
 from clozeline.pipeline.tokenize.encode import tokenize_documents
 from clozeline.pipeline.tokenize.take import stage as tokenizer_stage
 from clozeline.seeding import hash64
-from tests.clozeline.bench import Answer, Bench
+from tests.clozeline.bench import Answer
 
 REFUSALS = (64, 65, 69, 74)
 """Exit codes of files that cannot be taken."""
@@ -45,33 +45,33 @@ Damage = Callable[[Path, int], object]
 """What happens to a file; the number chooses an offset, a length or another file."""
 
 
-def _edit(change: Callable[[bytes, int], bytes]) -> Damage:
+def _edit(change):
     return lambda path, draw: path.write_bytes(change(content, draw)) if (content := path.read_bytes()) else None
 
 
-def _replace(make: Callable[[Path], object]) -> Damage:
+def _replace(make):
     return lambda path, draw: (path.unlink(), make(path))
 
 
-def _flip(content: bytes, draw: int) -> bytes:
+def _flip(content, draw):
     changed = bytearray(content)
     changed[draw // 8 % len(content)] ^= 1 << draw % 8
     return bytes(changed)
 
 
-def _change_digit(content: bytes, draw: int) -> bytes:
+def _change_digit(content, draw):
     """Change one digit: the damage that a text most likely survives."""
     digits = [match.start() for match in re.finditer(rb"[0-9]", content)] or [0]
     offset = digits[draw % len(digits)]
     return content[:offset] + b"%d" % ((content[offset] - 47 + draw % 8) % 10) + content[offset + 1 :]
 
 
-def _swap(path: Path, draw: int) -> None:
+def _swap(path, draw):
     others = sorted(other for other in path.parent.iterdir() if other.is_file() and other != path)
     path.write_bytes(others[draw % len(others)].read_bytes() if others else b"another file")
 
 
-DAMAGES: dict[str, Damage] = {
+DAMAGES = {
     "flip": _edit(_flip),
     "digit": _edit(_change_digit),
     "cut": _edit(lambda content, draw: content[: draw % len(content)]),
@@ -87,7 +87,7 @@ DAMAGES: dict[str, Damage] = {
     "a link to a device": _replace(lambda path: path.symlink_to("/dev/null")),
 }
 _OTHER_CONTENT = {*DAMAGES} - {"deleted", "a folder", "a link to nothing", "a link to itself"}
-MEANT: dict[str, set[str]] = {
+MEANT = {
     # texts of a user: any content may be meant so
     r"crawl/|/files/|/words/|^(texts|words|items1)\.txt": _OTHER_CONTENT,
     # in a form of transformers, which holds no hashes: a changed digit is another model, not a damaged one
@@ -118,12 +118,12 @@ class Result(NamedTuple):
     words: str = ""
 
 
-def _folder(file: str) -> str:
+def _folder(file):
     """Return the folder of a file; of one directly in the bench the file itself."""
     return file.rpartition("/")[0] or file
 
 
-def judge(result: Result, good: Result, file: str) -> str:
+def judge(result, good, file):
     """Return what is wrong with the result of a line on a damaged file; nothing if it is detected or harmless."""
     answer, error = result.answer, result.answer.error
     if "Traceback" in error or "please report" in error:
@@ -144,14 +144,14 @@ def judge(result: Result, good: Result, file: str) -> str:
     return "" if WAY_OUT.search(error.replace(file, "")) else f"no way out: {error[-300:]}"
 
 
-def content_of(path: Path) -> bytes:
+def content_of(path):
     """Return the bytes of a file, or a word for what else is there."""
     if path.is_symlink():
         return b"a link"
     return path.read_bytes() if path.is_file() else b"a folder" if path.is_dir() else b"nothing"
 
 
-def comparable(file: str, content: bytes) -> object:
+def comparable(file, content):
     """Return by what a file is compared; nothing if it differs from one start to the next."""
     if _WRITTEN_FOR_PEOPLE.search(file) or content == b"a folder":
         return None
@@ -160,14 +160,14 @@ def comparable(file: str, content: bytes) -> object:
     return (_FIGURES.findall(content) if file.endswith("metrics.jsonl") else content,)
 
 
-def kind_of(file: str) -> str:
+def kind_of(file):
     """Return the kind of a file: its name with N for numbers, below the folder that says what it is."""
     path = Path(re.sub(r"[0-9]+", "N", file))
     shown = {"records", "documents", "rejects", "clusters", "tokenizer", "heldout", "scores", "exportedN", "importedN"}
     return "/".join([*[part for part in path.parts[:-1] if part in shown][-1:], path.name])
 
 
-def stamps(root: Path) -> dict[str, tuple[int, ...]]:
+def stamps(root):
     """Return mode, size and time of all files below a folder; of folders the mode alone."""
     status = {path.relative_to(root).as_posix(): path.lstat() for path in root.rglob("*")}
     return {
@@ -179,17 +179,17 @@ def stamps(root: Path) -> dict[str, tuple[int, ...]]:
 class Hunt:
     """Lines in a copy of the bench that is put back after each of them."""
 
-    def __init__(self, whole: Bench, folder: Path) -> None:
+    def __init__(self, whole, folder):
         self.whole, self.bench, self.folder = whole.folder, whole.copy(folder), folder
         self._stamps = stamps(whole.folder)
-        self._good: dict[str, tuple[Result, list[str]]] = {}
+        self._good = {}
 
-    def changed(self) -> list[str]:
+    def changed(self):
         """Return the paths that differ from the whole bench, folders before what they hold."""
         now = stamps(self.folder)
         return sorted(name for name in {*now, *self._stamps} if now.get(name) != self._stamps.get(name))
 
-    def restore(self) -> None:
+    def restore(self):
         """Make the copy like the whole bench, times included."""
         changed = self.changed()
         for path in (self.folder / name for name in changed):
@@ -203,7 +203,7 @@ class Hunt:
             elif (self.whole / name).exists():
                 shutil.copy2(self.whole / name, self.folder / name)
 
-    def _start(self, line: str) -> tuple[Result, set[str]]:
+    def _start(self, line):
         for cache in _CACHES:
             cache.cache_clear()
         alone = " executor.workers=1" if "recipe.yaml" in line else ""
@@ -213,7 +213,7 @@ class Hunt:
         speaks = "--dry-run" in line or not ("recipe.yaml" in line or line.startswith("train"))
         return Result(answer, files, _TIMES.sub("", answer.out) if speaks else ""), opened
 
-    def good(self, line: str) -> tuple[Result, list[str]]:
+    def good(self, line):
         """Return the result of a line with no file damaged, and the files that it reads."""
         if line not in self._good:
             try:
@@ -229,7 +229,7 @@ class Hunt:
             self._good[line] = result, [file for file in files if (self.whole / file).is_file()]
         return self._good[line]
 
-    def cases(self, lines: Iterable[str]) -> Iterator[Case]:
+    def cases(self, lines):
         """Yield one damage of each kind for each kind of file that each line reads."""
         for line in lines:
             by_kind = defaultdict[str, list[str]](list)
@@ -241,7 +241,7 @@ class Hunt:
                     if not any(damage in meant and re.search(pattern, file) for pattern, meant in MEANT.items()):
                         yield Case(line, file, damage)
 
-    def problem(self, case: Case) -> str:
+    def problem(self, case):
         """Damage a file and run the line; return what is wrong with the result."""
         good, path = self.good(case.line)[0], self.folder / case.file
         try:

@@ -1,7 +1,5 @@
 """The installed command `clozeline`, started as in a shell."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sysconfig
@@ -11,7 +9,7 @@ SCRIPT = Path(sysconfig.get_path("scripts")) / "clozeline"
 """File that pip made of the entry point in pyproject.toml."""
 
 
-def installed(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def installed(*words, cwd):
     """Run `clozeline WORDS`, without what the tests put in the environment for imports."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     return subprocess.run(

@@ -3,8 +3,6 @@
 Commands are listed by their folders: a new one fails until it has a line in command_lines.txt.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -13,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.sealed_json import unseal
-from tests.clozeline.bench import COMMANDS, LINES, STARTERS, Answer, Bench
+from tests.clozeline.bench import COMMANDS, LINES, STARTERS
 
 NAMES = sorted(COMMANDS)
 WITHOUT_INPUT = ("demo", "doctor")
@@ -28,16 +26,16 @@ _PROGRESS = re.compile(r"^[\w ·-]+: (?:\d+ units?|done in [\d.]+ s|already comp
 
 
 @pytest.fixture
-def bench(whole: Bench, tmp_path: Path) -> Bench:
+def bench(whole, tmp_path):
     return whole.copy(tmp_path / "copy")
 
 
-def line_of(name: str) -> str:
+def line_of(name):
     assert name in LINES, f"add a line of `clozeline {name}` to tests/clozeline/command_lines.txt"
     return LINES[name]
 
 
-def tree(folder: Path) -> dict[str, bytes]:
+def tree(folder):
     """Return every published file below a folder; locks and the log of a run's starts are none."""
     kept = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {
@@ -47,7 +45,7 @@ def tree(folder: Path) -> dict[str, bytes]:
     }
 
 
-def one_message(answer: Answer, *codes: int) -> str:
+def one_message(answer, *codes):
     """Return the message of a command that failed, without its progress."""
     message = _PROGRESS.sub("", answer.error)
     assert "Traceback" not in message
@@ -58,7 +56,7 @@ def one_message(answer: Answer, *codes: int) -> str:
 
 @pytest.mark.parametrize("limit", [0, *(pytest.param(size, marks=pytest.mark.slow) for size in (300, 3000, 30_000))])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_full_disk(bench: Bench, name: str, limit: int) -> None:
+def test_a_full_disk(bench, name, limit):
     """One message that names the file; what was there is as it was, and no torn file has a final name."""
     line = FIRST_WRITES.get(name) or line_of(name)
     if limit and (line_of(name) in STARTERS):
@@ -89,7 +87,7 @@ def test_a_full_disk(bench: Bench, name: str, limit: int) -> None:
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - {*WITHOUT_INPUT}))
-def test_an_input_that_vanished(bench: Bench, name: str) -> None:
+def test_an_input_that_vanished(bench, name):
     """Each file or folder that the line names, the recipe and the configuration too."""
     line = line_of(name)
     words = [word.strip("[]") for word in shlex.split(line)[1:] if "output=" not in word]

@@ -1,7 +1,5 @@
 """The command `clozeline` and the package that holds the four others, in the repository."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -13,17 +11,16 @@ import pytest
 
 from clozeline.__main__ import commands
 from clozeline.pipeline import all_stages
-from tests.matrices import mark_slow_but
 
 ROOT = Path(__file__).parents[2]
 
 
-def clozeline(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+def clozeline(*words, cwd):
     command = [sys.executable, "-m", "clozeline", *words]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
 
 
-def test_every_stage_and_every_tool_is_a_command_with_a_summary() -> None:
+def test_every_stage_and_every_tool_is_a_command_with_a_summary():
     groups = commands()
     assert {name.replace("-", "_") for name in groups["one stage of it"]} == set(all_stages())
     tools = {path.stem for path in (ROOT / "tools").glob("*/*.py")} - {"__init__"}
@@ -33,7 +30,7 @@ def test_every_stage_and_every_tool_is_a_command_with_a_summary() -> None:
     assert all(command.summary for group in groups.values() for command in group.values())
 
 
-def test_help_lists_all(tmp_path: Path) -> None:
+def test_help_lists_all(tmp_path):
     shown = clozeline("--help", cwd=tmp_path)
     assert shown.returncode == 0
     for group in commands().values():
@@ -43,55 +40,44 @@ def test_help_lists_all(tmp_path: Path) -> None:
     assert found == sorted(found), "stages are listed in the order they run"
 
 
-def test_version_is_that_of_the_distribution(tmp_path: Path) -> None:
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    assert clozeline("--version", cwd=tmp_path).stdout == f"clozeline {version}\n"
-
-
 @pytest.mark.slow
-def test_the_word_help_shows_the_help_of_a_command(tmp_path: Path) -> None:
+def test_the_word_help_shows_the_help_of_a_command(tmp_path):
+    """Of which the name may have dashes or underscores."""
     assert clozeline("help", cwd=tmp_path).stdout == clozeline("--help", cwd=tmp_path).stdout
     shown = clozeline("help", "where_is", cwd=tmp_path).stdout
     assert shown.startswith("usage: clozeline where-is ")
-    assert shown == clozeline("where-is", "--help", cwd=tmp_path).stdout
+    for name in ("where-is", "where_is"):
+        assert clozeline(name, "--help", cwd=tmp_path).stdout == shown
     assert clozeline("help", "where", cwd=tmp_path).stdout.startswith("usage: clozeline where [PATH]\n")
     unknown = clozeline("help", "trian", cwd=tmp_path)
     assert (unknown.returncode, unknown.stderr) == (64, "error: no command 'trian'; did you mean 'train'?\n")
 
 
-@pytest.mark.slow
-def test_a_name_may_have_dashes_or_underscores(tmp_path: Path) -> None:
-    for name in ("inspect-shard", "inspect_shard"):
-        assert clozeline(name, "--help", cwd=tmp_path).stdout.startswith("usage: clozeline inspect-shard ")
-
-
-def test_wrong_use(tmp_path: Path) -> None:
-    unknown = clozeline("inspect-shards", cwd=tmp_path)
-    assert (unknown.returncode, unknown.stderr) == (
-        64, "error: no command 'inspect-shards'; did you mean 'inspect-shard'?\n"
-    )  # fmt: skip
-    assert clozeline("where", "no/such/file", cwd=tmp_path).returncode == 64
-
-
-def test_the_module_passes_on_the_exit_code_of_a_command(tmp_path: Path) -> None:
-    """As the installed script does."""
-    done = clozeline("pipeline", "--config", "recipe:demo", cwd=tmp_path)
-    assert (done.returncode, "no output folder" in done.stderr) == (64, True)
-
-
-def test_where_names_files_of_clozeline(tmp_path: Path) -> None:
-    assert clozeline("where", "train/main.py", cwd=tmp_path).stdout == f"{ROOT / 'train' / 'main.py'}\n"
-    assert clozeline("where", cwd=tmp_path).stdout == f"{ROOT}\n"
+def test_answers_of_the_command_itself(tmp_path):
+    """It passes on the exit code of a command, as the installed script does."""
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    no_such = "error: no command 'inspect-shards'; did you mean 'inspect-shard'?\n"
+    for words, code, out, error in (
+        (["--version"], 0, f"clozeline {version}\n", ""),
+        (["where", "train/main.py"], 0, f"{ROOT / 'train' / 'main.py'}\n", ""),
+        (["where"], 0, f"{ROOT}\n", ""),
+        (["where", "no/such/file"], 64, "", "no/such/file"),
+        (["inspect-shards"], 64, "", no_such),
+        (["pipeline", "--config", "recipe:demo"], 64, "", "no output folder"),
+    ):
+        done = clozeline(*words, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (code, out)
+        assert error in done.stderr
 
 
 @pytest.mark.parametrize("words", [["where", "train/main.py"], ["clean", "--config", "recipe:nothing"]])
-def test_modules_of_the_user_do_not_hide_ours(tmp_path: Path, words: list[str]) -> None:
+def test_modules_of_the_user_do_not_hide_ours(tmp_path, words):
     for name in ("pipeline", "model", "train", "tools"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n", encoding="utf-8")
     assert "the wrong module" not in clozeline(*words, cwd=tmp_path).stderr
 
 
-def test_names_of_the_user_and_ours_do_not_meet(tmp_path: Path) -> None:
+def test_names_of_the_user_and_ours_do_not_meet(tmp_path):
     (tmp_path / "train.py").write_text("mine = True\n", encoding="utf-8")
     code = "import train, clozeline.train; print(train.mine, clozeline.train.__file__)"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
@@ -123,12 +109,12 @@ atexit.register(report, 0)
     ],
     ids=" ".join,
 )
-def test_no_module_is_loaded_under_two_names(tmp_path: Path, words: list[str]) -> None:
+def test_no_module_is_loaded_under_two_names(tmp_path, words):
     (tmp_path / "sitecustomize.py").write_text(LOADED, encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "LOADED": str(tmp_path / "loaded.json")}
     subprocess.run([sys.executable, *words], cwd=ROOT, env=environment, capture_output=True, check=True)
     path, modules = json.loads((tmp_path / "loaded.json").read_text(encoding="utf-8"))
-    ours: dict[Path, set[int]] = {}
+    ours = {}
     for name, identity, loaded in modules:
         file = Path(loaded).resolve()
         if Path(loaded).is_absolute() and file.is_relative_to(ROOT) and not file.is_relative_to(ROOT / ".venv"):
@@ -138,8 +124,3 @@ def test_no_module_is_loaded_under_two_names(tmp_path: Path, words: list[str]) -
     assert all(len(identities) == 1 for identities in ours.values())
     started = str(ROOT if words[0] == "-m" else (ROOT / words[0]).parent)
     assert [folder for folder in path if str(ROOT) in folder and ".venv" not in folder] == [started]
-
-
-@pytest.mark.parametrize("name", mark_slow_but(["clean"], ["pipeline", "clean", "train", "demo"]))
-def test_help_names_the_command_that_was_called(tmp_path: Path, name: str) -> None:
-    assert clozeline(name, "--help", cwd=tmp_path).stdout.startswith(f"usage: clozeline {name} ")

@@ -1,12 +1,48 @@
-"""Files compared with the records of their units."""
+"""Objects that hold a hash of themselves, and files compared with the records of their units."""
 
-from __future__ import annotations
+import json
 
 import pytest
 
-from clozeline.errors import IntegrityError, StorageError
+from clozeline.errors import IntegrityError, NewerFormatError, StorageError
 from clozeline.pipeline.execution.unit_record import Output, UnitRecord
 from clozeline.recorded_file import RecordedFile, check_files, find_file
+from clozeline.sealed_json import refuse_newer, seal, unseal
+
+CONTENT = {"b": [1, 2.5, None], "a": {"é": "\udcff"}, "c": True}
+
+
+def test_what_is_sealed_is_found_again_in_any_order_of_keys():
+    text = json.dumps(seal(CONTENT))
+    assert unseal(json.loads(text), "here") == CONTENT
+    assert seal(dict(reversed(CONTENT.items())))["checksum"] == json.loads(text)["checksum"]
+
+
+@pytest.mark.parametrize("key", ["a", "b", "c", "checksum"])
+def test_every_changed_or_missing_value_is_noticed(key):
+    sealed = seal(CONTENT)
+    for changed in ({**sealed, key: "other"}, {name: value for name, value in sealed.items() if name != key}):
+        with pytest.raises(ValueError, match="checksum: expected"):
+            unseal(changed, "here")
+
+
+def test_a_newer_format_is_told_from_a_changed_one():
+    newer = seal({**CONTENT, "format": 3})
+    assert unseal(newer, "here", 3)["format"] == 3
+    with pytest.raises(NewerFormatError, match="here: format 3 of a newer version, this version reads format 2"):
+        unseal(newer, "here", 2)
+    with pytest.raises(ValueError, match="checksum: expected"):
+        unseal({**newer, "format": 4}, "here", 2)
+
+
+def test_the_message_names_file_formats_and_the_way_out():
+    with pytest.raises(NewerFormatError) as found:
+        refuse_newer("file.json", {"format": 3}, 2)
+    said = "file.json: format 3 of a newer version, this version reads format 2: install a newer Clozeline"
+    assert (found.value.exit_code, str(found.value)) == (64, said)
+    for content in ({}, {"format": 1}, {"format": 2}, {"format": "3"}, {"format": None}, [3], None):
+        refuse_newer("file.json", content, 2)  # left to its reader
+
 
 NAME = "documents/000003.arrow"
 
@@ -27,6 +63,8 @@ def test_the_bytes_are_those_of_the_file(stage):
     assert find_file(stage, "000003", NAME).buffer().to_pybytes() == (stage / NAME).read_bytes()
     assert find_file(stage, "000003", "rejects/000003.arrow").text() == ""
     check_files(stage, "000003")
+    (stage / NAME).write_bytes(b"other")  # read as it is where no unit recorded its hash
+    assert find_file(stage, "000009", NAME).text() == RecordedFile(stage / NAME).text() == "other"
 
 
 @pytest.mark.parametrize("place", [0, 499, 999])
@@ -48,15 +86,7 @@ def test_another_size_and_a_missing_file_are_refused(stage):
     (stage / NAME).unlink()
     with pytest.raises(StorageError, match=r"missing; run `clozeline clean --verify` with"):
         find_file(stage, "000003", NAME).buffer()
-
-
-def test_a_record_that_has_changed_is_refused(stage):
     path = stage / "records" / "000003.json"
     path.write_text(path.read_text().replace('"unit": 3', '"unit": 2'))
     with pytest.raises(IntegrityError, match=r"000003\.json: not the record of a unit \(checksum"):
         find_file(stage, "000003", NAME)
-
-
-def test_a_file_without_a_recorded_hash_is_read_as_it_is(stage):
-    (stage / NAME).write_bytes(b"other")
-    assert find_file(stage, "000009", NAME).text() == RecordedFile(stage / NAME).text() == "other"

@@ -15,14 +15,21 @@ from clozeline.errors import ConfigurationError
 from clozeline.registry import Default, choose, find, names
 from tests.temporary_module import temporary_module
 
+SENTENCES, OBJECTIVES, HEADS = (
+    "clozeline.pipeline.text.sentences", "clozeline.pipeline.corrupt.objectives", "clozeline.model.heads"
+)  # fmt: skip
 
-def public_files(folder: str) -> list[str]:
+
+def public_files(folder):
     return sorted(path.stem for path in (Path(__file__).parents[2] / folder).glob("[!_]*.py"))
 
 
 def test_names_are_the_public_files_of_a_folder():
-    assert names("clozeline.pipeline.text.sentences") == public_files("pipeline/text/sentences")
-    assert find("clozeline.pipeline.corrupt.objectives", "masked_lm").__name__ == "MaskedLM"
+    assert names(SENTENCES) == public_files("pipeline/text/sentences")
+    assert find(OBJECTIVES, "masked_lm").__name__ == "MaskedLM"
+    chosen = choose(OBJECTIVES, {"name": "masked_lm", "max_length": 9})
+    assert choose(OBJECTIVES, chosen.plain()) == chosen
+    assert chosen.plain()["max_length"] == 9
 
 
 @pytest.mark.parametrize(
@@ -36,21 +43,7 @@ def test_names_are_the_public_files_of_a_folder():
 )
 def test_a_wrong_choice_names_what_there_is(entry, message):
     with pytest.raises(ConfigurationError, match=message):
-        choose("clozeline.pipeline.text.sentences", entry)
-
-
-def test_a_choice_is_plain_data_again():
-    chosen = choose("clozeline.pipeline.corrupt.objectives", {"name": "masked_lm", "max_length": 9})
-    assert choose("clozeline.pipeline.corrupt.objectives", chosen.plain()) == chosen
-    assert chosen.plain()["max_length"] == 9
-
-
-def test_a_file_without_a_class_of_its_name_is_told(tmp_path):
-    with (
-        temporary_module("clozeline.pipeline.text.sentences", "empty", "class Other: pass", tmp_path),
-        pytest.raises(ConfigurationError, match=r"text.sentences\.empty holds no class named like its file"),
-    ):
-        find("clozeline.pipeline.text.sentences", "empty")
+        choose(SENTENCES, entry)
 
 
 def test_a_folder_is_listed_once_until_it_changes(tmp_path, monkeypatch):
@@ -58,45 +51,43 @@ def test_a_folder_is_listed_once_until_it_changes(tmp_path, monkeypatch):
     listed = []
     one_by_one = pkgutil.iter_modules
     monkeypatch.setattr(pkgutil, "iter_modules", lambda *arguments: listed.append(1) or one_by_one(*arguments))
-    with temporary_module("clozeline.pipeline.text.sentences", "first", "class First: pass", tmp_path):
-        find(
-            "clozeline.pipeline.text.sentences", "first"
-        )  # the import itself may change the folder: it writes __pycache__ there
-        os.utime(tmp_path / "clozeline.pipeline.text.sentences", (1, 1))
+    with temporary_module(SENTENCES, "first", "class First: pass", tmp_path):
+        find(SENTENCES, "first")  # the import itself may change the folder: it writes __pycache__ there
+        os.utime(tmp_path / SENTENCES, (1, 1))
         listed.clear()
         for _ in range(50):
-            assert find("clozeline.pipeline.text.sentences", "first").__name__ == "First"
+            assert find(SENTENCES, "first").__name__ == "First"
         assert len(listed) == 1
-        (tmp_path / "clozeline.pipeline.text.sentences" / "second.py").write_text("class Second: pass")
-        assert find("clozeline.pipeline.text.sentences", "second").__name__ == "Second"
+        (tmp_path / SENTENCES / "second.py").write_text("class Second: pass")
+        assert find(SENTENCES, "second").__name__ == "Second"
         assert len(listed) == 2
-    assert names("clozeline.pipeline.text.sentences") == public_files("pipeline/text/sentences")
+    assert names(SENTENCES) == public_files("pipeline/text/sentences")
 
 
-def test_a_class_is_found_by_the_name_of_its_file_beside_others(tmp_path: Path) -> None:
+def test_a_class_is_found_by_the_name_of_its_file(tmp_path):
     source = "from clozeline.model.heads.lm import Lm\n\nclass Other:\n    pass\n\n\nclass TwoWords:\n    pass\n"
-    with temporary_module("clozeline.model.heads", "two_words", source, tmp_path):
-        assert "two_words" in names("clozeline.model.heads")
-        assert find("clozeline.model.heads", "two_words").__name__ == "TwoWords"
+    with temporary_module(HEADS, "two_words", source, tmp_path):
+        assert "two_words" in names(HEADS)
+        assert find(HEADS, "two_words").__name__ == "TwoWords"
     source = "from clozeline.model.heads.lm import Lm as LmAgain\n"
     holds_none = pytest.raises(ConfigurationError, match="holds no class named like its file")
-    with temporary_module("clozeline.model.heads", "lm_again", source, tmp_path), holds_none:
-        find("clozeline.model.heads", "lm_again")
-    assert "two_words" not in names("clozeline.model.heads")
+    with temporary_module(HEADS, "lm_again", source, tmp_path), holds_none:
+        find(HEADS, "lm_again")
+    assert "two_words" not in names(HEADS)
 
 
 @config_class
 class Splitters:
-    one: Any = field(default_factory=Default("clozeline.pipeline.text.sentences", "lines"))
-    list_of: Any = field(default_factory=Default("clozeline.pipeline.text.sentences", ["regex", "lines"]))
-    none_there: Any = field(default_factory=Default("clozeline.pipeline.text.sentences", ("nowhere",)))
+    one: Any = field(default_factory=Default(SENTENCES, "lines"))
+    list_of: Any = field(default_factory=Default(SENTENCES, ["regex", "lines"]))
+    none_there: Any = field(default_factory=Default(SENTENCES, ("nowhere",)))
 
 
 def test_defaults_are_algorithms_of_which_help_needs_only_the_names():
     assert [default for _, _, default, _ in describe(Splitters)] == ["lines", '["regex", "lines"]', '["nowhere"]']
-    lines, regex = (choose("clozeline.pipeline.text.sentences", name) for name in ("lines", "regex"))
+    lines, regex = (choose(SENTENCES, name) for name in ("lines", "regex"))
     with pytest.raises(ConfigurationError, match="no 'nowhere' in pipeline/text/sentences"):
         Splitters()
     made = Splitters(none_there=())
     assert (made.one, made.list_of) == (lines, [regex, lines])
-    assert Default("clozeline.pipeline.text.sentences", ("lines",))() == (lines,)
+    assert Default(SENTENCES, ("lines",))() == (lines,)

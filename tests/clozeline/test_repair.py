@@ -1,7 +1,5 @@
 """The command that a message about a damaged file names makes that file again, byte for byte."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re
@@ -30,7 +28,7 @@ READ = {"dedup": "clean/documents/*.arrow", "encode": "dedup/documents/*.arrow",
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(tmp_path_factory):
     """A run in a folder whose name has a blank in it."""
     folder = tmp_path_factory.mktemp("a run")
     recipe = write_recipe(folder, RECIPE[: RECIPE.index("  - {name: span_corruption")])
@@ -39,7 +37,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out"
 
 
-def repaired(said: str, path: Path, whole: bytes) -> None:
+def repaired(said, path, whole):
     """Run the command that a message names, and compare the file."""
     assert str(path) in said
     found = COMMAND.search(said.replace("\n", " "))
@@ -48,7 +46,7 @@ def repaired(said: str, path: Path, whole: bytes) -> None:
     assert path.read_bytes() == whole
 
 
-def message(path: Path) -> str:
+def message(path):
     try:
         if path.parent.name == "tokenizer":
             Vocabulary.load(path) if path.suffix == ".json" else load_tokenizer(path.parent)
@@ -63,7 +61,7 @@ def message(path: Path) -> str:
     "kind", ["flip", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("truncate", "delete"))]
 )
 @pytest.mark.parametrize("pattern", [*FILES, "train_tokenizer/tokenizer/vocabulary.json"])
-def test_the_command_in_a_message_repairs(finished: Path, pattern: str, kind: str) -> None:
+def test_the_command_in_a_message_repairs(finished, pattern, kind):
     path = next(path for path in sorted(finished.glob(pattern)) if path.stat().st_size > 1000)
     whole, relative = path.read_bytes(), path.relative_to(finished).as_posix()
     Damage(kind, relative, hash64(relative, kind)).apply(finished)
@@ -72,9 +70,7 @@ def test_the_command_in_a_message_repairs(finished: Path, pattern: str, kind: st
 
 
 @pytest.mark.parametrize("stage", READ)
-def test_a_stage_names_the_stage_before_it(
-    finished: Path, stage: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_stage_names_the_stage_before_it(finished, stage, tmp_path, capsys):
     output = Path(shutil.copytree(finished, tmp_path / "out"))
     shutil.rmtree(output / stage)
     path = max(output.glob(READ[stage]), key=lambda path: path.stat().st_size)
@@ -86,11 +82,13 @@ def test_a_stage_names_the_stage_before_it(
     assert run_stage(stage, words) == 0
 
 
-def test_a_file_of_no_run_is_copied(tmp_path: Path) -> None:
+def test_a_file_of_no_run_is_copied(tmp_path):
     assert repair_of(tmp_path / "shard.arrow") == "copy it again, or make it again where it was made"
     assert repair_of("https://host.example/set/shard.arrow").startswith("copy it again")
     (tmp_path / "model.json").touch()
     assert "import the model again" in repair_of(tmp_path / "tokenizer" / "vocabulary.json")
+    assert explain_error(OSError("odd")) == "odd"
+    assert explain_error(OSError(errno.EPIPE, "Broken pipe")) == "Broken pipe"
 
 
 @pytest.mark.parametrize(
@@ -104,13 +102,8 @@ def test_a_file_of_no_run_is_copied(tmp_path: Path) -> None:
         (errno.ENOSPC, "free some space, then run the same command again"),
     ],
 )
-def test_an_error_of_the_system_names_the_file_and_a_way_out(tmp_path: Path, code: int, way_out: str) -> None:
+def test_an_error_of_the_system_names_the_file_and_a_way_out(tmp_path, code, way_out):
     path = tmp_path / "plan.json"
     assert explain_error(OSError(code, os.strerror(code), str(path))).startswith(
         f"{path}: {os.strerror(code)}; {way_out}"
     )
-
-
-def test_an_error_of_no_file_is_told_as_it_is() -> None:
-    assert explain_error(OSError("odd")) == "odd"
-    assert explain_error(OSError(errno.EPIPE, "Broken pipe")) == "Broken pipe"

@@ -1,7 +1,5 @@
 """What a stranger wrote, on a terminal."""
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -10,8 +8,6 @@ import sys
 import termios
 import threading
 import unicodedata
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from rich.table import Table
@@ -25,7 +21,7 @@ HOSTILE = "\x1b]0;owned\x07\x9b2J\r\u202ecod\u2066\x7f\x00"
 SHOWN = "\\x1b]0;owned\\x07\\x9b2J\\r\\u202ecod\\u2066\\x7f\\x00"
 
 
-def on_a_terminal(action: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> str:
+def on_a_terminal(action, monkeypatch):
     """Everything that a command writes to a terminal, with the styles that a terminal without colors gets."""
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setenv("NO_COLOR", "1")
@@ -35,7 +31,7 @@ def on_a_terminal(action: Callable[[], object], monkeypatch: pytest.MonkeyPatch)
     termios.tcsetattr(its, termios.TCSANOW, settings)
     written = bytearray()
 
-    def collect() -> None:
+    def collect():
         while not written.endswith(b"\x04"):
             written.extend(os.read(ours, 4096))
 
@@ -53,7 +49,7 @@ def on_a_terminal(action: Callable[[], object], monkeypatch: pytest.MonkeyPatch)
     return written[:-1].decode()
 
 
-def fail(error: Exception) -> None:
+def fail(error):
     raise error
 
 
@@ -69,31 +65,25 @@ def fail(error: Exception) -> None:
     ],
     ids=["print", "write", "table", "error", "system", "mistake"],
 )  # fmt: skip
-def test_no_control_character_reaches_a_terminal(action: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_control_character_reaches_a_terminal(action, monkeypatch):
     written = on_a_terminal(action, monkeypatch)
     assert {letter for letter in written if unicodedata.category(letter) in ("Cc", "Cf")} <= {"\n", "\t"}
     assert SHOWN.replace("\\x07", "").replace("\\r", "") in written.replace("\\x07", "").replace("\\r", "")
     assert "b\n" in written, "lines stay lines"
 
 
-def test_joiners_and_marks_of_scripts_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scripts_styles_and_pipes_stay(monkeypatch, capsys):
+    """The reader of a pipe gets the bytes of the documents."""
     text = "می\u200cخواهم 👩\u200d👧 \u200fאב\u200e e\u0301"
     assert text in on_a_terminal(lambda: print(text), monkeypatch)
-
-
-def test_styles_of_tables_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     file = io.StringIO()
     Terminal(file=file, force_terminal=True, color_system="standard").print("[bold]a[/bold]\x1b", highlight=False)
     assert file.getvalue() == "\x1b[1ma\x1b[0m\\x1b\n"
-
-
-def test_what_is_not_read_by_eye_stays(capsys: pytest.CaptureFixture[str]) -> None:
-    """The reader of a pipe gets the bytes of the documents."""
     run_command(lambda: (print(HOSTILE, end=""), 0)[1])
     assert capsys.readouterr().out == HOSTILE
 
 
-def test_names_of_files_and_fields_reach_a_terminal_visibly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_files_and_fields_reach_a_terminal_visibly(tmp_path, monkeypatch):
     """The table, the notes and the errors of a pipeline over files that a stranger has named and written."""
     name = f"{HOSTILE[:-1].replace('/', '')}.jsonl"
     row = json.dumps({HOSTILE: "some text"})
@@ -105,24 +95,16 @@ def test_names_of_files_and_fields_reach_a_terminal_visibly(tmp_path: Path, monk
     assert "\\x1b]0;owned" in written
 
 
-def test_durations_are_in_the_units_of_people() -> None:
+def test_durations_and_sizes_are_in_the_units_of_people():
     shown = {0.04: "0.0 s", 59.94: "59.9 s", 110: "1 min 50 s", 3599.4: "59 min 59 s", 7380: "2 h 3 min"}
     assert {seconds: duration(seconds) for seconds in shown} == shown
     assert time_left(2940) == "0:49:00 left"
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 KB"), (7_340_000_000, "7.3 GB"), (2.5e16, "25000.0 TB")],
-)
-def test_sizes_are_told_in_decimal_units(size: float, text: str) -> None:
-    assert size_text(size) == text
+    shown = {0: "0 bytes", 999: "999 bytes", 1000: "1.0 KB", 7_340_000_000: "7.3 GB", 2.5e16: "25000.0 TB"}
+    assert {size: size_text(size) for size in shown} == shown
 
 
 @pytest.mark.parametrize(("columns", "width"), [("0", 80), ("100", 100)])
-def test_a_table_has_80_columns_where_the_environment_says_none(
-    columns: str, width: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_has_80_columns_where_the_environment_says_none(columns, width, monkeypatch):
     monkeypatch.setenv("COLUMNS", columns)
     table = Table("name", "count")
     table.add_row("documents", "12")

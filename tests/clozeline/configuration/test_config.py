@@ -1,25 +1,31 @@
+"""Configurations: files with their bases and variants, mistakes that are named, and the keys of a class."""
+
 from __future__ import annotations
 
+from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any
-from unittest.mock import patch
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from clozeline.configuration.config import (
     ONE_OR_MORE,
     Names,
     config_class,
     config_digest,
+    describe,
     load_config,
+    read_composed,
     to_plain,
     validate,
 )
+from clozeline.configuration.overrides import below
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.recipe import Recipe
+from clozeline.registry import Chosen, OneOf, choose
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.data import DataConfig
 
@@ -42,25 +48,19 @@ class Outer:
 
 @pytest.fixture
 def load(tmp_path):
-    def run(text: str, *overrides: str) -> Outer:
+    def run(text, *overrides):
         path = tmp_path / "c.yaml"
-        path.write_text(text)
+        if text is not None:
+            path.write_text(text)
         return load_config(Outer, path, overrides)
 
     return run
 
 
-def test_yaml_traps_are_closed(load):
-    config = load("steps: 3\ninner: {rate: 3e-4, languages: [no, on, yes]}\n")
-    assert config.inner.rate == 3e-4
-    assert config.inner.languages == ("no", "on", "yes")
-
-
 def test_overrides_reach_nested_keys_and_lists(load):
-    config = load("steps: 3\nothers: [{}, {}]\n", "others.1.rate=.5", "path=crawl/**/*.warc.gz", "steps=7")
-    assert config.others[1].rate == 0.5
-    assert config.path == Path("crawl/**/*.warc.gz")
-    assert config.steps == 7
+    """And repair what the file has wrong."""
+    config = load("steps: x\nothers: [{}, {}]\npath: ${nope}", "others.1.rate=.5", "path=a/**/*.warc.gz", "steps=7")
+    assert (config.others[1].rate, config.path, config.steps) == (0.5, Path("a/**/*.warc.gz"), 7)
 
 
 def test_only_mappings_merge(load):
@@ -87,6 +87,7 @@ def test_only_mappings_merge(load):
         ("steps: 3\n", ["steps="], "'steps=': expected a value"),
         ("- 1\n", [], "expected keys and values, got list"),
         ("steps: [\n", [], "cannot be read as YAML"),
+        (None, [], "no such file"),
     ],
 )
 def test_mistakes_are_named(load, text, overrides, message):
@@ -120,71 +121,31 @@ def test_a_mistake_is_blamed_on_its_own_side(load, tmp_path, text, overrides, me
     assert any(line.startswith(message.replace("FILE", str(tmp_path / "c.yaml"))) for line in lines), lines
 
 
-def test_the_command_line_repairs_what_the_file_has_wrong(load):
-    assert load("steps: x\npath: ${nope}\n", "steps=4", "path=b").path == Path("b")
-
-
-def test_missing_file_is_one_message(tmp_path):
-    with pytest.raises(ConfigurationError, match="no such file"):
-        load_config(Outer, tmp_path / "none.yaml")
-
-
 @given(st.integers(1, 10**6), st.floats(1e-9, 1e9), st.lists(st.text("abcxyz", min_size=1), max_size=3))
 def test_resolved_config_validates_to_itself(steps, rate, languages):
     config = Outer(steps=steps, inner=Inner(rate=rate, languages=tuple(languages)))
-    assert validate(Outer, to_plain(config), "again") == config
+    plain = to_plain(config)
+    assert validate(Outer, plain, "again") == config
+    assert config_digest(plain) == config_digest(dict(reversed(plain.items()))) != config_digest({**plain, "steps": 0})
 
 
-def test_digest_ignores_key_order():
-    assert config_digest({"a": 1, "b": [2]}) == config_digest({"b": [2], "a": 1})
-    assert config_digest({"a": 1}) != config_digest({"a": 2})
-
-
-def test_the_adapter_of_a_class_is_built_once_and_other_types_need_no_hash() -> None:
-    """Pydantic builds the schema of a class of options again for each adapter."""
-    with patch("clozeline.configuration.config.TypeAdapter", wraps=TypeAdapter) as built:
-        config = config_class(type("Options", (), {"__annotations__": {"size": int}}))
-        assert [validate(config, {"size": size}, "").size for size in (3, 4)] == [3, 4]
-        assert to_plain(config(size=5)) == {"size": 5}
-        assert built.call_count == 1
-        assert validate(Annotated[int, ["no hash"]], 7, "") == 7
-
-
-@pytest.fixture
-def home(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/ada")
-
-
-@pytest.mark.usefixtures("home")
 @pytest.mark.parametrize(
     ("given", "entry"),
-    [
-        ("~/in/*.gz", "/home/ada/in/*.gz"),
-        (["~/a", "b"], ["/home/ada/a", "b"]),
-        ("a/~/b", "a/~/b"),
-        ("~", "/home/ada"),
-        ("./~", "./~"),
-    ],
-)
-def test_home_is_expanded_in_input_and_output(given: Any, entry: Any) -> None:
+    [("~/in/*.gz", "/home/ada/in/*.gz"), (["~/a", "b"], ["/home/ada/a", "b"]), ("a/~/b", "a/~/b"), ("~", "/home/ada"),
+     ("./~", "./~")],
+)  # fmt: skip
+def test_home_is_expanded_in_paths(given, entry, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ada")
     recipe = validate(Recipe, {"corpus": "c", "input": {"path": given}, "output": "~/out"}, "f")
-    assert recipe.input[0].path == entry
-    assert recipe.output == Path("/home/ada/out")
-
-
-@pytest.mark.usefixtures("home")
-def test_home_is_expanded_in_the_paths_of_sets() -> None:
+    assert (recipe.input[0].path, recipe.output) == (entry, Path("/home/ada/out"))
     data = validate(DataConfig, {"shards": ["~/a", "b"], "heldout": {"x": "~/h"}}, "f")
     assert to_plain(data)["shards"] == ["/home/ada/a", "b"]
     assert data.heldout == {"x": Path("/home/ada/h")}
-
-
-def test_a_home_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="output: ~no-such-user/x: there is no such home folder"):
         validate(Recipe, {"corpus": "c", "output": "~no-such-user/x"}, "f")
 
 
-def test_one_value_is_a_list() -> None:
+def test_one_value_is_a_list():
     names, paths = TypeAdapter(Names), TypeAdapter(Annotated[list[Path], ONE_OR_MORE])
     assert names.validate_python("a") == names.validate_python(["a"]) == ["a"]
     assert paths.validate_python("a") == [Path("a")]
@@ -204,7 +165,169 @@ def test_one_value_is_a_list() -> None:
         ({"bogus": 1}, "--help lists the keys"),
     ],
 )
-def test_the_nearest_key_is_named(data: dict[str, Any], meant: str) -> None:
+def test_the_nearest_key_is_named(data, meant):
     with pytest.raises(ConfigurationError) as caught:
         validate(TrainConfig, data, "f")
     assert f"'; {meant}" in str(caught.value)
+
+
+@config_class
+class Part:
+    """A part."""
+
+    rate: float = 1e-3
+    """learning rate,
+    above 0"""
+    languages: tuple[str, ...] = ("en",)
+
+
+@config_class
+class Keys:
+    """A configuration with a key of every kind."""
+
+    steps: int
+    inner: Part = Part()
+    others: list[Part] | None = None
+    by_name: dict[str, Part] = field(default_factory=dict)
+    mode: Literal["train", "heldout"] = "train"
+    path: Path | None = None
+    free: Any = None
+    sentences: Annotated[Chosen, OneOf("clozeline.pipeline.text.sentences")] = field(
+        default_factory=lambda: choose("clozeline.pipeline.text.sentences", "regex")
+    )
+    long: str = "x" * 80
+    hidden: int = Field(default=1, exclude=True)
+
+
+@config_class
+class Derived(Part):
+    """A part with a key more, and one whose meaning is another."""
+
+    languages: tuple[str, ...] = ("de",)
+    """codes of languages"""
+    more: int = 1
+    """number of parts"""
+
+
+def test_a_key_that_is_inherited_keeps_its_meaning():
+    expected = {"rate": "learning rate, above 0", "languages": "codes of languages", "more": "number of parts"}
+    assert {key: text for key, _, _, text in describe(Derived)} == expected
+
+
+def test_every_kind_of_key_is_described_as_people_write_it():
+    found = {key: (kind, default, text) for key, kind, default, text in describe(Keys)}
+    assert found == {
+        "steps": ("int", "required", ""),
+        "inner": ("mapping", "", ""),
+        "inner.rate": ("float", "0.001", "learning rate, above 0"),
+        "inner.languages": ("list of str", '["en"]', ""),
+        "others": ("list of mapping or null", "", ""),
+        "others.rate": ("float", "0.001", "learning rate, above 0"),
+        "others.languages": ("list of str", '["en"]', ""),
+        "by_name": ("mapping to mapping", "", ""),
+        "by_name.NAME.rate": ("float", "0.001", "learning rate, above 0"),
+        "by_name.NAME.languages": ("list of str", '["en"]', ""),
+        "mode": ("train or heldout", '"train"', ""),
+        "path": ("path or null", "null", ""),
+        "free": ("mapping", "null", ""),
+        "sentences": ("name, or mapping with name", "regex", ""),
+        "long": ("str", '"' + "x" * 56 + "...", ""),
+    } | {key: value for key, value in found.items() if key.startswith("sentences.")}
+    assert len(found["long"][1]) == 60
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        (["inner", "rate"], float),
+        (["others", "0", "rate"], float),
+        (["by_name", "any", "languages"], tuple[str, ...]),
+        (["by_name", "any", "languages", "1"], str),
+        (["inner", "0"], None),
+        (["others", "rate"], None),
+        (["steps", "x"], None),
+        (["nothing"], None),
+    ],
+)
+def test_the_type_of_a_key_is_found_by_its_path(path, kind):
+    found = Keys
+    for key in path:
+        found = below(found, key)
+    assert found == kind
+
+
+def write(folder, **files):
+    for name, text in files.items():
+        (folder / f"{name}.yaml").write_text(text)
+    return folder / f"{next(iter(files))}.yaml"
+
+
+def test_a_file_changes_its_base_and_a_variant_changes_the_file(tmp_path):
+    path = write(
+        tmp_path,
+        own="{base: middle.yaml, steps: 3, data: {lanes: 4}, variants: {small: {base: low.yaml, model: {dim: 8}}}}",
+        middle="{base: low.yaml, steps: 2, seed: 2, variants: {lost: {}}}",
+        low="{steps: 1, seed: 1, data: {lanes: 2, micro_batch: 2}, optimizer: {name: adamw, eps: 1.0e-6}}",
+    )
+    expected = {"steps": 3, "seed": 2, "data": {"lanes": 4, "micro_batch": 2}}
+    expected["optimizer"] = {"name": "adamw", "eps": 1e-6}
+    assert read_composed(TrainConfig, path) == expected
+    small = expected | {"steps": 1, "seed": 1, "data": {"lanes": 2, "micro_batch": 2}, "model": {"dim": 8}}
+    assert read_composed(TrainConfig, path, ["variant=small", "steps=9"]) == small
+    with pytest.raises(ConfigurationError, match="no variant 'lost'; known: small"):
+        read_composed(TrainConfig, path, ["variant=lost"])
+
+
+def test_algorithms_families_names_and_lists_replace_those_of_the_base(tmp_path):
+    path = write(
+        tmp_path,
+        own="{base: low.yaml, optimizer: {name: sgd}, model: {family: decoder, heads: {lm: 1.0}}, freeze: [body]}",
+        low="{optimizer: {name: adamw, eps: 1.0}, freeze: [x], "
+        "model: {family: encoder, dim: 8, heads: {masked_lm: 1.0}}}",
+    )
+    model = {"family": "decoder", "heads": {"lm": 1.0}}
+    assert read_composed(TrainConfig, path) == {"optimizer": {"name": "sgd"}, "model": model, "freeze": ["body"]}
+    path.write_text("{base: low.yaml, model: {family: encoder, layers: 2, heads: {sentence: 1.0}}}")
+    merged = {"family": "encoder", "dim": 8, "layers": 2, "heads": {"sentence": 1.0}}
+    assert read_composed(TrainConfig, path)["model"] == merged
+
+
+def test_each_command_takes_its_part(tmp_path):
+    path = write(tmp_path, own="{pipeline: {corpus: a}, train: {base: low.yaml, steps: 2}}", low="{train: {seed: 3}}")
+    assert read_composed(TrainConfig, path) == {"seed": 3, "steps": 2}
+    assert load_config(Recipe, path, ["output=x"]).corpus == "a"
+    path.write_text("{pipeline: {corpus: a}}")
+    with pytest.raises(ConfigurationError, match="expected the key 'train', got pipeline"):
+        read_composed(TrainConfig, path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{base: own.yaml}", "circle"),
+        ("{base: none}", "no such file; expected a path ending in .yaml, or: .*pretraining"),
+        ("{base: ../none.yaml}", "no such file"),
+        ("{base: [a]}", "expected a name or a path"),
+        ("{variants: [a]}", "variants: expected a mapping"),
+    ],
+)
+def test_mistakes_in_bases_are_named(tmp_path, text, said):
+    with pytest.raises(ConfigurationError, match=f"own.yaml: .*{said}"):
+        read_composed(TrainConfig, write(tmp_path, own=text))
+
+
+def test_sizes_are_models_that_other_keys_change(tmp_path):
+    path = write(
+        tmp_path, own="{model: {family: encoder, dim: 8, layers: 1, attention_heads: 1, ffn_dim: 8, heads: {}}}"
+    )
+    words = ["data.shards=x", "output=y"]
+    bert = load_config(TrainConfig, path, [*words, "model=size:bert_base"]).model
+    assert (bert.dim, bert.layers, bert.type_vocab_size, [*bert.heads]) == (768, 12, 2, ["masked_lm"])
+    changed = ["model=size:bert_base", "model.layers=6", "model.position.maximum=64", "model.heads={sentence: 1.0}"]
+    small = load_config(TrainConfig, path, [*words, *changed]).model
+    assert (small.dim, small.layers, [*small.heads]) == (768, 6, ["sentence"])
+    assert (small.position.kind, small.position.maximum) == ("learned", 64)
+    with pytest.raises(ConfigurationError, match="no size 'bert_bse' in configs/models; did you mean 'bert_base'"):
+        load_config(TrainConfig, path, [*words, "model=size:bert_bse"])
+    with pytest.raises(ConfigurationError, match="size or family, got both"):
+        load_config(TrainConfig, path, [*words, "model.size=bert_base"])

@@ -1,10 +1,7 @@
 """Secrets are recognised, and neither data nor text shows one."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -20,14 +17,13 @@ from clozeline.configuration.redaction import (
     remember,
     without_masks,
 )
-from clozeline.errors import ConfigurationError, IntegrityError, StorageError
+from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards import DamagedBlock, StoreOptions
-from clozeline.pipeline.shards.store import RemoteStore
 
 
 @pytest.fixture(autouse=True)
-def nothing_read_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def nothing_read_before(monkeypatch):
     monkeypatch.setattr("clozeline.configuration.redaction._remembered", set())
 
 
@@ -39,7 +35,7 @@ SECRETS = [
 PLAIN = ["key", "text_key", "url_key", "tokenizer", "tokens", "token_dtype", "tokens_per_s", "keys", "monkey", "passes"]
 
 
-def test_names_of_secrets() -> None:
+def test_names_of_secrets():
     assert [name for name in SECRETS if not is_secret(name)] == []
     assert [name for name in PLAIN if is_secret(name)] == []
     assert is_secret("key", "fsspec")
@@ -47,7 +43,7 @@ def test_names_of_secrets() -> None:
 
 
 @pytest.mark.parametrize("token", [50.0, {"weight": 50.0, "label_chunk": 8}])
-def test_the_head_named_token_is_no_secret(token: object) -> None:
+def test_the_head_named_token_is_no_secret(token):
     """The configuration of a run of ELECTRA is read again with both heads."""
     plain = {"model": {"heads": {"masked_lm": 1.0, "token": token}}, "token": "hidden"}
     assert redact(plain) == {**plain, "token": MASK}
@@ -55,26 +51,18 @@ def test_the_head_named_token_is_no_secret(token: object) -> None:
     assert redact_text("model.heads.token=50.0 token=hidden") == f"model.heads.token=50.0 token={MASK}"
 
 
-def test_no_key_of_a_recipe_is_taken_for_a_secret() -> None:
+def test_no_key_of_a_recipe_is_taken_for_a_secret():
     keys = {key for key, *_ in describe(Recipe)}
-    for kind in (
-        "corrupt.objectives",
-        "clean.filters",
-        "ingest.readers",
-        "clean.extractors",
-        "tokenize.tokenizers",
-    ):
-        for name in registry.names(f"clozeline.pipeline.{kind}"):
-            options = getattr(
-                registry.find(f"clozeline.pipeline.{kind}", name), "Options", None
-            )  # published tokenizers: none
-            keys |= {key for key, *_ in describe(options)} if options else set()
+    for room in ("corrupt.objectives", "clean.filters", "ingest.readers", "clean.extractors", "tokenize.tokenizers"):
+        for name in registry.names(f"clozeline.pipeline.{room}"):
+            options = getattr(registry.find(f"clozeline.pipeline.{room}", name), "Options", None)
+            keys |= {key for key, *_ in describe(options)} if options else set()  # published tokenizers have none
     assert len(keys) > 150
     assert [key for key in keys if is_secret(key.split(".")[-1])] == []
 
 
-def test_data_lose_their_secrets_and_nothing_else() -> None:
-    plain: dict[str, Any] = {
+def test_data_lose_their_secrets_and_nothing_else():
+    plain = {
         "store": {"fsspec": {"key": "AKIA1", "secret": "s", "endpoint_url": "https://e:9000/a@b", "anon": False,
                              "client_kwargs": {"aws_session_token": "t", "region": "eu"}, "token": {"type": "x"}}},
         "shards": ["s3://user:p@ss@bucket/set", "http://h:80/x", Path("a")],
@@ -104,11 +92,11 @@ def test_data_lose_their_secrets_and_nothing_else() -> None:
         ("https://h/x?sv=1&token=abc&y=2", "https://h/x?sv=1&token=***&y=2"),
     ],
 )  # fmt: skip
-def test_texts(text: str, shown: str) -> None:
+def test_texts(text, shown):
     assert redact_text(text) == shown
 
 
-def test_a_secret_that_was_read_is_in_no_text_afterwards() -> None:
+def test_a_secret_that_was_read_is_in_no_text_afterwards():
     remember(
         {"fsspec": {"key": "AKIAREAD", "token": {"private_key": "-----\nline/two\n-----"}}, "n": "u://a:wo%72d-1@h"}
     )
@@ -119,45 +107,30 @@ def test_a_secret_that_was_read_is_in_no_text_afterwards() -> None:
     assert redact_text("remember the rest") == "remember the rest"
 
 
-def test_no_message_of_a_configuration_shows_a_secret(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("text", "overrides"),
+    [
+        ("store: {fsspec: {secret: hush-hush", []), ("store: {fsspec: 'hush-hush'}", ["store.fsspec.secret=hush-hush"]),
+        ("store: {timeout_s: {password: hush-hush}}", []), ("{}", ["store.fsspec.secret=${hush-hush"]),
+        ("secret: hush-hush\nretries: x", []), ("{}", ["--store.fsspec.secret=hush-hush", "retries=no"]),
+    ],
+)  # fmt: skip
+def test_no_message_of_a_configuration_shows_a_secret(tmp_path, capsys, text, overrides):
     path = tmp_path / "c.yaml"
-    cases: list[tuple[str, list[str]]] = [
-        ("store: {fsspec: {secret: hush-hush", []),
-        ("store: {fsspec: 'hush-hush'}", ["store.fsspec.secret=hush-hush"]),
-        ("store: {timeout_s: {password: hush-hush}}", []),
-        ("{}", ["store.fsspec.secret=${hush-hush"]),
-        ("secret: hush-hush\nretries: x", []),
-        ("{}", ["--store.fsspec.secret=hush-hush", "retries=no"]),
-    ]
-    for text, overrides in cases:
-        path.write_text(text)
-
-        def read(overrides: list[str] = overrides) -> int:
-            load_config(StoreOptions, path, overrides)
-            return 0
-
-        assert run_command(read) == 64
-        assert "hush" not in (said := capsys.readouterr().err), said
-        assert str(path) in said or "argument" in said or "command line" in said
+    path.write_text(text)
+    assert run_command(lambda: load_config(StoreOptions, path, overrides)) == 64
+    assert "hush" not in (said := capsys.readouterr().err), said
+    assert str(path) in said or "argument" in said or "command line" in said
 
 
-def test_an_unknown_kind_of_store_is_refused_without_its_password() -> None:
-    with pytest.raises(ConfigurationError, match=r"^nonsense://\*\*\*@bucket/set: no reader") as caught:
-        RemoteStore("nonsense://me:passw0rd@bucket/set", StoreOptions())
-    assert "passw0rd" not in str(caught.value)
-
-
-def test_a_written_configuration_is_read_as_if_its_secrets_were_not_given(tmp_path: Path) -> None:
+def test_a_written_configuration_is_read_as_if_its_secrets_were_not_given(tmp_path, monkeypatch):
+    """They may come from the environment."""
     path = tmp_path / "config.yaml"
     save_yaml({"retries": 2, "fsspec": {"secret": "hush-hush", "anon": False}}, path)
     assert yaml.safe_load(path.read_text()) == {"retries": 2, "fsspec": {"secret": MASK, "anon": False}}
     assert load_config(StoreOptions, path).fsspec == {"anon": False}
     assert load_config(StoreOptions, path, ["fsspec.secret=given"]).fsspec == {"secret": "given", "anon": False}
-
-
-def test_a_secret_may_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STORE_SECRET", "from-outside")
-    path = tmp_path / "config.yaml"
     path.write_text("fsspec: {secret: '${oc.env:STORE_SECRET}'}")
     assert load_config(StoreOptions, path).fsspec == {"secret": "from-outside"}
     assert redact_text("it is from-outside") == f"it is {MASK}"
@@ -182,7 +155,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize("part", WORDS)
-def test_the_time_of_a_text_grows_with_its_length(part: str) -> None:
+def test_the_time_of_a_text_grows_with_its_length(part):
     """A word of 200,000 characters, such as encoded data in a message, took minutes."""
     started = time.process_time()
     redact_text(part * (200_000 // len(part)))

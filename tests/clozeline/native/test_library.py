@@ -1,26 +1,64 @@
-"""The compiled module is used where it fits, and its absence is told, never a wrong result or a crash."""
-
-from __future__ import annotations
+"""The compiled module: it repeats the hash of its sources, is used where it fits, and its absence is told."""
 
 import ctypes
 import os
+import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from clozeline.native import library
+from clozeline.native import build, library
 from clozeline.native.build import LIBRARY
 from clozeline.native.library import Function, array_of, is_available, missing_note, numpy_only
+
+needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with the smallest module."""
+    for name in ("module.cpp", "module.h"):
+        shutil.copy(build.FOLDER / name, tmp_path)
+    monkeypatch.setattr(build, "FOLDER", tmp_path)
+    monkeypatch.setattr(build, "LIBRARY", tmp_path / "libnative.so")
+    monkeypatch.delenv("CXX", raising=False)
+    return tmp_path
+
+
+@needs_compiler
+def test_the_library_repeats_the_hash_of_its_sources(folder):
+    sources = ctypes.CDLL(str(build.build())).clozeline_sources
+    sources.restype = ctypes.c_char_p
+    assert sources().decode() == build.source_hash()
+    (folder / "more.h").write_text("// another source\n")
+    assert sources().decode() != build.source_hash()
+
+
+@needs_compiler
+def test_a_failure_leaves_the_previous_library_and_says_why(folder):
+    before = build.build().read_bytes()
+    (folder / "broken.cpp").write_text("this is no C++\n")
+    with pytest.raises(subprocess.CalledProcessError) as failed:
+        build.build()
+    assert "broken.cpp" in failed.value.stderr
+    assert build.LIBRARY.read_bytes() == before
+    assert sorted(path.suffix for path in folder.iterdir()) == [".cpp", ".cpp", ".h", ".so"], "no temporary folder"
+
+
+def test_no_compiler_is_an_os_error(folder, monkeypatch):
+    monkeypatch.setenv("CXX", str(folder / "none"))
+    with pytest.raises(FileNotFoundError):
+        build.build()
+
 
 needs_module = pytest.mark.skipif(not is_available(), reason=f"{missing_note()}")
 _SHOW = "from clozeline.native.library import is_available, missing_note\nprint(is_available(), missing_note())"
 
 
 @pytest.fixture
-def fresh(monkeypatch: pytest.MonkeyPatch):
+def fresh(monkeypatch):
     """Open the library again inside the test, and again after it."""
     monkeypatch.delenv(library.SWITCH, raising=False)
     library._open.cache_clear()
@@ -29,15 +67,19 @@ def fresh(monkeypatch: pytest.MonkeyPatch):
     library._open.cache_clear()
 
 
-def test_the_variable_disables_it() -> None:
+def test_the_variable_and_the_block_disable_it():
     environment = os.environ | {library.SWITCH: "0"}
     done = subprocess.run([sys.executable, "-c", _SHOW], env=environment, capture_output=True, text=True, check=True)
     expected = "compiled module not in use (disabled by CLOZELINE_NATIVE=0): same results, slower"
     assert done.stdout.strip() == f"False {expected}"
+    before = is_available()
+    with numpy_only(), numpy_only():
+        assert not is_available()
+    assert is_available() == before
 
 
 @pytest.mark.usefixtures("fresh")
-def test_a_missing_or_damaged_library_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_or_damaged_library_is_told(tmp_path, monkeypatch):
     path = tmp_path / "libnative.so"
     monkeypatch.setattr(library, "LIBRARY", path)
     assert f"{path} is missing): same results, slower; a C++ compiler" in str(missing_note())
@@ -49,7 +91,7 @@ def test_a_missing_or_damaged_library_is_told(tmp_path: Path, monkeypatch: pytes
 
 @needs_module
 @pytest.mark.usefixtures("fresh")
-def test_a_library_of_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_of_other_sources_is_not_used(monkeypatch):
     assert is_available()
     library._open.cache_clear()
     monkeypatch.setattr(library, "source_hash", lambda: "0" * 16)
@@ -59,15 +101,8 @@ def test_a_library_of_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatch)
 
 
 @needs_module
-def test_arrays_of_another_type_or_layout_never_reach_it() -> None:
+def test_arrays_of_another_type_or_layout_never_reach_it():
     shingles = Function("clozeline_shingles", array_of("u8"), ctypes.c_int64, ctypes.c_int64, array_of("u8"))
     for words in (np.zeros(4, "i8"), np.zeros(4, ">u8"), np.zeros(8, "u8")[::2]):
         with pytest.raises(ctypes.ArgumentError, match="expected a contiguous array of uint64"):
             shingles(words, 4, 2, np.zeros(3, "u8"))
-
-
-def test_numpy_only_ends_with_its_block() -> None:
-    before = is_available()
-    with numpy_only(), numpy_only():
-        assert not is_available()
-    assert is_available() == before

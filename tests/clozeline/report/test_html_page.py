@@ -1,11 +1,7 @@
-from __future__ import annotations
-
 import re
 
 import pytest
 
-from clozeline.errors import StorageError
-from clozeline.files import publish_text
 from clozeline.report.html_page import (
     bars,
     collapsible,
@@ -25,16 +21,13 @@ from tests.pages import HOSTILE, checked
 
 def test_hostile_text_is_text_in_every_slot():
     parts = [
-        facts({HOSTILE: HOSTILE}),
-        section(HOSTILE, grid(quote(HOSTILE, HOSTILE))),
-        collapsible(HOSTILE, listing(HOSTILE)),
-        table([HOSTILE, "count"], [[HOSTILE, 1]]),
-        bars(HOSTILE, {HOSTILE: 1}),
-    ]
+        facts({HOSTILE: HOSTILE}), section(HOSTILE, grid(quote(HOSTILE, HOSTILE))),
+        collapsible(HOSTILE, listing(HOSTILE)), table([HOSTILE, "count"], [[HOSTILE, 1]]), bars(HOSTILE, {HOSTILE: 1}),
+    ]  # fmt: skip
     text = page(HOSTILE, parts)
-    parsed = checked(text)
-    assert parsed.texts.count(visible(HOSTILE)) == 13
+    assert checked(text).texts.count(visible(HOSTILE)) == 13
     text.encode()
+    assert escape("a\x00b\x1b\ud800\n\t<") == "a\ufffdb\ufffd\ufffd\n\t&lt;"
 
 
 def test_numbers_are_set_right_and_others_left():
@@ -42,6 +35,10 @@ def test_numbers_are_set_right_and_others_left():
     assert [kind for tag, kind in parsed.tags if tag == "td"] == [{}, {"class": "n"}] * 2
     assert [kind for tag, kind in parsed.tags if tag == "th"] == [{"scope": "col"}, {"scope": "col", "class": "n"}]
     assert parsed.cells == ["name", "count", "a", "1,234,567", "b", "0.2"]
+    rows = [["a", "1.5 MB", "54.8 %", "1 min 3 s", "2.0 s", "v1 s", "1.06e+12", "0.10.1"]]
+    parsed = checked(page("", [table(["", *"bcdefgh"], rows)]))
+    classes = [kind.get("class") for tag, kind in parsed.tags if tag == "td"]
+    assert classes == [None, "n", "n", "n", "n", None, "n", None]
 
 
 def test_parts_without_content_leave_nothing():
@@ -51,19 +48,7 @@ def test_parts_without_content_leave_nothing():
     assert checked(page("", [table(["", ""], [["a", 1]])])).count("th") == 0
 
 
-def test_characters_that_no_page_may_hold_are_shown_as_such():
-    assert escape("a\x00b\x1b\ud800\n\t<") == "a\ufffdb\ufffd\ufffd\n\t&lt;"
-
-
-def test_a_page_is_written_whole_or_not_at_all(tmp_path):
-    publish_text(tmp_path / "page.html", page("Ж 字", []))
-    assert "Ж 字" in (tmp_path / "page.html").read_text(encoding="utf-8")
-    with pytest.raises(StorageError, match="cannot write"):
-        publish_text(tmp_path / "page.html" / "below", "")
-    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
-
-
-def luminance(color: str) -> float:
+def luminance(color):
     """Relative luminance of WCAG 2.2, by its formula."""
     digits = color if len(color) == 6 else "".join(2 * digit for digit in color)
     parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
@@ -71,12 +56,12 @@ def luminance(color: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def contrast(one: str, other: str) -> float:
+def contrast(one, other):
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
 
 
-def test_text_is_legible_in_both_schemes() -> None:
+def test_text_is_legible_in_both_schemes():
     """4.5 to 1 for text in every color that a page writes text in, on the page and on its panels (WCAG 2.2, AA)."""
     assert contrast("000000", "fff") == pytest.approx(21)
     assert contrast("777777", "ffffff") == pytest.approx(4.48, abs=0.01)
@@ -89,31 +74,20 @@ def test_text_is_legible_in_both_schemes() -> None:
                 assert contrast(colors[ink], colors[ground]) >= 4.5, (ink, ground)
 
 
-def test_quantities_are_set_right_as_numbers_are() -> None:
-    rows = [["a", "1.5 MB", "54.8 %", "1 min 3 s", "2.0 s", "v1 s", "1.06e+12", "0.10.1"]]
-    parsed = checked(page("", [table(["", *"bcdefgh"], rows)]))
-    classes = [kind.get("class") for tag, kind in parsed.tags if tag == "td"]
-    assert classes == [None, "n", "n", "n", "n", None, "n", None]
+@pytest.mark.parametrize(
+    ("counts", "total", "widths", "texts"),
+    [
+        ({"a": 5000, "b": 2000, "c": 0}, None, [100, 40, 0], ["a", "5,000", "b", "2,000", "c", "0"]),
+        ({"a": 30, "b": 10}, 40, [75, 25], ["a", "30 · 75.0 %", "b", "10 · 25.0 %"]),
+    ],
+)
+def test_bars_are_as_long_as_their_counts(counts, total, widths, texts):
+    figure = bars("Rows", counts, total)
+    assert [float(width) for width in re.findall(r'style="background-size:([\d.]+)% 100%"', figure)] == widths
+    assert checked(page("", [figure])).texts[-len(texts) - 1 :] == ["Rows", *texts]
 
 
-def widths(figure: str) -> list[float]:
-    """The filled percentages of bars."""
-    return [float(width) for width in re.findall(r'style="background-size:([\d.]+)% 100%"', figure)]
-
-
-def test_bars_are_as_long_as_their_counts() -> None:
-    figure = bars("Rows", {"a": 5000, "b": 2000, "c": 0})
-    assert widths(figure) == [100, 40, 0]
-    assert checked(page("", [figure])).texts[-7:] == ["Rows", "a", "5,000", "b", "2,000", "c", "0"]
-
-
-def test_a_share_is_as_wide_as_it_says() -> None:
-    figure = bars("Rejected", {"a": 30, "b": 10}, 40)
-    assert widths(figure) == [75, 25]
-    assert checked(page("", [figure])).texts[-4:] == ["a", "30 · 75.0 %", "b", "10 · 25.0 %"]
-
-
-def test_the_largest_counts_come_first_and_the_rest_is_one() -> None:
+def test_the_largest_counts_come_first_and_the_rest_is_one():
     assert list(largest({"a": 1, "b": 3, "none": 0}).items()) == [("b", 3), ("a", 1)]
     many = list(largest({f"{number:02d}": number for number in range(1, 31)}).items())
     assert (len(many), many[0], many[-1]) == (20, ("30", 30), ("11 others", 66))

@@ -1,10 +1,6 @@
 """A token set of languages of very different sizes, and the recipes that balance it."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,7 +14,7 @@ NAMES, SOURCES = ("en", "fr", "sw"), ("books", "web")
 MLM = [{"name": "masked_lm", "label": "mlm", "max_length": 66, "grouping": "document"}]
 
 
-def write_languages(out: Path, *, shards: int = 2, pairs: bool = False) -> Rows:
+def write_languages(out, *, shards=2, pairs=False):
     """Four hundred documents: of 20 one is in sw, three in fr, sixteen in en; two of seven are books."""
     rows, _ = token_documents(LENGTHS, 1, 7)
     places = np.arange(len(rows))
@@ -36,20 +32,19 @@ def write_languages(out: Path, *, shards: int = 2, pairs: bool = False) -> Rows:
     return rows
 
 
-def recipe(out: Path, balance: Any, *, heldout: float = 0.1, corrupt: Any = None) -> Recipe:
+def recipe(out, balance, *, heldout=0.1, corrupt=None):
     """A recipe whose earlier stages are done; `balance` None leaves the stage out."""
     plain = {"corpus": "toy", "output": str(out), "heldout": {"fraction": heldout}, "encode": {}, "group": {},
              "corrupt": corrupt or MLM, "balance": balance}  # fmt: skip
-    found: Recipe = validate(Recipe, plain, "recipe")
-    return found
+    return validate(Recipe, plain, "recipe")
 
 
-def run_balanced(out: Path, balance: Any, *stages: str, backwards: bool = False, **more: Any) -> dict[str, Any]:
+def run_balanced(out, balance, *stages, backwards=False, **more):
     """Run stages one after another and return their counts by name."""
     made = recipe(out, balance, **more)
     return {stage: run_stage(made, stage, backwards=backwards) for stage in stages}
 
 
-def read_factors(out: Path) -> Any:
+def read_factors(out):
     """Output of `balance`."""
     return json.loads((out / "balance" / "factors.json").read_text(encoding="utf-8"))

@@ -1,32 +1,30 @@
 """Counts and factors of a token set against sums over its documents."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from fractions import Fraction
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.balance.passes import apportion, copy_factors
 from clozeline.pipeline.shards.layout import is_heldout
 from tests.pipeline.balance.balanced import NAMES, SOURCES, read_factors, run_balanced, write_languages
 
 
-def trained(rows: Rows) -> list[int]:
+def trained(rows):
     """Documents that are not held out."""
     uids = rows.fixed["document_uid"]
     return [row for row in range(len(rows)) if not is_heldout(uids[row].tobytes(), 0.1, 1)]
 
 
-def test_tokens_of_each_language_and_source_are_counted(tmp_path: Path) -> None:
+def test_tokens_of_each_language_and_source_are_counted(tmp_path):
     rows = write_languages(tmp_path)
     counts = run_balanced(tmp_path, {}, "balance")["balance"]
     chosen, sizes = trained(rows), rows.columns["token_ids"].lengths
-    wanted: Any = {}
+    wanted = {}
     for row in chosen:
         language = wanted.setdefault(NAMES[rows.fixed["language"][row]], {})
         one = language.setdefault(SOURCES[rows.fixed["source_group"][row]], Counter())
@@ -37,7 +35,7 @@ def test_tokens_of_each_language_and_source_are_counted(tmp_path: Path) -> None:
     assert counts["skipped"] == {"held_out": len(rows) - len(chosen)}
 
 
-def test_factors_give_the_shares_of_the_law(tmp_path: Path) -> None:
+def test_factors_give_the_shares_of_the_law(tmp_path):
     rows = write_languages(tmp_path)
     run_balanced(tmp_path, {"alpha": 0.5, "max_copies": 255}, "balance")
     found, sizes = read_factors(tmp_path), rows.columns["token_ids"].lengths
@@ -53,7 +51,7 @@ def test_factors_give_the_shares_of_the_law(tmp_path: Path) -> None:
     assert sum(facts["balanced_tokens"] for facts in found["texts"].values()) == tokens.sum()
 
 
-def test_texts_and_pairs_are_balanced_apart(tmp_path: Path) -> None:
+def test_texts_and_pairs_are_balanced_apart(tmp_path):
     """Pairs are counted by both sides, and their tokens stay as many as they were, like those of the texts."""
     rows = write_languages(tmp_path, pairs=True)
     counts = run_balanced(tmp_path, {"alpha": 0.0, "max_copies": 255}, "balance")["balance"]
@@ -69,7 +67,7 @@ def test_texts_and_pairs_are_balanced_apart(tmp_path: Path) -> None:
     assert set(found["factors"]) == {*NAMES, "en-fr", "fr-fr"}
 
 
-def test_max_copies_bounds_the_factors_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_max_copies_bounds_the_factors_and_says_so(tmp_path, caplog):
     write_languages(tmp_path)
     with caplog.at_level(logging.WARNING):
         run_balanced(tmp_path, {"alpha": 0.0, "max_copies": 2}, "balance")
@@ -79,22 +77,55 @@ def test_max_copies_bounds_the_factors_and_says_so(tmp_path: Path, caplog: pytes
     tokens = {name: facts["tokens"] * facts["epochs"] for name, facts in found["texts"].items()}
     for name, facts in found["texts"].items():
         assert facts["balanced_share"] == pytest.approx(tokens[name] / sum(tokens.values()), abs=1e-4)
+    run_balanced(tmp_path, {"alpha": 1.0, "sources": {"books": 2.5}}, "balance")
+    assert read_factors(tmp_path)["factors"] == {name: {"books": "5/2", "web": "1"} for name in NAMES}
     (said,) = [record.getMessage() for record in caplog.records if "sw" in record.getMessage()]
     assert "copies of a document wanted, max_copies allows 2" in said
     assert not any("en:" in record.getMessage() for record in caplog.records)
 
 
-def test_a_source_has_a_factor_of_its_own(tmp_path: Path) -> None:
-    write_languages(tmp_path)
-    run_balanced(tmp_path, {"alpha": 1.0, "sources": {"books": 2.5}}, "balance")
-    assert read_factors(tmp_path)["factors"] == {name: {"books": "5/2", "web": "1"} for name in NAMES}
+THREE = {"en": 10**9, "fr": 10**7, "sw": 10**5}
+amounts = st.dictionaries(st.text("abcdef", min_size=2, max_size=2), st.integers(1, 10**12), min_size=1, max_size=8)
 
 
-@pytest.mark.parametrize("shards", [1, 3])
-def test_shards_and_their_order_change_nothing(tmp_path: Path, shards: int) -> None:
-    written = []
-    for folder, count in ((tmp_path / "a", 2), (tmp_path / "b", shards)):
-        write_languages(folder, shards=count)
-        run_balanced(folder, {"alpha": 0.7}, "balance", backwards=folder.name == "b")
-        written.append((folder / "balance" / "factors.json").read_bytes())
-    assert written[0] == written[1]
+@pytest.mark.parametrize(
+    ("alpha", "shares"),
+    [(1.0, [0.9900, 0.0099, 0.0001]), (0.7, [0.9602, 0.0382, 0.0015]), (0.5, [0.9009, 0.0901, 0.0090]),
+     (0.3, [0.7609, 0.1911, 0.0480]), (0.0, [0.3333, 0.3333, 0.3333])],
+)  # fmt: skip
+def test_shares_of_languages_of_three_sizes(alpha, shares):
+    """The shares of n ** alpha, worked out by hand for 10**9, 10**7 and 10**5 tokens, in any order."""
+    total = sum(THREE.values())
+    assert [round(one / total, 4) for one in apportion(THREE, alpha).values()] == shares
+    assert apportion(dict(reversed(THREE.items())), alpha) == apportion(THREE, alpha)
+
+
+@given(tokens=amounts, root=st.sampled_from([1, 2, 4]))
+def test_tokens_are_within_one_of_their_exact_share(tokens, root):
+    """With powers of whole numbers the exponent 1 / root gives those numbers back, so that shares are fractions."""
+    powered = {name: amount**root for name, amount in tokens.items()}
+    total, roots = sum(powered.values()), sum(tokens.values())
+    found = apportion(powered, 1 / root)
+    assert sum(found.values()) == total
+    assert list(found) == sorted(tokens)
+    for name, amount in found.items():
+        assert abs(amount - Fraction(total * tokens[name], roots)) < 1
+    assert root > 1 or found == tokens
+
+
+@given(tokens=amounts, alphas=st.lists(st.integers(0, 100), min_size=2, max_size=2))
+def test_a_smaller_exponent_never_takes_from_the_smallest_language(tokens, alphas):
+    low, high = (apportion(tokens, alpha / 100) for alpha in sorted(alphas))
+    smallest = min(tokens, key=lambda name: tokens[name])
+    assert low[smallest] >= high[smallest] - 1
+    assert min(low.values()) >= 1
+
+
+def test_factors_are_shares_over_tokens_times_the_weight_of_the_source():
+    tokens = {"sw": {"web": 60, "books": 40}, "en": {"web": 900}}
+    assert copy_factors(tokens, 0.5, {}) == {
+        "en": {"web": Fraction(5, 6)},
+        "sw": {"books": Fraction(5, 2), "web": Fraction(5, 2)},
+    }
+    assert copy_factors(tokens, 0.5, {"books": 0.1})["sw"] == {"books": Fraction(1, 4), "web": Fraction(5, 2)}
+    assert copy_factors(tokens, 1.0, {}) == {"en": {"web": 1}, "sw": {"books": 1, "web": 1}}

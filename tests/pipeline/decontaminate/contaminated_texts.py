@@ -1,13 +1,9 @@
 """Texts with planted runs of evaluation items, and a search for them by sets, written from the rules alone."""
 
-from __future__ import annotations
-
 import hashlib
-import random
 import re
 import unicodedata
 from collections import Counter
-from typing import Any
 
 from clozeline.pipeline.ingest.documents.document import Document
 
@@ -16,18 +12,18 @@ VOCABULARY = [a + b + c for a in SYLLABLES for b in SYLLABLES[:9] for c in ("", 
 UNSPACED = re.compile("[\u4e00-\u9fff\u3040-\u30ff\u0e00-\u0e7f]")
 
 
-def words_of(text: str) -> list[str]:
+def words_of(text):
     """Casefold, decompose, drop marks, digit runs to 0, unspaced scripts letter by letter (pipeline.md 5.1)."""
     folded = "".join(c for c in unicodedata.normalize("NFD", text.casefold()) if unicodedata.category(c) != "Mn")
     folded = UNSPACED.sub(r" \g<0> ", re.sub(r"\d+", "0", folded))
     return re.findall(r"\w+", folded)
 
 
-def runs_of(words: list[str], length: int) -> list[tuple[str, ...]]:
+def runs_of(words, length):
     return [tuple(words[start : start + length]) for start in range(len(words) - length + 1)]
 
 
-def brute_force(texts: list[str], items: list[list[str]], ngram: int, most: int) -> dict[str, Any]:
+def brute_force(texts, items, ngram, most):
     """Return by all pairs of runs: the items of each text, clean items, too short items, and ignored runs."""
     entries = list[set[tuple[str, ...]]]()
     for item in items:
@@ -49,13 +45,13 @@ def brute_force(texts: list[str], items: list[list[str]], ngram: int, most: int)
     }  # fmt: skip
 
 
-def prose(draw: random.Random, words: int) -> str:
+def prose(draw, words):
     """Words in sentences, with commas, line ends and numbers."""
     parts = [draw.choice(VOCABULARY) for _ in range(words)]
     return " ".join(part + draw.choice(["", "", "", ",", ".\n", f" {draw.randrange(999)}"]) for part in parts)
 
 
-def disguise(draw: random.Random, text: str) -> str:
+def disguise(draw, text):
     """The same words for the match form: other case, accents, digits, punctuation and white space."""
     changes = [
         str.upper, str.title, lambda word: unicodedata.normalize("NFC", word[0] + "\u0301" + word[1:]),
@@ -65,7 +61,7 @@ def disguise(draw: random.Random, text: str) -> str:
     return " ".join(words)
 
 
-def document(number: int, text: str, **fields: Any) -> Document:
+def document(number, text, **fields):
     """A document whose uid is a hash of its number."""
     uid = hashlib.blake2b(str(number).encode(), digest_size=16).digest()
     return Document(uid=uid, text=text, source="test/a", offset=number, n_chars=len(text), **fields)

@@ -1,10 +1,7 @@
 """Items of evaluation files: layouts, task readers, and what is refused."""
 
-from __future__ import annotations
-
 import gzip
 import json
-from pathlib import Path
 
 import pytest
 
@@ -31,16 +28,16 @@ from clozeline.pipeline.tasks.readers import (
 )
 
 
-def files(*entries: object) -> list[EvaluationFile]:
+def files(*entries):
     return evaluation_files([validate(EvaluationSet, entry, "test") for entry in entries])
 
 
-def read(path: Path, **entry: object) -> list[Item]:
+def read(path, **entry):
     (file,) = files({"path": str(path), **entry})
     return [item for item in read_items(file, Limits()) if not isinstance(item, Rejected)]
 
 
-def lines(*rows: object) -> str:
+def lines(*rows):
     return "".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows)
 
 
@@ -59,7 +56,7 @@ def lines(*rows: object) -> str:
          [Item(0, "0", ("Dante was born in Florence.",))]),
     ],
 )  # fmt: skip
-def test_layouts(tmp_path: Path, name: str, content: str, expected: list[Item]) -> None:
+def test_layouts(tmp_path, name, content, expected):
     path = tmp_path / name
     path.write_text(content, encoding="utf-8")
     assert read(path) == expected
@@ -79,22 +76,17 @@ def test_layouts(tmp_path: Path, name: str, content: str, expected: list[Item]) 
         ("a.json", json.dumps({"data": [1]}, indent=1), "expected text .* it is no JSON"),
         ("a.jsonl", lines({"text": "one"}, "{broken"), r"line 2: expected an item, but it is no JSON .*: correct"),
         ("a.jsonl", lines({"text": "one"}, [1]), "line 2: expected an item, but it is no JSON object"),
+        ("a.txt", "good\nbad \xff\n", "line 2: expected an item, but bad utf8"),
     ],
 )
-def test_an_unknown_layout_is_refused(tmp_path: Path, name: str, content: str, message: str) -> None:
+def test_an_unknown_layout_is_refused(tmp_path, name, content, message):
     path = tmp_path / name
-    path.write_text(content, encoding="utf-8")
+    path.write_text(content, encoding="latin-1")
     with pytest.raises(ConfigurationError, match=message):
         read(path)
 
 
-def test_a_damaged_line_of_text_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_bytes(b"good\nbad \xff\n")
-    with pytest.raises(ConfigurationError, match="line 2: expected an item, but bad utf8"):
-        read(tmp_path / "a.txt")
-
-
-def test_a_task_is_read_by_its_reader(tmp_path: Path) -> None:
+def test_a_task_is_read_by_its_reader(tmp_path):
     answers = {"id": "1", "question": "Who wrote?", "answers": [{"text": "Ada", "answer_start": 0}]}
     article = {"title": "Ada", "paragraphs": [{"context": "Ada wrote.", "qas": [answers, {"id": "2"}]}]}
     (tmp_path / "dev-v1.1.json").write_text(json.dumps({"data": [article]}))
@@ -110,7 +102,7 @@ def test_a_task_is_read_by_its_reader(tmp_path: Path) -> None:
 SAID = "nobody may read these seven words before"
 SQUAD_ROWS = [{"id": "1", "question": SAID, "answers": [], "is_impossible": True}, {"question": SAID, "answers": []},
               {"id": "3", "question": "Who?", "answers": [{"text": SAID, "answer_start": 0}]}]  # fmt: skip
-ROWS_NO_TASK_KEEPS: list[tuple[dict[str, object], dict[str, str]]] = [
+ROWS_NO_TASK_KEEPS = [
     ({"name": "squad"}, {"a.json": json.dumps({"data": [{"paragraphs": [{"context": "He.", "qas": SQUAD_ROWS}]}]})}),
     ({"name": "superglue", "task": "rte"}, {"a.jsonl": lines({"premise": SAID, "hypothesis": "no"},
                                                              {"premise": SAID}, f'{{"premise": "{SAID}')}),
@@ -150,14 +142,13 @@ ROWS_NO_TASK_KEEPS: list[tuple[dict[str, object], dict[str, str]]] = [
 
 
 @pytest.mark.parametrize(("reader", "content"), ROWS_NO_TASK_KEEPS, ids=lambda value: str(value.get("name", "")))
-def test_every_row_with_a_text_is_an_item(tmp_path: Path, reader: dict[str, object], content: dict[str, str]) -> None:
+def test_every_row_with_a_text_is_an_item(tmp_path, reader, content):
     """Rows that a task's reader rejects: a model may be asked them all the same, with other options or elsewhere."""
     for name, text in content.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     file = EvaluationFile("suite", "a", tmp_path / next(iter(content)), validate(
         EvaluationSet, {"path": "x", "reader": reader}, "test").reader)  # fmt: skip
-    assert file.reader is not None
     read = file.reader.build(Limits())
     rejected = {item.index for item in read.read(read.open(file.path)) if isinstance(item, Rejected)}
     items = {item.row: item for item in read_items(file, Limits()) if not isinstance(item, Rejected)}
@@ -177,11 +168,11 @@ def test_every_row_with_a_text_is_an_item(tmp_path: Path, reader: dict[str, obje
         (Dialogue((("user", "hi"), ("assistant", "ho")), 0), ("hi", "ho")),
     ],
 )
-def test_texts_of_each_type_of_item(item: object, texts: tuple[str, ...]) -> None:
-    assert texts_of(item) == texts  # type: ignore[arg-type]
+def test_texts_of_each_type_of_item(item, texts):
+    assert texts_of(item) == texts
 
 
-def test_names_of_suites_and_files(tmp_path: Path) -> None:
+def test_names_of_suites_and_files(tmp_path):
     for name in ("blimp/b.jsonl", "blimp/deep/a.jsonl", "blimp/.hidden", "evals/dev.jsonl.gz", "evals/test.v2.txt"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
@@ -199,12 +190,12 @@ def test_names_of_suites_and_files(tmp_path: Path) -> None:
         files({"path": f"{tmp_path}/evals/dev.jsonl.gz"}, {"path": f"{tmp_path}/blimp", "suite": "dev"})
 
 
-def test_content_names_and_companions_decide_the_version(tmp_path: Path) -> None:
-    def version(**entry: object) -> object:
+def test_content_and_names_decide_the_version(tmp_path):
+    def version(**entry):
         return version_of(files({"path": f"{tmp_path}/a.txt", **entry}))
 
     (tmp_path / "a.txt").write_text("one\n")
     first = version()
-    assert version(suite="b") != first
+    assert version() == first != version(suite="b")
     (tmp_path / "a.txt").write_text("two\n")
     assert version() != first

@@ -1,12 +1,8 @@
 """The stage in a run: any number of tasks, resumed after a kill, refused files, and what later stages see of it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,12 +11,13 @@ from clozeline.pipeline.decontaminate.passes import Apply
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.report import read_report
 from clozeline.pipeline.ingest.documents.files import read_documents
-from clozeline.pipeline.kernels import ngram_index
 from clozeline.pipeline.shards import open_shards
 from tests.pages import checked
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.killed_run import killed
 from tests.pipeline.miniature import text, write_corpus, write_recipe
+from tests.pipeline.run_counts import check_run
+from tests.pipeline.unnoticed import unnoticed
 
 RECIPE = """
 corpus: miniature
@@ -35,7 +32,7 @@ LEAKED = [4, 9, 23]
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def start(tmp_path_factory):
     """Arguments of a run over documents of which three hold items."""
     folder = tmp_path_factory.mktemp("corpus")
     items = [" ".join(text(number, 6 + number % 20).split()[8:30]) for number in LEAKED]
@@ -46,29 +43,27 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def finished(start: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(start, tmp_path_factory):
     output = tmp_path_factory.mktemp("finished") / "out"
     assert main([*start, f"output={output}"]) == 0
     return output
 
 
-def kept(output: Path) -> list[str | None]:
-    paths = sorted((output / "decontaminate" / "documents").iterdir())
-    return [document.url for path in paths for document in read_documents(path)]
-
-
-def test_leaked_documents_are_gone_and_the_rest_is_there(finished: Path) -> None:
-    urls = kept(finished)
+def test_leaked_documents_are_gone_and_the_rest_is_there(finished):
+    paths = sorted((finished / "decontaminate" / "documents").iterdir())
+    urls = [document.url for path in paths for document in read_documents(path)]
     assert not {f"http://x.example/{number}" for number in LEAKED} & set(urls)
     counts = read_report(finished / "decontaminate" / "report.json", "")["counts"]
-    assert counts["rejected"]["contaminated"] == 3
+    assert counts["rejected"]["contaminated"] == counts["suites"]["items"]["contaminated"] == 3
     assert counts["documents_in"] == len(urls) + 3
-    assert counts["suites"]["items"]["contaminated"] == 3
     assert not (finished / "decontaminate" / "tmp").exists()
+    parents = open_shards(finished / "encode").manifest.parents
+    found = {(parent.name, parent.role): parent.digest for parent in parents}
+    assert found["decontaminate", "evaluation index"] == file_hash(finished / "decontaminate" / "index.arrow")
 
 
 @pytest.mark.parametrize("tasks", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_tasks_change_no_byte(finished: Path, start: list[str], tmp_path: Path, tasks: int) -> None:
+def test_tasks_change_no_byte(finished, start, tmp_path, tasks):
     shutil.copytree(finished / "clean", tmp_path / "out" / "clean")
     words = [*start, f"output={tmp_path / 'out'}", f"executor.tasks={tasks}", "executor.workers=1"]
     assert run_stage("decontaminate", words) == 0
@@ -76,7 +71,7 @@ def test_tasks_change_no_byte(finished: Path, start: list[str], tmp_path: Path, 
 
 
 @pytest.mark.slow
-def test_a_killed_run_resumes_to_the_same_bytes(finished: Path, start: list[str], tmp_path: Path) -> None:
+def test_a_killed_run_resumes_to_the_same_bytes(finished, start, tmp_path):
     shutil.copytree(finished / "clean", tmp_path / "out" / "clean")
     words = [*start, f"output={tmp_path / 'out'}"]
     stage = "decontaminate"
@@ -91,13 +86,7 @@ def test_a_killed_run_resumes_to_the_same_bytes(finished: Path, start: list[str]
     assert tree(tmp_path / "out" / stage) == tree(finished / stage)
 
 
-def test_the_index_is_a_parent_of_the_token_set(finished: Path) -> None:
-    parents = open_shards(finished / "encode").manifest.parents
-    found = {(parent.name, parent.role): parent.digest for parent in parents}
-    assert found["decontaminate", "evaluation index"] == file_hash(finished / "decontaminate" / "index.arrow")
-
-
-def test_the_page_shows_each_suite(finished: Path) -> None:
+def test_the_page_shows_each_suite(finished):
     page = checked((finished / "report.html").read_text(encoding="utf-8"))
     at = page.cells.index("evaluation suite")
     shown = dict(zip(page.cells[at : at + 8], page.cells[at + 8 : at + 16], strict=True))
@@ -108,41 +97,7 @@ def test_the_page_shows_each_suite(finished: Path) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", "expected evaluation items, got none (no rows): correct the file"),
-        ('{"question": "who"}\n', "got the fields question in line 1"),
-        ('{"text": "x"}\n{"text": 1}\n', "got the fields text in line 2"),
-    ],
-)
-def test_evaluation_files_are_refused_with_a_way_out(
-    start: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, message: str
-) -> None:
-    (tmp_path / "a.jsonl").write_text(content, encoding="utf-8")
-    words = [*start, f"output={tmp_path / 'out'}", f"decontaminate.against={tmp_path / 'a.jsonl'}"]
-    assert main(words) == 64
-    said = capsys.readouterr().err
-    assert message in said
-    assert str(tmp_path / "a.jsonl") in said
-    assert "Traceback" not in said
-
-
-def test_an_index_that_misses_a_run_gives_other_bytes(
-    finished: Path, start: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A mutation: the tests of this folder that count matches would all fail for it."""
-    shutil.copytree(finished / "clean", tmp_path / "clean")
-    complete = ngram_index.Matcher.find
-    monkeypatch.setattr(ngram_index.Matcher, "find", lambda self, text: complete(self, text)[1:])
-    assert run_stage("decontaminate", [*start, f"output={tmp_path}"]) == 0
-    counts = read_report(tmp_path / "decontaminate" / "report.json", "")["counts"]
-    assert counts["matches"] != read_report(finished / "decontaminate" / "report.json", "")["counts"]["matches"]
-
-
-def test_a_document_that_is_not_looked_up_is_missed(
-    finished: Path, start: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_a_document_that_is_not_looked_up_is_missed(finished, start, tmp_path, monkeypatch, capsys):
     shutil.copytree(finished / "clean", tmp_path / "clean")
     run = Apply.run
     monkeypatch.setattr(
@@ -153,8 +108,8 @@ def test_a_document_that_is_not_looked_up_is_missed(
 
 
 def test_rows_that_a_reader_rejects_are_looked_for_and_rows_without_a_text_are_told(
-    finished: Path, start: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture, capsys: Any
-) -> None:
+    finished, start, tmp_path, caplog, capsys
+):
     shutil.copytree(finished / "clean", tmp_path / "clean")
     sets = f"decontaminate.against=[{{path: {tmp_path}/dev.tsv, reader: {{name: glue, task: sst2}}}}]"
     leaked = " ".join(text(4, 10).split()[8:30])
@@ -172,3 +127,44 @@ def test_rows_that_a_reader_rejects_are_looked_for_and_rows_without_a_text_are_t
     (tmp_path / "dev.tsv").write_bytes(b"sentence\tlabel\n\xff\t7\n")
     assert run_stage("decontaminate", [*start, f"output={tmp_path}", sets]) == 64
     assert "dev.tsv: expected evaluation items, got none (1 row rejected as bad_utf8)" in capsys.readouterr().err
+
+
+FREQUENT_RECIPE = """
+corpus: miniature
+seed: 7
+plan: {unit_bytes: 8192, shard_bytes: 40000}
+clean: {language: null, filters: []}
+decontaminate: {against: ITEMS, max_document_frequency: 2}
+"""
+
+
+def decontaminated(folder):
+    """The output of a run with long, short and frequent items in two suites, one of them of a task."""
+    items = [" ".join(text(number, 6 + number % 20).split()[8:30]) for number in (4, 9, 23)]
+    items += [" ".join(text(12, 18).split()[3:10]), text(5, 11), text(5000), "too short"]
+    rows = "".join(json.dumps({"text": item}) + "\n" for item in items)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "items.jsonl").write_text(rows, encoding="utf-8")
+    lines = [f"{' '.join(text(number, 20).split()[:20])}\t{number % 2}" for number in (14, 4000)]
+    (folder / "dev.tsv").write_text("\n".join(["sentence\tlabel", *lines, "no label\t7"]) + "\n", encoding="utf-8")
+    sets = f"[{folder}/items.jsonl, {{path: {folder}/dev.tsv, reader: {{name: glue, task: sst2}}}}]"
+    recipe = write_recipe(folder, FREQUENT_RECIPE.replace("ITEMS", sets))
+    source = write_corpus(folder / "crawl", 30)
+    extra = [json.dumps({"text": f"{text(5, 11)} {number}"}) for number in range(3)]
+    with (folder / "crawl" / "part0.jsonl").open("a", encoding="utf-8") as file:
+        file.write("\n".join(extra) + "\n")
+    assert main(["--config", str(recipe), f"input={source}", f"output={folder / 'out'}"]) == 0
+    return folder / "out"
+
+
+def test_every_counter_is_compared(tmp_path):
+    run = decontaminated(tmp_path)
+    counts = json.loads((run / "decontaminate" / "report.json").read_text())["counts"]
+    assert counts["entries"]["too_frequent"] > 0
+    assert counts["entries"]["short"] > 0
+    assert counts["suites"]["sst2/dev"] == {"items": 3, "unreadable": 0, "too_short": 1, "words": 40,
+                                            "overlap_words": 20, "contaminated": 1, "documents": 1}  # fmt: skip
+    assert check_run(run)
+    # how many rows a reader rejects only the evaluation file tells
+    assert [name for name in unnoticed(run, "decontaminate", lambda key: True)
+            if not name.endswith("unreadable")] == []  # fmt: skip

@@ -1,9 +1,6 @@
 """The complete stage on documents in memory, against a search by sets, and in any order."""
 
-from __future__ import annotations
-
 import random
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +20,7 @@ from tests.pipeline.decontaminate.contaminated_texts import (
 ITEM = "When the frost came, 17 herons left the frozen lake of Inari for the open sea near Bergen."
 
 
-def planted(seed: int, number: int) -> tuple[list[str], list[str]]:
+def planted(seed, number):
     """Texts, a quarter of them with a run of an item at the start, in the middle or at the end; and the items."""
     draw = random.Random(seed)
     items = [prose(draw, draw.choice([3, 4, 5, 6, 9, 12, 13, 14, 20, 40])) for _ in range(60)]
@@ -51,7 +48,7 @@ def test_two_thousand_texts_as_by_sets(run_stage, items, seed, ngram):
     config = {"against": [items(evaluated)], "ngram": ngram}
     result = run_stage([rows[:700], rows[700:700], rows[700:]], config)
     found = {number for number, held in enumerate(expected["found"]) if held}
-    assert {row.offset for row in result.rejections()} == found
+    assert {row.offset for row in result.rejected()} == found
     assert {row.offset for row in result.documents()} == set(range(2000)) - found
     assert len(found) > 100
     assert expected["ignored"]
@@ -66,13 +63,14 @@ def test_two_thousand_texts_as_by_sets(run_stage, items, seed, ngram):
     )  # fmt: skip
 
 
-def held(run_stage, items, text: str, item: str = ITEM, **options) -> bool:
+def held(run_stage, items, text, item=ITEM, **options):
     """Whether a document is dropped for an item."""
     return not run_stage([[document(0, text)]], {"against": [items([item])], **options}).documents()
 
 
-@pytest.mark.parametrize("before", ["", "It is said that ", "One. Two. "])
-@pytest.mark.parametrize("after", ["", " And so on", ", they say."])
+@pytest.mark.parametrize(
+    ("before", "after"), [("", ""), ("It is said that ", " And so on"), ("One. Two. ", ", they say.")]
+)
 def test_thirteen_words_anywhere_are_found_and_twelve_are_not(run_stage, items, before, after):
     words = ITEM.rstrip(".").split()
     assert len(words_of(ITEM)) == 18
@@ -112,52 +110,39 @@ def test_a_run_in_more_documents_than_allowed_is_ignored_and_listed(run_stage, i
     assert result.json("overlap.json")["suites"]["items"]["found"] == []
 
 
-def test_a_run_repeated_in_one_document_is_one_document(run_stage, items):
-    result = run_stage([[document(0, f"{ITEM} " * 50)]], {"against": [items([ITEM])], "max_document_frequency": 1})
-    assert len(result.rejections()) == 1
-
-
 def test_both_sides_of_a_pair_are_looked_up_apart(run_stage, items):
+    """A run repeated in one document is one document; a rejection names the item and the words."""
     words = ITEM.split()
     rows = [
-        document(0, "a text", target_text=ITEM, target_language="en"),
+        document(0, "a text", target_text=f"{ITEM} " * 50, target_language="en"),
         document(1, " ".join(words[:8]), target_text=" ".join(words[8:]), target_language="en"),
     ]
-    assert [row.offset for row in run_stage([rows], {"against": [items([ITEM])]}).rejections()] == [0]
+    evaluated = {"against": [items(["another item of many words", ITEM])], "max_document_frequency": 1}
+    (row,) = run_stage([rows], evaluated).rejected()
+    assert (row.offset, row.stage, row.reason) == (0, "decontaminate", "contaminated")
+    assert row.detail == "items 1: when the frost came 0 herons left the frozen lake of inari for"
 
 
 def test_no_order_of_documents_parts_items_or_files_changes_a_decision(run_stage, items):
+    """Nor that of files and units a byte."""
     texts, evaluated = planted(4, 300)
     rows = [document(number, text) for number, text in enumerate(texts)]
     expected = None
-    for trial in range(6):
+    for trial in range(4):
         draw = random.Random(trial)
-        cut = draw.randrange(len(rows))
-        shuffled = draw.sample(rows, len(rows))
+        cut, shuffled = draw.randrange(len(rows)), draw.sample(rows, len(rows))
         files = [items(draw.sample(evaluated[:30], 30), "a.jsonl"), items(draw.sample(evaluated[30:], 30), "b.jsonl")]
-        parts = [shuffled[:cut], shuffled[cut:]]
-        result = run_stage(parts, {"against": draw.sample(files, 2)}, reverse=bool(trial % 2))
-        decided = {row.uid for row in result.rejections()}
-        suites = {name: {**suite, "found": len(suite["found"])} for name, suite in
-                  result.json("overlap.json")["suites"].items()}  # fmt: skip
-        expected = expected or (decided, suites, result.json("overlap.json")["ignored"])
-        assert (decided, suites, result.json("overlap.json")["ignored"]) == expected
+        parts, bytes_ = [shuffled[:cut], shuffled[cut:]], []
+        for order in (files, files[::-1]):
+            result = run_stage(parts, {"against": order}, reverse=order is files)
+            bytes_.append(result.published("*"))
+        assert bytes_[0] == bytes_[1]
+        overlap = result.json("overlap.json")
+        suites = {name: {**suite, "found": len(suite["found"])} for name, suite in overlap["suites"].items()}
+        decided = ({row.uid for row in result.rejected()}, suites, overlap["ignored"])
+        expected = expected or decided
+        assert decided == expected
     assert expected[0]
-
-
-def test_the_order_of_files_and_units_gives_the_same_bytes(run_stage, items):
-    texts, evaluated = planted(5, 200)
-    rows = [document(number, text) for number, text in enumerate(texts)]
-    files = [items(evaluated[:30], "a.jsonl"), items(evaluated[30:], "b.jsonl")]
-    first = run_stage([rows[:90], rows[90:]], {"against": files})
-    assert first.tree() == run_stage([rows[:90], rows[90:]], {"against": files[::-1]}, reverse=True).tree()
-
-
-def test_a_rejection_names_the_item_and_the_words(run_stage, items):
-    result = run_stage([[document(0, ITEM)]], {"against": [items(["another item of many words", ITEM])]})
-    (row,) = result.rejections()
-    assert (row.stage, row.reason) == ("decontaminate", "contaminated")
-    assert row.detail == "items 1: when the frost came 0 herons left the frozen lake of inari for"
 
 
 @pytest.mark.parametrize(
@@ -173,16 +158,27 @@ def test_other_values_are_refused(change, message):
         validate(DecontaminateConfig, {"against": ["items.jsonl"], **change}, "test")
 
 
-def test_the_contents_of_files_decide_whether_the_stage_runs_again(run_stage, items, tmp_path: Path):
-    from clozeline.pipeline.decontaminate.stage import DecontaminateStage
-    from clozeline.pipeline.recipe import Recipe
+ONE = "alder birch cedar dogwood elm fir ginkgo hazel ivy juniper kapok larch maple neem oak"
+TWO = "amber beryl coral diamond emerald flint garnet"
 
-    def version() -> int:
-        plain = {"corpus": "c", "output": str(tmp_path), "decontaminate": {"against": str(tmp_path / "items.jsonl")}}
-        return DecontaminateStage(validate(Recipe, plain, "test")).version()
 
-    items([ITEM])
-    before = version()
-    assert version() == before
-    items([ITEM + " "])
-    assert version() != before
+def test_documents_and_shares_of_items_and_suites(run_stage, items):
+    files = [items([ONE, TWO, "too short"], "first.jsonl"), items([TWO, f"{ONE} and pine"], "second.jsonl")]
+    rows = [
+        document(0, " ".join(ONE.split()[:13])), document(1, f"{TWO}, and {ONE}"), document(2, f"{TWO} {TWO}"),
+        document(3, "nothing of them"),
+    ]  # fmt: skip
+    result = run_stage([rows[:2], rows[2:]], {"against": files})
+    assert result.counts["suites"] == {
+        "first": {"items": 3, "unreadable": 0, "too_short": 1, "words": 22, "overlap_words": 22,
+                  "contaminated": 2, "documents": 3},
+        "second": {"items": 2, "unreadable": 0, "too_short": 0, "words": 24, "overlap_words": 22,
+                   "contaminated": 2, "documents": 3},
+    }  # fmt: skip
+    assert result.counts["contaminated_documents"] == 3
+    overlap = result.json("overlap.json")["suites"]["second"]
+    assert overlap["overlap"] == round(22 / 24, 6)
+    assert overlap["found"] == [
+        {"file": "second.jsonl", "row": 0, "id": "0", "documents": 2, "overlap": 1.0},
+        {"file": "second.jsonl", "row": 1, "id": "1", "documents": 2, "overlap": round(15 / 17, 6)},
+    ]

@@ -1,9 +1,6 @@
 """Weaving: frames, spans, segments and starts against plain lists."""
 
-from __future__ import annotations
-
 import itertools
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,25 +21,18 @@ LISTS = st.lists(st.lists(st.integers(10, 99), max_size=6), max_size=6)
 
 
 @given(LISTS, st.none() | st.just(1), st.none() | st.just(2))
-def test_framed(lists: list[list[int]], head: int | None, tail: int | None) -> None:
-    original = Ragged.from_lists(lists, np.uint16)
-    found = add_special_tokens(original, head, tail)
+def test_framed(lists, head, tail):
+    """Rows of a complete block, and of a part of one."""
     ends = ([head] if head else [], [tail] if tail else [])
-    assert [found[row].tolist() for row in range(len(lists))] == [[*ends[0], *one, *ends[1]] for one in lists]
-    assert not np.shares_memory(found.values, original.values)
-
-
-@given(LISTS)
-def test_framed_of_a_part_of_a_block(lists: list[list[int]]) -> None:
     whole = Ragged.from_lists([[5, 6], *lists], np.uint16)
-    part = Ragged(whole.values, whole.offsets[1:])
-    assert [add_special_tokens(part, 1, 2)[row].tolist() for row in range(len(lists))] == [
-        [1, *one, 2] for one in lists
-    ]
+    for original in (Ragged.from_lists(lists, np.uint16), Ragged(whole.values, whole.offsets[1:])):
+        found = add_special_tokens(original, head, tail)
+        assert [found[row].tolist() for row in range(len(lists))] == [[*ends[0], *one, *ends[1]] for one in lists]
+        assert not np.shares_memory(found.values, original.values)
 
 
 @given(st.lists(st.integers(0, 9), max_size=12), st.data())
-def test_weave(between: list[int], data: Any) -> None:
+def test_weave(between, data):
     count = data.draw(st.integers(0, 5))
     positions = data.draw(st.permutations(range(len(between) + count)))[:count]
     found = insert_at(np.array(between, np.int64), np.array(positions, np.int64), -1)
@@ -51,8 +41,8 @@ def test_weave(between: list[int], data: Any) -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=5), st.integers(0, 3))
-def test_span_mask(gaps_and_lengths: list[tuple[int, int]], rest: int) -> None:
-    wanted: list[bool] = []
+def test_span_mask(gaps_and_lengths, rest):
+    wanted = []
     starts, lengths = [], []
     for gap, length in gaps_and_lengths:
         starts.append(len(wanted) + gap)
@@ -65,7 +55,7 @@ def test_span_mask(gaps_and_lengths: list[tuple[int, int]], rest: int) -> None:
 
 @pytest.mark.parametrize("longest", [2, 300, 3000])
 @pytest.mark.parametrize(("size", "count"), [(1, 0), (5, 3), (70_000, 900), (1 << 17, 200)])
-def test_segments(size: int, count: int, longest: int) -> None:
+def test_segments(size, count, longest):
     """Short and long ones; also over the bounds of the portions that are handled at once."""
     random = np.random.RandomState(size)
     values = random.randint(0, 1000, size).astype(np.uint16)
@@ -79,32 +69,29 @@ def test_segments(size: int, count: int, longest: int) -> None:
 
 
 @pytest.mark.parametrize("empty", [1, 1000])
-def test_segments_that_end_on_a_portion(empty: int) -> None:
+def test_segments_that_end_on_a_portion_or_behind_the_values(empty):
     """With many empty ones the mean is short."""
     values = np.arange(1 << 16, dtype=np.uint16)
     starts, lengths = np.array([0, *[5] * empty, 0, 0]), np.array([1 << 16, *[0] * empty, (1 << 16) - 1, 1])
     assert segments(values, starts, lengths).tolist() == [*values.tolist(), *values[:-1].tolist(), 0]
-
-
-@pytest.mark.parametrize("length", [3, 300])
-def test_segments_that_end_behind_the_values(length: int) -> None:
-    with pytest.raises(IndexError):
-        segments(np.zeros(2 * length), np.array([0, length + 1]), np.array([length, length]))
+    for length in (3, 300):
+        with pytest.raises(IndexError):
+            segments(np.zeros(2 * length), np.array([0, length + 1]), np.array([length, length]))
 
 
 @given(LISTS, st.data())
-def test_spread(lists: list[list[int]], data: Any) -> None:
+def test_spread(lists, data):
     total = len(lists) + data.draw(st.integers(0, 3))
     rows = sorted(data.draw(st.permutations(range(total)))[: len(lists)])
     found = scatter_rows(Ragged.from_lists(lists, np.uint16), np.array(rows, np.intp), total)
-    wanted: list[list[int]] = [[] for _ in range(total)]
+    wanted = [[] for _ in range(total)]
     for row, one in zip(rows, lists, strict=True):
         wanted[row] = one
     assert [found[row].tolist() for row in range(total)] == wanted
 
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=6), st.data())
-def test_starts_in_rows(lengths: list[int], data: Any) -> None:
+def test_starts_in_rows(lengths, data):
     offsets = np.concatenate(([0], np.cumsum(lengths)))
     starts = sorted(data.draw(st.sets(st.integers(0, int(offsets[-1]) + 2))))
     found = starts_in_rows(np.array(starts, np.int64), offsets)
@@ -114,7 +101,7 @@ def test_starts_in_rows(lengths: list[int], data: Any) -> None:
 
 @pytest.mark.parametrize("bits", [[], [0], [0, 1, 2], [3, 9], [5, 6], [0, 2, 4, 6, 8, 10], list(range(12))])
 @pytest.mark.parametrize("dtype", [np.uint16, np.uint32])
-def test_id_set(bits: list[int], dtype: Any) -> None:
+def test_id_set(bits, dtype):
     bitmap = np.zeros(12, np.bool_)
     bitmap[bits] = True
     ids = IdSet(bitmap)

@@ -1,7 +1,5 @@
 """Kernels against slow references that use the same words, and against theory."""
 
-from __future__ import annotations
-
 from itertools import combinations, pairwise, permutations
 from math import comb, log
 
@@ -32,20 +30,20 @@ from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
 KEYS = random_bits(np.array([7], np.uint64), 0, 4000)[0]
 
 
-def word(key: np.uint64, stream: int, index: int) -> int:
+def word(key, stream, index):
     return int(random_bits(np.array([key]), stream, 1, index)[0, 0])
 
 
-def numbered(key: np.uint64, stream: int, size: int, start: int = 0) -> list[int]:
+def numbered(key, stream, size, start=0):
     """The indices in the order of their words, by a plain sort."""
     return sorted(range(size), key=lambda index: (word(key, stream, start + index) >> 16, index))
 
 
-def sizes(most: int, rows: int = 60) -> np.ndarray:
+def sizes(most, rows=60):
     return np.array([(17 * row * row + row) % (most + 1) for row in range(rows)])
 
 
-def test_choose_equals_a_plain_sort() -> None:
+def test_choose_equals_a_plain_sort():
     candidates = sizes(90)
     counts = (candidates * 7) // 20
     chosen = choose(KEYS[: len(counts)], candidates, counts)
@@ -55,7 +53,7 @@ def test_choose_equals_a_plain_sort() -> None:
 
 
 @pytest.mark.parametrize(("size", "most"), [(1, 0), (1, 1), (5, 5), (40, 6), (568, 85)])
-def test_choose_of_equal_rows_equals_choose_of_each(size: int, most: int) -> None:
+def test_choose_of_equal_rows_equals_choose_of_each(size, most):
     rows = 200
     together = choose(KEYS[:rows], np.full(rows, size), np.full(rows, most), SLOTS)
     for row in range(0, rows, 23):
@@ -63,15 +61,18 @@ def test_choose_of_equal_rows_equals_choose_of_each(size: int, most: int) -> Non
         assert together[row].tolist() == alone[0].tolist() == sorted(numbered(KEYS[row], SLOTS, size)[:most])
 
 
-def test_choose_without_rows_and_at_the_upper_bound() -> None:
+def test_choose_without_rows_and_everything():
     empty = np.empty(0, np.int64)
     assert len(choose(KEYS[:0], empty, empty)) == 0
-    everything = choose(KEYS[:1], np.array([65535]), np.array([65535]))
-    assert everything[0].tolist() == list(range(65535))
+    assert choose(KEYS[:1], np.array([65535]), np.array([65535]))[0].tolist() == list(range(65535))
+    means, no_ids = np.array([5.0, 1e9, 1.0]), Ragged(empty.astype(np.uint16), np.zeros(1, np.int64))
+    assert len(choose_weighted(KEYS[:0], no_ids, means, empty)) == 0
+    ids = Ragged(np.arange(3, dtype=np.uint32), np.array([0, 0, 3]))
+    assert choose_weighted(KEYS[:2], ids, means, np.array([0, 3])).values.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("equal", [True, False], ids=["equal rows", "ragged rows"])
-def test_choose_weighted_equals_a_plain_sort_of_times(equal: bool) -> None:
+def test_choose_weighted_equals_a_plain_sort_of_times(equal):
     candidates = np.full(40, 70) if equal else sizes(90)
     means = (1 + np.arange(1009)) ** 0.5
     ids = Ragged((np.arange(candidates.sum()) * 7919 % 1009).astype(np.uint16), offsets_of(candidates))
@@ -84,11 +85,11 @@ def test_choose_weighted_equals_a_plain_sort_of_times(equal: bool) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-def test_weighted_subsets_have_the_law_of_draws_one_by_one(number: int) -> None:
+def test_weighted_subsets_have_the_law_of_draws_one_by_one(number):
     """Each subset of 5 candidates: the sum over its orders of weight / weight that is left."""
     weights, rows = [1.0, 2.0, 3.0, 5.0, 8.0], 200_000
 
-    def in_order(order: tuple[int, ...]) -> float:
+    def in_order(order):
         probability, left = 1.0, sum(weights)
         for one in order:
             probability, left = probability * weights[one] / left, left - weights[one]
@@ -106,21 +107,7 @@ def test_weighted_subsets_have_the_law_of_draws_one_by_one(number: int) -> None:
     assert chi_square_is_plausible(observed, exact * rows, len(subsets) - 1)
 
 
-def test_choose_weighted_without_rows_and_of_everything() -> None:
-    means, empty = np.array([5.0, 1e9, 1.0]), np.empty(0, np.int64)
-    assert len(choose_weighted(KEYS[:0], Ragged(empty.astype(np.uint16), np.zeros(1, np.int64)), means, empty)) == 0
-    ids = Ragged(np.arange(3, dtype=np.uint32), np.array([0, 0, 3]))
-    assert choose_weighted(KEYS[:2], ids, means, np.array([0, 3])).values.tolist() == [0, 1, 2]
-
-
-def test_permute_equals_a_plain_sort() -> None:
-    counts = sizes(30)
-    orders = permute(KEYS[: len(counts)], counts, ORDERS)
-    for row, size in enumerate(counts):
-        assert orders[row].tolist() == numbered(KEYS[row], ORDERS, size)
-
-
-def test_reorder_takes_the_first_block_of_words_that_is_not_the_identity() -> None:
+def test_reorder_takes_the_first_block_of_words_that_is_not_the_identity():
     counts = np.array([0, 1, 2, 3] * 100)
     orders = reorder(KEYS[:400], counts, ORDERS)
     for row, size in enumerate(counts.tolist()):
@@ -129,7 +116,7 @@ def test_reorder_takes_the_first_block_of_words_that_is_not_the_identity() -> No
         assert orders[row].tolist() == wanted
 
 
-def test_reorder_is_uniform_among_the_others() -> None:
+def test_reorder_is_uniform_among_the_others():
     orders = reorder(KEYS, np.full(4000, 3), ORDERS).values.reshape(-1, 3)
     others = list(permutations(range(3)))[1:]
     observed = [int((orders == np.array(order)).all(axis=1).sum()) for order in others]
@@ -137,8 +124,8 @@ def test_reorder_is_uniform_among_the_others() -> None:
     assert chi_square_is_plausible(observed, np.full(5, 800.0), 4)
 
 
-def test_reorder_swaps_after_64_identities(monkeypatch: pytest.MonkeyPatch) -> None:
-    def identity(keys: np.ndarray, counts: np.ndarray, stream: int) -> Ragged:
+def test_reorder_swaps_after_64_identities(monkeypatch):
+    def identity(keys, counts, stream):
         return Ragged(list_indices(counts).astype(np.uint16), offsets_of(counts))
 
     monkeypatch.setattr("clozeline.pipeline.kernels.sampling.permute", identity)
@@ -146,7 +133,7 @@ def test_reorder_swaps_after_64_identities(monkeypatch: pytest.MonkeyPatch) -> N
     assert [orders[row].tolist() for row in range(3)] == [[0], [1, 0, 2, 3], [1, 0]]
 
 
-def test_compose_equals_cut_points() -> None:
+def test_compose_equals_cut_points():
     totals = sizes(40)
     parts = np.minimum(totals, 1 + totals // 4)
     found = compose(KEYS[: len(totals)], totals, parts)
@@ -159,7 +146,7 @@ def test_compose_equals_cut_points() -> None:
         assert found[row].tolist() == [b - a for a, b in pairwise(bounds)]
 
 
-def test_compose_is_uniform() -> None:
+def test_compose_is_uniform():
     found = compose(KEYS, np.full(4000, 6), np.full(4000, 3)).values.reshape(-1, 3)
     every = [(a, b - a, 6 - b) for a, b in combinations(range(1, 6), 2)]
     observed = [int((found == np.array(one)).all(axis=1).sum()) for one in every]
@@ -167,14 +154,18 @@ def test_compose_is_uniform() -> None:
     assert chi_square_is_plausible(observed, np.full(len(every), 4000 / comb(5, 2)), len(every) - 1)
 
 
-def test_slots_are_distinct_gaps() -> None:
+def test_orders_and_gaps_equal_a_plain_sort():
+    counts = sizes(30)
+    orders = permute(KEYS[: len(counts)], counts, ORDERS)
+    for row, size in enumerate(counts):
+        assert orders[row].tolist() == numbered(KEYS[row], ORDERS, size)
     kept = np.arange(40)
     gaps = choose_gaps(KEYS[:40], kept, np.minimum(kept + 1, 5))
     for row in range(40):
         assert gaps[row].tolist() == sorted(numbered(KEYS[row], SLOTS, row + 1)[: min(row + 1, 5)])
 
 
-def test_roles_equal_a_plain_loop_and_their_shares() -> None:
+def test_roles_equal_a_plain_loop_and_their_shares():
     original = Ragged(np.arange(100_000, dtype=np.uint32) % 97 + 1000, np.arange(0, 100_001, 25))
     replaceable = np.arange(500, 900)
     found = draw_replacements(KEYS, original, mask=3, replaceable=replaceable, mask_ppm=800_000, random_ppm=100_000)
@@ -190,13 +181,13 @@ def test_roles_equal_a_plain_loop_and_their_shares() -> None:
 
 
 @pytest.mark.parametrize(("mask_ppm", "random_ppm", "wanted"), [(1_000_000, 0, 3), (0, 0, 9), (0, 1_000_000, 5)])
-def test_roles_at_the_ends(mask_ppm: int, random_ppm: int, wanted: int) -> None:
+def test_roles_at_the_ends(mask_ppm, random_ppm, wanted):
     original = Ragged(np.full(1000, 9, np.uint16), np.arange(0, 1001, 5))
     options = {"mask": 3, "replaceable": np.array([5]), "mask_ppm": mask_ppm, "random_ppm": random_ppm}
     assert set(draw_replacements(KEYS[:200], original, **options).tolist()) == {wanted}
 
 
-def test_draw_and_skip_words_are_the_stream_of_each_key() -> None:
+def test_draw_and_skip_words_are_the_stream_of_each_key():
     counts = np.array([3, 0, 5])
     flat = Ragged(draw(KEYS[:3], LENGTHS, counts), offsets_of(counts))
     for row in range(3):
@@ -206,7 +197,7 @@ def test_draw_and_skip_words_are_the_stream_of_each_key() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=5), max_size=6))
-def test_indices_of_ragged_lists(lists: list[list[int]]) -> None:
+def test_indices_of_ragged_lists(lists):
     ragged = Ragged.from_lists(lists, np.int64)
     assert exclusive_cumsum(ragged.values, ragged.offsets).tolist() == [
         sum(one[:i]) for one in lists for i in range(len(one))

@@ -1,6 +1,6 @@
-"""Lengths drawn until they reach a total, and merged spans, against plain loops."""
+"""Spans: lengths drawn until they reach a total, merged spans, and ends of documents, against plain loops."""
 
-from __future__ import annotations
+from itertools import groupby, pairwise
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.pipeline.kernels.distributions import inverse_cdf, poisson_thresholds, reciprocal_thresholds
-from clozeline.pipeline.kernels.spans import draw_lengths, limit_spans
+from clozeline.pipeline.kernels.spans import clip_to_documents, count_noise_before, draw_lengths, limit_spans
 from clozeline.pipeline.rows import Ragged
 from clozeline.seeding import LENGTHS, random_bits
 
@@ -17,12 +17,12 @@ KEYS = random_bits(np.array([7], np.uint64), 0, 60)[0]
 
 @pytest.mark.parametrize("law", [reciprocal_thresholds(5), poisson_thresholds(3000)])
 @pytest.mark.parametrize("first", [1, 40])
-def test_lengths_until_equal_a_plain_loop(law: np.ndarray, first: int) -> None:
+def test_lengths_until_equal_a_plain_loop(law, first):
     """The number of words drawn at first never matters."""
     totals = np.arange(60)
     found = draw_lengths(KEYS, totals, law, np.full(60, first))
     for row, total in enumerate(totals.tolist()):
-        lengths: list[int] = []
+        lengths = []
         for length in inverse_cdf(random_bits(KEYS[row : row + 1], LENGTHS, 400)[0], law).tolist():
             if sum(lengths) >= total:
                 break
@@ -32,7 +32,7 @@ def test_lengths_until_equal_a_plain_loop(law: np.ndarray, first: int) -> None:
 
 
 @given(st.lists(st.tuples(st.lists(st.integers(0, 4), min_size=1, max_size=8), st.integers(1, 9)), max_size=6))
-def test_merged_equals_a_plain_loop(cases: list[tuple[list[int], int]]) -> None:
+def test_merged_equals_a_plain_loop(cases):
     """Zero lengths are dropped from the end first, then the last spans become one."""
     limits = np.array([limit for _, limit in cases], np.int64)
     found = limit_spans(Ragged.from_lists([lengths for lengths, _ in cases], np.int64), limits)
@@ -43,3 +43,47 @@ def test_merged_equals_a_plain_loop(cases: list[tuple[list[int], int]]) -> None:
         if len(spans) > limit:
             spans = [*spans[: limit - 1], sum(spans[limit - 1 :])]
         assert found[row].tolist() == spans
+
+
+def longest_part(begin, size, bounds):
+    """The longest run of a span's tokens with one document, the first of several; an empty span stays."""
+    document = [sum(bound <= token for bound in bounds) for token in range(begin, begin + size)]
+    parts, position = [(begin, 0)], begin
+    for _, tokens in groupby(document):
+        parts.append((position, length := len(list(tokens))))
+        position += length
+    return max(parts, key=lambda part: part[1])
+
+
+def layout(seed):
+    """Spans that do not overlap, empty ones among them, over documents of one and more tokens."""
+    random = np.random.RandomState(seed)
+    bounds = np.cumsum([0, *random.randint(1, 9, 12)]).tolist()
+    cuts = np.sort(random.choice(bounds[-1] + 1, 16, replace=False)).tolist()
+    begins = cuts[::2]
+    return begins, [int(random.randint(0, end - begin + 1)) for begin, end in pairwise([*begins, bounds[-1]])], bounds
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_longest_part_of_each_span_is_left(seed):
+    begins, sizes, bounds = layout(seed)
+    found = clip_to_documents(np.array(begins), np.array(sizes), np.array(bounds[:-1]))
+    wanted = [longest_part(begin, size, bounds) for begin, size in zip(begins, sizes, strict=True)]
+    assert list(zip(*(part.tolist() for part in found), strict=True)) == wanted
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_noise_before_documents_counts_from_the_start_of_the_row(seed):
+    """Also where a row ends with an empty span, which is not of the next row."""
+    rows = [layout(8 * seed + row) for row in range(8)]
+    spans = [clip_to_documents(np.array(begins), np.array(sizes), np.array(ends[:-1])) for begins, sizes, ends in rows]
+    documents = Ragged.from_lists([bounds[:-1] for _, _, bounds in rows], np.uint16)
+    starts = Ragged.from_lists([begins for begins, _ in spans], np.uint16)
+    found = count_noise_before(documents, starts, np.concatenate([sizes for _, sizes in spans]))
+    before = [
+        [size for begin, size in zip(*row, strict=True) if begin < bound]
+        for row, (_, _, bounds) in zip(spans, rows, strict=True)
+        for bound in bounds[:-1]
+    ]
+    assert found[0].tolist() == [len(sizes) for sizes in before]
+    assert found[1].tolist() == [sum(sizes) for sizes in before]

@@ -1,16 +1,12 @@
 """Words of rows and what is taken of them: by hand, and against plain loops with budgets of every size."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.pipeline.kernels.distributions import geometric_thresholds
 from clozeline.pipeline.kernels.ragged import IdSet, span_positions
-from clozeline.pipeline.kernels.spans import draw_lengths, limit_spans
 from clozeline.pipeline.kernels.whole_words import (
-    RowWords,
     find_words,
     positions_of_words,
     run_starts,
@@ -27,15 +23,15 @@ SPECIAL = IdSet(WORDS.special)
 OPEN, INSIDE = 201, 202
 
 
-def words_of(ids: Ragged) -> RowWords:
+def words_of(ids):
     return find_words(ids, WORDS.opens_word(ids.values), SPECIAL)
 
 
-def keys_of(rows: int, seed: int = 0) -> np.ndarray:
+def keys_of(rows, seed=0):
     return mix(np.arange(seed, seed + rows, dtype=np.uint64))
 
 
-def test_words_by_hand() -> None:
+def test_words_by_hand():
     """A row's start and a special open a word, whatever the tokenizer says; a special belongs to none."""
     rows = [[INSIDE, INSIDE, OPEN, INSIDE], [SEP, INSIDE, SEP, SEP, OPEN, OPEN], [OPEN]]
     words = words_of(Ragged.from_lists(rows, np.uint16))
@@ -44,16 +40,6 @@ def test_words_by_hand() -> None:
     assert words.offsets.tolist() == [0, 2, 5, 6]
     assert words.run_ends.tolist() == [2, 2, 3, 5, 5, 6]
     assert words.tokens.tolist() == [4, 3, 1]
-
-
-def test_the_example_of_the_docstring() -> None:
-    """Words of 1, 4, 1 and 1 tokens and a budget of 3: whatever the order, the long one is passed over."""
-    starts, lengths = np.array([0, 1, 5, 6]), np.array([1, 4, 1, 1])
-    words = RowWords(starts, lengths, np.array([4, 4, 4, 4]), np.array([0, 4]), np.array([7]))
-    for seed in range(50):
-        taken = take_words(keys_of(1, seed), words, np.array([3]))
-        assert np.flatnonzero(taken).tolist() == [0, 2, 3]
-    assert take_words(keys_of(1), words, np.array([0])).sum() == 0
 
 
 @settings(max_examples=60, deadline=None)
@@ -65,7 +51,7 @@ def test_the_example_of_the_docstring() -> None:
     spans=st.booleans(),
     seed=st.integers(0, 2**30),
 )
-def test_taken_words_equal_a_plain_loop(rows: list[list[int]], share: float, spans: bool, seed: int) -> None:
+def test_taken_words_equal_a_plain_loop(rows, share, spans, seed):
     ids = Ragged.from_lists(rows, np.uint16)
     words = words_of(ids)
     budgets = np.minimum(words.tokens, np.ceil(share * words.tokens)).astype(np.int64)
@@ -87,27 +73,10 @@ def test_taken_words_equal_a_plain_loop(rows: list[list[int]], share: float, spa
         assert (tokens[number] - ids.offsets[number]).tolist() == positions
 
 
-def test_runs_and_who_decides_for_them() -> None:
+def test_runs_and_who_decides_for_them():
     positions = np.array([3, 4, 5, 9, 11, 12])
     assert run_starts(positions).tolist() == [True, False, False, True, True, False]
     assert unit_starts(run_starts(positions)).tolist() == [0, 0, 0, 3, 4, 4]
     assert run_starts(np.empty(0, np.int64)).tolist() == []
     assert span_positions(np.array([3, 9, 11]), np.array([3, 1, 2])).tolist() == positions.tolist()
     assert span_positions(np.array([3, 9]), np.array([0, 1])).tolist() == [9]
-
-
-def test_lengths_do_not_depend_on_how_many_are_drawn_at_first() -> None:
-    keys, totals = keys_of(200), np.arange(200)
-    table = geometric_thresholds(200_000, 10)
-    first = draw_lengths(keys, totals, table, np.full(200, 1))
-    second = draw_lengths(keys, totals, table, np.full(200, 300))
-    assert first.values.tolist() == second.values.tolist()
-    assert first.offsets.tolist() == second.offsets.tolist()
-    assert [int(first[row].sum()) for row in range(200)] == totals.tolist()
-    assert (first.values >= 1).all()
-
-
-def test_merging_keeps_the_sum() -> None:
-    lists = [[1, 2, 3], [2], [1, 1, 1, 1]]
-    found = limit_spans(Ragged.from_lists(lists, np.int64), np.array([2, 1, 1]))
-    assert [found[row].tolist() for row in range(3)] == [[1, 5], [2], [4]]

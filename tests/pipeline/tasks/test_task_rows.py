@@ -1,19 +1,93 @@
-from __future__ import annotations
-
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer as Library
+from tokenizers import models, pre_tokenizers, processors
+from transformers import BertTokenizerFast
 
-from clozeline.pipeline.tasks.task_rows import FRAMES, Form, record_bytes
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form, record_bytes, truncate_lengths
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from tests.pipeline.task_files import SPECIALS, WORDS, write_vocabulary
+
+SIZES = st.integers(0, 40)
+
+
+def popped(lengths, room):
+    """`_truncate_seq_pair` of BERT's run_classifier.py, one token at a time."""
+    first, second = lengths
+    while first + second > room:
+        if first > second:
+            first -= 1
+        else:
+            second -= 1
+    return [first, second]
+
+
+@given(SIZES, SIZES, SIZES)
+def test_longest_first(first, second, room):
+    assert truncate_lengths([first, second], room) == popped([first, second], room)
+
+
+def test_one_text_is_cut_at_its_end():
+    assert truncate_lengths([7], 5) == [5]
+    assert truncate_lengths([3], 5) == [3]
+
+
+@pytest.mark.parametrize(
+    "texts", [("a good film",), ("a very good film with heart", "not bad"), ("a", "one dull plot . no heart")],
+    ids=["one", "long first", "long second"],
+)  # fmt: skip
+@pytest.mark.parametrize("max_length", [8, 30])
+def test_rows_of_bert_are_those_of_transformers(tmp_path, texts, max_length):
+    path = write_vocabulary(tmp_path / "words")
+    theirs = BertTokenizerFast(str(path))(*texts, truncation="longest_first", max_length=max_length)
+    ours = import_tokenizer(path, tmp_path / "ours")
+    encoded = [encoding.ids for encoding in ours.encode(texts)]
+    row = FRAMES["bert"].row(encoded, ours.vocabulary, max_length)
+    assert row.ids.tolist() == theirs["input_ids"]
+    assert row.cut == sum(map(len, encoded)) + len(texts) + 1 - len(row.ids)
+    types = np.zeros(len(row.ids), np.int64)
+    for start in row.segment_starts[1:]:
+        types[start:] = 1
+    assert types.tolist() == theirs["token_type_ids"]
+
+
+def test_the_frame_of_roberta_is_that_of_the_tokenizers_library(tmp_path):
+    ours = import_tokenizer(write_vocabulary(tmp_path / "words"), tmp_path / "ours")
+    ids = {piece: number for number, piece in enumerate((*SPECIALS, *WORDS))}
+    library = Library(models.WordLevel(ids, unk_token="[UNK]"))
+    library.pre_tokenizer = pre_tokenizers.Whitespace()
+    library.post_processor = processors.RobertaProcessing(("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"]))
+    texts = ("a good film", "not bad")
+    for both in (texts[:1], texts):
+        row = FRAMES["roberta"].row([encoding.ids for encoding in ours.encode(both)], ours.vocabulary, 30)
+        assert row.ids.tolist() == library.encode(*both).ids
+
+
+def test_a_vocabulary_without_the_frame(tmp_path):
+    whole = import_tokenizer(write_vocabulary(tmp_path / "words"), tmp_path / "ours").vocabulary
+    whole = replace(whole, specials={**whole.specials, "eos": 5})
+    for name, lacking in (("bert", "cls"), ("roberta", "cls"), ("t5", "eos"), ("t5", "pad")):
+        frame = FRAMES[name]
+        frame.check(whole)
+        with pytest.raises(ConfigurationError, match=rf"tasks\.frame\) needs the special token '{lacking}'"):
+            frame.check(replace(whole, specials={role: 0 for role in ("pad", "eos") if role != lacking}))
+    assert FRAMES["t5"].facts(whole) == {"decoder_start": whole.specials["pad"]}
+    assert FRAMES["bert"].facts(whole) == {}
 
 
 @pytest.mark.parametrize(("stride", "room", "step"), [(None, 126, 63), (None, 1, 1), (128, 317, 128), (128, 60, 30)])
-def test_steps_of_windows(stride: int | None, room: int, step: int) -> None:
+def test_steps_of_windows(stride, room, step):
     assert Form(FRAMES["bert"], 128, stride).step(room) == step
 
 
-def test_records_are_json() -> None:
+def test_records_are_json():
     raw = record_bytes({"words": ["Zoë", "\U0001f600"], "first": 0})
     assert raw.dtype == np.uint8
+    assert "Zoë".encode() in raw.tobytes()
     assert json.loads(raw.tobytes()) == {"words": ["Zoë", "\U0001f600"], "first": 0}

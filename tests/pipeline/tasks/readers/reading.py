@@ -1,42 +1,48 @@
 """Task readers on files that tests write, and on published ones where they are."""
 
-from __future__ import annotations
-
+import json
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers import Rejected, TaskReader
+from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.registry import choose
 
-__all__ = ["items_of", "published", "reader_of", "reasons", "with_data", "written"]
+__all__ = ["items_of", "json_lines", "published", "read", "reader_of", "reasons", "with_data", "written"]
 
 
-def reader_of(name: str, **options: Any) -> TaskReader:
-    reader: TaskReader = choose("clozeline.pipeline.tasks.readers", {"name": name, **options}).build(Limits())
-    return reader
+def reader_of(name, **options):
+    return choose("clozeline.pipeline.tasks.readers", {"name": name, **options}).build(Limits())
 
 
-def items_of(reader: TaskReader, path: Path) -> list[Any]:
+def items_of(reader, path):
     """The rows of a file."""
     return list(reader.read(reader.open(path)))
 
 
-def written(folder: Path, text: str | bytes, name: str = "rows.txt") -> Path:
+def read(folder, text, name, **options):
+    """The rows that a reader finds in a text."""
+    return items_of(reader_of(name, **options), written(folder, text))
+
+
+def written(folder, text, name="rows.txt"):
     path = folder / name
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     return path
 
 
-def reasons(items: list[Any]) -> dict[str, int]:
+def json_lines(*rows):
+    return "".join(f"{json.dumps(row)}\n" for row in rows)
+
+
+def reasons(items):
     return dict(Counter(item.reason for item in items if isinstance(item, Rejected)))
 
 
-def published(relative: str) -> Path:
+def published(relative):
     """A file below `tasks` of the folder that CLOZELINE_DATA names."""
     return Path(os.environ["CLOZELINE_DATA"]) / "tasks" / relative
 

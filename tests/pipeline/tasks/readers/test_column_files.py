@@ -1,11 +1,8 @@
-"""Rows of files with named columns: formats, parts, damaged rows, and what is no table."""
-
-from __future__ import annotations
+"""Files with rows: tables, lines, sentences, folders and JSON values, plain, compressed and damaged."""
 
 import csv
+import gzip
 import io
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -18,23 +15,31 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.pipeline.tasks.readers._column_files import open_folder, open_lines, open_table, texts_at, value_at
+from clozeline.pipeline.tasks.readers._text_lines import (
+    SentenceLines,
+    read_whole_json,
+    sentence_lines,
+    text_files,
+    text_lines,
+)
 from tests.pipeline.tasks.readers.reading import written
 
 
-def rows_of(path: Path, **options: Any) -> list[Any]:
+def rows_of(path, **options):
     """Fields of each row, or the reason why it has none."""
     rows = open_table(path, Limits(), **options).rows()
     return [row.reason if isinstance(row, Rejected) else dict(row) for _, row in rows]
 
 
-def test_parts_are_one_file(tmp_path: Path) -> None:
-    """Indices run on."""
+def test_parts_are_one_file(tmp_path):
+    """Indices run on; a text that is not UTF-8 costs its row."""
     for part, count in enumerate((3, 0, 2)):
-        table = pa.table({"text": [f"{part}-{row}" for row in range(count)]})
+        texts = pa.array([f"{part}-{row}".encode() for row in range(count - (part == 2))] + [b"\xff"] * (part == 2))
+        table = pa.table({"text": texts.cast(pa.binary()).view(pa.string())})
         pyarrow.parquet.write_table(table, tmp_path / f"train-0000{part}-of-00003.parquet")
     rows = open_table(tmp_path / "train-00000-of-00003.parquet", Limits()).rows()
-    assert [(index, row["text"]) for index, row in rows if isinstance(row, dict)] == [
-        (0, "0-0"), (1, "0-1"), (2, "0-2"), (3, "2-0"), (4, "2-1"),
+    assert [(index, getattr(row, "reason", None) or row["text"]) for index, row in rows] == [
+        (0, "0-0"), (1, "0-1"), (2, "0-2"), (3, "2-0"), (4, "bad_utf8"),
     ]  # fmt: skip
 
 
@@ -49,16 +54,16 @@ def test_parts_are_one_file(tmp_path: Path) -> None:
         ("a.tsv", "text\tb\ttext\n", "two columns have the name 'text'"),
     ],
 )
-def test_files_that_are_no_table(tmp_path: Path, name: str, text: str, message: str) -> None:
+def test_files_that_are_no_table(tmp_path, name, text, message):
     with pytest.raises(ConfigurationError, match=message):
         open_table(written(tmp_path, text, name), Limits())
 
 
-def test_another_delimiter(tmp_path: Path) -> None:
+def test_another_delimiter(tmp_path):
     assert rows_of(written(tmp_path, 'a;b\n"x;y";z\n', "rows.txt"), delimiter=";") == [{"a": "x;y", "b": "z"}]
 
 
-def test_objects_of_lines_and_of_an_array(tmp_path: Path) -> None:
+def test_objects_of_lines_and_of_an_array(tmp_path):
     text = b'\xef\xbb\xbf{"a": 1}\r\n\n[1]\n{"a": 1,\n\xff\n7\n{"a": {"b": [2]}}'
     assert rows_of(written(tmp_path, text, "a.jsonl")) == [
         {"a": 1}, "blank_line", "fields", "fields", "bad_utf8", "fields", {"a": {"b": [2]}}
@@ -66,7 +71,7 @@ def test_objects_of_lines_and_of_an_array(tmp_path: Path) -> None:
     assert rows_of(written(tmp_path, b'[{"a": 1}, 2,\n{"a": 3}]', "a.json")) == [{"a": 1}, "fields", {"a": 3}]
 
 
-def test_fields_by_dotted_paths() -> None:
+def test_fields_by_dotted_paths():
     row = {"a": {"b": ["x", "y"], "c": "z", "d": ["x", 1]}, "e.f": "g"}
     assert (value_at(row, "a.c"), value_at(row, "e.f")) == ("z", "g")
     assert value_at(row, "a.c.e") is value_at(row, "f") is None
@@ -74,7 +79,7 @@ def test_fields_by_dotted_paths() -> None:
 
 
 @given(st.lists(st.lists(st.text("ab\"' é", min_size=1), min_size=3, max_size=3), min_size=1, max_size=6))
-def test_rows_are_those_of_the_csv_module_without_quoting(tmp_path_factory: pytest.TempPathFactory, rows) -> None:
+def test_rows_are_those_of_the_csv_module_without_quoting(tmp_path_factory, rows):
     rows = [[f"x{field}" for field in row] for row in rows]
     text = "".join("\t".join(row) + "\r\n" for row in rows)
     path = written(tmp_path_factory.mktemp("tables"), text, "t.tsv")
@@ -82,7 +87,7 @@ def test_rows_are_those_of_the_csv_module_without_quoting(tmp_path_factory: pyte
     assert [[*row.values()] for row in rows_of(path, columns=["a", "b", "c"])] == expected == rows
 
 
-def test_tables_have_their_quotes_and_lose_single_lines(tmp_path: Path) -> None:
+def test_tables_have_their_quotes_and_lose_single_lines(tmp_path):
     """A stray quote joins no lines of TSV, which are counted with their header if asked for."""
     path = written(tmp_path, b'\xef\xbb\xbfa\tb\n1\t"a\n\xff\tb\n\n \t\n0\t"b\n1\nlast\tone', "t.tsv")
     assert rows_of(path) == [
@@ -95,8 +100,8 @@ def test_tables_have_their_quotes_and_lose_single_lines(tmp_path: Path) -> None:
     assert last == "truncated"
 
 
-def test_lines_that_are_parsed(tmp_path: Path) -> None:
-    def parse(line: str) -> dict[str, str] | None:
+def test_lines_that_are_parsed(tmp_path):
+    def parse(line):
         return {"a": line[1:]} if line[0] == "+" else None
 
     path = written(tmp_path, b"+x\n-y\n\n\xff\n+z\n")
@@ -110,7 +115,57 @@ def test_lines_that_are_parsed(tmp_path: Path) -> None:
             open_lines(written(tmp_path, text), Limits(), "marked", "a plus", parse)
 
 
-def test_long_files_of_a_folder_are_rejected(tmp_path: Path) -> None:
+def test_long_files_of_a_folder_are_rejected(tmp_path):
     paths = [written(tmp_path, text, name) for name, text in (("a.txt", "\ufefftext"), ("b.txt", "much longer text"))]
     file = open_folder(paths[0], paths, Limits(record_bytes=8), "texts", lambda path, text: [{path.name: text}])
     assert list(file.rows()) == [(0, {"a.txt": "text"}), (1, Rejected("record_bytes", 1))]
+
+
+def test_one_bad_byte_costs_one_line(tmp_path):
+    r"""A mark at the beginning and `\r` are no text; `\x85` and other ends of lines that Python knows are."""
+    raw = "\ufeffa\r\n".encode() + b"\xff\n" + "b\u2028c\x85d\n\n".encode() + b"x" * 40
+    found = list(text_lines(written(tmp_path, raw), Limits(line_bytes=20)))
+    assert found == [
+        (0, "a"),
+        (1, Rejected("bad_utf8", 1)),
+        (2, "b\u2028c\x85d"),
+        (3, ""),
+        (4, Rejected("line_bytes", 4)),
+    ]
+
+
+def test_blank_lines_end_sentences(tmp_path):
+    """Any number of them, with spaces or none; the last sentence needs none."""
+    path = written(tmp_path, b"\n\na\nb\n  \n\nc\n\xff\nd")
+    assert list(sentence_lines(path, Limits())) == [
+        SentenceLines(2, ["a", "b"]),
+        SentenceLines(6, ["c", "d"], "bad_utf8"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("raw", "limit", "message"),
+    [
+        (b"{", 99, "expected one JSON value"),
+        (b"\xff", 99, "expected one JSON value"),
+        (b'{"a": 1}\n{"a": 2}\n', 99, "it holds JSON lines"),
+        (gzip.compress(b"[1, 2]")[:-4], 99, "is damaged.*copy the file again"),
+        (b"[1, 2, 3]", 4, r"limits\.decompressed_bytes, 4"),
+    ],
+    ids=["cut", "bytes", "lines", "gzip", "large"],
+)
+def test_files_of_one_json_value(tmp_path, raw, limit, message):
+    assert read_whole_json(written(tmp_path, '\ufeff{"a": 1}'), Limits()) == {"a": 1}
+    assert read_whole_json(written(tmp_path, gzip.compress(b"[2]")), Limits()) == [2]
+    with pytest.raises(ConfigurationError, match=message):
+        read_whole_json(written(tmp_path, raw), Limits(decompressed_bytes=limit))
+
+
+def test_files_of_the_folders_next_to_a_file(tmp_path):
+    names = ["train/pos/1.txt", "train/neg/2.txt", "train/neg/10.txt", "test/neg/3.txt", "train/4.txt",
+             "train/neg/.5.txt"]  # fmt: skip
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("text")
+    found = [path.relative_to(tmp_path).as_posix() for path in text_files(tmp_path / names[0])]
+    assert found == ["train/neg/10.txt", "train/neg/2.txt", "train/pos/1.txt"]

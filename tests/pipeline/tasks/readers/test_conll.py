@@ -1,14 +1,14 @@
-from __future__ import annotations
+"""Tagged words: files of CoNLL and CoNLL-U, and the tagging schemes, which seqeval reads too."""
 
-from collections import Counter
-from pathlib import Path
-from typing import Any
+import random
 
 import pytest
+from seqeval.scheme import IOB1, IOB2, IOBES, Entities
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import Rejected, TaggedWords
-from tests.pipeline.tasks.readers.reading import items_of, published, reader_of, reasons, with_data, written
+from clozeline.pipeline.tasks.readers._labels import to_bio
+from tests.pipeline.tasks.readers.reading import items_of, read, reader_of, reasons, written
 
 CONLL = """-DOCSTART- -X- -X- O
 
@@ -24,108 +24,113 @@ China NNP B-NP B-LOC
 """
 
 
-def tagged(items: list[Any], reader: Any) -> list[list[str]]:
+@pytest.mark.parametrize(
+    ("options", "text", "sentences"),
+    [
+        # four columns of spaces in IOB1; marks of documents are no sentences
+        ({}, CONLL, [["U.N. B-ORG", "official O"], ["Ekeus B-PER"], ["Japan B-LOC", "China B-LOC"]]),
+        ({"entities": ["LOC"], "prefix": "en:"}, "en:New\tB-LOC\nen:York\tE-LOC\nen:and\tO\nen:Rome\tS-LOC\n",
+         [["New B-LOC", "York I-LOC", "and O", "Rome B-LOC"]]),
+        ({"entities": [], "tags": ["NNP", "NN"], "tag_column": 1}, "Ada NNP O\nsong NN O\n", [["Ada NNP", "song NN"]]),
+        ({}, "100 000\tO\nmen\tO\n", [["100 000 O", "men O"]]),
+        ({}, "10\u00a0000 O\nAda  B-PER \n\n", [["10\u00a0000 O", "Ada B-PER"]]),
+    ],
+    ids=["iob1", "bioes with prefix", "plain classes", "spaces between tabs", "no-break blank"],
+)  # fmt: skip
+def test_words_and_tags(tmp_path, options, text, sentences):
+    reader = reader_of("conll", **options)
+    items = items_of(reader, written(tmp_path, text))
     labels = reader.facts.labels
-    return [[f"{word} {labels[tag]}" for word, tag in zip(one.words, one.tags, strict=True)] for one in items]
+    found = [[f"{word} {labels[tag]}" for word, tag in zip(one.words, one.tags, strict=True)] for one in items]
+    assert found == sentences
 
 
-def test_the_original_layout(tmp_path: Path) -> None:
-    """Four columns of spaces in IOB1; marks of documents are no sentences, and say the document."""
-    reader = reader_of("conll")
-    path = written(tmp_path, CONLL)
+def test_documents_and_facts_of_the_original_files(tmp_path):
+    reader, path = reader_of("conll"), written(tmp_path, CONLL)
     assert reader.open(path).layout == "4 columns, spaces"
     items = items_of(reader, path)
-    assert tagged(items, reader) == [["U.N. B-ORG", "official O"], ["Ekeus B-PER"], ["Japan B-LOC", "China B-LOC"]]
-    assert [item.group for item in items] == ["document 1", "document 1", "document 2"]
-    assert [item.index for item in items] == [2, 5, 9]
+    assert [(item.group, item.index) for item in items] == [("document 1", 2), ("document 1", 5), ("document 2", 9)]
     assert reader.facts.labels == ("O", *(f"{mark}-{kind}" for kind in ("PER", "LOC", "ORG", "MISC") for mark in "BI"))
     assert reader.facts.metrics == ("entity_f1", "strict_entity_f1", "accuracy")
+    assert reader_of("conll", entities=[], tags=["A"]).facts.metrics == ("accuracy",)
+    for options in ({"tags": ["A", "B"]}, {"entities": []}):
+        with pytest.raises(ConfigurationError, match="give entities or tags"):
+            reader_of("conll", **options)
 
 
-def test_bioes_and_prefixes(tmp_path: Path) -> None:
-    reader = reader_of("conll", entities=["LOC"], prefix="en:")
-    items = items_of(reader, written(tmp_path, "en:New\tB-LOC\nen:York\tE-LOC\nen:and\tO\nen:Rome\tS-LOC\n"))
-    assert tagged(items, reader) == [["New B-LOC", "York I-LOC", "and O", "Rome B-LOC"]]
-
-
-def test_plain_classes_and_other_columns(tmp_path: Path) -> None:
-    reader = reader_of("conll", task="pos", entities=[], tags=["NNP", "NN"], tag_column=1)
-    items = items_of(reader, written(tmp_path, "Ada NNP O\nsong NN O\n"))
-    assert items == [TaggedWords(("Ada", "song"), (0, 1), 0)]
-    assert reader.facts.name == "pos"
-    assert reader.facts.metrics == ("accuracy",)
-
-
-def test_words_may_hold_spaces_between_tabs(tmp_path: Path) -> None:
-    items = items_of(reader_of("conll"), written(tmp_path, "100 000\tO\nmen\tO\n"))
-    assert items[0].words == ("100 000", "men")
-
-
-def test_refused_sentences(tmp_path: Path) -> None:
-    """One bad line costs its sentence, and no other one; a quote is a word."""
+def test_a_bad_line_costs_its_sentence(tmp_path):
     text = b'" O\n\nAda I-PER more\n\nAda PER\n\nAda I-GOD\n\n\xff O\nAda O\n\nBob O\n'
-    items = items_of(reader_of("conll"), written(tmp_path, text))
+    items = read(tmp_path, text, "conll")
     assert reasons(items) == {"fields": 1, "bad_label": 2, "bad_utf8": 1}
     assert [item.words for item in items if isinstance(item, TaggedWords)] == [('"',), ("Bob",)]
-    assert items_of(reader_of("conll", prefix="en:"), written(tmp_path, "en:\tO\n")) == [Rejected("empty_word", 0)]
+    assert read(tmp_path, "en:\tO\n", "conll", prefix="en:") == [Rejected("empty_word", 0)]
 
 
-@pytest.mark.parametrize(
-    ("options", "text", "message"),
-    [
-        ({}, "a\nb\n", "expected a column 0 of words and a column -1 of tags, got 1 columns, spaces: 'a'"),
-        ({"tag_column": 3}, "a b O\n", "and a column 3 of tags, got 3 columns"),
-        ({"tag_column": 0}, "a O\n", "and a column 0 of tags"),
-        ({}, "-DOCSTART- O\n\n", "expected lines of a word and its tag, got none"),
-    ],
-    ids=["one column", "absent", "the same", "empty"],
-)  # fmt: skip
-def test_files_of_another_layout(tmp_path: Path, options: dict[str, Any], text: str, message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        reader_of("conll", **options).open(written(tmp_path, text))
+def line(number, form, upos):
+    return f"{number}\t{form}\tlemma\t{upos}\tX\t_\t0\troot\t_\tSpaceAfter=No\n"
 
 
-@pytest.mark.parametrize("options", [{"tags": ["A", "B"]}, {"entities": []}], ids=["both", "neither"])
-def test_entities_or_plain_classes(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match="give entities or tags"):
-        reader_of("conll", **options)
+def test_treebanks(tmp_path):
+    """A range of words and an empty node have no tag; a document begins at `# newdoc`, a paragraph at `# newpar`."""
+    contraction = line("1-2", "au", "_") + line("1", "a", "ADP") + line("2", "le", "DET") + line("3", "lac", "NOUN")
+    text = (
+        f"# newdoc id = a\n# text = au lac\n{contraction}{line('3.1', 'est', 'VERB')}\n"
+        f"# newpar\n{line('1', '#', 'SYM')}\n# newdoc\n{line('1', 'oui', 'INTJ')}"
+    )
+    labels = list(reader_of("conllu").facts.labels)
+    assert read(tmp_path, text, "conllu") == [
+        TaggedWords(("a", "le", "lac"), tuple(map(labels.index, ("ADP", "DET", "NOUN"))), 0, "document 1"),
+        TaggedWords(("#",), (labels.index("SYM"),), 8, "document 1"),
+        TaggedWords(("oui",), (labels.index("INTJ"),), 11, "document 2"),
+    ]
+    assert len(labels) == 17
+    assert read(tmp_path, line("1", "a", "DET"), "conllu", task="heads", column="deprel", tags=["root"]) == [
+        TaggedWords(("a",), (0,), 0)
+    ]
 
 
-@pytest.mark.data
-@with_data
-@pytest.mark.parametrize(
-    ("file", "options", "sentences", "words", "begins"),
-    [
-        ("wikigold.conll.txt.zst", {}, 1696, 39007, {"PER": 934, "LOC": 1014, "ORG": 898, "MISC": 712}),
-        (
-            "wnut17_dev.conll",
-            {"entities": ["corporation", "creative-work", "group", "location", "person", "product"]},
-            1009,
-            15733,
-            {"corporation": 34, "creative-work": 105, "group": 39, "location": 74, "person": 470, "product": 114},
-        ),
-        (
-            "wikiann_de_dev.txt.zst",
-            {"entities": ["PER", "LOC", "ORG"], "prefix": "de:"},
-            10000,
-            97805,
-            {"LOC": 4968, "ORG": 4281, "PER": 4569},
-        ),
-    ],
-    ids=["wikigold", "wnut17", "wikiann"],
-)  # fmt: skip
-def test_real_files(file: str, options: dict[str, Any], sentences: int, words: int, begins: dict[str, int]) -> None:
-    """Counts by `grep` and `awk` over the files; of WikiGold, whose tags are in IOB1, runs of one type are counted."""
-    reader = reader_of("conll", **options)
-    items = items_of(reader, published(f"ner/{file}"))
-    assert not reasons(items)
-    assert len(items) == sentences
-    assert sum(len(item.words) for item in items) == words
-    found = Counter(reader.facts.labels[tag] for item in items for tag in item.tags)
-    assert {kind: found[f"B-{kind}"] for kind in begins} == begins
+def test_a_bad_line_costs_its_sentence_of_a_treebank(tmp_path):
+    text = (
+        line("1", "a", "DET") + "\n" + line("1", "a", "WORD") + "\n1\ta\n\n" + line("x", "a", "DET") + "\n"
+        + line("1-2", "a", "_") + "\n# alone\n\n" + line("1", " ", "DET") + "\n" + line("1", "b", "DET")
+    )  # fmt: skip
+    items = read(tmp_path, text, "conllu")
+    assert reasons(items) == {"bad_label": 1, "fields": 2, "no_words": 2, "empty_word": 1}
+    assert [item.words for item in items if isinstance(item, TaggedWords)] == [("a",), ("b",)]
+    assert [item.index for item in items if isinstance(item, Rejected)] == [2, 4, 6, 8, 10, 12]
 
 
-def test_a_no_break_blank_is_part_of_a_word(tmp_path: Path) -> None:
-    path = written(tmp_path, "10\u00a0000 O\nAda  B-PER \n\n")
-    (item,) = items_of(reader_of("conll", entities=["PER"]), path)
-    assert item.words == ("10\u00a0000", "Ada")
+def drawn_parts(seed):
+    """Lengths and types of consecutive parts of a sentence; the type of words outside is O."""
+    draw = random.Random(seed)
+    return [(draw.randint(1, 3), draw.choice(("PER", "LOC", "O"))) for _ in range(draw.randint(1, 6))]
+
+
+def tags_of(parts, scheme):
+    found, before = [], "O"
+    for length, kind in parts:
+        if kind == "O":
+            found += ["O"] * length
+        elif scheme == "bioes":
+            found += [f"S-{kind}"] if length == 1 else [f"B-{kind}", *[f"I-{kind}"] * (length - 2), f"E-{kind}"]
+        else:
+            begins = "B" if scheme == "iob2" or before == kind else "I"
+            found += [f"{begins}-{kind}", *[f"I-{kind}"] * (length - 1)]
+        before = kind
+    return found
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_every_scheme_becomes_iob2(seed):
+    """As written apart from lists of entities, with the entities that seqeval reads in each scheme."""
+    iob1, iob2, bioes = (tags_of(drawn_parts(seed), scheme) for scheme in ("iob1", "iob2", "bioes"))
+    assert to_bio(iob1) == to_bio(iob2) == to_bio(bioes) == iob2
+    found = [Entities([tags], scheme=scheme) for tags, scheme in ((iob1, IOB1), (iob2, IOB2), (bioes, IOBES))]
+    entities = [[(one.start, one.end, one.tag) for one in read.entities[0]] for read in found]
+    assert entities[0] == entities[1] == entities[2]
+
+
+@pytest.mark.parametrize("tag", ["PER", "B-", "X-PER", "", "-PER"])
+def test_other_tags_are_refused(tag):
+    with pytest.raises(ValueError, match="expected O, or B, I, E or S with a type"):
+        to_bio(["O", tag])

@@ -1,9 +1,3 @@
-from __future__ import annotations
-
-import json
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from clozeline.errors import ConfigurationError
@@ -11,26 +5,25 @@ from clozeline.pipeline.tasks.head_rows import TurnRows
 from clozeline.pipeline.tasks.readers import Dialogue, Part
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer
-from tests.pipeline.tasks.readers.reading import items_of, reader_of, reasons, written
+from tests.pipeline.tasks.readers.reading import items_of, json_lines, read, reader_of, reasons, written
 
 
-def said(*messages: tuple[str, Any]) -> str:
-    return json.dumps({"messages": [{"role": role, "content": content} for role, content in messages]}) + "\n"
+def said(*messages):
+    return json_lines({"messages": [{"role": role, "content": content} for role, content in messages]})
 
 
 @pytest.fixture
-def words(tmp_path: Path) -> Tokenizer:
+def words(tmp_path):
     pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[EOS]", "a", "film", "good", "user", ":")
     (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
     return import_tokenizer(tmp_path / "vocab.txt", tmp_path / "ours")
 
 
-def special(token: int, *, is_target: bool = False) -> Part:
+def special(token, *, is_target=False):
     return Part("", is_target, (token,))
 
 
-def test_a_dialogue_is_written_in_its_template(tmp_path: Path, words: Tokenizer) -> None:
+def test_a_dialogue_is_written_in_its_template(tmp_path, words):
     """The answers alone are learnt, with the special token that ends them; what follows the last answer is left out."""
     text = said(("system", "Be short."), ("user", "2 + 2?"), ("assistant", "4"), ("user", "{eos}?"),
                 ("assistant", "</s> {content}"), ("user", "Thanks."))  # fmt: skip
@@ -49,8 +42,8 @@ def test_a_dialogue_is_written_in_its_template(tmp_path: Path, words: Tokenizer)
     assert (item.overlap_texts, item.index) == (("Be short.",), 0)
 
 
-def test_other_names_and_another_template(tmp_path: Path, words: Tokenizer) -> None:
-    line = json.dumps({"chat": {"turns": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]}})
+def test_other_names_and_another_template(tmp_path, words):
+    line = json_lines({"chat": {"turns": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]}})
     reader = reader_of(
         "instructions", messages="chat.turns", role="from", content="value", metrics=["bleu"],
         roles={"human": "user", "gpt": "assistant"},
@@ -58,20 +51,15 @@ def test_other_names_and_another_template(tmp_path: Path, words: Tokenizer) -> N
     )  # fmt: skip
     (item,) = reader.complete(items_of(reader, written(tmp_path, line)), words)
     assert item.parts == (
-        special(2),
-        Part("Hi"),
-        special(3),
-        Part("Hello", is_target=True),
-        Part(" (end)"),
-        special(3, is_target=True),
-    )
+        special(2), Part("Hi"), special(3), Part("Hello", is_target=True), Part(" (end)"), special(3, is_target=True),
+    )  # fmt: skip
     assert reader.facts.metrics == ("bleu",)
     other = reader_of("instructions", template={"user": "{bos}{content}", "assistant": "{content}"})
     with pytest.raises(ConfigurationError, match="the template of the task needs the special token 'bos'"):
         list(other.complete([item], words))
 
 
-def test_special_tokens_of_a_template_are_ids_and_those_of_messages_texts(tmp_path: Path, words: Tokenizer) -> None:
+def test_special_tokens_of_a_template_are_ids_and_those_of_messages_texts(tmp_path, words):
     """A token that ends an answer is learnt, as one that is named by its role."""
     template = {"user": "[CLS]user: {content}[SEP]\n", "assistant": "[CLS]\n{content}[EOS]\n"}
     reader = reader_of("instructions", template=template)
@@ -86,14 +74,14 @@ def test_special_tokens_of_a_template_are_ids_and_those_of_messages_texts(tmp_pa
     assert [ids.count(token) for token in (2, 3, 5)] == [2, 1, 1]
 
 
-def test_every_other_line_has_a_reason(tmp_path: Path) -> None:
+def test_every_other_line_has_a_reason(tmp_path):
     user, answer = ("user", "a"), ("assistant", "b")
     lines = [
         said(user, answer), said(user), said(answer, user), said(user, ("tool", "x"), answer),
         said(user, ("assistant", " ")), said(user, ("assistant", 3)), '{"messages": []}\n', '{"messages": ["a"]}\n',
         '{"message": 1}\n',
     ]  # fmt: skip
-    items = items_of(reader_of("instructions"), written(tmp_path, "".join(lines)))
+    items = read(tmp_path, "".join(lines), "instructions")
     assert isinstance(items[0], Dialogue)
     assert isinstance(items[2], Dialogue), "the assistant may open a dialogue"
     assert reasons(items) == {"no_answer": 1, "unknown_role": 1, "empty_text": 1, "fields": 4}
@@ -109,11 +97,6 @@ def test_every_other_line_has_a_reason(tmp_path: Path) -> None:
     ],
     ids=["missing", "content", "role", "chat"],
 )
-def test_mistakes(options: dict[str, Any], message: str) -> None:
+def test_mistakes(options, message):
     with pytest.raises(ConfigurationError, match=message):
         reader_of("instructions", **options)
-
-
-def test_a_file_without_messages(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="expected the columns messages, got a without messages"):
-        reader_of("instructions").open(written(tmp_path, '{"a": 1}\n'))

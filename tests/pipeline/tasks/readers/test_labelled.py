@@ -1,11 +1,8 @@
 """Labeled files of users: each format, each type of label, and each mistake in them."""
 
-from __future__ import annotations
-
 import csv
+import doctest
 import json
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -13,21 +10,27 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, TaskReader
+from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, _labels
+from clozeline.pipeline.tasks.readers._labels import are_numbers, cell_text, class_indices, number_of
 from clozeline.pipeline.tasks.readers.labelled import Labelled
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, reasons, written
 
 ROWS = [{"text": 'good, "really"', "label": "pos"}, {"text": "bad", "label": "neg"}, {"text": "fine", "label": "pos"}]
 
 
-def completed(files: Path | dict[str, Path], **options: Any) -> TaskReader:
-    """The reader with what the files determine."""
-    reader = reader_of("labelled", **options)
-    splits = files if isinstance(files, dict) else {"train": files}
-    return Labelled(reader.complete_options(splits), Limits())
+def completed(path, **options):
+    """The reader with what the training file determines."""
+    return Labelled(reader_of("labelled", **options).complete_options({"train": path}), Limits())
 
 
-def write_rows(folder: Path, format_: str, rows: list[dict[str, Any]], name: str = "train") -> Path:
+def read_rows(folder, rows, **options):
+    """The completed reader of rows that are written as JSON lines, and what it finds."""
+    path = write_rows(folder, "jsonl", rows)
+    reader = completed(path, **options)
+    return reader, items_of(reader, path)
+
+
+def write_rows(folder, format_, rows, name="train"):
     """Write the same rows in a format."""
     path = folder / f"{name}.{format_}"
     if format_ == "parquet":
@@ -37,14 +40,14 @@ def write_rows(folder: Path, format_: str, rows: list[dict[str, Any]], name: str
     else:
         with path.open("w", encoding="utf-8", newline="") as file:
             quoting = {"delimiter": "\t", "quoting": csv.QUOTE_NONE, "quotechar": None} if format_ == "tsv" else {}
-            table = csv.DictWriter(file, list(rows[0]), lineterminator="\n", **quoting)  # type: ignore[arg-type]
+            table = csv.DictWriter(file, list(rows[0]), lineterminator="\n", **quoting)
             table.writeheader()
             table.writerows(rows)
     return path
 
 
 @pytest.mark.parametrize("format_", ["csv", "tsv", "jsonl", "parquet"])
-def test_every_format_holds_the_same_rows(tmp_path: Path, format_: str) -> None:
+def test_every_format_holds_the_same_rows(tmp_path, format_):
     path = write_rows(tmp_path, format_, ROWS)
     reader = completed(path, label="label")
     assert reader.facts.labels == ("neg", "pos")
@@ -54,7 +57,7 @@ def test_every_format_holds_the_same_rows(tmp_path: Path, format_: str) -> None:
     ]
 
 
-def test_a_folder_that_datasets_saved(tmp_path: Path) -> None:
+def test_a_folder_that_datasets_saved(tmp_path):
     """The library itself writes the folder: two parts, class names beside integers, -1 for no label."""
     datasets = pytest.importorskip("datasets")
     names = datasets.ClassLabel(names=["World", "Sports"])
@@ -75,37 +78,37 @@ def test_a_folder_that_datasets_saved(tmp_path: Path) -> None:
         reader.open(path)
 
 
-def test_pairs_joined_columns_nested_fields_and_files_without_header(tmp_path: Path) -> None:
+def test_pairs_joined_columns_nested_fields_and_files_without_header(tmp_path):
     path = written(tmp_path, '3,"Oil, up",Prices rose\n4,Goal,\n', "train.csv")
-    reader = completed(path, columns=["c", "title", "about"], text=["title", "about"], label="c",
-                       classes={3: "Business", 4: "Sci/Tech"})  # fmt: skip
+    options = {"columns": ["c", "title", "about"], "text": ["title", "about"], "label": "c"}
+    reader = completed(path, **options, classes={3: "Business", 4: "Sci/Tech"})
     assert [(item.texts, item.label) for item in items_of(reader, path)] == [
         (("Oil, up Prices rose",), 0), (("Goal",), 1),
     ]  # fmt: skip
     assert reader.facts.labels == ("Business", "Sci/Tech")
-    path = written(tmp_path, '{"p": {"en": "A."}, "h": "B.", "gold": "-"}\n{"p": {"en": "C."}, "h": "D.", "gold": 1}\n')
-    reader = completed(path, text="p.en", text_pair="h", label="gold", no_label=["-"], classes=["no", "yes"])
-    assert items_of(reader, path) == [Rejected("no_label", 0), LabeledText(("C.", "D."), 1, None, 1)]
+    rows = [{"p": {"en": "A."}, "h": "B.", "gold": "-"}, {"p": {"en": "C."}, "h": "D.", "gold": 1}]
+    options = {"text": "p.en", "text_pair": "h", "label": "gold", "no_label": ["-"], "classes": ["no", "yes"]}
+    reader, items = read_rows(tmp_path, rows, **options)
+    assert items == [Rejected("no_label", 0), LabeledText(("C.", "D."), 1, None, 1)]
     assert reader.facts.texts == 2
 
 
-def test_several_labels_of_a_list_or_of_a_text(tmp_path: Path) -> None:
+def test_several_labels_of_a_list_or_of_a_text(tmp_path):
     """An empty text has none of the classes, and null no label."""
-    rows = ['["b", "a", "b"]', '"a; c"', '""', "null", '["d"]', "[]"]
-    path = written(tmp_path, "".join(f'{{"text": "x", "tags": {row}}}\n' for row in rows))
-    reader = completed(path, labels="tags", separator=";", classes=["a", "b", "c"])
-    items = items_of(reader, path)
+    rows = [{"text": "x", "tags": tags} for tags in (["b", "a", "b"], "a; c", "", None, ["d"], [])]
+    reader, items = read_rows(tmp_path, rows, labels="tags", separator=";", classes=["a", "b", "c"])
     assert [getattr(item, "classes", None) for item in items] == [(0, 1), (0, 2), (), None, None, ()]
     assert reasons(items) == {"no_label": 1, "bad_label": 1}
     assert reader.facts.multi_label
     assert reader.facts.metrics == ("micro_f1", "macro_f1", "subset_accuracy")
-    assert completed(path, labels="tags", separator=";").facts.labels == ("a", "b", "c", "d")
+    assert read_rows(tmp_path, rows, labels="tags", separator=";")[0].facts.labels == ("a", "b", "c", "d")
 
 
-def test_numbers(tmp_path: Path) -> None:
+def test_numbers(tmp_path):
     path = written(tmp_path, "text,mark\na,1.5\nb,4\nc,x\nd,\ne,nan\n", "train.csv")
     reader = completed(path, score="mark")
     assert (reader.facts.head, reader.facts.low, reader.facts.high) == ("regression", 1.5, 4.0)
+    assert reader.facts.metrics == ("pearson", "spearman")
     items = items_of(reader, path)
     assert [item.target for item in items[:2]] == [1.5, 4.0]
     assert reasons(items) == {"bad_label": 2, "no_label": 1}
@@ -113,38 +116,39 @@ def test_numbers(tmp_path: Path) -> None:
     assert items_of(narrow, path)[1].detail == "the column mark holds '4', expected a number from 0 to 2"
 
 
-def test_words_with_a_class_each(tmp_path: Path) -> None:
+def test_words_with_a_class_each(tmp_path):
     """Entities of any scheme become BIO; integers are indices of given classes."""
     rows = [
-        {"tokens": ["Ada", "L.", "sings"], "ner": ["I-PER", "I-PER", "O"]},
-        {"tokens": "in Rome", "ner": "O B-LOC"},
-        {"tokens": ["a", "b"], "ner": ["O"]},
-        {"tokens": [], "ner": []},
+        {"tokens": ["Ada", "L.", "sings"], "ner": ["I-PER", "I-PER", "O"]}, {"tokens": "in Rome", "ner": "O B-LOC"},
+        {"tokens": ["a", "b"], "ner": ["O"]}, {"tokens": [], "ner": []},
     ]  # fmt: skip
-    path = write_rows(tmp_path, "jsonl", rows)
-    reader = completed(path, words="tokens", label="ner")
+    reader, items = read_rows(tmp_path, rows, words="tokens", label="ner")
     assert reader.facts.labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
     assert reader.facts.metrics[0] == "entity_f1"
-    items = items_of(reader, path)
     assert items[:2] == [TaggedWords(("Ada", "L.", "sings"), (3, 4, 0), 0), TaggedWords(("in", "Rome"), (0, 1), 1)]
     assert [(item.reason, item.detail) for item in items[2:]] == [
         ("fields", "it has 2 words and 1 labels"), ("empty_text", ""),
     ]  # fmt: skip
-    plain = completed(path, words="tokens", label="ner", classes=["I-PER", "O", "B-LOC", "X"])
+    plain, items = read_rows(tmp_path, rows, words="tokens", label="ner", classes=["I-PER", "O", "B-LOC", "X"])
     assert plain.facts.metrics == ("accuracy",)
-    assert items_of(plain, path)[0].tags == (0, 0, 1)
+    assert items[0].tags == (0, 0, 1)
+    _, items = read_rows(
+        tmp_path, [{"words": "a b c d", "tags": [4, 0, 1, 3]}],
+        words="words", label="tags", classes=["O", "B-A", "I-A", "E-A", "S-A"],
+    )  # fmt: skip
+    assert items == [TaggedWords(("a", "b", "c", "d"), (1, 0, 1, 2), 0)]
 
 
-def test_rows_to_keep(tmp_path: Path) -> None:
+def test_rows_to_keep(tmp_path):
     """Classes are those of the training rows that are kept."""
     rows = [("a", "x", "de"), ("c", "z", "de"), ("d", "y", "fr"), ("e", "x", "de")]
-    path = write_rows(tmp_path, "csv", [dict(zip(("text", "label", "lang"), row, strict=True)) for row in rows])
-    reader = completed(path, label="label", keep={"lang": "de"})
+    rows = [dict(zip(("text", "label", "lang"), row, strict=True)) for row in rows]
+    reader, items = read_rows(tmp_path, rows, label="label", keep={"lang": "de"})
     assert reader.facts.labels == ("x", "z")
-    assert reasons(items_of(reader, path)) == {"filtered": 1}
+    assert reasons(items) == {"filtered": 1}
 
 
-def test_classes_have_a_fixed_order_and_may_be_integers(tmp_path: Path) -> None:
+def test_classes_have_a_fixed_order_and_may_be_integers(tmp_path):
     path = written(tmp_path, "text,label\na,10\nb,9\nc,-1\n", "train.csv")
     reader = completed(path, label="label")
     assert reader.facts.labels == ("-1", "9", "10")
@@ -166,14 +170,14 @@ def test_classes_have_a_fixed_order_and_may_be_integers(tmp_path: Path) -> None:
         ("text,mark\na,3\nb,3\n", {"score": "mark"}, "expected different numbers in the column mark, got only 3"),
     ],
 )  # fmt: skip
-def test_files_that_hold_no_task(tmp_path: Path, text: str, options: dict[str, Any], message: str) -> None:
+def test_files_that_hold_no_task(tmp_path, text, options, message):
     path = written(tmp_path, text, "train.csv")
     with pytest.raises(ConfigurationError, match=message) as caught:
         completed(path, **options)
     assert str(path) in str(caught.value)
 
 
-def test_a_column_of_ids_is_no_column_of_classes(tmp_path: Path) -> None:
+def test_a_column_of_ids_is_no_column_of_classes(tmp_path):
     path = written(tmp_path, "text,id\n" + "".join(f"t,{number}\n" for number in range(65_540)), "train.csv")
     with pytest.raises(ConfigurationError, match=r"row 65536: the column id has more than 65,535 different labels"):
         completed(path, label="id")
@@ -187,12 +191,12 @@ def test_a_column_of_ids_is_no_column_of_classes(tmp_path: Path) -> None:
         ({"words": "w", "labels": "b"}, "words: expected label"),
     ],
 )
-def test_options_that_contradict(options: dict[str, str], message: str) -> None:
+def test_options_that_contradict(options, message):
     with pytest.raises(ConfigurationError, match=message):
         reader_of("labelled", **options)
 
 
-def test_damaged_rows_have_a_reason(tmp_path: Path) -> None:
+def test_damaged_rows_have_a_reason(tmp_path):
     """A stray quote costs its line alone; a list is no class."""
     path = written(tmp_path, 'text,label\na,x\n"b,y\nc,y,z\n,x\nd,\n', "train.csv")
     items = items_of(completed(path, label="label", classes=["x", "y"]), path)
@@ -203,37 +207,30 @@ def test_damaged_rows_have_a_reason(tmp_path: Path) -> None:
     assert items[0].detail.endswith("name several by tasks.reader.labels")
 
 
-def test_lines_that_the_reader_reads_again(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"text": ["a", "b"], "text_pair": "c", "label": "l", "classes": {"1": "no", "2": "yes"}}
+def test_lines_that_the_reader_reads_again(tmp_path):
+    options = {"text": ["a", "b"], "text_pair": "c", "label": "l", "classes": {"1": "no", "2": "yes"}}
     reader = reader_of("labelled", **options, keep={"lang": "de"})
     items = [LabeledText(("t u", "v"), 1, None, 0), LabeledText(("w", "x"), 0, None, 1)]
-    path = written(tmp_path, "".join(f"{line}\n" for line in reader.format_lines(items)))  # type: ignore[arg-type]
+    path = written(tmp_path, "".join(f"{line}\n" for line in reader.format_lines(items)))
     assert items_of(reader, path) == items
 
 
 @pytest.mark.parametrize("as_text", [json.dumps, repr])
 @pytest.mark.parametrize("format_", ["csv", "tsv"])
-def test_lists_that_a_program_printed_are_lists(tmp_path: Path, format_: str, as_text: Any) -> None:
-    rows = [{"text": "one", "labels": as_text(["joy", "fear"])}, {"text": "two", "labels": as_text([])},
-            {"text": "three", "labels": as_text(["zeal, it's"])}]  # fmt: skip
-    if format_ == "tsv" and as_text is json.dumps:
-        rows[2]["labels"] = as_text(["zeal its"])  # quotes have no meaning there
-    path = write_rows(tmp_path, format_, rows)
+def test_lists_that_a_program_printed_are_lists(tmp_path, format_, as_text):
+    """But for one that is cut, has no commas, or is code: it costs its row. In TSV, quotes have no meaning."""
+    last = "zeal its" if format_ == "tsv" and as_text is json.dumps else "zeal, it's"
+    lists = [as_text(["joy", "fear"]), as_text([]), as_text([last])]
+    broken = ["['joy' 'fear']", "['joy', 'fear'", "['joy', 'fe...", "['a', open('x')]"]
+    path = write_rows(tmp_path, format_, [{"text": "one", "labels": labels} for labels in (*lists, *broken)])
     reader = completed(path, labels="labels")
-    assert reader.facts.labels[:2] == ("fear", "joy")
-    assert [item.classes for item in items_of(reader, path)] == [(0, 1), (), (2,)]
+    assert reader.facts.labels == ("fear", "joy", last)
+    items = items_of(reader, path)
+    assert [item.classes for item in items[:3]] == [(0, 1), (), (2,)]
+    assert [item.reason for item in items[3:]] == ["bad_label"] * 4
 
 
-@pytest.mark.parametrize("printed", ["['joy' 'fear']", "['joy', 'fear'", "['joy', 'fe...", "['a', open('x')]"])
-def test_a_printed_list_that_cannot_be_read_costs_its_row(tmp_path: Path, printed: str) -> None:
-    rows = [{"text": "one", "labels": "['joy', 'fear']"}, {"text": "two", "labels": printed}]
-    path = write_rows(tmp_path, "csv", rows)
-    reader = completed(path, labels="labels")
-    assert reader.facts.labels == ("fear", "joy")
-    assert reasons(items_of(reader, path)) == {"bad_label": 1}
-
-
-def test_printed_words_and_tags(tmp_path: Path) -> None:
+def test_printed_words_and_tags(tmp_path):
     rows = [{"words": "['Ada', \"it's\", '[x]']", "tags": "['B-PER', 'O', 'O']"}, {"words": "[ a ]", "tags": "O O O"},
             {"words": "['a' 'b']", "tags": "O O"}]  # fmt: skip
     path = write_rows(tmp_path, "csv", rows)
@@ -243,68 +240,77 @@ def test_printed_words_and_tags(tmp_path: Path) -> None:
     assert reasons(items) == {"fields": 1}
 
 
-def test_a_number_for_each_class_needs_their_names(tmp_path: Path) -> None:
+def test_a_number_for_each_class_needs_their_names(tmp_path):
     rows = [{"text": "one", "labels": [1, 0, 1]}, {"text": "two", "labels": [0, 0, 0]}]
-    path = write_rows(tmp_path, "jsonl", rows)
     with pytest.raises(ConfigurationError, match=r"1, 0, 1, a number for each class: name the classes"):
-        completed(path, labels="labels")
-    reader = completed(path, labels="labels", classes=["joy", "fear", "love"])
-    assert [item.classes for item in items_of(reader, path)] == [(0, 2), ()]
-    # one or no number of a class stays what it was
-    path = write_rows(tmp_path, "jsonl", [{"text": "one", "labels": [0, 2]}, {"text": "two", "labels": [1]}])
-    assert [item.classes for item in items_of(reader, path)] == [(0, 2), (1,)]
+        read_rows(tmp_path, rows, labels="labels")
+    classes = ["joy", "fear", "love"]
+    assert [one.classes for one in read_rows(tmp_path, rows, labels="labels", classes=classes)[1]] == [(0, 2), ()]
+    rows = [{"text": "one", "labels": [0, 2]}, {"text": "two", "labels": [1]}]  # indices of classes
+    assert [one.classes for one in read_rows(tmp_path, rows, labels="labels", classes=classes)[1]] == [(0, 2), (1,)]
 
 
 @pytest.mark.parametrize(
-    "tags",
-    [
-        "B-PER I-PER L-PER O U-LOC",
-        "B-PER M-PER E-PER O S-LOC",
-        "B-PER M-PER E-PER O W-LOC",
-        "b-PER i-PER e-PER o s-LOC",
-    ],
-)
-def test_every_scheme_of_entities_is_one(tmp_path: Path, tags: str) -> None:
-    path = write_rows(tmp_path, "jsonl", [{"words": "a b c d e", "tags": tags}])
-    reader = completed(path, words="words", label="tags")
+    "tags", ["B-PER I-PER L-PER O U-LOC", "B-PER M-PER E-PER O S-LOC", "B-PER M-PER E-PER O W-LOC",
+             "b-PER i-PER e-PER o s-LOC"],
+)  # fmt: skip
+def test_every_scheme_of_entities_is_one(tmp_path, tags):
+    reader, (item,) = read_rows(tmp_path, [{"words": "a b c d e", "tags": tags}], words="words", label="tags")
     assert "entity_f1" in reader.facts.metrics
-    (item,) = items_of(reader, path)
     names = [reader.facts.labels[number] for number in item.tags]
     assert names == ["B-PER", "I-PER", "I-PER", "O", "B-LOC"]
 
 
-def test_given_classes_of_another_scheme_become_those_of_iob2(tmp_path: Path) -> None:
-    path = write_rows(tmp_path, "jsonl", [{"words": "a b c d", "tags": [4, 0, 1, 3]}])
-    reader = completed(path, words="words", label="tags", classes=["O", "B-A", "I-A", "E-A", "S-A"])
-    assert reader.facts.labels == ("O", "B-A", "I-A")
-    assert items_of(reader, path) == [TaggedWords(("a", "b", "c", "d"), (1, 0, 1, 2), 0)]
-
-
 @pytest.mark.parametrize(("tags", "said"), [("PER-B O", True), ("B_PER O", True), ("NOUN O VERB", False)])
-def test_tags_that_only_resemble_entities_are_named(
-    tmp_path: Path, tags: str, said: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    words = "abc"[: len(tags.split())]
-    path = write_rows(tmp_path, "jsonl", [{"words": " ".join(words), "tags": tags}])
-    assert completed(path, words="words", label="tags").facts.metrics == ("accuracy",)
+def test_tags_that_only_resemble_entities_are_named(tmp_path, tags, said, caplog):
+    words = " ".join("abc"[: len(tags.split())])
+    reader, _ = read_rows(tmp_path, [{"words": words, "tags": tags}], words="words", label="tags")
+    assert reader.facts.metrics == ("accuracy",)
     assert ("tags of entities are O, and B or I with a type" in caplog.text) is said
 
 
-def test_texts_keep_their_white_space(tmp_path: Path) -> None:
-    """Unlike texts of columns that a user names: papers score these files as they are."""
-    path = written(tmp_path, "sentence\tlabel\n fine film \t1\n \t1\n", "train.tsv")
-    items = items_of(reader_of("glue", task="sst2"), path)
-    assert items[0] == LabeledText((" fine film ",), 1, None, 1)
-    assert reasons(items) == {"empty_text": 1}
-    assert items_of(reader_of("labelled", label="label", text="sentence", classes=["0", "1"]), path)[0].texts == (
-        "fine film",
-    )
+IMDB = {"label": "folder", "no_label": ["unsup"]}
 
 
-def test_scored_pairs_of_sts(tmp_path: Path) -> None:
-    """Columns as `cut` and `paste` make them of the authors' files; most pairs of 2015 have no score."""
-    path = written(tmp_path, '5.000\tA "plane.\tPlanes"\n\ta\tb\n6\tc\td\n', "train.tsv")
-    columns = {"columns": ["score", "first", "second"], "text": "first", "text_pair": "second", "score": "score"}
-    items = items_of(reader_of("labelled", range=[0, 5], **columns), path)
-    assert items[0] == LabeledText(('A "plane.', 'Planes"'), None, 5.0, 0)
-    assert reasons(items) == {"no_label": 1, "bad_label": 1}
+def folder_of(folder, **texts):
+    """Write the texts of names CLASS_FILE; return the first file."""
+    for name, text in texts.items():
+        path = folder / name.partition("_")[0] / f"{name.partition('_')[2]}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return sorted(folder.glob("*/*.txt"))[0]
+
+
+def test_the_folder_is_the_class(tmp_path):
+    texts = {"pos_1_9": "A good film.<br />\n", "neg_0_2": "\ufeffBad.", "unsup_0_0": "Unknown.", "pos_3": " ",
+             "neg_4": b"caf\xe9"}  # fmt: skip
+    first = folder_of(tmp_path / "train", **texts)
+    for name in ("labeledBow.feat", "pos/notes.md"):
+        (tmp_path / "train" / name).write_text("0 0:1")
+    reader = completed(first, **IMDB)
+    assert reader.facts.labels == ("neg", "pos")
+    items = items_of(reader, first)
+    assert items == [
+        LabeledText(("Bad.",), 0, None, 0), Rejected("bad_utf8", 1), LabeledText(("A good film.<br />",), 1, None, 2),
+        Rejected("empty_text", 3), Rejected("no_label", 4),
+    ]  # fmt: skip
+    assert [path.name for path in reader.open(first).others] == ["0_2.txt", "4.txt", "1_9.txt", "3.txt", "0_0.txt"]
+    (item, *_) = items_of(reader_of("labelled", label="folder", classes=["a", "b"]), first)
+    assert item.detail.startswith("the column folder holds 'neg', the classes are a, b")
+
+
+def test_one_folder_is_no_class(tmp_path):
+    first = folder_of(tmp_path / "train", pos_1="good", unsup_1="text")
+    with pytest.raises(ConfigurationError, match=r"train/pos/1\.txt: expected 2 or more classes .* got pos"):
+        completed(first, **IMDB)
+
+
+def test_cells_with_labels_and_numbers():
+    assert doctest.testmod(_labels).failed == 0
+    assert [cell_text(value) for value in (None, float("nan"), 1.5, "  ")] == [None, None, "1.5", None]
+    with pytest.raises(ValueError, match="holds"):
+        cell_text(["a"])
+    assert [number_of(value) for value in ("1e2", " 3 ", "nan", "inf", True, None, "x")] == [100, 3, *[None] * 5]
+    assert [are_numbers(names) for names in (["1", "2.5"], ["1", "2"], ["1.5", "x"])] == [True, False, False]
+    assert class_indices(["5", "1"]) == {"5": 0, "1": 1}
+    assert class_indices({"a": "x", "b": "y", "c": "x"}) == {"a": 0, "b": 1, "c": 0}

@@ -1,19 +1,236 @@
-from __future__ import annotations
+"""Readers of one layout each: SQuAD, aligned texts, TREC, sentiment trees; and what every reader refuses."""
 
-from pathlib import Path
+import doctest
+import gzip
+import json
+import random
+from collections import Counter
 
+import pytest
+
+import clozeline.pipeline.tasks.readers.sst_trees
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
+from clozeline.pipeline.tasks.readers import LabeledText, Question, Rejected, SourceTarget, TaskFacts, facts_of
+from clozeline.pipeline.tasks.readers.sst_trees import sentence_of
 from tests.pipeline.task_files import make_sets
+from tests.pipeline.tasks.readers.reading import items_of, published, read, reader_of, reasons, with_data, written
 from tests.shard_sets import rows, write_set
 
 
-def test_facts_stand_with_the_set(tmp_path: Path) -> None:
-    manifest = open_shards(make_sets(tmp_path) / "dev").manifest
-    assert facts_of(manifest) == TaskFacts(
-        name="sst2", head="classification", labels=("0", "1"), metrics=("accuracy",), texts=1
-    )
-
-
-def test_other_sets_have_none(tmp_path: Path) -> None:
+def test_facts_stand_with_the_set(tmp_path):
+    facts = TaskFacts(name="sst2", head="classification", labels=("0", "1"), metrics=("accuracy",), texts=1)
+    assert facts_of(open_shards(make_sets(tmp_path) / "dev").manifest) == facts
     assert facts_of(write_set(tmp_path, [rows([1, 2])]).manifest) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "message"),
+    [
+        ({"name": "conll"}, "a\nb\n", "expected a column 0 of words and a column -1 of tags, got 1 columns, spaces"),
+        ({"name": "conll", "tag_column": 3}, "a b O\n", "and a column 3 of tags, got 3 columns"),
+        ({"name": "conll", "tag_column": 0}, "a O\n", "and a column 0 of tags"),
+        ({"name": "conll"}, "-DOCSTART- O\n\n", "expected lines of a word and its tag, got none"),
+        ({"name": "conllu"}, "a b\n", "got 1: 'a b'"),
+        ({"name": "conllu"}, "# only\n", "got none"),
+        ({"name": "glue", "task": "qqp"}, "index\tsentence1\n", "expected a layout of this task .*question1"),
+        ({"name": "instructions"}, '{"a": 1}\n', "expected the columns messages, got a without messages"),
+        ({"name": "multiple_choice"}, '{"label": 1}\n', "columns context, choices, got label without context, choices"),
+        ({"name": "squad"}, '{"data": []}', "expected SQuAD's layout"),
+        ({"name": "squad"}, "[1]", "expected SQuAD's layout"),
+        ({"name": "squad"}, '{"data": [1]}', "expected SQuAD's layout"),
+        ({"name": "squad"}, '{"data": 3}', "expected SQuAD's layout"),
+        ({"name": "sst_trees"}, "It works\n", r"line 1: expected a tree such as .*, got 'It works'"),
+        ({"name": "superglue", "task": "boolq"}, '{"premise": "a"}\n', "got premise without question, passage"),
+        ({"name": "text_to_text"}, "", "CSV, TSV, JSON"),
+        ({"name": "text_to_text"}, "a\tb\n", "CSV, TSV, JSON"),
+        ({"name": "text_to_text"}, '{"source": "a"}\n', "expected the columns source, target"),
+        ({"name": "text_to_text"}, "[1]\n", "CSV, TSV, JSON"),
+        ({"name": "trec"}, "", "line 1: expected a type and a question .*got empty file"),
+        ({"name": "trec"}, "text,label\n", "line 1: expected a type and a question .*got 'text,label'"),
+    ],
+)
+def test_files_of_another_layout(tmp_path, options, text, message):
+    path = written(tmp_path, text)
+    with pytest.raises(ConfigurationError, match=message) as caught:
+        reader_of(**options).open(path)
+    assert str(path) in str(caught.value)
+
+
+WNUT = ["corporation", "creative-work", "group", "location", "person", "product"]
+SWAG = {"context": "sent1", "begin": "sent2", "choices": [f"ending{number}" for number in range(4)]}
+PUBLISHED = [
+    ("ner/wikigold.conll.txt.zst", {"name": "conll"}, {"tag 1": 934}, 1696),
+    ("ner/wnut17_dev.conll", {"name": "conll", "entities": WNUT}, {"tag 1": 34}, 1009),
+    ("ner/wikiann_de_dev.txt.zst", {"name": "conll", "entities": ["PER", "LOC", "ORG"], "prefix": "de:"},
+     {"tag 1": 4569}, 10000),
+    ("ud/en_ewt-ud-dev.conllu.zst", {"name": "conllu"}, {"group": 318}, 2001),
+    ("ud/fr_gsd-ud-dev.conllu.zst", {"name": "conllu"}, {"group": 0}, 1476),
+    ("ud/zh_pud-ud-test.conllu.zst", {"name": "conllu"}, {"group": 1000}, 1000),
+    ("glue/SST-2/train.tsv.zst", {"name": "glue", "task": "sst2"}, {"label 0": 3310, "label 1": 3610}, 6920),
+    ("glue/CoLA/in_domain_train.tsv.zst", {"name": "glue", "task": "cola"}, {"label 0": 2528}, 8551),
+    ("glue/MRPC/msr_paraphrase_train.txt.zst", {"name": "glue", "task": "mrpc"}, {"label 1": 2407}, 3576),
+    ("glue/RTE/train.tsv.zst", {"name": "glue", "task": "rte"}, {"label 0": 1249}, 2490),
+    ("glue/STS-B/train.tsv.zst", {"name": "glue", "task": "stsb"}, {}, 5749),
+    ("samples/swag/sample.json", {"name": "multiple_choice", **SWAG}, {}, None),
+    ("piqa/valid.jsonl.zst", {"name": "multiple_choice", "context": "goal", "choices": ["sol1", "sol2"]},
+     {"no_label": 1838}, 1838),
+    ("squad/squad_v2_dev_part.json.zst", {"name": "squad", "unanswerable": True}, {"without answer": 1745}, 3457),
+    ("squad/xquad.en.json.zst", {"name": "squad"}, {"group": 48}, 1190),
+    ("squad/cmrc2018_trial.json.zst", {"name": "squad"}, {"answer_not_found": 5, "fields": 2}, 1002),
+    ("samples/xsum/sample.json", {"name": "text_to_text", "source": "document", "target": "summary"}, {}, None),
+]  # fmt: skip
+"""Files of authors, and counts of `grep` and `awk` over them: rows, reasons, documents, answers, labels or tags."""
+
+
+@pytest.mark.data
+@with_data
+@pytest.mark.parametrize(("file", "options", "expected", "rows"), PUBLISHED, ids=[one[0] for one in PUBLISHED])
+def test_published_files(file, options, expected, rows):
+    items = items_of(reader_of(**options), published(file))
+    kept = [item for item in items if not isinstance(item, Rejected)]
+    found = Counter(reasons(items))
+    found["group"] = len({item.group for item in kept} - {None})
+    found["without answer"] = sum(getattr(item, "answers", None) == () for item in kept)
+    found.update(f"label {getattr(item, 'label', None)}" for item in kept)
+    found.update(f"tag {tag}" for item in kept for tag in getattr(item, "tags", ()))
+    assert {name: found[name] for name in expected} == expected
+    assert sum(reasons(items).values()) == sum(count for name, count in expected.items() if name in reasons(items))
+    assert rows in (None, len(items))
+
+
+def file_of(folder, *asked, context="Ada wrote. Ada sang.", version="1.1"):
+    article = {"title": "Ada", "paragraphs": [{"context": context, "qas": list(asked)}]}
+    return written(folder, json.dumps({"version": version, "data": [article]}), "train.json")
+
+
+def asked(text="Ada", start=11, **more):
+    return {"id": "1", "question": "Who sang?", "answers": [{"text": text, "answer_start": start}], **more}
+
+
+def test_questions(tmp_path):
+    reader = reader_of("squad")
+    path = file_of(tmp_path, asked(answers=[{"text": "Ada", "answer_start": at} for at in (11, 0)]))
+    assert reader.open(path).layout == "SQuAD 1.1"
+    item = Question("Who sang?", "Ada wrote. Ada sang.", ((11, "Ada"), (0, "Ada")), "1", 0, "article Ada")
+    assert items_of(reader, path) == [item]
+    assert item.overlap_texts == (item.context,)
+    assert reader.facts.unanswerable is False
+
+
+def test_questions_without_an_answer(tmp_path):
+    """Plausible answers are none, and those of a question that is marked impossible neither."""
+    none = {"id": "2", "question": "Why?", "answers": [], "is_impossible": True, "plausible_answers": [{"text": "x"}]}
+    path = file_of(tmp_path, none, asked(is_impossible=True), version="v2.0")
+    assert reasons(items_of(reader_of("squad"), path)) == {"no_answer": 2}
+    reader = reader_of("squad", unanswerable=True)
+    assert [item.answers for item in items_of(reader, path)] == [(), ()]
+    assert reader.facts.unanswerable is True
+
+
+@pytest.mark.parametrize(
+    ("question", "context", "reason"),
+    [
+        (asked("Ada", 10), "Ada wrote. Ada sang.", "answer_not_found"),
+        (asked("Ada", -9), "Ada wrote. Ada sang.", "answer_not_found"),
+        (asked(" ", 10), "Ada wrote. Ada sang.", "fields"),
+        (asked(id=None), "Ada wrote. Ada sang.", "fields"),
+        (asked(question=" "), "Ada wrote. Ada sang.", "fields"),
+        (asked(answers="Ada"), "Ada wrote. Ada sang.", "fields"),
+        (asked(answers=[3]), "Ada wrote. Ada sang.", "fields"),
+        (asked(), None, "fields"),
+    ],
+    ids=["start", "negative", "blank", "key", "question", "answers", "answer", "context"],
+)
+def test_refused_questions(tmp_path, question, context, reason):
+    assert items_of(reader_of("squad"), file_of(tmp_path, question, context=context)) == [Rejected(reason, 0)]
+
+
+def test_aligned_texts_of_nested_fields(tmp_path):
+    line = '{"translation": {"en": "Hello!", "de": ["Hallo!", "Servus!"]}}\n'
+    options = {"source": "translation.en", "target": "translation.de", "prefix": "to German: "}
+    (item,) = read(tmp_path, line, "text_to_text", **options)
+    assert item == SourceTarget("Hello!", ("Hallo!", "Servus!"), "to German: ", 0)
+    assert item.overlap_texts == ("Hello!",)
+    facts = reader_of("text_to_text", **options).facts
+    assert (facts.head, facts.metrics) == ("lm", ("exact_match",))
+    with pytest.raises(ConfigurationError, match="metrics"):
+        reader_of("text_to_text", metrics=["meteor"])
+
+
+def test_aligned_texts_without_a_text(tmp_path):
+    lines = [b'{"source": "a", "target": "b"}', b"", b"[1]", b"{", b'{"source": "a"}', b'{"source": "a", "target": 3}',
+             b"\xff", b'{"source": " ", "target": "b"}']  # fmt: skip
+    items = read(tmp_path, b"\n".join(lines), "text_to_text")
+    assert reasons(items) == {"blank_line": 1, "fields": 4, "bad_utf8": 1, "empty_text": 1}
+    assert [item.index for item in items if isinstance(item, Rejected)] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_joined_lines_of_two_files(tmp_path):
+    """As `paste` joins them: a tab of a text, or a line without a partner, costs its own row."""
+    text = b" Hello!\tHallo!\n\tleer\n \tleer\nTwo.\tZwei.\xff\na\tb\tc\nThree.\t\n"
+    path = written(tmp_path, gzip.compress(text), "train.tsv.gz")
+    items = items_of(reader_of("text_to_text", columns=["en", "de"], source="en", target="de"), path)
+    assert items[0] == SourceTarget(" Hello!", ("Hallo!",), "", 0)
+    assert reasons(items) == {"empty_text": 3, "bad_utf8": 1, "fields": 1}
+    assert [item.index for item in items] == list(range(6))
+
+
+TREC = "DESC:manner How did serfdom develop ?\nNUM:count How many caf\xe9s \xf0 ?\nDESC:def What is it ?\n"
+
+
+@pytest.mark.parametrize(
+    ("fine", "classes", "labels"),
+    [(False, ["DESC", "NUM"], [0, 1, 0]), (True, ["DESC:def", "DESC:manner", "NUM:count"], [1, 2, 0])],
+)
+def test_the_type_of_a_question_is_its_class(tmp_path, fine, classes, labels):
+    """TREC's files are in Latin-1."""
+    path = written(tmp_path, TREC.encode("latin-1"), "train_5500.label")
+    assert reader_of("trec", fine=fine).complete_options({"train": path}).classes == classes
+    texts = ("How did serfdom develop ?", "How many caf\xe9s \xf0 ?", "What is it ?")
+    assert items_of(reader_of("trec", fine=fine, classes=classes), path) == [
+        LabeledText((text,), label, None, index)
+        for index, (text, label) in enumerate(zip(texts, labels, strict=True))
+    ]  # fmt: skip
+
+
+def test_questions_without_a_type(tmp_path):
+    text = TREC.encode("latin-1") + b"ENTY:animal What cat ?\nNUM: How ?\n\nNUM:count \n"
+    items = read(tmp_path, text, "trec", classes=["DESC", "NUM"])
+    assert reasons(items) == {"bad_label": 1, "fields": 1, "blank_line": 1, "empty_text": 1}
+    assert items[3].detail == "the column type holds 'ENTY', the classes are DESC, NUM"
+    assert "'NUM: How ?'" in items[4].detail
+
+
+TREES = ["(3 (2 It) (4 (4 (2 's) (4 great)) (2 .)))", "(2 (2 A) (2 film))", "(0 (1 Really) (0 bad))", "(4 (3 Wow))"]
+
+
+def drawn_tree(draw, words):
+    """A tree with any number of branches over words."""
+    if len(words) == 1:
+        return f"({draw.randrange(5)} {words[0]})"
+    cuts = sorted(draw.sample(range(1, len(words)), draw.randint(1, min(3, len(words) - 1))))
+    parts = [words[first:last] for first, last in zip([0, *cuts], [*cuts, len(words)], strict=True)]
+    return f"({draw.randrange(5)} {' '.join(drawn_tree(draw, part) for part in parts)})"
+
+
+def test_drawn_trees_give_their_words():
+    draw = random.Random(3)
+    for _ in range(200):
+        words = [draw.choice(["a", "*", "caf\xe9", "'s", "12", "..."]) for _ in range(draw.randint(1, 12))]
+        tree = drawn_tree(draw, words)
+        assert sentence_of(tree) == {"label": tree[1], "text": " ".join(words)}
+        assert sentence_of(tree[: draw.randrange(1, len(tree))]) is None, "a part of a tree is none"
+    assert doctest.testmod(clozeline.pipeline.tasks.readers.sst_trees).failed == 0
+
+
+@pytest.mark.parametrize(("binary", "labels"), [(False, [3, 2, 0, 4]), (True, [1, None, 0, 1])])
+def test_the_root_of_a_tree_is_the_class(tmp_path, binary, labels):
+    broken = ["(3 It works)", "(5 (2 It) (2 works))", "", "(3 (2 It) (4 works)) (2 .)", "It works"]
+    items = read(tmp_path, "\n".join([*TREES, *broken]), "sst_trees", binary=binary)
+    texts = ("It 's great .", "A film", "Really bad", "Wow")
+    expected = [LabeledText((text,), label, None, index) for index, (text, label) in
+                enumerate(zip(texts, labels, strict=True)) if label is not None]  # fmt: skip
+    assert [item for item in items if isinstance(item, LabeledText)] == expected
+    assert reasons(items) == {"fields": 4, "blank_line": 1} | ({"filtered": 1} if binary else {})
+    assert reader_of("sst_trees", binary=binary).facts.name == ("sst2" if binary else "sst5")

@@ -1,26 +1,22 @@
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from tests.pipeline.tokenize.encode import encode_passes as passes
 
 
 @pytest.fixture(scope="module")
-def source(tmp_path_factory) -> Path:
+def source(tmp_path_factory):
     return passes.write_parts(tmp_path_factory.mktemp("clean"), passes.documents(passes.COUNT), passes.PARTS)
 
 
 @pytest.fixture(scope="module")
-def tokenizer(source, tmp_path_factory) -> Path:
+def tokenizer(source, tmp_path_factory):
     folder = tmp_path_factory.mktemp("out") / "train_tokenizer"
     passes.train(source, folder, passes.PARTS)
     return folder / "tokenizer"
 
 
 @pytest.fixture(scope="module")
-def encoded(source, tokenizer) -> Path:
+def encoded(source, tokenizer):
     folder = tokenizer.parents[1] / "encode"
     passes.encode(source, folder, tokenizer, parts=passes.PARTS, shards=passes.SHARDS)
     return folder

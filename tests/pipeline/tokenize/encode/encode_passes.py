@@ -1,17 +1,10 @@
 """Run the passes of train_tokenizer and encode on documents made in a test, without the driver."""
 
-from __future__ import annotations
-
 import hashlib
 import random
-from collections.abc import Callable, Sequence
-from pathlib import Path
-
-import numpy as np
 
 from clozeline.pipeline.execution.shuffle import Shuffle
-from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import Counts, Output, UnitRecord, add_counts
+from clozeline.pipeline.execution.unit_record import Output, UnitRecord, add_counts
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import write_documents
 from clozeline.pipeline.shards import open_shards
@@ -27,7 +20,7 @@ WORDS = ["the", "a", "quick", "brown", "fox", "jumps", "over", "lazy", "dog", "w
          "strange", "purple", "potions", "near", "old", "bridge"]  # fmt: skip
 
 
-def text(number: int, sentences: int = 12) -> str:
+def text(number, sentences=12):
     """Sentences of words, two paragraphs, sometimes with characters outside ASCII; the same for the same number."""
     draw = random.Random(number)
     made = [" ".join(draw.choices(WORDS, k=draw.randrange(4, 12))).capitalize() + "." for _ in range(sentences)]
@@ -36,7 +29,7 @@ def text(number: int, sentences: int = 12) -> str:
     return " ".join(made[:half]) + "\n\n" + " ".join(made[half:])
 
 
-def documents(count: int) -> list[Document]:
+def documents(count):
     return [
         Document(
             uid=document_uid("test", "crawl/a.jsonl", "jsonl", number),
@@ -52,7 +45,7 @@ def documents(count: int) -> list[Document]:
     ]
 
 
-def write_parts(folder: Path, found: Sequence[Document], parts: int) -> Path:
+def write_parts(folder, found, parts):
     """`documents/<unit:06d>.arrow`, the documents dealt in order."""
     (folder / "documents").mkdir(parents=True)
     for part in range(parts):
@@ -60,9 +53,9 @@ def write_parts(folder: Path, found: Sequence[Document], parts: int) -> Path:
     return folder
 
 
-def run(work: Pass, folder: Path, order: Callable[[range], Sequence[int]] = list) -> Counts:
+def run(work, folder, order=list):
     """All units of a pass, in the given order; records as the driver writes them."""
-    total: Counts = {}
+    total = {}
     for unit in order(range(work.units)):
         output = Output(folder)
         counts = work.run(unit, output)
@@ -71,49 +64,34 @@ def run(work: Pass, folder: Path, order: Callable[[range], Sequence[int]] = list
     return total
 
 
-def train(
-    source: Path, folder: Path, parts: int, *, name: str = "byte_bpe", size: int = 700, budget: int = 10**9
-) -> Counts:
+def train(source, folder, parts, *, name="byte_bpe", size=700, budget=10**9):
     chosen = choose("clozeline.pipeline.tokenize.tokenizers", {"name": name, "size": size})
     return run(TrainTokenizer("main", 1, chosen, budget, source, parts, HELDOUT, SEED), folder)
 
 
-def encode(
-    source: Path,
-    folder: Path,
-    tokenizer: Path,
-    *,
-    parts: int,
-    shards: int,
-    order: Callable[[range], Sequence[int]] = list,
-) -> Counts:
-    runs = Shuffle("runs", parts, shards)
-    passes: list[Pass] = [
-        TokenizeDocuments(
-            "tokenise", parts, source, tokenizer, choose("clozeline.pipeline.text.sentences", "regex"), runs, SEED
-        ),
+def encode(source, folder, tokenizer, *, parts, shards, order=list):
+    runs, splitter = Shuffle("runs", parts, shards), choose("clozeline.pipeline.text.sentences", "regex")
+    passes = [
+        TokenizeDocuments("tokenise", parts, source, tokenizer, splitter, runs, SEED),
         *runs.passes(),
         Codes("codes", 1, 2),
         Merge("merge", shards, runs, tokenizer, HELDOUT, SEED),
         TokenManifest("manifest", 1, "test", shards, tokenizer, SEED, {"sentences": {"name": "regex"}}),
     ]
-    total: Counts = {}
+    total = {}
     for work in passes:
         add_counts(total, run(work, folder, order))
     return total
 
 
-def tree(folder: Path) -> dict[str, str]:
+def tree(folder):
     """Hashes of the published files."""
     found = {path.relative_to(folder): path for path in sorted(folder.rglob("*")) if path.is_file()}
-    return {
-        str(name): hashlib.sha256(path.read_bytes()).hexdigest()
-        for name, path in found.items()
-        if name.parts[0] != "tmp"
-    }
+    published = {name: path for name, path in found.items() if name.parts[0] != "tmp"}
+    return {str(name): hashlib.sha256(path.read_bytes()).hexdigest() for name, path in published.items()}
 
 
-def token_rows(folder: Path) -> dict[bytes, tuple[int, np.ndarray, np.ndarray, str, str]]:
+def token_rows(folder):
     """uid to shard, ids, sentence starts, language, source group."""
     found = {}
     tokens = open_shards(folder)

@@ -1,12 +1,7 @@
 """Translated words in the token set: texts of a run against a substitution of words, rates, and what is redone."""
 
-from __future__ import annotations
-
 import json
 import re
-from pathlib import Path
-
-import pytest
 
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.ingest.documents.files import read_documents
@@ -30,17 +25,17 @@ corrupt:
 WORDS = {"river": "Fluss", "house": "großes Haus", "the": "der", "red": "rot"}
 
 
-def translate(text: str) -> str:
+def translate(text):
     """Return the text with each word of the dictionary translated, in the capitalization of the word."""
 
-    def new(match: re.Match[str]) -> str:
+    def new(match):
         other = WORDS.get(match[0].lower(), match[0])
         return other[0].upper() + other[1:] if match[0][0].isupper() else other
 
     return re.sub(r"[A-Za-z]+", new, text)
 
 
-def run(folder: Path, settings: str, words: dict[str, str] = WORDS) -> tuple[Path, dict[bytes, tuple[str, str]]]:
+def run(folder, settings, words=WORDS):
     """Run all stages; return the output, and both sides of each document as they were tokenized."""
     folder.mkdir(exist_ok=True)
     (folder / "en-de.txt").write_text("".join(f"{word} {new}\n" for word, new in words.items()), encoding="utf-8")
@@ -64,7 +59,7 @@ def run(folder: Path, settings: str, words: dict[str, str] = WORDS) -> tuple[Pat
     return folder / "out", tokenized
 
 
-def test_words_of_training_documents_are_translated(tmp_path: Path) -> None:
+def test_words_of_training_documents_are_translated(tmp_path):
     output, tokenized = run(tmp_path / "all", "word_rate: 1.0")
     held_out = 0
     for path in sorted((output / "clean/documents").glob("*")):
@@ -81,7 +76,7 @@ def test_words_of_training_documents_are_translated(tmp_path: Path) -> None:
     assert {path.name for path in (output / "corrupt").iterdir()} >= {"masked_lm", "translation_lm"}
 
 
-def test_rates_are_those_of_sentences_and_words(tmp_path: Path) -> None:
+def test_rates_are_those_of_sentences_and_words(tmp_path):
     _, tokenized = run(tmp_path / "some", "sentence_rate: 0.5, word_rate: 0.4")
     sentences = [part for uid, sides in tokenized.items() if not is_heldout(uid, 0.2, 5)
                  for part in re.findall(r"(?:The|Der) (?:river|Fluss)", sides[0])]  # fmt: skip
@@ -91,7 +86,7 @@ def test_rates_are_those_of_sentences_and_words(tmp_path: Path) -> None:
     assert abs(both - 0.5 * 0.4 * 0.4) < 0.05  # 0.04 if sentences were not chosen
 
 
-def test_another_dictionary_makes_encode_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_dictionary_makes_encode_again(tmp_path, capsys):
     _, before = run(tmp_path / "twice", "word_rate: 1.0")
     capsys.readouterr()
     _, after = run(tmp_path / "twice", "word_rate: 1.0", {**WORDS, "red": "röter"})

@@ -1,5 +1,4 @@
-from __future__ import annotations
-
+import random
 from itertools import pairwise
 
 import numpy as np
@@ -7,7 +6,8 @@ import pytest
 
 from clozeline.errors import StorageError
 from clozeline.pipeline.text.sentences.regex import Regex
-from clozeline.pipeline.tokenize.encode import tokenize_documents as tokenise
+from clozeline.pipeline.tokenize.encode import tokenize_documents
+from clozeline.pipeline.tokenize.encode.tokenize_documents import sentence_starts
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from tests.pipeline.tokenize.encode import encode_passes as passes
 
@@ -33,10 +33,10 @@ def test_a_part_that_is_missing_is_an_error(tokenizer, tmp_path):
 
 
 def test_batches_hold_all_documents_in_order_within_both_bounds(monkeypatch):
-    monkeypatch.setattr(tokenise, "_BATCH_DOCUMENTS", 4)
-    monkeypatch.setattr(tokenise, "_BATCH_CHARACTERS", 1500)
+    monkeypatch.setattr(tokenize_documents, "_BATCH_DOCUMENTS", 4)
+    monkeypatch.setattr(tokenize_documents, "_BATCH_CHARACTERS", 1500)
     documents = passes.documents(40)
-    batches = list(tokenise._batches(documents))
+    batches = list(tokenize_documents._batches(documents))
     assert [document for batch in batches for document in batch] == documents
     for batch in batches[:-1]:
         characters = [len(document.text) for document in batch]
@@ -50,14 +50,64 @@ def test_a_pair_keeps_its_other_side_and_an_empty_text_has_no_tokens(tokenizer):
     documents[3] = documents[3].replace(text="", target_text="a fox")
     documents[4] = documents[4].replace(target_text="")
     model = load_tokenizer(tokenizer)
-    found = list(tokenise.token_documents(documents, model, Regex(Regex.Options())))
+    found = list(tokenize_documents.token_documents(documents, model, Regex(Regex.Options())))
     assert [item.document for item in found] == documents
     assert [model.decode(item.target_ids) for item in found] == ["", "the lazy dog", "", "", "", ""]
     assert [len(item.ids) == 0 for item in found] == [number == 3 for number in range(6)]
     assert (found[3].sentences, len(found[3].sentence_starts)) == (0, 0)
 
 
-def test_a_tokenizer_written_again_is_loaded_again(tokenizer):
-    first = tokenise._tokenizer(tokenizer, 1)
-    assert tokenise._tokenizer(tokenizer, 1) is first
-    assert tokenise._tokenizer(tokenizer, 2) is not first
+def cut(*pieces):
+    """A text and where its tokens begin."""
+    starts = np.cumsum([0, *(len(piece) for piece in pieces[:-1])]) if pieces else np.empty(0)
+    return "".join(pieces), starts.astype(np.int64)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "sentences", "expected"),
+    [
+        (("Hi", ".", " the", " end", "."), [0, 4], [0, 2]),
+        (("Hi.", " ", "The", " end"), [0, 4], [0, 2]),
+        (("Hi.", "\n", "\n", "The", " end"), [0, 5], [0, 3]),
+        (("Hi.", " ", " The", " end"), [0, 5], [0, 2]),
+        (("好", "。他", "来", "了"), [0, 2], [0, 2]),  # a token that spans the boundary stays with its beginning
+        (("好。他来了",), [0, 2], [0]),  # merged with the first
+        (("A", ". ", "B", "."), [0, 3], [0, 2]),
+        (("A. B. C",), [0, 3, 6], [0]),
+        (("  ", "A.", " B"), [0, 5], [0, 2]),
+        (("A.", " B. C", " d"), [0, 3, 6], [0, 1, 2]),
+    ],
+)
+def test_by_hand(pieces, sentences, expected):
+    text, tokens = cut(*pieces)
+    assert sentence_starts(text, sentences, tokens).tolist() == expected
+
+
+def slow(text, sentences, tokens):
+    """The rule, word for word."""
+    found = {0}
+    for start in sentences[1:]:
+        index = next((index for index, first in enumerate(tokens) if first >= start), len(tokens))
+        exact = index < len(tokens) and tokens[index] == start
+        if not exact and index and not text[tokens[index - 1] : start].strip():
+            index -= 1
+        if index < len(tokens):
+            found.add(index)
+    return sorted(found)
+
+
+def test_against_the_slow_rule_on_random_cuts():
+    draw = random.Random(2)
+    for _ in range(400):
+        text = "".join(draw.choices("ab. \n", k=draw.randrange(1, 40)))
+        visible = [place for place in range(1, len(text)) if not text[place].isspace()]
+        sentences = [0, *sorted(draw.sample(visible, min(len(visible), draw.randrange(4))))]
+        tokens = [0, *sorted(draw.sample(range(1, len(text)), draw.randrange(min(len(text), 12))))]
+        assert sentence_starts(text, sentences, np.array(tokens)).tolist() == slow(text, sentences, tokens)
+
+
+def test_a_space_with_the_first_byte_of_a_letter_opens_the_sentence():
+    """Byte-level pieces of `A. Я.`: `A` `.` and the space with one byte of the letter, its other byte, `.`."""
+    starts, ends = np.array([0, 1, 2, 3, 4]), np.array([1, 2, 4, 4, 5])
+    assert sentence_starts("A. Я.", [0, 3], starts, ends).tolist() == [0, 2]
+    assert sentence_starts("A.Я.", [0, 2], np.array([0, 1, 2, 3]), np.array([1, 3, 3, 4])).tolist() == [0, 2]

@@ -1,43 +1,17 @@
 """Tokenizers as other projects publish them, made here by their owners' trainers, and texts to encode."""
 
-from __future__ import annotations
-
 import json
 import random
-from pathlib import Path
 
 import sentencepiece
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
 WORDS = [
-    "the",
-    "cat",
-    "sat",
-    "unaffable",
-    "mat",
-    "Köln",
-    "running",
-    "中文",
-    "東京",
-    "ночь",
-    "naïve",
-    "ΟΔΟΣ",
-    "x1",
-    "...",
-]
+    "the", "cat", "sat", "unaffable", "mat", "Köln", "running", "中文", "東京", "ночь", "naïve", "ΟΔΟΣ", "x1", "...",
+]  # fmt: skip
 SPECIALS = [
-    "<pad>",
-    "<cls>",
-    "<sep>",
-    "<mask>",
-    "<s>",
-    "</s>",
-    "<unk>",
-    "[MASK]",
-    "[UNK]",
-    "<extra_id_0>",
-    "<|endoftext|>",
-]
+    "<pad>", "<cls>", "<sep>", "<mask>", "<s>", "</s>", "<unk>", "[MASK]", "[UNK]", "<extra_id_0>", "<|endoftext|>",
+]  # fmt: skip
 
 NASTY = [
     "", " ", "  ", "\n", "\t", "the cat", " the cat", "the  cat ", "\n\nthe\r\ncat\t", "un\x0baffable \x1c x\x7f",
@@ -48,14 +22,14 @@ NASTY = [
 ]  # fmt: skip
 
 
-def corpus() -> list[str]:
+def corpus():
     draw = random.Random(1)
     syllables = ["lo", "wer", "ne", "st", "wi", "de", "ka", "ta", "mi", "ro", "un", "ing"]
     words = [*WORDS, *("".join(draw.choices(syllables, k=3)) for _ in range(60))]
     return [" ".join(draw.choices(words, k=30)) for _ in range(80)]
 
 
-def wordpiece(folder: Path, name: str = "vocab.txt", *, cased: bool = False) -> Path:
+def wordpiece(folder, name="vocab.txt", *, cased=False):
     """BERT's kind."""
     folder.mkdir(parents=True, exist_ok=True)
     letters = sorted(set("abcdefghijklmnopqrstuvwxyz0123456789.,-[]<>|/'" + "οδοςσαθην" + "中文東京" + "ночь"))
@@ -67,15 +41,14 @@ def wordpiece(folder: Path, name: str = "vocab.txt", *, cased: bool = False) -> 
     return folder / name
 
 
-def byte_level(folder: Path, vocabulary: str = "vocab.json", merges: str = "merges.txt") -> Path:
+def byte_level(folder, vocabulary="vocab.json", merges="merges.txt"):
     """GPT-2's kind, its end of text the last id."""
     folder.mkdir(parents=True, exist_ok=True)
     model = Tokenizer(models.BPE())
     model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    model.train_from_iterator(
-        corpus(), trainers.BpeTrainer(vocab_size=330, initial_alphabet=alphabet, show_progress=False)
-    )
+    trainer = trainers.BpeTrainer(vocab_size=330, initial_alphabet=alphabet, show_progress=False)
+    model.train_from_iterator(corpus(), trainer)
     facts = json.loads(model.to_str())["model"]
     ids = {**facts["vocab"], "<|endoftext|>": len(facts["vocab"])}
     (folder / vocabulary).write_text(json.dumps(ids, ensure_ascii=False), encoding="utf-8")
@@ -84,7 +57,7 @@ def byte_level(folder: Path, vocabulary: str = "vocab.json", merges: str = "merg
     return folder / vocabulary
 
 
-def sentencepiece_model(folder: Path, name: str = "spiece.model", **options: object) -> Path:
+def sentencepiece_model(folder, name="spiece.model", **options):
     """The kind of T5, XLM-R or Llama, by its options."""
     folder.mkdir(parents=True, exist_ok=True)
     options = {"model_type": "unigram", "vocab_size": 120, "minloglevel": 2, "num_threads": 1, **options}
@@ -96,30 +69,23 @@ def sentencepiece_model(folder: Path, name: str = "spiece.model", **options: obj
 LIKE_T5 = {"pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1}
 
 
-def t5_model(folder: Path, name: str = "spiece.model", **options: object) -> Path:
+def t5_model(folder, name="spiece.model", **options):
     """T5's kind, next to the configuration that says so."""
     path = sentencepiece_model(folder, name, **LIKE_T5, **options)
     directory(folder, "T5", {"extra_ids": 0})
     return path
 
 
-def unigram_json(folder: Path, **changes: object) -> Path:
+def unigram_json(folder, **changes):
     """PEGASUS's kind: it would cut every text to four tokens."""
     folder.mkdir(parents=True, exist_ok=True)
     letters = sorted({c for text in corpus() for c in text} - {" "})
-    pieces = [
-        ("<pad>", 0.0),
-        ("</s>", 0.0),
-        ("<unk>", 0.0),
-        ("<mask_1>", 0.0),
-        ("▁the", -2.0),
-        ("▁cat", -2.5),
-        ("▁", -3.0),
-    ]
+    specials = ["<pad>", "</s>", "<unk>", "<mask_1>"]
+    pieces = [*((piece, 0.0) for piece in specials), ("▁the", -2.0), ("▁cat", -2.5), ("▁", -3.0)]
     model = Tokenizer(models.Unigram([*pieces, *((letter, -8.0) for letter in letters)], 2, False))
     model.normalizer = normalizers.NFKC()
     model.pre_tokenizer = pre_tokenizers.Metaspace()
-    model.add_special_tokens(["<pad>", "</s>", "<unk>", "<mask_1>"])
+    model.add_special_tokens(specials)
     model.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
     model.enable_truncation(4)
     model.enable_padding(length=9, pad_token="<pad>")
@@ -128,7 +94,7 @@ def unigram_json(folder: Path, **changes: object) -> Path:
     return folder / "tokenizer.json"
 
 
-def directory(folder: Path, family: str, config: dict[str, object] | None = None) -> Path:
+def directory(folder, family, config=None):
     """The folder with its configuration."""
     facts = {"tokenizer_class": f"{family}Tokenizer", **(config or {})}
     (folder / "tokenizer_config.json").write_text(json.dumps(facts), encoding="utf-8")

@@ -1,7 +1,5 @@
 """Folders of tokenizers with every key that the classes of transformers read, one varied at a time."""
 
-from __future__ import annotations
-
 import json
 
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
@@ -77,12 +75,8 @@ def words(unknown="<unk>"):
 
 
 def bpe(merges=(("t", "h"), ("th", "e"), ("c", "a")), prefix="", **options):
-    letters = [
-        "<unk>",
-        "<pad>",
-        "</s>",
-        *sorted({c for text in (*files.corpus(), *files.NASTY) for c in text if c > " "}),
-    ]
+    known = {c for text in (*files.corpus(), *files.NASTY) for c in text if c > " "}
+    letters = ["<unk>", "<pad>", "</s>", *sorted(known)]
     if prefix:
         letters += [f"{prefix}{letter}" for letter in letters[3:]]
     pieces = list(dict.fromkeys([*letters, *(left + right.removeprefix(prefix) for left, right in merges)]))

@@ -1,31 +1,46 @@
 """A recipe with a published tokenizer, from text to examples."""
 
-from __future__ import annotations
-
 import json
+from dataclasses import replace
 
 import pytest
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main
+from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.take.config import TokenizerConfig
+from clozeline.pipeline.tokenize.take.stage import find_missing_roles, users_of
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, vocabulary_of
+from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.pipeline.tokenize.published.published_files import LIKE_T5, byte_level, sentencepiece_model
 
 
-def recipe(tmp_path, tokenizer):
-    return write_recipe(
-        tmp_path,
-        f"""
+def recipe(tmp_path, tokenizer, objective="masked_lm"):
+    text = f"""
         {{corpus: c, output: {tmp_path}/out, input: {write_corpus(tmp_path / "in", 30)}, heldout: {{fraction: 0.1}},
         clean: {{language: null, filters: []}}, tokenizer: {tokenizer}, encode: {{}}, group: {{}},
-        corrupt: [{{name: masked_lm, max_length: 64}}]}}
-    """,
-    )
+        corrupt: [{{name: {objective}, max_length: 64}}]}}
+    """
+    return write_recipe(tmp_path, text)
+
+
+def facts_of(tmp_path, objective="masked_lm"):
+    return open_shards(tmp_path / "out" / "corrupt" / objective / "train").manifest.tokenizer
+
+
+@pytest.fixture(params=[False, True], ids=["published", "imported"])
+def source(request, tmp_path):
+    """A published file, or the folder of `import-model`; and the size of its vocabulary."""
+    path = byte_level(tmp_path / "published")
+    size = len(json.loads(path.read_text()))
+    if request.param:
+        import_tokenizer(path, tmp_path / "model" / "tokenizer")
+        path = tmp_path / "model"
+    return path, size
 
 
 def test_a_recipe_runs_with_a_published_tokenizer(tmp_path, capsys, caplog):
@@ -33,10 +48,8 @@ def test_a_recipe_runs_with_a_published_tokenizer(tmp_path, capsys, caplog):
     size = len(json.loads(path.read_text()))
     file = recipe(tmp_path, f"{{path: {path}, add: true}}")
     assert main(["--config", str(file)]) == 0
-    assert (
-        f"added after the vocabulary of vocab.json: <pad> {size}, <cls> {size + 1}, <sep> {size + 2}, "
-        f"<mask> {size + 3}" in caplog.text + capsys.readouterr().err
-    )
+    added = f"<pad> {size}, <cls> {size + 1}, <sep> {size + 2}, <mask> {size + 3}"
+    assert f"added after the vocabulary of vocab.json: {added}" in caplog.text + capsys.readouterr().err
     examples = open_shards(tmp_path / "out" / "corrupt" / "masked_lm" / "train")
     facts = examples.manifest.tokenizer
     assert (facts.name, facts.vocab_size) == ("tokenizer_json", size + 4)
@@ -60,6 +73,7 @@ def test_a_recipe_runs_with_a_published_tokenizer(tmp_path, capsys, caplog):
     [
         ("", "objective 'masked_lm' (masked_lm) needs the special token"),
         (", specials: {mask: x0}", "the vocabulary of"),
+        ("/none.json", "no such file or folder"),
     ],
 )
 def test_what_the_tokenizer_lacks_is_said_before_any_stage(tmp_path, capsys, options, said):
@@ -91,39 +105,23 @@ def test_what_rows_of_a_task_need_is_added_too(tmp_path, capsys):
     assert special_ids == {"pad": size, "cls": size + 1, "sep": size + 2, **end}
 
 
-@pytest.mark.parametrize("is_imported", [False, True])
-def test_without_a_pad_rows_are_filled_up_with_the_end_token(tmp_path, caplog, is_imported):
-    """As decoders such as GPT-2 are used; `add` appends a pad instead. Also by the folder of `import-model`."""
-    path = byte_level(tmp_path / "published")
-    size = len(json.loads(path.read_text()))
-    if is_imported:
-        import_tokenizer(path, tmp_path / "model" / "tokenizer")
-        path = tmp_path / "model"
-    file = recipe(tmp_path, f"{{path: {path}}}")
-    file.write_text(file.read_text(encoding="utf-8").replace("masked_lm", "causal_lm"), encoding="utf-8")
-    assert main(["--config", str(file)]) == 0
-    facts = open_shards(tmp_path / "out" / "corrupt" / "causal_lm" / "train").manifest.tokenizer
+def test_without_a_pad_rows_are_filled_up_with_the_end_token(tmp_path, caplog, source):
+    """As decoders such as GPT-2 are used; `add` appends a pad instead."""
+    path, size = source
+    assert main(["--config", str(recipe(tmp_path, f"{{path: {path}}}", "causal_lm"))]) == 0
+    facts = facts_of(tmp_path, "causal_lm")
     assert (facts.vocab_size, facts.special_ids) == (size, dict.fromkeys(("bos", "eos", "pad", "unk"), size - 1))
     assert "no pad token: rows are filled up with <|endoftext|>" in caplog.text
 
 
-@pytest.mark.parametrize("is_imported", [False, True])
-def test_a_piece_of_the_tokenizer_may_be_the_pad(tmp_path, is_imported):
-    path = byte_level(tmp_path / "published")
-    size = len(json.loads(path.read_text()))
-    if is_imported:
-        import_tokenizer(path, tmp_path / "model" / "tokenizer")
-        path = tmp_path / "model"
-    file = recipe(tmp_path, f"{{path: {path}, add: true, specials: {{pad: <|endoftext|>}}}}")
-    assert main(["--config", str(file)]) == 0
-    facts = open_shards(tmp_path / "out" / "corrupt" / "masked_lm" / "train").manifest.tokenizer
+def test_a_piece_of_the_tokenizer_may_be_the_pad(tmp_path, source):
+    path, size = source
+    assert (
+        main(["--config", str(recipe(tmp_path, f"{{path: {path}, add: true, specials: {{pad: <|endoftext|>}}}}"))]) == 0
+    )
+    facts = facts_of(tmp_path)
     assert facts.vocab_size == size + 3
     assert facts.special_ids["pad"] == facts.special_ids["eos"] == size - 1
-
-
-def test_a_path_that_does_not_exist_is_said_before_any_stage(tmp_path, capsys):
-    assert main(["--config", str(recipe(tmp_path, f"{{path: {tmp_path}/none.json}}"))]) == 64
-    assert "no such file or folder" in capsys.readouterr().err
 
 
 def test_roles_are_checked_when_the_recipe_is_read():
@@ -138,6 +136,38 @@ def test_a_bare_file_is_read_by_the_class_that_the_recipe_names(tmp_path, capsys
     assert "name the class by tokenizer.tokenizer_class" in " ".join(capsys.readouterr().err.split())
     file = recipe(tmp_path, f"{{path: {path}, tokenizer_class: T5Tokenizer, add: true}}")
     assert main(["--config", str(file)]) == 0
-    facts = open_shards(tmp_path / "out" / "corrupt" / "masked_lm" / "train").manifest.tokenizer
+    facts = facts_of(tmp_path)
     assert {"pad": 0, "eos": 1, "unk": 2}.items() <= facts.special_ids.items()
     assert len(facts.sentinels) == 100
+
+
+WHOLE = foreseen_vocabulary(1024, 0)
+
+
+def rows(entry):
+    return {"group": {}, "corrupt": [entry]}
+
+
+@pytest.mark.parametrize(
+    ("stages", "has", "needed"),
+    [
+        (rows({"name": "masked_lm", "max_length": 64}), {"eos"}, ["pad", "cls", "sep", "mask"]),
+        (rows({"name": "masked_lm", "max_length": 64}), {"pad", "cls", "sep", "mask"}, []),
+        (rows({"name": "span_corruption", "input_length": 64}), {"pad"}, ["eos", "sentinels"]),
+        (rows({"name": "span_corruption", "input_length": 64, "mode": "R"}), {"pad", "eos"}, ["sentinels", "modes"]),
+        ({"group": {}, "encode": {}}, {"eos"}, ["pad"]),
+        ({"encode": {}}, {"eos"}, []),
+        ({"tasks": {"reader": {"name": "glue", "task": "sst2"}, "frame": "roberta"}}, {"mask"}, ["pad", "cls", "sep"]),
+    ],
+)
+def test_rows_need_what_they_refuse_to_be_without(stages, has, needed):
+    poor = replace(WHOLE, specials={name: WHOLE.specials[name] for name in has}, sentinels=(), modes={})
+    recipe = validate(Recipe, {"corpus": "c", **stages}, "recipe")
+    assert list(find_missing_roles(users_of(recipe), poor)) == needed
+
+
+def test_more_sentinels_than_can_be_added_are_refused_by_that_reason():
+    """Not by another token of the objective, which adding would give."""
+    recipe = validate(Recipe, {"corpus": "c", **rows({"name": "span_corruption", "input_length": 4096})}, "recipe")
+    with pytest.raises(ConfigurationError, match=r"needs .* sentinels"):
+        list(find_missing_roles(users_of(recipe), replace(WHOLE, specials={}, sentinels=(), modes={})))

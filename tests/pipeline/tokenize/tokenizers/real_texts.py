@@ -1,7 +1,5 @@
 """Texts of every real file that the folder of `CLOZELINE_DATA` holds, in pieces."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
@@ -11,9 +9,9 @@ DATA = "CLOZELINE_DATA"
 PIECE = 2000
 
 
-def all_texts(limit: int) -> list[str]:
+def all_texts(limit):
     """Up to `limit` characters of each compressed file, whatever its kind: its bytes are text all the same."""
-    texts: list[str] = []
+    texts = []
     for path in sorted(Path(os.environ[DATA]).rglob("*.zst")):
         if path.parent.name == "hf" or ".tar" in path.name:
             continue

@@ -1,35 +1,26 @@
 """Byte-pair encoding word by word as its paper describes it (arXiv 1508.07909), for tests of the learners."""
 
-from __future__ import annotations
-
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 Symbols = list[str]
 Join = Callable[[str, str], str]
 
 
-def slow_letters(words: Sequence[Symbols], room: int) -> list[str]:
+def slow_letters(words, room):
     """The most frequent symbols; those met first before others as frequent."""
     counts = Counter(symbol for word in words for symbol in word)
     met = list(counts)
     return sorted(counts, key=lambda symbol: (-counts[symbol], met.index(symbol)))[:room]
 
 
-def slow_learner(
-    words: Sequence[Symbols],
-    room: int,
-    fewest: int,
-    join: Join,
-    banned: Sequence[str] = (),
-    letters: Sequence[str] | None = None,
-) -> list[Symbols]:
+def slow_learner(words, room, fewest, join, banned=(), letters=None):
     """The merges, at most `room`: the most frequent pair of all words, each as often as it comes, counted again.
 
     Of pairs as frequent, the one met first in the words as merged so far is taken; with `letters`, that of the
     smallest ids, which letters and merges have in their order.
     """
-    merges: list[Symbols] = []
+    merges = []
     while len(merges) < room:
         counts = Counter((word[at], word[at + 1]) for word in words for at in range(len(word) - 1))
         able = [pair for pair in counts if counts[pair] >= fewest and join(*pair) not in banned]
@@ -43,9 +34,9 @@ def slow_learner(
     return merges
 
 
-def slow_merge(word: Symbols, pair: Symbols, join: Join) -> Symbols:
+def slow_merge(word, pair, join):
     """The symbols of a word with a pair of them merged, from left to right."""
-    done: Symbols = []
+    done = []
     for symbol in word:
         if done and [done[-1], symbol] == pair:
             # What was merged just now may be no part of the same pair again.

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import operator
 import random
 import tempfile
@@ -46,7 +44,7 @@ def test_pieces_and_ids_are_those_of_the_slow_learner(texts, room, fewest):
     wanted = list(dict.fromkeys([*letters, *map("".join, merges)]))
     assert [model.piece(token) for token in range(first, model.vocabulary.size)] == wanted
     for text, encoding in zip(texts, model.encode(texts), strict=True):
-        cut: list[str] = []
+        cut = []
         for word in text.split():
             symbols = [*word.replace("_", "\1"), "_"]
             for pair in merges:
@@ -62,19 +60,14 @@ def test_the_lectures_corpus_gives_its_printed_merges(low):
     assert merges == ["er", "er_", "ne", "new", "lo", "low", "newer_", "low_"]
 
 
-def test_a_tie_in_a_word_goes_to_its_first_characters():
-    """Symbols before a pair get fewer by merges, its characters do not."""
-    words = {"abbbbcbcbcc": 3}
-    expected = slow_learner([list(word) for word in Counter(words).elements()], 20, 2, operator.add)
-    assert learn_merges(words, 20) == [tuple(pair) for pair in expected]
-
-
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.parametrize("seed", range(100))
 def test_merges_are_those_of_the_slow_learner(seed):
     draw = random.Random(seed)
     letters = "abcd"[: draw.randint(1, 4)]
     words = Counter("".join(draw.choices(letters, k=draw.randint(1, 9))) for _ in range(draw.randint(1, 40)))
-    banned = ("ab", "aa") if seed % 3 == 0 else ()
+    if seed == 0:  # a tie in a word goes to its first characters
+        words = Counter({"abbbbcbcbcc": 3})
+    banned = ("ab", "aa") if seed % 3 == 1 else ()
     rows = [list(word) for word in words.elements()]
     expected = [tuple(pair) for pair in slow_learner(rows, 60, 2, operator.add, banned)]
     assert learn_merges(words, 60, banned=banned) == expected

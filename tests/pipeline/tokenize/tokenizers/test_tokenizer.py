@@ -1,24 +1,23 @@
 """Promises of every tokenizer; parametrised over the files of the folder."""
 
-from __future__ import annotations
-
+import json
+import os
 import random
 import re
 import shutil
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline import registry
-from clozeline.configuration.config import to_plain, validate
+from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.tokenizers import (
-    Encoding,
-    Tokenizer,
     find_tokenizer,
     load_tokenizer,
     save_tokenizer,
@@ -49,7 +48,7 @@ NASTY = [
 ]  # fmt: skip
 
 
-def corpus() -> list[str]:
+def corpus():
     """Texts that hold every reserved piece, often: training must not learn from that how to write one."""
     draw = random.Random(3)
     return [
@@ -58,7 +57,7 @@ def corpus() -> list[str]:
     ]
 
 
-def trained(name: str, folder: Path, **options: object) -> Tokenizer:
+def trained(name, folder, **options):
     kind = registry.find("clozeline.pipeline.tokenize.tokenizers", name)
     tokenizer = kind.train(corpus(), validate(kind.Options, {"size": 480, **options}, name), folder)
     save_tokenizer(tokenizer, name, folder)
@@ -66,18 +65,18 @@ def trained(name: str, folder: Path, **options: object) -> Tokenizer:
 
 
 @pytest.fixture(scope="module", params=NAMES)
-def folder(request, tmp_path_factory) -> Path:
+def folder(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     trained(request.param, folder)
     return folder
 
 
 @pytest.fixture(scope="module")
-def tokenizer(folder) -> Tokenizer:
+def tokenizer(folder):
     return load_tokenizer(folder)
 
 
-def check(tokenizer: Tokenizer, texts: list[str]) -> None:
+def check(tokenizer, texts):
     """Round trip, no special id, offsets that point at the characters the tokens stand for."""
     for text, encoding in zip(texts, tokenizer.encode(texts), strict=True):
         if tokenizer.LOSS:
@@ -96,7 +95,7 @@ def check(tokenizer: Tokenizer, texts: list[str]) -> None:
             assert ends is None or ends[number] == owners[position - 1] + 1
 
 
-def check_lossy(tokenizer: Tokenizer, text: str, encoding: Encoding) -> None:
+def check_lossy(tokenizer, text, encoding):
     """No special id but the unknown one; offsets ascend, and what is known begins with the character there."""
     unknown, special = tokenizer.vocabulary.specials["unk"], tokenizer.vocabulary.special
     assert not special[encoding.ids[encoding.ids != unknown]].any()
@@ -108,7 +107,7 @@ def check_lossy(tokenizer: Tokenizer, text: str, encoding: Encoding) -> None:
         assert token == unknown or not shown or text[start:].lstrip()[: len(shown)] == shown
 
 
-def _piece_bytes(tokenizer: Tokenizer, token: int) -> bytes:
+def _piece_bytes(tokenizer, token):
     """The bytes of a piece, from its name alone."""
     name = tokenizer.piece(token)
     if type(tokenizer).__name__ == "Character":
@@ -124,16 +123,14 @@ def test_nasty_texts_come_back_and_never_become_special(tokenizer):
         check(tokenizer, [text])
 
 
-@settings(max_examples=200, deadline=None)
-@given(texts=st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=80), max_size=4))
+ANY = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=80)
+PARTS = st.lists(st.sampled_from([*RESERVED, " ", "\n", "a", "<", ">", "\u2581", "é"]), max_size=12).map("".join)
+
+
+@settings(max_examples=250, deadline=None)
+@given(texts=st.lists(ANY | PARTS, max_size=4))
 def test_any_text_comes_back(tokenizer, texts):
     check(tokenizer, texts)
-
-
-@settings(max_examples=100, deadline=None)
-@given(parts=st.lists(st.sampled_from([*RESERVED, " ", "\n", "a", "<", ">", "\u2581", "é"]), max_size=12))
-def test_texts_made_of_reserved_pieces_come_back(tokenizer, parts):
-    check(tokenizer, ["".join(parts)])
 
 
 def test_long_texts_are_cut_without_a_trace_in_their_tokens(tokenizer):
@@ -199,7 +196,7 @@ def test_words_are_those_between_white_space(tokenizer):
         assert tokenizer.LOSS or not any(word.strip() and word[0] in "\n\t\r" for word in found), "but its space"
 
 
-def words_of(tokenizer: Tokenizer, ids) -> list[list[int]]:
+def words_of(tokenizer, ids):
     """The tokens of each word of a text: a special token, the unknown one, is in none."""
     opens, special = tokenizer.vocabulary.opens_word(ids), tokenizer.vocabulary.special[ids]
     opens |= special
@@ -210,35 +207,29 @@ def words_of(tokenizer: Tokenizer, ids) -> list[list[int]]:
 
 
 def test_training_twice_gives_one_fingerprint(folder, tmp_path):
+    """Reserved pieces may have names: language tokens have ids, and no text of that spelling gives them."""
     name = (folder / "name").read_text().strip()
     again = trained(name, tmp_path)
     assert again.vocabulary.fingerprint == load_tokenizer(folder).vocabulary.fingerprint
     for path in folder.iterdir():
         assert (tmp_path / path.name).read_bytes() == path.read_bytes()
-    other = trained(name, tmp_path / "other", reserved=17)
+    trained(name, tmp_path / "other", reserved=["<de>", "<en>"])
+    other = load_tokenizer(tmp_path / "other")
     assert other.vocabulary.fingerprint != again.vocabulary.fingerprint
+    ids = {other.piece(token): token for token in np.flatnonzero(other.vocabulary.special).tolist()}
+    assert not {ids["<de>"], ids["<en>"]} & set(other.encode(["the <de> fox <en>"])[0].ids.tolist())
 
 
-def test_reserved_pieces_with_names_are_special(folder, tmp_path):
-    """Language tokens have ids, and no text of that spelling gives them."""
-    trained((folder / "name").read_text().strip(), tmp_path, reserved=["<de>", "<en>"])
-    tokenizer = load_tokenizer(tmp_path)
-    ids = {tokenizer.piece(int(token)): int(token) for token in np.flatnonzero(tokenizer.vocabulary.special)}
-    assert {"<de>", "<en>"} < set(ids)
-    assert not {ids["<de>"], ids["<en>"]} & set(tokenizer.encode(["the <de> fox <en>"])[0].ids.tolist())
-
-
-def test_too_small_a_size_names_the_least(folder, tmp_path):
-    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", (folder / "name").read_text().strip())
-    with pytest.raises(ConfigurationError, match=r"size 100 is too small.*need\s\d\d\d"):
-        kind.train(corpus(), kind.Options(size=100), tmp_path)
-
-
-def test_too_little_text_gives_the_vocabulary_it_supports(folder, tmp_path):
+def test_sizes_that_a_text_does_not_support(folder, tmp_path):
+    """Too little text gives the vocabulary it supports; too small a size names the least."""
     kind = registry.find("clozeline.pipeline.tokenize.tokenizers", (folder / "name").read_text().strip())
     tokenizer = kind.train(["the cat sat on the mat, the cat sat"] * 3, kind.Options(size=5000), tmp_path)
     assert (154 if tokenizer.LOSS else 410) < tokenizer.vocabulary.size < 600
     check(tokenizer, NASTY)
+    with pytest.raises(ConfigurationError, match=r"size 100 is too small.*need\s\d\d\d"):
+        kind.train(corpus(), kind.Options(size=100), tmp_path)
+    with pytest.raises(ConfigurationError, match="reserved"):
+        validate(kind.Options, {"reserved": -1}, "test")
 
 
 def test_a_document_without_spaces_does_not_hold_up_training(folder, tmp_path):
@@ -265,33 +256,42 @@ def test_damaged_or_mixed_files_are_integrity_errors(folder, tokenizer, tmp_path
 
 
 def test_missing_tokenizer_and_unknown_algorithm(tmp_path):
+    """To pass over one without its vocabulary would be to say that there is none. One farther up may be taken."""
     with pytest.raises(ConfigurationError, match="no tokenizer here"):
         load_tokenizer(tmp_path)
     (tmp_path / "name").write_text("byte_bpee\n")
-    with pytest.raises(
-        IntegrityError, match=r"name: expected the name of a tokenizer \(bpe, byte_bpe.*got 'byte_bpee'"
-    ):
+    expected = r"name: expected the name of a tokenizer \(bpe, byte_bpe.*got 'byte_bpee'"
+    with pytest.raises(IntegrityError, match=expected):
         load_tokenizer(tmp_path)
     with pytest.raises(ConfigurationError, match="no train_tokenizer/tokenizer above"):
         find_tokenizer(tmp_path / "deep" / "manifest.json", "abc")
-
-
-def test_a_tokenizer_without_its_vocabulary_is_named(folder, tmp_path):
-    """To pass it over would be to say that there is none. One with the fingerprint, farther up, is taken."""
     near, far = tmp_path / "run/train_tokenizer/tokenizer", tmp_path / "train_tokenizer/tokenizer"
-    shutil.copytree(folder, near)
+    whole = trained("byte_bpe", far)
+    shutil.copytree(far, near)
     (near / "vocabulary.json").unlink()
-    manifest = tmp_path / "run/manifest.json"
-    with pytest.raises(
-        IntegrityError, match=r"vocabulary\.json: missing, or no file, in the folder of a tokenizer; copy"
-    ):
-        find_tokenizer(manifest, "abc")
-    shutil.copytree(folder, far)
-    assert find_tokenizer(manifest, load_tokenizer(folder).vocabulary.fingerprint) == far
+    missing = r"vocabulary\.json: missing, or no file, in the folder of a tokenizer; copy"
+    with pytest.raises(IntegrityError, match=missing):
+        find_tokenizer(tmp_path / "run/manifest.json", "abc")
+    assert find_tokenizer(tmp_path / "run/manifest.json", whole.vocabulary.fingerprint) == far
 
 
-def test_options_are_plain(folder):
-    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", (folder / "name").read_text().strip())
-    assert to_plain(kind.Options())["size"] in (8192, 32000)
-    with pytest.raises(ConfigurationError, match="reserved"):
-        validate(kind.Options, {"reserved": -1}, "test")
+def documents(name, count):
+    with (Path(os.environ["CLOZELINE_DATA"]) / "text" / name).open("rb") as file:
+        raw = zstandard.ZstdDecompressor().stream_reader(file).read().decode()
+    return [json.loads(line)["text"][:200_000] for line in islice(raw.split("\n"), count) if line]
+
+
+@pytest.mark.data
+@pytest.mark.skipif("CLOZELINE_DATA" not in os.environ, reason="CLOZELINE_DATA names no folder of real files")
+@pytest.mark.parametrize("name", NAMES)
+def test_real_texts_come_back(name, tmp_path):
+    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", name)
+    tokenizer = kind.train(documents("en_peps.jsonl.zst", 100), kind.Options(size=4000), tmp_path)
+    for source in ("en_peps", "en_eips", "novels_deu", "novels_gre", "novels_ukr"):
+        found = documents(f"{source}.jsonl.zst", 300)
+        for text, encoding in zip(found, tokenizer.encode(found), strict=True):
+            known = encoding.ids[encoding.ids != tokenizer.vocabulary.specials["unk"]]
+            assert not tokenizer.vocabulary.special[known].any()
+            if not tokenizer.LOSS:
+                assert tokenizer.decode(encoding.ids) == text
+                assert len(known) == len(encoding.ids)

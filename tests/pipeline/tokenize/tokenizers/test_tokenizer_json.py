@@ -1,19 +1,21 @@
 """Published `tokenizer.json` files: pieces as text, holes, ids on real texts."""
 
-from __future__ import annotations
-
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable
 from clozeline.pipeline.tokenize.tokenizers._published import Published
-from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson, pieces_of, read_json
+from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson, hide_pieces, pieces_of, read_json
 from tests.pipeline.tokenize.published.published_files import byte_level, t5_model, unigram_json, wordpiece
 from tests.pipeline.tokenize.tokenizers.real_texts import DATA, all_texts
 
@@ -21,16 +23,13 @@ PUBLISHED = (byte_level, unigram_json, wordpiece, t5_model)
 
 
 def test_pieces_are_spelt_by_the_models_kind(tmp_path):
+    """The file that is written neither cuts nor pads."""
     merged = import_tokenizer(byte_level(tmp_path), tmp_path / "a")
     assert merged.decode(merged.encode([" naïve\n中<|endoftext|>"])[0].ids) == " naïve\n中<|endoftext|>"
     pieces = import_tokenizer(unigram_json(tmp_path / "j"), tmp_path / "b")
     assert pieces.decode(pieces.encode(["the cat"])[0].ids) == " the cat"
     assert pieces.decode([1]) == "</s>"
-
-
-def test_the_file_written_neither_cuts_nor_pads(tmp_path):
-    import_tokenizer(unigram_json(tmp_path), tmp_path / "out")
-    facts = json.loads((tmp_path / "out" / "tokenizer.json").read_text())
+    facts = json.loads((tmp_path / "b" / "tokenizer.json").read_text())
     assert facts["truncation"] is facts["padding"] is None
 
 
@@ -76,3 +75,62 @@ def test_ids_of_real_texts_are_the_librarys(tmp_path):
         for text, encoding in zip(texts, ours.encode(texts), strict=True):
             theirs = peer.encode(text, add_special_tokens=False).ids
             assert encoding.ids.tolist() == theirs or (special[theirs].any() and "<" in text)
+
+
+@given(st.sampled_from(["<unk>", "</s>", "<pad>"]), st.sampled_from(["", "\0", "\uffff", "\ufdd0", " "]))
+def test_no_text_spells_a_special_piece(piece, before):
+    """Wherever a model looks: its dictionary of words, its list of pieces, or its merges."""
+    pieces = ["<unk>", "</s>", "<pad>", *"<unk>/sp d\0\uffff", "\0</s>", "</", "</s"]
+    ids = {name: number for number, name in enumerate(dict.fromkeys(pieces))}
+    for model in (
+        models.WordLevel(ids, unk_token="<unk>"),
+        models.WordPiece(ids, unk_token="<unk>"),
+        models.Unigram([(name, -1.0) for name in ids], 0, False),
+        models.BPE(ids, [("<", "/"), ("</", "s"), ("</s", ">"), ("</s>", "p")][:3], unk_token="<unk>"),
+        models.BPE(ids, [], unk_token="<unk>", ignore_merges=True),
+    ):
+        facts = json.loads(Tokenizer(model).to_str())
+        facts["added_tokens"] = [added(name, ids[name], special=True) for name in ("<unk>", "</s>", "<pad>")]
+        tokenizer = TokenizerJson(facts, Published(specials={"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}))
+        found = tokenizer.encode([before + piece])[0].ids.tolist()
+        assert not {1, 2} & set(found), facts["model"]["type"]
+        assert tokenizer.piece(1) == "</s>"
+
+
+def test_what_was_given_stays_and_lost_merges_are_counted():
+    model = {"vocab": {"<": 0, "s": 1, "<s": 2, "<sx": 3, "x": 4}, "merges": [["<", "s"], ["<s", "x"]], "dropout": 0.5}
+    facts = {"model": {**model, "unk_token": "s"}, "added_tokens": [added("<s", 2, special=True)], "padding": {}}
+    before = json.dumps(facts)
+    hidden, lost = hide_pieces(facts, {"<s"})
+    assert json.dumps(facts) == before
+    assert (lost, hidden["model"]["merges"], hidden["model"]["dropout"]) == (2, [], None)
+    assert list(hidden["model"]["vocab"].values()) == [0, 1, 2, 3, 4]
+    assert "<s" not in hidden["model"]["vocab"]
+    assert hidden["added_tokens"][0]["content"] in hidden["model"]["vocab"]
+
+
+def test_facts_come_back_and_a_changed_byte_is_noticed(tmp_path):
+    facts = Published(
+        specials={"mask": "<m>"}, sentinels=["<e>"], added=["<e>"], spares=["<r>"], lower_case=True,
+        padding_side="left", max_length=9, notes=["a note"],
+    )  # fmt: skip
+    facts.save(tmp_path)
+    assert Published.load(tmp_path) == facts
+    path = tmp_path / "published.json"
+    path.write_text(path.read_text().replace("<m>", "<n>"))
+    with pytest.raises(IntegrityError, match="import the tokenizer again"):
+        Published.load(tmp_path)
+
+
+def test_pieces_with_roles_are_special():
+    facts = Published(specials={"mask": "<m>", "cls": "<m>"}, sentinels=["<e>"], modes={"R": "<r>"})
+    table = PieceTable([b" a\n", None, b"<m>\n", None, None], ["_a", "<c>", "<m>", "<e>", "<r>"])
+    vocabulary = facts.vocabulary(table, {"name": "x"})
+    assert vocabulary.special.tolist() == [False, True, True, True, True]
+    assert (vocabulary.specials, vocabulary.sentinels, vocabulary.modes) == ({"mask": 2, "cls": 2}, (3,), {"R": 4})
+    assert vocabulary.word_start.tolist() == [True, False, False, False, False]
+    assert vocabulary.fingerprint != replace(facts, sentinels=[]).vocabulary(table, {"name": "x"}).fingerprint
+    assert vocabulary.fingerprint == replace(facts, notes=["guessed"]).vocabulary(table, {"name": "x"}).fingerprint
+    assert vocabulary.word_end.tolist() == [True, False, False, False, False]
+    with pytest.raises(ConfigurationError, match="has no '<q>'"):
+        Published(specials={"mask": "<q>"}).vocabulary(table, {})

@@ -1,5 +1,10 @@
-from __future__ import annotations
+import pytest
 
+from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import count_letters, special_piece_roles
+from clozeline.pipeline.tokenize.tokenizers.character import Character
 from clozeline.pipeline.tokenize.tokenizers.word import Word
 
 
@@ -11,3 +16,31 @@ def test_words_by_frequency_and_the_unknown_one(tmp_path):
     assert [model.piece(token) for token in row.ids.tolist()] == ["the", "<unk>", " cat", ",", "<unk>"]
     assert row.starts.tolist() == [0, 3, 12, 16, 17]
     assert model.decode(row.ids) == "the<unk> cat,<unk>"
+
+
+def test_frequent_characters_have_a_piece_and_others_their_bytes(tmp_path):
+    model = Character.train(["aab b"], Character.Options(size=154 + 256 + 2), tmp_path)
+    row = model.encode(["ab 中"])[0]
+    assert [model.piece(token) for token in row.ids.tolist()] == ["a", "b", "<0x20>", "<0xE4>", "<0xB8>", "<0xAD>"]
+    assert row.starts.tolist() == [0, 1, 2, 3, 3, 3]
+    assert model.decode(row.ids) == "ab 中"
+    assert model.vocabulary.word_start[154 + 0x20]
+
+
+def test_reserved_pieces_have_roles_or_names():
+    facts = special_piece_roles(2)
+    assert (facts.specials["bos"], facts.sentinels[127]) == ("<s>", "<extra_127>")
+    assert facts.spares == ["<reserved_0>", "<reserved_1>"]
+    assert special_piece_roles(["<de>", "<en>"]).spares == special_pieces(["<de>", "<en>"])[-2:] == ["<de>", "<en>"]
+    assert len(special_pieces(["<de>", "<en>"])) == len(special_pieces(2))
+    assert count_letters({"ba": 2, "ca": 1}, list) == ["a", "b", "c"]
+    Word.check_size(Word.Options(size=155))
+    needed = "word: size 154 is too small: 154 reserved pieces and 1 more need 155"
+    with pytest.raises(ConfigurationError, match=needed):
+        Word.check_size(Word.Options(size=154))
+
+
+@pytest.mark.parametrize("names", [["<de>", "<de>"], ["<mask>"], ["<extra_0>"], ["de"], ["<d e>"], ["<de"]])
+def test_names_of_reserved_pieces_are_checked(names):
+    with pytest.raises(ConfigurationError, match="reserved"):
+        validate(Word.Options, {"reserved": names}, "test")

@@ -1,10 +1,7 @@
 """Words of tokenizers of each kind, against the words of the text."""
 
-from __future__ import annotations
-
 import random
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +9,6 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.corrupted_text import corrupt_text
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from tests.pipeline.tokenize.tokenizers.word_marks import KINDS, ROLES, TEXTS, UNMARKED, words_of
 
 OBJECTIVES = [
@@ -21,7 +17,7 @@ OBJECTIVES = [
 ]
 
 
-def imported(write, folder: Path) -> Tokenizer:
+def imported(write, folder):
     return import_tokenizer(write(folder / "in"), folder / "out", **ROLES)
 
 
@@ -32,12 +28,12 @@ def case(request, tmp_path_factory):
     return imported(write, folder), words, folder / "out"
 
 
-def some_texts() -> list[str]:
+def some_texts():
     draw, words = random.Random(4), " ".join(TEXTS[:3]).split()
     return [" ".join(draw.choices(words, k=14)) for _ in range(40)]
 
 
-def test_words_are_those_of_the_text(case) -> None:
+def test_words_are_those_of_the_text(case):
     tokenizer, words, _ = case
     for text, encoding in zip(some_texts(), tokenizer.encode(some_texts()), strict=True):
         assert not tokenizer.vocabulary.special[encoding.ids].any()
@@ -45,7 +41,7 @@ def test_words_are_those_of_the_text(case) -> None:
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda options: options["name"])
-def test_masked_words_are_complete(case, objective) -> None:
+def test_masked_words_are_complete(case, objective):
     """No token of a word is visible where another is a label, and few labels are asked for."""
     tokenizer, words, folder = case
     for variant, text in enumerate(some_texts()[:12]):
@@ -69,7 +65,7 @@ def test_masked_words_are_complete(case, objective) -> None:
 
 
 @pytest.mark.parametrize("name", UNMARKED)
-def test_objectives_of_words_are_refused_where_no_piece_marks_one(name, tmp_path) -> None:
+def test_objectives_of_words_are_refused_where_no_piece_marks_one(name, tmp_path):
     vocabulary = imported(UNMARKED[name], tmp_path).vocabulary
     for options in (
         "whole_word_masking", "span_boundary", "sentence_order_prediction", {"name": "text_infilling", "unit": "word"},

@@ -1,12 +1,7 @@
 """Tokenizers of each kind of word marks, and their words by the text alone."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
@@ -21,18 +16,18 @@ UNK = {"unk_token": "<unk>"}
 ROLES = {"specials": dict(zip(("pad", "unk", "bos", "eos", "cls", "sep", "mask"), SPECIALS, strict=True))}
 
 
-def by_space(text: str) -> list[str]:
+def by_space(text):
     """Words between white space, with their punctuation marks."""
     return text.split()
 
 
-def by_marks(text: str) -> list[str]:
+def by_marks(text):
     """Words and punctuation marks, as a pre-tokenizer that splits them sees words."""
     return re.findall(r"\w+|[^\w\s]+", text)
 
 
-def _json(model: Any, trainer: Any, cutter: Any, normalizer: Any = None, decoder: Any = None) -> Callable[[Path], Path]:
-    def write(folder: Path) -> Path:
+def _json(model, trainer, cutter, normalizer=None, decoder=None):
+    def write(folder):
         library = Tokenizer(model())
         library.pre_tokenizer = cutter()
         if normalizer:
@@ -47,22 +42,22 @@ def _json(model: Any, trainer: Any, cutter: Any, normalizer: Any = None, decoder
     return write
 
 
-def _bpe(**options: Any) -> Any:
+def _bpe(**options):
     return lambda: trainers.BpeTrainer(vocab_size=190, special_tokens=SPECIALS, show_progress=False, **options)
 
 
-def _clip() -> Any:
+def _clip():
     words = pre_tokenizers.Split(Regex(r"\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"), "removed", invert=True)
     return pre_tokenizers.Sequence([words, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
 
 
-def _letters() -> Any:
+def _letters():
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     return trainers.BpeTrainer(vocab_size=420, special_tokens=SPECIALS, show_progress=False, initial_alphabet=alphabet)
 
 
 _SUFFIX, _PREFIX = {"end_of_word_suffix": "</w>"}, {"continuing_subword_prefix": "##"}
-KINDS: dict[str, tuple[Callable[[Path], Path], Callable[[str], list[str]]]] = {
+KINDS = {
     "suffix": (
         _json(lambda: models.BPE(**UNK, **_SUFFIX), _bpe(**_SUFFIX), pre_tokenizers.BertPreTokenizer,
               normalizers.BertNormalizer(lowercase=False), decoders.BPEDecoder("</w>")),
@@ -109,7 +104,7 @@ UNMARKED = {
 }  # fmt: skip
 
 
-def words_of(starts: Any, opens: Any, text: str) -> list[str]:
+def words_of(starts, opens, text):
     """The text from the first token of each word to that of the next."""
     opens = np.array(opens)
     opens[0] = True

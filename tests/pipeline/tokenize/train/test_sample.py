@@ -1,8 +1,5 @@
-from __future__ import annotations
-
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
@@ -15,19 +12,15 @@ from tests.pipeline.tokenize.encode import encode_passes as passes
 COUNT = 60
 
 
-def parts_of(folder: Path, documents, parts: int) -> list[Path]:
+def parts_of(folder, documents, parts):
     passes.write_parts(folder, documents, parts)
     return [folder / "documents" / f"{part:06d}.arrow" for part in range(parts)]
 
 
-def expected(probability: float, heldout: float = passes.HELDOUT) -> list[str]:
+def expected(probability):
     """Texts of the sample by its definition, in order of uid."""
-    chosen = [
-        document
-        for document in passes.documents(COUNT)
-        if not is_heldout(document.uid, heldout, passes.SEED)
-        and fraction(document.uid, "tokenizer", passes.SEED) < probability
-    ]
+    kept = [one for one in passes.documents(COUNT) if not is_heldout(one.uid, passes.HELDOUT, passes.SEED)]
+    chosen = [one for one in kept if fraction(one.uid, "tokenizer", passes.SEED) < probability]
     return [document.text for document in sorted(chosen, key=lambda document: document.uid)]
 
 
@@ -54,7 +47,7 @@ def test_a_budget_chooses_by_uid_whatever_the_parts(tmp_path, monkeypatch, bucke
         assert len(sample.files) > 1
 
 
-def slow_copies(available, budget: int, alpha: float) -> dict[str, float]:
+def slow_copies(available, budget, alpha):
     """Copies of a text by the law of XLM: shares of n ** alpha, of the budget or of what there is."""
     size = min(budget, sum(available.values()))
     total = sum(number**alpha for number in available.values())
@@ -67,9 +60,9 @@ def test_languages_have_shares_by_a_power_of_their_bytes(tmp_path, alpha, part):
     languages = ["en"] * 20 + ["de"] * 9 + ["sw"]
     found = [replace(document, language=languages[place % 30]) for place, document in enumerate(passes.documents(240))]
     kept = [document for document in found if not is_heldout(document.uid, 0.2, passes.SEED)]
-    available = {
-        name: sum(len(one.text.encode()) for one in kept if one.language == name) for name in ("en", "de", "sw")
-    }
+    available = dict.fromkeys(("en", "de", "sw"), 0)
+    for one in kept:
+        available[one.language] += len(one.text.encode())
     budget = int(part * sum(available.values()))
     copies = slow_copies(available, budget, alpha)
     wanted, chosen = [], 0
@@ -93,21 +86,11 @@ def test_the_example_of_the_shares():
 
 
 def test_both_sides_of_a_pair_count_and_are_given(tmp_path):
-    found = [
-        document.replace(target_text="ü" * 50 if place % 3 else None)
-        for place, document in enumerate(passes.documents(9))
-    ]
-    parts = parts_of(tmp_path / "clean", found, 2)
-    sample = choose_sample(parts, 10**9, 0.0, passes.SEED, tmp_path)
-    wanted = sorted(
-        (document.uid, side) for document in found for side in (document.text, document.target_text) if side
-    )
+    documents = passes.documents(9)
+    found = [one.replace(target_text="ü" * 50 if place % 3 else None) for place, one in enumerate(documents)]
+    sample = choose_sample(parts_of(tmp_path / "clean", found, 2), 10**9, 0.0, passes.SEED, tmp_path)
+    wanted = sorted((one.uid, side) for one in found for side in (one.text, one.target_text) if side)
     assert list(sample.texts()) == [text for _, text in wanted]
     assert sample.bytes == sum(len(text.encode()) for _, text in wanted)
     assert (sample.documents, sample.held_out) == (9, 0)
     assert sample.languages.keys() == {"de-und", "en", "zh-und"}
-
-
-def test_no_documents_give_no_text(tmp_path):
-    sample = choose_sample(parts_of(tmp_path / "clean", [], 1), 100, 0.0, passes.SEED, tmp_path)
-    assert (list(sample.texts()), sample.documents, sample.bytes) == ([], 0, 0)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import logging
 
 import pytest
@@ -23,13 +21,8 @@ def test_task_count_and_cut_into_parts_do_not_change_the_tokenizer(tmp_path):
         assert counts["skipped"]["over_budget"] > 0
         trees.append(passes.tree(tmp_path / f"out{number}"))
     assert trees[0] == trees[1]
-    assert sorted(trees[0]) == [
-        "records/000000.json",
-        "tokenizer/name",
-        "tokenizer/published.json",
-        "tokenizer/tokenizer.json",
-        "tokenizer/vocabulary.json",
-    ]
+    names = ("name", "published.json", "tokenizer.json", "vocabulary.json")
+    assert sorted(trees[0]) == ["records/000000.json", *(f"tokenizer/{name}" for name in names)]
 
 
 @pytest.mark.parametrize(
@@ -55,16 +48,15 @@ def test_too_little_text_is_said_plainly(tmp_path, caplog):
     assert f"support {size} pieces, not the 30000 asked for" in caplog.text
 
 
-def test_a_size_below_the_characters_of_the_text_names_the_least(tmp_path):
-    source = passes.write_parts(tmp_path / "clean", passes.documents(COUNT), 1)
-    with pytest.raises(ConfigurationError, match="too small for this text: its characters need 4"):
-        passes.train(source, tmp_path / "out", 1, name="unigram", size=440)
-
-
-def test_no_text_is_a_configuration_error(tmp_path):
-    source = passes.write_parts(tmp_path / "clean", [], 1)
-    with pytest.raises(ConfigurationError, match="no text to train a tokenizer on"):
-        passes.train(source, tmp_path / "out", 1)
+@pytest.mark.parametrize(
+    ("count", "options", "said"),
+    [(COUNT, {"name": "unigram", "size": 440}, "too small for this text: its characters need 4"),
+     (0, {}, "no text to train a tokenizer on")],
+)  # fmt: skip
+def test_texts_that_support_no_tokenizer(tmp_path, count, options, said):
+    source = passes.write_parts(tmp_path / "clean", passes.documents(count), 1)
+    with pytest.raises(ConfigurationError, match=said):
+        passes.train(source, tmp_path / "out", 1, **options)
 
 
 def test_counts_must_add_up():

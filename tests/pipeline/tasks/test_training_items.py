@@ -1,7 +1,7 @@
-from __future__ import annotations
+"""Rows to train on: words in other languages, and pairs of similar texts."""
 
+import doctest
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,46 +10,97 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskFacts, facts_of
+from clozeline.pipeline.tasks import training_items
+from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, TaskFacts, facts_of
 from clozeline.pipeline.tasks.stage import task_facts
-from clozeline.pipeline.tasks.training_items import pair_facts, reject_negative, to_pair
+from clozeline.pipeline.tasks.training_items import check_switched_head, pair_facts, reject_negative, to_pair
+from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitcher
 from tests.pipeline.task_files import write_vocabulary
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, written
+
+TEXTS = TaskFacts(name="toy", head="classification", labels=("no", "yes"), metrics=("accuracy",))
+TAGS = TaskFacts(name="ner", head="tagging", labels=("O", "B-PER", "I-PER"), metrics=("entity_f1",))
+GERMAN = {"cat": ["Katze"], "black": ["schwarz", "dunkel"], "new": ["ganz neu"]}
+FRENCH = {"cat": ["chat"], "runs": ["court"]}
+
+
+def switch(items, dictionaries, facts, seed=1, sentences=1.0, words=1.0):
+    config = CodeSwitchConfig(dictionaries=[Path("x")], sentence_rate=sentences, word_rate=words)
+    return list(training_items.code_switch(items, WordSwitcher(config, dictionaries, seed), facts))
+
+
+def switched(count):
+    return [LabeledText(("The Cat's new, it runs!", "black cat"), index % 2, None, index) for index in range(count)]
+
+
+def test_words_of_a_dictionary_are_replaced_and_nothing_else_is():
+    (found,) = switch(switched(1), [{"cat": ["Katze"], "new": ["ganz neu"], "the": ["die"]}], TEXTS)
+    assert found == LabeledText(("Die Katze's ganz neu, it runs!", "black Katze"), 0, None, 0)
+    given, refused = TaggedWords(("New", "cat", "sat"), (1, 2, 0), 4, "doc"), Rejected("fields", 5)
+    assert switch([given, refused], [{"new": ["ganz neue"], "cat": ["kleine Katze"]}], TAGS) == [
+        TaggedWords(("Ganz", "neue", "kleine", "Katze", "sat"), (1, 2, 2, 2, 0), 4, "doc"), refused,
+    ]  # fmt: skip
+    with pytest.raises(ConfigurationError, match="replaced words move the answers of the head span"):
+        check_switched_head(TaskFacts(name="squad", head="span", metrics=("f1",)))
+
+
+def test_languages_and_translations_are_drawn_and_answers_stay():
+    """Each of two languages for about half of the words, whatever rows are next to a row."""
+    both = [GERMAN, FRENCH]
+    found = switch(switched(400), both, TEXTS)
+    cats = [one.texts[1].split()[1] for one in found]
+    assert set(cats) == {"Katze", "chat"}
+    assert 150 < cats.count("chat") < 250
+    assert {one.texts[1].split()[0] for one in found} == {"schwarz", "dunkel", "black"}
+    assert [one.label for one in found] == [0, 1] * 200
+    assert switch(switched(400)[7:9], both, TEXTS) == found[7:9]
+    assert switch(switched(400), both, TEXTS, seed=2) != found
+
+
+def test_rates_are_those_of_rows_and_of_words():
+    every = {word: ["x"] for word in ("the", "cat", "s", "new", "it", "runs", "black")}
+    found = switch(switched(500), [every], TEXTS, 3, 0.4, 0.7)
+    changed = [one.texts for one in found if one.texts != switched(1)[0].texts]
+    assert 160 < len(changed) < 240
+    assert 0.65 < sum(" ".join(one).lower().count("x") for one in changed) / (8 * len(changed)) < 0.75
+
+
+def test_examples_in_docstrings():
+    assert doctest.testmod(training_items).failed == 0
+
 
 STSB = "sentence1\tsentence2\tscore\n" + "".join(f"a film\ta plot {'very ' * index}\t{index}\n" for index in range(6))
 MNLI = "sentence1\tsentence2\tgold_label\na\tb\tneutral\nc\td\tentailment\ne\tf\t-\n"
 
 
-def pairs(name: str, alike: Any, path: Path, **options: Any) -> tuple[list[Any], TaskFacts]:
+def pairs(name, alike, path, **options):
     """The pairs of a file, and the metadata of their task."""
     reader = reader_of(name, **options)
     facts = pair_facts(reader.facts, alike)
     return [to_pair(item, reader.facts, alike) for item in items_of(reader, path)], facts
 
 
-def test_numbers_stay_and_classes_become_one_and_nought(tmp_path: Path) -> None:
-    items, facts = pairs("glue", 4.0, written(tmp_path, STSB, "s.tsv"), task="stsb")
+def test_numbers_stay_and_classes_become_one_and_nought(tmp_path):
+    path = written(tmp_path, STSB, "s.tsv")
+    items, facts = pairs("glue", 4.0, path, task="stsb")
     assert [item.target for item in items] == [0, 1, 2, 3, 4, 5]
     learnt = [reject_negative(item, facts) for item in items]
-    assert [isinstance(item, Rejected) and item.reason for item in learnt] == ["not_alike"] * 4 + [False] * 2
+    assert [getattr(item, "reason", None) for item in learnt] == ["not_alike"] * 4 + [None] * 2
     assert (facts.head, facts.high, facts.alike, facts.metrics) == ("similarity", 5.0, 4.0, ("pearson", "spearman"))
+    items, facts = pairs("glue", None, path, task="stsb")  # without a threshold, all scored pairs are learned
+    assert [reject_negative(item, facts) for item in items] == items
+    assert (facts.head, facts.alike, facts.high) == ("similarity", None, 5.0)
+
     items, inferred = pairs("glue", "entailment", written(tmp_path, MNLI, "m.tsv"), task="mnli")
     assert items[:2] == [LabeledText(("a", "b"), None, 0.0, 1), LabeledText(("c", "d"), None, 1.0, 2)]
     assert isinstance(items[2], Rejected)
     assert (inferred.alike, inferred.labels) == (1.0, ())
-    table = "Quality\t#1 String\t#2 String\n1\ta\tb\n0\tc\td\n"
+    path = written(tmp_path, "Quality\t#1 String\t#2 String\n1\ta\tb\n0\tc\td\n", "p.tsv")
     for alike in ("1", 1.0):
-        paraphrases, _ = pairs("glue", alike, written(tmp_path, table, "p.tsv"), task="mrpc")
-        assert [item.target for item in paraphrases] == [1.0, 0.0]
+        assert [item.target for item in pairs("glue", alike, path, task="mrpc")[0]] == [1.0, 0.0]
 
 
-def test_without_a_threshold_all_scored_pairs_are_learned(tmp_path: Path) -> None:
-    items, facts = pairs("glue", None, written(tmp_path, STSB, "s.tsv"), task="stsb")
-    assert [reject_negative(item, facts) for item in items] == items
-    assert (facts.head, facts.alike, facts.high) == ("similarity", None, 5.0)
-
-
-def test_aligned_texts_belong_together(tmp_path: Path) -> None:
+def test_aligned_texts_belong_together(tmp_path):
     """The prefix of a translation is no part of its text."""
     path = written(tmp_path, "en\tde\nHello!\tHallo!\nYes.\tJa.\n", "train.tsv")
     items, facts = pairs("text_to_text", None, path, source="en", target="de", prefix="translate: ")
@@ -64,12 +115,7 @@ def test_aligned_texts_belong_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "alike", "options", "message"),
     [
-        (
-            "glue",
-            "entailment",
-            {"task": "stsb"},
-            "above 0 and up to 5, or null of the task stsb, got entailment",
-        ),
+        ("glue", "entailment", {"task": "stsb"}, "above 0 and up to 5, or null of the task stsb, got entailment"),
         ("glue", 5.5, {"task": "stsb"}, "up to 5, or null of the task stsb, got 5.5"),
         ("glue", 0.0, {"task": "stsb"}, "expected a number above 0"),
         ("glue", "same", {"task": "mnli"}, "expected one of entailment, neutral, contradiction of the task mnli"),
@@ -78,20 +124,18 @@ def test_aligned_texts_belong_together(tmp_path: Path) -> None:
         ("squad", None, {}, "the task squad has no pairs of texts"),
     ],
 )
-def test_pairs_that_are_none_are_refused(name: str, alike: Any, options: dict[str, Any], message: str) -> None:
+def test_pairs_that_are_none_are_refused(name, alike, options, message):
     with pytest.raises(ConfigurationError, match=message):
         pair_facts(reader_of(name, **options).facts, alike)
 
 
-def test_the_stage_learns_pairs_that_are_alike_and_scores_all(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_stage_learns_pairs_that_are_alike_and_scores_all(tmp_path, capsys):
     files = tmp_path / "files"
     files.mkdir()
     for split in ("train", "dev"):
         written(files, STSB, f"{split}.tsv")
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text("corpus: toy\nseed: 1\ntasks: {reader: {name: glue, task: stsb}, similarity: {alike: 4}}\n")
+    text = "corpus: toy\nseed: 1\ntasks: {reader: {name: glue, task: stsb}, similarity: {alike: 4}}\n"
+    recipe = written(tmp_path, text, "recipe.yaml")
     words = ["--config", str(recipe), f"input={files}", f"tokenizer.path={write_vocabulary(tmp_path / 'words')}"]
     assert main([*words, f"output={tmp_path / 'out'}", "tasks.frame=t5", "tokenizer.add=true"]) == 64
     assert "the task is for the head similarity, t5 frames rows of an encoder_decoder" in capsys.readouterr().err
@@ -100,7 +144,6 @@ def test_the_stage_learns_pairs_that_are_alike_and_scores_all(
     assert (len(train), len(dev)) == (2, 6)
     assert train.manifest.totals.skipped == {"not_alike": 4}
     facts = facts_of(dev.manifest)
-    assert facts is not None
     assert (facts.head, facts.alike) == ("similarity", 4.0)
     assert [spec.name for spec in dev.manifest.columns if spec.kind == "list"] == ["input_ids", "input_ids_b", "target"]
 
@@ -114,7 +157,7 @@ def test_the_stage_learns_pairs_that_are_alike_and_scores_all(
     ],
     ids=["stsb", "mnli", "bitext"],
 )
-def test_the_words_that_the_recipe_names(words: list[str], name: str, alike: float) -> None:
+def test_the_words_that_the_recipe_names(words, name, alike):
     recipe = load_recipe(config_file("recipe:tasks/similarity", "pipeline.yaml"), ["input=files", "output=out", *words])
     config = recipe.config_of("tasks")
     facts = task_facts(config, config.reader.build(recipe.limits))

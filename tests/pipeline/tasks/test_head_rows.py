@@ -1,0 +1,250 @@
+import json
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from clozeline.pipeline.tasks.head_rows import (
+    ROW_TYPES,
+    ChoiceRows,
+    LabeledRows,
+    PairRows,
+    TargetRows,
+    TurnRows,
+    part_ids,
+)
+from clozeline.pipeline.tasks.readers import (
+    Choices,
+    Dialogue,
+    HeadName,
+    LabeledText,
+    Part,
+    Rejected,
+    SourceTarget,
+    TaskFacts,
+)
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form, Frame
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.registry import names
+from tests.pipeline.task_files import SPECIALS, WORDS
+
+CHOICES = TaskFacts(name="toy", head="multiple_choice", metrics=("accuracy",), texts=2)
+
+
+@pytest.fixture
+def words(tmp_path):
+    """A vocabulary of whole words, `[CLS]` 2, `[SEP]` 3 and `[EOS]` after the special tokens of BERT."""
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("".join(f"{piece}\n" for piece in (*SPECIALS, "[EOS]", *WORDS)), encoding="utf-8")
+    return import_tokenizer(vocabulary, tmp_path / "ours")
+
+
+def rows_of(type_, facts, frame, length, tokenizer, items):
+    """What a type of rows counts, and its rows of some items."""
+    kind = type_(facts, Form(frame if isinstance(frame, Frame) else FRAMES[frame], length), tokenizer, "corpus", "f")
+    return kind.counts, kind.rows(items)
+
+
+def test_each_choice_is_framed_with_the_context(words):
+    """`[CLS] context [SEP] choice [SEP]`, each cut for itself."""
+    context, short, long = "a film", "bad", "not a good film with one plot"
+    counts, (row,) = rows_of(ChoiceRows, CHOICES, "bert", 8, words, [Choices(context, (short, long), 1, 0)])
+    first, second, third = (ids(words, text) for text in (context, short, long))
+    assert row["input_ids"].tolist() == [2, *first, 3, *second, 3, 2, *first, 3, *third[:3], 3]
+    assert row["choice_starts"].tolist() == [0, 6]
+    assert row["segment_starts"].tolist() == [0, 4, 6, 10]
+    assert row["choice"].tolist() == [1]
+    assert (counts["truncated_tokens"], counts["labels"]) == (len(third) - 3, {"1": 1})
+
+
+def test_choices_without_tokens_are_counted(words):
+    items = [
+        Choices("a", ("film", "\u0300"), 0, 0), Choices("\u0300", ("a", "film"), 0, 1), Rejected("fields", 2),
+        Choices("a", ("film", "bad", "good"), 2, 3),
+    ]  # fmt: skip
+    counts, rows = rows_of(ChoiceRows, CHOICES, "roberta", 16, words, items)
+    assert counts["refused"] == {"no_tokens": 2, "fields": 1}
+    assert sorted(rows.columns) == ["choice", "choice_starts", "input_ids"]
+    assert rows.columns["choice_starts"].values.tolist() == [0, 6, 12]
+    assert rows.columns["choice_starts"].values.dtype == np.uint32
+
+
+PAIRS = TaskFacts(name="toy", head="similarity", metrics=("spearman",), texts=2, high=5.0, alike=4.0)
+
+
+def test_both_texts_of_a_pair_have_a_frame_of_their_own(words):
+    """`[CLS] a [SEP]` twice, each cut for itself; a text without tokens is counted."""
+    short, long = "a film", "not a good film with one plot very"
+    items = [LabeledText((short, long), None, 4.5, 0), LabeledText(("a", "\u0300"), None, 1.0, 1)]
+    counts, (row,) = rows_of(PairRows, PAIRS, "bert", 8, words, items)
+    assert row["input_ids"].tolist() == [2, *ids(words, short), 3]
+    assert row["input_ids_b"].tolist() == [2, *ids(words, long)[:6], 3]
+    assert row["target"].tolist() == [pytest.approx(4.5)]
+    assert counts["refused"] == {"no_tokens": 1}
+    assert (counts["truncated"], counts["truncated_tokens"]) == (1, len(ids(words, long)) - 6)
+
+
+CLASSES = TaskFacts(name="toy", head="classification", labels=("no", "yes"), metrics=("accuracy",))
+NUMBERS = TaskFacts(name="toy", head="regression", metrics=("pearson",), texts=2, low=0.0, high=5.0)
+
+
+@pytest.fixture
+def made(words):
+    return LabeledRows(CLASSES, Form(FRAMES["bert"], 8), words, "corpus", "default/train.tsv")
+
+
+def test_every_row_is_an_example_or_counted(made):
+    texts = [LabeledText(("a good film",), 1, None, 1), Rejected("fields", 2), LabeledText(("\u0300",), 0, None, 3),
+             LabeledText(("a very bad film with no heart one dull plot",), 0, None, 4)]  # fmt: skip
+    rows = made.rows(texts)
+    assert made.counts == {
+        "rows_in": 4, "examples": 2, "refused": {"fields": 1, "no_tokens": 1}, "tokens": 5 + 8, "truncated": 1,
+        "truncated_tokens": 4, "labels": {"yes": 1, "no": 1}, "windows": 0, "notes": {},
+    }  # fmt: skip
+    assert sorted(map(len, rows.columns["input_ids"])) == [5, 8]
+    assert sorted(rows.columns) == ["input_ids", "label"]
+
+
+def test_uids_follow_from_text_and_index_alone(made):
+    texts = [LabeledText(("a film",), 0, None, index) for index in range(5)]
+    uids = made.rows(texts).fixed["uid"].tolist()
+    assert len(set(uids)) == 5
+    again, other = (made.rows([LabeledText((text,), 0, None, 3)]).fixed for text in ("a film", "a good film"))
+    assert again["uid"][0] in uids
+    assert other["uid"][0] not in uids
+    assert other["document_uid"].tobytes() == again["document_uid"].tobytes()
+
+
+def test_rows_are_in_the_order_of_their_hash(made):
+    """A file sorted by class gives blocks of both."""
+    texts = [LabeledText((f"a film {'good ' * (index % 3)}",), index // 50, None, index) for index in range(100)]
+    labels = made.rows(texts).columns["label"].values
+    assert 15 < labels[:50].sum() < 35
+    forward, backward = made.rows(texts), made.rows(texts[::-1])
+    assert np.array_equal(forward.fixed["uid"], backward.fixed["uid"])
+
+
+def test_pairs_have_segments_and_numbers(made):
+    made.facts = NUMBERS
+    rows = made.rows([LabeledText(("a film", "one plot ."), None, 3.8, 1)])
+    assert [feature.name for feature in LabeledRows.features(NUMBERS, FRAMES["bert"])] == list(rows.columns)
+    assert rows.columns["segment_starts"][0].tolist() == [0, 4]
+    assert rows.columns["target"].values.tolist() == [pytest.approx(3.8)]
+    assert rows.columns["target"].values.dtype == np.float32
+    for frame in ("roberta", "gpt"):
+        assert [feature.name for feature in LabeledRows.features(NUMBERS, FRAMES[frame])] == ["input_ids", "target"]
+
+
+def test_every_head_of_a_task_has_rows():
+    assert {head for head, _ in ROW_TYPES} == set(get_args(HeadName)) <= set(names("clozeline.model.heads"))
+
+
+TEXTS = TaskFacts(name="toy", head="lm", metrics=("exact_match",))
+EOS = len(SPECIALS)
+END = Part("", is_target=True, ids=(EOS,))
+
+
+def dialogue(index, *parts, **more):
+    return Dialogue((("user", "a"), ("assistant", "b")), index, parts=parts, **more)
+
+
+TWO = dialogue(
+    0, Part("a film"), Part(" good [EOS] plot", is_target=True), END, Part("very"), Part("bad", is_target=True), END
+)
+
+
+def ids(words, text):
+    return words.encode([text])[0].ids.tolist()
+
+
+def test_the_loss_is_on_the_answers_alone(words):
+    """A special token's name in a message stays text; the template's is the token, and has a loss."""
+    counts, (row,) = rows_of(TurnRows, TEXTS, "gpt", 32, words, [TWO])
+    parts = [(ids(words, "a film"), False), (ids(words, "good [EOS] plot"), True), ([EOS], True),
+             (ids(words, "very"), False), (ids(words, "bad"), True), ([EOS], True)]  # fmt: skip
+    expected = [(token, is_target) for tokens, is_target in parts for token in tokens]
+    assert EOS not in ids(words, "good [EOS] plot")
+    assert row["input_ids"].tolist() == [token for token, _ in expected]
+    assert row["label_positions"].tolist() == [index for index, (_, is_target) in enumerate(expected) if is_target]
+    assert row["label_ids"].tolist() == [token for token, is_target in expected if is_target]
+    assert json.loads(row["record"].tobytes()) == {"source": "a film good [EOS] plotvery", "targets": ["bad"]}
+    assert counts["notes"] == {"labels": len(row["label_ids"])}
+
+
+def test_a_row_loses_its_end_and_counts_it(words):
+    long = dialogue(1, Part("a film with no heart . one plot"), Part("bad", is_target=True), END)
+    empty = dialogue(2, Part("a"), Part("\u0300", is_target=True), END)
+    counts, (row,) = rows_of(TurnRows, TEXTS, "gpt", 8, words, [TWO, long, empty])
+    assert len(row["input_ids"]) == 8
+    assert counts["refused"] == {"too_long": 1, "no_tokens": 1}
+    assert counts["truncated_tokens"] == 2 + len(ids(words, "good [EOS] plot")) + 4 - 8
+
+
+def test_a_source_and_its_target(words):
+    """The frame ends the target, which is trained with its end; a pair is a dialogue of one turn."""
+    items = [SourceTarget("good film", ("dull", "bad"), "a ", 0)]
+    _, (row,) = rows_of(TurnRows, TEXTS, "gpt", 16, words, items)
+    dull = ids(words, "dull")
+    assert row["input_ids"].tolist() == [*ids(words, "a good film"), *dull, EOS]
+    assert row["label_ids"].tolist() == [*dull, EOS]
+    assert json.loads(row["record"].tobytes()) == {"source": "good film", "targets": ["dull", "bad"]}
+
+
+def test_an_encoder_decoder_has_a_row_for_each_answer(words):
+    """All that comes before an answer is its source; each side ends once."""
+    counts, rows = rows_of(TargetRows, TEXTS, "t5", 32, words, [TWO])
+    rows = sorted(rows, key=lambda row: int(row.fixed["document_offset"]))
+    first, second = [*ids(words, "a film"), EOS], [*ids(words, "good [EOS] plot"), EOS]
+    assert [row["input_ids"].tolist() for row in rows] == [first, [*first[:-1], *second, *ids(words, "very"), EOS]]
+    assert [row["target_ids"].tolist() for row in rows] == [second, [*ids(words, "bad"), EOS]]
+    assert len({int(row.fixed["uid"]) for row in rows}) == 2
+    assert [json.loads(row["record"].tobytes())["targets"] for row in rows] == [["good [EOS] plot"], ["bad"]]
+    assert counts["windows"] == 1
+
+
+def test_an_answer_that_opens_a_dialogue_has_no_source(words):
+    """An encoder has nothing to read there: the later answers are rows, and the first is counted."""
+    opened = dialogue(3, Part("good", is_target=True), END, *[Part("very"), Part("bad", is_target=True), END] * 2)
+    items = [opened, dialogue(4, Part("good", is_target=True))]
+    counts, rows = rows_of(TargetRows, TEXTS, "t5", 16, words, items)
+    assert [row["target_ids"].tolist() for row in rows] == [[*ids(words, "bad"), EOS]] * 2
+    assert counts["notes"] == {"answers_without_source": 1}
+    assert counts["refused"] == {"no_tokens": 1}
+    _, (row,) = rows_of(TurnRows, TEXTS, "gpt", 16, words, [opened])
+    assert row["label_ids"].tolist() == [EOS, *[*ids(words, "bad"), EOS] * 2]
+
+
+def test_source_and_target_end(words):
+    """Both are cut to the length, and keep the end; all accepted targets are recorded uncut."""
+    items = [
+        SourceTarget("good film", ("dull", "bad"), "a ", 0), SourceTarget("film", ("a very good plot .",), "", 1),
+        SourceTarget("\u0300", ("a",), "", 2), SourceTarget("a", ("\u0300",), "", 3), Rejected("fields", 4),
+    ]  # fmt: skip
+    counts, rows = rows_of(TargetRows, TEXTS, "t5", 4, words, items)
+    by_source = {json.loads(row["record"].tobytes())["source"]: row for row in rows}
+    first, second = by_source["good film"], by_source["film"]
+    assert first["input_ids"].tolist() == [*ids(words, "a good film"), EOS]
+    assert first["target_ids"].tolist() == [*ids(words, "dull"), EOS]
+    assert json.loads(first["record"].tobytes())["targets"] == ["dull", "bad"]
+    assert second["target_ids"].tolist() == [*ids(words, "a very good"), EOS]
+    assert counts["refused"] == {"no_tokens": 2, "fields": 1}
+    assert (counts["notes"], counts["truncated_tokens"]) == ({"targets_cut": 1}, 2)
+
+
+def test_texts_and_special_tokens_keep_their_order(words):
+    parts = [Part("a film"), Part("", ids=(3,)), Part("[SEP] bad", is_target=True)]
+    encodings = words.encode([part.text for part in parts if part.ids is None])
+    first, end, last = (found.tolist() for found in part_ids(parts, encodings, words.vocabulary))
+    assert (first, end, last) == (encodings[0].ids.tolist(), [3], encodings[1].ids.tolist())
+    assert 3 not in last
+
+
+def test_a_template_that_writes_all_special_tokens_gets_no_frame(words):
+    """What follows the last answer stays, and no loss is on it."""
+    encoded = [Part("a", ids=(7, 8)), Part("b", is_target=True, ids=(9,)), Part("c", ids=(7,))]
+    _, (row,) = rows_of(TurnRows, TEXTS, "gpt", 32, words, [dialogue(0, *encoded, is_framed=True)])
+    assert row["input_ids"].tolist() == [7, 8, 9, 7]
+    assert (row["label_positions"].tolist(), row["label_ids"].tolist()) == ([2], [9])
+    assert json.loads(row["record"].tobytes()) == {"source": "a", "targets": ["b"]}
+    _, (row,) = rows_of(TurnRows, TEXTS, "gpt", 32, words, [dialogue(0, *encoded)])
+    assert row["input_ids"].tolist() == [7, 8, 9, 7, EOS], "usually the frame ends it"
