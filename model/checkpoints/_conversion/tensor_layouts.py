@@ -13,7 +13,7 @@ from clozeline.model.build import Model
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import Target
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.quantization import holds_integers
+from clozeline.model.layers.quantization import holds_integers
 
 
 def parameter_shapes(config: ModelConfig, vocab_size: int) -> dict[str, torch.Size]:
