@@ -15,12 +15,11 @@ from clozeline.model.scoring.batches import (
     batch_tensors,
     check_lengths,
     group_by_length,
+    has_prediction_order,
     head_of,
     log_probabilities,
 )
 
-_UNKNOWN = frozenset({"rank", "prediction_order"})
-"""Tensors of families that predict in an order (arXiv 1906.08237), which a masked row does not have."""
 _COPIES: Final = 4096
 """masked rows that are held at a time"""
 
@@ -61,6 +60,7 @@ def pseudo_log_likelihoods(
     mask_id: int,
     *,
     words: Sequence[Sequence[int]] | None = None,
+    masked: Sequence[Sequence[Sequence[int]]] | None = None,
     previous: bool = False,
     tokens: int = TOKENS,
 ) -> list[Tensor]:
@@ -72,6 +72,8 @@ def pseudo_log_likelihoods(
         positions: positions of each row that are scored, ascending, without special tokens.
         mask_id: id of [MASK].
         words: word index of each position; None: positions are masked one by one. See `positions_to_mask`.
+        masked: for each scored position, the positions that are masked while it is predicted, itself included; None: as
+            `words` says.
         previous: read the prediction of position i at i - 1, for models trained that way (masked next-token prediction,
             arXiv 2410.24159).
         tokens: positions of a batch; this changes only the rounding.
@@ -81,24 +83,8 @@ def pseudo_log_likelihoods(
         BatchError: a row is longer than the position table.
     """
     of_words: Sequence[Sequence[int] | None] = words or [None] * len(rows)
-    masked = [positions_to_mask(scored, of) for scored, of in zip(positions, of_words, strict=True)]
-    return log_likelihoods_under_masks(model, rows, positions, masked, mask_id, previous=previous, tokens=tokens)
-
-
-def log_likelihoods_under_masks(
-    model: Model,
-    rows: Sequence[Sequence[int]],
-    positions: Sequence[Sequence[int]],
-    masked: Sequence[Sequence[Sequence[int]]],
-    mask_id: int,
-    *,
-    previous: bool = False,
-    tokens: int = TOKENS,
-) -> list[Tensor]:
-    """Return what `pseudo_log_likelihoods` does, with other positions masked for each prediction.
-
-    `masked` holds, for each scored position, the positions that are masked while it is predicted, itself included.
-    """
+    if masked is None:
+        masked = [positions_to_mask(scored, of) for scored, of in zip(positions, of_words, strict=True)]
     copies = (
         _mask_copy(row, position, covered, mask_id)
         for row, scored, of in zip(rows, positions, masked, strict=True)
@@ -227,8 +213,7 @@ def logits_at_masks(
 
 def _mlm_head(model: Model) -> tuple[str, Head]:
     """Return the name of the masked LM head, and the head."""
-    family = model.family
-    if family.architecture != "encoder" or (family.needs | family.optional) & _UNKNOWN:
+    if model.family.architecture != "encoder" or has_prediction_order(model):
         raise ConfigurationError(f"masked scores need an encoder of entire rows, got the family {model.config.family}")
     return head_of(model, "masked_lm", "masked scores")
 

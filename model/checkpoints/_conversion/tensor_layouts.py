@@ -73,6 +73,17 @@ def to_theirs(key_map: KeyMap, config: ModelConfig, ours: Mapping[str, Tensor]) 
     return {name: tensor.reshape(shapes.get(name, tensor.shape)).contiguous() for name, tensor in stored.items()}
 
 
+def linear_maps_of_class(key_map: KeyMap, config: ModelConfig, vocab_size: int) -> dict[str, dict[str, Target]]:
+    """Return our weights, and where they are, in each linear map of the class of the body, by its name."""
+    shapes = parameter_shapes(config, vocab_size)
+    names = [name for name in shapes if name.startswith("family.") and name.endswith(".weight")]
+    modules: dict[str, dict[str, Target]] = {}
+    for name, target in key_map.targets(config, names).items():
+        if target.shape is None and len(shapes[name]) == 2 and name != "family.tokens.weight":
+            modules.setdefault(target.name.removesuffix(".weight"), {})[name] = target
+    return modules
+
+
 class Update(NamedTuple):
     """scale B A, with A [rank, inputs] and B [outputs, rank]."""
 

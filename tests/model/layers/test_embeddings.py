@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from clozeline.model.configuration.layer import DropoutConfig
-from clozeline.model.layers.embeddings import Embeddings
 from clozeline.model.layers.position import Position
+from clozeline.model.layers.vocabulary import Embeddings
 from tests.model.small_models import small_config
 
 
