@@ -100,13 +100,11 @@ def _number_prefixes(rows: Sequence[Sequence[int]]) -> tuple[list[list[int]], li
     return numbers, fresh
 
 
-def log_likelihoods_in_windows(
-    model: Model, rows: Sequence[Sequence[int]], length: int, stride: int, *, tokens: int = TOKENS
-) -> list[Tensor]:
+def log_likelihoods_in_windows(model: Model, rows: Sequence[Sequence[int]], length: int, stride: int) -> list[Tensor]:
     """Return `log_likelihoods` of rows of any length: each token is scored in one window of its row."""
     positions = [[*windows(len(row), length, stride)] for row in rows]
     parts = [row[window.first : window.end] for row, of in zip(rows, positions, strict=True) for window in of]
-    scores = iter(log_likelihoods(model, parts, tokens=tokens))
+    scores = iter(log_likelihoods(model, parts))
     return [
         torch.cat([next(scores)[window.scored - window.first - 1 :] for window in of] or [torch.zeros(0).double()])
         for of in positions

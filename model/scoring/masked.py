@@ -115,7 +115,6 @@ def pseudo_log_likelihoods_in_windows(
     *,
     words: Sequence[Sequence[int]] | None = None,
     previous: bool = False,
-    tokens: int = TOKENS,
 ) -> list[Tensor]:
     """Return `pseudo_log_likelihoods` of all tokens of documents of any length, fp64 [tokens] per document.
 
@@ -128,7 +127,6 @@ def pseudo_log_likelihoods_in_windows(
         special_ids: of [CLS], [SEP] and [MASK].
         words: word index of each token of each document, or None; see `positions_to_mask`.
         previous: see `pseudo_log_likelihoods`.
-        tokens: positions of a batch; this changes only the rounding.
     """
     cls, sep, mask_id = special_ids
     of_words: Sequence[Sequence[int] | None] = words or [None] * len(documents)
@@ -143,7 +141,7 @@ def pseudo_log_likelihoods_in_windows(
                 row = [cls, *ids[start:end], sep]
                 yield _mask_copy(row, position - start + 1, [other - start + 1 for other in covered], mask_id)
 
-    results = _score_copies(model, copies(), previous=previous, tokens=tokens)
+    results = _score_copies(model, copies(), previous=previous)
     return list(torch.split(results, [len(ids) for ids in documents]))
 
 
@@ -154,7 +152,7 @@ def _mask_copy(row: Sequence[int], position: int, covered: Sequence[int], mask_i
     return _Copy(masked, position, row[position])
 
 
-def _score_copies(model: Model, copies: Iterator[_Copy], *, previous: bool, tokens: int) -> Tensor:
+def _score_copies(model: Model, copies: Iterator[_Copy], *, previous: bool, tokens: int = TOKENS) -> Tensor:
     """Return the log-probability of the token of each copy, fp64 [copies]; few copies are in memory at a time."""
     named = _mlm_head(model)
     parts = [torch.zeros(0, dtype=torch.float64)]
@@ -174,8 +172,6 @@ def candidate_scores(
     rows: Sequence[Sequence[int]],
     positions: Sequence[int],
     candidates: Sequence[int],
-    *,
-    tokens: int = TOKENS,
 ) -> Tensor:
     """Return the score of each candidate at one position of each row, fp32 [rows, candidates].
 
@@ -183,7 +179,7 @@ def candidate_scores(
     """
     named = _mlm_head(model)
     results = torch.zeros((len(rows), len(candidates)))
-    for batch, states in _states(model, named, rows, positions, tokens):
+    for batch, states in _states(model, named, rows, positions):
         with torch.no_grad():
             results[batch] = named[1].logits(states).float()[:, list(candidates)].cpu()
     return results
@@ -195,7 +191,6 @@ def logits_at_masks(
     positions: Sequence[Sequence[int]],
     *,
     previous: bool = False,
-    tokens: int = TOKENS,
 ) -> list[Tensor]:
     """Return the logits at several positions of each row, fp32 [positions, vocabulary] per row.
 
@@ -203,7 +198,7 @@ def logits_at_masks(
     """
     named = _mlm_head(model)
     results = [torch.empty(0)] * len(rows)
-    for batch, hidden in _hidden_states(model, named, rows, tokens):
+    for batch, hidden in _hidden_states(model, named, rows):
         for states, index in zip(hidden, batch, strict=True):
             with torch.no_grad():
                 logits = named[1].logits(states[[position - previous for position in positions[index]]])
@@ -219,7 +214,7 @@ def _mlm_head(model: Model) -> tuple[str, Head]:
 
 
 def _states(
-    model: Model, named: tuple[str, Head], rows: Sequence[Sequence[int]], positions: Sequence[int], tokens: int
+    model: Model, named: tuple[str, Head], rows: Sequence[Sequence[int]], positions: Sequence[int], tokens: int = TOKENS
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Yield indices of rows of similar lengths, with the state [n, dim] at the position of each."""
     for batch, hidden in _hidden_states(model, named, rows, tokens):
@@ -228,7 +223,7 @@ def _states(
 
 
 def _hidden_states(
-    model: Model, named: tuple[str, Head], rows: Sequence[Sequence[int]], tokens: int
+    model: Model, named: tuple[str, Head], rows: Sequence[Sequence[int]], tokens: int = TOKENS
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Yield indices of rows of similar lengths, with their states [n, length, dim], padded on the right."""
     name, head = named
