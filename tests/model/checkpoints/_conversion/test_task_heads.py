@@ -155,7 +155,7 @@ READ = [
     *(("modernbert", "classification", {"classifier_pooling": pool}, {"pool": pool}) for pool in ("cls", "mean")),
     *(("eurobert", "classification", {"classifier_pooling": theirs}, {"pool": pool})
       for theirs, pool in (("late", "late"), ("mean", "mean"), ("bos", "cls"))),
-    *(("deberta-v2", "classification", {"pooler_hidden_act": act}, {"hidden": act}) for act in ("gelu", "tanh", "relu")),
+    *(("deberta-v2", "classification", {"pooler_hidden_act": a}, {"hidden": a}) for a in ("gelu", "tanh", "relu")),
     *(("xlm", "multiple_choice", {"num_labels": labels, "summary_first_dropout": 0.3},
        {"hidden_dim": labels, "input_dropout": 0.3, "dropout": 0.0}) for labels in (1, 2, 5)),
 ]  # fmt: skip
