@@ -55,8 +55,7 @@ from benchmarks.model import (
     random_labels,
     short_rows,
 )
-from clozeline.model.compilation.host_shapes import add_host_shapes
-from clozeline.model.compilation.label_capacity import pad_labels
+from clozeline.model.compilation.host_shapes import add_host_shapes, pad_labels
 from clozeline.train.logs.peak_flops import peak_of
 
 _LEAST = 20.0

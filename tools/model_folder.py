@@ -23,7 +23,7 @@ from clozeline.model.checkpoints import (
     Checkpoint,
     find_published,
 )
-from clozeline.model.quantization import flatten_integers, holds_integers
+from clozeline.model.layers.quantization import flatten_integers, holds_integers
 from clozeline.sealed_json import seal
 
 TOKENIZER: Final = "tokenizer"

@@ -12,8 +12,7 @@ from typing import Any, cast
 import torch
 
 from clozeline.model.build import Model
-from clozeline.model.compilation.host_shapes import add_host_shapes
-from clozeline.model.compilation.label_capacity import pad_labels
+from clozeline.model.compilation.host_shapes import add_host_shapes, pad_labels
 from clozeline.model.compilation.layer_calls import OnFailure, compile_heads, compile_layers, recompute_layers
 from clozeline.model.loss import Loss
 from clozeline.seeding import hash64

@@ -21,13 +21,13 @@ from clozeline.model.adaptive_computation.layer_inputs import (
 )
 from clozeline.model.build import Model, build_heads
 from clozeline.model.compilation.host_shapes import add_host_shapes
-from clozeline.model.flops import matrix_flops
 from clozeline.model.heads import Head
 from clozeline.model.heads.classification import Classification
 from clozeline.model.heads.regression import Regression
 from clozeline.model.initialization import initialize_parameters
 from clozeline.model.layers.masks import AttentionPlan
 from clozeline.model.loss import Loss
+from clozeline.model.parameters.flops import matrix_flops
 
 _PURPOSE: Final = "early exit"
 

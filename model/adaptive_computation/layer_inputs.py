@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.compilation.host_shapes import add_host_shapes
-from clozeline.model.flops import matrix_flops
 from clozeline.model.layers.masks import AttentionPlan
+from clozeline.model.parameters.flops import matrix_flops
 
 
 class LayerCall(NamedTuple):

@@ -22,12 +22,12 @@ from clozeline.model.adaptive_computation.layer_inputs import (
 from clozeline.model.adaptive_computation.token_rules import Rule, RuleRecord, SoftRule, read_rule
 from clozeline.model.build import Model, TokenCount
 from clozeline.model.families import View
-from clozeline.model.flops import matrix_flops
 from clozeline.model.layers.attention import Attention, attention_scores
 from clozeline.model.layers.layer import Layer
 from clozeline.model.layers.masks import BLOCKED, AttentionPlan, real_tokens
 from clozeline.model.layers.stack import record_outputs
 from clozeline.model.loss import Loss
+from clozeline.model.parameters.flops import matrix_flops
 
 TOKENS: Final = "tokens"
 """Name of the loss, next to the names of heads: the penalty of a rule in training, with the figure `kept`."""

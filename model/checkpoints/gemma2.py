@@ -2,16 +2,10 @@
 
 from typing import Any, ClassVar
 
-from clozeline.model.checkpoints._conversion.config_keys import (
-    read_layer_types,
-    read_windows,
-    write_layer_types,
-    write_window,
-)
 from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.tables import without_keys
 from clozeline.model.checkpoints.gemma import Gemma
-from clozeline.model.checkpoints.llama import Llama, llama_names
+from clozeline.model.checkpoints.llama import LocalLlama, llama_names
 from clozeline.model.configuration.model_config import ModelConfig
 
 NORMS = {
@@ -23,11 +17,12 @@ NORMS = {
 """Norms of a layer."""
 
 
-class Gemma2(Gemma):
+class Gemma2(LocalLlama):
     """Gemma with norms before and after each block, scores that are capped, and windows in every second layer."""
 
     model_type = "gemma2"
     stem = "Gemma2"
+    tasks: ClassVar = Gemma.tasks
     fixed: ClassVar = {**Gemma.fixed, "norm_place": "both"}
     fields, defaults = without_keys(
         {
@@ -44,36 +39,31 @@ class Gemma2(Gemma):
         attn_logit_softcapping=50.0,
         final_logit_softcapping=30.0,
     )
+    only: ClassVar = Gemma.only
     activation = "hidden_activation"
     activations: ClassVar = {**Gemma.activations, "gelu": "gelu"}
     also_read = (*Gemma.also_read, "layer_types")
     modules: ClassVar = llama_names(NORMS)
 
+    def is_usually_local(self, layer: int, given: Keys) -> bool:
+        return layer % 2 == 0
+
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
-        """Return the rotation, the factor of the scores, and the windows: without a list, those of even layers."""
+        """Return the rotation, the windows, and the factor of the scores."""
         given = {**self.defaults, **plain}
-        kinds = read_layer_types(self.model_type, plain, lambda layer: self.is_usually_local(layer, plain))
+        if given["sliding_window"] is None:
+            self.refuse("sliding_window", "expected 1 or more tokens, got None")
         scalar = given["query_pre_attn_scalar"]
         if not isinstance(scalar, (int, float)) or scalar <= 0:
             self.refuse("query_pre_attn_scalar", f"expected a number above 0, got {scalar!r}")
-        return {
-            **Llama.more_of_ours(self, plain, tensors),  # the class has one key of the activation, unlike Gemma 1
-            **read_windows(self.model_type, kinds, given["sliding_window"]),
-            "qk_scale": scalar**-0.5,
-        }
-
-    def is_usually_local(self, layer: int, plain: Keys) -> bool:
-        """Return whether a layer has a window where config.json has no list."""
-        return layer % 2 == 0
+        return {**super().more_of_ours(plain, tensors), "qk_scale": scalar**-0.5}
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
         """Return their keys; the class has no factor of the scores but the root of a whole number.
 
         It needs a window even if no layer has one.
         """
+        keys = super().more_of_theirs(config)
         scale = config.qk_scale or config.head_width**-0.5
-        return super().more_of_theirs(config) | {
-            "query_pre_attn_scalar": round(scale**-2),
-            "sliding_window": write_window(config) or self.defaults["sliding_window"],
-            "layer_types": write_layer_types(config),
-        }
+        window = keys["sliding_window"] or self.defaults["sliding_window"]
+        return {**keys, "query_pre_attn_scalar": round(scale**-2), "sliding_window": window}

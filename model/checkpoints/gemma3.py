@@ -43,9 +43,8 @@ class Gemma3(Gemma2):
         headed = super().task_class(ending)
         return headed._replace(name=headed.name.replace("Gemma3", "Gemma3Text"))
 
-    def is_usually_local(self, layer: int, plain: Keys) -> bool:
-        """Return whether a layer has a window where config.json has no list: all but every sixth."""
-        return (layer + 1) % plain.get("sliding_window_pattern", 6) != 0
+    def is_usually_local(self, layer: int, given: Keys) -> bool:
+        return (layer + 1) % given.get("sliding_window_pattern", 6) != 0
 
     def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
         """Return the base and scaling of global layers, and the base of local ones, which are never scaled."""

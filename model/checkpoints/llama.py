@@ -3,6 +3,12 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
+from clozeline.model.checkpoints._conversion.config_keys import (
+    read_layer_types,
+    read_windows,
+    write_layer_types,
+    write_window,
+)
 from clozeline.model.checkpoints._conversion.key_map import KeyMap, Keys, Tensors
 from clozeline.model.checkpoints._conversion.rope_keys import read_rotation, write_rotation
 from clozeline.model.checkpoints._conversion.tables import (
@@ -87,3 +93,36 @@ class Llama(KeyMap):
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
         return write_rotation(config.position, partial=self.rotated is not None)
+
+
+class LocalLlama(Llama):
+    """Llama, some or all layers of which have a window; null, not an absent key, means that there is none."""
+
+    lists_layers: ClassVar[bool] = True
+    """The class reads `layer_types`; False: all layers have the window, whatever the list says."""
+
+    def is_usually_local(self, layer: int, given: Keys) -> bool:
+        """Return whether a layer has the window where config.json has no list; `given` has the defaults, too."""
+        return True
+
+    def more_of_ours(self, plain: Keys, tensors: Tensors) -> dict[str, Any]:
+        """Return the rotation and the windows; without `use_sliding_window` the other keys of the window mean nothing.
+
+        A list of layer types takes precedence over the keys that `is_usually_local` reads.
+        """
+        given = {**self.defaults, **plain}
+        window = given["sliding_window"] if given.get("use_sliding_window", True) else None
+        listed = plain if self.lists_layers else {**plain, "layer_types": None}
+        kinds = read_layer_types(
+            self.model_type, listed, lambda layer: window is not None and self.is_usually_local(layer, given)
+        )
+        return super().more_of_ours(plain, tensors) | read_windows(self.model_type, kinds, window)
+
+    def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
+        window = write_window(config)
+        keys: dict[str, Any] = {"sliding_window": window}
+        if "use_sliding_window" in self.defaults:
+            keys["use_sliding_window"] = window is not None
+        if self.lists_layers:
+            keys["layer_types"] = write_layer_types(config)
+        return super().more_of_theirs(config) | keys

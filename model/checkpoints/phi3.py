@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from clozeline.model.checkpoints._conversion.config_keys import SLIDING, read_windows, write_window
 from clozeline.model.checkpoints._conversion.key_map import Keys, Tensors
 from clozeline.model.checkpoints._conversion.tables import GATED, QKV, Reshaped, Slice, fused_names, without_keys
-from clozeline.model.checkpoints.llama import NORMS, Llama, llama_names
+from clozeline.model.checkpoints.llama import NORMS, Llama, LocalLlama, llama_names
 from clozeline.model.configuration.model_config import ModelConfig
 
 _BIASES = ("bias.qkv", "bias.out", "bias.ffn")
@@ -14,7 +13,7 @@ _ORIGINAL: Final = "original_max_position_embeddings"
 _FORMS: Final = ("rope_parameters", "rope_scaling")
 
 
-class Phi3(Llama):
+class Phi3(LocalLlama):
     """Llama without biases; queries, keys and values are fused, as are the gate and `up`. All layers have the window.
 
     `su` and `yarn` in its files mean longrope, as in the code that they were published with.
@@ -35,6 +34,7 @@ class Phi3(Llama):
         original_max_position_embeddings=4096,
     )
     rotated = 1.0
+    lists_layers = False
     also_read = (*Llama.also_read, "partial_rotary_factor", "embd_pdrop")
     modules: ClassVar = {
         **llama_names({**NORMS, "attention.body.out": "self_attn.o_proj", "feed_forward.body.down": "mlp.down_proj"}),
@@ -51,13 +51,12 @@ class Phi3(Llama):
         found = super().more_of_ours(given, tensors)
         if (scaling := found.get("position.scaling.kind", "longrope")) != "longrope":
             self.refuse("rope_parameters", f"expected rope_type default or longrope, got {scaling!r}")
-        kinds = [] if given["sliding_window"] is None else [SLIDING] * plain["num_hidden_layers"]
-        return found | read_windows(self.model_type, kinds, given["sliding_window"])
+        return found
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
         scaling = config.position.scaling
         original = config.position.maximum if scaling is None else scaling.original_maximum
-        return super().more_of_theirs(config) | {"sliding_window": write_window(config), _ORIGINAL: original}
+        return super().more_of_theirs(config) | {_ORIGINAL: original}
 
     def names(self, config: ModelConfig) -> Mapping[str, str | Slice | Reshaped]:
         """Return the modules; the parts of the fused projection are as wide as their heads."""

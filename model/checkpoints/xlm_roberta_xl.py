@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from clozeline.model.checkpoints.bert import BODY, FIXED, body_names
+from clozeline.model.checkpoints.bert import BODY, DEFAULTS, FIXED, body_names
 from clozeline.model.checkpoints.roberta import Roberta
 
 _LAYER = {**BODY, "attention.norm": "attention.self_attn_layer_norm", "feed_forward.norm": "LayerNorm"}
@@ -14,6 +14,7 @@ class XlmRobertaXl(Roberta):
     model_type = "xlm-roberta-xl"
     stem = "XLMRobertaXL"
     fixed: ClassVar = {**FIXED, "norm_place": "pre", "final_norm": True, "emb_norm": False}
+    defaults: ClassVar = {**DEFAULTS, "type_vocab_size": 1}
     modules: ClassVar = {
         **Roberta.modules,
         **body_names("roberta.", _LAYER),

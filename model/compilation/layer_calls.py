@@ -46,7 +46,7 @@ def compile_layers(model: nn.Module, backend: str = "inductor", on_failure: OnFa
 def compile_heads(model: nn.Module, backend: str = "inductor", on_failure: OnFailure | None = None) -> None:
     """Compile each head that reads only labeled positions as one graph, again for each number of labels.
 
-    `label_capacity.pad_labels` keeps that number constant. `on_failure` is that of `compile_layers`.
+    `pad_labels` keeps that number constant. `on_failure` is that of `compile_layers`.
     """
     compiler = _Compiler(backend, on_failure)
     for head in model.modules():

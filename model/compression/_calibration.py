@@ -1,11 +1,11 @@
 """Run a model over calibration rows, for the gradients of gates."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from clozeline.model.build import Model
 from clozeline.model.checkpoints import Checkpoint, build_checkpoint
@@ -28,13 +28,16 @@ def gate_importance(model: Model, gates: Mapping[str, int], batches: Sequence[Ba
     sums = {path: torch.zeros(count, dtype=torch.float64) for path, count in gates.items()}
     rows, opened = 0, list[tuple[str, Tensor]]()
 
-    def multiply(path: str, x: Tensor) -> Tensor:
+    def multiply(path: str, _: nn.Module, inputs: tuple[Tensor]) -> Tensor:
         # x [B, T, features]; a gate for each row, so that one backward pass gives the gradients of all rows
+        (x,) = inputs
         gate = x.new_ones(len(x), gates[path], requires_grad=True)
         opened.append((path, gate))
         return x * gate.repeat_interleave(x.shape[-1] // gates[path], dim=1)[:, None]
 
-    with _hooks(model, gates, multiply):
+    with ExitStack() as hooks:
+        for path in gates:
+            hooks.callback(model.get_submodule(path).register_forward_pre_hook(partial(multiply, path)).remove)
         for batch in batches:
             opened.clear()
             losses = model(batch)
@@ -59,13 +62,3 @@ def score_parts(
     rows = sum(len(batch["row_weight"]) for batch in batches)
     model = build_checkpoint(checkpoint).requires_grad_(False)
     return gate_importance(model, gates, batches), f"|dL/d gate| over {rows} rows"
-
-
-@contextmanager
-def _hooks(model: Model, paths: Collection[str], call: Callable[[str, Tensor], Tensor | None]) -> Iterator[None]:
-    """Call a function with path and input of linear maps before each call of theirs."""
-    with ExitStack() as hooks:
-        for path in paths:
-            hook = partial(lambda path, _, inputs: call(path, inputs[0]), path)
-            hooks.callback(model.get_submodule(path).register_forward_pre_hook(hook).remove)
-        yield

@@ -12,7 +12,7 @@ from clozeline.model.build import Model
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.model.compression._method import Batch, Compressed, Method
 from clozeline.model.configuration.model_config import Quantization
-from clozeline.model.quantization import linear_maps, quantize_weight
+from clozeline.model.layers.quantization import linear_maps, quantize_weight
 
 
 class QuantizationMethod(Method):

@@ -14,9 +14,9 @@ from clozeline.model.configuration.key_types import Probability
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family
 from clozeline.model.families._recurrent import PARTS, RecurrentOptions
-from clozeline.model.flops import matrix_flops
 from clozeline.model.layers.cache import Cache
 from clozeline.model.layers.lstm import LongShortTermMemory, State, drop_features, drop_words
+from clozeline.model.parameters.flops import matrix_flops
 
 
 class AwdLstm(Family):

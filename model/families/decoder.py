@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from clozeline.errors import BatchError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family
-from clozeline.model.flops import stack_flops
 from clozeline.model.layers.cache import Cache
 from clozeline.model.layers.documents import batch_documents
 from clozeline.model.layers.masks import batch_padding
 from clozeline.model.layers.stack import Stack, layer_states
+from clozeline.model.parameters.flops import stack_flops
 
 
 class Decoder(Family):

@@ -13,9 +13,9 @@ from clozeline.configuration.config import config_class
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family
 from clozeline.model.families._recurrent import PARTS, RecurrentOptions
-from clozeline.model.flops import matrix_flops
 from clozeline.model.layers.characters import CharacterEncoder, character_ids
 from clozeline.model.layers.lstm import ProjectedLstm
+from clozeline.model.parameters.flops import matrix_flops
 
 Small = Annotated[int, Field(ge=1, le=2**16)]
 

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family
-from clozeline.model.flops import stack_flops
 from clozeline.model.layers.documents import batch_documents
 from clozeline.model.layers.masks import batch_padding, pair_mask
 from clozeline.model.layers.stack import Stack, layer_states
+from clozeline.model.parameters.flops import stack_flops
 
 MODE_TYPES = 6
 """Segment types that distinguish UniLM's modes; a smaller table holds the segments alone."""

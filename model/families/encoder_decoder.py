@@ -9,13 +9,13 @@ from torch import Tensor, nn
 from clozeline.model.configuration.layer import ConnectorConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family
-from clozeline.model.flops import matrix_flops, stack_flops
 from clozeline.model.layers.activation import ACTIVATIONS
 from clozeline.model.layers.cache import Cache
 from clozeline.model.layers.documents import batch_documents
 from clozeline.model.layers.masks import batch_padding
 from clozeline.model.layers.norm import build_norm
 from clozeline.model.layers.stack import Stack, layer_states
+from clozeline.model.parameters.flops import matrix_flops, stack_flops
 
 
 class EncoderDecoder(Family):

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family
-from clozeline.model.flops import matrix_flops
 from clozeline.model.layers.bottleneck import BottleneckConfig, BottleneckLayer, body_norm, neighbor_mask, trigrams
 from clozeline.model.layers.masks import batch_padding, document_mask, plan_attention
 from clozeline.model.layers.position import Learned
+from clozeline.model.parameters.flops import matrix_flops
 
 
 class MobileBert(Family):

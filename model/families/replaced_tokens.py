@@ -14,10 +14,10 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.decoding.sampling import draw
 from clozeline.model.families import View
 from clozeline.model.families.encoder import Encoder
-from clozeline.model.flops import stack_flops
 from clozeline.model.heads import Head
 from clozeline.model.layers.stack import Stack
 from clozeline.model.loss import at_labels
+from clozeline.model.parameters.flops import stack_flops
 from clozeline.model.parameters.initial_values import Draw, constant
 
 _STACK, _GENERATOR = "family.stack.", "family.generator."

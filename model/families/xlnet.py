@@ -10,12 +10,12 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.compilation.host_shapes import prediction_positions
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families import Family
-from clozeline.model.flops import layer_flops
-from clozeline.model.layers.embeddings import Embeddings
 from clozeline.model.layers.masks import batch_padding, pair_mask, rank_mask
 from clozeline.model.layers.norm import build_norm
 from clozeline.model.layers.position import Position
 from clozeline.model.layers.relative import RelativeLayer, RelativePlan, distance_waves, wave_index
+from clozeline.model.layers.vocabulary import Embeddings
+from clozeline.model.parameters.flops import layer_flops
 from clozeline.model.parameters.initial_values import Draw
 
 

@@ -8,8 +8,8 @@ from torch import Tensor
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.compilation.host_shapes import add_host_shapes
-from clozeline.model.heads import Head
 from clozeline.model.layers.cache import Cache
+from clozeline.model.scoring.batches import head_of
 
 
 class IncrementalDecoder:
@@ -24,7 +24,7 @@ class IncrementalDecoder:
     def __init__(
         self, model: Model, prompts: Sequence[Sequence[int]], decoder_start: int | None, prefix: bool, tokens: int
     ) -> None:
-        self._model, self._head = model, _head(model)
+        self._model, (_, self._head) = model, head_of(model, "lm", "continuations")
         self._side, self.limit = _side(model, decoder_start), model.position_limit
         self.prompts = [list(prompt) if decoder_start is None else [decoder_start] for prompt in prompts]
         """tokens before the new ones of each row"""
@@ -80,16 +80,6 @@ class IncrementalDecoder:
         with torch.no_grad():
             hidden = self._model.family.decode(tensors, self._cache)
             self.scores = self._head.logits(hidden[torch.arange(len(last), device=last.device), last]).float()
-
-
-def _head(model: Model) -> Head:
-    """Return the next-token head."""
-    if model.training:
-        raise ConfigurationError("generation needs a model in evaluation mode, call eval(): dropout draws at random")
-    heads = [head for head in model.heads.values() if head.target == "lm"]
-    if not heads:
-        raise ConfigurationError(f"generation needs a head that predicts next tokens, got {', '.join(model.heads)}")
-    return heads[0]
 
 
 def _short_context(model: Model) -> int | None:

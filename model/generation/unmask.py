@@ -43,7 +43,6 @@ def unmask(
     *,
     banned: Collection[int] = (),
     previous: bool = False,
-    numbers: Sequence[int] | None = None,
 ) -> list[list[Filling]]:
     """Fill every mask of each row; a row's fillings do not depend on the other rows.
 
@@ -54,7 +53,6 @@ def unmask(
         decoding: of mode unmask.
         banned: further tokens that are never predicted.
         previous: whether position i is predicted from i - 1 (arXiv 2410.24159).
-        numbers: index of each row in its random draws; None: 0, 1, 2 ...
 
     Returns:
         The fillings of each row, best first: `decoding.width` at most, otherwise one.
@@ -63,7 +61,7 @@ def unmask(
         ConfigurationError: the model has no masked LM head, or is in training mode; the mode is not unmask.
         BatchError: a row is longer than the position table, or nothing can be predicted.
     """
-    return unmask_by(partial(logits_at_masks, model, previous=previous), rows, mask_id, decoding, banned, numbers)
+    return unmask_by(partial(logits_at_masks, model, previous=previous), rows, mask_id, decoding, banned)
 
 
 def unmask_by(
@@ -74,7 +72,10 @@ def unmask_by(
     banned: Collection[int] = (),
     numbers: Sequence[int] | None = None,
 ) -> list[list[Filling]]:
-    """Fill rows as `unmask` does, with any function that predicts tokens."""
+    """Fill rows as `unmask` does, with any function that predicts tokens.
+
+    `numbers` is the index of each row in its random draws; None: 0, 1, 2 ...
+    """
     if decoding.mode != "unmask":
         raise ConfigurationError(f"masks are filled with mode=unmask, got mode={decoding.mode}")
     never = sorted({mask_id, *banned})

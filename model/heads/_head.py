@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.flops import matrix_flops
 from clozeline.model.layers.activation import ACTIVATIONS
 from clozeline.model.layers.norm import build_norm
 from clozeline.model.layers.pooling import PAIR_FEATURES, Classifier, ScalarMix, pool
@@ -22,6 +21,7 @@ from clozeline.model.loss import (
     label_ids_with_loss,
     weigh_rows_equally,
 )
+from clozeline.model.parameters.flops import matrix_flops
 
 
 class Head(nn.Module, ABC):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from clozeline.model.flops import matrix_flops
+from clozeline.model.parameters.flops import matrix_flops
 from clozeline.model.parameters.initial_values import Draw, constant_per_gate, normal, uniform
 from clozeline.model.parameters.sharding import full_shape
 

@@ -87,30 +87,18 @@ class Pooler(nn.Module):
 
 
 class ScalarMix(nn.Module):
-    """gain x sum over layers of softmax(weights)[layer] x state (arXiv 1802.05365 §3.2); at first the mean.
+    """gain x sum over layers of softmax(weights)[layer] x state (arXiv 1802.05365 §3.2); at first the mean."""
 
-    `normalize` normalizes each layer first, over all features of all real positions of the batch.
-    """
-
-    def __init__(self, layers: int, *, normalize: bool = False) -> None:
+    def __init__(self, layers: int) -> None:
         super().__init__()
         self.weights = nn.Parameter(torch.zeros(layers))
         self.gain = nn.Parameter(torch.ones(1))
-        self.normalize = normalize
 
     def initial_weights(self, usual: Draw) -> dict[str, Draw]:
         return {"weights": constant(0.0), "gain": constant(1.0)}
 
-    def forward(self, states: Sequence[Tensor], real: Tensor | None = None) -> Tensor:
-        """Mix one state [B, T, width] per layer; `normalize` needs `real` [B, T] bool, False at padding."""
-        if self.normalize:
-            # mean 0 and variance 1 of each layer over its real positions
-            assert real is not None
-            inside, count = real[..., None], real.sum() * states[0].shape[-1]
-            centered = [state - (state * inside).sum() / count for state in states]
-            variances = [(state * inside).square().sum() / count for state in centered]
-            pairs = zip(centered, variances, strict=True)
-            states = [state * torch.rsqrt(variance + 1e-12) for state, variance in pairs]
+    def forward(self, states: Sequence[Tensor]) -> Tensor:
+        """Mix one state [B, T, width] per layer."""
         return self.gain * torch.einsum("l,l...->...", self.weights.softmax(0), torch.stack(list(states)))
 
 

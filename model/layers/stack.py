@@ -12,7 +12,6 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.cache import Cache
 from clozeline.model.layers.disentangled import RelativeTable, build_layers
 from clozeline.model.layers.documents import reads_documents
-from clozeline.model.layers.embeddings import Embeddings
 from clozeline.model.layers.masks import (
     AttentionPlan,
     Documents,
@@ -25,6 +24,7 @@ from clozeline.model.layers.masks import (
 from clozeline.model.layers.norm import build_norm
 from clozeline.model.layers.position import Position, Sinusoidal, T5Bias, build_local_position, build_position
 from clozeline.model.layers.universal import Universal
+from clozeline.model.layers.vocabulary import Embeddings
 
 
 class Stack(nn.Module):

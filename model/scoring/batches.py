@@ -59,6 +59,11 @@ def check_lengths(model: Model, rows: Sequence[Sequence[int]]) -> None:
         raise BatchError(f"a text has {longest} tokens, the position table has room for {limit}: give shorter ones")
 
 
+def has_prediction_order(model: Model) -> bool:
+    """Return whether the family predicts in an order (arXiv 1906.08237), which plain rows do not have."""
+    return not (model.family.needs | model.family.optional).isdisjoint({"rank", "prediction_order"})
+
+
 def head_of(model: Model, target: str, purpose: str) -> tuple[str, Head]:
     """Return the name of the head with a target, and the head; refuse a model in training mode or without one."""
     if model.training:

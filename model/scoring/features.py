@@ -8,13 +8,18 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.scoring.batches import TOKENS, batch_tensors, check_lengths, group_by_length
+from clozeline.model.scoring.batches import (
+    TOKENS,
+    batch_tensors,
+    check_lengths,
+    group_by_length,
+    has_prediction_order,
+)
 
 LAYERS: Final = ("table", "last", "last4_concat", "last4_sum", "scalar_mix")
 """Named layers: the token table (without context), the last layer, the last four concatenated or summed, and the mix
 that a head of the model has learned."""
 _FOUR: Final = 4
-_UNKNOWN: Final = frozenset({"rank", "prediction_order"})
 
 
 def token_vectors(model: Model, rows: Sequence[Sequence[int]], layer: str, *, tokens: int = TOKENS) -> list[Tensor]:
@@ -50,10 +55,10 @@ def check_layer(model: Model, layer: str) -> None:
 
     A layer is one of `LAYERS`, or an index: 0 the embeddings, 1 the first layer; -1 the last.
     """
-    family, count = model.family, model.config.layers
+    count = model.config.layers
     if model.training:
         raise ConfigurationError("features need a model in evaluation mode, call eval() first")
-    if (family.needs | family.optional) & _UNKNOWN:
+    if has_prediction_order(model):
         raise ConfigurationError(f"features need a model of entire rows, got the family {model.config.family}")
     if layer == "scalar_mix":
         if not any(head.mix is not None for head in model.heads.values()):

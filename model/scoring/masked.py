@@ -15,12 +15,11 @@ from clozeline.model.scoring.batches import (
     batch_tensors,
     check_lengths,
     group_by_length,
+    has_prediction_order,
     head_of,
     log_probabilities,
 )
 
-_UNKNOWN = frozenset({"rank", "prediction_order"})
-"""Tensors of families that predict in an order (arXiv 1906.08237), which a masked row does not have."""
 _COPIES: Final = 4096
 """masked rows that are held at a time"""
 
@@ -61,6 +60,7 @@ def pseudo_log_likelihoods(
     mask_id: int,
     *,
     words: Sequence[Sequence[int]] | None = None,
+    masked: Sequence[Sequence[Sequence[int]]] | None = None,
     previous: bool = False,
     tokens: int = TOKENS,
 ) -> list[Tensor]:
@@ -72,6 +72,8 @@ def pseudo_log_likelihoods(
         positions: positions of each row that are scored, ascending, without special tokens.
         mask_id: id of [MASK].
         words: word index of each position; None: positions are masked one by one. See `positions_to_mask`.
+        masked: for each scored position, the positions that are masked while it is predicted, itself included; None: as
+            `words` says.
         previous: read the prediction of position i at i - 1, for models trained that way (masked next-token prediction,
             arXiv 2410.24159).
         tokens: positions of a batch; this changes only the rounding.
@@ -81,24 +83,8 @@ def pseudo_log_likelihoods(
         BatchError: a row is longer than the position table.
     """
     of_words: Sequence[Sequence[int] | None] = words or [None] * len(rows)
-    masked = [positions_to_mask(scored, of) for scored, of in zip(positions, of_words, strict=True)]
-    return log_likelihoods_under_masks(model, rows, positions, masked, mask_id, previous=previous, tokens=tokens)
-
-
-def log_likelihoods_under_masks(
-    model: Model,
-    rows: Sequence[Sequence[int]],
-    positions: Sequence[Sequence[int]],
-    masked: Sequence[Sequence[Sequence[int]]],
-    mask_id: int,
-    *,
-    previous: bool = False,
-    tokens: int = TOKENS,
-) -> list[Tensor]:
-    """Return what `pseudo_log_likelihoods` does, with other positions masked for each prediction.
-
-    `masked` holds, for each scored position, the positions that are masked while it is predicted, itself included.
-    """
+    if masked is None:
+        masked = [positions_to_mask(scored, of) for scored, of in zip(positions, of_words, strict=True)]
     copies = (
         _mask_copy(row, position, covered, mask_id)
         for row, scored, of in zip(rows, positions, masked, strict=True)
@@ -129,7 +115,6 @@ def pseudo_log_likelihoods_in_windows(
     *,
     words: Sequence[Sequence[int]] | None = None,
     previous: bool = False,
-    tokens: int = TOKENS,
 ) -> list[Tensor]:
     """Return `pseudo_log_likelihoods` of all tokens of documents of any length, fp64 [tokens] per document.
 
@@ -142,7 +127,6 @@ def pseudo_log_likelihoods_in_windows(
         special_ids: of [CLS], [SEP] and [MASK].
         words: word index of each token of each document, or None; see `positions_to_mask`.
         previous: see `pseudo_log_likelihoods`.
-        tokens: positions of a batch; this changes only the rounding.
     """
     cls, sep, mask_id = special_ids
     of_words: Sequence[Sequence[int] | None] = words or [None] * len(documents)
@@ -157,7 +141,7 @@ def pseudo_log_likelihoods_in_windows(
                 row = [cls, *ids[start:end], sep]
                 yield _mask_copy(row, position - start + 1, [other - start + 1 for other in covered], mask_id)
 
-    results = _score_copies(model, copies(), previous=previous, tokens=tokens)
+    results = _score_copies(model, copies(), previous=previous)
     return list(torch.split(results, [len(ids) for ids in documents]))
 
 
@@ -168,7 +152,7 @@ def _mask_copy(row: Sequence[int], position: int, covered: Sequence[int], mask_i
     return _Copy(masked, position, row[position])
 
 
-def _score_copies(model: Model, copies: Iterator[_Copy], *, previous: bool, tokens: int) -> Tensor:
+def _score_copies(model: Model, copies: Iterator[_Copy], *, previous: bool, tokens: int = TOKENS) -> Tensor:
     """Return the log-probability of the token of each copy, fp64 [copies]; few copies are in memory at a time."""
     named = _mlm_head(model)
     parts = [torch.zeros(0, dtype=torch.float64)]
@@ -188,8 +172,6 @@ def candidate_scores(
     rows: Sequence[Sequence[int]],
     positions: Sequence[int],
     candidates: Sequence[int],
-    *,
-    tokens: int = TOKENS,
 ) -> Tensor:
     """Return the score of each candidate at one position of each row, fp32 [rows, candidates].
 
@@ -197,7 +179,7 @@ def candidate_scores(
     """
     named = _mlm_head(model)
     results = torch.zeros((len(rows), len(candidates)))
-    for batch, states in _states(model, named, rows, positions, tokens):
+    for batch, states in _states(model, named, rows, positions):
         with torch.no_grad():
             results[batch] = named[1].logits(states).float()[:, list(candidates)].cpu()
     return results
@@ -209,7 +191,6 @@ def logits_at_masks(
     positions: Sequence[Sequence[int]],
     *,
     previous: bool = False,
-    tokens: int = TOKENS,
 ) -> list[Tensor]:
     """Return the logits at several positions of each row, fp32 [positions, vocabulary] per row.
 
@@ -217,7 +198,7 @@ def logits_at_masks(
     """
     named = _mlm_head(model)
     results = [torch.empty(0)] * len(rows)
-    for batch, hidden in _hidden_states(model, named, rows, tokens):
+    for batch, hidden in _hidden_states(model, named, rows):
         for states, index in zip(hidden, batch, strict=True):
             with torch.no_grad():
                 logits = named[1].logits(states[[position - previous for position in positions[index]]])
@@ -227,14 +208,13 @@ def logits_at_masks(
 
 def _mlm_head(model: Model) -> tuple[str, Head]:
     """Return the name of the masked LM head, and the head."""
-    family = model.family
-    if family.architecture != "encoder" or (family.needs | family.optional) & _UNKNOWN:
+    if model.family.architecture != "encoder" or has_prediction_order(model):
         raise ConfigurationError(f"masked scores need an encoder of entire rows, got the family {model.config.family}")
     return head_of(model, "masked_lm", "masked scores")
 
 
 def _states(
-    model: Model, named: tuple[str, Head], rows: Sequence[Sequence[int]], positions: Sequence[int], tokens: int
+    model: Model, named: tuple[str, Head], rows: Sequence[Sequence[int]], positions: Sequence[int], tokens: int = TOKENS
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Yield indices of rows of similar lengths, with the state [n, dim] at the position of each."""
     for batch, hidden in _hidden_states(model, named, rows, tokens):
@@ -243,7 +223,7 @@ def _states(
 
 
 def _hidden_states(
-    model: Model, named: tuple[str, Head], rows: Sequence[Sequence[int]], tokens: int
+    model: Model, named: tuple[str, Head], rows: Sequence[Sequence[int]], tokens: int = TOKENS
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Yield indices of rows of similar lengths, with their states [n, length, dim], padded on the right."""
     name, head = named

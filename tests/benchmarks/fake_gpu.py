@@ -46,8 +46,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from clozeline.configuration.config import load_config
 from clozeline.model.build import Model
 from clozeline.model.checkpoints import build_heads_of_class
-from clozeline.model.compilation.host_shapes import add_host_shapes
-from clozeline.model.compilation.label_capacity import pad_labels
+from clozeline.model.compilation.host_shapes import add_host_shapes, pad_labels
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers
 from clozeline.model.loss import Loss
 from clozeline.pipeline.recipe import load_recipe

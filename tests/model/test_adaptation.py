@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError, WeightsError
-from clozeline.model.adaptation import add_adapter, fill_adapter, freeze_base, merge_adapter
+from clozeline.model.build import add_adapter, fill_adapter, freeze_base, merge_adapter
 from tests.model.small_models import batch_for, built
 
 

@@ -10,7 +10,13 @@ from torch import nn
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.model.checkpoints import build_checkpoint
-from clozeline.model.quantization import RoundedLinear, holds_integers, linear_maps, quantize_weight, round_values
+from clozeline.model.layers.quantization import (
+    RoundedLinear,
+    holds_integers,
+    linear_maps,
+    quantize_weight,
+    round_values,
+)
 from tests.model.compression.compressed_models import checkpoint_of, compressed
 from tests.model.small_models import VOCABULARY, batch_for, built, small_config
 

@@ -12,8 +12,7 @@ import torch
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError
-from clozeline.model.adaptation import freeze_base
-from clozeline.model.build import build_model
+from clozeline.model.build import build_model, freeze_base
 from clozeline.model.checkpoints import build_checkpoint
 from clozeline.registry import find
 from clozeline.tools.models.export.exportable import exported_form

@@ -12,8 +12,7 @@ import pytest
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
-from clozeline.model.adaptation import freeze_base
-from clozeline.model.build import build_model
+from clozeline.model.build import build_model, freeze_base
 from clozeline.train import engine
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.adaptation import add_adapter, fill_adapter
-from clozeline.model.build import Model, build_heads
+from clozeline.model.build import Model, add_adapter, build_heads, fill_adapter
 from clozeline.model.checkpoints import parameter_shapes
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.train.open_run import open_run

@@ -5,8 +5,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.adaptation import freeze_base
-from clozeline.model.build import Model, build_model
+from clozeline.model.build import Model, build_model, freeze_base
 from clozeline.model.parameters.sharding import WHOLE, Placement
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import torch
 from torch import Tensor
@@ -16,8 +16,7 @@ from clozeline.model.adapters.prompt import Prompt
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint
 from clozeline.model.checkpoints._conversion.export import export_checkpoint
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
-from clozeline.model.checkpoints._conversion.tables import Target
-from clozeline.model.checkpoints._conversion.tensor_layouts import Update, join_updates, parameter_shapes
+from clozeline.model.checkpoints._conversion.tensor_layouts import Update, join_updates, linear_maps_of_class
 from clozeline.model.checkpoints._conversion.type_selection import map_for
 from clozeline.model.configuration.model_config import ModelConfig
 
@@ -35,15 +34,6 @@ _CACHES: Final = frozenset({"gpt2", "llama"})
 _PREFIXED: Final = frozenset({"CAUSAL_LM", "SEQ_CLS"})
 _PROMPTED: Final = frozenset({"CAUSAL_LM", "SEQ_2_SEQ_LM", "TOKEN_CLS"})
 """Tasks whose scores at a row's own positions stay the same with the states of a prompt before them."""
-
-
-class _Fused(NamedTuple):
-    """Our maps that are one in a class."""
-
-    paths: list[str]
-    """of the adapted ones"""
-    siblings: dict[str, Target]
-    outputs: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -103,39 +93,25 @@ def export_adapter(
 # -- LoRA ------------------------------------------------------------------------------------------------------------
 
 
-def _group_by_module(adapter: Adapter, key_map: KeyMap, checkpoint: Checkpoint) -> dict[str, _Fused]:
-    """Return the adapted maps by their linear map in the class."""
-    shapes = parameter_shapes(checkpoint.config, checkpoint.vocab_size)
-    names = [name for name in shapes if name.startswith("family.") and name.endswith(".weight")]
-    targets = key_map.targets(checkpoint.config, names)
-    modules: dict[str, _Fused] = {}
-    for path in adapter.parts:
-        target = targets[f"family.{path}.weight"]
-        if target.shape is not None:
-            raise ConfigurationError(
-                f"adapter {type(adapter).__name__.lower()}: {path} is no linear map in a model of type "
-                f"{key_map.model_type}, so that peft cannot adapt it: export_model merges the adapter into the weights"
-            )
-        siblings = {own: other for own, other in targets.items() if other.name == target.name}
-        module = target.name.removesuffix(".weight")
-        sizes = {own: shapes[own][0] for own in siblings}
-        modules.setdefault(module, _Fused([], siblings, sizes)).paths.append(path)
-    return modules
-
-
 def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    options = adapter.options
+    options, updates = adapter.options, dict[str, Update]()
+    for path, part in adapter.parts.items():
+        assert isinstance(part, LowRank)
+        updates[f"family.{path}.weight"] = Update(*part.factors(), part.scale)
+    modules = linear_maps_of_class(key_map, checkpoint.config, checkpoint.vocab_size)
+    adapted = {module: own for module, own in modules.items() if not own.keys().isdisjoint(updates)}
+    if lost := sorted(updates.keys() - {name for own in adapted.values() for name in own}):
+        path = lost[0].removeprefix("family.").removesuffix(".weight")
+        raise ConfigurationError(
+            f"adapter lora: {path} is no linear map in a model of type {key_map.model_type}, so that peft cannot adapt "
+            "it: export_model merges the adapter into the weights"
+        )
     tensors: dict[str, Tensor] = {}
     ranks: dict[str, int] = {}
     alphas: dict[str, float] = {}
-    modules = _group_by_module(adapter, key_map, checkpoint)
-    for module, fused in modules.items():
-        updates = {}
-        for path in fused.paths:
-            part = adapter.parts[path]
-            assert isinstance(part, LowRank)
-            updates[f"family.{path}.weight"] = Update(*part.factors(), part.scale)
-        joined = join_updates(updates, fused.siblings, fused.outputs)
+    for module, own in adapted.items():
+        outputs = {name: len(checkpoint.tensors[name]) for name in own}
+        joined = join_updates({name: updates[name] for name in own if name in updates}, own, outputs)
         tensors[f"base_model.model.{module}.lora_A.weight"] = joined.a.clone()
         tensors[f"base_model.model.{module}.lora_B.weight"] = joined.b
         rank = ranks[module] = len(joined.a)
@@ -152,7 +128,7 @@ def _lora(adapter: Lora, key_map: KeyMap, checkpoint: Checkpoint) -> tuple[dict[
         },
         "lora_dropout": options.dropout,
         "bias": "none",
-        "fan_in_fan_out": any(target.transposed for fused in modules.values() for target in fused.siblings.values()),
+        "fan_in_fan_out": any(target.transposed for own in adapted.values() for target in own.values()),
         "target_modules": sorted(ranks),
     }, tensors
 

@@ -21,6 +21,7 @@ from clozeline.model.checkpoints._conversion.task_heads import ENDINGS, HEADS
 from clozeline.model.checkpoints._conversion.tensor_files import read_json, read_tensor_file, refuse_invalid_values
 from clozeline.model.checkpoints._conversion.tensor_layouts import (
     Update,
+    linear_maps_of_class,
     parameter_shapes,
     split_update,
     their_shapes,
@@ -115,7 +116,7 @@ def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = N
     prefix = "base_model." if "prompt_embeddings" in tensors else "base_model.model."
     tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
     config = _with_task_head(base, key_map, keys.get("task_type"), tensors, folder)
-    modules = _modules_of(config, key_map, base.vocab_size)
+    modules = linear_maps_of_class(key_map, config, base.vocab_size)
     entry, own = _READERS[str(kind)](_Folder(folder, keys, tensors, config, key_map, modules, base.tensors))
     config = replace(config, init_from=None, adapter=choose("clozeline.model.adapters", entry))
     heads, trained = _read_heads(config, key_map, base, tensors, str(folder / _WEIGHTS))
@@ -142,16 +143,6 @@ def _read_weights(folder: Path) -> tuple[dict[str, Tensor], Path]:
     tensors = read_tensor_file(path)
     refuse_invalid_values(tensors, str(path))
     return tensors, path
-
-
-def _modules_of(config: ModelConfig, key_map: KeyMap, vocab_size: int) -> dict[str, dict[str, Target]]:
-    shapes = parameter_shapes(config, vocab_size)
-    names = [name for name in shapes if name.startswith("family.") and name.endswith(".weight")]
-    modules: dict[str, dict[str, Target]] = {}
-    for name, target in key_map.targets(config, names).items():
-        if target.shape is None and len(shapes[name]) == 2 and name != "family.tokens.weight":
-            modules.setdefault(target.name.removesuffix(".weight"), {})[name] = target
-    return modules
 
 
 # -- adapters ---------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_sha
 from clozeline.model.checkpoints._conversion.tensor_names import join_names
 from clozeline.model.checkpoints._conversion.type_selection import map_of_class
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.quantization import has_integers, holds_integers, restore_integers
+from clozeline.model.layers.quantization import has_integers, holds_integers, restore_integers
 
 MODEL: Final = "model.yaml"
 WEIGHTS: Final = "model.safetensors"

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from clozeline.errors import WeightsError
-from clozeline.model.quantization import holds_integers
+from clozeline.model.layers.quantization import holds_integers
 
 INDEX_LIMIT: Final = 64 << 20
 """Largest JSON file that is parsed, in bytes."""

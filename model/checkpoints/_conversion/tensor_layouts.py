@@ -13,7 +13,7 @@ from clozeline.model.build import Model
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import Target
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.quantization import holds_integers
+from clozeline.model.layers.quantization import holds_integers
 
 
 def parameter_shapes(config: ModelConfig, vocab_size: int) -> dict[str, torch.Size]:
@@ -71,6 +71,17 @@ def to_theirs(key_map: KeyMap, config: ModelConfig, ours: Mapping[str, Tensor]) 
     joined = {name: torch.cat([own[part] for part in sorted(own)], dim=1).flatten(0, 1) for name, own in parts.items()}
     stored = {name: tensor.T if name in turned else tensor for name, tensor in joined.items()}
     return {name: tensor.reshape(shapes.get(name, tensor.shape)).contiguous() for name, tensor in stored.items()}
+
+
+def linear_maps_of_class(key_map: KeyMap, config: ModelConfig, vocab_size: int) -> dict[str, dict[str, Target]]:
+    """Return our weights, and where they are, in each linear map of the class of the body, by its name."""
+    shapes = parameter_shapes(config, vocab_size)
+    names = [name for name in shapes if name.startswith("family.") and name.endswith(".weight")]
+    modules: dict[str, dict[str, Target]] = {}
+    for name, target in key_map.targets(config, names).items():
+        if target.shape is None and len(shapes[name]) == 2 and name != "family.tokens.weight":
+            modules.setdefault(target.name.removesuffix(".weight"), {})[name] = target
+    return modules
 
 
 class Update(NamedTuple):

@@ -5,8 +5,8 @@ import copy
 import pytest
 import torch
 
-from clozeline.model.adaptation import add_adapter
 from clozeline.model.adapters import Adapter
+from clozeline.model.build import add_adapter
 from clozeline.registry import find, names
 from tests.declarations import declared
 from tests.model.small_models import batch_for, built

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from clozeline.errors import BatchError, ConfigurationError
-from clozeline.model.adaptation import add_adapter, fill_adapter, freeze_base, merge_adapter
-from clozeline.model.build import build_model
+from clozeline.model.build import add_adapter, build_model, fill_adapter, freeze_base, merge_adapter
 from clozeline.model.compilation.layer_calls import compile_layers, recompute_layers
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.adaptation import freeze_base
+from clozeline.model.build import freeze_base
 from clozeline.model.configuration.layer import BiasConfig
 from tests.model.adapters.adapted_models import adapted, scores
 from tests.model.small_models import batch_for, built

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.adaptation import merge_adapter
+from clozeline.model.build import merge_adapter
 from tests.model.adapters.adapted_models import adapted, inside_peft, peft, scores
 from tests.model.small_models import FAMILIES, batch_for
 

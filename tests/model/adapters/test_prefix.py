@@ -24,7 +24,7 @@ def decoder_rows(ids, start=0):
 
 def with_context(model, context):
     """The model with a prefix that holds its own keys and values of the tokens of a context."""
-    from clozeline.model.adaptation import add_adapter
+    from clozeline.model.build import add_adapter
 
     cache = Cache(len(context))
     with torch.no_grad():
@@ -67,7 +67,7 @@ def test_keys_and_values_of_a_context_are_the_context(changes, left):
 @pytest.mark.parametrize("case", ["llama", "gpt2"])
 def test_peft_computes_the_same(tmp_path, case, padded):
     library = peft()
-    from clozeline.model.adaptation import add_adapter
+    from clozeline.model.build import add_adapter
 
     theirs = saved(tmp_path / "theirs", case)
     model = build_checkpoint(read_checkpoint(tmp_path / "theirs"))

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.adaptation import add_adapter
+from clozeline.model.build import add_adapter
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.model.configuration.position import PositionConfig
 from tests.model.adapters.adapted_models import adapted, disturbed, peft, scores

@@ -11,7 +11,7 @@ from clozeline.model.adaptive_computation.layer_inputs import (
     record_layers,
 )
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
-from clozeline.model.flops import matrix_flops
+from clozeline.model.parameters.flops import matrix_flops
 from tests.model.small_models import batch_for, built
 
 LOCAL = {"local": LocalConfig(window=2, global_every=2, theta=100.0), "position": PositionConfig(kind="rope")}

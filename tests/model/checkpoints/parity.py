@@ -56,9 +56,14 @@ def compare(model_type: str, seed: int) -> dict[str, float]:
         if model.config.architecture != "encoder":
             found["generation"] = generated_apart(model, theirs)
         key_map = published.peer_of(model_type).key_map
-        found["loss"], found["gradients"] = loss_and_gradients(model, theirs, key_map)
-        _, found["in float64"] = loss_and_gradients(model.double(), theirs.double(), key_map)
-        return found
+        return found | compare_gradients(model, theirs, key_map)
+
+
+def compare_gradients(model: Model, theirs: Any, key_map: Any) -> dict[str, float]:
+    """Return the columns of loss and gradients; both models are in float64 afterwards."""
+    loss, gradients = loss_and_gradients(model, theirs, key_map)
+    _, exact = loss_and_gradients(model.double(), theirs.double(), key_map)
+    return {"loss": loss, "gradients": gradients, "in float64": exact}
 
 
 def is_equal(first: Tensor | None, second: Tensor | None) -> bool:

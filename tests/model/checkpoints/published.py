@@ -1,7 +1,7 @@
 """Small models of every type, as transformers builds and saves them, with random weights in every parameter.
 
 Types and their classes come from the registry; sizes and switches are drawn for the keys that a type's tables name.
-What else a config.json needs, the type's own test file declares as `options(draw, found)`: more keys than `found`.
+`type_options` has what else a config.json needs.
 """
 
 import inspect
@@ -11,11 +11,12 @@ from typing import NamedTuple
 
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
-from clozeline.model.checkpoints import KeyMap, map_of_type
+from clozeline.model.checkpoints import KeyMap, export_checkpoint, map_of_type, read_checkpoint
 from clozeline.registry import find, names
-from tests.declarations import declared as declared_beside
+from tests.declarations import declared
+from tests.model.checkpoints.type_options import HAS_LOGITS_BIAS, OPTIONS
 
 VOCABULARY, PLACES = 37, 20
 _MAPS = [find("clozeline.model.checkpoints", name) for name in names("clozeline.model.checkpoints")]
@@ -59,10 +60,11 @@ def type_of(case):
     return case.partition(" ")[0]
 
 
-def declared(model_type, name, default):
-    """What the test file of a type declares, `default` if there is no such file or name."""
+def own_options(model_type):
+    """`options(draw, found)` of a type: of its own test file, else of `OPTIONS`, else none."""
     file = map_of_type(model_type).__module__.rpartition(".")[2]
-    return declared_beside("clozeline.model.checkpoints", file, name, default)
+    usual = OPTIONS.get(model_type, lambda draw, found: {})
+    return declared("clozeline.model.checkpoints", file, "options", usual)
 
 
 def options(case, seed):
@@ -76,24 +78,7 @@ def options(case, seed):
     found |= {key: draw.choice(values) for key, values in key_map.only.items()}
     if key_map.activation is not None:
         found[key_map.activation] = draw.choice(sorted(key_map.activations))
-    return found | declared(model_type, "options", lambda draw, found: {})(draw, found)
-
-
-LAYER_TYPES = [f"{kind}_attention" for kind in ("sliding", "sliding", "full", "sliding", "full")]
-"""Types of the layers of `odd_llama`, at no regular distance."""
-
-
-def odd_llama(draw):
-    """Sizes of a kin of Llama in which no two are equal by chance, five layers deep, with shared keys and values."""
-    return {
-        "hidden_size": draw.choice([30, 42]),
-        "num_hidden_layers": 5,
-        "num_attention_heads": 6,
-        "num_key_value_heads": 3,
-        "head_dim": 10,
-        "rms_norm_eps": 3e-4,
-        "rope_parameters": {"rope_type": "default", "rope_theta": draw.choice([77.0, 777.0])},
-    }
+    return found | own_options(model_type)(draw, found)
 
 
 def drawn_sizes(draw):
@@ -132,7 +117,7 @@ def filled(name, settings):
     """A model of a class of transformers, all of whose parameters are drawn."""
     theirs = getattr(transformers, name)(settings)
     draw = torch.Generator().manual_seed(3)
-    biased = declared(theirs.config.model_type, "HAS_LOGITS_BIAS", False)
+    biased = theirs.config.model_type in HAS_LOGITS_BIAS
     buffers = [buffer for name, buffer in theirs.named_buffers() if biased and name == "final_logits_bias"]
     learned = [parameter for parameter in theirs.parameters() if parameter.requires_grad]  # fixed waves stay
     for parameter in learned + buffers:
@@ -174,6 +159,40 @@ def loaded(folder, name, **more):
         folder, output_loading_info=True, dtype=torch.float32, attn_implementation="eager", **more
     )
     return model.eval(), {key: value for key, value in report.items() if value}
+
+
+def stored(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def edit_tensors(folder, edit):
+    """Let a function change the tensors of a directory, in place or by what it returns."""
+    tensors = stored(folder)
+    save_file(edit(tensors) or tensors, folder / "model.safetensors", {"format": "pt"})
+
+
+def same(before, after):
+    """Whether both have the same names and the same bits."""
+    return before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
+
+
+def in_and_out(folder, theirs, **keys):
+    """Read the folder `in`, export it, and read that: every bit stays, and the class loads without a remark.
+
+    Returns what was read, its export, and the model that the class reads from the export.
+    """
+    checkpoint = read_checkpoint(folder / "in")
+    export = export_checkpoint(checkpoint, **keys)
+    out = export_to(folder / "out", export)
+    assert same(stored(folder / "in"), stored(out))
+    model, report = loaded(out, export.loader)
+    assert (type(model), report) == (type(theirs), {})
+    again = read_checkpoint(out)
+    assert again.config == checkpoint.config
+    assert same(again.tensors, checkpoint.tensors)
+    assert same(again.unread, checkpoint.unread)
+    assert json.dumps(export_checkpoint(again, **keys).config) == json.dumps(export.config)
+    return checkpoint, export, model
 
 
 def edit_config(folder, **changes):

@@ -97,23 +97,6 @@ def test_the_body_alone_has_no_prefix(folder):
     assert set(read_checkpoint(folder).absent) == {f"heads.masked_lm.projection.{part}" for part in ("weight", "bias")}
 
 
-SWAPS = {
-    "gate and up": ("ffn.w12", lambda rows: torch.cat(rows.chunk(2)[::-1])),
-    "key and value": ("qkv", lambda rows: rows.unflatten(0, (HEADS, 3, -1))[:, [0, 2, 1]].flatten(0, 2)),
-    "heads in thirds": ("qkv", lambda rows: rows.unflatten(0, (HEADS, 3, -1)).transpose(0, 1).flatten(0, 2)),
-    "halves for pairs": ("qkv", lambda rows: rows.unflatten(0, (-1, 2, 5)).transpose(1, 2).flatten(0, 2)),
-}
-
-
-@pytest.mark.parametrize(("name", "swap"), SWAPS.values(), ids=SWAPS)
-def test_another_order_of_rows_is_seen(folder, name, swap):
-    path = folder / "model.safetensors"
-    tensors = load_file(path)
-    changed = {key: swap(value).contiguous() if f".{name}." in key else value for key, value in tensors.items()}
-    save_file(changed, path)
-    assert largest_difference(folder, tensors) > 1e-2
-
-
 def test_it_is_read_only_but_its_body_is_a_eurobert(folder, tmp_path):
     checkpoint = read_checkpoint(folder)
     assert (checkpoint.config.ffn_dim, checkpoint.notes) == (INNER, ())

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch._dynamo.testing import CompileCounter, CompileCounterWithBackend
 
-from clozeline.model.compilation.label_capacity import pad_labels
+from clozeline.model.compilation.host_shapes import pad_labels
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers
 from clozeline.model.heads import Head
 from clozeline.model.loss import IGNORED

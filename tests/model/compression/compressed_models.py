@@ -4,7 +4,7 @@ import torch
 
 from clozeline.model.build import build_model
 from clozeline.model.checkpoints import Checkpoint, build_checkpoint
-from clozeline.model.quantization import holds_integers
+from clozeline.model.layers.quantization import holds_integers
 from clozeline.registry import choose
 from tests.model.small_models import RECURRENT, SPELLINGS, VOCABULARY, small_config
 

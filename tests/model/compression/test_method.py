@@ -8,7 +8,7 @@ import torch
 from clozeline.errors import ConfigurationError
 from clozeline.model.compression import Method
 from clozeline.model.compression._method import split_name
-from clozeline.model.quantization import holds_integers
+from clozeline.model.layers.quantization import holds_integers
 from clozeline.registry import choose, find, names
 from tests.declarations import declared
 from tests.model.compression.compressed_models import model_of, odd_checkpoint

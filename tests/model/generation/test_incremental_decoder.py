@@ -24,7 +24,7 @@ def test_what_cannot_be_continued_is_refused():
         generate(perturbed("encoder_decoder"), [[1]], Decoding())
     with pytest.raises(ConfigurationError, match="evaluation mode"):
         generate(network.train(), [[1]], Decoding())
-    with pytest.raises(ConfigurationError, match="head that predicts next tokens, got masked_lm"):
+    with pytest.raises(ConfigurationError, match="need a head of lm, the model has masked_lm"):
         generate(built("encoder").eval(), [[1]], Decoding())
     with pytest.raises(ConfigurationError, match="causal stack, got Encoder"):
         generate(built("encoder", heads={"lm": 1.0}).eval(), [[1]], Decoding())

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.adaptation import add_adapter
+from clozeline.model.build import add_adapter
 from clozeline.model.compilation.layer_calls import recompute_layers
 from clozeline.model.scoring.features import token_vectors
 from tests.model.small_models import built, full_batch, only

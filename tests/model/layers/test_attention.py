@@ -5,8 +5,6 @@ import math
 import pytest
 import torch
 
-from clozeline.model.configuration.position import PositionConfig
-from clozeline.model.layers.activation import soft_cap
 from clozeline.model.layers.attention import Attention, attend_capped
 from clozeline.model.layers.masks import AttentionPlan
 from tests.model.small_models import batch_for, built, small_config
@@ -60,48 +58,6 @@ def normalize(layer, norm, states):
     return (heads / (heads.square().mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight).flatten(-2)
 
 
-@pytest.mark.parametrize(("kind", "widths"), [("head", (6, 6)), ("all", (24, 12))])
-def test_queries_and_keys_have_a_norm_before_the_scores(kind, widths):
-    layer = made(kv_heads=2, qk_norm=kind, position=PositionConfig(kind="none"))
-    assert (len(layer.query_norm.weight), len(layer.key_norm.weight)) == widths
-    x = torch.randn(2, 5, 24, dtype=torch.float64)
-    found = layer(x, x, AttentionPlan(None, causal=True))
-    slowly = slow(layer, x, x, lambda row, head, place, at: 0.0 if at <= place else None, 6**-0.5, 4, 2)
-    assert torch.allclose(found, slowly, atol=1e-10)
-
-
-@pytest.mark.parametrize(("kv_heads", "scale"), [(4, None), (2, None), (1, 0.3)])
-def test_causal_and_grouped_heads_equal_a_plain_loop(kv_heads, scale):
-    layer = made(kv_heads=kv_heads, qk_scale=scale)
-    x = torch.randn(2, 5, 24, dtype=torch.float64)
-    found = layer(x, x, AttentionPlan(None, causal=True))
-    slowly = slow(
-        layer, x, x, lambda row, head, place, at: 0.0 if at <= place else None, scale or 6**-0.5, 4, 4 // kv_heads
-    )
-    assert torch.allclose(found, slowly, atol=1e-10)
-    assert layer.key.out_features == 6 * kv_heads
-
-
-def test_a_mask_and_a_bias_apply_to_other_rows_as_they_say():
-    layer = made(kv_heads=None, head_dim=5, position=PositionConfig(kind="none"))
-    x, source = torch.randn(2, 3, 24, dtype=torch.float64), torch.randn(2, 4, 24, dtype=torch.float64)
-    padding = torch.tensor([[True, True, False, True], [True] * 4])[:, None, None]
-    found = layer(x, source, AttentionPlan(padding))
-    slowly = slow(layer, x, source, lambda row, head, place, at: 0.0 if padding[row, 0, 0, at] else None, 5**-0.5, 4, 1)
-    assert torch.allclose(found, slowly, atol=1e-10)
-    bias = torch.randn(1, 4, 3, 4)
-    found = layer(x, source, AttentionPlan(bias))
-    slowly = slow(layer, x, source, lambda row, head, place, at: bias[0, head, place, at].item(), 5**-0.5, 4, 1)
-    assert torch.allclose(found, slowly, atol=1e-10)
-
-
-def test_biases_are_where_the_configuration_says():
-    plain = made()
-    assert (plain.query.bias, plain.key.bias, plain.value.bias, plain.out.bias) == (None,) * 4
-    encoder = Attention(small_config("encoder"))
-    assert all(part.bias is not None for part in (encoder.query, encoder.key, encoder.value, encoder.out))
-
-
 B, HEADS, T, WIDTH, BOUND, SCALE = 2, 4, 5, 6, 1.5, 0.7
 
 
@@ -130,13 +86,6 @@ def slow_capped(query, key, value, visible):
 
 def causal(row, at, other):
     return 0.0 if other <= at else None
-
-
-@pytest.mark.parametrize("kv_heads", [4, 2, 1])
-def test_causal_rows_equal_a_plain_loop(kv_heads):
-    query, key, value = parts(kv_heads)
-    found = attend_capped(query, key, value, AttentionPlan(None, causal=True), SCALE, BOUND, 0.0)
-    assert (found - slow_capped(query, key, value, causal)).abs().max() < 1e-12
 
 
 def test_the_mask_comes_after_the_cap():
@@ -193,8 +142,3 @@ def test_packed_documents_are_capped_too(family, local):
                 }
                 assert (network.family(alone)[0] - found[row, first:last]).abs().max() < 1e-9
     assert (found - uncapped).abs().max() > 1e-3
-
-
-def test_no_cap_changes_nothing():
-    scores = torch.randn(3)
-    assert soft_cap(scores, None) is scores

@@ -5,9 +5,8 @@ import torch
 from pydantic import ValidationError
 
 from clozeline.model.configuration.layer import ShareConfig
-from clozeline.model.layers.bottleneck import BottleneckLayer, body_norm, neighbor_mask, trigrams
+from clozeline.model.layers.bottleneck import neighbor_mask, trigrams
 from clozeline.model.layers.masks import padding_mask
-from clozeline.model.layers.norm import NoNorm
 from tests.model.small_models import small_config
 
 
@@ -29,18 +28,6 @@ def test_keys_that_do_not_go_together_are_named(changes, message):
         small_config("mobilebert", **changes)
 
 
-def test_heads_divide_the_bottleneck_alone():
-    config = small_config("mobilebert", dim=23, bottleneck_dim=12)
-    assert config.head_width == 3
-    assert BottleneckLayer(config).attention.value.weight.shape == (12, 23)
-    assert BottleneckLayer(small_config("mobilebert", wide_values=False)).attention.value.weight.shape == (12, 12)
-
-
-def test_norms_with_and_without_statistics():
-    assert isinstance(body_norm(small_config("mobilebert"), 3), NoNorm)
-    assert body_norm(small_config("mobilebert", no_norm=False, eps=0.1), 3).eps == 0.1
-
-
 def test_neighbors_by_a_loop():
     """A neighbor is zeros where the row, the padding or a document begins."""
     torch.manual_seed(0)
@@ -55,9 +42,3 @@ def test_neighbors_by_a_loop():
                 inside = 0 <= other < length and documents[row, other] == documents[row, place]
                 wanted = vectors[row, other] if inside else torch.zeros(3)
                 assert torch.equal(found[row, place, 3 * part : 3 * part + 3], wanted), (row, place, other)
-
-
-def test_full_rows_of_one_document_need_no_mask():
-    assert neighbor_mask(None, None) is None
-    vectors = torch.randn(2, 5, 3)
-    assert torch.equal(trigrams(vectors, None), trigrams(vectors, torch.ones(2, 4, dtype=torch.bool)))

@@ -6,7 +6,6 @@ import torch
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.layers.cache import Cache
-from clozeline.model.layers.masks import plan_continuation
 from tests.model.small_models import VOCABULARY, built
 
 KINDS = {
@@ -71,75 +70,29 @@ def rows_of(columns=14):
     return torch.randint(1, VOCABULARY, (len(LENGTHS), columns), generator=draw)
 
 
-@pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1), (2, 3)], ids=["one by one", "in chunks"])
-@pytest.mark.parametrize("prefix", [False, True], ids=["causal", "prefix"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_continued_decoder_gives_the_logits_of_whole_rows(kind, prefix, sizes):
-    network, ids = perturbed("decoder", position=KINDS[kind]), rows_of()
-    given = {"prefix_length": LENGTHS} if prefix else {}
-    found = continued(network, ids, "", given, sizes)
-    for row in range(len(ids)):
-        assert (found[row] - whole(network, ids, "", given, row)).abs().max() < 1e-5
+SOURCE = {"input_ids": rows_of(6).flip(1), "position_ids": torch.arange(6).expand(3, 6),
+          "lengths": torch.tensor([2, 6, 5])}  # fmt: skip
+LOCAL = {"position": KINDS["rope"], "local": {"window": 2, "theta": 7.0}}
+CASES = [
+    *(("decoder", {"position": kind}, given) for kind in KINDS.values() for given in ({}, {"prefix_length": LENGTHS})),
+    *(("encoder_decoder", {"position": kind}, SOURCE) for kind in KINDS.values()),
+    ("decoder", {**LOCAL, "local": {**LOCAL["local"], "global_every": 2}}, {}),
+    ("decoder", {**LOCAL, "local": {**LOCAL["local"], "layer_types": ["sliding_attention", "full_attention"]}}, {}),
+    ("decoder", {"qk_norm": "head", "norm_place": "both"}, {}),
+    ("decoder", {"qk_norm": "all", "norm": "rms_one"}, {}),
+    ("decoder", {"attn_logit_softcapping": 0.3, "final_logit_softcapping": 0.5}, {}),
+    ("decoder", {"layers": 4, "share": ShareConfig(groups=1)}, {}),
+    ("encoder_decoder", {"decoder_dim": 16, "tied": False, "connector": {"hidden_dim": 6}}, SOURCE),
+    ("encoder_decoder", {"layers": 4, "decoder_layers": 4, "share": ShareConfig(groups=1, group_layers=2, stacks=True)},
+     SOURCE),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1), (2, 3)], ids=["one by one", "in chunks"])
-@pytest.mark.parametrize("layers", [{"global_every": 2}, {"layer_types": ["sliding_attention", "full_attention"]}])
-def test_a_continued_decoder_with_windows(layers, sizes):
-    local = {"window": 2, "theta": 7.0, **layers}
-    network, ids = perturbed("decoder", position=KINDS["rope"], local=local), rows_of()
-    found = continued(network, ids, "", {}, sizes)
-    for row in range(len(ids)):
-        assert (found[row] - whole(network, ids, "", {}, row)).abs().max() < 1e-5
-
-
-@pytest.mark.parametrize(
-    "switches",
-    [
-        {"qk_norm": "head", "norm_place": "both"},
-        {"qk_norm": "all", "norm": "rms_one"},
-        {"attn_logit_softcapping": 0.3, "final_logit_softcapping": 0.5},
-    ],
-    ids=["norms of heads", "norms of all heads", "caps"],
-)
-def test_a_continued_decoder_with_norms_or_caps(switches):
-    network, ids = perturbed("decoder", **switches), rows_of()
-    found = continued(network, ids, "", {}, (1, 2, 2))
-    for row in range(len(ids)):
-        assert (found[row] - whole(network, ids, "", {}, row)).abs().max() < 1e-5
-
-
-@pytest.mark.parametrize("sizes", [(1, 1, 1, 1, 1), (2, 3)], ids=["one by one", "in chunks"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_continued_encoder_decoder_gives_the_logits_of_whole_rows(kind, sizes):
-    network, ids = perturbed("encoder_decoder", position=KINDS[kind]), rows_of()
-    sources = rows_of(6).flip(1)
-    given = {
-        "input_ids": sources,
-        "position_ids": torch.arange(6).expand(3, 6),
-        "lengths": torch.tensor([2, 6, 5]),
-    }
-    found = continued(network, ids, "decoder_", given, sizes)
-    for row in range(len(ids)):
-        assert (found[row] - whole(network, ids, "decoder_", given, row)).abs().max() < 1e-5
-
-
-def test_a_continued_decoder_of_another_width():
-    sizes = {"decoder_dim": 16, "tied": False, "connector": {"hidden_dim": 6}}
-    network, ids = perturbed("encoder_decoder", **sizes), rows_of()
-    given = {"input_ids": ids, "position_ids": torch.arange(14).expand(3, 14), "lengths": torch.tensor([14, 3, 9])}
-    found = continued(network, ids, "decoder_", given, (1, 2, 2))
-    for row in range(len(ids)):
-        assert (found[row] - whole(network, ids, "decoder_", given, row)).abs().max() < 1e-5
-
-
-@pytest.mark.parametrize("share", [{"groups": 1}, {"groups": 1, "group_layers": 2, "stacks": True}], ids=str)
-def test_layers_that_share_weights_keep_keys_of_their_own(share):
-    family, side = ("encoder_decoder", "decoder_") if "stacks" in share else ("decoder", "")
-    depth = {"layers": 4, "decoder_layers": 4} if side else {"layers": 4}
-    network, ids = perturbed(family, **depth, share=ShareConfig(**share)), rows_of()
-    source = {"input_ids": ids, "position_ids": torch.arange(14).expand(3, 14), "lengths": torch.tensor([14, 3, 9])}
-    given = source if side else {}
-    found = continued(network, ids, side, given, (1, 2, 2))
+@pytest.mark.parametrize(("family", "changes", "given"), CASES)
+def test_continued_rows_have_the_logits_of_whole_rows(family, changes, given, sizes):
+    network, ids, side = perturbed(family, **changes), rows_of(), "decoder_" if given is SOURCE else ""
+    found = continued(network, ids, side, given, sizes)
     for row in range(len(ids)):
         assert (found[row] - whole(network, ids, side, given, row)).abs().max() < 1e-5
 
@@ -159,24 +112,3 @@ def test_a_source_is_read_once_and_each_token_once():
         part = "encoder" if "encoder.layers" in name else "cross" if ".cross." in name else "attention"
         assert sizes == layers[part], name
     assert len(read) == 2 + 3 + 3
-
-
-def test_the_state_of_a_recurrent_model_is_the_last_one():
-    cache, owner = Cache(3), torch.nn.Module()
-    assert cache.recall(owner) is None
-    cache.remember(owner, 1)
-    cache.remember(owner, 2)
-    assert (cache.recall(owner), cache.recall(torch.nn.Module())) == (2, None)
-
-
-def test_a_place_reads_up_to_itself():
-    cache = Cache(7)
-    cache.extend(torch.arange(4).expand(2, 4))
-    places = torch.tensor([[4], [2]])
-    columns = cache.extend(places)
-    assert columns.tolist() == [[0, 1, 2, 3, 4]]
-    visible = plan_continuation(None, None, places, columns, None, cache).mask
-    assert visible[:, 0, 0].tolist() == [[True] * 5, [True, True, True, False, False]]
-    prefix = torch.tensor([[True, True, True, True, False], [False] * 5])[:, None, None]
-    visible = plan_continuation(None, None, torch.tensor([[0], [2]]), columns, prefix, cache).mask
-    assert visible[:, 0, 0].tolist() == [[True] * 4 + [False], [True, True, True, False, False]]

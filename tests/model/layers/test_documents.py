@@ -225,15 +225,6 @@ def test_loss_and_gradients_are_those_of_a_mask(monkeypatch: pytest.MonkeyPatch,
     assert len(called) == 2 * calls.get(name, config.layers)
 
 
-@pytest.mark.parametrize("removed", ["cu_seqlens", "decoder_cu_seqlens"])
-def test_targets_need_the_bounds_of_both_sides(monkeypatch: pytest.MonkeyPatch, removed: str) -> None:
-    monkeypatch.setattr("clozeline.model.layers.attention.attend", None)
-    monkeypatch.setattr("clozeline.model.layers.stack.reads_documents", lambda *_, **__: True)
-    tensors = batch_for("encoder_decoder", lengths=[11, 11, 8, 5]) | paired()
-    del tensors[removed]
-    gradients("encoder_decoder", {}, tensors)
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -245,13 +236,9 @@ def test_targets_need_the_bounds_of_both_sides(monkeypatch: pytest.MonkeyPatch, 
 )
 def test_what_the_kernels_do_not_take_has_a_mask(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]) -> None:
     monkeypatch.setattr("clozeline.model.layers.attention.attend", None)
-    gradients("encoder", change, batch_for("encoder", lengths=[11, 11, 8, 5]) | packed())
-
-
-def test_a_prefix_has_a_mask(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clozeline.model.layers.attention.attend", None)
     prefix = {"prefix_length": torch.tensor([3, 0, 1, 2])}
     gradients("decoder", {}, batch_for("decoder", lengths=[11, 11, 8, 5]) | packed() | prefix)
+    gradients("encoder", change, batch_for("encoder", lengths=[11, 11, 8, 5]) | packed())
 
 
 def test_the_kernel_takes_these_arguments_and_no_value_is_read() -> None:
@@ -340,10 +327,3 @@ def test_a_cpu_reads_documents_one_by_one() -> None:
     assert not reads_documents(torch.zeros(1), 64, 0.1)
     assert not reads_documents(torch.zeros(1), 64, 0.0, paired=True)
     assert not reads_documents(torch.zeros(1, device="meta"), 64, 0.0)
-
-
-def test_documents_without_bounds_have_a_mask() -> None:
-    numbers = torch.tensor([[0, 0, 1]])
-    assert batch_documents({"document_ids": numbers}) == Documents(numbers)
-    assert batch_documents({}) is None
-    assert Documents(numbers).mask()[0, 0].int().tolist() == [[1, 1, 0], [1, 1, 0], [0, 0, 1]]

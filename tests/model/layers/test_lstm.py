@@ -43,15 +43,6 @@ def test_outputs_states_and_gradients_are_torchs():
     assert_gradients_close({name: getattr(ours, name).grad for name in pairs}, expected, FLOAT32)
 
 
-def test_a_state_continues_a_row():
-    ours, x = layer(), torch.randn(3, 11, 5)
-    whole, end = ours(x)
-    first, state = ours(x[:, :4])
-    rest, again = ours(x[:, 4:], state)
-    assert torch.allclose(torch.cat((first, rest), dim=1), whole, atol=1e-6)
-    assert all(torch.allclose(here, there, atol=1e-6) for here, there in zip(again, end, strict=True))
-
-
 def test_training_drops_recurrent_weights_the_same_ones_at_all_tokens():
     ours, x = layer(weight_dropout=0.5), torch.randn(3, 11, 5)
     torch.manual_seed(4)
@@ -59,19 +50,6 @@ def test_training_drops_recurrent_weights_the_same_ones_at_all_tokens():
     assert 0.3 < dropped.eq(0).float().mean() < 0.7
     torch.manual_seed(4)
     assert torch.allclose(ours(x)[0], peer(ours, dropped)(x)[0], atol=1e-6)
-
-
-def test_weights_are_drawn_anew_in_training_and_whole_in_evaluation():
-    ours, x = layer(weight_dropout=0.5), torch.randn(3, 11, 5)
-    before = {name: value.clone() for name, value in ours.state_dict().items()}
-    assert not torch.equal(ours(x)[0], ours(x)[0])
-    ours.eval()
-    assert torch.allclose(ours(x)[0], peer(ours)(x)[0], atol=1e-6)
-    assert list(before) == ["input", "recurrent", "bias"]
-    assert all(torch.equal(ours.state_dict()[name], value) for name, value in before.items())
-    other = layer(weight_dropout=0.5).eval()
-    other.load_state_dict(before)
-    assert torch.equal(other(x)[0], ours(x)[0])
 
 
 @pytest.mark.parametrize("name", ["input", "recurrent"])
@@ -139,15 +117,6 @@ def test_cells_and_outputs_are_clipped(clip):
     assert not np.allclose(found, slow_projected(x.double().numpy(), weights, 1e9), atol=1e-2)
 
 
-def test_initial_weights_of_a_projection():
-    ours = drawn(ProjectedLstm(64, 100, 80, 3.0))
-    for name in ("input", "recurrent", "projection"):
-        weight = getattr(ours, name)
-        assert weight.abs().max() <= 0.1, name
-        assert weight.std().item() == pytest.approx(0.1 / 3**0.5, rel=0.05), name
-    assert ours.bias.view(4, 100).eq(torch.tensor([0.0, 1.0, 0.0, 0.0])[:, None]).all()
-
-
 def test_features_are_dropped_at_all_tokens_of_a_row_and_apart_in_each_row():
     torch.manual_seed(0)
     kept = drop_features(torch.ones(4, 6, 1000), 0.25, training=True)
@@ -166,10 +135,3 @@ def test_words_are_dropped_at_all_their_places():
     assert len(factors) == len(ids.unique())
     assert all(len(set(vector)) == 1 for _, vector in factors)
     assert abs(sum(vector[0] > 0 for _, vector in factors) / len(factors) - 0.75) < 0.06
-
-
-def test_nothing_is_dropped_in_evaluation():
-    x, ids = torch.randn(2, 3, 4), torch.zeros(2, 3, dtype=torch.int64)
-    assert drop_features(x, 0.5, training=False) is x
-    assert drop_words(x, ids, 9, 0.5, training=False) is x
-    assert drop_features(x, 0.0, training=True) is x

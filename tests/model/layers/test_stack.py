@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from clozeline.model.configuration.layer import DropoutConfig, ShareConfig
+from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.position import PositionConfig
-from clozeline.model.layers.masks import plan_attention
 from clozeline.model.layers.stack import Stack, shared_layers
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 from tests.model.small_models import batch_for, built, small_config, total
@@ -18,36 +17,6 @@ def made(family="decoder", **changes):
     for parameter in stack.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     return stack
-
-
-@pytest.mark.parametrize("final_norm", [True, False])
-def test_layers_are_applied_in_order_and_a_final_norm_if_asked(final_norm):
-    stack = made(final_norm=final_norm, emb_norm=False)
-    vectors, places = torch.randn(2, 5, 24), torch.arange(5).expand(2, 5)
-    x, plan = vectors, plan_attention(None, None, causal=True)
-    for layer in stack.layers:
-        x = layer(x, plan, None, plan)
-    assert len(stack.layers) == 3
-    assert torch.allclose(stack(vectors, places, None, None), stack.norm(x) if final_norm else x, atol=1e-6)
-    assert isinstance(stack.norm, torch.nn.Identity) != final_norm
-    stack.layers = torch.nn.ModuleList(reversed(stack.layers))
-    assert not torch.allclose(stack(vectors, places, None, None), stack.norm(x), atol=1e-3)
-
-
-def test_dropout_of_the_output_comes_last():
-    stack = made(norm="layer", dropout=DropoutConfig(output=0.5))
-    out = stack(torch.randn(2, 50, 24), torch.arange(50).expand(2, 50), None, None)
-    assert 0.4 < out.eq(0).float().mean().item() < 0.6
-
-
-def test_an_encoder_without_positions_follows_a_permutation_of_its_tokens():
-    """Attention knows no order of its own; a causal stack does."""
-    vectors, places = torch.randn(1, 6, 24), torch.arange(6)[None]
-    order = torch.tensor([3, 0, 5, 1, 4, 2])
-    for family, equal in (("encoder", True), ("decoder", False)):
-        stack = made(family, type_vocab_size=0)
-        permuted = stack(vectors[:, order], places, None, None)
-        assert torch.allclose(stack(vectors, places, None, None)[:, order], permuted, atol=1e-5) == equal
 
 
 def test_groups_are_counted_as_the_published_code_counts_them():
@@ -102,15 +71,3 @@ def test_a_shared_layer_gets_the_gradient_of_all_its_uses(case):
     for name, parameter in twin.named_parameters():
         sums[names[id(everywhere[of_shared(name, order)])]] += parameter.grad
     assert_gradients_close(gradients(network), sums, FLOAT32)
-
-
-def test_parameters_of_shared_layers_are_counted_once():
-    layer = sum(parameter.numel() for parameter in built("encoder").family.stack.layers[0].parameters())
-    whole = built("encoder", layers=6).num_parameters()
-    assert whole - built("encoder", layers=6, share=ShareConfig(groups=2)).num_parameters() == 4 * layer
-    # Embeddings without types, norm and projection have no weights here; each decoder layer keeps its cross-attention.
-    whole, shared = built("encoder_decoder", layers=3), built("encoder_decoder", **SHARED["stacks"][0])
-    of_encoder = sum(parameter.numel() for parameter in whole.family.encoder.layers.parameters())
-    assert whole.num_parameters() - shared.num_parameters() == of_encoder + 24
-    positions = [stack.position.table.weight for stack in (shared.family.encoder, shared.family.decoder)]
-    assert positions[0] is not positions[1]

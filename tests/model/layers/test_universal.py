@@ -1,21 +1,17 @@
 """A repeated layer against the formulas of 1807.03819 and 1603.08983, token by token; and what it refuses."""
 
-import dataclasses
 import math
 from itertools import pairwise
 
 import pytest
 import torch
-from pydantic import TypeAdapter
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.adaptive_computation.early_exit import EarlyExit
 from clozeline.model.adaptive_computation.token_pruning import TokenPruning
 from clozeline.model.adaptive_computation.token_rules import TopTokens
-from clozeline.model.checkpoints._conversion.type_selection import map_for
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.layer import ShareConfig, UniversalConfig
-from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.generation.incremental_decoder import IncrementalDecoder
 from clozeline.model.layers.masks import plan_attention
@@ -219,15 +215,6 @@ def test_layers_that_stop_by_token_have_no_states_of_all_tokens():
             refused()
 
 
-def test_no_model_type_of_transformers_holds_it():
-    albert = small_config(
-        "encoder", norm_place="post", share=ShareConfig(groups=1), layers=3, type_vocab_size=2, emb_dim=8
-    )
-    map_for(albert, {"pad": 0}, "albert")
-    with pytest.raises(ConfigurationError, match=r"no model type.*share\.universal"):
-        map_for(dataclasses.replace(albert, share=universal()), {"pad": 0}, "albert")
-
-
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
@@ -247,9 +234,3 @@ def test_combinations_without_a_meaning_are_refused(changes, expected):
     config = usual | changes
     with pytest.raises((ValueError, ConfigurationError), match=f"share.*{expected}|bottlenecks share"):
         small_config(config.pop("family"), **config)
-
-
-def test_the_key_of_the_configuration():
-    plain = {"family": "encoder", "dim": 8, "layers": 3, "attention_heads": 2, "ffn_dim": 8, "heads": {"masked_lm": 1}}
-    read = TypeAdapter(ModelConfig).validate_python(plain | {"share": {"groups": 1, "universal": {}}})
-    assert read.share.universal == UniversalConfig(epsilon=0.01, ponder=0.01)

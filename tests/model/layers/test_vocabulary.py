@@ -5,7 +5,6 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
-from clozeline.model.layers.vocabulary import VocabularyProjection, table_rows
 from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, built, only, small_config, total
 
 
@@ -25,14 +24,6 @@ def test_tied_weights_stay_tied(family):
         torch.optim.SGD(tied.parameters(), lr=0.1).step()
         assert projection(tied).weight.data_ptr() == tied.family.tokens.weight.data_ptr()
     assert len({id(p) for p in network.parameters()}) == len(dict(network.named_parameters()))
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_untied_weights_are_apart(family):
-    network = built(family, tied=False)
-    assert projection(network).weight is not network.family.tokens.weight
-    assert not torch.equal(projection(network).weight, network.family.tokens.weight)
-    assert network.num_parameters() - built(family).num_parameters() == VOCABULARY * 24
 
 
 def test_a_tied_head_needs_embeddings_of_its_own_width():
@@ -62,26 +53,3 @@ def test_scores_over_the_vocabulary_are_capped(name):
     scores = plain.heads[name].projection(states)
     assert torch.equal(capped.heads[name].projection(states), 0.2 * torch.tanh(scores / 0.2))
     assert scores.abs().max() > 0.2
-
-
-def test_scores_are_products_with_the_rows_of_the_table():
-    torch.manual_seed(0)
-    table = torch.nn.Embedding(48, 24)
-    for tied, bias in ((True, False), (False, True)):
-        projection = VocabularyProjection(24, 37, table, tied=tied, bias=bias)
-        torch.nn.init.normal_(projection.weight)
-        if bias:
-            torch.nn.init.normal_(projection.bias)
-        hidden = torch.randn(2, 3, 24)
-        scores = projection(hidden)
-        assert scores.shape == (2, 3, 37)
-        by_hand = hidden[1, 2] @ projection.weight[36] + (projection.bias[36] if bias else 0)
-        assert scores[1, 2, 36].item() == pytest.approx(by_hand.item(), rel=1e-5)
-
-
-def test_rows_of_the_table_are_the_next_multiple():
-    for size in (1, 63, 64, 65, 50257):
-        for multiple in (1, 8, 64, 128):
-            rows = table_rows(size, multiple)
-            assert rows % multiple == 0
-            assert size <= rows < size + multiple

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from clozeline.errors import BatchError, ConfigurationError
-from clozeline.model.scoring.answers import answer_log_likelihoods
+from clozeline.model.scoring.causal import answer_log_likelihoods
 from tests.model.small_models import built
 
 ROWS = [[5, 9, 30, 7, 11, 4, 8], [17], [3, 36, 12], [20, 21, 22, 23, 24]]

@@ -20,7 +20,7 @@ from clozeline.configuration.config import load_config
 from clozeline.model.adaptive_computation.token_pruning import TokenPruning
 from clozeline.model.adaptive_computation.token_rules import TopTokens, write_rule
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
-from clozeline.model.quantization import holds_integers
+from clozeline.model.layers.quantization import holds_integers
 from clozeline.tools.models.compress import compress, main
 from clozeline.tools.models.compression import comparison
 from clozeline.tools.models.compression.comparison import Score

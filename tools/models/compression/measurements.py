@@ -13,7 +13,7 @@ from clozeline.model.adaptive_computation.token_pruning import TokenPruning
 from clozeline.model.adaptive_computation.token_rules import TopTokens
 from clozeline.model.build import Model
 from clozeline.model.heads._head import VocabularyHead
-from clozeline.model.quantization import holds_integers
+from clozeline.model.layers.quantization import holds_integers
 from clozeline.seeding import hash64
 from clozeline.train.open_run import Run
 

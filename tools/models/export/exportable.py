@@ -8,9 +8,8 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.hub import origin_of
-from clozeline.model.adaptation import merge_adapter
 from clozeline.model.adapters import Adapter
-from clozeline.model.build import Model
+from clozeline.model.build import Model, merge_adapter
 from clozeline.model.checkpoints import Checkpoint, build_checkpoint, continue_published, find_published, map_for
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.pipeline.tasks.task_rows import FRAMES

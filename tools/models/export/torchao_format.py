@@ -7,7 +7,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint, Export, map_for, split
 from clozeline.model.compression import integer_weights
 from clozeline.model.configuration.model_config import Quantization
-from clozeline.model.quantization import flatten_integers, quantize_weight, torchao_config
+from clozeline.model.layers.quantization import flatten_integers, quantize_weight, torchao_config
 from clozeline.tools.model_folder import write_tensors
 
 

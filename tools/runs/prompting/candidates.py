@@ -12,10 +12,9 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.model.scoring.answers import answer_log_likelihoods
 from clozeline.model.scoring.batches import TOKENS
-from clozeline.model.scoring.causal import log_likelihoods
-from clozeline.model.scoring.masked import log_likelihoods_under_masks, positions_to_mask
+from clozeline.model.scoring.causal import answer_log_likelihoods, log_likelihoods
+from clozeline.model.scoring.masked import pseudo_log_likelihoods
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
 from clozeline.tools.runs.prompting.template import Prompt
@@ -103,13 +102,16 @@ class Cloze:
     def scores(self, candidates: Sequence[Candidate]) -> list[Tensor]:
         """Return the log-probability of each token of the words."""
         positions = [candidate.positions for candidate in candidates]
-        if self._masks == "independent":
-            hidden = [[[*scored]] * len(scored) for scored in positions]
-        else:
-            hidden = [positions_to_mask(scored, [0] * len(scored)) for scored in positions]
-        rows = [candidate.ids for candidate in candidates]
-        return log_likelihoods_under_masks(
-            self._model, rows, positions, hidden, self._mask, previous=self._previous, tokens=self._tokens
+        independent = [[[*scored]] * len(scored) for scored in positions] if self._masks == "independent" else None
+        return pseudo_log_likelihoods(
+            self._model,
+            [candidate.ids for candidate in candidates],
+            positions,
+            self._mask,
+            words=[[0] * len(scored) for scored in positions],
+            masked=independent,
+            previous=self._previous,
+            tokens=self._tokens,
         )
 
 

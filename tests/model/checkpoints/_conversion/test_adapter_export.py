@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.adaptation import add_adapter
+from clozeline.model.build import add_adapter
 from clozeline.model.checkpoints import build_checkpoint, export_adapter, read_checkpoint
 from tests.model.adapters.adapted_models import disturbed, peft, scores
 from tests.model.checkpoints import published

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError, WeightsError
-from clozeline.model.checkpoints import Checkpoint, export_checkpoint, read_checkpoint
-from tests.model.checkpoints.published import saved
+from clozeline.model.checkpoints import Checkpoint, export_checkpoint, parameter_shapes, read_checkpoint
+from tests.model.checkpoints.published import edit_config, saved
 from tests.model.small_models import VOCABULARY, built
 
 
@@ -35,10 +35,31 @@ def test_a_head_of_another_type_is_refused():
     assert export_checkpoint(checkpoint_of(model), body_alone=True).config["architectures"] == ["BertModel"]
 
 
-def test_a_head_without_a_transform_is_refused_where_the_type_has_one():
-    model = built("encoder", eps=1e-12, heads={"masked_lm": {"transform": False}})
-    with pytest.raises(ConfigurationError, match=r"transform: expected true in a model of type bert, got false"):
-        export_checkpoint(checkpoint_of(model))
+@pytest.mark.parametrize(
+    ("case", "head", "words"),
+    [
+        ("bert", {"transform": False}, "transform: expected true in a model of type bert, got false"),
+        ("eurobert", {"transform": True}, "transform: expected false in a model of type eurobert"),
+        ("eurobert", {"bias": False}, "bias: expected true in a model of type eurobert"),
+        ("phi", {"projection": "linear"}, "projection: expected biased in a model of type phi, got linear"),
+    ],
+)
+def test_a_head_that_the_type_does_not_have_is_refused(tmp_path, case, head, words):
+    saved(tmp_path, case, **({"mlp_bias": True} if case == "eurobert" else {}))
+    whole = read_checkpoint(tmp_path)
+    ((name, own),) = whole.config.heads.items()
+    config = replace(whole.config, heads={name: replace(own, **head)})
+    known = parameter_shapes(config, VOCABULARY)
+    with pytest.raises(ConfigurationError, match=words):
+        export_checkpoint(replace(whole, config=config, tensors={n: t for n, t in whole.tensors.items() if n in known}))
+
+
+def test_a_factor_that_is_no_root_of_a_whole_number_has_no_type(tmp_path):
+    saved(tmp_path, "gemma2")
+    checkpoint = read_checkpoint(tmp_path)
+    assert export_checkpoint(checkpoint).config["query_pre_attn_scalar"] == 7
+    with pytest.raises(ConfigurationError, match="gemma2, the nearest, differs: qk_scale: expected"):
+        export_checkpoint(replace(checkpoint, config=replace(checkpoint.config, qk_scale=0.3)), model_type="gemma2")
 
 
 def test_a_body_cannot_be_exported_with_a_head(tmp_path):
@@ -63,3 +84,7 @@ def test_ids_are_written_even_where_there_are_none(tmp_path):
     assert config.config["bos_token_id"] is None
     assert config.config["eos_token_id"] == 3
     assert config.generation == {"eos_token_id": 3}
+    saved(tmp_path, "mbart")
+    edit_config(tmp_path, forced_bos_token_id=9)
+    export = export_checkpoint(read_checkpoint(tmp_path))
+    assert export.generation["forced_bos_token_id"] == export.config["forced_bos_token_id"] == 9

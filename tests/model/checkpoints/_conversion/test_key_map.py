@@ -5,11 +5,11 @@ import json
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file
 
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
 from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes, their_shapes
 from tests.matrices import mark_slow_but
+from tests.model.checkpoints import parity
 from tests.model.checkpoints.published import (
     CLASSES,
     TYPES,
@@ -17,19 +17,21 @@ from tests.model.checkpoints.published import (
     apart,
     by_saved_names,
     classes_of,
-    declared,
     difference,
     export_to,
     filled,
+    in_and_out,
     left_rows,
     loaded,
     options,
     peer_of,
     rows,
+    same,
     saved,
-    scores,
+    stored,
     type_of,
 )
+from tests.model.checkpoints.type_options import DEPENDS_ON_PADDING
 from tests.temporary_module import temporary_module
 
 CLOSE = 1e-5
@@ -37,43 +39,20 @@ BARE = [name for name in TYPES if map_of_type(name).bare]
 SEEDS = mark_slow_but([0], range(8))
 
 
-def stored(folder):
-    return load_file(folder / "model.safetensors")
-
-
-def same(before, after):
-    return before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
-
-
-def in_and_out(folder, theirs, **keys):
-    """Read what transformers wrote, export it, and read that: every bit stays, and the class loads without a remark.
-
-    Returns what was read, and the model that the class reads from the export.
-    """
-    checkpoint = read_checkpoint(folder / "in")
-    export = export_checkpoint(checkpoint, **keys)
-    out = export_to(folder / "out", export)
-    assert same(stored(folder / "in"), stored(out))
-    model, report = loaded(out, export.loader)
-    assert (type(model), report) == (type(theirs), {})
-    again = read_checkpoint(out)
-    assert again.config == checkpoint.config
-    assert same(again.tensors, checkpoint.tensors)
-    assert same(again.unread, checkpoint.unread)
-    return checkpoint, model
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("case", CLASSES)
 def test_in_and_out_again(case, seed, tmp_path):
-    """Our logits are theirs; what goes out again is what came in, bit for bit, and loads without a remark."""
+    """Our logits, losses, gradients and continuations are theirs; what goes out again is what came in."""
     theirs = saved(tmp_path / "in", case, seed)
-    checkpoint, model = in_and_out(tmp_path, theirs)
+    checkpoint, _, again = in_and_out(tmp_path, theirs)
     assert {note.partition(":")[0] for note in checkpoint.notes} <= {"not read, no part of the model"}
-    assert difference(build_checkpoint(checkpoint), theirs) < CLOSE
-    heads = checkpoint.config.heads
-    again, expected = scores(model, heads), scores(theirs, heads)
-    assert all(apart(again[head], expected[head]) < CLOSE for head in heads)
+    model = build_checkpoint(checkpoint)
+    assert difference(model, theirs) < CLOSE
+    assert parity.logits_apart(again, theirs, tuple(model.heads)) < CLOSE
+    if model.config.architecture != "encoder":
+        assert parity.generated_apart(model, theirs) == 0
+    if [*model.heads] in (["masked_lm"], ["lm"]):
+        assert parity.is_close(parity.compare_gradients(model, theirs, peer_of(case).key_map))
 
 
 DATA2VEC = """
@@ -161,7 +140,7 @@ def test_the_body_alone(case, tmp_path):
 
 
 @pytest.mark.parametrize("seed", mark_slow_but([0], [0, 1]))
-@pytest.mark.parametrize("case", [name for name in TYPES if declared(name, "READS_LEFT_PADDING", True)])
+@pytest.mark.parametrize("case", [name for name in TYPES if name not in DEPENDS_ON_PADDING])
 def test_rows_padded_on_the_left(case, seed, tmp_path):
     """Their class reads rows that are padded on the left as it reads them alone; so do we."""
     theirs = saved(tmp_path, case, seed)
@@ -170,17 +149,25 @@ def test_rows_padded_on_the_left(case, seed, tmp_path):
     with torch.no_grad():
         (logits,) = model.logits(ours).values()
         expected = theirs(**their).logits
-        assert apart(logits, expected, valid) < CLOSE, (
-            "if transformers' class numbers padded positions too: declare READS_LEFT_PADDING = False in its test"
-        )
+        assert apart(logits, expected, valid) < CLOSE, "is it one that DEPENDS_ON_PADDING?"
         (blind,) = model.logits({name: value for name, value in ours.items() if name != "left_padding"}).values()
         assert apart(blind, expected, valid) > 10 * CLOSE
 
 
-@pytest.mark.parametrize("model_type", ["bert", "gpt2", "t5"])
+@pytest.mark.parametrize("model_type", ["bert", "gpt2", "t5", "pegasus"])
 def test_half_precision_stays(model_type, tmp_path):
     saved(tmp_path / "first", model_type).to(torch.bfloat16).save_pretrained(tmp_path / "in")
     export = export_checkpoint(read_checkpoint(tmp_path / "in"))
     assert export.config["dtype"] == "bfloat16"
-    before = stored(tmp_path / "in")
-    assert all(torch.equal(export.tensors[name], before[name]) for name in before)
+    assert same(export.tensors, stored(tmp_path / "in"))
+
+
+@pytest.mark.parametrize("model_type", TYPES)
+def test_a_key_that_is_absent_has_the_value_of_the_class(model_type):
+    key_map = map_of_type(model_type)
+    switch = {"use_sliding_window": True} if "use_sliding_window" in key_map.defaults else {}
+    usual = transformers.CONFIG_MAPPING[model_type](**switch)
+    read = {*key_map.fields.values(), key_map.activation, "sliding_window", "no_rope_layer_interval"}
+    for key, value in key_map.defaults.items():
+        if key in read and value is not None:  # None: the class derives it from other keys
+            assert getattr(usual, key) == value, key

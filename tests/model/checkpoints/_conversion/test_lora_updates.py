@@ -44,16 +44,3 @@ def test_stacked_updates_have_the_product_of_each(groups, scales):
     assert back.keys() == updates.keys()
     assert all(torch.equal(back[name].a, updates[name].a) for name in updates)
     assert all(torch.allclose(product(back[name]), product(updates[name]), atol=1e-6) for name in updates)
-
-
-@pytest.mark.parametrize("groups", [1, 2])
-def test_a_shared_update_comes_back_bit_by_bit(groups):
-    draw = torch.Generator().manual_seed(3)
-    update = Update(torch.randn(2, 5, generator=draw), torch.randn(12, 2, generator=draw), 1.5)
-    parts = split_update(update, siblings(groups))
-    assert all(torch.equal(parts[name].b, update.b[rows_of(name, groups)]) for name in NAMES)
-    again = join_updates(parts, siblings(groups), OUTPUTS)
-    assert torch.equal(again.a, update.a)
-    assert torch.equal(again.b, update.b)
-    start = Update(update.a, torch.zeros(12, 2), 1.0)  # B as it begins
-    assert split_update(start, siblings(groups)).keys() == parts.keys()

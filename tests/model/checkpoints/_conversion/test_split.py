@@ -7,7 +7,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, split, with_heads
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
 from tests.model.checkpoints._conversion.test_export import checkpoint_of
-from tests.model.checkpoints.published import VOCABULARY, export_to, loaded
+from tests.model.checkpoints.published import export_to, loaded
 from tests.model.families.test_replaced_tokens import DISENTANGLED, network_for
 from tests.model.small_models import batch_for, built
 
@@ -31,21 +31,6 @@ def test_both_models_compute_what_the_run_does(tmp_path, changes):
             assert (found - expected[head])[valid].abs().max() < 1e-5
             if "vocab_multiple" not in changes:
                 assert torch.allclose(build_checkpoint(part).logits(tensors)[head], expected[head], atol=1e-5)
-
-
-def test_shared_embeddings_are_in_both_and_disentangled_ones_are_added():
-    network = network_for(**DISENTANGLED)
-    table = "electra.embeddings.word_embeddings.weight"
-    generator, discriminator = (export_checkpoint(part).tensors for part in split(checkpoint_of(network)).values())
-    assert torch.equal(generator[table], network.family.tokens.weight)
-    assert torch.equal(discriminator[table], network.family.tokens.weight + network.family.difference.weight)
-    generator, discriminator = (
-        export_checkpoint(part).tensors for part in split(checkpoint_of(network_for())).values()
-    )
-    same = [name for name in generator if "embeddings." in name]
-    assert len(same) == 5
-    assert all(torch.equal(generator[name], discriminator[name]) for name in same)
-    assert generator[table].shape == (VOCABULARY, 12)
 
 
 def test_a_disentangled_run_of_deberta_leaves_as_two(tmp_path):

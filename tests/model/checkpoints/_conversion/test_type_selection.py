@@ -3,10 +3,11 @@ from dataclasses import replace
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import map_for, map_of_type
+from clozeline.model.checkpoints import export_checkpoint, map_for
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.layer import ShareConfig
-from tests.model.small_models import small_config
+from tests.model.checkpoints._conversion.test_export import checkpoint_of
+from tests.model.small_models import built, small_config
 from tests.model.test_presets import EXPECTED, load
 
 TYPES = {
@@ -59,10 +60,20 @@ def test_a_narrow_token_table_is_electras_alberts_or_with_a_wide_projection_remb
     )
 
 
-def test_an_unknown_type():
-    with pytest.raises(ConfigurationError, match="expected one of albert, bart, bert"):
-        map_of_type("reformer")
-    assert map_of_type("openai-gpt").classes[0].name == "OpenAIGPTLMHeadModel"
+BERT = {"norm_place": "post", "final_norm": False, "emb_norm": True, "type_vocab_size": 2, "eps": 1e-12}
+PLAIN = {"norm": "layer", "gated": False, "kv_heads": None, "bias": {}, "position": {"kind": "learned"}}
+
+
+@pytest.mark.parametrize(
+    ("form", "keys", "name"), [("transformed", BERT, "BertLMHeadModel"), ("linear", {}, "GPT2LMHeadModel")]
+)
+def test_the_class_of_a_decoder_follows_from_its_head(form, keys, name):
+    """A post-norm decoder with segment types is a BERT, a pre-norm one without them a GPT-2."""
+    model = built("decoder", **PLAIN, **keys, activation="gelu", heads={"lm": {"projection": form}})
+    assert export_checkpoint(checkpoint_of(model)).config["architectures"] == [name]
+    plain = built("decoder", **PLAIN, **BERT, activation="gelu")
+    with pytest.raises(ConfigurationError, match=r"projection: expected transformed in a model of type .*, got linear"):
+        export_checkpoint(checkpoint_of(plain))
 
 
 def test_small_models_that_are_no_published_type():

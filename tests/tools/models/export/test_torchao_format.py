@@ -8,7 +8,7 @@ import transformers
 
 from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.checkpoints import WEIGHTS, build_checkpoint, export_checkpoint, read_checkpoint
-from clozeline.model.quantization import holds_integers
+from clozeline.model.layers.quantization import holds_integers
 from clozeline.registry import choose
 from clozeline.tools.model_folder import write_imported
 from clozeline.tools.models.export.torchao_format import integers_of_class, write_torchao

@@ -10,8 +10,7 @@ from torch import nn
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
-from clozeline.model.adaptation import add_adapter
-from clozeline.model.build import build_model
+from clozeline.model.build import add_adapter, build_model
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.registry import names
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights

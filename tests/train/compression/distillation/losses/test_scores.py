@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from clozeline.errors import BatchError, ConfigurationError
-from clozeline.model.compilation.label_capacity import pad_labels
+from clozeline.model.compilation.host_shapes import pad_labels
 from clozeline.train.compression.distillation.student import Student
 from tests.train.compression.distillation.pairs import VOCABULARY, batch, loss, model, pair
 

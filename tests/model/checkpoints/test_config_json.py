@@ -1,0 +1,286 @@
+"""Keys of config.json, current and former ones, as the classes of transformers read them, and what is refused."""
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import pytest
+import transformers
+
+from clozeline.model.checkpoints import build_checkpoint, map_for
+from clozeline.model.checkpoints._conversion.type_selection import map_of_class
+from tests.model.checkpoints.published import TYPES, difference, edit_config, in_and_out, options, saved, type_of
+from tests.model.checkpoints.type_options import LAYER_TYPES
+
+FULL, SLIDING = "full_attention", "sliding_attention"
+
+
+class Read(NamedTuple):
+    """A model of a class, what was edited in its config.json, and what an import and an export then hold."""
+
+    case: str
+    keys: Mapping[str, Any] = {}
+    edits: Mapping[str, Any] = {}
+    """None removes a key"""
+    ours: Mapping[str, Any] = {}
+    """values of dotted keys of our configuration, or of the layers that are local"""
+    theirs: Mapping[str, Any] = {}
+    """keys of the export"""
+
+
+def rotation(theta, share=None, **scaling):
+    more = {} if share is None else {"partial_rotary_factor": share}
+    return {"rope_parameters": {"rope_type": "default", "rope_theta": theta, **more, **scaling}}
+
+
+def two_rotations(wide, near, **scaling):
+    form = {"rope_type": "default"}
+    return {"rope_parameters": {FULL: {**form, "rope_theta": wide, **scaling}, SLIDING: {**form, "rope_theta": near}}}
+
+
+GROUPS = ("num_hidden_layers", "num_hidden_groups", "inner_group_num")
+WIDTH = {"hidden_size": 12, "num_attention_heads": 3}
+STACKS = {"d_model": 12, "encoder_layers": 3, "decoder_layers": 1, "encoder_attention_heads": 2,
+          "decoder_attention_heads": 3, "encoder_ffn_dim": 7, "decoder_ffn_dim": 20}  # fmt: skip
+TIED, UNTIED = ({"tie_word_embeddings": value} for value in (True, False))
+ALBERT = [
+    Read("albert", sizes | WIDTH, {}, {"layers": sizes["num_hidden_layers"] * sizes["inner_group_num"]}, sizes)
+    for sizes in (dict(zip(GROUPS, numbers, strict=True)) for numbers in ((5, 2, 1), (4, 2, 2), (3, 1, 3)))
+]
+ENCODERS = [
+    *ALBERT,
+    *(Read(case, UNTIED, {}, {"tied": False}) for case in ("bert", "roberta", "deberta", "deberta-v2", "modernbert")),
+    *(Read("distilbert", {"sinusoidal_pos_embds": fixed}) for fixed in (True, False)),
+    *(Read("xlm", {"sinusoidal_embeddings": fixed}) for fixed in (True, False)),
+    Read("xlm", {"n_langs": 5, "use_lang_emb": True}, {}, {"languages": 5}),
+    Read("xlm", {"n_langs": 5, "use_lang_emb": False}, {}, {"languages": 0}),
+    Read("xlm", {"n_langs": 1, "use_lang_emb": True}, {}, {"languages": 0}),
+    *(
+        Read("roberta", {"pad_token_id": pad}, {}, {"position.offset": pad + 1, "position.maximum": 19 - pad})
+        for pad in (0, 3)
+    ),
+    Read("rembert", {"output_embedding_size": 9}, {}, {"emb_dim": 5, "out_dim": 9, "tied": False}, UNTIED),
+    *(
+        Read("deberta-v2", {"pos_att_type": scores, "share_att_key": shared, "position_buckets": buckets,
+                            "num_hidden_layers": 2})
+        for scores, shared, buckets in (("c2p", True, -1), ("p2c", False, 4), ("p2c|c2p", True, 6), ("c2p", False, 6))
+    ),
+    Read("deberta-v2", {**WIDTH, "conv_kernel_size": 3, "conv_act": "gelu", "hidden_act": "gelu"},
+         {"attention_head_size": 4, "conv_groups": 1}),
+    *(
+        Read("eurobert", {"mlp_bias": biased}, {}, {"heads.masked_lm.transform": False, "heads.masked_lm.bias": biased})
+        for biased in (True, False)
+    ),
+    Read("mobilebert", {"use_bottleneck_attention": True, "key_query_shared_bottleneck": True}, {}, {},
+         {"use_bottleneck_attention": True, "key_query_shared_bottleneck": True}),
+    *(
+        Read("mobilebert masked_lm+sentence", {"classifier_activation": switch}, {},
+             {"heads.sentence.transform": switch}, {"classifier_activation": switch})
+        for switch in (True, False)
+    ),
+    Read("xlnet", {}, {"untie_r": True, "mem_len": None, "reuse_len": None, "same_length": False, "start_n_top": 5,
+                       "summary_type": "last", "summary_use_proj": True, "end_n_top": 5}),
+]  # fmt: skip
+MODERN = {**WIDTH, "num_hidden_layers": 4, "global_attn_every_n_layers": 3}
+MODERNBERT = [
+    *(Read("modernbert", {**MODERN, "local_attention": window}, {}, {"local.window": 3}) for window in (6, 7)),
+    Read("modernbert", {**MODERN, **two_rotations(900.0, 30.0)}, {},
+         {"position.theta": 900.0, "local.theta": 30.0, "local.global_every": 3},
+         {**two_rotations(900.0, 30.0), "global_rope_theta": 900.0, "local_rope_theta": 30.0,
+          "layer_types": [FULL, SLIDING, SLIDING, FULL], "global_attn_every_n_layers": 3}),
+    Read("modernbert", {**MODERN, **two_rotations(900.0, 30.0)},
+         {"rope_parameters": None, "layer_types": None, "global_rope_theta": 900.0, "local_rope_theta": 30.0,
+          "global_attn_every_n_layers": 3},
+         {"position.theta": 900.0, "local.theta": 30.0, "local.global_every": 3}, two_rotations(900.0, 30.0)),
+    Read("modernbert", MODERN, {"rope_parameters": None}, {"position.theta": 160000.0, "local.theta": 10000.0},
+         {"global_rope_theta": 160000.0, "local_rope_theta": 10000.0}),
+    *(
+        Read("modernbert", {**MODERN, "local_attention": 4, "layer_types": kinds}, {}, {"local": local},
+             {"layer_types": kinds})
+        for kinds, local in (([SLIDING, SLIDING, FULL, SLIDING], [0, 1, 3]), ([FULL, *[SLIDING] * 3], [1, 2, 3]),
+                             ([FULL] * 4, []), ([SLIDING] * 4, [0, 1, 2, 3]))
+    ),
+    *(
+        Read("modernbert-decoder", {"local_attention": width}, edits, {"local.window": seen - 1},
+             {"sliding_window": seen})
+        for width, seen in ((8, 4), (7, 3), (2, 1)) for edits in ({}, {"sliding_window": None})
+    ),
+    *(
+        Read("modernbert-decoder", {"decoder_bias": biased}, {}, {"heads.lm.bias": biased}, {"decoder_bias": biased})
+        for biased in (True, False)
+    ),
+]  # fmt: skip
+LINEAR = {"rope_type": "linear", "factor": 3.0}
+LLAMAS = [
+    *(
+        Read("llama", {"tie_word_embeddings": tied, "attention_bias": tied, "mlp_bias": not tied}, {},
+             {"tied": tied, "bias.qkv": tied, "bias.out": tied, "bias.ffn": not tied})
+        for tied in (True, False)
+    ),
+    *(
+        Read("llama", rotation(50.0), edits, {"position.theta": 50.0}, {**rotation(50.0), "rope_theta": 50.0})
+        for edits in (
+            {"rope_parameters": None, "rope_theta": 50.0},
+            {"rope_theta": 50.0},
+            {"rope_parameters": None, "rope_theta": 50.0, "rope_scaling": {"type": "default"}},
+            {"rope_scaling": {"rope_type": "default", "rope_theta": 50.0}},
+        )
+    ),
+    *(
+        Read("gemma", {"hidden_act": "gelu_pytorch_tanh"}, {"hidden_act": "gelu", **edits}, {"activation": "gelu_tanh"})
+        for edits in ({}, {"hidden_activation": None}, {"hidden_activation": "gelu_pytorch_tanh"})
+    ),
+    Read("gemma2", {"attn_logit_softcapping": None, "final_logit_softcapping": None}, {},
+         {"attn_logit_softcapping": None, "final_logit_softcapping": None}),
+    Read("gemma2", {"layer_types": None, "sliding_window": 4096, "attn_logit_softcapping": 50.0,
+                    "final_logit_softcapping": 30.0, "query_pre_attn_scalar": 256,
+                    "hidden_activation": "gelu_pytorch_tanh"},
+         dict.fromkeys(("layer_types", "sliding_window", "attn_logit_softcapping", "final_logit_softcapping",
+                        "hidden_activation", "query_pre_attn_scalar")),
+         {"local": [0, 2, 4], "local.window": 4095, "activation": "gelu_tanh", "qk_scale": 256**-0.5}),
+    *(
+        Read(case, {"layer_types": [FULL] * 5}, {}, {"local": []}, {"layer_types": [FULL] * 5})
+        for case in ("gemma2", "gemma3_text")
+    ),
+    *(
+        Read("gemma3_text", two_rotations(5000.0, 77.0, **scaling), edits,
+             {"position.theta": 5000.0, "local.theta": 77.0},
+             {**two_rotations(5000.0, 77.0, **scaling), "rope_theta": 5000.0, "rope_local_base_freq": 77.0})
+        for scaling in ({}, LINEAR)
+        for edits in ({}, {"rope_parameters": None, "rope_theta": 5000.0, "rope_local_base_freq": 77.0,
+                           "rope_scaling": scaling or None})
+    ),
+    Read("gemma3_text", {"attn_logit_softcapping": 0.5}, {}, {"attn_logit_softcapping": None}),
+    *(
+        Read("gemma3_text", {"layer_types": None, "num_hidden_layers": 7, **keys},
+             {"layer_types": None, "sliding_window_pattern": None, **keys},
+             {"local": [layer for layer in range(7) if layer not in whole]})
+        for keys, whole in (({}, [5]), ({"sliding_window_pattern": 2}, [1, 3, 5]), ({"sliding_window_pattern": 4}, [3]))
+    ),
+    *(Read("mistral", {"sliding_window": window}, {}, {"local.window": window - 1}) for window in (1, 4)),
+    Read("mistral", {"sliding_window": None}, {}, {"local": []}, {"sliding_window": None}),
+    Read("mistral", {"sliding_window": 4096}, {"sliding_window": None}, {"local.window": 4095}),
+    Read("mistral", {"sliding_window": 3}, {"layer_types": [FULL] * 5}, {"local": [0, 1, 2, 3, 4]}),
+    *(
+        Read("olmo2", {"attention_bias": biased, "hidden_size": 36, "head_dim": 6}, {"layer_types": [FULL] * 5},
+             {"head_width": 6, "norm_place": "branch", "bias.qkv": biased})
+        for biased in (True, False)
+    ),
+    Read("qwen2", {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 2, "layer_types": None},
+         {"layer_types": None}, {"local": [2, 3, 4], "local.window": 2},
+         {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 2,
+          "layer_types": [FULL, FULL, SLIDING, SLIDING, SLIDING]}),
+    Read("qwen2", {"sliding_window": 3, "layer_types": LAYER_TYPES}, {"max_window_layers": 0}, {"local": [0, 1, 3]}),
+    Read("qwen2", {"use_sliding_window": False, "layer_types": None, "max_window_layers": 1}, {"sliding_window": 2},
+         {"local": []}),
+    Read("qwen2", {"head_dim": 10}, {}, {"head_width": 10}),
+    Read("qwen3", {"head_dim": 128}, {"head_dim": None}, {"head_width": 128}),
+    *(
+        Read("qwen3", {"attention_bias": biased}, {}, {"bias.qkv": biased, "bias.out": biased, "bias.ffn": False})
+        for biased in (True, False)
+    ),
+    *(
+        Read("smollm3", {"no_rope_layers": None, **keys}, {"no_rope_layers": None, **keys},
+             {"position.nope_layers": nope}, {"no_rope_layers": [int(layer not in nope) for layer in range(5)]})
+        for keys, nope in (({}, (3,)), ({"no_rope_layer_interval": 2}, (1, 3)),
+                           ({"no_rope_layers": [1, 0, 0, 1, 1, 7]}, (1, 2)))
+    ),
+    Read("smollm3", {"use_sliding_window": True, "sliding_window": 3, "layer_types": None, "no_rope_layers": None},
+         {"layer_types": None}, {"local": [3]}),
+    Read("phi3", {"sliding_window": None}, {}, {"local": []}),
+]  # fmt: skip
+OPT = {"do_layer_norm_before": True, "_remove_final_layer_norm": False}
+DECODERS = [
+    *(
+        Read("gpt2", {"n_layer": 3, "n_inner": inner, "scale_attn_weights": scaled,
+                      "scale_attn_by_inverse_layer_idx": by_depth}, {},
+             {"scale_by_depth": by_depth, "qk_scale": None if scaled else 1.0},
+             {"scale_attn_weights": scaled, "scale_attn_by_inverse_layer_idx": by_depth})
+        for inner, scaled, by_depth in ((None, True, True), (21, False, True), (21, True, False), (None, False, False))
+    ),
+    Read("openai-gpt", {"afn": "gelu", "n_embd": 12, "n_head": 3}, {}, {"activation": "gelu_tanh", "ffn_dim": 48}),
+    *(
+        Read("gpt_neox", {"use_parallel_residual": parallel, **UNTIED, **rotation(77.0, 0.25)}, {},
+             {"parallel": "two_norms" if parallel else None, "rotated_width": 2},
+             {"rotary_pct": 0.25, "rotary_emb_base": 77.0})
+        for parallel in (True, False)
+    ),
+    *(
+        Read("opt", {**OPT, "enable_bias": biased, **keys}, {}, {**norms, "position.offset": 2, "bias.ffn": biased})
+        for biased, keys, norms in (
+            (True, {}, {"norm_place": "pre", "final_norm": True}),
+            (False, {"do_layer_norm_before": False}, {"norm_place": "post", "final_norm": False}),
+            (True, {"_remove_final_layer_norm": True}, {"norm_place": "pre", "final_norm": False}),
+        )
+    ),
+    *(
+        Read("phi", {"qk_layernorm": normed}, {},
+             {"parallel": "one_norm", "qk_norm": "head" if normed else None, "heads.lm.projection": "biased"})
+        for normed in (True, False)
+    ),
+    Read("phi", rotation(77.0, 0.5), {"rope_parameters": None, "rope_theta": 77.0}, {"rotated_width": 4},
+         {"partial_rotary_factor": 0.5}),
+]  # fmt: skip
+PAIRED = [
+    *(Read(case, {**STACKS, "scale_embedding": scaled}, {}, {"emb_scale": scaled}, STACKS)
+      for case, scaled in (("bart", False), ("mbart", True))),
+    Read("mbart", {}, {"normalize_before": True}, {"norm_place": "pre", "final_norm": True}),
+    Read("marian", {"activation_function": "swish"}, {}, {"activation": "silu"}, {"activation_function": "silu"}),
+    *(
+        Read(case, {"scale_embedding": True}, {},
+             {"position.kind": "sinusoidal", "position.waves": "halves", "emb_norm": False, "emb_scale": True,
+              "norm_place": place, "final_norm": place == "pre", "heads.lm.projection": "biased"})
+        for case, place in (("pegasus", "pre"), ("marian", "post"))
+    ),
+    Read("mt5", {"feed_forward_proj": "gated-gelu"}, {"feed_forward_proj": None, "scale_decoder_outputs": True},
+         {"out_scale": False, "gated": True, "activation": "gelu_tanh"}),
+    Read("umt5", {"num_layers": 3, "num_decoder_layers": 2, "feed_forward_proj": "gated-gelu"},
+         {"feed_forward_proj": None}, {"out_scale": True, "gated": True, "tied": True}),
+    *(
+        Read(case, {"feed_forward_proj": "gated-gelu"}, {"feed_forward_proj": "relu"},
+             {"gated": True, "activation": "gelu_tanh"})
+        for case in ("t5", "mt5", "umt5")
+    ),
+]  # fmt: skip
+READ = [*ENCODERS, *MODERNBERT, *LLAMAS, *DECODERS, *PAIRED]
+
+
+def value_of(config, key):
+    if key == "local":
+        return [layer for layer in range(config.layers) if config.is_local(layer)]
+    for part in key.split("."):
+        config = config[part] if isinstance(config, dict) else getattr(config, part)
+    return config
+
+
+@pytest.mark.parametrize("read", READ, ids=[f"{number} {read.case}" for number, read in enumerate(READ)])
+def test_keys_are_read_as_the_class_reads_them(tmp_path, read):
+    theirs = saved(tmp_path / "in", read.case, **read.keys)
+    if read.edits:
+        edit_config(tmp_path / "in", **read.edits)
+    checkpoint, export, _ = in_and_out(tmp_path, theirs)
+    assert not any("keys of config.json" in note for note in checkpoint.notes)
+    assert {key: value_of(checkpoint.config, key) for key in read.ours} == read.ours
+    assert {key: export.config.get(key) for key in read.theirs} == read.theirs
+    assert difference(build_checkpoint(checkpoint), theirs) < 2e-5
+
+
+TYPE_OF = {"camembert": "roberta", "xlm-roberta": "roberta", "mt5": "t5", "phi3": "mistral"}
+"""Types whose models a more general one holds as well."""
+
+
+@pytest.mark.parametrize("model_type", TYPES)
+def test_the_type_of_a_model_follows_from_what_it_computes(model_type):
+    config, ids = read_keys(model_type, {}, {}), {"pad_token_id": options(model_type, 0)["pad_token_id"]}
+    assert map_for(config, ids).model_type == TYPE_OF.get(model_type, model_type)
+    assert map_for(config, ids, model_type).model_type == model_type
+
+
+def read_keys(case, keys, edits):
+    """Our configuration from the keys that a class writes, after some of them were edited; None removes one."""
+    settings = transformers.CONFIG_MAPPING[type_of(case)](**(options(case, 0) | keys))
+    plain = json.loads(settings.to_json_string(use_diff=False)) | edits
+    plain = {key: value for key, value in plain.items() if value is not None or key not in edits}
+    key_map = map_of_class(plain)
+    assert key_map.vocab_size(plain)
+    return key_map.read_config(plain, {})
