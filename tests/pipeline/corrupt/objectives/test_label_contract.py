@@ -8,7 +8,7 @@ import pytest
 from clozeline import registry
 from clozeline.pipeline.corrupt.objectives import build_objective
 from tests.pipeline.corrupt.objectives.runner import tolerates_specials, wide
-from tests.pipeline.corruption_cases import MASK, SEP, WORDS, samples
+from tests.pipeline.corruption_cases import MASK, WORDS, samples
 
 LENGTHS = [1, 2, 3, 5, 17, 64, 300] * 12
 NAMES = registry.names("clozeline.pipeline.corrupt.objectives")
@@ -65,7 +65,3 @@ def test_no_special_id_appears_but_those_of_the_frame_and_the_noise(name: str) -
             assert set(ids[WORDS.special[ids]].tolist()) <= known, feature.name
     if "label_ids" in examples.columns:
         assert not WORDS.special[examples.columns["label_ids"].values].any()
-
-
-def test_rows_with_specials_hold_some() -> None:
-    assert (samples(LENGTHS, specials=0.1, seed=6).columns["ids"].values == SEP).sum() > 100

@@ -49,14 +49,6 @@ def test_every_admissible_cut_is_equally_likely() -> None:
     assert chi_square_is_plausible(list(found.values()), np.full(18, 500.0), 17)
 
 
-def test_suffix_lengths_are_uniform_around_the_rate() -> None:
-    objective = wide("prefix_lm", suffix_rate=0.25, **TWO_SIDES)
-    examples = variants_of(objective, list(range(200, 240)), count=9500)
-    found = Counter(len(example["target_ids"]) - 1 for example in examples)
-    assert set(found) == set(range(1, 20)), "2 x 10 - 1 lengths around a mean of 10"
-    assert chi_square_is_plausible(list(found.values()), np.full(19, 500.0), 18)
-
-
 @pytest.mark.parametrize(
     ("options", "longest"),
     [

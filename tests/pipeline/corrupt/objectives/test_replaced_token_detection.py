@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.kernels.distributions import frequency_thresholds
 from clozeline.seeding import ORDERS, ROLES
-from tests.pipeline.corrupt.objectives.runner import at_labels, corrupt, keyed, masked, reachable, variants_of, wide
-from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, SEP, one_sample, samples, vocabulary
+from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, masked, variants_of, wide
+from tests.pipeline.corruption_cases import MASK, SEP, one_sample, samples, vocabulary
 from tests.pipeline.laws import chi_square_is_plausible
 from tests.pipeline.word_cases import drawn
 
@@ -74,26 +72,6 @@ def test_equals_a_plain_loop(replacement: str, specials: float) -> None:
         assert example["input_ids"].tolist() == original.tolist()
 
 
-def test_thresholds_are_exact() -> None:
-    assert frequency_thresholds(COUNTS[WORDS.replaceable]).tolist() == slow_thresholds()
-
-
-@pytest.mark.parametrize("replacement", ["uniform", "unigram"])
-def test_replacements_follow_their_law(replacement: str) -> None:
-    written, _ = at_labels(corrupt(wide(NAME, WORDS, replacement=replacement), samples([510] * 1000, WORDS)))
-    weights = np.array(FREQUENCIES if replacement == "unigram" else [1] * len(FREQUENCIES), np.float64)
-    expected = len(written) * weights / weights.sum()
-    observed = np.bincount(written, minlength=400)[FIRST_CONTENT:]
-    often = expected >= 5
-    assert observed[~often].sum() < 3 * expected[~often].sum() + 20
-    observed, expected = (
-        np.append(observed[often], observed[~often].sum()),
-        np.append(expected[often], expected[~often].sum()),
-    )
-    some = expected > 0
-    assert chi_square_is_plausible(observed[some], expected[some], int(some.sum()) - 1)
-
-
 def test_shuffled_tokens_move_among_their_places() -> None:
     examples = variants_of(wide(NAME, WORDS, replacement="shuffle", mask_rate=0.3), list(range(200, 210)))
     orders = Counter()
@@ -106,21 +84,9 @@ def test_shuffled_tokens_move_among_their_places() -> None:
     assert chi_square_is_plausible(list(orders.values()), np.full(5, 800.0), 4)
 
 
-def test_a_single_token_is_replaced_uniformly() -> None:
-    examples = variants_of(wide(NAME, WORDS, replacement="shuffle"), [200, 201])
-    assert len({int(example["input_ids"][example["label_positions"][0]]) for example in examples}) > 200
-
-
 def test_heads_follow_from_the_replacement() -> None:
     assert wide(NAME, WORDS).heads == ("masked_lm", "token")
     assert wide(NAME, WORDS, replacement="uniform").heads == ("token",)
-
-
-def test_worked_example() -> None:
-    the, chef, cooked, meal = 200, 201, 202, 203
-    examples = variants_of(build_objective({"name": NAME, "mask_rate": 0.4}, WORDS), [the, chef, cooked, the, meal])
-    assert reachable(examples, input_ids=[1, the, MASK, cooked, the, MASK, 2], label_positions=[2, 5],
-                     label_ids=[chef, meal])  # fmt: skip
 
 
 def test_unigram_without_counts_draws_nothing_and_still_undoes() -> None:

@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.kernels.distributions import geometric_thresholds, inverse_cdf
-from clozeline.pipeline.kernels.ragged import IdSet
-from clozeline.pipeline.kernels.whole_words import find_words, take_words
-from clozeline.seeding import kernel_keys
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, masked, wide
-from tests.pipeline.corruption_cases import MASK, SEP, WORDS, one_sample, samples
+from tests.pipeline.corruption_cases import MASK, SEP, WORDS, samples
 from tests.pipeline.laws import chi_square_is_plausible
 from tests.pipeline.word_cases import drawn, leaders_of, masked_by_hand, slow_take, slow_words
 
@@ -61,29 +58,6 @@ def test_law_of_lengths() -> None:
     assert abs(mean - 3.797) < 0.001
     assert abs(lengths.mean() - mean) < 5 * spread / sqrt(200_000)
     assert chi_square_is_plausible(np.bincount(lengths, minlength=11)[1:], 200_000 * shares, 9)
-
-
-def test_the_first_span_starts_anywhere() -> None:
-    """Words of one token and a budget of one leave nothing but the first start."""
-    rows = one_sample([201] * 400, [0], WORDS, 4000)
-    ids = rows.columns["ids"]
-    keys = kernel_keys(1, "span_boundary", rows.fixed["uid"], np.arange(4000, dtype=np.uint16))
-    words = find_words(ids, WORDS.opens_word(ids.values), IdSet(WORDS.special))
-    taken = take_words(keys, words, np.full(4000, 1), geometric_thresholds(200_000, 10)).reshape(4000, 400)
-    assert (taken.sum(axis=1) == 1).all()
-    observed = np.bincount(taken.argmax(axis=1) // 20, minlength=20)
-    assert chi_square_is_plausible(observed, np.full(20, 200.0), 19)
-
-
-def test_spans_are_the_runs_of_labels_with_text_or_frame_around() -> None:
-    objective = wide("span_boundary", mask_rate=0.4)
-    for example in corrupt(objective, samples([3, 30, 300] * 20, specials=0.05, seed=5)):
-        starts, lengths = example["span_starts"].astype(int), example["span_lengths"].astype(int)
-        places = np.concatenate([np.arange(start, start + size) for start, size in zip(starts, lengths, strict=True)])
-        assert places.tolist() == example["label_positions"].tolist()
-        assert (starts[1:] > starts[:-1] + lengths[:-1]).all()
-        assert starts[0] >= 1
-        assert starts[-1] + lengths[-1] < len(example["input_ids"])
 
 
 def test_spans_never_cross_a_separator_and_share_a_role() -> None:

@@ -88,18 +88,6 @@ def test_shares_of_roles_that_words_draw() -> None:
     assert (random[:, 0] != random[:, 1]).mean() > 0.9
 
 
-def test_a_budget_is_used_up_by_any_words_that_fit() -> None:
-    """Half of six tokens: a word of three, or three of one."""
-    examples = variants_of(wide("whole_word_masking", mask_rate=0.5), [201, 210, 211, 212, 204, 207])
-    assert {len(example["label_ids"]) for example in examples} == {3}
-
-
-def test_most_labels_bound_the_budget() -> None:
-    rows = samples([510] * 20)
-    lengths = corrupt(wide("whole_word_masking", max_labels=20), rows).columns["label_ids"].lengths
-    assert lengths.max() == 20
-
-
 def test_a_row_of_one_word_is_masked_completely_and_counted() -> None:
     """The only word is longer than the budget. Where most tokens are asked for, nothing is counted."""
     inside = WORDS.word_start.copy()
