@@ -1,12 +1,10 @@
 """Composition: steps draw as they would alone, and are undone backwards."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-from clozeline.pipeline.corrupt.objectives import Draws, Objective
-from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, TokenRows
+from clozeline.pipeline.corrupt.objectives import Draws
+from clozeline.pipeline.corrupt.objectives._denoising import TokenRows
 from tests.pipeline.corrupt.objectives.runner import corrupt, wide
 from tests.pipeline.corruption_cases import MASK, samples
 
@@ -14,22 +12,22 @@ STEPS = ["sentence_reordering", "document_rotation", "token_deletion", "denoisin
 THREE = [{"name": "sentence_reordering"}, {"name": "document_rotation"}, {"name": "text_infilling"}]
 
 
-def steps_of(objective: Objective) -> list[DenoisingPair]:
-    return objective.steps  # type: ignore[attr-defined,no-any-return]
+def steps_of(objective):
+    return objective.steps
 
 
 @pytest.mark.parametrize(
     "steps",
     [THREE, THREE[:2], THREE[1:], THREE[2:], [THREE[1], THREE[0], THREE[2]], [{"name": name} for name in STEPS]],
 )
-def test_equals_its_steps_one_by_one(steps: list[dict[str, str]]) -> None:
+def test_equals_its_steps_one_by_one(steps):
     objective = wide("composition", steps=steps)
     rows = samples([1, 2, 5, 17, 64, 300, 568] * 10)
     examples = corrupt(objective, rows)
     draws = Draws(1, rows.fixed["uid"], np.zeros(len(rows), np.uint16))
     text = TokenRows(rows.columns["ids"], rows.columns["sentence_starts"])
     for step in steps_of(objective):
-        ids, noise = wide(step.name).noise(text, draws)  # type: ignore[attr-defined]
+        ids, noise = wide(step.name).noise(text, draws)
         for name, column in noise.items():
             assert (column.values == examples.columns[f"{step.name}_{name}"].values).all()
         text = TokenRows(ids, step.starts_after(text, noise))
@@ -39,14 +37,14 @@ def test_equals_its_steps_one_by_one(steps: list[dict[str, str]]) -> None:
 
 
 @pytest.mark.parametrize("name", ["sentence_reordering", "document_rotation", "token_deletion", "text_infilling"])
-def test_sentence_starts_follow_their_tokens(name: str) -> None:
+def test_sentence_starts_follow_their_tokens(name):
     """Every token of the corrupted row that began a sentence, and is still alone, begins one."""
     step = wide(name)
     rows = samples([1, 2, 9, 40, 120] * 30)
     text = TokenRows(rows.columns["ids"], rows.columns["sentence_starts"])
     numbered = TokenRows(type(text.ids)(np.arange(len(text.ids.values)) + 1000, text.ids.offsets), text.sentence_starts)
-    ids, noise = step.noise(numbered, Draws(1, rows.fixed["uid"], np.zeros(len(rows), np.uint16)))  # type: ignore[attr-defined]
-    after = step.starts_after(numbered, noise)  # type: ignore[attr-defined]
+    ids, noise = step.noise(numbered, Draws(1, rows.fixed["uid"], np.zeros(len(rows), np.uint16)))
+    after = step.starts_after(numbered, noise)
     for row in range(len(rows)):
         found, old = ids[row].tolist(), numbered.ids[row]
         starts = after[row].tolist()
@@ -61,7 +59,7 @@ def test_sentence_starts_follow_their_tokens(name: str) -> None:
             _starts_between_marks(found, starts, old, begins)
 
 
-def _starts_between_marks(found: list[int], starts: list[int], old: np.ndarray, begins: set[int]) -> None:
+def _starts_between_marks(found, starts, old, begins):
     """A kept start is a start, or a mark of length 0 is before it and begins the sentence."""
     for place, token in enumerate(found[1:], 1):
         if token in begins:
@@ -70,7 +68,7 @@ def _starts_between_marks(found: list[int], starts: list[int], old: np.ndarray, 
         assert found[start] in begins or MASK in (found[start], found[start - 1])
 
 
-def test_rows_that_passed_are_counted() -> None:
+def test_rows_that_passed_are_counted():
     objective = wide("composition", steps=THREE)
     rows = samples([1, 1, 5, 40, 0], sentences=1)
     examples, _ = objective.corrupt(rows, np.zeros(5, np.uint16), 1)

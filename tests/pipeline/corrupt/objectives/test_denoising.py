@@ -1,7 +1,5 @@
 """Denoising pairs: each noise against a plain loop and its law, the frame around it, and contradictions."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise, permutations
 

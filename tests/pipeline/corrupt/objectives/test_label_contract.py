@@ -1,7 +1,5 @@
 """Promises of objectives about their labels, and about the special ids that they write."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -25,9 +23,9 @@ FRAME = {WORDS.specials[name] for name in ("cls", "sep", "bos", "eos", "mask")}
 
 @pytest.mark.parametrize("options", VARIETIES, ids=str)
 @pytest.mark.parametrize("specials", [0.0, 0.1])
-def test_labels_rise_are_text_and_hold_what_stood_there(options: dict[str, object], specials: float) -> None:
+def test_labels_rise_are_text_and_hold_what_stood_there(options, specials):
     """Distinct, ascending, inside the row, at no special id; everything else is as it was; at least one label."""
-    objective = wide(words=WORDS, **options)  # type: ignore[arg-type]
+    objective = wide(words=WORDS, **options)
     if specials and not tolerates_specials(objective):
         return
     rows = samples(LENGTHS, specials=specials, seed=6)
@@ -53,7 +51,7 @@ def test_labels_rise_are_text_and_hold_what_stood_there(options: dict[str, objec
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_special_id_appears_but_those_of_the_frame_and_the_noise(name: str) -> None:
+def test_no_special_id_appears_but_those_of_the_frame_and_the_noise(name):
     """Of rows of text: the frame, [MASK], sentinels and mode tokens are all that is written."""
     objective = wide(name)
     rows = samples(LENGTHS, seed=7)

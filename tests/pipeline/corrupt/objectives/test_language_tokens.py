@@ -1,21 +1,15 @@
 """mBART's rows (arXiv 2001.08210 §2.2): input and target end with the end token and the token of their language."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.objectives import Objective, Skip
-from clozeline.pipeline.rows import Example, Row, Rows
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
+from clozeline.pipeline.corrupt.objectives import Skip
+from clozeline.pipeline.rows import Row, Rows
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers.word import Word
-from clozeline.pipeline.vocabulary import Vocabulary
 from tests.pipeline.corrupt.objectives.runner import wide
 from tests.pipeline.corruption_cases import FIRST_CONTENT, WORDS, one_sample, samples
 
@@ -25,39 +19,39 @@ DE, EN = FIRST_CONTENT, FIRST_CONTENT + 1
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("tokenizer")
 
 
 @pytest.fixture(scope="module")
-def tokenizer(folder: Path) -> Tokenizer:
+def tokenizer(folder):
     options = Word.Options(size=170, min_frequency=1, reserved=["<de>", "<en>"])
     save_tokenizer(Word.train([TEXT, " Success"], options, folder), "word", folder)
     return load_tokenizer(folder)
 
 
 @pytest.fixture(scope="module")
-def words(tokenizer: Tokenizer, folder: Path) -> Vocabulary:
+def words(tokenizer, folder):
     """The vocabulary of that tokenizer, for a corpus whose rows have the codes 0, 1, 2 for de, en, fr."""
     return replace(tokenizer.vocabulary, folder=folder, languages=("de", "en", "fr"))
 
 
-def mbart(words: Vocabulary, **options: Any) -> Objective:
+def mbart(words, **options):
     return wide("composition", words, **{"source_head": "none", "language_tokens": TOKENS, **options})
 
 
-def in_languages(rows: Rows, codes: Sequence[int]) -> Rows:
+def in_languages(rows, codes):
     return Rows({**rows.fixed, "language": np.array(codes, np.uint8)}, rows.columns)
 
 
-def content(lengths: Sequence[int], codes: Sequence[int], words: Vocabulary) -> Rows:
+def content(lengths, codes, words):
     """Rows of ids that are not special."""
     rows = in_languages(samples(lengths, words, sentences=3), codes)
     rows.columns["ids"].values[:] = EN + 1 + rows.columns["ids"].values % (words.size - EN - 1)
     return rows
 
 
-def test_rows_by_hand(tokenizer: Tokenizer, words: Vocabulary) -> None:
+def test_rows_by_hand(tokenizer, words):
     """Two sentences change places; a row of a language without a token is skipped with a reason."""
     ids = tokenizer.encode([TEXT])[0].ids
     objective = mbart(words, steps=["sentence_reordering"])
@@ -75,7 +69,7 @@ def test_rows_by_hand(tokenizer: Tokenizer, words: Vocabulary) -> None:
     assert objective.frame.decoder_start == "target_end"
 
 
-def test_the_noise_is_that_of_rows_without_language_tokens(words: Vocabulary) -> None:
+def test_the_noise_is_that_of_rows_without_language_tokens(words):
     """A row of `max_length` tokens has room for one content token less; all others are BART's, and can be undone."""
     rows = content([1, 5, 40, 300], [0, 1, 1, 0], words)
     objective, bart = mbart(words), mbart(words, language_tokens={})
@@ -89,10 +83,10 @@ def test_the_noise_is_that_of_rows_without_language_tokens(words: Vocabulary) ->
         assert np.array_equal(objective.uncorrupt(example), bart.uncorrupt(without))
 
 
-def test_two_languages_in_one_example_are_damage(words: Vocabulary) -> None:
+def test_two_languages_in_one_example_are_damage(words):
     rows = content([40], [1], words)
     objective = mbart(words)
-    example: Example = next(iter(objective.corrupt(rows, np.zeros(1, np.uint16), 1)[0]))
+    example = next(iter(objective.corrupt(rows, np.zeros(1, np.uint16), 1)[0]))
     target = example["target_ids"].copy()
     target[-1] -= 1
     with pytest.raises(ValueError, match="different language tokens"):
@@ -108,11 +102,11 @@ def test_two_languages_in_one_example_are_damage(words: Vocabulary) -> None:
         ({"steps": [{"name": "text_infilling", "language_tokens": TOKENS}]}, "language_tokens"),
     ],
 )
-def test_refusals(words: Vocabulary, options: dict[str, Any], message: str) -> None:
+def test_refusals(words, options, message):
     with pytest.raises(ConfigurationError, match=message):
         mbart(words, **options)
 
 
-def test_rows_whose_languages_have_no_names_are_refused() -> None:
+def test_rows_whose_languages_have_no_names_are_refused():
     with pytest.raises(ConfigurationError, match="only the sets of a recipe name the languages"):
         mbart(WORDS).corrupt(samples([40]), np.zeros(1, np.uint16), 1)

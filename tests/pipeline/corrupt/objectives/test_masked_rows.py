@@ -1,14 +1,9 @@
 """Features of masked rows: the tokens that may be chosen, what is hidden where, and putting the labels back."""
 
-from __future__ import annotations
-
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
     choose_tokens,
     mask_tokens,
@@ -18,8 +13,7 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import (
 from clozeline.pipeline.kernels.ragged import IdSet
 from clozeline.pipeline.rows import Ragged
 from clozeline.seeding import POSITIONS
-from tests.pipeline.corrupt.objectives.runner import corrupt, example_of, wide
-from tests.pipeline.corruption_cases import WORDS, samples
+from tests.pipeline.corrupt.objectives.runner import example_of
 from tests.pipeline.word_cases import smallest
 
 SPECIAL = IdSet(np.arange(30) < 10)
@@ -29,7 +23,7 @@ PLAIN = st.lists(st.lists(st.integers(10, 29), max_size=12), min_size=1, max_siz
 
 @settings(max_examples=40)
 @given(ROWS | PLAIN)
-def test_maskable_tokens_are_all_but_the_special_ones(rows: list[list[int]]) -> None:
+def test_maskable_tokens_are_all_but_the_special_ones(rows):
     places, bounds = maskable_tokens(Ragged.from_lists(rows, np.uint16), SPECIAL)
     flat = [token for row in rows for token in row]
     found = list(range(len(flat))) if places is None else places.tolist()
@@ -39,7 +33,7 @@ def test_maskable_tokens_are_all_but_the_special_ones(rows: list[list[int]]) -> 
 
 @settings(max_examples=40)
 @given(ROWS | PLAIN, st.integers(0, 100), st.integers(0, 2**32))
-def test_chosen_tokens_have_the_smallest_words(rows: list[list[int]], percent: int, seed: int) -> None:
+def test_chosen_tokens_have_the_smallest_words(rows, percent, seed):
     keys = np.arange(1, 1 + len(rows), dtype=np.uint64) * np.uint64(2 * seed + 1)
     chosen = choose_tokens(keys, Ragged.from_lists(rows, np.uint16), SPECIAL, lambda sizes: sizes * percent // 100)
     first = 0
@@ -52,7 +46,7 @@ def test_chosen_tokens_have_the_smallest_words(rows: list[list[int]], percent: i
 
 @settings(max_examples=40)
 @given(st.data())
-def test_masking_and_putting_back_are_inverse(data: st.DataObject) -> None:
+def test_masking_and_putting_back_are_inverse(data):
     lists = data.draw(st.lists(st.lists(st.integers(0, 29), min_size=1, max_size=9), min_size=1, max_size=5))
     first = np.cumsum([0, *map(len, lists)]).tolist()
     picked = [sorted(data.draw(st.sets(st.integers(0, len(one) - 1), min_size=1))) for one in lists]
@@ -67,15 +61,3 @@ def test_masking_and_putting_back_are_inverse(data: st.DataObject) -> None:
         example = example_of(**{name: column[row].tolist() for name, column in columns.items()})
         assert restore_labels(example).tolist() == ids
         assert example["input_ids"].tolist() == hidden, "the example stays as it is"
-
-
-def test_starts_of_documents_follow_the_frame_where_attention_stays_inside_them() -> None:
-    rows = samples([1, 9, 40], sentences=6)
-    apart, across = (wide("masked_lm", cross_documents=cross) for cross in (False, True))
-    examples = corrupt(apart, rows)
-    for sample, example in zip(rows, examples, strict=True):
-        starts = sample["document_starts"].tolist()
-        assert example["document_starts"].tolist() == [0, *(start + 1 for start in starts[1:])]
-    assert "document_starts" not in corrupt(across, rows).columns
-    with pytest.raises(ConfigurationError, match="a document row holds one document"):
-        build_objective({"name": "masked_lm", "grouping": "document", "cross_documents": False}, WORDS)

@@ -1,14 +1,7 @@
 """An objective is one file: what is added to the folder has every promise of the others tested at once."""
 
-from __future__ import annotations
-
 import itertools
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 from clozeline import registry
 from docs.generate.page import gallery
@@ -57,7 +50,7 @@ NEW_OBJECTIVE = '''
 '''
 
 
-def promises() -> Iterator[tuple[Callable[..., None], dict[str, Any]]]:
+def promises():
     """Yield each test of the contract that runs over the folder, with the first and the last of its other cases."""
     for name, test in vars(contract).items():
         marks = [mark.args for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
@@ -67,7 +60,7 @@ def promises() -> Iterator[tuple[Callable[..., None], dict[str, Any]]]:
                 yield test, dict(zip((key for key, _ in others), values, strict=True))
 
 
-def test_an_objective_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_objective_is_one_file(tmp_path, monkeypatch):
     """A new file is in the registry, keeps every promise, and has golden bytes and a section of the page."""
     stored = tmp_path / GOLDEN.name
     stored.write_bytes(GOLDEN.read_bytes())

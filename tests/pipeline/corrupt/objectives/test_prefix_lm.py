@@ -1,9 +1,6 @@
 """Prefix LM: admissible cuts equally likely, both forms of a row, UL2's suffix law, the kernel against a loop."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +15,7 @@ TWO_SIDES = {"architecture": "encoder_decoder"}
 LENGTHS = [2, 3, 4, 17, 64, 300, 568] * 30
 
 
-def slow(ids: list[int], key: np.uint64, suffix: int | None) -> int:
+def slow(ids, key, suffix):
     """Content tokens before the cut; `suffix` in percent."""
     n, most = len(ids), len(ids) - 1
     if suffix is not None:
@@ -28,8 +25,8 @@ def slow(ids: list[int], key: np.uint64, suffix: int | None) -> int:
 
 
 @pytest.mark.parametrize("suffix", [None, 25])
-def test_equals_a_plain_loop(suffix: int | None) -> None:
-    options: dict[str, Any] = {"suffix_rate": suffix / 100} if suffix else {}
+def test_equals_a_plain_loop(suffix):
+    options = {"suffix_rate": suffix / 100} if suffix else {}
     decoder, sides = wide("prefix_lm", **options), wide("prefix_lm", **options, **TWO_SIDES)
     rows = samples([n for n in LENGTHS if n >= 2])
     for (key, sample, whole), parts in zip(keyed(decoder, rows), corrupt(sides, rows), strict=True):
@@ -42,7 +39,7 @@ def test_equals_a_plain_loop(suffix: int | None) -> None:
         assert parts["target_ids"].tolist() == [*ids[cut:], EOS]
 
 
-def test_every_admissible_cut_is_equally_likely() -> None:
+def test_every_admissible_cut_is_equally_likely():
     examples = variants_of(wide("prefix_lm"), list(range(200, 219)), count=9000)
     found = Counter(int(example["prefix_length"][0]) for example in examples)
     assert set(found) == set(range(1, 19))
@@ -60,7 +57,7 @@ def test_every_admissible_cut_is_equally_likely() -> None:
         ({**TWO_SIDES, "suffix_rate": 0.75}, 512),
     ],
 )
-def test_both_sides_of_a_full_row_fit_whatever_the_cut(options: dict[str, Any], longest: int) -> None:
+def test_both_sides_of_a_full_row_fit_whatever_the_cut(options, longest):
     objective = build_objective({"name": "prefix_lm", **options}, WORDS)
     assert objective.content_length == longest
     examples = corrupt(objective, samples([longest] * 2000))
@@ -68,7 +65,7 @@ def test_both_sides_of_a_full_row_fit_whatever_the_cut(options: dict[str, Any], 
         assert int(examples.columns[name].lengths.max()) <= 512, name
 
 
-def test_mode_token_stands_in_front_and_belongs_to_the_prefix() -> None:
+def test_mode_token_stands_in_front_and_belongs_to_the_prefix():
     mode, text = WORDS.modes["S"], list(range(200, 208))
     for options in ({}, TWO_SIDES):
         (plain,) = variants_of(wide("prefix_lm", **options), text, count=1)

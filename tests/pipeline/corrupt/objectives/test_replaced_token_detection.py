@@ -1,7 +1,5 @@
 """Replaced-token detection: what takes the place of selected tokens, its laws, and the kernel against a plain loop."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -24,17 +22,17 @@ WORDS = replace(PLAIN, token_counts=COUNTS)
 FREQUENCIES = [max(1, int(count)) for count in COUNTS[WORDS.replaceable]]
 
 
-def slow_thresholds() -> list[int]:
+def slow_thresholds():
     total = sum(FREQUENCIES)
     return [floor(Fraction(sum(FREQUENCIES[: upto + 1]), total) * 2**32) for upto in range(len(FREQUENCIES) - 1)]
 
 
-def slow_uniform(key: np.uint64, label: int) -> int:
+def slow_uniform(key, label):
     low = drawn(key, ROLES, label + 1)[label] & 0xFFFFFFFF
     return int(WORDS.replaceable[(low * len(WORDS.replaceable)) >> 32])
 
 
-def slow_shuffled(key: np.uint64, labels: list[int]) -> list[int]:
+def slow_shuffled(key, labels):
     if len(labels) == 1:
         return [slow_uniform(key, 0)]
     k = len(labels)
@@ -49,7 +47,7 @@ def slow_shuffled(key: np.uint64, labels: list[int]) -> list[int]:
 
 @pytest.mark.parametrize("replacement", ["generator", "uniform", "unigram", "shuffle"])
 @pytest.mark.parametrize("specials", [0.0, 0.1])
-def test_equals_a_plain_loop(replacement: str, specials: float) -> None:
+def test_equals_a_plain_loop(replacement, specials):
     """Labels are those of masked LM with this label; the token there follows from the row's key alone."""
     objective, plain = wide(NAME, WORDS, replacement=replacement), wide("masked_lm", WORDS, label=NAME)
     lengths = [1 + (37 * row) % 90 for row in range(200)] + [510] * 3
@@ -72,7 +70,7 @@ def test_equals_a_plain_loop(replacement: str, specials: float) -> None:
         assert example["input_ids"].tolist() == original.tolist()
 
 
-def test_shuffled_tokens_move_among_their_places() -> None:
+def test_shuffled_tokens_move_among_their_places():
     examples = variants_of(wide(NAME, WORDS, replacement="shuffle", mask_rate=0.3), list(range(200, 210)))
     orders = Counter()
     for example in examples:
@@ -84,12 +82,12 @@ def test_shuffled_tokens_move_among_their_places() -> None:
     assert chi_square_is_plausible(list(orders.values()), np.full(5, 800.0), 4)
 
 
-def test_heads_follow_from_the_replacement() -> None:
+def test_heads_follow_from_the_replacement():
     assert wide(NAME, WORDS).heads == ("masked_lm", "token")
     assert wide(NAME, WORDS, replacement="uniform").heads == ("token",)
 
 
-def test_unigram_without_counts_draws_nothing_and_still_undoes() -> None:
+def test_unigram_without_counts_draws_nothing_and_still_undoes():
     example = corrupt(wide(NAME, WORDS, replacement="unigram"), one_sample([200, 201], [0], WORDS)).row(0)
     objective = wide(NAME, PLAIN, replacement="unigram")
     assert objective.uncorrupt(example).tolist() == [1, 200, 201, SEP]

@@ -1,7 +1,5 @@
 """Sentence comparison: which two texts make a pair."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -13,7 +11,7 @@ from tests.pipeline.laws import chi_square_is_plausible
 
 
 @pytest.mark.parametrize("longest", [4, 12, 700])
-def test_adjacent_equals_a_plain_loop(longest: int) -> None:
+def test_adjacent_equals_a_plain_loop(longest):
     objective = build_objective({"name": "sentence_comparison", "max_length": longest}, WORDS)
     rows = samples([2 + row % (2 * longest - 5) for row in range(1000)], sentences=4)
     for key, sample, example in keyed(objective, rows):
@@ -23,21 +21,21 @@ def test_adjacent_equals_a_plain_loop(longest: int) -> None:
             assert example[name].tolist() == [1, *sentence[: longest - 2].tolist(), 2]
 
 
-def test_pairs_of_neighbours_are_equally_likely() -> None:
+def test_pairs_of_neighbours_are_equally_likely():
     examples = variants_of(wide("sentence_comparison"), list(range(200, 212)), (0, 3, 4, 8, 9), count=8000)
     observed = np.unique([int(example["input_ids"][1]) for example in examples], return_counts=True)[1]
     assert len(observed) == 4
     assert chi_square_is_plausible(observed, np.full(4, 2000.0), 3)
 
 
-def test_the_same_text_twice() -> None:
+def test_the_same_text_twice():
     objective = build_objective({"name": "sentence_comparison", "mode": "same"}, WORDS)
     assert (objective.content_length, objective.minimum.sentences) == (62, 1)
     for sample, example in zip(samples([1, 62]), corrupt(objective, samples([1, 62])), strict=True):
         assert example["input_ids"].tolist() == example["input_ids_b"].tolist() == [1, *sample["ids"].tolist(), 2]
 
 
-def test_unused_tokens() -> None:
+def test_unused_tokens():
     objective = wide("sentence_comparison")
     rows = one_sample(range(200, 210), (0, 3, 5), WORDS, 20)
     examples = corrupt(objective, rows, np.arange(20))

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from clozeline.pipeline.corrupt.objectives import Objective, build_objective
+from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.words import Text, Words, sample_rows_of
-from clozeline.pipeline.rows import Ragged, Row, Rows
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
@@ -52,15 +51,15 @@ class Case:
     also: tuple[str, ...] = ()
     row: int = 0
 
-    def __str__(self) -> str:
+    def __str__(self):
         return f"{self.task}: {self.objective}"
 
 
-def masked(row: str, **labels: Any) -> dict[str, Any]:
+def masked(row, **labels):
     return {"input_ids": f"[CLS] {row} [SEP]", **labels}
 
 
-def pair(source: str, target: str, **noise: Any) -> dict[str, Any]:
+def pair(source, target, **noise):
     """A denoising pair whose source begins with [CLS]."""
     return {"input_ids": f"[CLS] {source} </s>", "target_ids": f"{target} </s>", **noise}
 
@@ -158,11 +157,11 @@ LONGER = (
 )  # fmt: skip
 
 
-def matches(examples: Rows, wanted: Mapping[str, list[int]]) -> np.ndarray:
+def matches(examples, wanted):
     """Rows that have these features."""
     found = np.ones(len(examples), np.bool_)
     for name, values in wanted.items():
-        column: Ragged = examples.columns[name]
+        column = examples.columns[name]
         found &= column.lengths == len(values)
         rows = np.flatnonzero(found)
         places = column.offsets[rows][:, None] + np.arange(len(values))
@@ -170,7 +169,7 @@ def matches(examples: Rows, wanted: Mapping[str, list[int]]) -> np.ndarray:
     return found
 
 
-def search(objective: Objective, sample: Rows, wanted: Mapping[str, list[int]]) -> Row | None:
+def search(objective, sample, wanted):
     """The first example of the sample with these features, over variants and seeds."""
     for seed in range(SEEDS):
         for count in (256, VARIANTS):
@@ -183,12 +182,12 @@ def search(objective: Objective, sample: Rows, wanted: Mapping[str, list[int]]) 
     return None
 
 
-def numbers(words: Words, value: Any) -> list[int]:
+def numbers(words, value):
     return words.ids(value) if isinstance(value, str) else list(value)
 
 
 @pytest.mark.parametrize("case", [*TABLE, *LONGER], ids=str)
-def test_is_reached_and_undone(case: Case) -> None:
+def test_is_reached_and_undone(case):
     words = Words([*(part for text in case.texts for part in (*text.sentences, text.target)), *case.also])
     objective = build_objective({"name": case.objective, **case.options}, words.vocabulary)
     samples = sample_rows_of(objective, words, case.texts).take(np.array([case.row]))
@@ -197,21 +196,21 @@ def test_is_reached_and_undone(case: Case) -> None:
     assert objective.uncorrupt(example).tolist() == objective.original(samples.row(0), example).tolist()
 
 
-def test_a_token_is_predicted_from_those_before_it_in_the_order_alone() -> None:
+def test_a_token_is_predicted_from_those_before_it_in_the_order_alone():
     """Order 0, 4, 2, 1, 3: token 1 is predicted from the tokens 0, 4 and 2."""
     order = [place - 1 for place in LONGER[-1].wanted["prediction_order"]]
     assert order == [0, 4, 2, 1, 3]
     assert order[: order.index(1)] == [0, 4, 2]
 
 
-def test_all_of_the_text_are_here() -> None:
+def test_all_of_the_text_are_here():
     tasks = {"Causal LM", "Prefix LM", "Masked LM", "MASS-style", "BERT-style", "Permuted LM", "Next sentence",
              "Sentence comparison", "Token classification", "Token reordering", "Token deletion", "Span masking",
              "Sentinel masking", "Sentence reordering", "Document rotation"}  # fmt: skip
     assert {case.task for case in TABLE} == tasks
 
 
-def test_text_to_text(tmp_path: Path) -> None:
+def test_text_to_text(tmp_path):
     """Every task of the book in one set: the texts that go in and come out, and the pair given back."""
     tokenizer = ByteBpe.train([part for task in TO_TEXT for part in task], ByteBpe.Options(size=700), tmp_path)
     save_tokenizer(tokenizer, "byte_bpe", tmp_path)
@@ -231,7 +230,7 @@ def test_text_to_text(tmp_path: Path) -> None:
         assert tokenizer.decode(objective.uncorrupt(example).tolist()) == f"{source}</s>{target}</s>"
 
 
-def pair_samples(encoded: list[list[list[int]]]) -> Rows:
+def pair_samples(encoded):
     """Parallel rows, each of its own task."""
     columns = {
         "ids": Ragged.from_lists([source for source, _ in encoded], np.uint16),

@@ -1,9 +1,5 @@
 """The labels that a text is shown with, against those of batches."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from clozeline import registry
@@ -15,9 +11,9 @@ OBJECTIVES = "clozeline.pipeline.corrupt.objectives"
 TEXT = "Hard work leads to success. Success brings happiness."
 
 
-def entries() -> list[dict[str, Any]]:
+def entries():
     """Return every objective with each of its architectures."""
-    found: list[dict[str, Any]] = []
+    found = []
     for name in registry.names(OBJECTIVES):
         kind = registry.find(OBJECTIVES, name)
         if "architecture" in kind.Options.__pydantic_fields__:
@@ -28,11 +24,11 @@ def entries() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: " ".join(entry.values()))
-def test_labels_are_at_the_positions_of_those_of_a_batch(entry: dict[str, Any]) -> None:
+def test_labels_are_at_the_positions_of_those_of_a_batch(entry):
     found = corrupt_text(entry, TEXT, target="Fleiß führt zum Erfolg.")
     objective, example = found.objective, found.example
     collate = Collate(
-        objective.architecture,  # type: ignore[arg-type]
+        objective.architecture,
         {feature.name: feature.role for feature in objective.features},
         dict(objective.vocabulary.specials),
         decoder_start=objective.frame.decoder_start,
