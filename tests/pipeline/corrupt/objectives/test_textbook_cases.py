@@ -26,8 +26,6 @@ VARIANTS, SEEDS = 1 << 16, 8
 KITTEN = "The kitten is chasing the ball ."
 BALL = "The ball rolls away swiftly ."
 PUPPIES = "The puppies are frolicking outside the house ."
-WORK, SUCCESS = "Hard work leads to success .", "Success brings happiness ."
-RAIN, UMBRELLA = "It is raining .", "I need an umbrella ."
 SIDES = {"architecture": "encoder_decoder"}
 AS_IT_IS = {"mask_share": 0.0, "random_share": 0.0}
 """Labels without a change of the input: the textbook prints sentence pairs unmasked."""
@@ -115,8 +113,6 @@ TABLE = (
          (Text((KITTEN, BALL)),)),
 )  # fmt: skip
 
-PUPPY = (Text((PUPPIES,)),)
-HARD_WORK = (Text((WORK, SUCCESS)),)
 TO_TEXT = (
     ("Translate from Chinese to English: ", "你好!", "Hello!"),
     ("Answer: ", "when was Albert Einstein born?", "He was born on March 14, 1879."),
@@ -128,30 +124,13 @@ TO_TEXT = (
 )  # fmt: skip
 
 LONGER = (
-    Case("puppies masked", "masked_lm",
-         masked("The puppies are [MASK] outside [MASK] house .", label_positions=[4, 6], label_ids="frolicking the"),
-         {**DOCUMENT, "mask_rate": 0.25}, PUPPY),
-    Case("puppies masked", "masked_encoder_decoder",
-         masked("The puppies are [MASK] outside [MASK] house .", label_positions=[4, 6], label_ids="frolicking the"),
-         {"mask_rate": 0.25}, PUPPY),
     Case("puppies masked", "denoising_autoencoding",
          pair("The puppies are [MASK] outside [MASK] house .", PUPPIES, noise_positions=[3, 5]),
-         {**CLS, "mask_rate": 0.25}, PUPPY),
-    Case("puppies in spans", "span_corruption",
-         {"input_ids": "The puppies are <extra_0> outside <extra_1> house . </s>",
-          "target_ids": "<extra_0> frolicking <extra_1> the <extra_2> </s>"},
-         {"noise_density": 0.25, "mean_noise_span_length": 1.0, "input_length": 64, "final_sentinel": True}, PUPPY),
-    Case("puppies in spans", "text_infilling", pair("The [MASK] puppies are [MASK] house .", PUPPIES),
-         {**CLS, "noise_density": 0.375}, PUPPY),
-    Case("hard work reordered", "sentence_reordering", pair(f"{SUCCESS} {WORK}", f"{WORK} {SUCCESS}"), CLS, HARD_WORK),
-    Case("hard work rotated", "document_rotation",
-         pair(f"leads to success . {SUCCESS} Hard work", f"{WORK} {SUCCESS}", rotation=[2]), CLS, HARD_WORK),
-    Case("rain, next", "next_sentence_prediction",
-         masked(f"{RAIN} [SEP] {UMBRELLA}", segment_starts=[0, 6], sentence_label=[0]), AS_IT_IS,
-         (Text((RAIN, UMBRELLA)), NOT_NEXT[1])),
+         {**CLS, "mask_rate": 0.25}, (Text((PUPPIES,)),)),
     Case("cat, not next", "next_sentence_prediction",
          masked("The cat sleeps on the windowsill . [SEP] Apples grow on trees .", sentence_label=[1]), AS_IT_IS,
          NOT_NEXT),
+    # token 1 is predicted from the tokens 0, 4 and 2
     Case("five tokens permuted", "permuted_lm", {"prediction_order": [1, 5, 3, 2, 4]},
          {"prediction_rate": 1.0, "grouping": "document"}, (Text(("The kitten is chasing it",)),)),
 )  # fmt: skip
@@ -194,20 +173,6 @@ def test_is_reached_and_undone(case):
     example = search(objective, samples, {name: numbers(words, value) for name, value in case.wanted.items()})
     assert example is not None, "no variant gives the printed example"
     assert objective.uncorrupt(example).tolist() == objective.original(samples.row(0), example).tolist()
-
-
-def test_a_token_is_predicted_from_those_before_it_in_the_order_alone():
-    """Order 0, 4, 2, 1, 3: token 1 is predicted from the tokens 0, 4 and 2."""
-    order = [place - 1 for place in LONGER[-1].wanted["prediction_order"]]
-    assert order == [0, 4, 2, 1, 3]
-    assert order[: order.index(1)] == [0, 4, 2]
-
-
-def test_all_of_the_text_are_here():
-    tasks = {"Causal LM", "Prefix LM", "Masked LM", "MASS-style", "BERT-style", "Permuted LM", "Next sentence",
-             "Sentence comparison", "Token classification", "Token reordering", "Token deletion", "Span masking",
-             "Sentinel masking", "Sentence reordering", "Document rotation"}  # fmt: skip
-    assert {case.task for case in TABLE} == tasks
 
 
 def test_text_to_text(tmp_path):

@@ -1,9 +1,15 @@
-"""Ids as readable text."""
+"""Rows of ids as readable text: signs and roles of positions, and the parts of rows of two texts."""
 
 import numpy as np
+import pytest
 
-from clozeline.pipeline.corrupt.preview.row_view import Pieces, visible
+from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.corrupt.preview.row_view import Pieces, row_parts, visible
+from clozeline.pipeline.corrupt.preview.view import Passage
+from clozeline.pipeline.rows import Role, Row, Rows
 from tests.pipeline.corruption_cases import vocabulary
+from tests.pipeline.pair_cases import unmasked, window
+from tests.shard_sets import roles_of
 
 
 class Bytes:
@@ -19,6 +25,8 @@ class Bytes:
 
 
 PIECES = Pieces(Bytes(), 12)
+WORDS = Bytes.vocabulary
+ONE, TWO, OTHER = [200, 201, 202], [203, 204], [300, 301]
 
 
 def ids_of(text):
@@ -31,6 +39,8 @@ def styled(text):
 
 def test_signs_for_what_cannot_be_seen():
     assert visible("a\tb\n\x1b[1m\u200b") == "a⇥\tb⏎\n<U+001B>[1m<U+200B>"
+    assert PIECES.label(200 + ord("\n"), "kept").plain == "⏎", "a label stays on one line"
+    assert styled(PIECES.label(200 + ord(" "), "kept")) == [("␣", "kept")]
 
 
 def test_a_character_of_several_tokens_is_shown_unless_a_role_parts_it():
@@ -43,8 +53,7 @@ def test_a_character_of_several_tokens_is_shown_unless_a_role_parts_it():
 
 
 def test_roles_and_signs_are_those_of_their_positions():
-    special = [Bytes.vocabulary.specials["cls"], Bytes.vocabulary.sentinels[0]]
-    ids = np.array([*special, *ids_of("bcd")])
+    ids = np.array([WORDS.specials["cls"], WORDS.sentinels[0], *ids_of("bcd")])
     shown = PIECES.passage("row", ids, {2: "kept", 3: "kept"}, {2: "|", 3: "‖"})
     assert shown.title == "row (5 tokens)"
     assert styled(shown.text) == [
@@ -54,10 +63,49 @@ def test_roles_and_signs_are_those_of_their_positions():
 
 
 def test_long_rows_are_cut_and_ids_are_numbers_without_a_tokenizer():
-    shown = Pieces(Bytes.vocabulary, 3).passage("ids", np.array([700, 701, 702, 703, 704])).text.plain
+    shown = Pieces(WORDS, 3).passage("ids", np.array([700, 701, 702, 703, 704])).text.plain
     assert shown == "700 701 702  … 2 more tokens"
 
 
-def test_a_label_stays_on_one_line():
-    assert PIECES.label(200 + ord("\n"), "kept").plain == "⏎"
-    assert styled(PIECES.label(200 + ord(" "), "kept")) == [("␣", "kept")]
+# Rows of two texts ----------------------------------------------------------------------------------------------------
+
+
+def shown(row, title):
+    """The passage of a row whose title begins so."""
+    parts = row_parts(Pieces(WORDS, 100), row, roles_of(row.columns) | {"sentence_starts": Role("start", "ids")})
+    found = next(part for part in parts if part.title.startswith(title))
+    assert isinstance(found, Passage)
+    return found.text.plain.strip()
+
+
+def spaced(ids):
+    return " ".join(str(int(token)) for token in ids)
+
+
+def examples(name):
+    rows = window([ONE, TWO], WORDS, 20, partner=OTHER, target=OTHER)
+    return build_objective(name, WORDS).corrupt(rows, np.arange(20, dtype=np.uint16), 1)[0]
+
+
+@pytest.mark.parametrize("name", ["next_sentence_prediction", "sentence_order_prediction", "translation_lm"])
+def test_segments_are_parted(name):
+    for row in examples(name):
+        second, original = int(row["segment_starts"][1]), unmasked(row)
+        assert shown(row, "original") == f"‖{spaced(original[:second])} ‖{spaced(original[second:])}"
+
+
+def test_both_texts_are_shown_with_the_signs_of_their_own_parts():
+    rows = window([ONE, TWO], WORDS, partner=OTHER, target=OTHER)
+    names = ("ids", "sentence_starts", "partner_ids", "target_ids", "target_language")
+    sample = Rows(rows.fixed, {name: rows.columns[name] for name in names}).row(0)
+    assert shown(sample, "ids") == f"|{spaced(ONE)} |{spaced(TWO)}"
+    assert shown(sample, "partner_ids") == shown(sample, "target_ids") == spaced(OTHER)
+    compared, task = examples("sentence_comparison").row(0), examples("text_to_text").row(0)
+    assert (shown(compared, "input_ids ("), shown(compared, "input_ids_b (")) == (
+        spaced([1, *ONE, 2]), spaced([1, *TWO, 2]),
+    )  # fmt: skip
+    assert (shown(task, "input_ids"), shown(task, "target_ids")) == (spaced([*ONE, *TWO, 5]), spaced([*OTHER, 5]))
+    lists = {"input_ids": [200, 201, 202], "target_ids": [203, 204], "document_starts": [0, 2],
+             "target_document_starts": [0, 1]}  # fmt: skip
+    parted = Row({}, {name: np.array(values) for name, values in lists.items()})
+    assert (shown(parted, "input_ids"), shown(parted, "target_ids")) == ("▌200 201 ▌202", "203 204")
