@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -12,7 +10,7 @@ WORDS = Words(EVERY_WORD)
 
 
 @pytest.mark.parametrize("name", registry.names("clozeline.pipeline.corrupt.objectives"))
-def test_what_is_shown_can_be_undone(name: str) -> None:
+def test_what_is_shown_can_be_undone(name):
     for case in cases_of(name):
         objective = build_objective({"name": name, **case.options}, WORDS.vocabulary)
         sample = sample_rows_of(objective, WORDS, case.texts or texts_for(objective)).take(np.array([0]))
@@ -21,7 +19,7 @@ def test_what_is_shown_can_be_undone(name: str) -> None:
         assert objective.uncorrupt(example).tolist() == objective.original(sample.row(0), example).tolist()
 
 
-def test_cases_belong_to_objectives_and_differ() -> None:
+def test_cases_belong_to_objectives_and_differ():
     known = registry.names("clozeline.pipeline.corrupt.objectives")
     assert set(_CASES) <= set(known)
     for name in known:

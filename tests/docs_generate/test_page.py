@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path
@@ -19,13 +17,13 @@ from docs.generate.page import as_yaml, gallery
 PAGE = Path(__file__).parents[2] / "docs" / "objectives.md"
 
 
-def sections() -> dict[str, str]:
+def sections():
     parts = re.split(r"^## (\w+)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
 @pytest.mark.parametrize("name", registry.names("clozeline.pipeline.corrupt.objectives"))
-def test_a_section_has_examples_features_and_options(name: str) -> None:
+def test_a_section_has_examples_features_and_options(name):
     assert name in sections(), f"docs/objectives.md has no section {name}: `make objectives` writes it"
     section = sections()[name]
     assert section.count("```text\n") == len(cases_of(name))
@@ -62,7 +60,7 @@ class SecretWord(MaskedRow):
 '''
 
 
-def test_a_new_file_appears_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_new_file_appears_by_itself(tmp_path, monkeypatch):
     (tmp_path / "secret_word.py").write_text(NEW_FILE, encoding="utf-8")
     monkeypatch.setattr(
         clozeline.pipeline.corrupt.objectives,
@@ -92,15 +90,15 @@ def test_a_new_file_appears_by_itself(tmp_path: Path, monkeypatch: pytest.Monkey
         ({"uniform": [0.0, 1.0]}, "{uniform: [0.0, 1.0]}"),
     ],
 )
-def test_values_are_yaml_that_is_read_as_the_same(value: object, text: str) -> None:
+def test_values_are_yaml_that_is_read_as_the_same(value, text):
     assert as_yaml(value) == text
     assert yaml.safe_load(text) == value
 
 
-def test_of_an_algorithm_only_what_differs_is_written() -> None:
+def test_of_an_algorithm_only_what_differs_is_written():
     chosen = registry.choose("clozeline.pipeline.corrupt.objectives", {"name": "masked_lm", "max_length": 64})
     assert as_yaml(chosen) == "{name: masked_lm, max_length: 64}"
 
 
-def test_the_page_is_current() -> None:
+def test_the_page_is_current():
     assert PAGE.read_text(encoding="utf-8") == gallery(), "run `make docs`"

@@ -1,7 +1,5 @@
 """The table of what can be trained, against what is written by hand here."""
 
-from __future__ import annotations
-
 import pytest
 
 from clozeline import registry
@@ -26,12 +24,12 @@ ENCODERS = {
 
 
 @pytest.mark.parametrize("name", ENCODERS)
-def test_columns_and_heads_of_encoders(name: str) -> None:
+def test_columns_and_heads_of_encoders(name):
     (row,) = [row for row in training_rows(name) if row[1] == "encoder"]
     assert row[2:] == ENCODERS[name]
 
 
-def test_every_objective_has_a_row() -> None:
+def test_every_objective_has_a_row():
     names = registry.names("clozeline.pipeline.corrupt.objectives")
     lines = training_table(names).splitlines()
     assert {line.split(" | ")[0].removeprefix("| ") for line in lines if line.startswith("| ")} == {"objective", *names}

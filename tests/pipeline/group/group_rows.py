@@ -1,9 +1,6 @@
-from __future__ import annotations
-
 import numpy as np
 
 from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.shards import ShardSet
 
 LENGTHS = [(31 * document) % 90 for document in range(150)]
 
@@ -11,12 +8,12 @@ LENGTHS = [(31 * document) % 90 for document in range(150)]
 MLM = [{"name": "masked_lm", "max_length": 34}]
 
 
-def rows_of_shard(shards: ShardSet, shard: int) -> Rows:
+def rows_of_shard(shards, shard):
     blocks = np.flatnonzero(shards.index.shard == shard).tolist()
     return Rows.concatenate([shards.read_block(block) for block in blocks])
 
 
-def documents_of(shards: ShardSet) -> set[bytes]:
+def documents_of(shards):
     return {
         uid.tobytes()
         for shard in range(len(shards.manifest.shards))

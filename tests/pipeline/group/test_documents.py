@@ -1,7 +1,3 @@
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,7 +9,7 @@ from tests.pipeline.group.group_rows import LENGTHS, MLM, rows_of_shard
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 
 
-def test_heldout_shards_split_the_range_of_orders(tmp_path: Path) -> None:
+def test_heldout_shards_split_the_range_of_orders(tmp_path):
     write_token_set(tmp_path, LENGTHS, shards=5)
     run_stage(recipe(tmp_path, MLM, heldout=0.6), "group")
     heldout = open_shards(tmp_path / "group/packed-32-sep/heldout")
@@ -23,7 +19,7 @@ def test_heldout_shards_split_the_range_of_orders(tmp_path: Path) -> None:
         assert {(order * 3) >> 64 for order in orders} == {shard}
 
 
-def test_packed_rows_are_the_documents_in_hash_order(tmp_path: Path) -> None:
+def test_packed_rows_are_the_documents_in_hash_order(tmp_path):
     tokens = write_token_set(tmp_path, LENGTHS, shards=1)
     run_stage(recipe(tmp_path, [{"name": "masked_lm", "max_length": 34, "separator": "none"}], heldout=0.0), "group")
     rows = rows_of_shard(open_shards(tmp_path / "group/packed-32-none/train"), 0)
@@ -36,7 +32,7 @@ def test_packed_rows_are_the_documents_in_hash_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3])
-def test_every_document_is_in_one_split_and_one_shard(tmp_path: Path, shards: int) -> None:
+def test_every_document_is_in_one_split_and_one_shard(tmp_path, shards):
     tokens = write_token_set(tmp_path, LENGTHS, shards=3)
     folder = tmp_path / "encode"
     train = [train_documents(folder, shard, 0.4, 1) for shard in range(3)]
@@ -52,7 +48,7 @@ def test_every_document_is_in_one_split_and_one_shard(tmp_path: Path, shards: in
     assert [{shard_of(uid, shards, 1) for uid in part} for part in uids[3:]] == [{n} for n in range(shards)]
 
 
-def test_a_shard_without_documents_has_the_columns_of_a_full_one(tmp_path: Path) -> None:
+def test_a_shard_without_documents_has_the_columns_of_a_full_one(tmp_path):
     write_token_set(tmp_path, [9], shards=2)
     none, some = sorted((train_documents(tmp_path / "encode", shard, 0.0, 1) for shard in (0, 1)), key=len)
     assert (len(none), len(some)) == (0, 1)

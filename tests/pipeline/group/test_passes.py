@@ -1,7 +1,3 @@
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,7 +9,7 @@ from tests.pipeline.group.group_rows import LENGTHS, MLM, PAIRED, rows_of_shard
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 
 
-def test_rows_hold_the_shards_documents_by_hash_of_their_uid(tmp_path: Path) -> None:
+def test_rows_hold_the_shards_documents_by_hash_of_their_uid(tmp_path):
     write_token_set(tmp_path, LENGTHS, shards=3)
     run_stage(recipe(tmp_path, MLM, heldout=0.4), "group")
     train = open_shards(tmp_path / "group/packed-32-sep/train")
@@ -24,7 +20,7 @@ def test_rows_hold_the_shards_documents_by_hash_of_their_uid(tmp_path: Path) -> 
         assert {(order * 3) >> 64 for order in orders} == {shard}
 
 
-def test_every_token_of_pairs_is_accounted_for(tmp_path: Path) -> None:
+def test_every_token_of_pairs_is_accounted_for(tmp_path):
     tokens = write_token_set(tmp_path, LENGTHS, shards=3)
     counts = run_stage(recipe(tmp_path, PAIRED, heldout=0.3), "group")
     both = len(tokens.columns["token_ids"].values) + len(tokens.columns["target_ids"].values)
@@ -34,7 +30,7 @@ def test_every_token_of_pairs_is_accounted_for(tmp_path: Path) -> None:
     assert counts["sets"]["parallel-31-none-cut=longer"]["train"]["tokens_dropped"]["empty"] > 0
 
 
-def test_a_partner_is_of_the_same_split_and_shard(tmp_path: Path) -> None:
+def test_a_partner_is_of_the_same_split_and_shard(tmp_path):
     write_token_set(tmp_path, LENGTHS, shards=3)
     run_stage(recipe(tmp_path, PAIRED[:1], heldout=0.3), "group")
     for split in ("train", "heldout"):
@@ -46,13 +42,13 @@ def test_a_partner_is_of_the_same_split_and_shard(tmp_path: Path) -> None:
                 assert (order_key(partner, "order", 1) * len(shards.manifest.shards)) >> 64 == shard
 
 
-def test_an_empty_heldout_set_is_an_error(tmp_path: Path) -> None:
+def test_an_empty_heldout_set_is_an_error(tmp_path):
     write_token_set(tmp_path, [50] * 4)
     with pytest.raises(ConfigurationError, match=r"heldout.fraction 1e-09 selected no document"):
         run_stage(recipe(tmp_path, MLM, heldout=1e-9), "group")
 
 
-def test_an_empty_train_set_is_an_error(tmp_path: Path) -> None:
+def test_an_empty_train_set_is_an_error(tmp_path):
     write_token_set(tmp_path, [1] * 40)
     entries = [{"name": "document_rotation", "max_length": 40}]
     with pytest.raises(ConfigurationError, match=r"train set of document-38-none is empty.*too_short"):

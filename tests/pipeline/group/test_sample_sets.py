@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,7 @@ from tests.pipeline.group.group_rows import LENGTHS, MLM, PAIRED
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
 
 
-def test_there_is_one_set_per_distinct_grouping(tmp_path: Path) -> None:
+def test_there_is_one_set_per_distinct_grouping(tmp_path):
     write_token_set(tmp_path, LENGTHS)
     entries = [
         *MLM,
@@ -30,7 +28,7 @@ def test_there_is_one_set_per_distinct_grouping(tmp_path: Path) -> None:
     assert stage.version() != alone.version(), "the sets follow the objectives, so they are part of the key"
 
 
-def test_no_objectives_are_an_error(tmp_path: Path) -> None:
+def test_no_objectives_are_an_error(tmp_path):
     write_token_set(tmp_path, LENGTHS)
     with pytest.raises(ConfigurationError, match="no `corrupt` key"):
         run_stage(recipe(tmp_path, None), "group")
@@ -38,7 +36,7 @@ def test_no_objectives_are_an_error(tmp_path: Path) -> None:
 
 @settings(max_examples=40)
 @given(st.permutations(range(5)), st.integers(1, 5))
-def test_sets_follow_from_the_objectives_in_any_order(order: list[int], count: int) -> None:
+def test_sets_follow_from_the_objectives_in_any_order(order, count):
     """Each set serves its objectives: the smallest row is the smallest that any of them can use."""
     plain = [*MLM, *PAIRED[:2], {"name": "causal_lm", "max_length": 32}, {"name": "masked_lm", "max_length": 20}]
     chosen = [plain[index] for index in order[:count]]
@@ -54,7 +52,7 @@ def test_sets_follow_from_the_objectives_in_any_order(order: list[int], count: i
         )
 
 
-def test_two_groupings_with_one_label_are_an_error() -> None:
+def test_two_groupings_with_one_label_are_an_error():
     entries = recipe(Path("unused"), [
         {"name": "text_to_text", "label": str(number), "tasks": [{"source": source}]}
         for number, source in enumerate(("a/b", "a_b", "a_b"))

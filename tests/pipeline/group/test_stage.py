@@ -1,9 +1,5 @@
 """Group: train and held-out sets, cut once, in an order that nothing but uids decides."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -15,7 +11,7 @@ from tests.pipeline.group.group_rows import LENGTHS, MLM, PAIRED, documents_of, 
 from tests.pipeline.token_sets import files_of, recipe, run_stage, write_token_set
 
 
-def test_train_and_heldout(tmp_path: Path) -> None:
+def test_train_and_heldout(tmp_path):
     tokens = write_token_set(tmp_path, LENGTHS, shards=3)
     counts = run_stage(recipe(tmp_path, MLM, heldout=0.4), "group")
     uids = {uid.tobytes() for uid in tokens.fixed["document_uid"]}
@@ -38,7 +34,7 @@ def test_train_and_heldout(tmp_path: Path) -> None:
     assert train.manifest.parents[0].digest == open_shards(tmp_path / "encode").digest
 
 
-def test_units_in_any_order_and_again_give_the_same_bytes(tmp_path: Path) -> None:
+def test_units_in_any_order_and_again_give_the_same_bytes(tmp_path):
     folders = [tmp_path / name for name in "ab"]
     for folder, backwards in zip(folders, (False, True), strict=True):
         write_token_set(folder, LENGTHS)
@@ -49,7 +45,7 @@ def test_units_in_any_order_and_again_give_the_same_bytes(tmp_path: Path) -> Non
     assert files_of(folders[0] / "group") == first
 
 
-def test_a_second_objective_changes_no_row_of_the_first(tmp_path: Path) -> None:
+def test_a_second_objective_changes_no_row_of_the_first(tmp_path):
     entries = [{"name": "sentence_reordering", "max_length": 40}, {"name": "document_rotation", "max_length": 40}]
     uids = []
     for count in (1, 2):
@@ -62,7 +58,7 @@ def test_a_second_objective_changes_no_row_of_the_first(tmp_path: Path) -> None:
     assert uids[0] == uids[1]
 
 
-def test_new_objectives_and_other_orders_leave_every_byte_of_the_sets_there_were(tmp_path: Path) -> None:
+def test_new_objectives_and_other_orders_leave_every_byte_of_the_sets_there_were(tmp_path):
     found = []
     for number, entries in enumerate((PAIRED, [*MLM, *reversed(PAIRED), {"name": "causal_lm", "max_length": 30}])):
         folder = tmp_path / str(number)
@@ -73,7 +69,7 @@ def test_new_objectives_and_other_orders_leave_every_byte_of_the_sets_there_were
     assert found[0].items() <= found[1].items()
 
 
-def test_lost_tokens_are_noticed(tmp_path: Path) -> None:
+def test_lost_tokens_are_noticed(tmp_path):
     write_token_set(tmp_path, LENGTHS)
     one = recipe(tmp_path, MLM)
     counts = run_stage(one, "group")

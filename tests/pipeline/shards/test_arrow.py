@@ -1,7 +1,3 @@
-from __future__ import annotations
-
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 
@@ -9,7 +5,7 @@ from tests.shard_sets import toy_set
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_bytes_of_an_arrow_shard(tmp_path: Path, codec: str) -> None:
+def test_bytes_of_an_arrow_shard(tmp_path, codec):
     """Magic, schema, the blocks one after the other, the end mark, the footer: nothing else."""
     shards = toy_set(tmp_path, [10], codec=codec)
     raw = shards.shard_path(0).read_bytes()

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import random
 import struct
 import tracemalloc
@@ -17,7 +15,7 @@ from tests.shard_sets import COLUMNS, fixed, rows
 SCHEMA = arrow_schema(COLUMNS)
 
 
-def message(content: Rows, codec: str | None = None) -> bytes:
+def message(content, codec=None):
     options = pa.ipc.IpcWriteOptions(compression=codec)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, SCHEMA, options=options) as writer:
@@ -26,7 +24,7 @@ def message(content: Rows, codec: str | None = None) -> bytes:
     return bytes(sink.getvalue().to_pybytes()[8 + SCHEMA.serialize().size : end])
 
 
-def test_a_bomb_is_refused_before_memory_is_taken() -> None:
+def test_a_bomb_is_refused_before_memory_is_taken():
     """A few kilobytes that would become 64 MiB."""
     content = Rows(fixed(np.arange(1)), {"input_ids": Ragged(np.zeros(1 << 25, np.uint16), np.array([0, 1 << 25]))})
     stored = message(content, "zstd")
@@ -40,7 +38,7 @@ def test_a_bomb_is_refused_before_memory_is_taken() -> None:
     tracemalloc.stop()
 
 
-def test_a_lying_length_is_refused_before_memory_is_taken() -> None:
+def test_a_lying_length_is_refused_before_memory_is_taken():
     """The prefix of a compressed buffer claims another size than the columns give it."""
     content = rows(range(64), [64] * 64)
     stored = message(content, "zstd")
@@ -53,7 +51,7 @@ def test_a_lying_length_is_refused_before_memory_is_taken() -> None:
 
 
 @pytest.mark.parametrize("values", [0, 64 * 64 - 1, 64 * 64, 64 * 64 + 1])
-def test_a_frame_of_another_size_than_its_claim_is_refused(values: int) -> None:
+def test_a_frame_of_another_size_than_its_claim_is_refused(values):
     """What is missing would be memory of others; what is too much must not be written behind the end."""
     content = rows(range(64), [64] * 64)
     stored = message(content, "zstd")
@@ -71,7 +69,7 @@ def test_a_frame_of_another_size_than_its_claim_is_refused(values: int) -> None:
             decode(changed, COLUMNS, 64, 1 << 20)
 
 
-def test_rows_and_columns_must_be_those_of_the_set() -> None:
+def test_rows_and_columns_must_be_those_of_the_set():
     stored = message(rows(range(5), 3))
     with pytest.raises(BlockError, match="6 rows without nulls"):
         decode(stored, COLUMNS, 6, 1 << 20)
@@ -80,7 +78,7 @@ def test_rows_and_columns_must_be_those_of_the_set() -> None:
 
 
 @pytest.mark.parametrize("codec", [None, "zstd"])
-def test_arbitrary_damage_is_an_exception_never_a_crash(codec: str | None) -> None:
+def test_arbitrary_damage_is_an_exception_never_a_crash(codec):
     """Without the hash, whatever the bytes: rows within bounds, or `BlockError`."""
     stored = message(rows(range(16), [n % 5 for n in range(16)]), codec)
     draw = random.Random(3)
@@ -99,7 +97,7 @@ def test_arbitrary_damage_is_an_exception_never_a_crash(codec: str | None) -> No
 
 
 @pytest.mark.parametrize("codec", [None, "zstd"])
-def test_only_wanted_columns_are_taken(codec: str | None) -> None:
+def test_only_wanted_columns_are_taken(codec):
     content = rows(range(40), [n % 7 for n in range(40)])
     stored = message(content, codec)
     lists = int(content.columns["input_ids"].lengths.sum())

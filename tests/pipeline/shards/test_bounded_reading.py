@@ -1,12 +1,9 @@
 """Files of a set that are not what they should be: pipes, devices, and lists without end."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import fsspec
@@ -16,7 +13,7 @@ from clozeline.pipeline.shards import ManifestError, open_shards
 from clozeline.pipeline.shards.manifest import check_entries, read_regular
 from tests.shard_sets import toy_set
 
-KINDS: dict[str, Callable[[Path], None]] = {
+KINDS = {
     "pipe": os.mkfifo,
     "folder": Path.mkdir,
     "device": lambda path: path.symlink_to("/dev/zero"),
@@ -25,7 +22,7 @@ KINDS: dict[str, Callable[[Path], None]] = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ["manifest.json", "index.arrow", "quarantine.json"])
-def test_what_is_not_a_regular_file_is_refused(tmp_path: Path, name: str, kind: str) -> None:
+def test_what_is_not_a_regular_file_is_refused(tmp_path, name, kind):
     """A pipe without a writer would be waited for, and a device read until memory is full."""
     toy_set(tmp_path, [9, 4])
     (tmp_path / name).unlink(missing_ok=True)
@@ -34,7 +31,7 @@ def test_what_is_not_a_regular_file_is_refused(tmp_path: Path, name: str, kind: 
         open_shards(tmp_path)
 
 
-def test_a_large_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_is_not_read(tmp_path, monkeypatch):
     toy_set(tmp_path, [9])
     with (tmp_path / "quarantine.json").open("wb") as file:
         file.truncate(1 << 40)
@@ -46,7 +43,7 @@ def test_a_large_file_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         read_regular(tmp_path / "ten", 9)
 
 
-def test_entries_are_counted() -> None:
+def test_entries_are_counted():
     raw = json.dumps(list(range(101))).encode()
     check_entries("here", raw, 100)
     with pytest.raises(ManifestError, match="here: about 100 entries, at most 99"):
@@ -71,7 +68,7 @@ except ManifestError as error:
 
 @pytest.mark.parametrize("name", ["manifest.json", "quarantine.json"])
 @pytest.mark.parametrize("raw", ["b'[' + b'0,' * (31 << 20) + b'0]'", "b'[' + b'{},' * (1 << 20) + b'0]'"])
-def test_a_list_of_many_entries_takes_no_memory(tmp_path: Path, name: str, raw: str) -> None:
+def test_a_list_of_many_entries_takes_no_memory(tmp_path, name, raw):
     """62 MB of JSON with 32 million entries took gigabytes, a validation error for each."""
     toy_set(tmp_path, [9])
     done = subprocess.run(
@@ -81,7 +78,7 @@ def test_a_list_of_many_entries_takes_no_memory(tmp_path: Path, name: str, raw: 
     assert int(done.stdout) < 300, "MiB beside those of the file"
 
 
-def test_a_list_of_many_entries_in_a_store_is_refused_by_its_url(memory: str) -> None:
+def test_a_list_of_many_entries_in_a_store_is_refused_by_its_url(memory):
     fsspec.filesystem("memory").pipe_file(f"{memory.removeprefix('memory:/')}/manifest.json", b"[" + b"0," * (2 << 20))
     with pytest.raises(ManifestError, match=rf"^{memory}/manifest.json: about 2097152 entries"):
         open_shards(memory)

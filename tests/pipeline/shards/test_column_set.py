@@ -1,8 +1,4 @@
-from __future__ import annotations
-
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +6,7 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import DamagedBlock, ShardSet, open_shards, write_manifest, write_shard
+from clozeline.pipeline.shards import DamagedBlock, open_shards, write_manifest, write_shard
 from clozeline.pipeline.shards.column_set import JoinedShards
 from tests.shard_sets import TOKENIZER, list_column, objective, ordered, write_set
 
@@ -18,21 +14,19 @@ SPEC = list_column("score", "float16")
 
 
 @pytest.fixture
-def shards(tmp_path: Path) -> ShardSet:
+def shards(tmp_path):
     """Two shards of 11 and 6 rows, in blocks of 4."""
     parts = [ordered(range(1, 12)), ordered(range(20, 26))]
     return write_set(tmp_path / "set", parts, objective=objective("encoder"), kind="examples")
 
 
-def scores_of(rows: Rows) -> Ragged:
+def scores_of(rows):
     """Half of each token id."""
     ids = rows.columns["input_ids"]
     return Ragged((ids.values / 2).astype(np.float16), ids.offsets)
 
 
-def write_columns(
-    folder: Path, shards: ShardSet, *, name: str = "score", rows: int | None = None, **changes: Any
-) -> ShardSet:
+def write_columns(folder, shards, *, name="score", rows=None, **changes):
     """A column set of all blocks, or of the first `rows` rows of each shard."""
     folder.mkdir()
     spec = replace(SPEC, name=name)
@@ -44,7 +38,7 @@ def write_columns(
         keep = np.arange(len(content) if rows is None else rows)
         path = folder / f"shard-{shard}.arrow"
         infos.append(write_shard(path, content.take(keep), [spec], block_rows=4))
-    facts: dict[str, Any] = {
+    facts  = {
         "name": "scores", "kind": "columns", "seed": 0, "tokenizer": TOKENIZER, "columns": [spec], "block_rows": 4,
         "container": "arrow", "codec": "none", "shards": infos, "output": Output(folder),
         "parents": [{"name": "set", "digest": shards.digest, "role": "rows"}], **changes,
@@ -53,7 +47,7 @@ def write_columns(
     return open_shards(folder)
 
 
-def test_columns_are_read_with_their_rows(shards: ShardSet, tmp_path: Path) -> None:
+def test_columns_are_read_with_their_rows(shards, tmp_path):
     joined = JoinedShards(shards, [write_columns(tmp_path / "columns", shards)])
     assert [spec.name for spec in joined.columns] == [*[spec.name for spec in shards.columns], "score"]
     assert joined.digest == shards.digest
@@ -70,7 +64,7 @@ def test_columns_are_read_with_their_rows(shards: ShardSet, tmp_path: Path) -> N
         assert set(joined.read_block(block, ["score"]).columns) == {"score"}
 
 
-def test_the_content_of_columns_is_part_of_their_digest(shards: ShardSet, tmp_path: Path) -> None:
+def test_the_content_of_columns_is_part_of_their_digest(shards, tmp_path):
     first, same, other = (
         JoinedShards(shards, [write_columns(tmp_path / name, shards, config=config)])
         for name, config in (("a", {"k": 1}), ("b", {"k": 1}), ("c", {"k": 2}))
@@ -78,7 +72,7 @@ def test_the_content_of_columns_is_part_of_their_digest(shards: ShardSet, tmp_pa
     assert first.columns_digest == same.columns_digest != other.columns_digest
 
 
-def test_damage_of_a_column_set_is_noticed(shards: ShardSet, tmp_path: Path) -> None:
+def test_damage_of_a_column_set_is_noticed(shards, tmp_path):
     columns = write_columns(tmp_path / "columns", shards)
     entry, path = columns.index, columns.shard_path(0)
     raw = bytearray(path.read_bytes())
@@ -91,7 +85,7 @@ def test_damage_of_a_column_set_is_noticed(shards: ShardSet, tmp_path: Path) -> 
     joined.read_block(1, ["input_ids"])
 
 
-def test_a_block_in_quarantine_of_either_set_is_not_read(shards: ShardSet, tmp_path: Path) -> None:
+def test_a_block_in_quarantine_of_either_set_is_not_read(shards, tmp_path):
     columns = write_columns(tmp_path / "columns", shards)
     entry = '[{"shard": "shard-0.arrow", "block": 2, "reason": "test"}]'
     (tmp_path / "columns" / "quarantine.json").write_text(entry)
@@ -110,14 +104,12 @@ def test_a_block_in_quarantine_of_either_set_is_not_read(shards: ShardSet, tmp_p
         ({"name": "input_ids"}, "input_ids is a column of another set here"),
     ],
 )
-def test_columns_of_other_rows_are_refused(
-    shards: ShardSet, tmp_path: Path, changes: dict[str, Any], message: str
-) -> None:
+def test_columns_of_other_rows_are_refused(shards, tmp_path, changes, message):
     with pytest.raises(ConfigurationError, match=message):
         JoinedShards(shards, [write_columns(tmp_path / "columns", shards, **changes)])
 
 
-def test_samples_and_other_kinds_are_refused(shards: ShardSet, tmp_path: Path) -> None:
+def test_samples_and_other_kinds_are_refused(shards, tmp_path):
     parts = [ordered(range(1, 12)), ordered(range(20, 26))]
     samples = write_set(tmp_path / "samples", parts, kind="samples", objective=None)
     with pytest.raises(ConfigurationError, match="online corruption makes other labels"):

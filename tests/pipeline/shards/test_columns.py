@@ -1,8 +1,3 @@
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -26,21 +21,21 @@ from tests.shard_sets import COLUMNS, fixed, list_column, rows
         ({"fixed": {**fixed(np.arange(2)), "document_uid": np.zeros((2, 8), np.uint8)}}, "shape"),
     ],
 )
-def test_rows_that_do_not_fit_their_columns(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+def test_rows_that_do_not_fit_their_columns(tmp_path, change, message):
     good = rows([1, 2], 1)
     bad = Rows(**{"fixed": good.fixed, "columns": good.columns, **change})
     with pytest.raises(IntegrityError, match=message):
         write_shard(tmp_path / "x", bad, COLUMNS, block_rows=4)
 
 
-def test_weights_are_never_rounded_when_written(tmp_path: Path) -> None:
+def test_weights_are_never_rounded_when_written(tmp_path):
     weight = feature_columns([Feature("label_weight", "float32", WEIGHT, "weight")], 1000)
     bad = Rows(fixed(np.arange(1)), {"label_weight": Ragged(np.array([1 / 3]), np.arange(2))})
     with pytest.raises(IntegrityError, match="expected float32, got float64"):
         write_shard(tmp_path / "x", bad, [*base_columns(), *weight], block_rows=4)
 
 
-def test_wider_arrays_with_small_values_are_stored(tmp_path: Path) -> None:
+def test_wider_arrays_with_small_values_are_stored(tmp_path):
     wide = Rows(fixed(np.arange(2)), {"input_ids": Ragged.from_lists([[1], [65535]], np.int64)})
     narrow = Rows(fixed(np.arange(2)), {"input_ids": Ragged.from_lists([[1], [65535]], np.uint16)})
     assert write_shard(tmp_path / "x", wide, COLUMNS, block_rows=4) == write_shard(
@@ -48,7 +43,7 @@ def test_wider_arrays_with_small_values_are_stored(tmp_path: Path) -> None:
     )
 
 
-def test_width_of_ids_follows_the_vocabulary() -> None:
+def test_width_of_ids_follows_the_vocabulary():
     features = [Feature("label_ids", "ids", UNDO, ""), Feature("label_positions", "uint16", UNDO, "")]
     assert [spec.dtype for spec in feature_columns(features, 65536)] == ["uint16", "uint16"]
     assert [spec.dtype for spec in feature_columns(features, 65537)] == ["uint32", "uint16"]
@@ -56,14 +51,14 @@ def test_width_of_ids_follows_the_vocabulary() -> None:
 
 
 @pytest.mark.parametrize("name", ["uint64", "list<uint16>", "fixed_size_binary[16]", "list<uint32>", "uint8"])
-def test_types_parse_back(name: str) -> None:
+def test_types_parse_back(name):
     role = None if "<" not in name else {"use": "label", "of": "y", "below": 3}
     spec = ColumnSpec.parse("x", name, "", role)
     assert (spec.arrow_type, ColumnSpec.parse(**spec.plain())) == (name, spec)
 
 
 @pytest.mark.parametrize("name", ["int64", "list<fixed_size_binary[16]>", "list<list<uint16>>", "string"])
-def test_other_types_are_refused(name: str) -> None:
+def test_other_types_are_refused(name):
     with pytest.raises(IntegrityError, match="unknown type"):
         ColumnSpec.parse("x", name, "")
 
@@ -73,9 +68,7 @@ def test_other_types_are_refused(name: str) -> None:
     st.sampled_from([np.uint8, np.uint16, np.int64]),
     st.data(),
 )
-def test_a_batch_holds_the_values_whatever_slice_or_width_they_come_in(
-    lists: list[list[int]], dtype: type, data: st.DataObject
-) -> None:
+def test_a_batch_holds_the_values_whatever_slice_or_width_they_come_in(lists, dtype, data):
     first = data.draw(st.integers(0, len(lists)))
     specs = [ColumnSpec("code", "uint32", "fixed", ""), list_column("place", "uint8")]
     numbers = np.arange(len(lists), dtype=dtype)
@@ -86,6 +79,6 @@ def test_a_batch_holds_the_values_whatever_slice_or_width_they_come_in(
     assert [str(kind) for kind in batch.schema.types] == ["uint32", "list<item: uint8 not null>"]
 
 
-def test_a_list_of_identities_is_no_column() -> None:
+def test_a_list_of_identities_is_no_column():
     with pytest.raises(IntegrityError, match="column x: no shard column is a list of binary16"):
         ColumnSpec("x", "binary16", "list", "")

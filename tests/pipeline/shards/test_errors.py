@@ -1,14 +1,12 @@
 """The error of a damaged block keeps its facts on the way from another process."""
 
-from __future__ import annotations
-
 import pickle
 from pathlib import Path
 
 from clozeline.pipeline.shards import DamagedBlock
 
 
-def test_a_damaged_block_survives_pickling() -> None:
+def test_a_damaged_block_survives_pickling():
     error = DamagedBlock(Path("a/shard.arrow"), 7, "an xxh3-128", "another")
     found = pickle.loads(pickle.dumps(error))
     assert str(found) == str(error)

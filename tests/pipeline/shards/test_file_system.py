@@ -1,7 +1,5 @@
 """Inputs in stores that answer in ways of their own: the text that lies there, or a refusal in the store's words."""
 
-from __future__ import annotations
-
 import json
 import time
 from email.utils import formatdate

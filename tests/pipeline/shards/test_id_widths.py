@@ -1,9 +1,5 @@
 """The whole way from token documents to examples at the size where an id no longer fits into 16 bits."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -21,7 +17,7 @@ ENTRIES = [
 
 
 @pytest.mark.parametrize(("size", "width"), [(65_536, "uint16"), (65_537, "uint32")])
-def test_every_id_survives_every_stage(tmp_path: Path, size: int, width: str) -> None:
+def test_every_id_survives_every_stage(tmp_path, size, width):
     write_token_set(tmp_path, [60_000, 90_000, 110_000], words=vocabulary(size))
     made = recipe(tmp_path, ENTRIES, heldout=0.0)
     run_stage(made, "group")
@@ -38,7 +34,7 @@ def test_every_id_survives_every_stage(tmp_path: Path, size: int, width: str) ->
 
 
 @pytest.mark.parametrize("size", [65_536, 65_537])
-def test_an_id_too_large_is_refused_wherever_it_is(tmp_path: Path, size: int) -> None:
+def test_an_id_too_large_is_refused_wherever_it_is(tmp_path, size):
     """The same files under a vocabulary that is one smaller: the largest id has no meaning any more."""
     write_token_set(tmp_path, [200_000], shards=1, words=vocabulary(size))
     folder = tmp_path / "encode"
@@ -48,7 +44,7 @@ def test_an_id_too_large_is_refused_wherever_it_is(tmp_path: Path, size: int) ->
         open_shards(folder).read_block(0)
 
 
-def test_plain_arrow_sees_the_wide_ids(tmp_path: Path) -> None:
+def test_plain_arrow_sees_the_wide_ids(tmp_path):
     rows = write_token_set(tmp_path, [200_000], shards=1, words=vocabulary(65_537))
     with pa.ipc.open_file(str(tmp_path / "encode/shard-00000-of-00001.arrow")) as reader:
         column = reader.read_all()["token_ids"]

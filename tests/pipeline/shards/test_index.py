@@ -1,14 +1,10 @@
 """An index whose hash is right may still be made to mislead: nothing in it is believed, no claim takes memory."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import random
 import struct
 import tracemalloc
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,38 +16,38 @@ from tests.shard_sets import change_manifest, toy_set
 NAMES = ["shard", "block", "offset", "length", "rows", "xxh3"]
 
 
-def index_of(folder: Path) -> pa.Table:
+def index_of(folder):
     with pa.OSFile(str(folder / "index.arrow")) as file:
         return pa.ipc.open_file(file).read_all()
 
 
-def put_index(folder: Path, raw: bytes) -> None:
+def put_index(folder, raw):
     """Replace the index, and say so in the manifest."""
     (folder / "index.arrow").write_bytes(raw)
     facts = {"path": "index.arrow", "sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)}
     change_manifest(folder, lambda manifest: manifest.update(index=facts))
 
 
-def arrow_file(table: pa.Table, *, most: int | None = None, codec: str | None = None) -> bytes:
+def arrow_file(table, *, most=None, codec=None):
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
         writer.write_table(table, max_chunksize=most)
     return bytes(sink.getvalue().to_pybytes())
 
 
-def with_values(table: pa.Table, name: str, values: list[Any]) -> pa.Table:
+def with_values(table, name, values):
     place = NAMES.index(name)
     return table.set_column(place, table.schema.field(place), pa.array(values, table.schema.field(place).type))
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     """A set of four blocks: rows 4 4 2 and 3 in two shards."""
     toy_set(tmp_path, [10, 3])
     return tmp_path
 
 
-def test_its_columns_are_plain_arrow(folder: Path) -> None:
+def test_its_columns_are_plain_arrow(folder):
     """Return the index as a reader in another language finds it: 40 bytes a block."""
     table = index_of(folder)
     types = ["uint32", "uint32", "uint64", "uint32", "uint32", "fixed_size_binary[16]"]
@@ -66,7 +62,7 @@ def test_its_columns_are_plain_arrow(folder: Path) -> None:
     }
 
 
-def test_the_same_index_written_by_others_is_read(folder: Path) -> None:
+def test_the_same_index_written_by_others_is_read(folder):
     before = open_shards(folder).index
     put_index(folder, arrow_file(index_of(folder), codec="zstd"))
     after = open_shards(folder).index
@@ -75,7 +71,7 @@ def test_the_same_index_written_by_others_is_read(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("sizes", [[], [0], [0, 0]])
-def test_a_set_without_rows_has_an_empty_index(tmp_path: Path, sizes: list[int]) -> None:
+def test_a_set_without_rows_has_an_empty_index(tmp_path, sizes):
     shards = toy_set(tmp_path, sizes)
     assert (len(shards), len(shards.index), shards.index.xxh3.shape) == (0, 0, (0, 16))
 
@@ -99,7 +95,7 @@ def test_a_set_without_rows_has_an_empty_index(tmp_path: Path, sizes: list[int])
         ("block", [0, 2, 1, 0], "in order"),
     ],
 )
-def test_entries_that_cannot_be_right(folder: Path, name: str, values: list[int | None], message: str) -> None:
+def test_entries_that_cannot_be_right(folder, name, values, message):
     table = index_of(folder)
     kept = table[name].to_pylist()
     values = [old if new is None else new for old, new in zip(kept, values, strict=True)]
@@ -108,7 +104,7 @@ def test_entries_that_cannot_be_right(folder: Path, name: str, values: list[int 
         open_shards(folder)
 
 
-def test_a_block_named_twice_is_refused(folder: Path) -> None:
+def test_a_block_named_twice_is_refused(folder):
     """The same rows would come twice and others never, and every hash would agree."""
     table = index_of(folder)
     for name in ("offset", "length", "xxh3"):
@@ -119,7 +115,7 @@ def test_a_block_named_twice_is_refused(folder: Path) -> None:
         open_shards(folder)
 
 
-def test_other_tables_are_no_index(folder: Path) -> None:
+def test_other_tables_are_no_index(folder):
     table = index_of(folder)
     nullable = pa.schema([pa.field(field.name, field.type) for field in table.schema])
     absent = pa.Table.from_batches(
@@ -146,7 +142,7 @@ def test_other_tables_are_no_index(folder: Path) -> None:
             open_shards(folder)
 
 
-def test_a_bomb_is_refused_before_memory_is_taken(folder: Path) -> None:
+def test_a_bomb_is_refused_before_memory_is_taken(folder):
     """Some kilobytes that would become 400 MB."""
     rows = 10_000_000
     wide = pa.py_buffer(np.zeros(2 * rows, np.uint64))
@@ -175,7 +171,7 @@ def test_a_bomb_is_refused_before_memory_is_taken(folder: Path) -> None:
         open_shards(folder)
 
 
-def test_lying_lengths_are_refused(folder: Path) -> None:
+def test_lying_lengths_are_refused(folder):
     raw = (folder / "index.arrow").read_bytes()
     node = struct.pack("<qq", 4, 0)
     assert raw.count(node) >= len(NAMES)
@@ -185,7 +181,7 @@ def test_lying_lengths_are_refused(folder: Path) -> None:
             open_shards(folder)
 
 
-def test_arbitrary_damage_ends_in_one_message(folder: Path) -> None:
+def test_arbitrary_damage_ends_in_one_message(folder):
     """Also without the hash: whatever the bytes, an error of ours, or the rows that were written."""
     raw = (folder / "index.arrow").read_bytes()
     draw = random.Random(5)

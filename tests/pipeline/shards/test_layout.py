@@ -1,7 +1,5 @@
 """Names and blocks of shards follow from the configuration alone."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -14,7 +12,7 @@ IDS, PLACES = Feature("input_ids", "ids", UNDO, ""), Feature("label_positions", 
 
 @pytest.mark.parametrize("length", [20, 510, 1022, 4094, 100_000])
 @pytest.mark.parametrize("id_bytes", [2, 4])
-def test_auto_blocks_are_the_largest_that_fit_into_four_megabytes(length: int, id_bytes: int) -> None:
+def test_auto_blocks_are_the_largest_that_fit_into_four_megabytes(length, id_bytes):
     found = block_rows_of("auto", [IDS, IDS, PLACES], length, id_bytes)
     row = sum(array[:1].nbytes for array in rows([1]).fixed.values()) + 2 * length * id_bytes
     assert list(rows([1]).fixed) == list(FIXED_COLUMNS)
@@ -22,11 +20,11 @@ def test_auto_blocks_are_the_largest_that_fit_into_four_megabytes(length: int, i
     assert found == (fitting[0] if fitting else 60)
 
 
-def test_a_configured_number_stays() -> None:
+def test_a_configured_number_stays():
     assert block_rows_of(7, [IDS], 10**6, np.dtype(np.uint32).itemsize) == 7
 
 
-def test_names_sort_like_numbers() -> None:
+def test_names_sort_like_numbers():
     names = [shard_name(shard, 12_000, "tar") for shard in (0, 9, 10, 11_999)]
     assert names == sorted(names)
     assert names[0] == "shard-00000-of-12000.tar"

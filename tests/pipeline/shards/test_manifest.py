@@ -1,9 +1,6 @@
-from __future__ import annotations
-
 import json
 import tracemalloc
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +12,7 @@ from tests.shard_sets import IDS, TOKENIZER, change_manifest, objective, toy_set
 Change = Callable[[dict[str, Any]], None]
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_what_is_written_is_read(tmp_path):
     shards = toy_set(tmp_path, [10, 3], codec="zstd", parents=[{"name": "toy", "digest": "d", "role": "samples"}])
     manifest = Manifest.load(tmp_path / "manifest.json")
     assert manifest == Manifest.load(tmp_path) == shards.manifest
@@ -83,7 +80,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         (lambda m: m["totals"].update(blocks=2**62) or m["shards"][0].update(blocks=2**62 - 1), "at least"),
     ],
 )
-def test_a_wrong_manifest_is_refused(tmp_path: Path, change: Change, message: str) -> None:
+def test_a_wrong_manifest_is_refused(tmp_path, change, message):
     toy_set(tmp_path, [10, 3])
     change_manifest(tmp_path, change)
     with pytest.raises(ManifestError, match=message):
@@ -91,7 +88,7 @@ def test_a_wrong_manifest_is_refused(tmp_path: Path, change: Change, message: st
 
 
 @pytest.mark.parametrize("change", [lambda m: m.update(format=2), lambda m: m.update(format=2, kind="dreams", more=1)])
-def test_a_manifest_of_a_newer_version_is_told_from_a_wrong_one(tmp_path: Path, change: Change) -> None:
+def test_a_manifest_of_a_newer_version_is_told_from_a_wrong_one(tmp_path, change):
     toy_set(tmp_path, [10, 3])
     change_manifest(tmp_path, change)
     with pytest.raises(NewerFormatError, match=r"manifest\.json: format 2 of a newer version, this version reads for"):
@@ -102,7 +99,7 @@ def test_a_manifest_of_a_newer_version_is_told_from_a_wrong_one(tmp_path: Path, 
         open_shards(tmp_path)
 
 
-def test_a_manifest_edited_by_hand_is_refused(tmp_path: Path) -> None:
+def test_a_manifest_edited_by_hand_is_refused(tmp_path):
     toy_set(tmp_path, [10])
     path = tmp_path / "manifest.json"
     path.write_text(path.read_text().replace("hash of first", "Hash of first"))
@@ -121,7 +118,7 @@ def test_a_manifest_edited_by_hand_is_refused(tmp_path: Path) -> None:
         ("\n}\n", "\n}\n\n"),
     ],
 )
-def test_another_spelling_of_the_same_is_refused(tmp_path: Path, old: str, new: str) -> None:
+def test_another_spelling_of_the_same_is_refused(tmp_path, old, new):
     """A reader that takes the first of two keys, or a flipped bit that changes case alone, cannot pass unseen."""
     toy_set(tmp_path, [10], objective=objective("decoder", rate=1e-7, text="caf\N{LATIN SMALL LETTER E WITH ACUTE}"))
     path = tmp_path / "manifest.json"
@@ -133,7 +130,7 @@ def test_another_spelling_of_the_same_is_refused(tmp_path: Path, old: str, new: 
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_no_number_is_not_one(tmp_path: Path, value: float) -> None:
+def test_no_number_is_not_one(tmp_path, value):
     with pytest.raises(ManifestError, match="refusing to write"):
         toy_set(tmp_path, [3], config={"rate": value})
     toy_set(tmp_path, [3], config={"rate": 0.5})
@@ -143,8 +140,8 @@ def test_no_number_is_not_one(tmp_path: Path, value: float) -> None:
         open_shards(tmp_path)
 
 
-def test_what_is_nested_deep_is_refused_without_a_crash(tmp_path: Path) -> None:
-    value: Any = 1
+def test_what_is_nested_deep_is_refused_without_a_crash(tmp_path):
+    value = 1
     for _ in range(190):
         value = [value]
     assert toy_set(tmp_path, [3], config={"deep": value}).manifest.config == {"deep": value}
@@ -157,13 +154,13 @@ def test_what_is_nested_deep_is_refused_without_a_crash(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b"[]", b"\xff\xfe", b'{"format": 1', b"\xef\xbb\xbf{}", b"9" * 5000])
-def test_what_is_no_manifest(tmp_path: Path, raw: bytes) -> None:
+def test_what_is_no_manifest(tmp_path, raw):
     (tmp_path / "manifest.json").write_bytes(raw)
     with pytest.raises(ManifestError, match="not a manifest"):
         open_shards(tmp_path)
 
 
-def test_a_huge_manifest_is_not_parsed(tmp_path: Path) -> None:
+def test_a_huge_manifest_is_not_parsed(tmp_path):
     with (tmp_path / "manifest.json").open("wb") as file:
         file.truncate((64 << 20) + 1)
     tracemalloc.start()
@@ -173,10 +170,10 @@ def test_a_huge_manifest_is_not_parsed(tmp_path: Path) -> None:
     tracemalloc.stop()
 
 
-def test_code_config_and_paths_do_not_move_the_digest(tmp_path: Path) -> None:
+def test_code_config_and_paths_do_not_move_the_digest(tmp_path):
     digest = toy_set(tmp_path, [10, 3]).digest
 
-    def move(manifest: dict[str, Any]) -> None:
+    def move(manifest):
         manifest.update(config={"executor": {"tasks": 9}}, code={"package_version": "9"})
         for shard in manifest["shards"]:
             old = tmp_path / shard["path"]
@@ -197,7 +194,7 @@ def test_code_config_and_paths_do_not_move_the_digest(tmp_path: Path) -> None:
         {"row_length": 9},
     ],
 )
-def test_content_moves_the_digest(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_content_moves_the_digest(tmp_path, options):
     assert toy_set(tmp_path / "a", [10, 3]).digest != toy_set(tmp_path / "b", [10, 3], **options).digest
 
 

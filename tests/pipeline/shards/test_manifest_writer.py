@@ -1,18 +1,13 @@
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from clozeline.pipeline.execution.unit_record import Output
-from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ManifestError, ShardInfo, base_columns, open_shards, write_manifest, write_shard
 from tests.shard_sets import IDS, TOKENIZER, objective, rows, toy_set
 
 
-def test_labels_predicted_at_their_own_place_are_not_written_down(tmp_path: Path) -> None:
+def test_labels_predicted_at_their_own_place_are_not_written_down(tmp_path):
     """Manifests from before `predict_from` keep their text and their digest."""
     plain = objective("encoder")
     same = {**plain, "frame": {**plain["frame"], "predict_from": "same"}}
@@ -25,23 +20,23 @@ def test_labels_predicted_at_their_own_place_are_not_written_down(tmp_path: Path
     assert [one.manifest.objective.frame.predict_from for one in sets] == ["same", "same", "previous"]
 
 
-def test_shards_of_many_tasks_merge_to_one_set(tmp_path: Path) -> None:
+def test_shards_of_many_tasks_merge_to_one_set(tmp_path):
     """Each shard is written alone and leaves its record; the last task merges the records, in any order of writing."""
     columns = [*base_columns(), IDS]
-    facts: list[bytes] = []
+    facts = []
 
-    def write(folder: Path, order: list[int]) -> str:
-        records: dict[int, str] = {}
+    def write(folder, order):
+        records = {}
         for number in order:
             name = f"shard-{number}.arrow"
-            content: Rows = rows(range(10 * number + 1, 10 * number + 8), 6)
+            content = rows(range(10 * number + 1, 10 * number + 8), 6)
             with Output(folder).file(f"set/{name}") as path:
                 info = write_shard(path, content, columns, block_rows=4, name=name)
             records[number] = json.dumps(info.to_json())
         with pytest.raises(Exception, match="no shard set here"):
             open_shards(folder / "set")
         shards = [ShardInfo.from_json(json.loads(records[number])) for number in sorted(records)]
-        options: Any = {"name": "n", "kind": "samples", "seed": 1, "tokenizer": TOKENIZER, "columns": columns}
+        options = {"name": "n", "kind": "samples", "seed": 1, "tokenizer": TOKENIZER, "columns": columns}
         output = Output(folder)
         for _ in range(2):  # a merge that is done again ends the same
             write_manifest(
@@ -56,13 +51,13 @@ def test_shards_of_many_tasks_merge_to_one_set(tmp_path: Path) -> None:
     assert facts[0] == facts[1]
 
 
-def test_facts_that_are_refused_when_written(tmp_path: Path) -> None:
+def test_facts_that_are_refused_when_written(tmp_path):
     with pytest.raises(ManifestError, match="colour"):
         toy_set(tmp_path, [3], colour="red")
     assert not (tmp_path / "manifest.json").exists()
 
 
-def test_what_no_reader_would_find_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_no_reader_would_find_is_not_written(tmp_path, monkeypatch):
     monkeypatch.setattr("clozeline.pipeline.shards.writer.SIZE_LIMIT", 3000)
     toy_set(tmp_path / "small", [3])
     with pytest.raises(ManifestError, match=r"refusing to write a manifest of .* bytes, 3000 are read"):

@@ -1,10 +1,6 @@
-from __future__ import annotations
-
 import json
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import fsspec
 import numpy as np
@@ -14,14 +10,13 @@ from clozeline.errors import StorageError
 from clozeline.pipeline.shards import (
     DamagedBlock,
     ManifestError,
-    ShardSet,
     open_shards,
 )
 from tests.shard_sets import change_manifest, toy_set, uids
 
 
 @pytest.mark.parametrize("container", ["arrow", "tar"])
-def test_bytes_outside_the_blocks_are_checked_with_the_whole_file(tmp_path: Path, container: str) -> None:
+def test_bytes_outside_the_blocks_are_checked_with_the_whole_file(tmp_path, container):
     shards = toy_set(tmp_path, [9], container=container)
     path = shards.shard_path(0)
     whole = path.read_bytes()
@@ -36,7 +31,7 @@ def test_bytes_outside_the_blocks_are_checked_with_the_whole_file(tmp_path: Path
     open_shards(tmp_path, verify="shard")
 
 
-def test_a_missing_shard(tmp_path: Path) -> None:
+def test_a_missing_shard(tmp_path):
     shards = toy_set(tmp_path, [4, 4])
     shards.shard_path(1).unlink()
     with pytest.raises(ManifestError, match=r"shard-00001-of-00002\.arrow.*no such file"):
@@ -45,7 +40,7 @@ def test_a_missing_shard(tmp_path: Path) -> None:
         shards.read_block(1)
 
 
-def test_a_folder_without_a_manifest_is_no_set(tmp_path: Path) -> None:
+def test_a_folder_without_a_manifest_is_no_set(tmp_path):
     with pytest.raises(StorageError, match="no shard set here"):
         open_shards(tmp_path)
 
@@ -68,23 +63,21 @@ def test_a_folder_without_a_manifest_is_no_set(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_manifest_that_contradicts_its_index(
-    tmp_path: Path, change: Callable[[dict[str, Any]], None], message: str
-) -> None:
+def test_a_manifest_that_contradicts_its_index(tmp_path, change, message):
     toy_set(tmp_path, [10, 3])
     change_manifest(tmp_path, change)
     with pytest.raises(ManifestError, match=message):
         open_shards(tmp_path)
 
 
-def test_a_missing_index(tmp_path: Path) -> None:
+def test_a_missing_index(tmp_path):
     toy_set(tmp_path, [10])
     (tmp_path / "index.arrow").unlink()
     with pytest.raises(ManifestError, match=r"index\.arrow"):
         open_shards(tmp_path)
 
 
-def test_verify_reads_remote_shards_whole(local: ShardSet, memory: str) -> None:
+def test_verify_reads_remote_shards_whole(local, memory):
     open_shards(memory, verify="shard")
     name = f"{memory.removeprefix('memory:/')}/{local.manifest.shards[1].path}"
     system = fsspec.filesystem("memory")
@@ -94,7 +87,7 @@ def test_verify_reads_remote_shards_whole(local: ShardSet, memory: str) -> None:
         open_shards(memory, verify="shard")
 
 
-def test_opening_leaves_no_files(memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_opening_leaves_no_files(memory, tmp_path, monkeypatch):
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     shards = open_shards(memory)
@@ -104,7 +97,7 @@ def test_opening_leaves_no_files(memory: str, tmp_path: Path, monkeypatch: pytes
     assert not list((tmp_path / "temporary").iterdir())
 
 
-def test_a_set_whose_shard_is_wholly_in_quarantine_opens_without_its_file(tmp_path: Path) -> None:
+def test_a_set_whose_shard_is_wholly_in_quarantine_opens_without_its_file(tmp_path):
     shards = toy_set(tmp_path, [8, 8, 8])
     inside = np.flatnonzero(shards.index.shard == 1).tolist()
     shards.shard_path(1).unlink()

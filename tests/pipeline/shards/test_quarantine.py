@@ -1,11 +1,7 @@
 """`quarantine.json`: what it may say."""
 
-from __future__ import annotations
-
 import hashlib
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,11 +12,11 @@ from tests.shard_sets import toy_set
 FIRST, SECOND, THIRD = (f"shard-{number:05d}-of-00003.arrow" for number in range(3))
 
 
-def entry(shard: Any = FIRST, block: Any = 0, reason: Any = "disk 3") -> dict[str, Any]:
+def entry(shard=FIRST, block=0, reason="disk 3"):
     return {"shard": shard, "block": block, "reason": reason}
 
 
-def test_blocks_are_numbered_over_all_shards(tmp_path: Path) -> None:
+def test_blocks_are_numbered_over_all_shards(tmp_path):
     """Shards of 2, 0 and 3 blocks; naming one twice does no harm."""
     manifest = toy_set(tmp_path, [8, 0, 11]).manifest
     raw = json.dumps([entry(FIRST, 1), entry(THIRD, 0), entry(THIRD, 2), entry(THIRD, 2, "again")]).encode()
@@ -50,7 +46,7 @@ def test_blocks_are_numbered_over_all_shards(tmp_path: Path) -> None:
         [None],
     ],
 )
-def test_anything_else_is_refused_with_its_place(tmp_path: Path, content: Any) -> None:
+def test_anything_else_is_refused_with_its_place(tmp_path, content):
     toy_set(tmp_path, [8, 0, 11])
     (tmp_path / "quarantine.json").write_text(json.dumps(content), encoding="utf-8")
     with pytest.raises(ManifestError, match=r"quarantine.json: not a list of blocks in quarantine"):
@@ -58,14 +54,14 @@ def test_anything_else_is_refused_with_its_place(tmp_path: Path, content: Any) -
 
 
 @pytest.mark.parametrize("raw", [b"", b"[", b"\xff", b"[" * 100_000])
-def test_damage_is_refused(tmp_path: Path, raw: bytes) -> None:
+def test_damage_is_refused(tmp_path, raw):
     toy_set(tmp_path, [8])
     (tmp_path / "quarantine.json").write_bytes(raw)
     with pytest.raises(ManifestError, match="not a list of blocks"):
         open_shards(tmp_path)
 
 
-def test_no_flipped_bit_of_a_written_file_changes_what_is_in_quarantine(tmp_path: Path) -> None:
+def test_no_flipped_bit_of_a_written_file_changes_what_is_in_quarantine(tmp_path):
     """All bits of the file, one after another; none is taken for another quarantine."""
     manifest = toy_set(tmp_path, [8, 0, 11]).manifest
     publish_quarantine(tmp_path, [entry(FIRST, 0), entry(THIRD, 2, "no disk")])
@@ -83,7 +79,7 @@ def test_no_flipped_bit_of_a_written_file_changes_what_is_in_quarantine(tmp_path
     assert silent == []
 
 
-def test_a_changed_file_is_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_a_changed_file_is_refused_with_the_way_out(tmp_path):
     toy_set(tmp_path, [8, 0, 11])
     publish_quarantine(tmp_path, [entry(FIRST, 0)])
     path = tmp_path / "quarantine.json"
@@ -96,7 +92,7 @@ def test_a_changed_file_is_refused_with_the_way_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["blocks", "checksum"])
-def test_both_keys_are_needed(tmp_path: Path, missing: str) -> None:
+def test_both_keys_are_needed(tmp_path, missing):
     toy_set(tmp_path, [8, 0, 11])
     publish_quarantine(tmp_path, [entry(FIRST, 0)])
     path = tmp_path / "quarantine.json"
@@ -107,7 +103,7 @@ def test_both_keys_are_needed(tmp_path: Path, missing: str) -> None:
         open_shards(tmp_path)
 
 
-def test_a_link_to_nothing_is_no_absence(tmp_path: Path) -> None:
+def test_a_link_to_nothing_is_no_absence(tmp_path):
     """The blocks that it named would be read."""
     toy_set(tmp_path, [8, 0, 11])
     (tmp_path / "quarantine.json").symlink_to(tmp_path / "elsewhere.json")

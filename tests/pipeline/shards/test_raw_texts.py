@@ -1,7 +1,3 @@
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from clozeline.errors import StorageError
@@ -9,7 +5,7 @@ from clozeline.pipeline.shards import ManifestError, open_shards
 
 
 @pytest.mark.parametrize("name", ["posts.parquet", "posts.jsonl", "texts"])
-def test_texts_in_place_of_a_set_are_answered_with_the_command_that_makes_one(tmp_path: Path, name: str) -> None:
+def test_texts_in_place_of_a_set_are_answered_with_the_command_that_makes_one(tmp_path, name):
     path = tmp_path / name
     if path.suffix:
         path.write_text('{"text": "one"}\n', encoding="utf-8")
@@ -24,7 +20,7 @@ def test_texts_in_place_of_a_set_are_answered_with_the_command_that_makes_one(tm
     assert "shards/corrupt/masked_lm/train" in said
 
 
-def test_a_set_that_is_missing_or_damaged_is_no_text(tmp_path: Path) -> None:
+def test_a_set_that_is_missing_or_damaged_is_no_text(tmp_path):
     (tmp_path / "set").mkdir()
     for wanted in (tmp_path / "nothing", tmp_path / "set"):
         with pytest.raises(StorageError):

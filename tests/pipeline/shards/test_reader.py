@@ -1,31 +1,27 @@
-from __future__ import annotations
-
 import multiprocessing
 import os
 import random
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import xxhash
 from torch.utils.data import DataLoader, DistributedSampler
 
-from clozeline.pipeline.rows import Ragged, Row, Rows
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import DamagedBlock, ManifestError, open_shards
 from clozeline.pipeline.shards.column_set import JoinedShards
 from tests.shard_sets import TOKENIZER, fixed, list_column, toy_set, write_set
 
 
-def read_all(folder: Path) -> list[list[int]]:
+def read_all(folder):
     shards = open_shards(folder)
     return [shards.read_block(block).fixed["uid"].tolist() for block in range(len(shards.index))]
 
 
 @pytest.mark.parametrize("container", ["arrow", "tar"])
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_no_flipped_bit_is_silent(tmp_path: Path, container: str, codec: str) -> None:
+def test_no_flipped_bit_is_silent(tmp_path, container, codec):
     """Bits of blocks, index and manifest: every one is an error, none another sample."""
     shards = toy_set(tmp_path, [9, 6], container=container, codec=codec)
     draw = random.Random(7)
@@ -46,7 +42,7 @@ def test_no_flipped_bit_is_silent(tmp_path: Path, container: str, codec: str) ->
     assert len(read_all(tmp_path)) == 5
 
 
-def test_a_truncated_shard(tmp_path: Path) -> None:
+def test_a_truncated_shard(tmp_path):
     shards = toy_set(tmp_path, [40])
     os.truncate(shards.shard_path(0), 2000)
     with pytest.raises(DamagedBlock, match=r"block 9: expected .* the file is truncated"):
@@ -57,7 +53,7 @@ def test_a_truncated_shard(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("container", ["arrow", "tar"])
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_a_shard_cut_anywhere(tmp_path: Path, container: str, codec: str) -> None:
+def test_a_shard_cut_anywhere(tmp_path, container, codec):
     """Blocks before the cut are read, the others are an exception; a reader of a mapped file would be killed."""
     shards = toy_set(tmp_path, [12], container=container, codec=codec)
     path = shards.shard_path(0)
@@ -77,7 +73,7 @@ def test_a_shard_cut_anywhere(tmp_path: Path, container: str, codec: str) -> Non
         path.write_bytes(whole)
 
 
-def test_reading_keeps_no_file_open(tmp_path: Path) -> None:
+def test_reading_keeps_no_file_open(tmp_path):
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 (counting descriptors, not paths)
     shards = toy_set(tmp_path, [4] * 20)
     for block in range(len(shards.index)):
@@ -85,7 +81,7 @@ def test_reading_keeps_no_file_open(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
-def test_locate(tmp_path: Path) -> None:
+def test_locate(tmp_path):
     shards = toy_set(tmp_path, [10, 0, 1, 7])
     for row in range(18):
         block, place = shards.locate(row)
@@ -96,7 +92,7 @@ def test_locate(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("size", "good"), [(65536, 65535), (65537, 65536), (1000, 999)])
-def test_ids_lie_below_the_vocabulary(tmp_path: Path, size: int, good: int) -> None:
+def test_ids_lie_below_the_vocabulary(tmp_path, size, good):
     spec = list_column("input_ids", "uint16" if size <= 65536 else "uint32")
     tokenizer = {**TOKENIZER, "vocab_size": size}
     for value in (good, good + 1):
@@ -111,10 +107,10 @@ def test_ids_lie_below_the_vocabulary(tmp_path: Path, size: int, good: int) -> N
                 shards.read_block(0)
 
 
-def test_an_index_that_lies_about_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_lies_about_rows(tmp_path, monkeypatch):
     """A block with a good hash whose message holds another number of rows."""
     shards = toy_set(tmp_path, [8])
-    entry: Any = shards.index
+    entry = shards.index
     object.__setattr__(
         shards, "index", type(entry)(entry.shard, entry.block, entry.offset, entry.length, entry.rows - 1, entry.xxh3)
     )
@@ -126,7 +122,7 @@ def test_an_index_that_lies_about_rows(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("container", ["arrow", "tar"])
-def test_rows_by_number_and_in_a_loop_are_those_of_the_blocks(tmp_path: Path, container: str) -> None:
+def test_rows_by_number_and_in_a_loop_are_those_of_the_blocks(tmp_path, container):
     shards = toy_set(tmp_path, [9, 6], container=container)
     blocks = [shards.read_block(block).fixed["uid"] for block in range(len(shards.index))]
     uids = np.concatenate(blocks).tolist()
@@ -139,7 +135,7 @@ def test_rows_by_number_and_in_a_loop_are_those_of_the_blocks(tmp_path: Path, co
 
 @pytest.mark.parametrize("container", ["arrow", "tar"])
 @pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_no_reader_changes_the_rows_of_another(tmp_path: Path, container: str, codec: str) -> None:
+def test_no_reader_changes_the_rows_of_another(tmp_path, container, codec):
     """Masking in place, which would mask the cached block, is an error; so it is where the block was not cached."""
     shards = toy_set(tmp_path, [9, 6], container=container, codec=codec)
     expected = [row["input_ids"].tolist() for row in shards]
@@ -152,7 +148,7 @@ def test_no_reader_changes_the_rows_of_another(tmp_path: Path, container: str, c
     assert [shards[number]["input_ids"].tolist() for number in range(len(shards))] == expected
 
 
-def test_an_opened_set_is_found_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_opened_set_is_found_from_another_folder(tmp_path, monkeypatch):
     toy_set(tmp_path / "set", [9, 6])
     monkeypatch.chdir(tmp_path)
     opened = [open_shards("set"), open_shards(Path("set") / "manifest.json")]
@@ -165,35 +161,35 @@ def test_an_opened_set_is_found_from_another_folder(tmp_path: Path, monkeypatch:
         shards.check_files()
 
 
-def test_a_set_is_a_dataset_of_torch(tmp_path: Path) -> None:
+def test_a_set_is_a_dataset_of_torch(tmp_path):
     """In worker processes that are started either way, and divided among ranks: each row once."""
     shards = toy_set(tmp_path, [9, 6])
     uids = sorted(int(row.fixed["uid"]) for row in shards)
     for start, workers in (("fork", 2), ("spawn", 1)):
         context = multiprocessing.get_context(start)
-        loader = DataLoader(shards, 4, collate_fn=uids_of, num_workers=workers, multiprocessing_context=context)  # type: ignore[arg-type]
+        loader = DataLoader(shards, 4, collate_fn=uids_of, num_workers=workers, multiprocessing_context=context)
         assert sorted(uid for batch in loader for uid in batch) == uids
-    samplers = [DistributedSampler(shards, 3, rank, seed=1) for rank in range(3)]  # type: ignore[arg-type]
+    samplers = [DistributedSampler(shards, 3, rank, seed=1) for rank in range(3)]
     assert sorted(uid for sampler in samplers for uid in uids_of([shards[row] for row in sampler])) == uids
 
 
-def uids_of(rows: Sequence[Row]) -> list[int]:
+def uids_of(rows):
     return [int(row.fixed["uid"]) for row in rows]
 
 
-def test_what_is_no_row_is_said(tmp_path: Path) -> None:
+def test_what_is_no_row_is_said(tmp_path):
     shards = toy_set(tmp_path, [9, 6])
     for row in (15, -16):
         with pytest.raises(IndexError, match="of a set with 15 rows"):
             shards[row]
     for wrong in ("input_ids", slice(2), 1.0, True):
         with pytest.raises(TypeError, match=r"such as shards\[3\], got .*read_block\(0\)"):
-            shards[wrong]  # type: ignore[index]
+            shards[wrong]
     with pytest.raises(TypeError, match="open_shards: expected the path of a manifest or its folder, got 5"):
-        open_shards(5)  # type: ignore[arg-type]
+        open_shards(5)
 
 
-def test_a_set_says_what_it_holds(tmp_path: Path) -> None:
+def test_a_set_says_what_it_holds(tmp_path):
     shards = toy_set(tmp_path, [9, 6])
     assert repr(shards).startswith(f"ShardSet({shards.manifest.name}: 15 rows, ")
     assert f"{tmp_path}/manifest.json" in repr(shards)

@@ -1,19 +1,16 @@
 """Sets at a URL: the same rows as from a disk, whatever the store does."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import fsspec
 import pytest
 
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.pipeline.shards import DamagedBlock, ManifestError, ShardSet, StoreOptions, open_shards
-from tests.shard_server import ShardServer
+from clozeline.pipeline.shards import DamagedBlock, ManifestError, StoreOptions, open_shards
 from tests.shard_sets import toy_set, uids
 
 
-def test_a_store_in_memory_gives_the_same_rows(local: ShardSet, memory: str) -> None:
+def test_a_store_in_memory_gives_the_same_rows(local, memory):
     for path in (memory, f"{memory}/manifest.json", Path(memory)):
         shards = open_shards(path)
         assert uids(shards) == uids(local)
@@ -21,7 +18,7 @@ def test_a_store_in_memory_gives_the_same_rows(local: ShardSet, memory: str) -> 
     assert shards.stats()["requests"] == len(shards.index) + 4, "manifest, index, quarantine, list"
 
 
-def test_http_fetches_exactly_the_bytes_of_each_block(local: ShardSet, server: ShardServer) -> None:
+def test_http_fetches_exactly_the_bytes_of_each_block(local, server):
     shards = open_shards(server.url)
     index = local.index
     opened = len(server.ranges)
@@ -31,7 +28,7 @@ def test_http_fetches_exactly_the_bytes_of_each_block(local: ShardSet, server: S
 
 
 @pytest.mark.parametrize("fault", ["500", "503", "cut", "garbage", "short", "flip", "moved"])
-def test_faults_that_pass_are_not_noticed(local: ShardSet, server: ShardServer, fault: str) -> None:
+def test_faults_that_pass_are_not_noticed(local, server, fault):
     shards = open_shards(server.url)
     server.faults = [fault, "", fault]
     assert uids(shards) == uids(local)
@@ -39,14 +36,14 @@ def test_faults_that_pass_are_not_noticed(local: ShardSet, server: ShardServer, 
 
 
 @pytest.mark.parametrize("fault", ["500", "cut", "garbage", "moved"])
-def test_faults_while_opening_are_not_noticed(local: ShardSet, server: ShardServer, fault: str) -> None:
+def test_faults_while_opening_are_not_noticed(local, server, fault):
     """A manifest cut off is a failed request, not a wrong manifest."""
     server.faults = [fault, "", fault]
     assert uids(open_shards(server.url)) == uids(local)
 
 
 @pytest.mark.parametrize("end", ["inside the block", "before it"])
-def test_an_object_that_has_become_shorter_is_a_corrupt_block(local: ShardSet, server: ShardServer, end: str) -> None:
+def test_an_object_that_has_become_shorter_is_a_corrupt_block(local, server, end):
     """Like a truncated file: `mask` may go on without it."""
     shards = open_shards(server.url, options=StoreOptions(retries=1))
     path = local.shard_path(1)
@@ -57,7 +54,7 @@ def test_an_object_that_has_become_shorter_is_a_corrupt_block(local: ShardSet, s
         shards.read_block(len(shards.index) - 1)
 
 
-def test_a_set_that_was_made_again_meanwhile_is_noticed(local: ShardSet, server: ShardServer) -> None:
+def test_a_set_that_was_made_again_meanwhile_is_noticed(local, server):
     shards = open_shards(server.url)
     before = uids(shards)
     toy_set(local.path.parent, [17, 20], row_length=9)
@@ -68,7 +65,7 @@ def test_a_set_that_was_made_again_meanwhile_is_noticed(local: ShardSet, server:
     assert fresh.digest != shards.digest
 
 
-def test_what_is_not_there(server: ShardServer, memory: str) -> None:
+def test_what_is_not_there(server, memory):
     with pytest.raises(StorageError, match="no such object"):
         open_shards(f"{server.site.url}nowhere")
     system = fsspec.filesystem("memory")
@@ -84,7 +81,7 @@ def test_what_is_not_there(server: ShardServer, memory: str) -> None:
         open_shards("nonsense://bucket/set")
 
 
-def test_the_shards_are_listed_once_and_only_on_request(memory: str) -> None:
+def test_the_shards_are_listed_once_and_only_on_request(memory):
     """A million names are a thousand requests; all processes would find the same."""
     shards = open_shards(memory, check_files=False)
     opened = shards.stats()["requests"]
@@ -92,13 +89,13 @@ def test_the_shards_are_listed_once_and_only_on_request(memory: str) -> None:
     assert shards.stats()["requests"] == open_shards(memory).stats()["requests"] == opened + 1
 
 
-def test_a_page_in_place_of_a_manifest_is_told_with_its_url(memory: str) -> None:
+def test_a_page_in_place_of_a_manifest_is_told_with_its_url(memory):
     fsspec.filesystem("memory").pipe_file(f"{memory.removeprefix('memory:/')}/manifest.json", b"<html>log in</html>")
     with pytest.raises(ManifestError, match=f"^{memory}/manifest.json: not a manifest"):
         open_shards(memory)
 
 
-def test_a_large_index_is_fetched_in_pieces(local: ShardSet, memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_index_is_fetched_in_pieces(local, memory, monkeypatch):
     """So that the deadline of one request suits any size."""
     monkeypatch.setattr("clozeline.pipeline.shards.store.LARGEST_REQUEST", 512)
     shards = open_shards(memory, verify="shard")

@@ -1,9 +1,5 @@
 """Sets whose shards are written by units in any order, with the manifest last."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -24,12 +20,12 @@ FACTS = {
 }
 
 
-def rows(shard: int) -> Rows:
+def rows(shard):
     numbers = np.arange(10 * shard, 10 * shard + 5, dtype=np.uint16)
     return Rows({"number": numbers}, {"ids": Ragged.from_lists([[shard] * 3] * 5, np.uint16)})
 
 
-def write(folder: Path, path: str, order: list[int]) -> Path:
+def write(folder, path, order):
     writer = SetWriter(path, 3, COLUMNS, block_rows=2, compression=Compression(codec="none"))
     for shard in order:
         writer.write_shard(Output(folder), shard, rows(shard))
@@ -37,7 +33,7 @@ def write(folder: Path, path: str, order: list[int]) -> Path:
     return folder / path
 
 
-def test_shards_stand_in_their_order_whatever_the_order_of_writing(tmp_path: Path) -> None:
+def test_shards_stand_in_their_order_whatever_the_order_of_writing(tmp_path):
     there, back = write(tmp_path / "a", "set/train", [0, 1, 2]), write(tmp_path / "b", "set/train", [2, 0, 1])
     shards = open_shards(there)
     numbers = [shards.read_block(block).fixed["number"].tolist() for block in range(len(shards.index))]
@@ -46,13 +42,13 @@ def test_shards_stand_in_their_order_whatever_the_order_of_writing(tmp_path: Pat
     assert (there / "manifest.json").read_bytes() == (back / "manifest.json").read_bytes()
 
 
-def test_more_shards_than_a_manifest_may_list_are_refused_before_the_first_is_written(tmp_path: Path) -> None:
+def test_more_shards_than_a_manifest_may_list_are_refused_before_the_first_is_written(tmp_path):
     SetWriter("set/train", SHARD_LIMIT, COLUMNS, block_rows=2)
     with pytest.raises(ConfigurationError, match=r"set/train: 100001 shards, at most 100000 are in a set: .*variants"):
         SetWriter("set/train", SHARD_LIMIT + 1, COLUMNS, block_rows=2)
 
 
-def test_a_set_may_be_the_folder_of_the_outputs_itself(tmp_path: Path) -> None:
+def test_a_set_may_be_the_folder_of_the_outputs_itself(tmp_path):
     folder = write(tmp_path, "", [0, 1, 2])
     assert sorted(path.name for path in folder.glob("*.arrow")) == [
         "index.arrow", *(f"shard-{shard:05d}-of-00003.arrow" for shard in range(3)),

@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +7,7 @@ from clozeline.pipeline.shards import ShardInfo, write_shard
 from tests.shard_sets import COLUMNS, rows
 
 
-def test_a_record_survives_json(tmp_path: Path) -> None:
+def test_a_record_survives_json(tmp_path):
     info = write_shard(tmp_path / "x.part", rows(range(9), 4), COLUMNS, block_rows=4, name="x.arrow")
     assert info.path == "x.arrow"
     assert (info.rows, info.tokens, info.longest) == (9, 36, 4)

@@ -1,11 +1,7 @@
 """Files of a set against its manifest: listed by one process, and by their blocks at the reads of all others."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,30 +16,30 @@ from tests.shard_sets import toy_set
 class Looks:
     """Counts listings, sizes asked for in them, and opens of shards."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.count: Counter[str] = Counter()
+    def __init__(self, monkeypatch):
+        self.count = Counter()
         scandir, open_ = os.scandir, os.open
 
         class Entry:
-            def __init__(entry, real: os.DirEntry[str]) -> None:
+            def __init__(entry, real):
                 entry.real, entry.name, entry.is_file = real, real.name, real.is_file
 
-            def stat(entry) -> os.stat_result:
+            def stat(entry):
                 self.count["stat"] += "shard-" in entry.name
                 return entry.real.stat()
 
         class Listing:
-            def __init__(listing, path: Any) -> None:
+            def __init__(listing, path):
                 self.count["listing"] += 1
                 listing.real = scandir(path)
 
-            def __enter__(listing) -> Any:
+            def __enter__(listing):
                 return map(Entry, listing.real)
 
-            def __exit__(listing, *error: object) -> None:
+            def __exit__(listing, *error):
                 listing.real.close()
 
-        def opening(path: Any, *rest: Any, **more: Any) -> int:
+        def opening(path, *rest, **more):
             self.count["open"] += "shard-" in os.fspath(path)
             return open_(path, *rest, **more)
 
@@ -51,7 +47,7 @@ class Looks:
         monkeypatch.setattr(os, "open", opening)
 
 
-def test_of_512_ranks_one_on_each_machine_looks_at_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_512_ranks_one_on_each_machine_looks_at_the_files(tmp_path, monkeypatch):
     shards, nodes, ranks = 20, 64, 8
     toy_set(tmp_path, [4] * shards)
     looks = Looks(monkeypatch)
@@ -64,7 +60,7 @@ def test_of_512_ranks_one_on_each_machine_looks_at_the_files(tmp_path: Path, mon
     assert by_rank == ([(1, shards, 0)] + [(0, 0, 0)] * (ranks - 1)) * nodes
 
 
-def test_a_store_is_listed_by_the_first_rank_alone(memory: str) -> None:
+def test_a_store_is_listed_by_the_first_rank_alone(memory):
     requests = []
     for rank in (0, 1, 8):
         opened = open_shards(memory, check_files=False)
@@ -73,7 +69,7 @@ def test_a_store_is_listed_by_the_first_rank_alone(memory: str) -> None:
     assert requests == [4 + 1, 3, 3]  # manifest, index and quarantine; one listing for each use of the set
 
 
-def test_a_missing_or_flipped_shard_is_found_at_the_first_read(tmp_path: Path) -> None:
+def test_a_missing_or_flipped_shard_is_found_at_the_first_read(tmp_path):
     shards = toy_set(tmp_path, [4, 4])
     trusting = open_shards(tmp_path, check_files=False)
     path, offset = shards.shard_path(1), int(shards.index.offset[1])
@@ -87,7 +83,7 @@ def test_a_missing_or_flipped_shard_is_found_at_the_first_read(tmp_path: Path) -
         trusting.read_block(1)
 
 
-def test_shards_in_quarantine_may_be_missing(tmp_path: Path) -> None:
+def test_shards_in_quarantine_may_be_missing(tmp_path):
     shards = toy_set(tmp_path, [4, 4])
     name = shards.shard_path(0).name
     (tmp_path / "quarantine.json").write_text(f'[{{"shard": "{name}", "block": 0, "reason": "damaged"}}]')

@@ -1,7 +1,5 @@
 """Training and held-out sets."""
 
-from __future__ import annotations
-
 import pytest
 
 from clozeline.pipeline.shards.layout import Splits, is_heldout

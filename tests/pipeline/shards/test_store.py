@@ -1,8 +1,5 @@
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import fsspec
 import pytest
@@ -11,19 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import StorageError
-from clozeline.pipeline.shards import DamagedBlock, ShardSet, StoreOptions, open_shards
+from clozeline.pipeline.shards import DamagedBlock, StoreOptions, open_shards
 from clozeline.pipeline.shards.store import RemoteStore, as_url
-from tests.shard_server import ShardServer
 from tests.shard_sets import uids
 
 
-def test_a_url_of_files_is_their_path(local: ShardSet) -> None:
+def test_a_url_of_files_is_their_path(local):
     folder = local.path.parent
     for path in (f"file://{folder}", Path(f"file://{folder}"), f"file:{folder}/manifest.json"):
         assert open_shards(path).path == local.path
 
 
-def test_faults_that_stay_are_told(server: ShardServer) -> None:
+def test_faults_that_stay_are_told(server):
     shards = open_shards(server.url, options=StoreOptions(retries=2))
     server.faults = ["500"] * 3
     with pytest.raises(
@@ -40,7 +36,7 @@ def test_faults_that_stay_are_told(server: ShardServer) -> None:
     assert not server.faults
 
 
-def test_a_server_that_ignores_ranges_is_refused(server: ShardServer) -> None:
+def test_a_server_that_ignores_ranges_is_refused(server):
     shards = open_shards(server.url, options=StoreOptions(retries=1))
     server.faults = ["200"] * 2
     asked = len(server.asked)
@@ -50,7 +46,7 @@ def test_a_server_that_ignores_ranges_is_refused(server: ShardServer) -> None:
 
 
 @pytest.mark.parametrize("fault", ["200", "long"])
-def test_a_stray_answer_is_asked_for_again(local: ShardSet, server: ShardServer, fault: str) -> None:
+def test_a_stray_answer_is_asked_for_again(local, server, fault):
     """A proxy that sends a page of its own once must not end a run."""
     shards = open_shards(server.url, options=StoreOptions(retries=1))
     server.faults = [fault, "", fault]
@@ -58,10 +54,10 @@ def test_a_stray_answer_is_asked_for_again(local: ShardSet, server: ShardServer,
     assert shards.stats()["retries"] == 2
 
 
-def test_pauses_double_on_average_and_are_bounded(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pauses: list[float] = []
+def test_pauses_double_on_average_and_are_bounded(memory, monkeypatch):
+    pauses = []
 
-    def failing(*arguments: Any, **options: Any) -> bytes:
+    def failing(*arguments, **options):
         raise TimeoutError("nothing came")
 
     monkeypatch.setattr(MemoryFileSystem, "cat_file", failing)
@@ -76,7 +72,7 @@ def test_pauses_double_on_average_and_are_bounded(memory: str, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("fault", ["stall", "drip"])
-def test_a_body_that_does_not_end_is_given_up(local: ShardSet, server: ShardServer, fault: str) -> None:
+def test_a_body_that_does_not_end_is_given_up(local, server, fault):
     """Each byte restarts the clock of a socket, but not that of a request."""
     shards = open_shards(server.url, options=StoreOptions(retries=1, timeout_s=0.5))
     server.faults = [fault]
@@ -84,13 +80,13 @@ def test_a_body_that_does_not_end_is_given_up(local: ShardSet, server: ShardServ
     assert shards.stats()["retries"] == 1
 
 
-def test_errors_of_any_kind_are_failed_tries(memory: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_any_kind_are_failed_tries(memory, monkeypatch):
     """Packages for stores raise what they like; a missing right is as final as a missing object."""
     shards = open_shards(memory, options=StoreOptions(retries=1))
-    raised: list[Exception] = [RuntimeError("no token"), PermissionError("403"), RuntimeError("a"), RuntimeError("b")]
+    raised = [RuntimeError("no token"), PermissionError("403"), RuntimeError("a"), RuntimeError("b")]
     real = MemoryFileSystem.cat_file
 
-    def failing(self: MemoryFileSystem, *arguments: Any, **options: Any) -> Any:
+    def failing(self, *arguments, **options):
         if raised:
             raise raised.pop(0)
         return real(self, *arguments, **options)
@@ -103,7 +99,7 @@ def test_errors_of_any_kind_are_failed_tries(memory: str, monkeypatch: pytest.Mo
     shards.read_block(0)
 
 
-def test_which_paths_are_urls() -> None:
+def test_which_paths_are_urls():
     assert as_url("s3://bucket/set") == "s3://bucket/set"
     assert as_url(Path("s3://bucket/set")) == "s3://bucket/set"
     assert as_url("/data/set") is None
@@ -113,7 +109,7 @@ def test_which_paths_are_urls() -> None:
 
 @settings(max_examples=30)
 @given(st.integers(0, 300), st.integers(0, 300), st.integers(1, 64))
-def test_a_long_range_is_read_by_requests_that_tile_it(start: int, length: int, largest: int) -> None:
+def test_a_long_range_is_read_by_requests_that_tile_it(start, length, largest):
     whole = bytes(n % 251 for n in range(600))
     fsspec.filesystem("memory").pipe_file("/tiles/a", whole)
     with pytest.MonkeyPatch.context() as patch:
@@ -123,7 +119,7 @@ def test_a_long_range_is_read_by_requests_that_tile_it(start: int, length: int, 
     assert (store.bytes, store.requests, store.retries) == (length, -(-length // largest), 0)
 
 
-def test_a_whole_object_above_its_limit_is_refused() -> None:
+def test_a_whole_object_above_its_limit_is_refused():
     fsspec.filesystem("memory").pipe_file("/tiles/a", b"12345")
     store = RemoteStore("memory://tiles", StoreOptions(retries=0))
     assert store.read_whole("memory://tiles/a", 5) == b"12345"

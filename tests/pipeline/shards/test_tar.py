@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import tarfile
-from pathlib import Path
 
 import pytest
 
@@ -18,16 +15,14 @@ from tests.shard_sets import toy_set
         ("clozeline.pipeline.shards.index._LENGTH_LIMIT", 300, "write smaller blocks"),
     ],
 )
-def test_what_a_format_cannot_count_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int, message: str
-) -> None:
+def test_what_a_format_cannot_count_is_refused(tmp_path, monkeypatch, limit, value, message):
     monkeypatch.setattr(limit, value)
     with pytest.raises(IntegrityError, match=message):
         toy_set(tmp_path, [10], container="tar")
     assert not (tmp_path / "manifest.json").exists()
 
 
-def test_bytes_of_a_tar_shard(tmp_path: Path) -> None:
+def test_bytes_of_a_tar_shard(tmp_path):
     """No time, no owner, no header beside the members' own; the index points into the members."""
     shards = toy_set(tmp_path, [10], container="tar")
     path = shards.shard_path(0)

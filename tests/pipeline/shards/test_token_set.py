@@ -1,9 +1,5 @@
 """Files of a token set: widths follow the vocabulary, tables hold their rows, counts are found from any set."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -19,20 +15,20 @@ from clozeline.pipeline.shards.token_set import (
 
 
 @pytest.mark.parametrize(("size", "ids"), [(65_536, "uint16"), (65_537, "uint32")])
-def test_ids_are_as_wide_as_the_vocabulary_needs(size: int, ids: str) -> None:
+def test_ids_are_as_wide_as_the_vocabulary_needs(size, ids):
     plain, paired = (token_columns(size, pairs=pairs) for pairs in (False, True))
     assert paired[: len(plain)] == plain
     assert {spec.dtype for spec in paired if spec.name in ("token_ids", "target_ids")} == {ids}
     assert [spec.name for spec in paired[len(plain) :]] == ["target_ids", "target_language"]
 
 
-def test_identities_keep_zeros_at_their_ends() -> None:
+def test_identities_keep_zeros_at_their_ends():
     uids = [bytes(16), b"a" * 15 + b"\0", bytes(range(16))]
     found = identities(pa.chunked_array([uids[:1], [], uids[1:]], pa.binary(16)))
     assert [row.tobytes() for row in found] == uids
 
 
-def test_a_table_depends_on_its_rows_alone(tmp_path: Path) -> None:
+def test_a_table_depends_on_its_rows_alone(tmp_path):
     count = 70_000
     columns = {"uid": [n.to_bytes(16, "big") for n in range(count)], "source": ["a"] * count, "url": [None] * count}
     numbers = {name: list(range(count)) for name in ("offset", "length", "tokens")}
@@ -45,7 +41,7 @@ def test_a_table_depends_on_its_rows_alone(tmp_path: Path) -> None:
     assert pa.ipc.open_file(tmp_path / "parts").read_all().equals(table.cast(DOCUMENTS_SCHEMA))
 
 
-def test_counts_are_found_in_the_nearest_folder_above(tmp_path: Path) -> None:
+def test_counts_are_found_in_the_nearest_folder_above(tmp_path):
     manifest = tmp_path / "run/corrupt/masked_lm/train/manifest.json"
     assert find_token_counts(manifest) is None
     for folder, first in (("", 5), ("run/", 7)):

@@ -1,9 +1,5 @@
-from __future__ import annotations
-
 import tarfile
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +17,7 @@ from tests.shard_sets import COLUMNS, IDS, ids_of, rows, toy_set, write_set
 FORMS = [(container, codec) for container in ("arrow", "tar") for codec in ("none", "zstd")]
 
 
-def same(left: Rows, right: Rows) -> bool:
+def same(left, right):
     return all(np.array_equal(left.fixed[name], right.fixed[name]) for name in left.fixed) and all(
         np.array_equal(left.columns[name].lengths, right.columns[name].lengths)
         and np.array_equal(np.concatenate([*left.columns[name], []]), np.concatenate([*right.columns[name], []]))
@@ -30,7 +26,7 @@ def same(left: Rows, right: Rows) -> bool:
 
 
 @pytest.mark.parametrize(("container", "codec"), FORMS)
-def test_rows_come_back(tmp_path: Path, container: str, codec: str) -> None:
+def test_rows_come_back(tmp_path, container, codec):
     content = rows(range(1, 24), [n % 5 for n in range(23)])
     shards = write_set(tmp_path, [content], container=container, codec=codec)
     assert shards.index.rows.tolist() == [4] * 5 + [3]
@@ -43,7 +39,7 @@ def test_rows_come_back(tmp_path: Path, container: str, codec: str) -> None:
 
 
 @pytest.mark.parametrize(("container", "codec"), FORMS)
-def test_weights_come_back_to_the_last_bit(tmp_path: Path, container: str, codec: str) -> None:
+def test_weights_come_back_to_the_last_bit(tmp_path, container, codec):
     weights = np.array([1 / 3, 65_000, 1, 7 / 6, 2**-20, 3, 1.25], np.float32)
     content = rows(range(1, 8))
     column = Ragged(weights, np.arange(8))
@@ -60,9 +56,7 @@ def test_weights_come_back_to_the_last_bit(tmp_path: Path, container: str, codec
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 9), max_size=9), max_size=8), st.integers(1, 7), st.sampled_from(FORMS))
-def test_portions_do_not_matter(
-    tmp_path_factory: pytest.TempPathFactory, portions: list[list[int]], block_rows: int, form: tuple[str, str]
-) -> None:
+def test_portions_do_not_matter(tmp_path_factory, portions, block_rows, form):
     """Bytes depend on the rows, never on the portions they come in; and what is read is what was written."""
     folder = tmp_path_factory.mktemp("portions")
     lengths = [length for portion in portions for length in portion]
@@ -70,7 +64,7 @@ def test_portions_do_not_matter(
     content = rows(range(1, count + 1), lengths)
     ends = np.cumsum([0, *map(len, portions)]).tolist()
     parts = [cut(content, start, stop) for start, stop in pairwise(ends)]
-    options: Any = {"block_rows": block_rows, "container": form[0], "codec": form[1]}
+    options = {"block_rows": block_rows, "container": form[0], "codec": form[1]}
     whole = write_shard(folder / "a", content, COLUMNS, **options)
     assert write_shard(folder / "b", iter(parts), COLUMNS, name="a", **options) == whole
     assert (folder / "a").read_bytes() == (folder / "b").read_bytes()
@@ -83,7 +77,7 @@ def test_portions_do_not_matter(
 
 
 @pytest.mark.parametrize(("container", "codec"), FORMS)
-def test_a_byte_range_of_the_index_parses_alone(tmp_path: Path, container: str, codec: str) -> None:
+def test_a_byte_range_of_the_index_parses_alone(tmp_path, container, codec):
     """Neither footer nor archive is needed, and what is found is what a reader of the whole file gets."""
     shards = toy_set(tmp_path, [10, 0, 3], container=container, codec=codec)
     seen = 0
@@ -106,7 +100,7 @@ def test_a_byte_range_of_the_index_parses_alone(tmp_path: Path, container: str, 
     assert seen == len(shards.index) == 4
 
 
-def batches(path: Path) -> list[pa.RecordBatch]:
+def batches(path):
     """The blocks of a shard, through the container's own reader."""
     if path.suffix == ".arrow":
         with pa.ipc.open_file(str(path)) as reader:
@@ -121,7 +115,7 @@ def batches(path: Path) -> list[pa.RecordBatch]:
 
 
 @pytest.mark.parametrize(("container", "codec"), FORMS)
-def test_rows_of_a_hundred_thousand_values(tmp_path: Path, container: str, codec: str) -> None:
+def test_rows_of_a_hundred_thousand_values(tmp_path, container, codec):
     content = rows(range(1, 6), [100_000, 0, 3, 65_537, 100_001])
     shards = write_set(tmp_path, [content], container=container, codec=codec, block_rows=2)
     assert shards.manifest.max_length == 100_001
@@ -131,10 +125,10 @@ def test_rows_of_a_hundred_thousand_values(tmp_path: Path, container: str, codec
     assert first.column("input_ids").to_pylist() == [ids_of(1, 100_000).tolist(), []]
 
 
-def test_rows_of_a_block_follow_the_row_size() -> None:
+def test_rows_of_a_block_follow_the_row_size():
     assert [auto_block_rows(size) for size in (1, 2184, 2185, 10_000, 10**6)] == [1920, 1920, 960, 240, 60]
 
 
-def test_blocks_of_no_rows_are_refused(tmp_path: Path) -> None:
+def test_blocks_of_no_rows_are_refused(tmp_path):
     with pytest.raises(IntegrityError, match="block_rows"):
         write_shard(tmp_path / "x", rows([1], 1), COLUMNS, block_rows=0)

@@ -1,11 +1,6 @@
 """Hostile strings by rule, and the functions of the pipeline that must take them in linear time."""
 
-from __future__ import annotations
-
 import time
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any, Final
 
 from clozeline.pipeline.clean.filters import KEEP
 from clozeline.pipeline.dedup.exact import normalize_url
@@ -20,7 +15,7 @@ from clozeline.pipeline.text.word_tokens import word_tokens
 from clozeline.registry import choose, names
 from tests.pipeline.tokenize.tokenizers.test_tokenizer import NAMES, trained
 
-REPEATED: Final = (
+REPEATED = (
     *".,-'\"_@:;!?/\\|#*=~^%&<>[](){}$0aA \n\t\xe9漢กא",
     *(
         "\u0301",
@@ -58,7 +53,7 @@ REPEATED: Final = (
 """A piece for each kind of string that `strings` repeats."""
 
 
-def strings(size: int) -> dict[str, str]:
+def strings(size):
     """Return strings of `size` characters by their rules."""
     repeated = {f"repeated {piece!r}": (piece * (size // len(piece) + 1))[:size] for piece in REPEATED}
     half, counted = size // 2, "".join(f"w{number} " for number in range(size // 6))[:size]
@@ -75,15 +70,15 @@ def strings(size: int) -> dict[str, str]:
     return repeated | mixed
 
 
-def functions(folder: Path) -> dict[str, Callable[[str], object]]:
+def functions(folder):
     """Return all filters, splitters and functions of texts by their names."""
     (folder / "en").write_text("forbidden\nworse word\n", encoding="utf-8")
     (folder / "list.txt").write_text("example.org\n", encoding="utf-8")
-    options: Mapping[str, Mapping[str, Any]] = {
+    options  = {
         "bad_words": {"lists": str(folder)}, "pii": {"phone": True},
         "url": {name: [str(folder / "list.txt")] for name in ("domains", "urls", "banned_words", "banned_subwords")},
     }  # fmt: skip
-    found: dict[str, Callable[[str], object]] = {}
+    found = {}
     package = "clozeline.pipeline.clean.filters"
     for name in names(package):
         if name != "quality":  # a linear model of match words
@@ -108,9 +103,9 @@ def functions(folder: Path) -> dict[str, Callable[[str], object]]:
     return found
 
 
-def tokenizers(folder: Path) -> dict[str, Callable[[str], object]]:
+def tokenizers(folder):
     """Return the encoding of a text by each type of tokenizer."""
-    found: dict[str, Callable[[str], object]] = {}
+    found = {}
     for name in NAMES:
         (folder / name).mkdir()
         tokenizer = trained(name, folder / name)
@@ -118,10 +113,10 @@ def tokenizers(folder: Path) -> dict[str, Callable[[str], object]]:
     return found
 
 
-def growth(function: Callable[[str], object], rule: str, small: int) -> float:
+def growth(function, rule, small):
     """Return how many times the CPU time of ten times the text is that of the text: the best of three runs each."""
 
-    def best(text: str) -> float:
+    def best(text):
         times = []
         for _ in range(3):
             start = time.process_time()

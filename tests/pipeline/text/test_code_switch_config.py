@@ -1,9 +1,5 @@
 """Options of code switching are refused outside their ranges."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from clozeline.configuration.config import validate
@@ -21,11 +17,11 @@ from clozeline.pipeline.text.code_switching import CodeSwitchConfig
         ({"dictionaries": ["en-de.txt"], "rate": 0.5}, "did you mean 'word_rate'"),
     ],
 )
-def test_a_missing_dictionary_and_an_impossible_rate_are_refused(options: dict[str, Any], message: str) -> None:
+def test_a_missing_dictionary_and_an_impossible_rate_are_refused(options, message):
     with pytest.raises(ConfigurationError, match=message):
         validate(CodeSwitchConfig, options, "")
 
 
-def test_by_default_most_words_of_all_sentences_are_replaced() -> None:
+def test_by_default_most_words_of_all_sentences_are_replaced():
     config = validate(CodeSwitchConfig, {"dictionaries": ["en-de.txt"]}, "")
     assert (config.sentence_rate, config.word_rate) == (1.0, 0.9)

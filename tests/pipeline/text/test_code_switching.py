@@ -1,7 +1,5 @@
 """Words of a text are replaced by their translations, and nothing else is."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -13,7 +11,7 @@ from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitche
 WORDS = {"cat": ["Katze"], "red": ["rot", "rötlich"], "on": ["auf der"]}
 
 
-def switcher(word_rate: float = 1.0, sentence_rate: float = 1.0, seed: int = 1) -> WordSwitcher:
+def switcher(word_rate=1.0, sentence_rate=1.0, seed=1):
     config = CodeSwitchConfig(dictionaries=[Path("de")], word_rate=word_rate, sentence_rate=sentence_rate)
     return WordSwitcher(config, [WORDS], seed)
 
@@ -21,7 +19,7 @@ def switcher(word_rate: float = 1.0, sentence_rate: float = 1.0, seed: int = 1) 
 @given(
     st.lists(st.sampled_from(["cat", "Cat", "on", "dog", "3", "-", " ", "\n", "é"]), max_size=12), st.integers(0, 99)
 )
-def test_at_rate_one_every_known_word_is_replaced_and_the_rest_stays(parts: list[str], index: int) -> None:
+def test_at_rate_one_every_known_word_is_replaced_and_the_rest_stays(parts, index):
     text = "".join(parts)
     words = re.findall(r"[^\W\d_]+", text)
     expected = re.sub(
@@ -32,7 +30,7 @@ def test_at_rate_one_every_known_word_is_replaced_and_the_rest_stays(parts: list
     )  # fmt: skip
 
 
-def test_a_word_depends_on_seed_row_and_position_alone() -> None:
+def test_a_word_depends_on_seed_row_and_position_alone():
     halves = switcher(0.5)
     text = " ".join(["cat"] * 200)
     new, words, replaced = halves.translate_text(7, text)

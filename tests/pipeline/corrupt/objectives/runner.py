@@ -104,11 +104,3 @@ def roles_are_plausible(written, original):
         and within_sigmas(int((~masks & ~kept).sum()), total, 0.1 * (1 - same))
         and within_sigmas(int(kept.sum()), total, 0.1 * (1 + same))
     )
-
-
-def shared_by_two_variants(objective, name):
-    """Return how many of the 9 places chosen in each of 4,000 rows of 60 tokens two variants share."""
-    rows, taken = samples([60] * 4000), np.zeros((4000, 62), np.bool_)
-    first, second = (corrupt(objective, rows, variant).columns[name].values for variant in (0, 1))
-    taken[np.repeat(np.arange(4000), 9), first] = True
-    return int(taken[np.repeat(np.arange(4000), 9), second].sum())

@@ -133,7 +133,6 @@ MASKED_ROW = [1, 3, 3, 302, 2]
 CROP = {"input_ids": [1, 3, 300, 301, 2], "label_positions": [1], "label_ids": [302]}
 PAIR = {"input_ids": [4, 300, 301, 5], "target_ids": [300, 301, 5]}
 SENTENCES = {**PAIR, "sentence_starts": [0, 1]}
-DELETED = {"input_ids": [4, 300, 301, 302, 5], "target_ids": [300, 301, 302, 303, 5]}
 INFILLED = {"target_ids": [300, 301, 302, 303, 5]}
 LABELS = {"input_ids": [1, 3, 3, 300, 301, 3, 2], "label_positions": [1, 2, 5], "label_ids": [302, 303, 304]}
 SENTINELS = r"span_corruption.*(sentinels|</s>|span)"

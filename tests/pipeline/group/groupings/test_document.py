@@ -1,14 +1,11 @@
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.rows import Rows
 from tests.pipeline.group.groupings.grouped_rows import run
 from tests.pipeline.token_rows import documents, many_documents
 
 
-def slow_windows(n: int, starts: list[int], length: int) -> list[int]:
+def slow_windows(n, starts, length):
     """Return the begins of the windows of a document."""
     found, place = [], 0
     while place < n:
@@ -22,7 +19,7 @@ def slow_windows(n: int, starts: list[int], length: int) -> list[int]:
 
 @settings(max_examples=100, deadline=None)
 @given(rows=many_documents(), length=st.integers(1, 9))
-def test_document_windows_equal_a_plain_loop(rows: Rows, length: int) -> None:
+def test_document_windows_equal_a_plain_loop(rows, length):
     found, _ = run(rows, "document", length)
     cursor = 0
     for document in rows:
@@ -36,7 +33,7 @@ def test_document_windows_equal_a_plain_loop(rows: Rows, length: int) -> None:
     assert cursor == len(found)
 
 
-def test_example_of_document() -> None:
+def test_example_of_document():
     rows = documents([list(range(200, 210))], [[0, 2, 5]])
     found, _ = run(rows, "document", 4)
     assert [row["ids"].tolist() for row in found] == [[200, 201], [202, 203, 204], [205, 206, 207, 208], [209]]

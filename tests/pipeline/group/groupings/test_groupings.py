@@ -1,7 +1,5 @@
 """Groupings: nothing is lost, rows laid end to end are the documents again, and the cuts are those of a plain loop."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,7 +7,6 @@ from hypothesis import strategies as st
 
 from clozeline import registry
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow, build_grouping
-from clozeline.pipeline.rows import Rows
 from clozeline.seeding import sample_uid
 from tests.pipeline.group.groupings.grouped_rows import WORDS, run
 from tests.pipeline.token_rows import documents, many_documents
@@ -20,7 +17,7 @@ from tests.pipeline.token_rows import documents, many_documents
 @given(
     rows=many_documents(), length=st.integers(2, 9), minimum=st.builds(MinimumRow, st.integers(1, 4), st.integers(1, 2))
 )
-def test_tokens_in_are_tokens_in_rows_or_dropped(name: str, rows: Rows, length: int, minimum: MinimumRow) -> None:
+def test_tokens_in_are_tokens_in_rows_or_dropped(name, rows, length, minimum):
     found, counts = run(rows, name, length, minimum)
     tokens, targets = rows.columns["token_ids"], rows.columns["target_ids"]
     pairs = "target_ids" in found.columns
@@ -51,7 +48,7 @@ def test_tokens_in_are_tokens_in_rows_or_dropped(name: str, rows: Rows, length: 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 25])
 @pytest.mark.parametrize("name", ["packed", "document"])
-def test_sizes_around_the_length(name: str, size: int) -> None:
+def test_sizes_around_the_length(name, size):
     """0, 1, length - 1, length, length + 1, 3 * length + 1 tokens, minimum 2."""
     rows = documents([list(range(200, 200 + size))], [[0] if size else []])
     found, counts = run(rows, name, 8, MinimumRow(tokens=2))
@@ -63,7 +60,7 @@ def test_sizes_around_the_length(name: str, size: int) -> None:
 
 @pytest.mark.parametrize(("length", "dtype"), [(65_535, np.uint16), (65_536, np.uint32), (70_000, np.uint32)])
 @pytest.mark.parametrize("name", registry.names("clozeline.pipeline.group.groupings"))
-def test_places_have_32_bits_where_rows_need_them(name: str, length: int, dtype: type) -> None:
+def test_places_have_32_bits_where_rows_need_them(name, length, dtype):
     ids = [200 + place % 300 for place in range(200_000)]
     starts = [*range(0, 200_000, 40), 199_999]
     rows = documents([ids, [*ids, 300]], [starts, starts], [[400], [400]])

@@ -1,12 +1,9 @@
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow, build_grouping
-from clozeline.pipeline.rows import Rows
 from tests.pipeline.corruption_cases import EOS, SEP, vocabulary
 from tests.pipeline.group.groupings.grouped_rows import WORDS, run
 from tests.pipeline.token_rows import documents, many_documents
@@ -16,7 +13,7 @@ from tests.pipeline.token_rows import documents, many_documents
 @given(
     rows=many_documents(), length=st.integers(1, 9), minimum=st.builds(MinimumRow, st.integers(1, 4), st.integers(1, 2))
 )
-def test_separators_are_counted_apart(rows: Rows, length: int, minimum: MinimumRow) -> None:
+def test_separators_are_counted_apart(rows, length, minimum):
     found, counts = run(rows, "packed", length, minimum, separator="sep")
     assert counts["separators"] == int((found.columns["ids"].values == SEP).sum())
     assert counts["tokens_in_samples"] == len(found.columns["ids"].values) - counts["separators"]
@@ -25,7 +22,7 @@ def test_separators_are_counted_apart(rows: Rows, length: int, minimum: MinimumR
 
 @settings(max_examples=60, deadline=None)
 @given(rows=many_documents(), length=st.integers(1, 9), separator=st.sampled_from(["none", "sep", "eos"]))
-def test_packed_rows_laid_end_to_end_are_the_stream(rows: Rows, length: int, separator: str) -> None:
+def test_packed_rows_laid_end_to_end_are_the_stream(rows, length, separator):
     found, counts = run(rows, "packed", length, separator=separator)
     extra = {"none": [], "sep": [SEP], "eos": [EOS]}[separator]
     stream, begins, sentences = [], [], []
@@ -45,7 +42,7 @@ def test_packed_rows_laid_end_to_end_are_the_stream(rows: Rows, length: int, sep
             assert found.columns[name][row].tolist() == [0, *inside]
 
 
-def test_example_of_packed() -> None:
+def test_example_of_packed():
     a, b, c, d, e, f, g, h = range(200, 208)
     rows = documents([[a, b, c], [d, e, f, g, h]], [[0], [0]])
     found, _ = run(rows, "packed", 4, separator="eos")
@@ -55,7 +52,7 @@ def test_example_of_packed() -> None:
     assert [uid[0] for uid in found.fixed["document_uid"]] == [0, 16, 16]
 
 
-def test_a_separator_may_open_a_row() -> None:
+def test_a_separator_may_open_a_row():
     rows = documents([[200, 201], [202, 203]], [[0], [0]])
     found, counts = run(rows, "packed", 2, separator="sep")
     assert [row["ids"].tolist() for row in found] == [[200, 201], [SEP, 202], [203, SEP]]
@@ -64,7 +61,7 @@ def test_a_separator_may_open_a_row() -> None:
     assert (counts["tokens_in_samples"], counts["separators"]) == (4, 2)
 
 
-def test_wrong_options() -> None:
+def test_wrong_options():
     with pytest.raises(ConfigurationError, match="separator"):
         build_grouping(GroupingSpec("packed", 10, "dash"), WORDS)
     words = vocabulary()

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest
@@ -10,7 +8,7 @@ from clozeline.pipeline.text.sentences.lines import Lines
 
 
 @pytest.fixture(scope="module")
-def splitter() -> Lines:
+def splitter():
     return Lines(Lines.Options())
 
 

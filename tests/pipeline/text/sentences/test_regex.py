@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest
@@ -119,11 +117,11 @@ ALL = [(language, case) for language, cases in CASES.items() for case in cases]
 
 
 @pytest.fixture(scope="module")
-def splitter() -> Regex:
+def splitter():
     return Regex(Regex.Options())
 
 
-def boundaries(case: str) -> set[int]:
+def boundaries(case):
     parts = case.split("|")
     return {sum(map(len, parts[:number])) for number in range(1, len(parts))}
 
@@ -204,7 +202,7 @@ def test_twenty_megabytes_without_a_space(splitter):
     assert splitter.starts("x" * 20_000_000, "en") == [0]
 
 
-def test_informal_texts_may_end_sentences_before_lower_case_letters() -> None:
+def test_informal_texts_may_end_sentences_before_lower_case_letters():
     text = "we went home. then we dined with approx. ten of us, e.g. me. so"
     assert Regex(Regex.Options()).starts(text, "en") == [0]
     starts = Regex(Regex.Options(informal=True)).starts(text, "en")

@@ -1,7 +1,5 @@
 """Boundary F1 on parallel treebanks (Universal Dependencies PUD), whose sentences people split."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 
