@@ -1,13 +1,30 @@
+"""Columns of sets: rows that fit them, widths that follow the vocabulary, names and splits that follow the recipe."""
+
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.rows import UNDO, WEIGHT, Feature, Ragged, Rows
-from clozeline.pipeline.shards import ColumnSpec, base_columns, feature_columns, write_shard
+from clozeline.pipeline.rows import FIXED_COLUMNS, UNDO, WEIGHT, Feature, Ragged, Rows
+from clozeline.pipeline.shards import ColumnSpec, DamagedBlock, base_columns, feature_columns, open_shards, write_shard
 from clozeline.pipeline.shards.columns import arrow_schema, cut, holds_ids, to_batch
-from tests.shard_sets import COLUMNS, fixed, list_column, rows
+from clozeline.pipeline.shards.layout import Splits, block_rows_of, is_heldout, shard_name
+from clozeline.pipeline.shards.token_set import (
+    DOCUMENTS_SCHEMA,
+    TOKEN_COUNTS_SCHEMA,
+    find_token_counts,
+    identities,
+    token_columns,
+    write_table,
+)
+from clozeline.tools.shards.validate_shards import validate
+from tests.pipeline.corruption_cases import vocabulary
+from tests.pipeline.token_sets import recipe, run_stage, write_token_set
+from tests.shard_sets import COLUMNS, change_manifest, fixed, list_column, rows
+
+IDS, PLACES = Feature("input_ids", "ids", UNDO, ""), Feature("label_positions", "uint16", UNDO, "")
 
 
 @pytest.mark.parametrize(
@@ -35,32 +52,16 @@ def test_weights_are_never_rounded_when_written(tmp_path):
         write_shard(tmp_path / "x", bad, [*base_columns(), *weight], block_rows=4)
 
 
-def test_wider_arrays_with_small_values_are_stored(tmp_path):
-    wide = Rows(fixed(np.arange(2)), {"input_ids": Ragged.from_lists([[1], [65535]], np.int64)})
-    narrow = Rows(fixed(np.arange(2)), {"input_ids": Ragged.from_lists([[1], [65535]], np.uint16)})
-    assert write_shard(tmp_path / "x", wide, COLUMNS, block_rows=4) == write_shard(
-        tmp_path / "y", narrow, COLUMNS, block_rows=4, name="x"
-    )
-
-
-def test_width_of_ids_follows_the_vocabulary():
-    features = [Feature("label_ids", "ids", UNDO, ""), Feature("label_positions", "uint16", UNDO, "")]
-    assert [spec.dtype for spec in feature_columns(features, 65536)] == ["uint16", "uint16"]
-    assert [spec.dtype for spec in feature_columns(features, 65537)] == ["uint32", "uint16"]
-    assert [holds_ids(spec) for spec in feature_columns(features, 10)] == [True, False]
-
-
 @pytest.mark.parametrize("name", ["uint64", "list<uint16>", "fixed_size_binary[16]", "list<uint32>", "uint8"])
-def test_types_parse_back(name):
+def test_types_parse_back_and_others_are_refused(name):
     role = None if "<" not in name else {"use": "label", "of": "y", "below": 3}
     spec = ColumnSpec.parse("x", name, "", role)
     assert (spec.arrow_type, ColumnSpec.parse(**spec.plain())) == (name, spec)
-
-
-@pytest.mark.parametrize("name", ["int64", "list<fixed_size_binary[16]>", "list<list<uint16>>", "string"])
-def test_other_types_are_refused(name):
-    with pytest.raises(IntegrityError, match="unknown type"):
-        ColumnSpec.parse("x", name, "")
+    for other in ("int64", "list<fixed_size_binary[16]>", "list<list<uint16>>", "string"):
+        with pytest.raises(IntegrityError, match="unknown type"):
+            ColumnSpec.parse("x", other, "")
+    with pytest.raises(IntegrityError, match="column x: no shard column is a list of binary16"):
+        ColumnSpec("x", "binary16", "list", "")
 
 
 @given(
@@ -79,6 +80,111 @@ def test_a_batch_holds_the_values_whatever_slice_or_width_they_come_in(lists, dt
     assert [str(kind) for kind in batch.schema.types] == ["uint32", "list<item: uint8 not null>"]
 
 
-def test_a_list_of_identities_is_no_column():
-    with pytest.raises(IntegrityError, match="column x: no shard column is a list of binary16"):
-        ColumnSpec("x", "binary16", "list", "")
+# Where an id no longer fits into 16 bits ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("size", "width"), [(65_536, "uint16"), (65_537, "uint32")])
+def test_every_id_survives_every_stage(tmp_path, size, width):
+    """From token documents to examples; and nothing takes an id that the vocabulary does not have."""
+    assert [spec.dtype for spec in feature_columns([IDS, PLACES], size)] == [width, "uint16"]
+    assert [holds_ids(spec) for spec in feature_columns([IDS, PLACES], 10)] == [True, False]
+    plain, paired = (token_columns(size, pairs=pairs) for pairs in (False, True))
+    assert (paired[: len(plain)], [spec.name for spec in paired[len(plain) :]]) == (
+        plain, ["target_ids", "target_language"],
+    )  # fmt: skip
+    assert {spec.dtype for spec in paired if spec.name in ("token_ids", "target_ids")} == {width}
+    tokens = write_token_set(tmp_path, [60_000, 90_000, 110_000], shards=1, words=vocabulary(size))
+    made = recipe(tmp_path, [
+        {"name": "masked_lm", "max_length": 130},
+        {"name": "span_corruption", "input_length": 130, "container": "tar"},
+    ], heldout=0.0)  # fmt: skip
+    run_stage(made, "group")
+    run_stage(made, "corrupt")
+    for name in ("masked_lm", "span_corruption"):
+        shards = open_shards(tmp_path / "corrupt" / name / "train")
+        samples = tmp_path / "group" / shards.manifest.parents[0].name
+        assert f"{len(shards):,} examples restored" in validate(shards.path, samples)
+        ids = [column for column in shards.columns if "ids" in column.name]
+        assert {column.dtype for column in ids} == {width}
+        blocks = [shards.read_block(block) for block in range(len(shards.index))]
+        assert max(int(one.columns[column.name].values.max()) for one in blocks for column in ids) == size - 1
+    folder = tmp_path / "encode"
+    with pa.ipc.open_file(str(folder / "shard-00000-of-00001.arrow")) as reader:
+        column = reader.read_all()["token_ids"]
+    assert str(column.type) == f"list<item: {width} not null>"
+    np.testing.assert_array_equal(column[0].values.to_numpy(), tokens.columns["token_ids"][0])
+    change_manifest(folder, lambda manifest: manifest["tokenizer"].update(vocab_size=size - 1))
+    with pytest.raises(DamagedBlock, match=f"ids below the vocabulary's {size - 1} in t.*_ids, got {size - 1}"):
+        open_shards(folder).read_block(0)
+
+
+# Tables of a token set ------------------------------------------------------------------------------------------------
+
+
+def test_identities_keep_zeros_at_their_ends():
+    uids = [bytes(16), b"a" * 15 + b"\0", bytes(range(16))]
+    found = identities(pa.chunked_array([uids[:1], [], uids[1:]], pa.binary(16)))
+    assert [row.tobytes() for row in found] == uids
+
+
+def test_a_table_depends_on_its_rows_alone(tmp_path):
+    count = 70_000
+    columns = {"uid": [n.to_bytes(16, "big") for n in range(count)], "source": ["a"] * count, "url": [None] * count}
+    numbers = {name: list(range(count)) for name in ("offset", "length", "tokens")}
+    table = pa.table({**columns, **numbers, "language": ["en"] * count}).select(DOCUMENTS_SCHEMA.names)
+    parts = pa.concat_tables([table.slice(0, 3), table.slice(3)]).cast(DOCUMENTS_SCHEMA).combine_chunks()
+    for name, one in (("whole", table.cast(DOCUMENTS_SCHEMA)), ("parts", parts)):
+        write_table(tmp_path / name, one, DOCUMENTS_SCHEMA)
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "parts").read_bytes()
+    assert pa.ipc.open_file(tmp_path / "parts").num_record_batches == 2
+    assert pa.ipc.open_file(tmp_path / "parts").read_all().equals(table.cast(DOCUMENTS_SCHEMA))
+
+
+def test_counts_are_found_in_the_nearest_folder_above(tmp_path):
+    manifest = tmp_path / "run/corrupt/masked_lm/train/manifest.json"
+    assert find_token_counts(manifest) is None
+    for folder, first in (("", 5), ("run/", 7)):
+        path = tmp_path / f"{folder}encode/token_counts.arrow"
+        path.parent.mkdir(parents=True)
+        counts = np.arange(first, first + 4, dtype=np.uint64)
+        write_table(path, pa.table({"id": np.arange(4, dtype=np.uint32), "count": counts}), TOKEN_COUNTS_SCHEMA)
+        assert find_token_counts(manifest).tolist() == counts.tolist()
+
+
+# Names, blocks and splits ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [20, 510, 1022, 4094, 100_000])
+@pytest.mark.parametrize("id_bytes", [2, 4])
+def test_auto_blocks_are_the_largest_that_fit_into_four_megabytes(length, id_bytes):
+    found = block_rows_of("auto", [IDS, IDS, PLACES], length, id_bytes)
+    row = sum(array[:1].nbytes for array in rows([1]).fixed.values()) + 2 * length * id_bytes
+    assert list(rows([1]).fixed) == list(FIXED_COLUMNS)
+    fitting = [size for size in (1920, 960, 480, 240, 120, 60) if size * row <= 4 << 20]
+    assert found == (fitting[0] if fitting else 60)
+    assert block_rows_of(7, [IDS], 10**6, id_bytes) == 7
+
+
+def test_names_sort_like_numbers():
+    names = [shard_name(shard, 12_000, "tar") for shard in (0, 9, 10, 11_999)]
+    assert names == sorted(names)
+    assert names[0] == "shard-00000-of-12000.tar"
+
+
+def test_held_out_documents_stay_held_out_at_larger_fractions():
+    uids = [number.to_bytes(16, "big") for number in range(2000)]
+    at = {share: {uid for uid in uids if is_heldout(uid, share, 1)} for share in (0.0, 0.05, 0.2, 1.0)}
+    assert at[0.0] == set()
+    assert at[0.05] < at[0.2] < at[1.0] == set(uids)
+    assert 330 < len(at[0.2]) < 470
+    assert {uid for uid in uids if is_heldout(uid, 0.2, 2)} != at[0.2]
+
+
+@pytest.mark.parametrize(("shards", "fraction", "heldout"), [(8, 0.0, 0), (8, 0.01, 1), (8, 0.25, 2), (1, 0.9, 1)])
+def test_units_are_training_shards_and_then_held_out_ones(shards, fraction, heldout):
+    splits = Splits(shards, fraction)
+    assert splits.heldout == heldout
+    units = [splits.of_unit(unit) for unit in range(shards + heldout)]
+    wanted = [("train", shard, shards) for shard in range(shards)]
+    assert units == wanted + [("heldout", shard, heldout) for shard in range(heldout)]
+    assert splits.items() == [("train", shards)] + ([("heldout", heldout)] if heldout else [])

@@ -79,10 +79,8 @@ def test_a_set_without_rows_has_an_empty_index(tmp_path, sizes):
 @pytest.mark.parametrize(
     ("name", "values", "message"),
     [
-        ("offset", [2**63, None, None, None], "lies outside"),
         ("offset", [None, None, None, 2**63], "lies outside"),
         ("offset", [None, None, None, 2**64 - 1], "lies outside"),
-        ("length", [None, None, None, 2**32 - 1], "lies outside"),
         ("length", [2**32 - 1, None, None, None], "lies outside"),
         ("length", [None, None, None, 0], "lies outside"),
         ("rows", [4, 2, 4, 3], "4 rows in block 1, got 2"),
@@ -90,7 +88,6 @@ def test_a_set_without_rows_has_an_empty_index(tmp_path, sizes):
         ("rows", [4, 4, 3, 2], "as many rows of each shard"),
         ("rows", [2**32 - 1, None, None, None], "4 rows in block 0, got 4294967295"),
         ("shard", [0, 0, 0, 2], "2 shards in order"),
-        ("shard", [0, 0, 1, 1], "2 shards in order"),
         ("shard", [0, 0, 0, 0], "2 shards in order"),
         ("block", [0, 2, 1, 0], "in order"),
     ],
@@ -118,14 +115,8 @@ def test_a_block_named_twice_is_refused(folder):
 def test_other_tables_are_no_index(folder):
     table = index_of(folder)
     nullable = pa.schema([pa.field(field.name, field.type) for field in table.schema])
-    absent = pa.Table.from_batches(
-        [
-            pa.RecordBatch.from_arrays(
-                [pa.array([None, 0, 0, 1], pa.uint32()), *(column.combine_chunks() for column in table.columns[1:])],
-                schema=table.schema,
-            )
-        ]
-    )
+    columns = [pa.array([None, 0, 0, 1], pa.uint32()), *(column.combine_chunks() for column in table.columns[1:])]
+    absent = pa.Table.from_batches([pa.RecordBatch.from_arrays(columns, schema=table.schema)])
     for raw, message in [
         (arrow_file(table.rename_columns([*NAMES[:-1], "hash"])), "the columns"),
         (arrow_file(table.cast(nullable)), "the columns"),
@@ -160,13 +151,7 @@ def test_a_bomb_is_refused_before_memory_is_taken(folder):
     assert tracemalloc.get_traced_memory()[1] < 4 << 20
     tracemalloc.stop()
     # A manifest that agrees with the bomb would need as many bytes of index.
-    change_manifest(
-        folder,
-        lambda plain: (
-            plain["totals"].update(blocks=rows),
-            plain["shards"][0].update(blocks=rows - 1),
-        ),
-    )
+    change_manifest(folder, lambda m: (m["totals"].update(blocks=rows), m["shards"][0].update(blocks=rows - 1)))
     with pytest.raises(ManifestError, match="expected at least 400000000 bytes"):
         open_shards(folder)
 
