@@ -149,25 +149,19 @@ def test_a_refusal_has_the_words_of_the_store(store, status, code, message, paus
     assert not pauses, "another try cures none of them"
 
 
-def test_a_missing_object_is_told_from_a_refused_one(store, pauses, tmp_path):
-    def change(answer):
+def test_a_missing_object_and_a_redirect_to_anything_but_the_web_are_told_from_it(store, pauses, tmp_path):
+    def missing(answer):
         answer.status, answer.body = 404, xml("NoSuchKey", "The specified key does not exist.")
 
-    store.change = store.refuse = change
-    with pytest.raises(StorageError, match=r"there is no such object$"):
-        texts(store.entry(), tmp_path / "out")
+    def redirect(answer):
+        answer.status, answer.body, answer.headers = 302, b"", {"Location": "file:///etc/hostname"}
+
+    for change, said in ((missing, r"there is no such object$"), (redirect, "NonHttpUrlRedirect")):
+        if change is missing or store.scheme == "http":
+            store.change = store.refuse = change
+            with pytest.raises(StorageError, match=said):
+                texts(store.entry(retries=0), tmp_path / "out")
     assert not pauses
-
-
-@pytest.mark.parametrize("target", ["file:///etc/hostname", "gopher://127.0.0.1/a"])
-def test_a_redirect_to_anything_but_the_web_is_refused(target, pauses, tmp_path):
-    def change(answer):
-        answer.status, answer.body, answer.headers = 302, b"", {"Location": target}
-
-    with AnsweringStore(CONTENT, "http").running() as store:
-        store.change = store.refuse = change
-        with pytest.raises(StorageError, match="NonHttpUrlRedirect"):
-            texts(store.entry(retries=0), tmp_path / "out")
 
 
 # Keys byte for byte --------------------------------------------------------------------------------------------------

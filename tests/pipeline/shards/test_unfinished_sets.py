@@ -36,14 +36,6 @@ def digests(output):
 
 
 @pytest.mark.slow
-def test_four_tasks_make_the_same_sets(folder, tmp_path):
-    reference = digests(folder / "one task")
-    assert len(reference) == 1 + 2 * 2 * len(LABELS)
-    assert main(words(folder, tmp_path / "out", "executor.tasks=4", "executor.workers=2")) == 0
-    assert digests(tmp_path / "out") == reference
-
-
-@pytest.mark.slow
 def test_killed_before_the_merge_there_is_no_set_and_a_rerun_completes_it(folder, tmp_path):
     """Also where a set of another configuration stood: the old manifest is gone before the first new shard comes."""
     output = tmp_path / "out"
