@@ -24,7 +24,7 @@ from tests.pipeline.corrupt.objectives.runner import (
     wide,
 )
 from tests.pipeline.corruption_cases import MASK, SEP, WORDS, samples
-from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
+from tests.pipeline.laws import within_sigmas
 from tests.pipeline.pair_cases import slow_masks
 
 COUNTED = replace(WORDS, token_counts=(np.arange(WORDS.size) * 7919 % 1009).astype(np.uint64))
@@ -61,13 +61,10 @@ def test_most_labels():
     ]
 
 
-def test_shares_of_the_three_roles_and_uniform_positions():
+def test_shares_of_the_three_roles():
     written, original = at_labels(corrupt(wide("masked_lm"), samples([510] * 1500)))
     assert len(written) >= 100_000
     assert roles_are_plausible(written, original)
-    examples = corrupt(wide("masked_lm"), samples([60] * 4000))
-    observed = np.bincount(examples.columns["label_positions"].values, minlength=62)[1:61]
-    assert chi_square_is_plausible(observed, np.full(60, 600.0), 59, scale=1 - 9 / 60)
 
 
 # Uniform rates --------------------------------------------------------------------------------------------------------
@@ -163,10 +160,9 @@ def test_labels_do_not_depend_on_attention(attention):
 
 
 def test_prefixes_end_anywhere_with_content_on_both_sides():
-    examples = variants_of(wide("masked_lm", attention="prefix"), list(range(200, 211)))
-    cuts = np.array([int(example["prefix_length"][0]) for example in examples])
-    assert chi_square_is_plausible(np.bincount(cuts, minlength=12)[2:], np.full(10, 400.0), 9)
-    assert (cuts.min(), cuts.max()) == (2, 11), "[CLS] and one token; all but the last token and [SEP]"
+    examples = variants_of(wide("masked_lm", attention="prefix"), list(range(200, 211)), count=400)
+    cuts = [int(example["prefix_length"][0]) for example in examples]
+    assert set(cuts) == set(range(2, 12)), "from [CLS] and one token to all but the last token and [SEP]"
     key = kernel_keys(1, "masked_lm", np.array([12345], np.uint64), np.zeros(1, np.uint16))
     assert cuts[0] == 2 + (((int(random_bits(key, LABELS, 1)[0, 0]) >> 32) * 10) >> 32)
 

@@ -7,18 +7,14 @@ from math import floor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from clozeline.pipeline.corrupt.objectives import Skip, build_objective
-from clozeline.pipeline.corrupt.objectives._masked_pairs import MaskedPair, MaskedPairOptions, Pairs
-from clozeline.pipeline.corrupt.objectives._masked_rows import choose_tokens
 from clozeline.pipeline.kernels.distributions import reciprocal_thresholds
-from clozeline.pipeline.rows import UNDO, Example, Feature, Ragged, Rows
+from clozeline.pipeline.rows import Example, Rows
 from clozeline.seeding import LABELS, kernel_keys
-from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, masked, reasons, wide
+from tests.pipeline.corrupt.objectives.runner import corrupt, masked, reasons, wide
 from tests.pipeline.corruption_cases import SEP, WORDS, samples
-from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
+from tests.pipeline.laws import within_sigmas
 from tests.pipeline.pair_cases import frame, slow_masks, unmasked, window
 from tests.pipeline.word_cases import drawn, masked_by_hand, slow_take, slow_words
 
@@ -101,14 +97,6 @@ def test_labels_are_balanced_and_lengths_tell_nothing_of_them():
     assert all(found[0] == found[1] and len(found[0]) == 1 for found in both)
 
 
-def test_cuts_and_labels_are_uniform_and_independent():
-    rows = window([[200 + place] for place in range(8)], WORDS, 8000, partner=[300] * 7)
-    examples = corrupt(wide(NSP), rows, np.arange(8000)).columns
-    cuts = examples["segment_starts"].values[1::2] - 2
-    observed = np.bincount(7 * examples["sentence_label"].values + cuts - 1, minlength=14)
-    assert chi_square_is_plausible(observed, np.full(14, 8000 / 14), 13)
-
-
 @pytest.mark.parametrize(("partner", "unused"), [(APPLES, 9 + 5 - 9), (APPLES[:2], 9 + 2 - 6)])
 def test_a_short_partner_cuts_both_labels(partner, unused):
     rows = window([RAIN, UMBRELLA], WORDS, 50, partner=partner)
@@ -175,76 +163,3 @@ def test_a_wrong_place_of_the_second_segment_is_an_error(second):
     columns = {**example.columns, "segment_starts": np.array([0, second], np.uint16)}
     with pytest.raises(ValueError, match="no pair of segments"):
         wide(NSP).uncorrupt(Example(example.fixed, columns))
-
-
-# The base class -------------------------------------------------------------------------------------------------------
-
-
-class Halves(MaskedPair):
-    """Rows cut in the middle, the second half first."""
-
-    name = "halves"
-    heads = ("masked_lm",)
-    Options = MaskedPairOptions
-
-    def pair_features(self):
-        return (Feature("cut", "uint16", UNDO, "tokens of the second half"),)
-
-    def pairs(self, samples, keys):
-        ids = samples.columns["ids"]
-        half = ids.lengths // 2
-        starts = np.stack((ids.offsets[:-1] + half, ids.offsets[:-1]), axis=1)
-        lengths = np.stack((ids.lengths - half, half), axis=1)
-        extra = {"cut": Ragged.from_matrix((ids.lengths - half).astype(np.uint16)[:, None])}
-        return Pairs((ids.values,), starts, lengths, extra)
-
-
-def halves(**options):
-    objective = Halves(MaskedPairOptions(max_length=600, **options), WORDS, "halves")
-    objective.grouping = objective.make_grouping("document", 597)
-    return objective
-
-
-def test_any_two_segments_make_a_pair():
-    objective = halves()
-    for key, sample, example in keyed(objective, samples([20 + (37 * row) % 90 for row in range(200)], specials=0.1)):
-        ids = sample["ids"].tolist()
-        first, second = ids[len(ids) // 2 :], ids[: len(ids) // 2]
-        assert masked(example) == slow_masks(frame(first, second), key, 150_000, WORDS)
-        assert example["cut"].tolist() == [len(first)]
-        assert unmasked(example) == frame(first, second) == objective.uncorrupt(example).tolist()
-        found = objective.segments_of(np.array(frame(first, second)), example)
-        assert [one.tolist() for one in found] == [first, second]
-        assert objective.add_special_tokens_to_pair(*found).tolist() == frame(first, second)
-
-
-@settings(max_examples=40)
-@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=8), st.integers(0, 2**32))
-def test_labels_chosen_without_looking_at_the_tokens_are_those_chosen_by_looking(sizes, seed):
-    """Rows without special tokens inside take a short way; both ways must agree."""
-    objective = halves(mask_rate=0.4)
-    lengths = np.array(sizes)
-    pool = np.arange(400, 400 + lengths.sum(), dtype=np.uint16)
-    starts = (np.cumsum(lengths.reshape(-1)) - lengths.reshape(-1)).reshape(-1, 2)
-    keys = np.arange(1, 1 + len(sizes), dtype=np.uint64) * np.uint64(2 * seed + 1)
-    pairs = Pairs((pool,), starts, lengths, {})
-    rows = objective.join_pairs(pairs)
-    short, looking = objective.select(keys, rows, pairs), choose_tokens(keys, rows, objective.special, objective.budget)
-    assert short.values.tolist() == looking.values.tolist()
-    assert short.offsets.tolist() == looking.offsets.tolist()
-
-
-def test_labels_are_at_most_as_many_as_asked():
-    examples = corrupt(halves(mask_rate=0.5, max_labels=7), samples([4, 14, 16, 100]))
-    assert examples.columns["label_ids"].lengths.tolist() == [2, 7, 7, 7]
-
-
-def test_a_row_whose_frame_is_elsewhere_is_no_pair():
-    objective = halves()
-    (example,) = corrupt(objective, samples([20]))
-    row = objective.uncorrupt(example)
-    for place in (0, int(example["segment_starts"][1]) - 1, len(row) - 1):
-        broken = row.copy()
-        broken[place] = 999
-        with pytest.raises(ValueError, match=r"^no pair of segments with the second at 12, but \[.*999"):
-            objective.segments_of(broken, example)

@@ -111,41 +111,21 @@ def test_unilm_has_pairs_in_two_of_its_modes():
     assert objective.count_unused_tokens(rows, examples) == given - len(columns["input_ids"].values) + framing
 
 
-def test_heads_are_those_of_all_parts_whichever_comes_first():
-    parts = [{**part, "grouping": "sentence_pair"} if part["name"] == "masked_lm" else part for part in UNILM]
-    assert mixture(*reversed(parts)).heads == ("masked_lm", "sentence")
-
-
 def test_parts_of_other_groupings_and_of_other_heads_are_refused():
     with pytest.raises(ConfigurationError, match="share one grouping"):
         unilm()
     with pytest.raises(ConfigurationError, match="share one heads"):
         mixture({"name": "masked_lm"}, {"name": "replaced_token_detection", "replacement": "uniform"})
+    parts = [{**part, "grouping": "sentence_pair"} if part["name"] == "masked_lm" else part for part in UNILM]
+    assert mixture(*reversed(parts)).heads == ("masked_lm", "sentence"), "whichever comes first"
 
 
-def test_features_that_a_part_lacks_are_empty():
-    objective = mixture({"name": "text_infilling", "max_length": 50}, {"name": "token_deletion", "max_length": 50})
-    rows = with_parts(samples([20] * 6), [0, 1] * 3)
-    columns = corrupt(objective, rows).columns
-    assert (columns["span_starts"].lengths > 0).tolist() == [True, False] * 3
-    assert (columns["kept_positions"].lengths > 0).tolist() == [False, True] * 3
-    assert columns["kept_positions"].values.dtype == np.uint16
-
-
-def test_a_part_refuses_its_own_rows():
+def test_a_part_refuses_its_own_rows_and_counts_them():
     objective = mixture({**SPANS, "label": "a"}, {**SPANS, "label": "b", "noise_density": 0.5})
     lengths = [part.content_length for part in objective.parts]
     rows = with_parts(samples([1, lengths[0], lengths[0] + 1, lengths[1]]), [0, 0, 0, 1])
     assert reasons(objective, rows) == ["too_short", "none", "too_long", "none"]
-
-
-def test_tally_counts_parts():
-    objective = mixture({**SPANS, "label": "a"}, {**SPANS, "label": "b"})
     rows = with_parts(samples([20] * 5), [0, 1, 1, 0, 1])
     assert objective.tally(corrupt(objective, rows)) == {"parts": {"a": 2, "b": 3}}
-
-
-def test_samples_of_another_mixture_are_an_error():
-    objective = mixture({**SPANS, "label": "a"}, {**SPANS, "label": "b"})
     with pytest.raises(ValueError, match="part 2, but there are 2"):
         objective.corrupt(with_parts(samples([20]), [2]), np.zeros(1, np.uint16), 1)

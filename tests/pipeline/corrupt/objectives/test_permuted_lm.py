@@ -1,6 +1,5 @@
 """Permuted LM: counts, the laws of spans and orders, the masks that follow, and the kernel against a plain loop."""
 
-from collections import Counter
 from fractions import Fraction
 from math import floor
 
@@ -9,9 +8,8 @@ import pytest
 from clozeline.pipeline.corrupt.objectives import Frame
 from clozeline.pipeline.corrupt.objectives.permuted_lm import prediction_ranks
 from clozeline.seeding import LENGTHS, ORDERS, POSITIONS, SLOTS
-from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, variants_of, wide
+from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, wide
 from tests.pipeline.corruption_cases import SEP, samples
-from tests.pipeline.laws import chi_square_is_plausible
 from tests.pipeline.word_cases import drawn, smallest
 
 KITTEN = list(range(200, 207))
@@ -72,28 +70,6 @@ def test_masks_follow_from_the_order_alone():
         assert (ranks[None, :] <= ranks[:, None]).tolist() == content
         assert (ranks[None, :] < ranks[:, None]).tolist() == query
         assert not any(row[place] for place, row in enumerate(query))
-
-
-def test_spans_of_a_small_case_are_equally_likely_in_their_gaps():
-    """7 tokens, 3 predicted: each set is as likely as its lengths are drawn, divided by the gaps they may take."""
-    examples = variants_of(wide("permuted_lm", prediction_rate=0.428571), KITTEN)
-    found = Counter(tuple(sorted(example["prediction_order"].tolist())) for example in examples)
-    total = Fraction(137, 60)
-    share = {length: Fraction(1, length) / total for length in range(1, 6)}
-    last = {1: Fraction(1), 2: 1 - share[1]}  # the law of the last span, cut at what is left
-    laws = {(3,): 1 - share[1] - share[2], (2, 1): share[2], (1, 2): share[1] * last[2], (1, 1, 1): share[1] ** 2}
-    expected = Counter()
-    for lengths, law in laws.items():
-        gaps = [(a,) for a in range(5)]
-        while len(gaps[0]) < len(lengths):
-            gaps = [(*some, gap) for some in gaps for gap in range(some[-1] + 1, 5)]
-        for some in gaps:
-            starts = [gap + sum(lengths[:number]) + 1 for number, gap in enumerate(some)]
-            places = [start + step for start, length in zip(starts, lengths, strict=True) for step in range(length)]
-            expected[tuple(places)] += law / len(gaps) * 4000
-    assert found.keys() == expected.keys()
-    counts = [(found[key], float(expected[key])) for key in sorted(expected)]
-    assert chi_square_is_plausible(*zip(*counts, strict=True), degrees=len(counts) - 1)
 
 
 def test_frame_of_xlnet():

@@ -1,7 +1,5 @@
 """Prefix LM: admissible cuts equally likely, both forms of a row, UL2's suffix law, the kernel against a loop."""
 
-from collections import Counter
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,6 @@ from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.seeding import LABELS, random_bits
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, variants_of, wide
 from tests.pipeline.corruption_cases import EOS, WORDS, samples
-from tests.pipeline.laws import chi_square_is_plausible
 
 TWO_SIDES = {"architecture": "encoder_decoder"}
 LENGTHS = [2, 3, 4, 17, 64, 300, 568] * 30
@@ -37,13 +34,6 @@ def test_equals_a_plain_loop(suffix):
         assert whole["prefix_length"].tolist() == [cut]
         assert parts["input_ids"].tolist() == [*ids[:cut], EOS]
         assert parts["target_ids"].tolist() == [*ids[cut:], EOS]
-
-
-def test_every_admissible_cut_is_equally_likely():
-    examples = variants_of(wide("prefix_lm"), list(range(200, 219)), count=9000)
-    found = Counter(int(example["prefix_length"][0]) for example in examples)
-    assert set(found) == set(range(1, 19))
-    assert chi_square_is_plausible(list(found.values()), np.full(18, 500.0), 17)
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,8 @@ import pytest
 
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.seeding import LABELS, random_bits
-from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, variants_of, wide
+from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, wide
 from tests.pipeline.corruption_cases import WORDS, one_sample, samples
-from tests.pipeline.laws import chi_square_is_plausible
 
 
 @pytest.mark.parametrize("longest", [4, 12, 700])
@@ -19,13 +18,6 @@ def test_adjacent_equals_a_plain_loop(longest):
         first = ((int(random_bits(np.array([key]), LABELS, 1)[0, 0]) >> 32) * (len(sentences) - 1)) >> 32
         for name, sentence in zip(("input_ids", "input_ids_b"), sentences[first : first + 2], strict=True):
             assert example[name].tolist() == [1, *sentence[: longest - 2].tolist(), 2]
-
-
-def test_pairs_of_neighbours_are_equally_likely():
-    examples = variants_of(wide("sentence_comparison"), list(range(200, 212)), (0, 3, 4, 8, 9), count=8000)
-    observed = np.unique([int(example["input_ids"][1]) for example in examples], return_counts=True)[1]
-    assert len(observed) == 4
-    assert chi_square_is_plausible(observed, np.full(4, 2000.0), 3)
 
 
 def test_the_same_text_twice():

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from itertools import pairwise
-from math import comb
 
 import numpy as np
 import pytest
@@ -13,7 +12,6 @@ from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.seeding import LENGTHS, SLOTS
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, reachable, variants_of, wide
 from tests.pipeline.corruption_cases import EOS, FIRST_CONTENT, WORDS, fixed_columns, one_sample, samples, vocabulary
-from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
 from tests.pipeline.word_cases import smallest
 
 X, Y = WORDS.sentinels[:2]
@@ -65,34 +63,6 @@ def test_full_rows_fill_the_input(options, raw, target, noise, marks):
     examples = corrupt(objective, samples([raw] * 20))
     assert set(examples.columns["input_ids"].lengths.tolist()) == {options.get("input_length", 512)}
     assert set(examples.columns["target_ids"].lengths.tolist()) == {target}
-
-
-def noise_masks(n, copies, **options):
-    """Return which tokens of rows 200, 201, ... are noise, shape [copies, n]."""
-    objective = wide("span_corruption", **{"input_length": 100, **options})
-    rows = one_sample(range(200, 200 + n), [0], objective.vocabulary, copies)
-    targets = objective.corrupt(rows, np.arange(copies, dtype=np.uint16), 5)[0].columns["target_ids"]
-    mask = np.zeros((copies, n + 1), np.bool_)
-    content = targets.values >= 200
-    mask[np.repeat(np.arange(copies), targets.lengths)[content], targets.values[content] - 200] = True
-    return mask[:, :n]
-
-
-def test_all_small_masks_are_equally_likely():
-    """n = 7, k = 3, S = 2: C(5, 2) placings of C(2, 1) length pairs."""
-    masks = noise_masks(7, 20_000, noise_density=0.428571, mean_noise_span_length=1.5)
-    observed = np.unique(masks @ (1 << np.arange(7)), return_counts=True)[1]
-    assert len(observed) == comb(5, 2) * comb(2, 1) == 20
-    assert chi_square_is_plausible(observed, np.full(20, 1000.0), 19)
-
-
-def test_first_and_last_token_are_noise_with_the_slot_law():
-    n, k, marks = 568, 85, 28
-    masks = noise_masks(n, 5000, input_length=512)
-    assert (masks.sum(axis=1) == k).all()
-    for place in (0, n - 1):
-        assert within_sigmas(int(masks[:, place].sum()), 5000, marks / (n - k + 1))
-    assert abs(masks[:, 10:-10].mean() - k / n) < 0.0015
 
 
 def test_two_tokens_are_the_shortest_row():
