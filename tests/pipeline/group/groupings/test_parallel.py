@@ -1,11 +1,9 @@
 """Parallel texts: one row a pair, cut as a plain loop cuts it, and every token accounted for."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from clozeline.pipeline.rows import Rows
 from clozeline.seeding import POSITIONS, kernel_keys, random_bits, sample_uid
@@ -52,14 +50,6 @@ def test_the_longer_side_is_cut(sizes, length):
     assert counts["target_tokens"] == len(found.columns["target_ids"].values)
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 25])
-def test_sizes_around_the_length(size):
-    """0, 1, length - 1, length, length + 1, 3 * length + 1 tokens beside one."""
-    found, counts = run(pairs([(size, 1)]), 8)
-    assert found.columns["ids"].lengths.tolist() == ([min(size, 7)] if size else [])
-    assert counts["tokens_in"] == size + 1 == counts["tokens_in_samples"] + sum(counts["tokens_dropped"].values())
-
-
 def test_a_source_is_cut_and_a_long_target_left_out():
     found, counts = run(pairs([(20, 5), (3, 6), (4, 1)]), 10, cut="source", target_length=5)
     assert found.columns["ids"].lengths.tolist() == [10, 4]
@@ -93,24 +83,3 @@ def test_inputs_are_tasks_with_their_own_length_and_share():
     assert found.fixed["uid"][part == 1].tolist() == wanted
     assert counts["tokens_dropped"]["other_source"] == 3000 * 25
     assert counts["tokens_in"] == 9000 * 25 == counts["tokens_in_samples"] + sum(counts["tokens_dropped"].values())
-
-
-def test_labels_of_long_options_are_short():
-    sources = tuple((f"source-{number}", 100, 1_000_000) for number in range(50))
-    labels = {GroupingSpec.of("parallel", {"length": 100, "sources": sources[:count]}).label for count in (49, 50)}
-    assert len(labels) == 2
-    assert max(len(label) for label in labels) < 80
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"cut": "source"}, "target_length"),
-        ({"target_length": 4}, "target_length"),
-        ({"sources": [("a", 5, 1)]}, "sources"),
-        ({"cut": "shorter"}, "cut"),
-    ],
-)
-def test_wrong_options(options, message):
-    with pytest.raises(ConfigurationError, match=message):
-        run(pairs([(2, 2)]), 10, **options)

@@ -8,7 +8,6 @@ from clozeline.pipeline.group.groupings._grouping import PartDraws
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.seeding import MIXTURE, kernel_base, kernel_keys, random_bits, random_bits_of, sample_uid
 from tests.pipeline.corruption_cases import vocabulary
-from tests.pipeline.laws import within_sigmas
 from tests.pipeline.token_rows import random_documents
 
 WORDS = vocabulary(1000)
@@ -19,23 +18,6 @@ def group(rows, name, parts, **options):
     spec = GroupingSpec.of(name, {"length": max(length for length, _ in parts), "parts": parts, **options})
     grouped = build_grouping(spec, WORDS).group(rows, MinimumRow(), Context(spec.label, 5))
     return grouped.rows, grouped.counts
-
-
-def test_one_row_draws_as_many_do():
-    uids = np.random.RandomState(1).randint(0, 1 << 62, 3000).astype(np.uint64) * np.uint64(3)
-    draws = PartDraws(PARTS, 30, "label", 7)
-    parts, lengths = draws.of_rows(uids)
-    assert [draws.of_row(int(uid)) for uid in uids] == list(zip(parts.tolist(), lengths.tolist(), strict=True))
-    keys = kernel_keys(7, "label", uids, np.zeros(3000, np.uint16))
-    base = kernel_base(7, "label", 0)
-    assert [random_bits_of(base, int(uid), MIXTURE, 3) for uid in uids] == random_bits(keys, MIXTURE, 4)[:, 3].tolist()
-
-
-def test_parts_have_their_shares():
-    uids = np.arange(1, 100_001, dtype=np.uint64)
-    parts, _ = PartDraws(PARTS, 30, "label", 7).of_rows(uids)
-    for part, (_, share) in enumerate(PARTS):
-        assert within_sigmas(int((parts == part).sum()), 100_000, share / MILLION)
 
 
 def test_a_part_ends_where_the_next_begins():
@@ -86,15 +68,6 @@ def test_document_windows_have_the_length_of_their_part():
         assert int(row.fixed["part"]) == part
         assert len(row["ids"]) == min(PARTS[part][0], left)
     assert counts["tokens_in_samples"] == counts["tokens_in"] == len(found.columns["ids"].values)
-
-
-def test_parts_of_equal_length_cut_as_one_does():
-    rows = random_documents(50, 60, seed=4)
-    mixed, _ = group(rows, "packed", ((20, 400_000), (20, 600_000)))
-    spec = GroupingSpec("packed", 20)
-    alone = build_grouping(spec, WORDS).group(rows, MinimumRow(), Context(spec.label)).rows
-    assert mixed.columns["ids"].offsets.tolist() == alone.columns["ids"].offsets.tolist()
-    assert set(mixed.fixed["part"].tolist()) == {0, 1}
 
 
 @pytest.mark.parametrize("name", ["sentence_pair", "parallel"])
