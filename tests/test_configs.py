@@ -1,7 +1,5 @@
 """Every YAML file under configs/ is read by the schema it is written for."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from pathlib import Path
@@ -18,7 +16,7 @@ from clozeline.tools.runs.prompting.template import Template
 from clozeline.train.configuration.config import TrainConfig
 from tests.matrices import mark_slow_but
 from tests.pipeline.corruption_cases import vocabulary
-from tests.recipes import Training, trainings
+from tests.recipes import trainings
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = [path for path in sorted((ROOT / "configs").rglob("*.yaml")) if path.parent.name not in ("models", "bases")]
@@ -27,11 +25,11 @@ RECIPES = [path for path in CONFIGS if not {"tasks", "studies", "compression", "
 BODY = [f"model.{key}" for key in ("family=encoder", "dim=8", "layers=1", "attention_heads=2", "ffn_dim=8")]
 
 
-def relative(path: Path) -> str:
+def relative(path):
     return str(path.relative_to(ROOT))
 
 
-def load(path: Path, *more: str) -> object:
+def load(path, *more):
     """By the file's place: `pipeline*.yaml` is a recipe, `train*.yaml` a training run, and so on."""
     if path.stem == "study":
         load_study(path.parent)
@@ -50,22 +48,22 @@ def load(path: Path, *more: str) -> object:
     return load_config(TrainConfig, path, ["data.shards=x", "output=y", *body, *more])
 
 
-def test_there_are_configs() -> None:
+def test_there_are_configs():
     assert {"configs/recipes/demo/pipeline.yaml", "configs/recipes/demo/train.yaml"} <= set(map(relative, CONFIGS))
     assert not list((ROOT / "configs").rglob("*.yml"))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=relative)
-def test_loads(path: Path) -> None:
+def test_loads(path):
     load(path)
 
 
 @pytest.mark.parametrize("training", [one for one in trainings() if one.variant], ids=lambda one: one.name)
-def test_variants_load(training: Training) -> None:
+def test_variants_load(training):
     load_config(TrainConfig, training.path, ["data.shards=x", "output=y", *training.words])
 
 
-def test_no_two_files_share_most_of_their_keys() -> None:
+def test_no_two_files_share_most_of_their_keys():
     """A file holds what differs from its base: fewer than 80 % of the keys and values of two files are the same."""
     keys = {
         path: set(map(str, flatten(yaml.safe_load(path.read_text(encoding="utf-8"))).items()))
@@ -80,13 +78,13 @@ def test_no_two_files_share_most_of_their_keys() -> None:
 
 
 @pytest.mark.parametrize("path", mark_slow_but(CONFIGS[::10], CONFIGS), ids=relative)
-def test_refuses_an_unknown_key(path: Path) -> None:
+def test_refuses_an_unknown_key(path):
     with pytest.raises(ClozelineError, match="no_such_key"):
         load(path, "no_such_key=1")
 
 
 @pytest.mark.parametrize("path", [path for path in RECIPES if path.stem.startswith("pipeline")], ids=relative)
-def test_objectives_of_a_recipe_can_be_built(path: Path) -> None:
+def test_objectives_of_a_recipe_can_be_built(path):
     """With the special tokens and sentinels that every trained tokenizer has; sets do not overwrite each other."""
     recipe = load(path)
     assert isinstance(recipe, Recipe)
@@ -95,7 +93,7 @@ def test_objectives_of_a_recipe_can_be_built(path: Path) -> None:
     assert len({objective.label for objective in built}) == len(built)
 
 
-def test_every_published_recipe_is_here() -> None:
+def test_every_published_recipe_is_here():
     models = {"bert", "roberta", "albert", "spanbert", "electra", "xlnet", "unilm", "xlm", "gpt", "t5", "bart", "mass",
               "ul2", "coco_lm", "elmo", "deberta", "deberta_v3", "mobilebert"}  # fmt: skip
     assert models <= {path.parent.name for path in CONFIGS if path.name == "pipeline.yaml"}
@@ -104,7 +102,7 @@ def test_every_published_recipe_is_here() -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in RECIPES if path.stem == "train"], ids=relative)
-def test_a_recipe_makes_what_its_training_needs(path: Path) -> None:
+def test_a_recipe_makes_what_its_training_needs(path):
     """Beside each train.yaml is the pipeline.yaml whose objectives serve the heads it trains."""
     recipe, training = load(path.with_name("pipeline.yaml")), load(path)
     assert isinstance(recipe, Recipe)
@@ -119,7 +117,7 @@ def test_a_recipe_makes_what_its_training_needs(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in RECIPES if path.name == "pipeline.yaml"], ids=relative)
-def test_a_recipe_says_how_it_differs_from_the_paper(path: Path) -> None:
+def test_a_recipe_says_how_it_differs_from_the_paper(path):
     comment = path.read_text(encoding="utf-8").split("base:")[0]
     if path.parent.name not in ("demo", "web", "small_languages"):
         _, _, differences = comment.partition("# Differs from the paper:\n")

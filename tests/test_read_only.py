@@ -1,13 +1,9 @@
 """Commands on a folder of a file system that is mounted read-only: the administrator cannot write there either."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -40,7 +36,7 @@ print(json.dumps(results))
 """
 
 
-def inside(folder: Path, command: Sequence[str], text: str = "") -> subprocess.CompletedProcess[str]:
+def inside(folder, command, text=""):
     """Run a command for which a folder is read-only."""
     return subprocess.run(
         ["unshare", "--map-root-user", "--mount", "sh", "-c", MOUNT, "sh", str(folder), *command],
@@ -51,25 +47,24 @@ def inside(folder: Path, command: Sequence[str], text: str = "") -> subprocess.C
     )
 
 
-def results(folder: Path, commands: dict[str, list[str]]) -> dict[str, tuple[int | str, str]]:
+def results(folder, commands):
     """Run commands one after another in such a process; return their exit codes and what they say."""
     if shutil.which("unshare") is None or inside(folder, ["true"]).returncode:
         pytest.skip("this machine lets no process mount a folder read-only for itself")
     assert inside(folder, ["touch", str(folder / "file")]).returncode == 1
     done = inside(folder, [sys.executable, "-c", EACH], json.dumps(commands))
     assert done.returncode == 0, done.stderr
-    found: dict[str, tuple[int | str, str]] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-def is_refusal(folder: Path, code: int | str, said: str) -> bool:
+def is_refusal(folder, code, said):
     """Return whether a command ended with the code of storage, the place and the way out, and with no traceback."""
     told = "Read-only file system" in said and str(folder) in said and any(way in said for way in WAYS_OUT)
     return code == 74 and told and "Traceback" not in said and "[Errno" not in said
 
 
 @pytest.mark.slow
-def test_what_writes_there_says_so_and_what_reads_works(tmp_path: Path) -> None:
+def test_what_writes_there_says_so_and_what_reads_works(tmp_path):
     folder, elsewhere = tmp_path / "disk", tmp_path / "elsewhere"
     folder.mkdir()
     source = write_corpus(folder / "crawl", 12)

@@ -1,10 +1,7 @@
 """Recipes keep the texts that they are for."""
 
-from __future__ import annotations
-
 import json
 import re
-from pathlib import Path
 from pydoc_data.topics import topics
 
 import tokenizers
@@ -13,14 +10,14 @@ from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 
 
-def sentences(count: int) -> list[str]:
+def sentences(count):
     """Different English sentences of 4 to 25 words, as tasks have them."""
     found = [" ".join(one.split()) for text in topics.values() for one in re.split(r"(?<=[.!?])\s", text)]
     short = [one for one in dict.fromkeys(found) if 4 <= len(one.split()) <= 25 and one.isascii()]
     return short[:count]
 
 
-def test_the_recipe_of_a_domain_keeps_the_short_texts_of_a_task(tmp_path: Path) -> None:
+def test_the_recipe_of_a_domain_keeps_the_short_texts_of_a_task(tmp_path):
     """Texts of a task without their labels are single sentences, which filters for pages reject."""
     texts = sentences(120)
     rows = tmp_path / "task.jsonl"

@@ -1,10 +1,6 @@
 """Recipes of tasks, each on a small folder in the layout that its authors publish."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +16,7 @@ from tests.recipes import find_training, trainings
 
 NLI = ("entailment", "neutral", "contradiction")
 TRUTH = ("false", "true")
-GLUE: dict[str, tuple[str, tuple[str, ...]]] = {
+GLUE  = {
     "mrpc": ("Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\ta film\tone film\n0\t7\t9\tgood\tbad\n",
              ("0", "1")),
     "qqp": ("id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n0\t1\t2\ta film\tone film\t1\n1\t3\t4\tno\tplot\t0\n",
@@ -36,7 +32,7 @@ GLUE: dict[str, tuple[str, tuple[str, ...]]] = {
     "sst2": ("sentence\tlabel\na good film\t1\na dull plot\t0\n", ("0", "1")),
 }  # fmt: skip
 """The text of a file, and the classes; the header of a file names more columns than are read."""
-OBJECTS: dict[str, tuple[list[dict[str, Any]], tuple[str, ...]]] = {
+OBJECTS  = {
     "snli": ([{"gold_label": label, "sentence1": "a film", "sentence2": "plot"} for label in ("neutral", "entailment")],
              NLI),
     "boolq": ([{"question": "is it good", "passage": "a good film", "idx": 0, "label": True},
@@ -62,7 +58,7 @@ OBJECTS: dict[str, tuple[list[dict[str, Any]], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", [*GLUE, *OBJECTS])
-def test_the_recipe_reads_the_official_layout(tmp_path: Path, name: str) -> None:
+def test_the_recipe_reads_the_official_layout(tmp_path, name):
     """Every row becomes an example of the head that the recipe of the training names."""
     files = tmp_path / "files"
     files.mkdir()
@@ -91,7 +87,7 @@ def test_the_recipe_reads_the_official_layout(tmp_path: Path, name: str) -> None
     assert "steps" in training
 
 
-def test_the_demo_with_the_head_of_each_recipe_is_exported() -> None:
+def test_the_demo_with_the_head_of_each_recipe_is_exported():
     """Heads of rows and of tokens that differ; a pair's vector and scores of similarity have no class."""
     tasks = [one.keys["model"]["heads"] for one in trainings() if one.recipe.startswith("tasks/")]
     specials = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}

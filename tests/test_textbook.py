@@ -1,7 +1,5 @@
 """The examples of configs/textbook: each is read by the command that docs/textbook.md names for it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from clozeline.tools.runs.evaluation.minimal_pairs import read_pairs
 TEXTBOOK = Path(__file__).parents[1] / "configs" / "textbook"
 
 
-def test_sentences_are_read_by_their_suites() -> None:
+def test_sentences_are_read_by_their_suites():
     assert len(read_facts(TEXTBOOK / "cloze.jsonl")) == 14
     pairs = read_pairs(TEXTBOOK / "pairs.jsonl")
     assert len(pairs) == len({pair.paradigm for pair in pairs}) == 6
@@ -27,7 +25,7 @@ def test_sentences_are_read_by_their_suites() -> None:
 
 
 @pytest.fixture(scope="module")
-def merges(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def merges(tmp_path_factory):
     """The output of the recipe for the words of the paper."""
     output = tmp_path_factory.mktemp("merges")
     recipe = ["--config", str(TEXTBOOK / "pipeline_merges.yaml"), f"input={TEXTBOOK / 'merges.txt'}"]
@@ -35,7 +33,7 @@ def merges(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output / "train_tokenizer" / "tokenizer"
 
 
-def test_merges_are_those_of_the_paper(merges: Path) -> None:
+def test_merges_are_those_of_the_paper(merges):
     """Figure 1's algorithm and its ten merges (arXiv 1508.07909)."""
     model = json.loads((merges / "tokenizer.json").read_text(encoding="utf-8"))["model"]
     assert ["".join(pair) for pair in model["merges"][:10]] == (
@@ -53,7 +51,7 @@ def test_merges_are_those_of_the_paper(merges: Path) -> None:
         ("pipeline_t5.yaml", f"[{{path: {TEXTBOOK / 't5_tasks.jsonl'}, source: train}}]", {"train": 5}),
     ],
 )
-def test_sentences_become_tasks(merges: Path, tmp_path: Path, recipe: str, files: str, sizes: dict[str, int]) -> None:
+def test_sentences_become_tasks(merges, tmp_path, recipe, files, sizes):
     words = [f"input={files}", f"tokenizer.path={merges}", f"output={tmp_path}"]
     assert run_pipeline(["--config", str(TEXTBOOK / recipe), *words]) == 0
     (task,) = (tmp_path / "tasks").glob("*/train")
