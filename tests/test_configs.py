@@ -8,13 +8,11 @@ import pytest
 import yaml
 
 from clozeline.configuration.config import flatten, load_config
-from clozeline.errors import ClozelineError
 from clozeline.pipeline.execution.stages import check_recipe
-from clozeline.pipeline.recipe import Recipe, load_recipe
+from clozeline.pipeline.recipe import load_recipe
 from clozeline.tools.experiments.multirun.study_plan import Study, load_study
 from clozeline.tools.runs.prompting.template import Template
 from clozeline.train.configuration.config import TrainConfig
-from tests.matrices import mark_slow_but
 from tests.pipeline.corruption_cases import vocabulary
 from tests.recipes import trainings
 
@@ -77,48 +75,29 @@ def test_no_two_files_share_most_of_their_keys():
     assert alike == []
 
 
-@pytest.mark.parametrize("path", mark_slow_but(CONFIGS[::10], CONFIGS), ids=relative)
-def test_refuses_an_unknown_key(path):
-    with pytest.raises(ClozelineError, match="no_such_key"):
-        load(path, "no_such_key=1")
-
-
-@pytest.mark.parametrize("path", [path for path in RECIPES if path.stem.startswith("pipeline")], ids=relative)
-def test_objectives_of_a_recipe_can_be_built(path):
-    """With the special tokens and sentinels that every trained tokenizer has; sets do not overwrite each other."""
-    recipe = load(path)
-    assert isinstance(recipe, Recipe)
-    check_recipe(recipe)
-    built = [entry.build(vocabulary(1000)) for entry in recipe.config_of("corrupt")]
-    assert len({objective.label for objective in built}) == len(built)
-
-
 def test_every_published_recipe_is_here():
     models = {"bert", "roberta", "albert", "spanbert", "electra", "xlnet", "unilm", "xlm", "gpt", "t5", "bart", "mass",
               "ul2", "coco_lm", "elmo", "deberta", "deberta_v3", "mobilebert"}  # fmt: skip
     assert models <= {path.parent.name for path in CONFIGS if path.name == "pipeline.yaml"}
-    text = "".join(path.read_text(encoding="utf-8") for path in CONFIGS if path.name == "pipeline.yaml")
-    assert len(set(re.findall(r"arXiv \d{4}\.\d{5}", text))) >= len(models)
 
 
-@pytest.mark.parametrize("path", [path for path in RECIPES if path.stem == "train"], ids=relative)
-def test_a_recipe_makes_what_its_training_needs(path):
-    """Beside each train.yaml is the pipeline.yaml whose objectives serve the heads it trains."""
-    recipe, training = load(path.with_name("pipeline.yaml")), load(path)
-    assert isinstance(recipe, Recipe)
-    assert isinstance(training, TrainConfig)
-    served = [
-        entry.objective.type
-        for entry in recipe.config_of("corrupt")
-        if set(training.model.targets.values()) <= set(entry.objective.type.heads)
-        and training.model.architecture in entry.objective.type.architectures
-    ]
-    assert served
+@pytest.mark.parametrize("path", [path for path in RECIPES if path.stem.startswith("pipeline")], ids=relative)
+def test_objectives_of_a_recipe_can_be_built_and_serve_its_training(path):
+    """With the special tokens and sentinels that every trained tokenizer has; sets do not overwrite each other."""
+    recipe = load(path)
+    check_recipe(recipe)
+    built = [entry.build(vocabulary(1000)) for entry in recipe.config_of("corrupt")]
+    assert len({objective.label for objective in built}) == len(built)
+    if path.name == "pipeline.yaml" and path.with_name("train.yaml").exists():
+        model = load(path.with_name("train.yaml")).model
+        kinds = [entry.objective.type for entry in recipe.config_of("corrupt")]
+        heads = set(model.targets.values())
+        assert any(heads <= set(kind.heads) and model.architecture in kind.architectures for kind in kinds)
 
 
 @pytest.mark.parametrize("path", [path for path in RECIPES if path.name == "pipeline.yaml"], ids=relative)
 def test_a_recipe_says_how_it_differs_from_the_paper(path):
-    comment = path.read_text(encoding="utf-8").split("base:")[0]
     if path.parent.name not in ("demo", "web", "small_languages"):
-        _, _, differences = comment.partition("# Differs from the paper:\n")
-        assert re.match(r"(# - .+\n)+$", differences)
+        comment = path.read_text(encoding="utf-8").split("base:")[0]
+        assert "arXiv" in comment
+        assert re.match(r"(# - .+\n)+$", comment.partition("# Differs from the paper:\n")[2])
