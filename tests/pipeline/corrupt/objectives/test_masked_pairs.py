@@ -1,4 +1,4 @@
-"""Masked pairs: each objective against a plain loop, the laws of its labels and cuts, and rows that are no pairs."""
+"""Pairs of texts: each objective against a plain loop, the laws of labels, and rows that are no pairs."""
 
 from collections import defaultdict
 from dataclasses import replace
@@ -11,9 +11,9 @@ import pytest
 from clozeline.pipeline.corrupt.objectives import Skip, build_objective
 from clozeline.pipeline.kernels.distributions import reciprocal_thresholds
 from clozeline.pipeline.rows import Example, Rows
-from clozeline.seeding import LABELS, kernel_keys
-from tests.pipeline.corrupt.objectives.runner import corrupt, masked, reasons, wide
-from tests.pipeline.corruption_cases import SEP, WORDS, samples
+from clozeline.seeding import LABELS, kernel_keys, random_bits
+from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, masked, reasons, wide
+from tests.pipeline.corruption_cases import SEP, WORDS, one_sample, samples
 from tests.pipeline.laws import within_sigmas
 from tests.pipeline.pair_cases import frame, slow_masks, unmasked, window
 from tests.pipeline.word_cases import drawn, masked_by_hand, slow_take, slow_words
@@ -163,3 +163,32 @@ def test_a_wrong_place_of_the_second_segment_is_an_error(second):
     columns = {**example.columns, "segment_starts": np.array([0, second], np.uint16)}
     with pytest.raises(ValueError, match="no pair of segments"):
         wide(NSP).uncorrupt(Example(example.fixed, columns))
+
+
+# Sentence comparison --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("longest", [4, 12, 700])
+def test_adjacent_equals_a_plain_loop(longest):
+    objective = build_objective({"name": "sentence_comparison", "max_length": longest}, WORDS)
+    rows = samples([2 + row % (2 * longest - 5) for row in range(1000)], sentences=4)
+    for key, sample, example in keyed(objective, rows):
+        sentences = np.split(sample["ids"], sample["sentence_starts"][1:])
+        first = ((int(random_bits(np.array([key]), LABELS, 1)[0, 0]) >> 32) * (len(sentences) - 1)) >> 32
+        for name, sentence in zip(("input_ids", "input_ids_b"), sentences[first : first + 2], strict=True):
+            assert example[name].tolist() == [1, *sentence[: longest - 2].tolist(), 2]
+
+
+def test_the_same_text_twice():
+    objective = build_objective({"name": "sentence_comparison", "mode": "same"}, WORDS)
+    assert (objective.content_length, objective.minimum.sentences) == (62, 1)
+    for sample, example in zip(samples([1, 62]), corrupt(objective, samples([1, 62])), strict=True):
+        assert example["input_ids"].tolist() == example["input_ids_b"].tolist() == [1, *sample["ids"].tolist(), 2]
+
+
+def test_unused_tokens():
+    objective = wide("sentence_comparison")
+    rows = one_sample(range(200, 210), (0, 3, 5), WORDS, 20)
+    examples = corrupt(objective, rows, np.arange(20))
+    pairs = examples.columns["input_ids"].lengths + examples.columns["input_ids_b"].lengths - 4
+    assert objective.count_unused_tokens(rows, examples) == int((10 - pairs).sum()) > 0

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from clozeline import registry
 from clozeline.configuration.config import describe, to_plain
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.objectives import Skip
+from clozeline.pipeline.corrupt.objectives import Skip, build_objective
 from clozeline.pipeline.rows import Ragged, Rows
 from tests.pipeline.corrupt.objectives.golden import GOLDEN, digest, golden, write_golden
 from tests.pipeline.corrupt.objectives.runner import VARIETIES, corrupt, tolerates_specials, wide
-from tests.pipeline.corruption_cases import SEP, samples, vocabulary
+from tests.pipeline.corruption_cases import MASK, SEP, WORDS, samples, vocabulary
 
 NAMES = registry.names("clozeline.pipeline.corrupt.objectives")
 LENGTHS = (0, 1, 2, 3, 5, 17, 64, 300, 568)
@@ -297,3 +297,60 @@ def test_golden_bytes_are_not_overwritten_under_the_same_version(tmp_path):
     path.write_text(GOLDEN.read_text(encoding="utf-8").replace(digest("mass"), "0" * 64), encoding="utf-8")
     with pytest.raises(ValueError, match="mass: other bytes than VERSION 1 had"):
         write_golden(path)
+
+
+# Labels and special ids -----------------------------------------------------------------------------------------------
+
+LABELLED = [name for name in NAMES if "label_ids" in {f.name for f in build_objective(name, WORDS).features}]
+LABELS = [
+    *({"name": name} for name in LABELLED),
+    {"name": "mass", "architecture": "encoder"},
+    *({"name": "replaced_token_detection", "replacement": kind} for kind in ("uniform", "shuffle")),
+    *({"name": "masked_lm", "attention": mode} for mode in ("left_to_right", "prefix")),
+    {"name": "masked_lm", "mask_rate": 1.0, "mask_share": 0.0, "random_share": 1.0},
+]
+FRAME = {WORDS.specials[name] for name in ("cls", "sep", "bos", "eos", "mask")}
+
+
+@pytest.mark.parametrize("options", LABELS, ids=str)
+@pytest.mark.parametrize("specials", [0.0, 0.1])
+def test_labels_rise_are_text_and_hold_what_stood_there(options, specials):
+    """Distinct, ascending, inside the row, at no special id; everything else is as it was; at least one label."""
+    objective = wide(words=WORDS, **options)
+    if specials and not tolerates_specials(objective):
+        return
+    rows = samples([1, 2, 3, 5, 17, 64, 300] * 12, specials=specials, seed=6)
+    examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 2)
+    assert (skips == 0).sum() > 40
+    replaceable = set(WORDS.replaceable.tolist())
+    for row in np.flatnonzero(skips == 0):
+        sample, example = rows.row(int(row)), examples.row(int(row))
+        framed = objective.original(sample, example)
+        if not objective.keeps_order:  # labels stand where the input has their tokens
+            framed = example["input_ids"].copy()
+            framed[example["label_positions"]] = example["label_ids"]
+        places = example["label_positions"].astype(int)
+        assert len(places) == len(example["label_ids"]) > 0
+        assert (np.diff(places) > 0).all()
+        assert 0 <= places[0] <= places[-1] < len(framed)
+        assert example["label_ids"].tolist() == framed[places].tolist()
+        assert not WORDS.special[framed[places]].any()
+        written = example["input_ids"]
+        assert np.delete(written, places).tolist() == np.delete(framed, places).tolist()
+        for before, after in zip(framed[places].tolist(), written[places].tolist(), strict=True):
+            assert after in (MASK, before) or after in replaceable
+
+
+@each
+def test_no_special_id_appears_but_those_of_the_frame_and_the_noise(name):
+    """Of rows of text: the frame, [MASK], sentinels and mode tokens are all that is written."""
+    objective = wide(name)
+    rows = samples([1, 2, 3, 5, 17, 64, 300] * 12, seed=7)
+    examples, _ = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 2)
+    known = FRAME | set(WORDS.sentinels) | set(WORDS.modes.values())
+    for feature in objective.features:
+        if feature.dtype == "ids":
+            ids = np.unique(examples.columns[feature.name].values)
+            assert set(ids[WORDS.special[ids]].tolist()) <= known, feature.name
+    if "label_ids" in examples.columns:
+        assert not WORDS.special[examples.columns["label_ids"].values].any()

@@ -15,12 +15,12 @@ import pytest
 
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.words import Text, Words, sample_rows_of
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.pipeline.vocabulary import Vocabulary
-from tests.pipeline.corruption_cases import fixed_columns
+from tests.pipeline.pair_cases import window
 
 VARIANTS, SEEDS = 1 << 16, 8
 KITTEN = "The kitten is chasing the ball ."
@@ -47,7 +47,6 @@ class Case:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     texts: tuple[Text, ...] = (Text((KITTEN,)),)
     also: tuple[str, ...] = ()
-    row: int = 0
 
     def __str__(self):
         return f"{self.task}: {self.objective}"
@@ -169,7 +168,7 @@ def numbers(words, value):
 def test_is_reached_and_undone(case):
     words = Words([*(part for text in case.texts for part in (*text.sentences, text.target)), *case.also])
     objective = build_objective({"name": case.objective, **case.options}, words.vocabulary)
-    samples = sample_rows_of(objective, words, case.texts).take(np.array([case.row]))
+    samples = sample_rows_of(objective, words, case.texts).take(np.array([0]))
     example = search(objective, samples, {name: numbers(words, value) for name, value in case.wanted.items()})
     assert example is not None, "no variant gives the printed example"
     assert objective.uncorrupt(example).tolist() == objective.original(samples.row(0), example).tolist()
@@ -184,7 +183,9 @@ def test_text_to_text(tmp_path):
              for name, (template, _, _) in zip(inputs, TO_TEXT, strict=True)]  # fmt: skip
     objective = build_objective({"name": "text_to_text", "tasks": tasks}, Vocabulary.load(tmp_path / VOCABULARY_FILE))
     encoded = [[one.ids.tolist() for one in tokenizer.encode([source, target])] for _, source, target in TO_TEXT]
-    samples = pair_samples(encoded)
+    vocabulary = objective.vocabulary
+    rows = [window([ids], vocabulary, target=target, part=number) for number, (ids, target) in enumerate(encoded)]
+    samples = Rows.concatenate(rows)
     examples, skips = objective.corrupt(samples, np.zeros(len(samples), np.uint16), 1)
     assert not skips.any()
     for number, (template, source, target) in enumerate(TO_TEXT):
@@ -193,15 +194,3 @@ def test_text_to_text(tmp_path):
         assert tokenizer.decode(example["target_ids"].tolist()) == f"{target}</s>"
         assert example["task"].tolist() == [number]
         assert tokenizer.decode(objective.uncorrupt(example).tolist()) == f"{source}</s>{target}</s>"
-
-
-def pair_samples(encoded):
-    """Parallel rows, each of its own task."""
-    columns = {
-        "ids": Ragged.from_lists([source for source, _ in encoded], np.uint16),
-        "sentence_starts": Ragged.from_lists([[0]] * len(encoded), np.uint16),
-        "target_ids": Ragged.from_lists([target for _, target in encoded], np.uint16),
-        "target_language": Ragged.from_lists([[0]] * len(encoded), np.uint8),
-    }
-    fixed = fixed_columns(np.arange(len(encoded), dtype=np.uint64))
-    return Rows({**fixed, "part": np.arange(len(encoded), dtype=np.uint8)}, columns)

@@ -1,4 +1,4 @@
-"""Replaced-token detection: what takes the place of selected tokens, its laws, and the kernel against a plain loop."""
+"""Replaced-token detection and corrective LM: what takes the place of tokens, and the crop, against plain loops."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.seeding import ORDERS, ROLES
+from clozeline.seeding import CROPS, ORDERS, ROLES
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, masked, wide
 from tests.pipeline.corruption_cases import MASK, SEP, one_sample, samples, vocabulary
 from tests.pipeline.word_cases import drawn
@@ -79,3 +79,34 @@ def test_unigram_without_counts_draws_nothing_and_still_undoes():
     assert objective.uncorrupt(example).tolist() == [1, 200, 201, SEP]
     with pytest.raises(ConfigurationError, match=r"token_counts\.arrow"):
         objective.corrupt(one_sample([200, 201], [0], PLAIN), np.zeros(1, np.uint16), 1)
+
+
+# Corrective LM --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("crop_rate", ["0", "0.1", "0.5", "1"])
+@pytest.mark.parametrize("specials", [0.0, 0.1])
+def test_crops_equal_a_plain_loop(crop_rate, specials):
+    objective = wide("corrective_lm", crop_rate=float(crop_rate))
+    plain = wide("masked_lm", label="corrective_lm", mask_share=1, random_share=0)
+    rows = samples([1 + (37 * row) % 90 for row in range(300)] + [510] * 5, specials=specials)
+    others = keyed(plain, rows, variant=4, seed=6)
+    for (key, sample, example), (_, _, other) in zip(keyed(objective, rows, variant=4, seed=6), others, strict=True):
+        n = len(sample["ids"])
+        out = min(n - 1, max(1, floor(Fraction(crop_rate) * n + Fraction(1, 2)))) if float(crop_rate) else 0
+        assert example["crop_length"].tolist() == [n - out]
+        assert example["crop_start"].tolist() == [((drawn(key, CROPS, 1)[0] >> 32) * (out + 1)) >> 32]
+        assert masked(example) == masked(other)
+        assert (example["input_ids"][example["label_positions"]] == MASK).all()
+
+
+@pytest.mark.parametrize("replacement", ["uniform", "shuffle"])
+def test_without_a_generator_tokens_are_those_of_replaced_token_detection(replacement):
+    """The same label gives the same draws; masked LM, the generator's objective, is not served."""
+    ours = wide("corrective_lm", replacement=replacement)
+    theirs = wide("replaced_token_detection", label="corrective_lm", replacement=replacement)
+    rows = samples([1 + (37 * row) % 90 for row in range(50)])
+    for mine, other in zip(corrupt(ours, rows), corrupt(theirs, rows), strict=True):
+        assert masked(mine) == masked(other)
+    assert ours.heads == ("corrective", "similarity")
+    assert wide("corrective_lm").heads == ("masked_lm", "corrective", "similarity")
