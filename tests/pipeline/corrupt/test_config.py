@@ -1,5 +1,6 @@
 """Entries of objectives: a name, or one mapping with the entry's keys and the objective's next to each other."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import pytest
@@ -37,6 +38,15 @@ def test_entries_keep_the_objectives_options_next_to_their_own():
 def test_wrong_entries(entries, message):
     with pytest.raises(ConfigurationError, match=message):
         validate(CorruptConfig, entries, "corrupt")
+
+
+def test_special_tokens_of_the_objective_and_of_its_grouping_are_needed():
+    (entry,) = validate(CorruptConfig, [{"name": "masked_lm", "separator": "eos"}], "corrupt")
+    entry.check_tokens(WORDS)
+    for role in ("mask", "eos"):
+        lacking = {name: index for name, index in WORDS.specials.items() if name != role}
+        with pytest.raises(ConfigurationError, match=f"needs the special token '{role}'"):
+            entry.check_tokens(replace(WORDS, specials=lacking))
 
 
 @config_class
