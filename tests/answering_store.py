@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
-from typing import Any
 
 from tests.loopback_site import Site
 
@@ -31,29 +28,29 @@ class AnsweringStore:
     name = "bucket/in/a.jsonl"
     key, secret = "key-of-the-test", "hush-hush-of-the-test"
 
-    def __init__(self, content: bytes, scheme: str) -> None:
+    def __init__(self, content, scheme):
         self.content, self.scheme = content, scheme
-        self.change: Callable[[Answer], None] = lambda answer: None
-        self.refuse: Callable[[Answer], None] = lambda answer: None
-        self.asked: list[tuple[int, int]] = []
+        self.change = lambda answer: None
+        self.refuse = lambda answer: None
+        self.asked = []
         self.site = Site({f"/{self.name}": self._send})
         self.site.protocol = "HTTP/1.1"
 
     @contextmanager
-    def running(self) -> Iterator[AnsweringStore]:
+    def running(self):
         with self.site.running():
             yield self
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"{self.site.url}{self.name}" if self.scheme == "http" else f"s3://{self.name}"
 
-    def entry(self, **store: Any) -> dict[str, Any]:
+    def entry(self, **store):
         """The object as an input."""
         options = {"key": self.key, "secret": self.secret, "client_kwargs": {"endpoint_url": self.site.url}}
         return {"path": self.url, "store": {"fsspec": options if self.scheme == "s3" else {}, **store}}
 
-    def _send(self, request: BaseHTTPRequestHandler) -> None:
+    def _send(self, request):
         size = len(self.content)
         asked = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
         answer = Answer(0, size, 200) if asked is None else Answer(int(asked[1]), min(size, int(asked[2]) + 1))
