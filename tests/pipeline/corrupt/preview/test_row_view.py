@@ -63,8 +63,8 @@ def test_roles_and_signs_are_those_of_their_positions():
 
 
 def test_long_rows_are_cut_and_ids_are_numbers_without_a_tokenizer():
-    shown = Pieces(WORDS, 3).passage("ids", np.array([700, 701, 702, 703, 704])).text.plain
-    assert shown == "700 701 702  … 2 more tokens"
+    shown = Pieces(WORDS, 3).passage("ids", np.array([700, 999, 1000, 703, 704])).text.plain
+    assert shown == "700 999 1000  … 2 more tokens", "also those that the vocabulary does not have"
 
 
 # Rows of two texts ----------------------------------------------------------------------------------------------------
