@@ -57,15 +57,6 @@ def test_http_fetches_exactly_the_bytes_of_each_block(local, server):
     assert server.ranges[opened:] == wanted
 
 
-def test_a_large_object_is_fetched_in_pieces(local, memory, monkeypatch):
-    """So that the deadline of one request suits any size."""
-    monkeypatch.setattr("clozeline.pipeline.shards.store.LARGEST_REQUEST", 512)
-    shards = open_shards(memory, verify="shard")
-    assert uids(shards) == uids(local)
-    total = sum(shard.bytes for shard in local.manifest.shards) + local.manifest.index.bytes
-    assert shards.stats()["requests"] > total / 512
-
-
 @settings(max_examples=30)
 @given(st.integers(0, 300), st.integers(0, 300), st.integers(1, 64))
 def test_a_long_range_is_read_by_requests_that_tile_it(start, length, largest):
