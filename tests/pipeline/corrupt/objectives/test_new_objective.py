@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from pathlib import Path
 
 from clozeline import registry
 from docs.generate.page import gallery
@@ -9,45 +10,7 @@ from tests.pipeline.corrupt.objectives import test_objective_contract as contrac
 from tests.pipeline.corrupt.objectives.golden import GOLDEN, golden, write_golden
 from tests.temporary_module import temporary_module
 
-NEW_OBJECTIVE = '''
-    """Masks over the last tokens of a row."""
-
-    from __future__ import annotations
-
-    from typing import Any, ClassVar
-
-    import numpy as np
-
-    from clozeline.configuration.config import config_class
-    from clozeline.pipeline.kernels.ragged import span_positions
-    from clozeline.pipeline.kernels.sampling import offsets_of
-    from clozeline.pipeline.corrupt.objectives._masked_rows import Budget, MaskedRow, RoleOptions, maskable_tokens
-    from clozeline.pipeline.rows import Ragged
-
-
-    class LastTokens(MaskedRow):
-        """Masked LM over the last tokens (after arXiv 1810.04805).
-
-        Example (mask_rate 0.5, so 2 of 4; roles [MASK]):
-            input   [CLS] It is [MASK] [MASK] [SEP]
-        """
-
-        name: ClassVar[str] = "last_tokens"
-        VERSION: ClassVar[int] = 1
-
-        @config_class
-        class Options(RoleOptions):
-            """Parameters of masks over the last tokens."""
-
-        options: Options
-
-        def select(self, keys: Any, ids: Ragged, budget: Budget) -> Ragged:
-            """Return the places of the last maskable tokens."""
-            maskable, first = maskable_tokens(ids, self.special)
-            taken = budget(np.diff(first))
-            places = span_positions(first[1:] - taken, taken)
-            return Ragged(places if maskable is None else maskable[places], offsets_of(taken))
-'''
+OLD = Path(__file__).parents[4] / "pipeline/corrupt/objectives/whole_word_masking.py"
 
 
 def promises():
@@ -65,7 +28,8 @@ def test_an_objective_is_one_file(tmp_path, monkeypatch):
     stored = tmp_path / GOLDEN.name
     stored.write_bytes(GOLDEN.read_bytes())
     monkeypatch.setattr(contract, "GOLDEN", stored)
-    with temporary_module("clozeline.pipeline.corrupt.objectives", "last_tokens", NEW_OBJECTIVE, tmp_path):
+    source = OLD.read_text(encoding="utf-8").replace("WholeWordMasking", "LastTokens")
+    with temporary_module("clozeline.pipeline.corrupt.objectives", "last_tokens", source, tmp_path):
         assert "last_tokens" in registry.names("clozeline.pipeline.corrupt.objectives")
         write_golden(stored)
         kept = list(promises())

@@ -8,6 +8,7 @@ import pytest
 
 from clozeline import registry
 from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
+from tests.pipeline.corrupt.objectives.golden import write_golden
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.token_rows import random_documents
 
@@ -50,17 +51,6 @@ def golden(case):
     }
 
 
-def write_golden(path=GOLDEN):
-    """Write the entries of all cases; other bytes under the same VERSION are a ValueError."""
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    found = {case: golden(case) for case in sorted(CASES)}
-    for case, entry in found.items():
-        before = stored.get(case, entry)
-        if entry["version"] == before["version"] and entry != before:
-            raise ValueError(f"{case}: other bytes than VERSION {entry['version']} had; raise the VERSION, or undo it")
-    path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-
-
 def _add(found, rows):
     for name, values in sorted(rows.fixed.items()):
         found.update(f"{name} {values.dtype.str}".encode() + values.tobytes())
@@ -82,4 +72,4 @@ def test_only_what_is_drawn_depends_on_the_seed(case):
 
 
 if __name__ == "__main__":
-    write_golden()
+    write_golden(GOLDEN, CASES, golden)
