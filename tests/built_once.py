@@ -1,17 +1,11 @@
 """Folders that take seconds to build: once in a run of the tests, whichever worker needs them first."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil
-from collections.abc import Callable
-from pathlib import Path
-
-import pytest
 
 
-def built_once(factory: pytest.TempPathFactory, name: str, build: Callable[[Path], object]) -> Path:
+def built_once(factory, name, build):
     """Return a folder that one worker builds and every worker of pytest-xdist reads; tests change copies of it."""
     base = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,15 +20,15 @@ class Chain:
     folder: Path
 
     @property
-    def warc(self) -> Path:
+    def warc(self):
         return self.folder / "crawl" / "site.warc.gz"
 
     @property
-    def output(self) -> Path:
+    def output(self):
         return self.folder / "data" / "site"
 
 
-def english_pages() -> Iterator[tuple[str, str]]:
+def english_pages():
     """Pages of English sentences with a menu, and their list; two of them are copies."""
     links = "".join(f'<li><a href="/page{number}">page {number}</a></li>' for number in range(PAGES))
     yield "http://site.example/", f"<html><body><ul>{links}</ul></body></html>"
@@ -40,7 +39,7 @@ def english_pages() -> Iterator[tuple[str, str]]:
         yield f"http://site.example/page{number}", page
 
 
-def make_chain(folder: Path) -> Chain:
+def make_chain(folder):
     """Write the pages, then run all stages of the demo's recipe in one task."""
     chain = Chain(folder)
     write_warc(chain.warc, english_pages())

@@ -14,12 +14,9 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
-from multiprocessing.process import BaseProcess
+from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -31,13 +28,13 @@ _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["tests.preloaded"])
 
 
-def free_port() -> int:
+def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def rank_environment(rank: int, size: int, port: int) -> dict[str, str]:
+def rank_environment(rank, size, port):
     return {
         "RANK": str(rank),
         "LOCAL_RANK": str(rank),
@@ -63,24 +60,17 @@ class Finished:
 class Ranks:
     """Fresh processes that each call `function(*arguments)`; its result is the exit code."""
 
-    def __init__(
-        self,
-        size: int,
-        function: Callable[..., int],
-        arguments: Sequence[Any],
-        folder: Path,
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, size, function, arguments, folder, environment=None):
         port = free_port()
         self.logs = [(folder / f"rank{rank}.out", folder / f"rank{rank}.err") for rank in range(size)]
-        self.processes: list[BaseProcess] = []
+        self.processes = []
         for rank in range(size):
             variables = {**rank_environment(rank, size, port), **(environment or {})}
             process = _CONTEXT.Process(target=_call, args=(variables, self.logs[rank], function, arguments))
             process.start()
             self.processes.append(process)
 
-    def wait_for(self, path: Path, timeout: float = 300) -> None:
+    def wait_for(self, path, timeout=300):
         """Return once `path` exists and is not empty; fails if all ranks end before."""
         deadline = time.monotonic() + timeout
         while not (path.exists() and path.stat().st_size):
@@ -89,7 +79,7 @@ class Ranks:
                 self.kill()
                 raise AssertionError(f"{path} never came; {[error.read_text() for _, error in self.logs]}")
 
-    def finish(self, timeout: float = 300) -> Finished:
+    def finish(self, timeout=300):
         """Wait for all; what is left when the time is over, or when this is interrupted, is killed."""
         deadline = time.monotonic() + timeout
         try:
@@ -104,7 +94,7 @@ class Ranks:
             left,
         )
 
-    def kill(self) -> list[str]:
+    def kill(self):
         """Kill the ranks and what they started, if it has not ended; return what that was."""
         left = [process for rank in self.processes for process in _session(rank.pid or -1)]
         for process in left:
@@ -116,7 +106,7 @@ class Ranks:
         return [str(process) for process in left]
 
 
-def _session(leader: int) -> list[psutil.Process]:
+def _session(leader):
     """Processes of the session that a rank leads, which its children stay in after its end."""
     found = []
     for process in psutil.process_iter():
@@ -126,25 +116,23 @@ def _session(leader: int) -> list[psutil.Process]:
     return found
 
 
-def run_ranks(size: int, function: Callable[..., int], *arguments: Any, folder: Path, timeout: float = 300) -> Finished:
+def run_ranks(size, function, *arguments, folder, timeout=300):
     """Call `function(*arguments)` on fresh ranks and wait for all of them."""
     return Ranks(size, function, arguments, folder).finish(timeout)
 
 
-def run_program(code: str, folder: Path, timeout: float = 300) -> Finished:
+def run_program(code, folder, timeout=300):
     """Run Python code in a folder as `python -c` would, in a process that has imported torch already."""
     return run_ranks(1, _execute, code, str(folder), folder=folder, timeout=timeout)
 
 
-def _execute(code: str, folder: str) -> int:
+def _execute(code, folder):
     os.chdir(folder)
     exec(compile(code, "<string>", "exec"), {"__name__": "__main__"})
     return 0
 
 
-def _call(
-    environment: Mapping[str, str], logs: tuple[Path, Path], function: Callable[..., int], arguments: Sequence[Any]
-) -> None:
+def _call(environment, logs, function, arguments):
     os.setsid()
     os.environ.update(environment)
     for descriptor, path in zip((1, 2), logs, strict=True):
@@ -162,10 +150,10 @@ class RankPool:
     A function is called as `function(world, *arguments)` on every rank; results come back in rank order.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size):
         port = free_port()
-        self._pipes: list[Connection] = []
-        self._processes: list[BaseProcess] = []
+        self._pipes = []
+        self._processes = []
         for rank in range(size):
             ours, theirs = _CONTEXT.Pipe()
             process = _CONTEXT.Process(target=_serve, args=(rank_environment(rank, size, port), theirs), daemon=True)
@@ -174,7 +162,7 @@ class RankPool:
             self._pipes.append(ours)
             self._processes.append(process)
 
-    def run(self, function: Callable[..., Any], *arguments: Any, timeout: float = 300) -> list[Any]:
+    def run(self, function, *arguments, timeout=300):
         for pipe in self._pipes:
             pipe.send((function, arguments))
         results, problems = [], []
@@ -189,7 +177,7 @@ class RankPool:
             raise AssertionError("\n".join(problems))
         return results
 
-    def close(self) -> None:
+    def close(self):
         for pipe in self._pipes:
             with contextlib.suppress(OSError):
                 pipe.send(None)
@@ -202,7 +190,7 @@ class RankPool:
             pipe.close()
 
 
-def _serve(environment: Mapping[str, str], pipe: Connection) -> None:
+def _serve(environment, pipe):
     os.environ.update(environment)
     import torch
 

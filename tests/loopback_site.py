@@ -1,18 +1,15 @@
 """A web site on the loopback interface for tests: answers by path, and the list of what was asked."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import threading
-from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 Answer = tuple[int, dict[str, str], bytes]
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 
 
-def page(*links: str, text: str = "A page of some words.") -> Answer:
+def page(*links, text="A page of some words."):
     anchors = "".join(f'<a href="{link}">to {link}</a>' for link in links)
     return 200, HTML, f"<html><body><p>{text}</p>{anchors}</body></html>".encode()
 
@@ -20,35 +17,35 @@ def page(*links: str, text: str = "A page of some words.") -> Answer:
 class Site:
     """A site by path: an answer, or a function that writes to the socket itself."""
 
-    def __init__(self, pages: dict[str, Answer | Callable[[BaseHTTPRequestHandler], None]]) -> None:
+    def __init__(self, pages):
         self.pages = pages
-        self.asked: list[str] = []
+        self.asked = []
         self.url = ""
         self.protocol = "HTTP/1.0"
         self.connections = 0
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[Site]:
+    def running(self):
         site = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = site.protocol
 
-            def setup(self) -> None:
+            def setup(self):
                 super().setup()
                 site.connections += 1
 
-            def do_HEAD(self) -> None:
+            def do_HEAD(self):
                 real = self.wfile
                 self.do_GET()
                 self.wfile = real
 
-            def end_headers(self) -> None:
+            def end_headers(self):
                 super().end_headers()
                 if self.command == "HEAD":
                     self.wfile = io.BytesIO()  # who answers writes a body for nobody
 
-            def do_GET(self) -> None:
+            def do_GET(self):
                 site.asked.append(self.path)
                 answer = site.pages.get(self.path, (404, HTML, b"<a href=/never>none</a>"))
                 if callable(answer):
@@ -62,7 +59,7 @@ class Site:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *_: object) -> None:
+            def log_message(self, *_):
                 pass
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -1,19 +1,15 @@
 """Standard output and error that take nothing: a reader that left, a full disk, no descriptor, a closed terminal."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pty
 import subprocess
-from collections.abc import Iterator, Sequence
-from typing import Any
 
 WAYS = ("no reader", "full disk", "no descriptors", "closed terminal")
 
 
 @contextlib.contextmanager
-def started(way: str, command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+def started(way, command, **options):
     """Start a command whose standard output and error take nothing; a terminal is closed after its first bytes."""
     words = list(command)
     if way == "no descriptors":
@@ -36,7 +32,7 @@ def started(way: str, command: Sequence[str], **options: Any) -> Iterator[subpro
         yield process
 
 
-def exit_code(way: str, command: Sequence[str], **options: Any) -> int:
+def exit_code(way, command, **options):
     """Return the exit code of a command whose standard output and error take nothing."""
     with started(way, command, **options) as process:
         return process.wait(300)

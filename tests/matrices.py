@@ -1,10 +1,5 @@
 """Cases of a matrix that `make test` runs; `make test-all` runs all of them."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import Any
-
 import pytest
 
 STAGES = [*((stage, "fp32") for stage in (0, 1, 2, 3)), *((stage, "bf16") for stage in (1, 2, 3))]
@@ -14,7 +9,7 @@ WORLDS = [(1, 1), *((2, stage) for stage in (0, 1, 2, 3))]
 USUAL_WORLDS = [(1, 1), (2, 3)]
 
 
-def mark_slow_but(usual: Iterable[Any], cases: Iterable[Any]) -> list[Any]:
+def mark_slow_but(usual, cases):
     """Return the parameters of a test, of which all but the usual ones are marked slow.
 
     Raises:

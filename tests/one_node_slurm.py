@@ -4,8 +4,6 @@
 to export, and ends with Ctrl-C. Debian and Ubuntu have the programs in the packages `slurm-wlm` and `munge`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pwd
@@ -15,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -65,7 +62,7 @@ PartitionName=cpu Nodes={host} Default=YES MaxTime=INFINITE State=UP
 
 
 @contextlib.contextmanager
-def one_node(cores: int = 8, **further: object) -> Iterator[dict[str, str]]:
+def one_node(cores=8, **further):
     """Start the cluster; yield the variables that lead commands to it.
 
     Args:
@@ -116,13 +113,13 @@ def one_node(cores: int = 8, **further: object) -> Iterator[dict[str, str]]:
                 _until(lambda: not ask(variables, "squeue", "--noheader"), folder)
 
 
-def ask(variables: Mapping[str, str], *words: str) -> str:
+def ask(variables, *words):
     """Return what a command prints, whose exit code does not matter."""
     environment = {**os.environ, **variables}
     return subprocess.run(words, env=environment, capture_output=True, text=True, check=False).stdout
 
 
-def _serve(stack: contextlib.ExitStack, folder: Path, variables: Mapping[str, str], *words: str) -> None:
+def _serve(stack, folder, variables, *words):
     with (folder / f"{words[0]}.out").open("wb") as output:
         process = subprocess.Popen(  # it ends with this process, also with one that is killed
             ["setpriv", "--pdeathsig", "TERM", *words],
@@ -132,7 +129,7 @@ def _serve(stack: contextlib.ExitStack, folder: Path, variables: Mapping[str, st
             start_new_session=True,
         )
 
-    def end() -> None:
+    def end():
         process.terminate()
         try:
             process.wait(20)
@@ -143,16 +140,16 @@ def _serve(stack: contextlib.ExitStack, folder: Path, variables: Mapping[str, st
     stack.callback(end)
 
 
-def _until(condition: object, folder: Path) -> None:
+def _until(condition, folder):
     deadline = time.monotonic() + _PATIENCE_S
-    while not condition():  # type: ignore[operator]
+    while not condition():
         if time.monotonic() > deadline:
             said = "\n".join(path.read_text(errors="replace")[-2000:] for path in sorted(folder.glob("*.out")))
             raise TimeoutError(f"the cluster does not start, or does not end:\n{said}")
         time.sleep(0.1)
 
 
-def main() -> int:
+def main():
     with one_node() as variables:
         if sys.argv[1:]:
             return subprocess.run(sys.argv[1:], env={**os.environ, **variables}, check=False).returncode

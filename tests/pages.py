@@ -1,7 +1,5 @@
 """Promises of every page of a report, checked on the parsed page."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 
 HOSTILE = '$\\q$ #000001 id="a" <b>&amp;\x00\ud800 <script>alert(\'x\')</script> " onload=x'
@@ -13,22 +11,22 @@ _REFERENCES = {"href", "src", "xlink:href", "srcset", "action", "data", "poster"
 class ParsedPage(HTMLParser):
     """Tags, texts, table cells, texts and descriptions of pictures, and mistakes of a page."""
 
-    def __init__(self, page: str) -> None:
+    def __init__(self, page):
         super().__init__(convert_charrefs=True)
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
-        self.cells: list[str] = []
-        self.pictures: list[str] = []
-        self.svg_texts: list[str] = []
-        self.mistakes: list[str] = []
-        self._open: list[str] = []
-        self._scrolls: list[bool] = []
+        self.tags = []
+        self.texts = []
+        self.cells = []
+        self.pictures = []
+        self.svg_texts = []
+        self.mistakes = []
+        self._open = []
+        self._scrolls = []
         self.feed(page)
         self.close()
         if self._open:
             self.mistakes.append(f"not closed: {self._open}")
 
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+    def handle_starttag(self, tag, attributes):
         facts = dict(attributes)
         self.tags.append((tag, facts))
         if tag == "table" and not any(self._scrolls):
@@ -43,19 +41,19 @@ class ParsedPage(HTMLParser):
             self._open.append(tag)
             self._scrolls.append("scroll" in (facts.get("class") or "").split())
 
-    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+    def handle_startendtag(self, tag, attributes):
         self.handle_starttag(tag, attributes)
         if tag not in _VOID:
             self.handle_endtag(tag)
 
-    def handle_endtag(self, tag: str) -> None:
+    def handle_endtag(self, tag):
         if tag in _VOID:
             return
         if not self._open or self._open.pop() != tag:
             self.mistakes.append(f"</{tag}> closes another tag")
         self._scrolls.pop()
 
-    def handle_data(self, data: str) -> None:
+    def handle_data(self, data):
         if self._open and self._open[-1] != "style":
             self.texts.append(data)
         if self._open and self._open[-1] in ("td", "th"):
@@ -65,11 +63,11 @@ class ParsedPage(HTMLParser):
         if self._open[-2:] == ["svg", "title"]:
             self.pictures.append(data)
 
-    def count(self, tag: str) -> int:
+    def count(self, tag):
         return sum(name == tag for name, _ in self.tags)
 
 
-def checked(page: str) -> ParsedPage:
+def checked(page):
     """Parse a page and check that it is well formed, refers to nothing and can be read aloud."""
     parsed = ParsedPage(page)
     assert parsed.mistakes == []

@@ -1,7 +1,5 @@
 """Imported once by the server from which ranks are forked: what each rank would import by itself otherwise."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import os

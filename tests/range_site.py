@@ -1,12 +1,8 @@
 """A web server on the loopback interface that serves bytes by ranges, and misbehaves as told."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import re
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler
 
 from tests.loopback_site import Site
 
@@ -21,18 +17,18 @@ class RangeSite:
 
     always = ("400", "403", "404")
 
-    def __init__(self, files: dict[str, bytes], *, versions: bool = True) -> None:
+    def __init__(self, files, *, versions=True):
         self.files, self.faults = files, list[str]()
-        self.served: list[tuple[str, int, int]] = []
-        self.before: Callable[[str], None] = lambda name: None
+        self.served = []
+        self.before = lambda name: None
         self._versions = versions
         self.site = Site({f"/{name}": self._answer for name in files} | {})
         self.site.protocol = "HTTP/1.1"
 
-    def add_query(self, query: str) -> None:
+    def add_query(self, query):
         self.site.pages |= {f"{path}?{query}": answer for path, answer in self.site.pages.items()}
 
-    def _answer(self, request: BaseHTTPRequestHandler) -> None:
+    def _answer(self, request):
         name = request.path[1:].partition("?")[0]
         self.before(name)
         asked = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))

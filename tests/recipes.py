@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import yaml
 
@@ -25,28 +24,28 @@ class Training(NamedTuple):
     variant: str | None = None
 
     @property
-    def name(self) -> str:
+    def name(self):
         return self.recipe if self.variant is None else f"{self.recipe} variant={self.variant}"
 
     @property
-    def words(self) -> list[str]:
+    def words(self):
         return [] if self.variant is None else [f"variant={self.variant}"]
 
     @property
-    def keys(self) -> dict[str, Any]:
+    def keys(self):
         return read_composed(TrainConfig, self.path, self.words)
 
     @property
-    def pipeline(self) -> Path:
+    def pipeline(self):
         """The file of the recipe's pipeline."""
         return self.path if self.path.parent.name == "tasks" else self.path.with_name("pipeline.yaml")
 
     @property
-    def pipeline_keys(self) -> dict[str, Any]:
+    def pipeline_keys(self):
         return read_composed(Recipe, self.pipeline)
 
 
-def trainings() -> Iterator[Training]:
+def trainings():
     """Yield every training, those of a file before its variants."""
     for path in sorted([*RECIPES.glob("*/train.yaml"), *RECIPES.glob("tasks/*.yaml")]):
         plain = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -57,5 +56,5 @@ def trainings() -> Iterator[Training]:
             yield Training(recipe, path, variant)
 
 
-def find_training(recipe: str, variant: str | None = None) -> Training:
+def find_training(recipe, variant=None):
     return next(one for one in trainings() if (one.recipe, one.variant) == (recipe, variant))

@@ -1,12 +1,8 @@
 """Registry folders and the algorithms in them, read from the source without importing it."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[1]
 PARTS = ("pipeline", "model", "train", "tools")
@@ -14,7 +10,7 @@ _NAMED = re.compile(r"""["'](clozeline\.(?:pipeline|model|train)\.[\w.]+)["']"""
 
 
 @cache
-def registries() -> dict[str, Path]:
+def registries():
     """Return each package that the source names in a string, as the product looks algorithms up by name; its folder."""
     sources = (path.read_text(encoding="utf-8") for part in PARTS for path in sorted((ROOT / part).rglob("*.py")))
     packages = sorted({package for source in sources for package in _NAMED.findall(source)})
@@ -22,12 +18,12 @@ def registries() -> dict[str, Path]:
     return {package: folder for package, folder in folders.items() if folder.is_dir()}
 
 
-def algorithms(package: str) -> list[Path]:
+def algorithms(package):
     """Return the file of each algorithm in a registry."""
     return sorted(registries()[package].glob("[!_]*.py"))
 
 
-def values_in_tests(request: pytest.FixtureRequest, parameter: str) -> list[str]:
+def values_in_tests(request, parameter):
     """Return the values of a parameter in the tests that will run of a file: its fixtures prepare these only."""
     cases = (getattr(item, "callspec", None) for item in request.session.items if item.path == request.path)
     return sorted({case.params[parameter] for case in cases if case and parameter in case.params})

@@ -1,13 +1,8 @@
 """A web server on the loopback interface that serves a shard set with ranges, and misbehaves as told."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import threading
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler
-from pathlib import Path
 
 from tests.loopback_site import Site
 
@@ -21,12 +16,12 @@ class ShardServer:
     first byte of the range)` is called before each answer and may wait.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.faults: list[str] = []
-        self.asked: list[str] = []
-        self.ranges: list[tuple[int, int]] = []
+    def __init__(self, folder):
+        self.faults = []
+        self.asked = []
+        self.ranges = []
         self.released = threading.Event()
-        self.hold: Callable[[str, int | None], None] = lambda name, start: None
+        self.hold = lambda name, start: None
         pages = {}
         for file in folder.iterdir():
             pages[f"/set/{file.name}"] = pages[f"/moved/{file.name}"] = self._answer(file)
@@ -34,11 +29,11 @@ class ShardServer:
         self.site.protocol = "HTTP/1.1"
 
     @property
-    def url(self) -> str:
+    def url(self):
         return f"{self.site.url}set"
 
-    def _answer(self, file: Path) -> Callable[[BaseHTTPRequestHandler], None]:
-        def answer(request: BaseHTTPRequestHandler) -> None:
+    def _answer(self, file):
+        def answer(request):
             self.asked.append(file.name)
             asked = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
             self.hold(file.name, int(asked[1]) if asked else None)
@@ -54,9 +49,7 @@ class ShardServer:
 
         return answer
 
-    def _send(
-        self, request: BaseHTTPRequestHandler, fault: str, status: int, content: bytes, part: str, name: str
-    ) -> None:
+    def _send(self, request, fault, status, content, part, name):
         request.close_connection = request.close_connection or fault in ("garbage", "cut", "stall", "drip", "hang up")
         if fault == "hang up":
             return

@@ -1,19 +1,14 @@
 """Shard sets for tests: small, with every row recognisable by its uid."""
 
-from __future__ import annotations
-
 import json
 import uuid
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import Any
 
 import fsspec
 import numpy as np
 
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import PLACES, ROW, STARTS, UNDO, WEIGHT, Ragged, Role, Rows
-from clozeline.pipeline.shards import ColumnSpec, ShardSet, base_columns, open_shards, write_manifest, write_shard
+from clozeline.pipeline.shards import ColumnSpec, base_columns, open_shards, write_manifest, write_shard
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
 from clozeline.seeding import mix
 
@@ -58,12 +53,12 @@ ROLES = {
 """What the columns of our objectives and tasks are for; any other is kept to undo."""
 
 
-def roles_of(names: Iterable[str]) -> dict[str, Role]:
+def roles_of(names):
     """The list columns of an objective, as `Collate` takes them."""
     return {name: ROLES.get(name, UNDO) for name in names}
 
 
-def list_column(name: str, dtype: Any = "uint16") -> ColumnSpec:
+def list_column(name, dtype="uint16"):
     return ColumnSpec(name, dtype, "list", name, ROLES.get(name, UNDO))
 
 
@@ -73,7 +68,7 @@ COLUMNS = [*base_columns(), IDS]
 """Columns of the rows below, in file order."""
 
 
-def fixed(uids: np.ndarray) -> dict[str, np.ndarray]:
+def fixed(uids):
     """The fixed columns of rows with these uids."""
     n = len(uids)
     return {
@@ -87,43 +82,34 @@ def fixed(uids: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def ids_of(uid: int, length: int) -> np.ndarray:
+def ids_of(uid, length):
     """Token ids that depend on the uid alone, specials excluded."""
     return ((uid * 7 + np.arange(length) * 13) % 990 + 10).astype(np.uint16)
 
 
-def rows(uids: Sequence[int], lengths: Sequence[int] | int = 8) -> Rows:
+def rows(uids, lengths=8):
     """Rows with `input_ids` of the given lengths."""
     sizes = [lengths] * len(uids) if isinstance(lengths, int) else lengths
     lists = [ids_of(uid, size) for uid, size in zip(uids, sizes, strict=True)]
     return Rows(fixed(np.asarray(uids, np.uint64)), {"input_ids": Ragged.from_lists(lists, np.uint16)})
 
 
-def ordered(uids: Sequence[int]) -> Rows:
+def ordered(uids):
     """Rows of 3 to 7 ids as shards hold them: in order of the hash of their uid."""
     order = np.argsort(mix(np.array(uids, np.uint64)))
     return rows([uids[place] for place in order], [3 + place % 5 for place in range(len(uids))])
 
 
-def write_set(
-    folder: Path,
-    shards: Sequence[Rows],
-    *,
-    columns: Sequence[ColumnSpec] = (IDS,),
-    block_rows: int = 4,
-    container: str = "arrow",
-    codec: str = "none",
-    **fields: Any,
-) -> ShardSet:
+def write_set(folder, shards, *, columns=(IDS,), block_rows=4, container="arrow", codec="none", **fields):
     """Write a shard set, one shard for each `Rows`, and open it."""
     folder.mkdir(parents=True, exist_ok=True)
     specs = [*base_columns(), *columns]
     infos = []
     for number, content in enumerate(shards):
         path = folder / f"shard-{number:05d}-of-{len(shards):05d}.{container}"
-        options: Any = {"block_rows": block_rows, "container": container, "codec": codec}
+        options = {"block_rows": block_rows, "container": container, "codec": codec}
         infos.append(write_shard(path, content, specs, **options))
-    settings: Any = {
+    settings = {
         "name": "toy/train",
         "kind": "examples",
         "seed": 1,
@@ -135,8 +121,8 @@ def write_set(
     write_manifest(
         folder,
         block_rows=block_rows,
-        container=container,  # type: ignore[arg-type]
-        codec=codec,  # type: ignore[arg-type]
+        container=container,
+        codec=codec,
         shards=infos,
         output=Output(folder),
         **settings,
@@ -144,12 +130,12 @@ def write_set(
     return open_shards(folder)
 
 
-def uids(shards: ShardSet) -> list[int]:
+def uids(shards):
     """The uids of all rows, in order."""
     return [uid for block in range(len(shards.index)) for uid in shards.read_block(block).fixed["uid"].tolist()]
 
 
-def objective(architecture: str, **options: Any) -> dict[str, Any]:
+def objective(architecture, **options):
     """Facts of an objective as a manifest holds them."""
     return {
         "name": "toy",
@@ -161,7 +147,7 @@ def objective(architecture: str, **options: Any) -> dict[str, Any]:
     }
 
 
-def change_manifest(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
+def change_manifest(folder, change):
     """Rewrite a manifest with its right checksum, in its one spelling."""
     path = folder / "manifest.json"
     plain = json.loads(path.read_text())
@@ -170,7 +156,7 @@ def change_manifest(folder: Path, change: Callable[[dict[str, Any]], None]) -> N
     path.write_text(manifest_text({**plain, "checksum": canonical_sha256(plain)}))
 
 
-def damage(shards: ShardSet, block: int) -> None:
+def damage(shards, block):
     """Flip a bit of a stored block."""
     path = shards.shard_path(int(shards.index.shard[block]))
     raw = bytearray(path.read_bytes())
@@ -178,14 +164,14 @@ def damage(shards: ShardSet, block: int) -> None:
     path.write_bytes(raw)
 
 
-def toy_set(folder: Path, sizes: Sequence[int], *, row_length: int = 8, **options: Any) -> ShardSet:
+def toy_set(folder, sizes, *, row_length=8, **options):
     """Shards of the given numbers of rows; uids count from 1 over all of them."""
     first = np.cumsum([1, *sizes])
     shards = [rows(range(start, start + size), row_length) for start, size in zip(first, sizes, strict=False)]
     return write_set(folder, shards, **options)
 
 
-def upload(shards: ShardSet) -> str:
+def upload(shards):
     """Copy a set into the store in memory of fsspec; returns its name there."""
     name = f"/{uuid.uuid4().hex}"
     for file in shards.path.parent.iterdir():

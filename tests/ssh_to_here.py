@@ -1,14 +1,11 @@
 """An sshd on a port of this machine, which lets this user in without a password, under the names that are asked for."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from tests.distributed import free_port
@@ -41,7 +38,7 @@ Host {names}
 
 
 @contextlib.contextmanager
-def ssh_to_here(folder: Path, *names: str) -> Iterator[Path]:
+def ssh_to_here(folder, *names):
     """Start the server; yield the file that `ssh -F` reads, in which the names lead to this machine."""
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)  # of Debian's sshd

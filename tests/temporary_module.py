@@ -1,18 +1,14 @@
 """A registry with one more file: what a new algorithm costs is one file, and tests add it for a moment."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys
 import textwrap
-from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 
 @contextmanager
-def temporary_module(package: str, name: str, source: str, folder: Path) -> Iterator[None]:
+def temporary_module(package, name, source, folder):
     """Add `name` with this source to a registry package; the file is written below `folder`."""
     parent = importlib.import_module(package)
     place = folder / package

@@ -1,7 +1,5 @@
 """Documentation that cannot go stale: every command in a code block is run, or parsed by what it would start."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import io
@@ -11,7 +9,6 @@ import shlex
 import subprocess
 import sys
 import unittest.mock
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,7 +24,6 @@ from clozeline.registry import find, names
 from clozeline.registry import names as model_names
 from clozeline.train.configuration.config import TrainConfig
 from docs.generate.training import training_rows
-from tests.crawled_chain import Chain
 from tests.distributed import run_program
 from tests.recipes import find_training
 
@@ -59,16 +55,16 @@ DOWNLOADED, OWN = "model.init_from=downloads/bert", "model.init_from=runs/own"
 BODY = [f"model.{key}" for key in ("family=encoder", "dim=8", "layers=1", "attention_heads=2", "ffn_dim=8")]
 
 
-def relative(path: Path) -> str:
+def relative(path):
     return str(path.relative_to(ROOT))
 
 
-def blocks(page: Path) -> list[tuple[str, str]]:
+def blocks(page):
     """Language and text of each fenced block."""
     return re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
-def commands() -> list[tuple[str, str]]:
+def commands():
     found = []
     for page in PAGES:
         for language, text in blocks(page):
@@ -78,20 +74,20 @@ def commands() -> list[tuple[str, str]]:
     return found
 
 
-def test_every_block_says_what_it_is() -> None:
+def test_every_block_says_what_it_is():
     for page in PAGES:
         assert {language for language, _ in blocks(page)} <= LANGUAGES, page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=relative)
-def test_bash_can_read_the_blocks(page: Path) -> None:
+def test_bash_can_read_the_blocks(page):
     for language, text in blocks(page):
         if language == "sh":
             subprocess.run(["bash", "-n"], input=text, text=True, check=True)
 
 
 @functools.cache
-def help_of(*words: str) -> str:
+def help_of(*words):
     """Return the help of a subcommand; the trainer, which skips the interpreter's end, runs in a process."""
     if words == ("train",):
         command = [sys.executable, "-m", "clozeline", "train", "--help"]
@@ -110,7 +106,7 @@ def help_of(*words: str) -> str:
 
 
 @functools.cache
-def help_of_script(file: str) -> str:
+def help_of_script(file):
     """Return the help of a file that is started with python."""
     printed = io.StringIO()
     with (
@@ -122,26 +118,26 @@ def help_of_script(file: str) -> str:
     return printed.getvalue()
 
 
-def check_options(help_text: str, words: list[str]) -> None:
+def check_options(help_text, words):
     for word in words:
         if word.startswith("--"):
             assert re.search(rf"{re.escape(word)}\b", help_text), f"{word} is not an option of this command"
 
 
-def split_config(words: list[str], kind: str) -> tuple[Path, list[str]]:
+def split_config(words, kind):
     """The file that --config names, and the overrides; `my.yaml` is the reader's copy of the demo's recipe."""
     place = words.index("--config")
     named = "recipe:demo" if words[place + 1] == "my.yaml" else words[place + 1]
     return ROOT / config_file(named, kind), [word for word in words[place + 2 :] if "=" in word]
 
 
-def check_pipeline(words: list[str]) -> None:
+def check_pipeline(words):
     """`python -m pipeline [STAGE]` is `clozeline pipeline` or `clozeline STAGE`."""
     stage = words[3] if words[3:] and words[3] in all_stages() else None
     check_clozeline(["clozeline", stage or "pipeline", *words[4 if stage else 3 :]])
 
 
-def check_training(words: list[str]) -> None:
+def check_training(words):
     check_options(help_of("train"), words[words.index("train/main.py") :])
     if "--config" in words:
         path, overrides = split_config(words, "train.yaml")
@@ -151,23 +147,23 @@ def check_training(words: list[str]) -> None:
         load_config(TrainConfig, path, [*(word for word in overrides if word not in absent), *body])
 
 
-def check_launcher(words: list[str]) -> None:
+def check_launcher(words):
     position = 1
     while words[position] != "train/main.py":
         position += 1 + LAUNCHER_OPTIONS[words[position]]
     check_training(words)
 
 
-def check_script(words: list[str]) -> None:
+def check_script(words):
     check_options(help_of_script(words[1]), words[2:])
 
 
-def check_benchmark(words: list[str]) -> None:
+def check_benchmark(words):
     """`python -m benchmarks.NAME`, from the root of the checkout."""
     check_options(help_of_script(f"{words[2].replace('.', '/')}.py"), words[3:])
 
 
-def check_clozeline(words: list[str]) -> None:
+def check_clozeline(words):
     """A subcommand has the options, and takes the configuration."""
     known = {name: command for group in commands_of_clozeline().values() for name, command in group.items()}
     command = known[words[1].replace("_", "-")]
@@ -180,18 +176,18 @@ def check_clozeline(words: list[str]) -> None:
         load_recipe(path, overrides)
 
 
-def check_pytest(words: list[str]) -> None:
+def check_pytest(words):
     """`pytest FILE -k NAME`: the file has a test of that name."""
     file, name = words[1], words[words.index("-k") + 1]
     assert re.search(rf"^def test_\w*{name}", (ROOT / file).read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
-def check_make(words: list[str]) -> None:
+def check_make(words):
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert {word for word in words[1:] if not word.startswith("NAME=")} <= set(targets)
 
 
-CHECKS: dict[str, Callable[[list[str]], None]] = {
+CHECKS = {
     r"python -m pipeline ": check_pipeline,
     r"python train/main\.py ": check_training,
     r"deepspeed ": check_launcher,
@@ -205,7 +201,7 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
 
 
 @pytest.mark.parametrize(("page", "command"), commands())
-def test_command(page: str, command: str) -> None:
+def test_command(page, command):
     plain = re.sub(r"(srun (--\S+ )*)?\.venv/bin/", "", command)
     if any(re.fullmatch(pattern, plain) for pattern in ONLY_PARSED):
         return
@@ -216,7 +212,7 @@ def test_command(page: str, command: str) -> None:
     pytest.fail(f"{page}: no check for this command, add one: {command}")
 
 
-def test_python_blocks_run_on_real_output(chain: Chain) -> None:
+def test_python_blocks_run_on_real_output(chain):
     """docs/formats.md, block after block, as a reader would paste it, beside a folder `data/site`."""
     program = "\n".join(text for language, text in blocks(ROOT / "docs" / "formats.md") if language == "python")
     done = run_program(program, chain.output.parents[1])
@@ -228,7 +224,7 @@ def test_python_blocks_run_on_real_output(chain: Chain) -> None:
     assert len(lines) >= 4
 
 
-def test_the_readme_shows_what_its_code_prints(tmp_path: Path) -> None:
+def test_the_readme_shows_what_its_code_prints(tmp_path):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     assert shown
@@ -237,7 +233,7 @@ def test_the_readme_shows_what_its_code_prints(tmp_path: Path) -> None:
         assert [line.rstrip() for line in done.outputs[0].splitlines()] == output.splitlines(), done.errors
 
 
-def test_the_own_objective_of_the_readme_trains(chain: Chain, tmp_path: Path) -> None:
+def test_the_own_objective_of_the_readme_trains(chain, tmp_path):
     """It has at most 15 lines besides imports, and runs next to a folder `data/own` of the demo's recipe."""
     (code,) = (text for language, text in blocks(ROOT / "README.md") if language == "python" and "Stream(" in text)
     lines = [line for line in code.splitlines() if line.strip() and not re.match(r"(from|import) ", line)]
@@ -248,7 +244,7 @@ def test_the_own_objective_of_the_readme_trains(chain: Chain, tmp_path: Path) ->
     assert re.fullmatch(r"\d+ masked tokens, loss \d\.\d\d\n", done.outputs[0]), done.errors
 
 
-def test_the_operations_page_lists_every_event_of_a_run() -> None:
+def test_the_operations_page_lists_every_event_of_a_run():
     sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "train").rglob("*.py"))
     calls = re.findall(r'\b(?:event|_?announce|_report)[(,]\s*"(\w+)"(?: if \w+ else "(\w+)")?', sources)
     row = re.search(r"^\| `events\.jsonl` \| (.*) \|$", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE)
@@ -256,7 +252,7 @@ def test_the_operations_page_lists_every_event_of_a_run() -> None:
     assert set(re.findall(r"`(\w+)`", row[1])) == {name for call in calls for name in call if name}
 
 
-def test_the_pages_name_every_algorithm_of_a_kind_that_they_list() -> None:
+def test_the_pages_name_every_algorithm_of_a_kind_that_they_list():
     operations, overview = ((ROOT / "docs" / page).read_text() for page in ("operations.md", "how-it-works.md"))
     table = operations[operations.index("| reader | files |") : operations.index("Of a folder, hidden files")]
     first_cells = re.findall(r"^\| (`.*?) \|", table, flags=re.MULTILINE)
@@ -267,7 +263,7 @@ def test_the_pages_name_every_algorithm_of_a_kind_that_they_list() -> None:
     assert not missing
 
 
-def test_the_readme_says_what_has_a_recipe_and_what_cannot_be_trained() -> None:
+def test_the_readme_says_what_has_a_recipe_and_what_cannot_be_trained():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     published = [folder for folder in (ROOT / "configs" / "recipes").iterdir() if folder.name not in NOT_A_MODEL]
     trained = [folder for folder in published if (folder / "train.yaml").exists()]
@@ -280,7 +276,7 @@ def test_the_readme_says_what_has_a_recipe_and_what_cannot_be_trained() -> None:
     assert set(re.findall(r"`(\w+)`", section)) & set(objectives) == untrained
 
 
-def models_of_the_page() -> list[list[str]]:
+def models_of_the_page():
     """Cells of docs/models.md: model, family, architecture, heads, recipe, sizes, classes; a dash is empty."""
     page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
     table = page.partition("| model | family |")[2].partition("\n\n")[0]
@@ -288,7 +284,7 @@ def models_of_the_page() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("cells", models_of_the_page(), ids=lambda cells: cells[0])
-def test_a_model_of_the_page_is_what_its_files_say(cells: list[str]) -> None:
+def test_a_model_of_the_page_is_what_its_files_say(cells):
     _, family, architecture, heads, recipe, sizes, classes = cells
     configurations = [read_size(size) for size in sizes.split(", ") if size]
     if recipe:
@@ -306,7 +302,7 @@ def test_a_model_of_the_page_is_what_its_files_say(cells: list[str]) -> None:
     assert set(heads.split(", ")) == found
 
 
-def test_every_file_of_a_model_is_in_one_row_of_the_page() -> None:
+def test_every_file_of_a_model_is_in_one_row_of_the_page():
     rows = models_of_the_page()
     recipes, sizes, classes = ([row[column] for row in rows if row[column]] for column in (4, 5, 6))
     assert sorted([*recipes, *NOT_A_MODEL]) == sorted(path.name for path in (CONFIGS / "recipes").iterdir())
@@ -316,40 +312,3 @@ def test_every_file_of_a_model_is_in_one_row_of_the_page() -> None:
     ]
     assert sorted(cell.split("`")[1] for cell in classes) == sorted(types)
     assert {row[1] for row in rows} == set(model_names("clozeline.model.families"))
-
-
-def anchors(page: Path) -> set[str]:
-    """Return the anchors of a page's headings, as GitHub makes them."""
-    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    headings = re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-@pytest.mark.parametrize("page", PAGES, ids=relative)
-def test_links_lead_to_files_and_headings(page: Path) -> None:
-    for target, anchor in re.findall(r"\]\(([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8")):
-        if not target.startswith("http"):
-            linked = page.parent / target if target else page
-            assert linked.exists(), target
-            assert not anchor or anchor in anchors(linked), f"{target}#{anchor}"
-
-
-@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name != "decisions"], ids=relative)
-def test_paths_that_a_page_names_exist(page: Path) -> None:
-    names = re.findall(
-        r"`((?:clozeline|pipeline|model|train|tools|tests|configs|docs)/[\w./-]+)`", page.read_text("utf-8")
-    )
-    assert not [name for name in names if not (ROOT / name).exists()]
-
-
-def test_decisions_are_short_and_numbered() -> None:
-    decisions = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-    assert [path.name[:4] for path in decisions] == [f"{number:04d}" for number in range(1, len(decisions) + 1)]
-    for path in decisions:
-        text = path.read_text(encoding="utf-8")
-        assert len(text.splitlines()) <= 40
-        assert [line for line in text.splitlines() if line.startswith("## ")] == [
-            "## Context",
-            "## Decision",
-            "## Consequences",
-        ]

@@ -1,14 +1,9 @@
 """The whole chain in miniature: a crawled site, its shards, two ranks that train, stop and continue."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.crawled_chain import Chain
 from tests.distributed import run_ranks
 from tests.train.faulty import train_normally
 
@@ -20,7 +15,7 @@ SMALL = (
 )
 
 
-def train(chain: Chain, output: Path, steps: int) -> list[dict[str, Any]]:
+def train(chain, output, steps):
     """Run the demo's training, made small, on two ranks; the objects of metrics.jsonl."""
     shards = chain.output / "corrupt" / "masked_lm" / "train" / "manifest.json"
     overrides = [f"data.shards={shards}", f"output={output}", f"steps={steps}", *SMALL]
@@ -31,12 +26,12 @@ def train(chain: Chain, output: Path, steps: int) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def straight(chain: Chain, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[str, Any]]]:
+def straight(chain, tmp_path_factory):
     output = tmp_path_factory.mktemp("straight") / "run"
     return output, train(chain, output, STEPS)
 
 
-def test_every_page_is_accounted_for(chain: Chain) -> None:
+def test_every_page_is_accounted_for(chain):
     clean = json.loads((chain.output / "clean" / "report.json").read_text(encoding="utf-8"))["counts"]
     assert clean["documents_in"] == clean["documents_out"] + sum(clean["rejected"].values())
     dedup = json.loads((chain.output / "dedup" / "report.json").read_text(encoding="utf-8"))["counts"]
@@ -45,7 +40,7 @@ def test_every_page_is_accounted_for(chain: Chain) -> None:
     assert sum(dedup["rejected"].values()) == 2, "the site has two copied pages"
 
 
-def test_it_learns(straight: tuple[Path, list[dict[str, Any]]]) -> None:
+def test_it_learns(straight):
     output, records = straight
     assert [record["step"] for record in records] == list(range(1, STEPS + 1))
     assert records[-1]["loss"] < records[0]["loss"]
@@ -57,9 +52,7 @@ def test_it_learns(straight: tuple[Path, list[dict[str, Any]]]) -> None:
 
 
 @pytest.mark.slow
-def test_stopped_and_continued_it_repeats_every_loss(
-    chain: Chain, straight: tuple[Path, list[dict[str, Any]]], tmp_path: Path
-) -> None:
+def test_stopped_and_continued_it_repeats_every_loss(chain, straight, tmp_path):
     output = tmp_path / "run"
     train(chain, output, STEPS // 2)
     continued = train(chain, output, STEPS)
@@ -68,9 +61,7 @@ def test_stopped_and_continued_it_repeats_every_loss(
     assert straight[1][-1]["heldout"] == continued[-1]["heldout"]
 
 
-def test_the_model_fills_a_mask(
-    straight: tuple[Path, list[dict[str, Any]]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_model_fills_a_mask(straight, capsys):
     from clozeline.tools.runs.fill_mask import main
 
     assert main([str(straight[0]), "--text", "They were all in the <mask> that day.", "--heldout", "2"]) == 0

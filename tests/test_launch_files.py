@@ -1,13 +1,10 @@
 """The files of configs/launch, started by a real Slurm of one node and by `ssh` to this machine."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -16,7 +13,7 @@ from clozeline.configuration.config import load_config
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.logs.status import read_status
 from tests import one_node_slurm, ssh_to_here
-from tests.distributed import ROOT, RankPool, free_port
+from tests.distributed import ROOT, free_port
 from tests.launchers import noted, stand_in
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.test_run import logged, start
@@ -32,7 +29,7 @@ on_slurm = pytest.mark.skipif(bool(one_node_slurm.MISSING), reason=one_node_slur
 
 
 @pytest.fixture(scope="module")
-def slurm() -> Iterator[dict[str, str]]:
+def slurm():
     """Return the variables of a cluster, with the commands of this environment on the path."""
     with one_node_slurm.one_node() as variables:
         kept = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "MASTER_PORT")}
@@ -40,12 +37,12 @@ def slurm() -> Iterator[dict[str, str]]:
         yield {**kept, **variables, "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
 
 
-def submit(environment: Mapping[str, str], *words: str) -> str:
+def submit(environment, *words):
     command = ["sbatch", *ONE_NODE, *words]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def end_of(environment: Mapping[str, str], job: str) -> str:
+def end_of(environment, job):
     """Wait for the end of a job; return its state."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
@@ -64,9 +61,7 @@ def end_of(environment: Mapping[str, str], job: str) -> str:
     [((0,), "COMPLETED", 1), ((75, 0), "COMPLETED", 2), ((71,), "FAILED", 1)],
     ids=["complete", "stopped", "failed"],
 )
-def test_a_job_that_was_stopped_is_queued_again_and_no_other(
-    slurm: dict[str, str], tmp_path: Path, script: Path, codes: tuple[int, ...], state: str, starts: int
-) -> None:
+def test_a_job_that_was_stopped_is_queued_again_and_no_other(slurm, tmp_path, script, codes, state, starts):
     """`clozeline` is a program that notes its words, and ends with the first code, then the second."""
     started = tmp_path / "started"
     program = noted(started).replace("sys.exit(0)", f"sys.exit({codes}[len(open({str(started)!r}).readlines()) - 1])")
@@ -86,7 +81,7 @@ def test_a_job_that_was_stopped_is_queued_again_and_no_other(
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_a_job_is_told_before_its_time_is_over_and_may_be_queued_again(script: Path) -> None:
+def test_a_job_is_told_before_its_time_is_over_and_may_be_queued_again(script):
     options = [line.split(maxsplit=1)[1] for line in script.read_text().splitlines() if line.startswith("#SBATCH")]
     assert {"--signal=TERM@300", "--requeue", "--open-mode=append"} <= set(options)
     assert script.read_text().index("srun") > script.read_text().rindex("#SBATCH"), "later lines are not read"
@@ -94,9 +89,7 @@ def test_a_job_is_told_before_its_time_is_over_and_may_be_queued_again(script: P
 
 @pytest.mark.slow
 @on_slurm
-def test_a_job_of_slurm_is_stopped_and_continues_to_the_bit(
-    two_ranks: RankPool, slurm: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_job_of_slurm_is_stopped_and_continues_to_the_bit(two_ranks, slurm, tmp_path):
     """The two tasks get SIGTERM after the first step, as before the end of their time."""
     shards = write_masked_sets(tmp_path / "corrupt")
     length = {"steps": 400, "schedule__steps": 400, "checkpoint__every": None}
@@ -120,7 +113,7 @@ def test_a_job_of_slurm_is_stopped_and_continues_to_the_bit(
 
 @pytest.mark.slow
 @on_slurm
-def test_a_script_without_srun_is_one_process_whatever_its_job_has(slurm: dict[str, str], tmp_path: Path) -> None:
+def test_a_script_without_srun_is_one_process_whatever_its_job_has(slurm, tmp_path):
     config = write_config(tmp_path / "train.yaml", write_masked_sets(tmp_path / "corrupt"), tmp_path / "run", steps=2)
     environment = {**slurm, "MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "29500"}  # an address that is nobody's
     log = tmp_path / "log"
@@ -131,7 +124,7 @@ def test_a_script_without_srun_is_one_process_whatever_its_job_has(slurm: dict[s
 
 @pytest.mark.slow
 @pytest.mark.skipif(bool(ssh_to_here.MISSING), reason=ssh_to_here.WHY)
-def test_deepspeed_starts_a_rank_on_each_node_of_the_hostfile(tmp_path: Path) -> None:
+def test_deepspeed_starts_a_rank_on_each_node_of_the_hostfile(tmp_path):
     """One of the eight slots of each, by `ssh`; both names lead to this machine."""
     config = write_config(tmp_path / "train.yaml", write_masked_sets(tmp_path / "corrupt"), tmp_path / "run", steps=2)
     (tmp_path / "variables").write_text("DS_ACCELERATOR=cpu\nOMP_NUM_THREADS=1\n")

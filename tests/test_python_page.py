@@ -3,22 +3,19 @@
 Its classes are then resumed, and run on two processes: every row is trained on once.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from torch.utils.data import DataLoader
 
 from clozeline.errors import StreamError
-from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.shards import open_shards
 from clozeline.train.data.stream.labels import dense_labels
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.data.stream.torch_dataset import StreamDataset
@@ -32,7 +29,7 @@ LONGEST_BLOCK = 8
 
 
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
+def printed(tmp_path_factory):
     """Return the lines that the page prints, run in a folder of its own."""
     folder = tmp_path_factory.mktemp("page")
     write_masked_sets(folder / "data" / "site" / "corrupt" / "masked_lm")
@@ -41,32 +38,32 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
     return done.outputs[0]
 
 
-def test_blocks_are_short() -> None:
+def test_blocks_are_short():
     """Imports aside."""
     for block in BLOCKS:
         lines = [line for line in block.splitlines() if line.strip() and not re.match(r"(from|import) ", line)]
         assert len(lines) <= LONGEST_BLOCK, block
 
 
-def test_a_text_is_corrupted_and_restored(printed: str) -> None:
+def test_a_text_is_corrupted_and_restored(printed):
     assert "<extra_0>" in printed
     assert "[CLS] It is raining . [SEP]" in printed
 
 
-def test_a_shard_set_is_opened(printed: str) -> None:
+def test_a_shard_set_is_opened(printed):
     assert "240 rows of input_ids, label_positions, label_ids; sample " in printed
 
 
-def test_the_plain_loop_takes_three_steps(printed: str) -> None:
+def test_the_plain_loop_takes_three_steps(printed):
     steps = re.findall(r"^(\d) (\d\.\d+)$", printed, re.M)
     assert [step for step, _ in steps] == ["0", "1", "2"]
 
 
-def test_a_loader_resumes_at_the_saved_position(printed: str) -> None:
+def test_a_loader_resumes_at_the_saved_position(printed):
     assert "\n16 True\n" in printed
 
 
-def test_both_trainers_run(printed: str) -> None:
+def test_both_trainers_run(printed):
     assert printed.count("'train_loss'") == 2, "the second resumes"
     assert "45 held-out rows in 3 micro-batches" in printed
     assert "Trainable params" in printed
@@ -75,7 +72,7 @@ def test_both_trainers_run(printed: str) -> None:
 BATCH, STEPS, ROWS = 16, 11, 176
 
 
-def of_page(**names: Any) -> dict[str, Any]:
+def of_page(**names):
     """Return the classes of the page, which read these names."""
     names |= {"torch": torch, "DataLoader": DataLoader}
     for block in BLOCKS:
@@ -84,29 +81,29 @@ def of_page(**names: Any) -> dict[str, Any]:
     return names
 
 
-def open_dataset(shards: ShardSet, rank: int = 0, world: int = 1, **options: Any) -> StreamDataset:
+def open_dataset(shards, rank=0, world=1, **options):
     """Two micro-batches in each step of a rank."""
     sizes = {"global_batch": BATCH, "micro_batch": BATCH // world // 2, "lanes": BATCH}
     return StreamDataset(Stream(shards, rank=rank, world_size=world, seed=1, io_threads=0, **sizes), **options)
 
 
-def rows_of(tensors: dict[str, torch.Tensor]) -> list[list[int]]:
+def rows_of(tensors):
     return tensors["input_ids"].tolist()
 
 
-def train_by_transformers(trainer: type, dataset: StreamDataset, folder: Path, collate: Any, **how: Any) -> Any:
+def train_by_transformers(trainer, dataset, folder, collate, **how):
     """Train a tiny GPT-2; return the trainer and the rows of each micro-batch that it trained on."""
     from transformers import GPT2Config, GPT2LMHeadModel, TrainingArguments
 
-    trained: list[list[list[int]]] = []
+    trained = []
 
-    class Recording(trainer):  # type: ignore[misc]
-        def training_step(self, model: Any, inputs: Any, *rest: Any) -> Any:
+    class Recording(trainer):
+        def training_step(self, model, inputs, *rest):
             trained.append(rows_of(inputs))
             return super().training_step(model, inputs, *rest)
 
     model = GPT2LMHeadModel(GPT2Config(vocab_size=1000, n_positions=8, n_embd=8, n_layer=1, n_head=1))
-    options: Any = {"max_steps": STEPS, "save_steps": 2, "gradient_accumulation_steps": 2, "ignore_data_skip": True}
+    options = {"max_steps": STEPS, "save_steps": 2, "gradient_accumulation_steps": 2, "ignore_data_skip": True}
     options |= {"per_device_train_batch_size": 1, "remove_unused_columns": False}  # for loaders that are not the page's
     options |= {"report_to": "none", "use_cpu": True, "disable_tqdm": True}
     callbacks = [of_page()["SaveStream"]()]
@@ -121,12 +118,12 @@ def train_by_transformers(trainer: type, dataset: StreamDataset, folder: Path, c
 ONE = partial(dense_labels, next_token=True)
 
 
-def first_of(samples: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+def first_of(samples):
     return ONE(samples[0])
 
 
 @pytest.mark.parametrize("plain", [True, False], ids=["the page's trainer", "a loader that accelerate prepared"])
-def test_transformers_resumes_where_it_stopped(tmp_path: Path, plain: bool) -> None:
+def test_transformers_resumes_where_it_stopped(tmp_path, plain):
     from transformers import Trainer
 
     kind, collate = (of_page()["StreamTrainer"], ONE) if plain else (Trainer, first_of)
@@ -144,17 +141,17 @@ def test_transformers_resumes_where_it_stopped(tmp_path: Path, plain: bool) -> N
 
 
 @pytest.mark.filterwarnings("ignore")  # of Lightning, about its own use of torch
-def test_lightning_resumes_where_it_stopped(tmp_path: Path) -> None:
+def test_lightning_resumes_where_it_stopped(tmp_path):
     from pytorch_lightning.callbacks import ModelCheckpoint
 
     shards = toy_set(tmp_path / "set", [ROWS])
 
-    def train(dataset: StreamDataset, **how: Any) -> list[list[list[int]]]:
-        trained: list[list[list[int]]] = []
+    def train(dataset, **how):
+        trained = []
         page = of_page(dataset=dataset)
 
-        class Recording(page["MaskedLM"]):  # type: ignore[misc, name-defined]
-            def training_step(self, tensors: Any, number: int) -> Any:
+        class Recording(page["MaskedLM"]):
+            def training_step(self, tensors, number):
                 trained.append(rows_of(tensors))
                 return self.weight(tensors["input_ids"].float()).mean()
 
@@ -172,7 +169,7 @@ def test_lightning_resumes_where_it_stopped(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_train_on_the_rows_of_one(tmp_path: Path) -> None:
+def test_two_processes_train_on_the_rows_of_one(tmp_path):
     """A loader that accelerate prepared would read rows of one process twice, and others never."""
     toy_set(tmp_path / "set", [ROWS])
     done = run_ranks(2, _train_on_two, str(tmp_path), folder=tmp_path)
@@ -184,7 +181,7 @@ def test_two_processes_train_on_the_rows_of_one(tmp_path: Path) -> None:
     assert [rank["refused"] for rank in found] == [True, True]
 
 
-def _train_on_two(folder: str) -> int:
+def _train_on_two(folder):
     rank, shards = int(os.environ["RANK"]), open_shards(f"{folder}/set")
     page = of_page()
     made, trained = train_by_transformers(

@@ -1,12 +1,8 @@
 """Commands on a folder of a file system that is mounted read-only: the administrator cannot write there either."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -21,7 +17,7 @@ MOUNT = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && shift && exe
 WAYS_OUT = ("make it writable, or choose another folder", "change its permissions, or choose another output")
 
 
-def inside(folder: Path, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def inside(folder, command):
     """Run a command for which a folder is read-only."""
     return subprocess.run(
         ["unshare", "--map-root-user", "--mount", "sh", "-c", MOUNT, "sh", str(folder), *command],
@@ -31,7 +27,7 @@ def inside(folder: Path, command: Sequence[str]) -> subprocess.CompletedProcess[
     )
 
 
-def results(folder: Path, commands: dict[str, list[str]]) -> dict[str, tuple[int, str]]:
+def results(folder, commands):
     """Run each command in such a process; return their exit codes and what they say."""
     if shutil.which("unshare") is None or inside(folder, ["true"]).returncode:
         pytest.skip("this machine lets no process mount a folder read-only for itself")
@@ -40,14 +36,14 @@ def results(folder: Path, commands: dict[str, list[str]]) -> dict[str, tuple[int
     return {name: (done.returncode, done.stdout + done.stderr) for name, done in ended.items()}
 
 
-def is_refusal(folder: Path, code: int, said: str) -> bool:
+def is_refusal(folder, code, said):
     """Return whether a command ended with the code of storage, the place and the way out, and with no traceback."""
     told = "Read-only file system" in said and str(folder) in said and any(way in said for way in WAYS_OUT)
     return code == 74 and told and "Traceback" not in said and "[Errno" not in said
 
 
 @pytest.mark.slow
-def test_what_writes_there_says_so_and_what_reads_works(tmp_path: Path) -> None:
+def test_what_writes_there_says_so_and_what_reads_works(tmp_path):
     folder, elsewhere = tmp_path / "disk", tmp_path / "elsewhere"
     folder.mkdir()
     source = write_corpus(folder / "crawl", 12)

@@ -1,9 +1,6 @@
 """What every algorithm of every registry folder keeps: the name of its class, and words for the reader."""
 
-from __future__ import annotations
-
 import ast
-from pathlib import Path
 
 import pytest
 
@@ -12,18 +9,18 @@ from tests.registries import ROOT, algorithms, registries
 FILES = [path for package in registries() for path in algorithms(package)]
 
 
-def relative(path: Path) -> str:
+def relative(path):
     return str(path.relative_to(ROOT))
 
 
 @pytest.mark.parametrize("package", registries())
-def test_a_registry_is_a_folder_with_algorithms(package: str) -> None:
+def test_a_registry_is_a_folder_with_algorithms(package):
     assert (registries()[package] / "__init__.py").exists()
     assert algorithms(package), f"{package} is empty"
 
 
 @pytest.mark.parametrize("path", FILES, ids=relative)
-def test_file_class_and_name_agree(path: Path) -> None:
+def test_file_class_and_name_agree(path):
     """`masked_lm.py` holds `MaskedLM`; where the class says its `name`, it is the file's."""
     classes = [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)]
     same = [node for node in classes if node.name.lower() == path.stem.replace("_", "")]
@@ -34,9 +31,9 @@ def test_file_class_and_name_agree(path: Path) -> None:
     assert set(_names_given(same[0])) <= {path.stem}, f"{relative(path)}: `name` must be {path.stem!r}, like the file"
 
 
-def _names_given(node: ast.ClassDef) -> list[object]:
+def _names_given(node):
     """Return values given to `name` in the class body, with or without an annotation."""
-    found: list[object] = []
+    found = []
     for statement in node.body:
         target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
         value = getattr(statement, "value", None)

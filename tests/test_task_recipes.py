@@ -1,18 +1,18 @@
-"""Recipes of tasks, each on a small folder in the layout that its authors publish."""
-
-from __future__ import annotations
+"""Recipes of tasks, each on a small folder in the layout that its authors publish; and a recipe keeps its texts."""
 
 import json
-from pathlib import Path
-from typing import Any
+import re
+from pydoc_data.topics import topics
 
 import pytest
+import tokenizers
 
 from clozeline.configuration.config import config_file, validate
 from clozeline.model.build import build_model
 from clozeline.model.checkpoints import Checkpoint, build_heads_of_class, export_checkpoint
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.execution.recipe_command import main
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import facts_of
 from tests.pipeline.task_files import write_vocabulary
@@ -20,7 +20,7 @@ from tests.recipes import find_training, trainings
 
 NLI = ("entailment", "neutral", "contradiction")
 TRUTH = ("false", "true")
-GLUE: dict[str, tuple[str, tuple[str, ...]]] = {
+GLUE  = {
     "mrpc": ("Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\ta film\tone film\n0\t7\t9\tgood\tbad\n",
              ("0", "1")),
     "qqp": ("id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n0\t1\t2\ta film\tone film\t1\n1\t3\t4\tno\tplot\t0\n",
@@ -36,7 +36,7 @@ GLUE: dict[str, tuple[str, tuple[str, ...]]] = {
     "sst2": ("sentence\tlabel\na good film\t1\na dull plot\t0\n", ("0", "1")),
 }  # fmt: skip
 """The text of a file, and the classes; the header of a file names more columns than are read."""
-OBJECTS: dict[str, tuple[list[dict[str, Any]], tuple[str, ...]]] = {
+OBJECTS  = {
     "snli": ([{"gold_label": label, "sentence1": "a film", "sentence2": "plot"} for label in ("neutral", "entailment")],
              NLI),
     "boolq": ([{"question": "is it good", "passage": "a good film", "idx": 0, "label": True},
@@ -62,7 +62,7 @@ OBJECTS: dict[str, tuple[list[dict[str, Any]], tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", [*GLUE, *OBJECTS])
-def test_the_recipe_reads_the_official_layout(tmp_path: Path, name: str) -> None:
+def test_the_recipe_reads_the_official_layout(tmp_path, name):
     """Every row becomes an example of the head that the recipe of the training names."""
     files = tmp_path / "files"
     files.mkdir()
@@ -91,7 +91,7 @@ def test_the_recipe_reads_the_official_layout(tmp_path: Path, name: str) -> None
     assert "steps" in training
 
 
-def test_the_demo_with_the_head_of_each_recipe_is_exported() -> None:
+def test_the_demo_with_the_head_of_each_recipe_is_exported():
     """Heads of rows and of tokens that differ; a pair's vector and scores of similarity have no class."""
     tasks = [one.keys["model"]["heads"] for one in trainings() if one.recipe.startswith("tasks/")]
     specials = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
@@ -107,3 +107,30 @@ def test_the_demo_with_the_head_of_each_recipe_is_exported() -> None:
         classes |= set(export.config["architectures"])
     ends = ("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice")
     assert classes == {f"ModernBertFor{end}" for end in ends}
+
+
+# Recipe texts ---------------------------------------------------------------------------------------------------------
+
+
+def sentences(count):
+    """Different English sentences of 4 to 25 words, as tasks have them."""
+    found = [" ".join(one.split()) for text in topics.values() for one in re.split(r"(?<=[.!?])\s", text)]
+    short = [one for one in dict.fromkeys(found) if 4 <= len(one.split()) <= 25 and one.isascii()]
+    return short[:count]
+
+
+def test_the_recipe_of_a_domain_keeps_the_short_texts_of_a_task(tmp_path):
+    """Texts of a task without their labels are single sentences, which filters for pages reject."""
+    texts = sentences(120)
+    rows = tmp_path / "task.jsonl"
+    rows.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
+    published = tokenizers.ByteLevelBPETokenizer()
+    published.train_from_iterator(texts, vocab_size=600)
+    published.save(str(tmp_path / "tokenizer.json"))
+    words = [f"input={rows}", f"tokenizer.path={tmp_path}/tokenizer.json", f"output={tmp_path / 'out'}"]
+    assert run_pipeline(["--config", "recipe:tasks/domain", *words]) == 0
+    stages = [json.loads((tmp_path / "out" / stage / "report.json").read_text()) for stage in ("clean", "dedup")]
+    assert stages[0]["counts"]["documents_in"] == 120
+    assert stages[1]["counts"]["documents_in"] == 120, "none is rejected"
+    assert stages[1]["counts"]["documents_out"] >= 115
+    assert len(open_shards(tmp_path / "out" / "corrupt" / "masked_lm" / "heldout")) > 0

@@ -1,14 +1,11 @@
 """The small variant of each family's recipe learns from context within its few steps, on real English text."""
 
-from __future__ import annotations
-
 import ast
 import json
 import math
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from pydoc_data.topics import topics
 
@@ -69,7 +66,7 @@ MARGIN, MARGINS = 0.2, {"albert": 0.03, "minilm": 0.1, "spanbert": 0.1, "tinyber
 CHARACTERS = 4_000_000
 
 
-def texts() -> Iterator[str]:
+def texts():
     """Python's help topics, and long docstrings of its library."""
     yield from topics.values()
     for path in sorted(Path(sysconfig.get_paths()["stdlib"]).rglob("*.py")):
@@ -83,7 +80,7 @@ def texts() -> Iterator[str]:
         yield "\n\n".join(text for node in nodes if (text := ast.get_docstring(node)))
 
 
-def write_texts(path: Path, characters: int) -> None:
+def write_texts(path, characters):
     """Write the longer ones of the texts, of so many characters, as lines of JSON."""
     with path.open("w", encoding="utf-8") as file:
         written = 0
@@ -94,7 +91,7 @@ def write_texts(path: Path, characters: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shards(tmp_path_factory):
     """The folder of the example sets that the demo's recipe makes of the texts, and of those of the other recipes."""
     folder = tmp_path_factory.mktemp("tiny")
     write_texts(folder / "python.jsonl", CHARACTERS)
@@ -111,12 +108,12 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out" / "corrupt"
 
 
-def train(recipe: str, *words: str) -> None:
+def train(recipe, *words):
     subprocess.run([sys.executable, "train/main.py", "--config", f"recipe:{recipe}", *words], cwd=ROOT, check=True)
 
 
 @pytest.fixture(scope="module")
-def teacher(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def teacher(shards, tmp_path_factory):
     """A run of BERT's small variant."""
     output = tmp_path_factory.mktemp("teacher") / "run"
     manifest = shards / SETS["bert"] / "train" / "manifest.json"
@@ -124,13 +121,13 @@ def teacher(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return output
 
 
-def test_every_family_has_a_small_variant() -> None:
+def test_every_family_has_a_small_variant():
     made = [one for one in trainings() if not one.recipe.startswith("tasks/")]
     families = {one.recipe for one in made} - {"demo"}
     assert families == {one.recipe for one in made if one.variant == "tiny"} == SETS.keys()
 
 
-def label_entropy(manifest: Path) -> float:
+def label_entropy(manifest):
     """Entropy in nats of the masked tokens of a set: the loss of a model that knows how frequent each one is."""
     shards = open_shards(manifest)
     rows = [shards.read_block(block).columns["label_ids"].values for block in range(len(shards.index))]
@@ -141,13 +138,7 @@ def label_entropy(manifest: Path) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recipe", SETS)
-def test_it_beats_the_unigram_entropy(
-    recipe: str,
-    shards: Path,
-    tmp_path: Path,
-    request: pytest.FixtureRequest,
-    record_property: Callable[[str, object], None],
-) -> None:
+def test_it_beats_the_unigram_entropy(recipe, shards, tmp_path, request, record_property):
     """Whatever a small variant predicts tokens from, context helps within 300 steps; a discriminator learns, too."""
     made = shards / SETS[recipe]
     words = [f"data.shards={made / 'train' / 'manifest.json'}", f"output={tmp_path / 'run'}", "evaluate.max_rows=null"]

@@ -1,11 +1,7 @@
 """Each key occurs in a shipped configuration or in a page; what nobody uses or explains is a constant."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -21,7 +17,7 @@ PARTS = {"pipeline": (Recipe, ("pipeline",)), "training": (TrainConfig, ("train"
 """Schema of a configuration, and the packages whose algorithms it chooses."""
 
 
-def keys_of_part(part: str) -> Iterator[str]:
+def keys_of_part(part):
     """Yield the keys of a configuration, and the options of each algorithm below the folder of its file."""
     schema, packages = PARTS[part]
     yield from (key for key, *_ in describe(schema))
@@ -33,10 +29,10 @@ def keys_of_part(part: str) -> Iterator[str]:
                 yield f"{folder}.{name}.{key}"
 
 
-def words_of_configurations(folder: Path) -> Iterator[str]:
+def words_of_configurations(folder):
     """Yield each word of the keys of all YAML files of a folder."""
 
-    def keys_in(plain: Any) -> Iterator[str]:
+    def keys_in(plain):
         for key, value in plain.items() if isinstance(plain, dict) else enumerate(plain):
             yield from re.findall(r"[a-z]\w*", str(key))
             if isinstance(value, (dict, list)):
@@ -46,27 +42,27 @@ def words_of_configurations(folder: Path) -> Iterator[str]:
         yield from keys_in(yaml.safe_load(path.read_text(encoding="utf-8")))
 
 
-def words_of_pages(folder: Path) -> Iterator[str]:
+def words_of_pages(folder):
     """Yield each word of code in the pages of a folder: in backticks, in blocks and in indented lines."""
     for path in folder.rglob("*.md"):
         for code in re.findall(r"```.*?```|`[^`]+`|(?m:^    .*$)", path.read_text(encoding="utf-8"), re.DOTALL):
             yield from re.findall(r"\w+", code)
 
 
-def unused(keys: Iterable[str], words: Iterable[str]) -> set[str]:
+def unused(keys, words):
     """Return the keys whose last word is none of these words."""
     used = set(words)
     return {key for key in keys if key.rpartition(".")[2] not in used}
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_every_key_is_in_a_configuration_or_a_page(part: str) -> None:
+def test_every_key_is_in_a_configuration_or_a_page(part):
     words = [*words_of_configurations(ROOT / "configs"), *words_of_pages(ROOT / "docs")]
     found = unused(keys_of_part(part), words)
     assert found == set(), "use it in a configuration, explain it in a page, or make it a constant"
 
 
-def test_a_key_that_nothing_names_is_found(tmp_path: Path) -> None:
+def test_a_key_that_nothing_names_is_found(tmp_path):
     (tmp_path / "a.yaml").write_text("clean: {filters: [{name: x, first: 1}], second.third: 2}")
     (tmp_path / "a.md").write_text("A fourth word, `fifth: 1`.\n\n```yaml\na: {sixth: 1}\n```\n")
     words = {*words_of_configurations(tmp_path), *words_of_pages(tmp_path)}

@@ -1,7 +1,5 @@
 """The site: every page is in its navigation, links lead to pages, and the reference has the public names."""
 
-from __future__ import annotations
-
 import html
 import importlib
 import json
@@ -31,17 +29,17 @@ ROOT = Path(__file__).parents[2]
         ("README.md", "start.md", "```python\nx = [a](docs)\n```", None),
     ],
 )
-def test_a_link_of_a_checkout_becomes_one_of_the_site(file: str, page: str, link: str, expected: str | None) -> None:
+def test_a_link_of_a_checkout_becomes_one_of_the_site(file, page, link, expected):
     assert move_links(f"{link}\n", file, page) == f"{expected or link}\n"
 
 
-def test_every_page_is_in_the_navigation() -> None:
+def test_every_page_is_in_the_navigation():
     listed = re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("nav:")[2])
     pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
     assert sorted(listed) == sorted([*pages, "start.md", "contributing.md", "changelog.md", "api.md"])
 
 
-def test_the_public_names_exist_and_have_docstrings() -> None:
+def test_the_public_names_exist_and_have_docstrings():
     names = public_names()
     assert "clozeline.pipeline.shards.open_shards" in names
     for name in names:
@@ -50,7 +48,7 @@ def test_the_public_names_exist_and_have_docstrings() -> None:
         assert f"\n::: {name}\n" in write_reference(names)
 
 
-def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+def test_the_site_builds_without_a_warning(tmp_path):
     """Strict: a broken link or anchor, a page outside the navigation or a name without code ends the build."""
     pytest.importorskip("mkdocstrings", reason="the extra `site` is not installed")
     pytest.importorskip("material", reason="the extra `site` is not installed")

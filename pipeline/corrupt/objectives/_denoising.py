@@ -31,7 +31,7 @@ LOST = -1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TokenRows:
-    """Content tokens of many rows, with the starts of their sentences."""
+    """Content tokens of many rows, with the starts of their sentences; offsets start at 0 (`trim`)."""
 
     ids: Ragged
     sentence_starts: Ragged

@@ -26,8 +26,9 @@ from clozeline.pipeline.group.groupings import GroupingSpec
 from clozeline.pipeline.kernels.ragged import IdSet
 from clozeline.pipeline.kernels.rates import Rate, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import choose, draw_replacements, offsets_of
-from clozeline.pipeline.rows import STARTS, Example, Feature, Ragged, SampleBatch, segments
+from clozeline.pipeline.rows import STARTS, Example, Feature, Ragged, Sample, SampleBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.seeding import LABELS, below, random_bits
 
 # Special tokens of a pair.
 FRAME_TOKENS: Final = 3
@@ -127,6 +128,20 @@ class MaskedPair(Objective, ABC):
         seconds[:, 1] = pairs.lengths[:, 0] + 2
         return {**columns, "segment_starts": Ragged.from_matrix(seconds), **pairs.extra_features}
 
+    def draw_cuts(self, samples: SampleBatch, keys: UInt64) -> tuple[NDArray[np.bool_], Int64]:
+        """Draw for each window a bit, and the tokens in front of one of its sentences but the first, uniform."""
+        starts = samples.columns["sentence_starts"]
+        drawn = random_bits(keys, LABELS, 2)
+        sentences = 1 + below(drawn[:, 1] >> np.uint64(32), (starts.lengths - 1).astype(np.uint64))
+        return drawn[:, 0] >> np.uint64(63) == 1, starts.values[starts.offsets[:-1] + sentences].astype(np.int64)
+
+    def require_cut(self, sample: Sample, cut: int) -> None:
+        """Raise ValueError if no sentence of a window but the first starts at token `cut`."""
+        starts = sample["sentence_starts"].tolist()
+        if cut not in starts[1:]:
+            where = f"the window is cut at {cut}, but its sentences start at {starts}"
+            raise ValueError(f"objective '{self.label}': {where}")
+
     def join_pairs(self, pairs: Pairs) -> Ragged:
         """Return `[CLS] a [SEP] b [SEP]` for every row."""
         # one gather from the pool, followed by [CLS] and [SEP]: five pieces per row
@@ -157,7 +172,9 @@ class MaskedPair(Objective, ABC):
         return original
 
 
-def window_grouping(objective: Objective, length: int, short_rate: float = SHORT_RATE) -> GroupingSpec:
-    """Return the spec of windows of `length` tokens of one document, each with a partner from another document."""
+def window_grouping(
+    objective: Objective, length: int, short_rate: float = SHORT_RATE, *, partner: bool = True
+) -> GroupingSpec:
+    """Return the spec of windows of `length` tokens of one document; `partner`: each with one from another document."""
     spec = objective.make_grouping("sentence_pair", length)
-    return GroupingSpec.of("sentence_pair", {"length": spec.length, "short_rate": short_rate, "partner": True})
+    return GroupingSpec.of("sentence_pair", {"length": spec.length, "short_rate": short_rate, "partner": partner})

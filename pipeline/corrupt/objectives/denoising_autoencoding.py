@@ -44,9 +44,9 @@ class DenoisingAutoencoding(DenoisingPair):
         ids = text.ids
         masked = count_at_rate(ids.lengths, self._rate)
         chosen = choose(draws.keys(self.label), ids.lengths, masked)
-        values = ids.values[ids.offsets[0] : ids.offsets[-1]].copy()
-        values[chosen.values + np.repeat(ids.offsets[:-1] - ids.offsets[0], masked)] = self._mask
-        return Ragged(values, ids.offsets - ids.offsets[0]), {"noise_positions": chosen}
+        values = ids.values.copy()
+        values[chosen.values + np.repeat(ids.offsets[:-1], masked)] = self._mask
+        return Ragged(values, ids.offsets), {"noise_positions": chosen}
 
     def undo(self, content: NDArray[np.int64], noise: Mapping[str, NDArray[Any]], length: int) -> NDArray[np.int64]:
         restored = content.copy()

@@ -41,7 +41,7 @@ class DocumentRotation(DenoisingPair):
         rotation = np.where(lengths > 1, 1 + below(word, np.maximum(lengths - 1, 1).astype(np.uint64)), 0)
         starts = np.stack((ids.offsets[:-1] + rotation, ids.offsets[:-1]), axis=1)
         sizes = np.stack((lengths - rotation, rotation), axis=1)
-        rotated = Ragged(segments(ids.values, starts.reshape(-1), sizes.reshape(-1)), ids.offsets - ids.offsets[0])
+        rotated = Ragged(segments(ids.values, starts.reshape(-1), sizes.reshape(-1)), ids.offsets)
         return rotated, {"rotation": scalars(rotation, np.uint16)}
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
@@ -49,7 +49,7 @@ class DocumentRotation(DenoisingPair):
         starts, lengths = text.sentence_starts, text.ids.lengths
         moved = starts.values.astype(np.int64) - np.repeat(noise["rotation"].values, starts.lengths)
         moved += np.where(moved < 0, np.repeat(lengths, starts.lengths), 0)
-        offsets = text.ids.offsets - text.ids.offsets[0]
+        offsets = text.ids.offsets
         return starts_in_rows(moved + np.repeat(offsets[:-1], starts.lengths), offsets)
 
     def count_unchanged(self, noise: Mapping[str, Ragged]) -> int:

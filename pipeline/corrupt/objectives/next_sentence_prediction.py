@@ -23,7 +23,6 @@ from clozeline.pipeline.kernels.rates import Rate
 from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Example, ExampleBatch, Feature, Ragged, Role, Sample, SampleBatch, segments
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.seeding import LABELS, below, random_bits
 
 _LABEL: Final = Feature(
     "sentence_label", "uint8", Role("row", head="sentence", below=2), "1: the second is another document's"
@@ -90,12 +89,8 @@ class NextSentencePrediction(MaskedPair):
 
     def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
         """Draw the label and the cut; the length of B does not depend on the label."""
-        ids, partners, starts = (samples.columns[name] for name in ("ids", "partner_ids", "sentence_starts"))
-        # drawn [rows, 2]: the label, and the number of sentences in the first segment
-        drawn = random_bits(keys, LABELS, 2)
-        other = drawn[:, 0] >> np.uint64(63) == 1
-        sentences = 1 + below(drawn[:, 1] >> np.uint64(32), (starts.lengths - 1).astype(np.uint64))
-        first = starts.values[starts.offsets[:-1] + sentences].astype(np.int64)
+        ids, partners = samples.columns["ids"], samples.columns["partner_ids"]
+        other, first = self.draw_cuts(samples, keys)
         if not self._has_label:
             begins = np.stack((ids.offsets[:-1], ids.offsets[:-1] + first), axis=1)
             lengths = np.stack((first, ids.lengths - first), axis=1)
@@ -109,9 +104,7 @@ class NextSentencePrediction(MaskedPair):
     def original(self, sample: Sample, example: Example) -> NDArray[Any]:
         """Return the start of the window and, by the label, its continuation or the partner."""
         cut = int(example["segment_starts"][1]) - 2
-        if cut not in sample["sentence_starts"][1:]:
-            raise ValueError(f"objective '{self.label}': the first segment has {cut} tokens, but the sample's "
-                             f"sentences start at {sample['sentence_starts'].tolist()}")  # fmt: skip
+        self.require_cut(sample, cut)
         if not self._has_label:
             return self.add_special_tokens_to_pair(sample["ids"][:cut], sample["ids"][cut:])
         size = min(len(sample["ids"]) - cut, len(sample["partner_ids"]))

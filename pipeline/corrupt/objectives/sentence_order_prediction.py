@@ -8,16 +8,15 @@ from pydantic import Field
 
 from clozeline.arrays import UInt64
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.corrupt.objectives._masked_pairs import MaskedPair, MaskedPairOptions, Pairs
+from clozeline.pipeline.corrupt.objectives._masked_pairs import MaskedPair, MaskedPairOptions, Pairs, window_grouping
 from clozeline.pipeline.corrupt.objectives._masked_rows import skip_unmaskable
-from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
+from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.distributions import reciprocal_thresholds
 from clozeline.pipeline.kernels.ragged import scalars
 from clozeline.pipeline.kernels.rates import Rate
 from clozeline.pipeline.kernels.whole_words import find_words, positions_of_words, take_words
 from clozeline.pipeline.rows import Example, Feature, Ragged, Role, Sample, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
-from clozeline.seeding import LABELS, below, random_bits
 
 
 class SentenceOrderPrediction(MaskedPair):
@@ -50,10 +49,7 @@ class SentenceOrderPrediction(MaskedPair):
         super().__init__(options, vocabulary, label)
         if options.max_span_length:
             vocabulary.require_words(f"{self.label}.max_span_length: {options.max_span_length}")
-        length = self.make_grouping("sentence_pair", self.pair_length).length
-        self.grouping = GroupingSpec.of(
-            "sentence_pair", {"length": length, "short_rate": options.short_rate, "partner": False}
-        )
+        self.grouping = window_grouping(self, self.pair_length, options.short_rate, partner=False)
         self._thresholds = reciprocal_thresholds(options.max_span_length) if options.max_span_length else None
 
     def pair_features(self) -> tuple[Feature, ...]:
@@ -63,11 +59,8 @@ class SentenceOrderPrediction(MaskedPair):
         return skip_unmaskable(skips, self.special, samples.columns["ids"])
 
     def pairs(self, samples: SampleBatch, keys: UInt64) -> Pairs:
-        ids, starts = samples.columns["ids"], samples.columns["sentence_starts"]
-        drawn = random_bits(keys, LABELS, 2)
-        swapped = drawn[:, 0] >> np.uint64(63) == 1
-        sentences = 1 + below(drawn[:, 1] >> np.uint64(32), (starts.lengths - 1).astype(np.uint64))
-        cut = starts.values[starts.offsets[:-1] + sentences].astype(np.int64)
+        ids = samples.columns["ids"]
+        swapped, cut = self.draw_cuts(samples, keys)
         begins = np.stack((ids.offsets[:-1], ids.offsets[:-1] + cut), axis=1)
         lengths = np.stack((cut, ids.lengths - cut), axis=1)
         begins[swapped], lengths[swapped] = begins[swapped, ::-1], lengths[swapped, ::-1]
@@ -92,7 +85,5 @@ class SentenceOrderPrediction(MaskedPair):
         """Return the window, cut like the example."""
         ids, first = sample["ids"], int(example["segment_starts"][1]) - 2
         cut = len(ids) - first if example["sentence_label"][0] else first
-        if cut not in sample["sentence_starts"][1:]:
-            raise ValueError(f"objective '{self.label}': the window is cut at {cut}, but its sentences start at "
-                             f"{sample['sentence_starts'].tolist()}")  # fmt: skip
+        self.require_cut(sample, cut)
         return self.add_special_tokens_to_pair(ids[:cut], ids[cut:])

@@ -48,7 +48,7 @@ class SentenceReordering(DenoisingPair):
         begins = starts.values.astype(np.int64) + np.repeat(ids.offsets[:-1], starts.lengths)
         sizes = np.diff(np.append(begins, ids.offsets[-1]))
         sentence = order.values + np.repeat(order.offsets[:-1], starts.lengths)
-        moved = Ragged(segments(ids.values, begins[sentence], sizes[sentence]), ids.offsets - ids.offsets[0])
+        moved = Ragged(segments(ids.values, begins[sentence], sizes[sentence]), ids.offsets)
         return moved, {"sentence_order": order, "sentence_starts": starts}
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:

@@ -166,7 +166,6 @@ class SpanCorruption(Objective):
         require_content_only(ids, self._reserved, f"objective '{self.label}' ({self.name})")
         # spans: start in the row (ragged), size (flat), and flat start
         starts, sizes = self._draw_spans(draws.keys(self.label), ids.lengths)
-        values = ids.values[ids.offsets[0] : ids.offsets[-1]]
         begins, columns = starts.values + np.repeat(ids.offsets[:-1], starts.lengths), {}
         if not self.options.cross_documents:
             documents = samples.columns["document_starts"]
@@ -181,10 +180,10 @@ class SpanCorruption(Objective):
                 "target_document_starts": Ragged((tokens + before).astype(np.uint16), documents.offsets),
             }
         # split the tokens into kept and noise, and insert one sentinel per span into both
-        noise = span_mask(len(values), begins - ids.offsets[0], sizes)
+        noise = span_mask(len(ids.values), begins, sizes)
         sentinels = self._sentinels[list_indices(starts.lengths)]
-        inputs = self._inputs(ids.lengths, values.compress(~noise), starts, sizes, sentinels)
-        targets = self._targets(values.compress(noise), starts, sizes, sentinels)
+        inputs = self._inputs(ids.lengths, ids.values.compress(~noise), starts, sizes, sentinels)
+        targets = self._targets(ids.values.compress(noise), starts, sizes, sentinels)
         if self.options.architecture == "encoder_decoder":
             return {"input_ids": inputs, "target_ids": targets, **columns}
         # a decoder reads input and target in one row

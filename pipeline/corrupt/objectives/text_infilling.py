@@ -82,11 +82,9 @@ class TextInfilling(DenoisingPair):
             first = starts.values + unit_offsets[rows]
             begins, sizes = bounds[first], bounds[first + lengths] - bounds[first]
         # remove the spans, and insert one mask per span
-        begins = begins - ids.offsets[0]
-        values = ids.values[ids.offsets[0] : ids.offsets[-1]]
-        kept = values.compress(~span_mask(len(values), begins, sizes))
+        kept = ids.values.compress(~span_mask(len(ids.values), begins, sizes))
         flat_positions = begins - (np.cumsum(sizes) - sizes) + np.arange(len(begins))
-        marks = Ragged(np.full(len(begins), self._mask, dtype=values.dtype), starts.offsets)
+        marks = Ragged(np.full(len(begins), self._mask, dtype=ids.values.dtype), starts.offsets)
         masked = draw_replacements(
             keys, marks, mask=self._mask, replaceable=self.vocabulary.replaceable,
             mask_ppm=1_000_000 - self._random_ppm, random_ppm=self._random_ppm,
@@ -94,13 +92,13 @@ class TextInfilling(DenoisingPair):
         taken = np.bincount(rows, sizes, minlength=len(ids)).astype(np.int64)
         result = Ragged(insert_at(kept, flat_positions, masked), offsets_of(ids.lengths - taken + spans))
         # spans in tokens of their row
-        columns = {"span_starts": begins - ids.offsets[rows] + ids.offsets[0], "span_lengths": sizes}
+        columns = {"span_starts": begins - ids.offsets[rows], "span_lengths": sizes}
         return result, {name: Ragged(values.astype(np.uint16), starts.offsets) for name, values in columns.items()}
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Return the sentence starts in the input; a sentence that starts inside a span starts after its mask."""
         spans, starts = noise["span_starts"], text.sentence_starts
-        old = text.ids.offsets - text.ids.offsets[0]
+        old = text.ids.offsets
         sizes = noise["span_lengths"].values.astype(np.int64)
         begins = spans.values + old[rows_of(spans)]
         flat_positions = starts.values.astype(np.int64) + np.repeat(old[:-1], starts.lengths)

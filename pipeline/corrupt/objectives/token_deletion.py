@@ -42,20 +42,20 @@ class TokenDeletion(DenoisingPair):
         ids, lengths = text.ids, text.ids.lengths
         deleted = count_at_rate(lengths, self._rate, np.maximum(lengths - 1, 0))
         chosen = choose(draws.keys(self.label), lengths, deleted)
-        begins = ids.offsets[:-1] - ids.offsets[0]
+        begins = ids.offsets[:-1]
         stays = np.ones(int(lengths.sum()), dtype=np.bool_)
         stays[chosen.values + np.repeat(begins, deleted)] = False
         offsets = offsets_of(lengths - deleted)
         flat_positions = np.flatnonzero(stays)
         # positions in a row fit 16 bits, so this arithmetic may wrap
         kept = flat_positions.astype(np.uint16) - np.repeat(begins.astype(np.uint16), lengths - deleted)
-        corrupted = Ragged(ids.values.take(flat_positions + ids.offsets[0]), offsets)
+        corrupted = Ragged(ids.values.take(flat_positions), offsets)
         return corrupted, {"kept_positions": Ragged(kept, offsets)}
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Return the first kept token of each sentence; a deleted sentence has no start."""
         kept, starts = noise["kept_positions"], text.sentence_starts
-        old = text.ids.offsets - text.ids.offsets[0]
+        old = text.ids.offsets
         flat_positions = starts.values + np.repeat(old[:-1], starts.lengths)
         stayed = kept.values + np.repeat(old[:-1], kept.lengths)
         return starts_in_rows(np.searchsorted(stayed, flat_positions, side="left"), kept.offsets)

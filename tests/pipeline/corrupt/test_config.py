@@ -1,48 +1,80 @@
-from __future__ import annotations
+"""Entries of objectives: a name, or one mapping with the entry's keys and the objective's next to each other."""
 
-from typing import Any
+from dataclasses import replace
+from typing import Annotated
 
 import pytest
 
-from clozeline.configuration.config import to_plain, validate
+from clozeline.configuration.config import config_class, to_plain, validate
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.config import CorruptConfig
+from clozeline.pipeline.corrupt.config import CorruptConfig, NamedObjective, inline_options
+from tests.pipeline.corruption_cases import WORDS
 
 
-def test_entries_keep_the_objectives_options_beside_their_own() -> None:
-    entries = validate(
-        CorruptConfig, ["masked_lm", {"name": "masked_lm", "label": "b", "mask_rate": 0.3, "variants": 4}], "x"
-    )
-    assert [one.set_label for one in entries] == ["masked_lm", "b"]
-    assert (entries[1].variants, entries[1].objective.options.mask_rate) == (4, 0.3)
+def test_entries_keep_the_objectives_options_next_to_their_own():
+    plain = ["causal_lm", {"name": "masked_lm", "label": "b", "mask_rate": 0.3, "variants": 4}]
+    first, second = entries = validate(CorruptConfig, plain, "x")
+    assert (first.set_label, first.variants, first.seed, first.container, first.block_rows) == (
+        "causal_lm", 1, None, "arrow", "auto",
+    )  # fmt: skip
+    assert (first.compression.codec, first.compression.level) == ("zstd", 3)
+    assert (second.set_label, second.variants, second.objective.options.mask_rate) == ("b", 4, 0.3)
     assert validate(CorruptConfig, [to_plain(one) for one in entries], "x") == entries
 
 
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        (["masked_lm", "masked_lm"], "two objectives share the label masked_lm"),
+        ([{"name": "masked_lm", "label": label} for label in "aabbc"], "two objectives share the label a, b; give one"),
         ([{"name": "masked_ml"}], "did you mean 'masked_lm'"),
         ([{"name": "masked_lm", "mask_rat": 0.1}], "unknown key 'mask_rat'; did you mean 'mask_rate'"),
         ([{"name": "masked_lm", "label": "../up"}], "label"),
+        ([{"name": "masked_lm", "label": ""}], "label"),
         ([{"name": "masked_lm", "variants": 0}], "variants"),
-        ([{"name": "masked_lm", "container": "zip"}], "container"),
         ([{"mask_rate": 0.1}], "name"),
         ([], "at least 1"),
     ],
 )
-def test_wrong_entries(entries: list[Any], message: str) -> None:
+def test_wrong_entries(entries, message):
     with pytest.raises(ConfigurationError, match=message):
         validate(CorruptConfig, entries, "corrupt")
 
 
-def test_an_entry_alone_has_one_variant_of_the_recipes_seed() -> None:
-    (entry,) = validate(CorruptConfig, ["causal_lm"], "x")
-    assert (entry.variants, entry.seed, entry.container, entry.block_rows) == (1, None, "arrow", "auto")
-    assert (entry.compression.codec, entry.compression.level) == ("zstd", 3)
+def test_special_tokens_of_the_objective_and_of_its_grouping_are_needed():
+    (entry,) = validate(CorruptConfig, [{"name": "masked_lm", "separator": "eos"}], "corrupt")
+    entry.check_tokens(WORDS)
+    for role in ("mask", "eos"):
+        lacking = {name: index for name, index in WORDS.specials.items() if name != role}
+        with pytest.raises(ConfigurationError, match=f"needs the special token '{role}'"):
+            entry.check_tokens(replace(WORDS, specials=lacking))
 
 
-def test_all_labels_that_occur_twice_are_named() -> None:
-    names = [{"name": "masked_lm", "label": label} for label in "aabbc"]
-    with pytest.raises(ConfigurationError, match="two objectives share the label a, b; give one of them"):
-        validate(CorruptConfig, names, "x")
+@config_class
+class Weighted(NamedObjective):
+    """An entry with a key of its own."""
+
+    weight: float = 1.0
+
+
+@config_class
+class Entries:
+    """A configuration that holds such entries."""
+
+    entries: list[Annotated[Weighted, inline_options(Weighted)]]
+
+
+@pytest.mark.parametrize(
+    ("value", "label", "weight"),
+    [
+        ({"name": "masked_lm", "max_length": 64}, "masked_lm", 1.0),
+        ({"name": "masked_lm", "max_length": 64, "label": "short", "weight": 2.5}, "short", 2.5),
+        ({"objective": {"name": "masked_lm", "max_length": 64}, "label": "nested"}, "nested", 1.0),
+    ],
+)
+def test_keys_of_another_entry_stand_next_to_those_of_its_objective_too(value, label, weight):
+    (found,) = validate(Entries, {"entries": [value]}, "test").entries
+    assert (found.set_label, found.weight) == (label, weight)
+    objective = found.build(WORDS)
+    assert (objective.label, objective.options.max_length) == (label, 64)
+    with pytest.raises(ConfigurationError, match="unknown key 'weigth'"):
+        validate(Entries, {"entries": [{"name": "masked_lm", "weigth": 2}]}, "test")

@@ -1,7 +1,5 @@
 """The recipes of published models: what their `corrupt` asks for is made, whole, and gives back its samples."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +16,7 @@ RECIPES = sorted((Path(__file__).parents[3] / "configs" / "recipes").glob("*/pip
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.parent.name)
-def test_makes_sets_that_give_back_their_samples(path: Path, tmp_path: Path) -> None:
+def test_makes_sets_that_give_back_their_samples(path, tmp_path):
     write_token_set(tmp_path, [2 + (370 * document) % 1300 for document in range(24)])
     counts = pa.table(
         [pa.array(range(WORDS.size), pa.uint32()), pa.array([1] * WORDS.size, pa.uint64())], TOKEN_COUNTS_SCHEMA

@@ -1,70 +1,125 @@
-"""Corrupt: example shards are what the objective makes of the sample rows, with every row accounted for."""
+"""Corrupt: example shards are what the objective makes of the sample rows, offline as online, every row accounted for.
 
-from __future__ import annotations
+Offline: the stage writes example shards. Online: only the manifests are known; blocks of the sample set are read in
+another order, cut in other portions, and corrupted with variant = epoch. Nothing else may matter.
+"""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from clozeline import registry
-from clozeline.errors import IntegrityError
+from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.corrupt.config import CorruptConfig
 from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.corrupt.passes import example_units
 from clozeline.pipeline.corrupt.stage import CorruptStage
+from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import open_shards
-from tests.pipeline.corrupt.corrupted import LENGTHS, entry, run, same_rows, shard_rows
+from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE, TOKEN_COUNTS_SCHEMA, write_table
+from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
+from clozeline.tools.shards.validate_shards import validate as validate_shards
 from tests.pipeline.token_sets import WORDS, files_of, recipe, run_stage, write_token_set
 from tests.registries import values_in_tests
 
+NAMES = registry.names("clozeline.pipeline.corrupt.objectives")
+LENGTHS = [(31 * document) % 90 for document in range(120)]
+EPOCHS = 3
+
+
+def entry(name, **options):
+    """An entry whose rows have 34 tokens."""
+    fields = registry.find("clozeline.pipeline.corrupt.objectives", name).Options.__pydantic_fields__
+    lengths = {key: 34 for key in ("max_length", "input_length") if key in fields}
+    return {"name": name, **lengths, **options}
+
+
+def run(out, entries, heldout=0.3):
+    """Group and corrupt a set of documents; return the recipe and the counts."""
+    if not (out / "encode").exists():
+        write_token_set(out, LENGTHS)
+    made = recipe(out, entries, heldout=heldout)
+    run_stage(made, "group")
+    return made, run_stage(made, "corrupt")
+
+
+def all_rows(shards):
+    return Rows.concatenate([shards.read_block(block) for block in range(len(shards.index))])
+
 
 @pytest.fixture(scope="module")
-def everything(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
-    """Every objective that is tested, two variants each."""
-    out = tmp_path_factory.mktemp("everything")
-    run(out, [entry(name, variants=2) for name in values_in_tests(request, "name")])
+def sets(tmp_path_factory, request):
+    """Every objective that is tested, with as many variants as epochs; every other one in tars."""
+    out = tmp_path_factory.mktemp("sets")
+    names = enumerate(values_in_tests(request, "name"))
+    run(out, [
+        entry(name, variants=EPOCHS, container=("arrow", "tar")[place % 2], block_rows=7) for place, name in names
+    ])  # fmt: skip
     return out
 
 
-@pytest.mark.parametrize("name", registry.names("clozeline.pipeline.corrupt.objectives"))
-def test_example_shards_are_the_objective_over_the_sample_shards(everything: Path, name: str) -> None:
-    made = open_shards(everything / "corrupt" / name / "train", verify="shard")
+def identity(row):
+    return b"".join(
+        np.asarray(row.fixed[name]).tobytes() for name in ("uid", "document_uid", "document_offset", "copy")
+    )
+
+
+def bytes_of(row):
+    """Names, types, shapes and bytes."""
+    arrays = [*row.columns.items(), *((name, np.asarray(value)) for name, value in row.fixed.items())]
+    return [(name, array.dtype.str, array.shape, array.tobytes()) for name, array in arrays]
+
+
+def online(objective, samples, epoch, seed):
+    """One epoch over the blocks, last one first, in portions of `epoch + 2` rows of a shuffled block."""
+    found = {}
+    for block in reversed(range(len(samples.index))):
+        rows = samples.read_block(block)
+        order = np.argsort(rows.fixed["uid"] * np.uint64(0x9E3779B97F4A7C15))
+        for start in range(0, len(order), epoch + 2):
+            portion = rows.take(order[start : start + epoch + 2])
+            examples, skips = objective.corrupt(portion, np.full(len(portion), epoch, np.uint16), seed)
+            found |= {identity(row): bytes_of(row) for row, skip in zip(examples, skips, strict=True) if not skip}
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_variant_k_is_epoch_k(sets, name):
+    made, heldout = (open_shards(sets / "corrupt" / name / split, verify="shard") for split in ("train", "heldout"))
     facts = made.manifest.objective
-    assert facts is not None
     objective = build_objective({"name": facts.name, **facts.options}, WORDS, facts.label)
-    source = open_shards(everything / "group" / objective.grouping.label / "train")
-    assert made.manifest.parents[0].digest == source.digest
-    assert facts.architecture == objective.architecture
-    assert facts.heads == objective.heads
+    samples = open_shards(sets / "group" / objective.grouping.label / "train")
+    assert made.manifest.parents[0].digest == samples.digest
+    assert (facts.architecture, facts.heads) == (objective.architecture, objective.heads)
     assert facts.frame.decoder_start == objective.frame.decoder_start
-    assert [shard.path for shard in made.manifest.shards] == [f"shard-{k:05d}-of-00004.arrow" for k in range(4)]
-    for variant in range(2):
-        for shard in range(2):
-            samples = shard_rows(source, shard)
-            wanted, skips = objective.corrupt(samples, np.full(len(samples), variant, np.uint16), made.manifest.seed)
-            found = shard_rows(made, variant * 2 + shard)
-            assert same_rows(found, wanted.take(np.flatnonzero(skips == 0)))
-            assert set(found.fixed["variant"].tolist()) == {variant}
+    stored = [{} for _ in range(EPOCHS)]
+    for block, shard in enumerate(made.index.shard.tolist()):
+        for row in made.read_block(block):
+            assert row.fixed["variant"] == shard // 2, "shards of a variant stand together"
+            stored[row.fixed["variant"]][identity(row)] = bytes_of(row)
+    assert sum(map(len, stored)) == len(made)
+    assert stored == [online(objective, samples, epoch, made.manifest.seed) for epoch in range(EPOCHS)]
+    if objective.redrawn:
+        assert stored[0] != stored[1]
+    assert (heldout.manifest.variants, len(heldout.manifest.shards)) == (1, 1)
 
 
-@pytest.mark.parametrize("name", registry.names("clozeline.pipeline.corrupt.objectives"))
-def test_heldout_has_one_variant(everything: Path, name: str) -> None:
-    heldout = open_shards(everything / "corrupt" / name / "heldout").manifest
-    assert (heldout.variants, len(heldout.shards)) == (1, 1)
-
-
-def test_containers_hold_the_same_rows(tmp_path: Path) -> None:
+def test_containers_hold_the_same_rows(tmp_path):
     sets = []
     for container, compression in (("arrow", {"level": 9}), ("tar", {"codec": "none"})):
         run(tmp_path / container, [entry("span_corruption", container=container, compression=compression)])
         sets.append(open_shards(tmp_path / container / "corrupt/span_corruption/train"))
     assert [one.manifest.container for one in sets] == ["arrow", "tar"]
     assert [one.manifest.compression.level for one in sets] == [9, None]
-    for shard in range(2):
-        assert same_rows(shard_rows(sets[0], shard), shard_rows(sets[1], shard))
+    assert [bytes_of(row) for row in sets[0]] == [bytes_of(row) for row in sets[1]]
 
 
-def test_units_in_any_order_give_the_same_bytes(tmp_path: Path) -> None:
+def test_units_in_any_order_give_the_same_bytes(tmp_path):
     folders = [tmp_path / name for name in "ab"]
     for folder, backwards in zip(folders, (False, True), strict=True):
         write_token_set(folder, LENGTHS)
@@ -74,24 +129,121 @@ def test_units_in_any_order_give_the_same_bytes(tmp_path: Path) -> None:
     assert files_of(folders[0] / "corrupt") == files_of(folders[1] / "corrupt")
 
 
-def test_lost_samples_are_noticed(tmp_path: Path) -> None:
-    made, counts = run(tmp_path, [entry("masked_lm")])
-    counts["objectives"]["masked_lm"]["train"]["examples"] -= 1
-    with pytest.raises(IntegrityError, match=r"corrupt masked_lm/train: counts do not add up"):
+@settings(max_examples=40)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(1, 5), st.integers(0, 5))
+def test_units_are_the_shards_of_every_set_once(variants, train, heldout):
+    """Shards of a variant stand together; a held-out set has one variant, and none where nothing is held out."""
+    plain = [{"name": "causal_lm", "label": str(number), "variants": count} for number, count in enumerate(variants)]
+    splits = {"train": train, "heldout": heldout} if heldout else {"train": train}
+    by_set = {}
+    for unit in example_units(tuple(validate(CorruptConfig, plain, "x")), splits):
+        by_set.setdefault((unit.entry, unit.split), []).append(unit)
+    assert set(by_set) == {(number, split) for number in range(len(variants)) for split in splits}
+    for (number, split), made in by_set.items():
+        count = variants[number] if split == "train" else 1
+        assert [unit.file_number for unit in made] == list(range(count * splits[split]))
+        assert [(unit.variant, unit.shard) for unit in made] == [
+            (variant, shard) for variant in range(count) for shard in range(splits[split])
+        ]
+        assert {unit.variants for unit in made} == {count}
+
+
+# Counts ---------------------------------------------------------------------------------------------------------------
+
+
+def test_samples_in_are_examples_and_skipped(tmp_path):
+    """Documents of one sentence reach the shared sample set, and reordering skips them by name."""
+    made, counts = run(tmp_path, [entry("sentence_reordering", variants=2, seed=9), entry("document_rotation")])
+    found = counts["objectives"]["sentence_reordering"]["train"]
+    assert found["skipped"]["one_sentence"] > 0
+    assert found["samples_in"] == found["examples"] + sum(found["skipped"].values())
+    assert counts["samples_in"] == counts["examples"] + sum(counts["skipped"].values())
+    manifests = [open_shards(tmp_path / f"corrupt/{entry.set_label}/train").manifest for entry in made.corrupt]
+    assert [one.seed for one in manifests] == [9, 1]
+    totals = manifests[0].totals
+    assert (totals.skipped, totals.samples) == (found["skipped"], found["examples"])
+    assert sum(totals.tokens_by_language.values()) == totals.tokens
+    found["examples"] -= 1
+    with pytest.raises(IntegrityError, match=r"corrupt sentence_reordering/train: counts do not add up"):
         CorruptStage(made).check(counts)
 
 
-def test_rows_with_too_many_labels_are_shown(tmp_path: Path) -> None:
+def test_what_an_example_leaves_unused_is_counted(tmp_path):
+    """Next sentence prediction takes a part of the window or of its partner; three tokens of a row are its frame."""
+    _, counts = run(tmp_path, [entry("next_sentence_prediction", variants=2)])
+    given = used = 0
+    for split, variants in (("train", 2), ("heldout", 1)):
+        samples = open_shards(tmp_path / "group/sentence_pair-31-none-partner=True-short_rate=0.1" / split)
+        given += variants * sum(len(row["ids"]) + len(row["partner_ids"]) for row in samples)
+        totals = open_shards(tmp_path / "corrupt/next_sentence_prediction" / split).manifest.totals
+        used += totals.tokens - 3 * totals.samples
+    assert counts["unused_tokens"] == given - used > 0
+
+
+def test_a_set_whose_samples_are_all_skipped_is_an_error(tmp_path):
+    write_token_set(tmp_path, [30] * 40, sentence=100)
+    with pytest.raises(ConfigurationError, match=r"'sentence_reordering' is empty: .*one_sentence"):
+        run(tmp_path, [entry("sentence_reordering"), entry("document_rotation")])
+
+
+def test_rows_with_too_many_labels_are_shown(tmp_path):
     """Each document is one word of many pieces, which is masked completely or not at all."""
     inside = np.zeros_like(WORDS.word_start)
     inside[0] = True
-    words = replace(WORDS, word_start=inside)
-    write_token_set(tmp_path, LENGTHS, words=words)
-    made = recipe(tmp_path, [entry("whole_word_masking", grouping="document")], heldout=0.3)
-    run_stage(made, "group")
-    counts = run_stage(made, "corrupt")
+    write_token_set(tmp_path, LENGTHS, words=replace(WORDS, word_start=inside))
+    made, counts = run(tmp_path, [entry("whole_word_masking", grouping="document")])
     splits = counts["objectives"]["whole_word_masking"]
     overmasked = sum(split.get("overmasked", 0) for split in splits.values())
     assert overmasked > 0.9 * sum(split["examples"] for split in splits.values())
     ((_, row),) = CorruptStage(made).row(counts).parts
     assert str(overmasked) in row.amount_out
+
+
+# What objectives need from other stages, and what batches need from them ----------------------------------------------
+
+COUNTS = (np.arange(WORDS.size) ** 2).astype(np.uint64)
+
+
+def write_counts(out, counts):
+    table = pa.table([pa.array(np.arange(len(counts)), pa.uint32()), pa.array(counts)], schema=TOKEN_COUNTS_SCHEMA)
+    write_table(out / "encode" / TOKEN_COUNTS_FILE, table, TOKEN_COUNTS_SCHEMA)
+
+
+def test_the_stage_draws_by_the_counts_of_the_token_set(tmp_path):
+    unigram = entry("replaced_token_detection", replacement="unigram")
+    write_token_set(tmp_path, [40] * 30)
+    with pytest.raises(ConfigurationError, match=r"token_counts\.arrow"):
+        run(tmp_path, [unigram])
+    write_counts(tmp_path, COUNTS)
+    run(tmp_path, [unigram])
+    examples = open_shards(tmp_path / "corrupt" / "replaced_token_detection" / "train")
+    assert examples.manifest.objective.heads == ("token",)
+    objective = build_objective(unigram, replace(WORDS, token_counts=COUNTS))
+    folder = tmp_path / "group" / objective.grouping.label / "train"
+    rows = all_rows(open_shards(folder))
+    wanted, _ = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)
+    assert (all_rows(examples).columns["input_ids"].values == wanted.columns["input_ids"].values).all()
+    write_counts(tmp_path, COUNTS[:10])  # those of another vocabulary are not taken
+    assert vocabulary_of(tmp_path / "encode" / "manifest.json", WORDS.fingerprint).token_counts is None
+    (tmp_path / "encode" / TOKEN_COUNTS_FILE).unlink()  # undoing needs none
+    assert "restored" in validate_shards(examples.path, folder)
+
+
+@pytest.mark.parametrize("container", ["arrow", "tar"])
+def test_drawn_rates_are_stored_with_their_weights(tmp_path, container):
+    uniform = entry("masked_lm", label="bound", mask_rate={"uniform": [0.0, 1.0]}, predict_from="previous", variants=4,
+                    container=container)  # fmt: skip
+    write_token_set(tmp_path, [6000, 9000, 40])
+    run(tmp_path, [uniform, entry("causal_lm", separator="sep", architecture="encoder")], heldout=0.0)
+    shards, other = (open_shards(tmp_path / f"corrupt/{label}/train") for label in ("bound", "causal_lm"))
+    facts = shards.manifest.objective
+    assert (facts.options["mask_rate"], facts.frame.predict_from) == ({"uniform": [0.0, 1.0]}, "previous")
+    columns = all_rows(shards).columns
+    labels, counts, weights = columns["label_ids"].lengths, columns["label_count"].values, columns["label_weight"]
+    assert weights.values.dtype == np.float32
+    assert (weights.values == (counts / labels).astype(np.float32)).all()
+    assert len(set(labels.tolist())) > 20
+    assert "examples restored" in validate_shards(shards.path, tmp_path / "group" / shards.manifest.parents[0].name)
+    assert other.manifest.parents == shards.manifest.parents, "both read one sample set"
+    assert other.manifest.objective.frame.predict_from == "previous"
+    assert {int(mode) for mode in other.read_block(0).columns["attention"].values} == {1}

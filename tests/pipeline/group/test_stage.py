@@ -1,44 +1,70 @@
 """Group: train and held-out sets, cut once, in an order that nothing but uids decides."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from clozeline.errors import IntegrityError
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.group.documents import heldout_documents, place_key, train_documents
+from clozeline.pipeline.group.passes import sample_sets
 from clozeline.pipeline.group.stage import GroupStage
+from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.layout import is_heldout
-from tests.pipeline.group.group_rows import LENGTHS, MLM, PAIRED, documents_of, rows_of_shard
-from tests.pipeline.token_sets import files_of, recipe, run_stage, write_token_set
+from clozeline.pipeline.shards.layout import is_heldout, shard_of
+from clozeline.seeding import mix, order_key
+from tests.pipeline.token_sets import WORDS, files_of, recipe, run_stage, write_token_set
+
+LENGTHS = [(31 * document) % 90 for document in range(150)]
+MLM = [{"name": "masked_lm", "max_length": 34}]
+PAIRED = [
+    *({"name": name, "max_length": 34} for name in ("next_sentence_prediction", "sentence_order_prediction")),
+    {"name": "translation_lm", "max_length": 34},
+    {"name": "text_to_text", "input_length": 34, "target_length": 60},
+    {"name": "mixture", "parts": [{"name": "span_corruption", "label": str(length), "input_length": length}
+                                  for length in (20, 40)]},
+]  # fmt: skip
 
 
-def test_train_and_heldout(tmp_path: Path) -> None:
-    tokens = write_token_set(tmp_path, LENGTHS, shards=3)
-    counts = run_stage(recipe(tmp_path, MLM, heldout=0.4), "group")
-    uids = {uid.tobytes() for uid in tokens.fixed["document_uid"]}
-    held = {uid for uid in uids if is_heldout(uid, 0.4, 1)}
-    train, heldout = (
-        open_shards(tmp_path / "group/packed-32-sep" / split, verify="shard") for split in ("train", "heldout")
-    )
-    assert [len(one.manifest.shards) for one in (train, heldout)] == [3, 1]
-    assert documents_of(heldout) <= held
-    assert documents_of(train) <= uids - held
+def rows_of_shard(shards, shard):
+    blocks = np.flatnonzero(shards.index.shard == shard).tolist()
+    return Rows.concatenate([shards.read_block(block) for block in blocks])
+
+
+def uids_of(rows):
+    return [uid.tobytes() for uid in rows.fixed["document_uid"]]
+
+
+def test_train_and_heldout(tmp_path):
+    """Documents are dealt to splits and shards by their hash; rows stand in the order of the hash of their uid."""
+    tokens = write_token_set(tmp_path, LENGTHS, shards=5)
+    counts = run_stage(recipe(tmp_path, MLM, heldout=0.6), "group")
+    uids = set(uids_of(tokens))
+    held = {uid for uid in uids if is_heldout(uid, 0.6, 1)}
+    sets = {
+        split: open_shards(tmp_path / "group/packed-32-sep" / split, verify="shard") for split in ("train", "heldout")
+    }
+    for split, documents, shards in (("train", uids - held, 5), ("heldout", held, 3)):
+        assert len(sets[split].manifest.shards) == shards
+        for shard in range(shards):
+            rows = rows_of_shard(sets[split], shard)
+            assert set(uids_of(rows)) <= documents
+            assert {(order_key(uid, "order", 1) * shards) >> 64 for uid in uids_of(rows)} == {shard}
+            assert (np.diff(mix(rows.fixed["uid"]).astype(object)) > 0).all()
     assert counts["documents"] == {"train": len(uids) - len(held), "heldout": len(held)}
     assert counts["tokens_in"] == sum(LENGTHS) == counts["tokens_in_samples"] + sum(counts["tokens_dropped"].values())
     assert counts["documents_dropped"] == {"empty": LENGTHS.count(0)}
-    assert counts["samples"] == len(train) + len(heldout)
-    assert train.manifest.languages == ("en", "de")
-    by_language = train.manifest.totals.tokens_by_language
-    assert sum(by_language.values()) == train.manifest.totals.tokens
-    assert train.manifest.grouping is not None
-    assert train.manifest.grouping.options == {"length": 32, "separator": "sep"}
-    assert train.manifest.parents[0].digest == open_shards(tmp_path / "encode").digest
+    assert counts["samples"] == sum(map(len, sets.values()))
+    manifest = sets["train"].manifest
+    assert manifest.languages == ("en", "de")
+    assert sum(manifest.totals.tokens_by_language.values()) == manifest.totals.tokens
+    assert manifest.grouping.options == {"length": 32, "separator": "sep"}
+    assert manifest.parents[0].digest == open_shards(tmp_path / "encode").digest
 
 
-def test_units_in_any_order_and_again_give_the_same_bytes(tmp_path: Path) -> None:
+def test_units_in_any_order_and_again_give_the_same_bytes(tmp_path):
     folders = [tmp_path / name for name in "ab"]
     for folder, backwards in zip(folders, (False, True), strict=True):
         write_token_set(folder, LENGTHS)
@@ -49,7 +75,7 @@ def test_units_in_any_order_and_again_give_the_same_bytes(tmp_path: Path) -> Non
     assert files_of(folders[0] / "group") == first
 
 
-def test_a_second_objective_changes_no_row_of_the_first(tmp_path: Path) -> None:
+def test_a_second_objective_changes_no_row_of_the_first(tmp_path):
     entries = [{"name": "sentence_reordering", "max_length": 40}, {"name": "document_rotation", "max_length": 40}]
     uids = []
     for count in (1, 2):
@@ -62,7 +88,7 @@ def test_a_second_objective_changes_no_row_of_the_first(tmp_path: Path) -> None:
     assert uids[0] == uids[1]
 
 
-def test_new_objectives_and_other_orders_leave_every_byte_of_the_sets_there_were(tmp_path: Path) -> None:
+def test_new_objectives_and_other_orders_leave_every_byte_of_the_sets_there_were(tmp_path):
     found = []
     for number, entries in enumerate((PAIRED, [*MLM, *reversed(PAIRED), {"name": "causal_lm", "max_length": 30}])):
         folder = tmp_path / str(number)
@@ -73,10 +99,120 @@ def test_new_objectives_and_other_orders_leave_every_byte_of_the_sets_there_were
     assert found[0].items() <= found[1].items()
 
 
-def test_lost_tokens_are_noticed(tmp_path: Path) -> None:
+def test_pairs_are_accounted_for_and_partners_are_of_the_same_split_and_shard(tmp_path):
+    tokens = write_token_set(tmp_path, LENGTHS, shards=3)
+    made = recipe(tmp_path, PAIRED, heldout=0.3)
+    counts = run_stage(made, "group")
+    both = len(tokens.columns["token_ids"].values) + len(tokens.columns["target_ids"].values)
+    for label, splits in counts["sets"].items():
+        total = both if label.startswith("parallel") else sum(LENGTHS)
+        assert sum(found["tokens_in"] for found in splits.values()) == total
+    assert counts["sets"]["parallel-31-none-cut=longer"]["train"]["tokens_dropped"]["empty"] > 0
+    for split in ("train", "heldout"):
+        shards = open_shards(tmp_path / "group/sentence_pair-31-none-partner=True-short_rate=0.1" / split)
+        for shard in range(len(shards.manifest.shards)):
+            for row in rows_of_shard(shards, shard):
+                partner = row["partner_document_uid"].tobytes()
+                assert is_heldout(partner, 0.3, 1) == (split == "heldout")
+                assert (order_key(partner, "order", 1) * len(shards.manifest.shards)) >> 64 == shard
+    counts["sets"]["parallel-31-none-cut=longer"]["train"]["tokens_in"] += 1
+    with pytest.raises(IntegrityError, match=r"group parallel-31-none-cut=longer/train: counts do not add up"):
+        GroupStage(made).check(counts)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "entries", "heldout", "message"),
+    [
+        ([50] * 4, MLM, 1e-9, r"heldout.fraction 1e-09 selected no document"),
+        ([1] * 40, [{"name": "document_rotation", "max_length": 40}], 0.1,
+         r"train set of document-38-none is empty.*too_short"),
+        ([50] * 4, None, 0.1, "no `corrupt` key"),
+    ],
+)  # fmt: skip
+def test_empty_sets_are_an_error(tmp_path, lengths, entries, heldout, message):
+    write_token_set(tmp_path, lengths)
+    with pytest.raises(ConfigurationError, match=message):
+        run_stage(recipe(tmp_path, entries, heldout=heldout), "group")
+
+
+# Documents ------------------------------------------------------------------------------------------------------------
+
+
+def test_packed_rows_are_the_documents_in_hash_order(tmp_path):
+    tokens = write_token_set(tmp_path, LENGTHS, shards=1)
+    run_stage(recipe(tmp_path, [{**MLM[0], "separator": "none"}], heldout=0.0), "group")
+    rows = rows_of_shard(open_shards(tmp_path / "group/packed-32-none/train"), 0)
+    places = {uid: row for row, uid in enumerate(uids_of(tokens))}
+    order = sorted(places, key=lambda uid: order_key(uid + b"\0", "group", 1))
+    stream = np.concatenate([tokens.columns["token_ids"][places[uid]] for uid in order])
+    wanted = {stream[start : start + 32].tobytes() for start in range(0, len(stream), 32)}
+    assert {row["ids"].tobytes() for row in rows} == wanted
+    assert not (tmp_path / "group/packed-32-none/heldout").exists()
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3])
+def test_every_document_is_in_one_split_and_one_shard(tmp_path, shards):
+    tokens = write_token_set(tmp_path, LENGTHS, shards=3)
+    folder = tmp_path / "encode"
+    train = [train_documents(folder, shard, 0.4, 1) for shard in range(3)]
+    held = [heldout_documents(folder, shard, shards, 0.4, 1) for shard in range(shards)]
+    ids = {uid: tokens.columns["token_ids"][row].tolist() for row, uid in enumerate(uids_of(tokens))}
+    uids = [uids_of(rows) for rows in (*train, *held)]
+    assert sorted(uid for part in uids for uid in part) == sorted(ids)
+    for part, rows in zip(uids, (*train, *held), strict=True):
+        assert part == sorted(part, key=lambda uid: place_key(uid, 0, 1))
+        assert [row["token_ids"].tolist() for row in rows] == [ids[uid] for uid in part]
+    assert all(is_heldout(uid, 0.4, 1) for part in uids[3:] for uid in part)
+    assert [{shard_of(uid, shards, 1) for uid in part} for part in uids[3:]] == [{n} for n in range(shards)]
+
+
+def test_a_shard_without_documents_has_the_columns_of_a_full_one(tmp_path):
+    write_token_set(tmp_path, [9], shards=2)
+    none, some = sorted((train_documents(tmp_path / "encode", shard, 0.0, 1) for shard in (0, 1)), key=len)
+    assert (len(none), len(some)) == (0, 1)
+    types = [
+        {name: values.dtype for name, values in rows.fixed.items()}
+        | {name: column.values.dtype for name, column in rows.columns.items()}
+        for rows in (none, some)
+    ]
+    assert types[0] == {name: types[1][name] for name in types[0]}
+    assert set(none.columns) == {"token_ids", "sentence_starts"}
+
+
+# Sample sets ----------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(st.permutations(range(7)), st.integers(1, 7))
+def test_sets_follow_from_the_objectives_in_any_order(order, count):
+    """Each set serves its objectives: the smallest row is the smallest that any of them can use."""
+    plain = [
+        *MLM, *PAIRED[:2], {"name": "causal_lm", "max_length": 32}, {"name": "masked_lm", "max_length": 20},
+        {"name": "document_rotation", "max_length": 40}, {"name": "sentence_reordering", "max_length": 40},
+    ]  # fmt: skip
+    chosen = [plain[index] for index in order[:count]]
+    entries = recipe(Path("unused"), [{**entry, "label": str(n)} for n, entry in enumerate(chosen)]).corrupt
+    found = sample_sets(entries, WORDS)
+    built = [entry.build(WORDS) for entry in entries]
+    assert [one.label for one in found] == sorted({objective.grouping.label for objective in built})
+    for one in found:
+        minima = [objective.minimum for objective in built if objective.grouping.label == one.label]
+        assert one.minimum.tokens == min(minimum.tokens for minimum in minima)
+        assert one.minimum.sentences == min(minimum.sentences for minimum in minima)
+
+
+def test_the_sets_are_part_of_the_key(tmp_path):
     write_token_set(tmp_path, LENGTHS)
-    one = recipe(tmp_path, MLM)
-    counts = run_stage(one, "group")
-    counts["sets"]["packed-32-sep"]["train"]["tokens_in"] += 1
-    with pytest.raises(IntegrityError, match=r"group packed-32-sep/train: counts do not add up"):
-        GroupStage(one).check(counts)
+    entries = [{"name": "document_rotation", "max_length": 40}, {"name": "sentence_reordering", "max_length": 40}]
+    versions = [GroupStage(recipe(tmp_path, some)).version() for some in (entries, entries[1:])]
+    assert versions[0] != versions[1], "they follow the objectives"
+
+
+def test_two_groupings_with_one_label_are_an_error():
+    entries = recipe(Path("unused"), [
+        {"name": "text_to_text", "label": str(number), "tasks": [{"source": source}]}
+        for number, source in enumerate(("a/b", "a_b", "a_b"))
+    ]).corrupt  # fmt: skip
+    assert len(sample_sets(entries[1:], WORDS)) == 1
+    with pytest.raises(ConfigurationError, match=r"two groupings share a label: \['parallel-"):
+        sample_sets(entries, WORDS)

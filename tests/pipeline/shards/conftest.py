@@ -1,28 +1,22 @@
-from __future__ import annotations
-
-from collections.abc import Iterator
-from pathlib import Path
-
 import fsspec
 import pytest
 
-from clozeline.pipeline.shards import ShardSet
 from tests.shard_server import ShardServer
 from tests.shard_sets import toy_set, upload
 
 
 @pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_pauses(monkeypatch):
     monkeypatch.setattr("clozeline.pipeline.shards.store._FIRST_PAUSE_S", 0.0)
 
 
 @pytest.fixture
-def local(tmp_path: Path) -> ShardSet:
+def local(tmp_path):
     return toy_set(tmp_path / "local", [20, 17])
 
 
 @pytest.fixture
-def memory(local: ShardSet) -> Iterator[str]:
+def memory(local):
     """The set in fsspec's store in memory."""
     name = upload(local)
     yield f"memory:/{name}"
@@ -30,7 +24,7 @@ def memory(local: ShardSet) -> Iterator[str]:
 
 
 @pytest.fixture
-def server(local: ShardSet) -> Iterator[ShardServer]:
+def server(local):
     found = ShardServer(local.path.parent)
     with found.site.running():
         yield found

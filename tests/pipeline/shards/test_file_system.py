@@ -1,9 +1,10 @@
 """Inputs in stores that answer in ways of their own: the text that lies there, or a refusal in the store's words."""
 
-from __future__ import annotations
-
 import json
+import re
 import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from email.utils import formatdate
 from types import SimpleNamespace
 
@@ -12,8 +13,71 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from clozeline.errors import PartialFailureError, StorageError
-from tests.answering_store import AnsweringStore
+from tests.loopback_site import Site
 from tests.pipeline.clean.cleaning import run_clean
+
+
+@dataclass
+class Answer:
+    """What is sent for the bytes from `start` to `stop`; each part may be changed."""
+
+    start: int
+    stop: int
+    status: int = 206
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes | None = None
+    says: str | None = None
+    """Content-Range, if it is not that of the body"""
+
+
+class AnsweringStore:
+    """Serves `content` as `NAME` in a bucket; `change` sees each answer to a range, `refuse` each one without."""
+
+    name = "bucket/in/a.jsonl"
+    key, secret = "key-of-the-test", "hush-hush-of-the-test"
+
+    def __init__(self, content, scheme):
+        self.content, self.scheme = content, scheme
+        self.change = lambda answer: None
+        self.refuse = lambda answer: None
+        self.asked = []
+        self.site = Site({f"/{self.name}": self._send})
+        self.site.protocol = "HTTP/1.1"
+
+    @contextmanager
+    def running(self):
+        with self.site.running():
+            yield self
+
+    @property
+    def url(self):
+        return f"{self.site.url}{self.name}" if self.scheme == "http" else f"s3://{self.name}"
+
+    def entry(self, **store):
+        """The object as an input."""
+        options = {"key": self.key, "secret": self.secret, "client_kwargs": {"endpoint_url": self.site.url}}
+        return {"path": self.url, "store": {"fsspec": options if self.scheme == "s3" else {}, **store}}
+
+    def _send(self, request):
+        size = len(self.content)
+        asked = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
+        answer = Answer(0, size, 200) if asked is None else Answer(int(asked[1]), min(size, int(asked[2]) + 1))
+        if asked:
+            self.asked.append((answer.start, answer.stop))
+        (self.change if asked else self.refuse)(answer)
+        body = self.content[answer.start : answer.stop] if answer.body is None else answer.body
+        request.send_response(answer.status)
+        headers = {"ETag": '"one"', "Content-Length": str(len(body)), "Last-Modified": "Fri, 01 May 2026 10:00:00 GMT"}
+        if answer.status == 206:
+            headers["Content-Range"] = f"bytes {answer.start}-{answer.stop - 1}/{size}"
+        if answer.says is not None:
+            headers["Content-Range"] = answer.says
+        for name, value in (headers | answer.headers).items():
+            if value:
+                request.send_header(name, value)
+        request.end_headers()
+        request.wfile.write(body)
+
 
 SENTENCE = "The ferry left the harbor before the fog came in, and nobody on the pier waved. "
 
@@ -151,25 +215,19 @@ def test_a_refusal_has_the_words_of_the_store(store, status, code, message, paus
     assert not pauses, "another try cures none of them"
 
 
-def test_a_missing_object_is_told_from_a_refused_one(store, pauses, tmp_path):
-    def change(answer):
+def test_a_missing_object_and_a_redirect_to_anything_but_the_web_are_told_from_it(store, pauses, tmp_path):
+    def missing(answer):
         answer.status, answer.body = 404, xml("NoSuchKey", "The specified key does not exist.")
 
-    store.change = store.refuse = change
-    with pytest.raises(StorageError, match=r"there is no such object$"):
-        texts(store.entry(), tmp_path / "out")
+    def redirect(answer):
+        answer.status, answer.body, answer.headers = 302, b"", {"Location": "file:///etc/hostname"}
+
+    for change, said in ((missing, r"there is no such object$"), (redirect, "NonHttpUrlRedirect")):
+        if change is missing or store.scheme == "http":
+            store.change = store.refuse = change
+            with pytest.raises(StorageError, match=said):
+                texts(store.entry(retries=0), tmp_path / "out")
     assert not pauses
-
-
-@pytest.mark.parametrize("target", ["file:///etc/hostname", "gopher://127.0.0.1/a"])
-def test_a_redirect_to_anything_but_the_web_is_refused(target, pauses, tmp_path):
-    def change(answer):
-        answer.status, answer.body, answer.headers = 302, b"", {"Location": target}
-
-    with AnsweringStore(CONTENT, "http").running() as store:
-        store.change = store.refuse = change
-        with pytest.raises(StorageError, match="NonHttpUrlRedirect"):
-            texts(store.entry(retries=0), tmp_path / "out")
 
 
 # Keys byte for byte --------------------------------------------------------------------------------------------------

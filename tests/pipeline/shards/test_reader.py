@@ -1,31 +1,31 @@
-from __future__ import annotations
+"""Reading a set: no damage is silent, rows are the same however they are asked for, files are looked at once."""
 
 import multiprocessing
 import os
+import pickle
 import random
-from collections.abc import Sequence
+from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import xxhash
 from torch.utils.data import DataLoader, DistributedSampler
 
-from clozeline.pipeline.rows import Ragged, Row, Rows
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import DamagedBlock, ManifestError, open_shards
 from clozeline.pipeline.shards.column_set import JoinedShards
-from tests.shard_sets import TOKENIZER, fixed, list_column, toy_set, write_set
+from clozeline.train.data.sets.datasets import Datasets
+from clozeline.train.data.stream.phases import phase_of
+from tests.shard_sets import TOKENIZER, fixed, list_column, toy_set, uids, write_set
+
+containers = pytest.mark.parametrize("container", ["arrow", "tar"])
+codecs = pytest.mark.parametrize("codec", ["none", "zstd"])
 
 
-def read_all(folder: Path) -> list[list[int]]:
-    shards = open_shards(folder)
-    return [shards.read_block(block).fixed["uid"].tolist() for block in range(len(shards.index))]
-
-
-@pytest.mark.parametrize("container", ["arrow", "tar"])
-@pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_no_flipped_bit_is_silent(tmp_path: Path, container: str, codec: str) -> None:
+@containers
+@codecs
+def test_no_flipped_bit_is_silent(tmp_path, container, codec):
     """Bits of blocks, index and manifest: every one is an error, none another sample."""
     shards = toy_set(tmp_path, [9, 6], container=container, codec=codec)
     draw = random.Random(7)
@@ -41,30 +41,20 @@ def test_no_flipped_bit_is_silent(tmp_path: Path, container: str, codec: str) ->
         broken[byte] ^= 1 << draw.randrange(8)
         path.write_bytes(broken)
         with pytest.raises((DamagedBlock, ManifestError)):
-            read_all(tmp_path)
+            uids(open_shards(tmp_path))
         path.write_bytes(whole)
-    assert len(read_all(tmp_path)) == 5
+    assert len(uids(open_shards(tmp_path))) == 15
 
 
-def test_a_truncated_shard(tmp_path: Path) -> None:
-    shards = toy_set(tmp_path, [40])
-    os.truncate(shards.shard_path(0), 2000)
-    with pytest.raises(DamagedBlock, match=r"block 9: expected .* the file is truncated"):
-        shards.read_block(9)
-    with pytest.raises(ManifestError, match=r"expected .* bytes, got 2000"):
-        open_shards(tmp_path)
-
-
-@pytest.mark.parametrize("container", ["arrow", "tar"])
-@pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_a_shard_cut_anywhere(tmp_path: Path, container: str, codec: str) -> None:
+@containers
+@codecs
+def test_a_shard_cut_anywhere(tmp_path, container, codec):
     """Blocks before the cut are read, the others are an exception; a reader of a mapped file would be killed."""
     shards = toy_set(tmp_path, [12], container=container, codec=codec)
     path = shards.shard_path(0)
     whole = path.read_bytes()
     ends = (shards.index.offset + shards.index.length).tolist()
-    cuts = [end + change for end in ends for change in (-1, 0)]
-    for size in [*range(0, len(whole), 97), *cuts]:
+    for size in [*range(0, len(whole), 97), *(end + change for end in ends for change in (-1, 0))]:
         os.truncate(path, size)
         with pytest.raises(ManifestError, match=f"got {size}; copy it again"):
             open_shards(tmp_path)
@@ -72,79 +62,79 @@ def test_a_shard_cut_anywhere(tmp_path: Path, container: str, codec: str) -> Non
             if end <= size:
                 assert shards.read_block(block).fixed["uid"].tolist() == list(range(4 * block + 1, 4 * block + 5))
             else:
-                with pytest.raises(DamagedBlock, match="the file is truncated"):
+                with pytest.raises(DamagedBlock, match=rf"block {block}: expected .* the file is truncated"):
                     shards.read_block(block)
         path.write_bytes(whole)
 
 
-def test_reading_keeps_no_file_open(tmp_path: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 (counting descriptors, not paths)
-    shards = toy_set(tmp_path, [4] * 20)
-    for block in range(len(shards.index)):
-        shards.read_block(block)
-    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+def test_an_index_that_lies_about_rows(tmp_path):
+    """A block with a good hash whose message holds another number of rows."""
+    shards = toy_set(tmp_path, [8])
+    entry = shards.index
+    lie = type(entry)(entry.shard, entry.block, entry.offset, entry.length, entry.rows - 1, entry.xxh3)
+    object.__setattr__(shards, "index", lie)
+    with pytest.raises(DamagedBlock, match="3 rows without nulls"):
+        shards.read_block(0)
+    start = int(entry.offset[0])
+    stored = shards.shard_path(0).read_bytes()[start : start + int(entry.length[0])]
+    assert xxhash.xxh3_128_digest(stored) == entry.xxh3[0].tobytes()
 
 
-def test_locate(tmp_path: Path) -> None:
-    shards = toy_set(tmp_path, [10, 0, 1, 7])
-    for row in range(18):
-        block, place = shards.locate(row)
-        assert shards.read_block(block).fixed["uid"][place] == row + 1
-    for row in (-1, 18):
-        with pytest.raises(IndexError):
-            shards.locate(row)
+def test_a_damaged_block_keeps_its_facts_on_the_way_from_another_process():
+    error = DamagedBlock(Path("a/shard.arrow"), 7, "an xxh3-128", "another")
+    found = pickle.loads(pickle.dumps(error))
+    assert str(found) == str(error)
+    assert str(error).startswith("a/shard.arrow: block 7: expected an xxh3-128, got another; copy it again")
+    assert (found.shard, found.block, found.expected, found.got) == ("a/shard.arrow", 7, "an xxh3-128", "another")
 
 
-@pytest.mark.parametrize(("size", "good"), [(65536, 65535), (65537, 65536), (1000, 999)])
-def test_ids_lie_below_the_vocabulary(tmp_path: Path, size: int, good: int) -> None:
-    spec = list_column("input_ids", "uint16" if size <= 65536 else "uint32")
+@pytest.mark.parametrize(("size", "width"), [(65_536, "uint16"), (65_537, "uint32"), (1000, "uint16")])
+def test_ids_lie_below_the_vocabulary(tmp_path, size, width):
     tokenizer = {**TOKENIZER, "vocab_size": size}
-    for value in (good, good + 1):
+    for value in (size - 1, size):
         content = Rows(fixed(np.arange(1)), {"input_ids": Ragged.from_lists([[5, value]], np.uint32)})
-        if value > np.iinfo(spec.dtype).max:
+        if value > np.iinfo(width).max:
             continue
-        shards = write_set(tmp_path / str(value), [content], columns=[spec], tokenizer=tokenizer)
-        if value == good:
+        columns = [list_column("input_ids", width)]
+        shards = write_set(tmp_path / str(value), [content], columns=columns, tokenizer=tokenizer)
+        if value < size:
             assert shards.read_block(0).columns["input_ids"][0].tolist() == [5, value]
         else:
             with pytest.raises(DamagedBlock, match=f"vocabulary's {size} in input_ids, got {value}"):
                 shards.read_block(0)
 
 
-def test_an_index_that_lies_about_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A block with a good hash whose message holds another number of rows."""
-    shards = toy_set(tmp_path, [8])
-    entry: Any = shards.index
-    object.__setattr__(
-        shards, "index", type(entry)(entry.shard, entry.block, entry.offset, entry.length, entry.rows - 1, entry.xxh3)
-    )
-    with pytest.raises(DamagedBlock, match="3 rows without nulls"):
-        shards.read_block(0)
-    raw = shards.shard_path(0).read_bytes()
-    start = int(entry.offset[0])
-    assert xxhash.xxh3_128_digest(raw[start : start + int(entry.length[0])]) == entry.xxh3[0].tobytes()
+# Rows -----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("container", ["arrow", "tar"])
-def test_rows_by_number_and_in_a_loop_are_those_of_the_blocks(tmp_path: Path, container: str) -> None:
-    shards = toy_set(tmp_path, [9, 6], container=container)
-    blocks = [shards.read_block(block).fixed["uid"] for block in range(len(shards.index))]
-    uids = np.concatenate(blocks).tolist()
-    assert [int(row.fixed["uid"]) for row in shards] == uids
-    order = random.Random(3).sample(range(len(shards)), len(shards))
-    assert [int(shards[row].fixed["uid"]) for row in order] == [uids[row] for row in order]
-    assert int(shards[-1].fixed["uid"]) == uids[-1]
-    assert int(shards[np.int64(2)].fixed["uid"]) == uids[2]
+@containers
+def test_rows_by_number_and_in_a_loop_are_those_of_the_blocks(tmp_path, container):
+    shards = toy_set(tmp_path, [10, 0, 1, 7], container=container)
+    assert [int(row.fixed["uid"]) for row in shards] == uids(shards) == list(range(1, 19))
+    for row in random.Random(3).sample(range(18), 18):
+        block, place = shards.locate(row)
+        assert shards.read_block(block).fixed["uid"][place] == shards[row].fixed["uid"] == row + 1
+    assert [int(shards[row].fixed["uid"]) for row in (-1, np.int64(2))] == [18, 3]
+    for row in (-1, 18):
+        with pytest.raises(IndexError):
+            shards.locate(row)
+    for row in (18, -19):
+        with pytest.raises(IndexError, match="of a set with 18 rows"):
+            shards[row]
+    for wrong in ("input_ids", slice(2), 1.0, True):
+        with pytest.raises(TypeError, match=r"such as shards\[3\], got .*read_block\(0\)"):
+            shards[wrong]
+    with pytest.raises(TypeError, match="open_shards: expected the path of a manifest or its folder, got 5"):
+        open_shards(5)
 
 
-@pytest.mark.parametrize("container", ["arrow", "tar"])
-@pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_no_reader_changes_the_rows_of_another(tmp_path: Path, container: str, codec: str) -> None:
+@containers
+@codecs
+def test_no_reader_changes_the_rows_of_another(tmp_path, container, codec):
     """Masking in place, which would mask the cached block, is an error; so it is where the block was not cached."""
     shards = toy_set(tmp_path, [9, 6], container=container, codec=codec)
     expected = [row["input_ids"].tolist() for row in shards]
-    loop = list(shards)
-    for row in (*loop, *(shards[number] for number in range(len(shards)))):
+    for row in (*list(shards), *(shards[number] for number in range(len(shards)))):
         for column in (row["input_ids"], row.fixed["document_uid"]):
             with pytest.raises(ValueError, match="read-only"):
                 column[0] = 3
@@ -152,9 +142,35 @@ def test_no_reader_changes_the_rows_of_another(tmp_path: Path, container: str, c
     assert [shards[number]["input_ids"].tolist() for number in range(len(shards))] == expected
 
 
-def test_an_opened_set_is_found_from_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_set_is_a_dataset_of_torch(tmp_path):
+    """In worker processes that are started either way, and divided among ranks: each row once."""
+    shards = toy_set(tmp_path, [9, 6])
+    for start, workers in (("fork", 2), ("spawn", 1)):
+        context = multiprocessing.get_context(start)
+        loader = DataLoader(shards, 4, collate_fn=uids_of, num_workers=workers, multiprocessing_context=context)
+        assert sorted(uid for batch in loader for uid in batch) == uids(shards)
+    samplers = [DistributedSampler(shards, 3, rank, seed=1) for rank in range(3)]
+    assert sorted(uid for sampler in samplers for uid in uids_of([shards[row] for row in sampler])) == uids(shards)
+
+
+def uids_of(rows):
+    return [int(row.fixed["uid"]) for row in rows]
+
+
+def test_a_set_says_what_it_holds(tmp_path):
+    shards = toy_set(tmp_path, [9, 6])
+    assert repr(shards).startswith(f"ShardSet({shards.manifest.name}: 15 rows, ")
+    assert f"{tmp_path}/manifest.json" in repr(shards)
+    assert all(f"<td>{spec.name}</td>" in shards._repr_html_() for spec in shards.columns)
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+def test_an_opened_set_is_found_from_another_folder_and_keeps_no_file_open(tmp_path, monkeypatch):
     toy_set(tmp_path / "set", [9, 6])
     monkeypatch.chdir(tmp_path)
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 (counting descriptors, not paths)
     opened = [open_shards("set"), open_shards(Path("set") / "manifest.json")]
     opened.append(JoinedShards(open_shards("./set"), []))
     (tmp_path / "elsewhere").mkdir()
@@ -163,40 +179,38 @@ def test_an_opened_set_is_found_from_another_folder(tmp_path: Path, monkeypatch:
         assert shards.path == tmp_path / "set" / "manifest.json"
         assert len(list(shards)) == 15
         shards.check_files()
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
-def test_a_set_is_a_dataset_of_torch(tmp_path: Path) -> None:
-    """In worker processes that are started either way, and divided among ranks: each row once."""
-    shards = toy_set(tmp_path, [9, 6])
-    uids = sorted(int(row.fixed["uid"]) for row in shards)
-    for start, workers in (("fork", 2), ("spawn", 1)):
-        context = multiprocessing.get_context(start)
-        loader = DataLoader(shards, 4, collate_fn=uids_of, num_workers=workers, multiprocessing_context=context)  # type: ignore[arg-type]
-        assert sorted(uid for batch in loader for uid in batch) == uids
-    samplers = [DistributedSampler(shards, 3, rank, seed=1) for rank in range(3)]  # type: ignore[arg-type]
-    assert sorted(uid for sampler in samplers for uid in uids_of([shards[row] for row in sampler])) == uids
+def test_of_512_ranks_one_on_each_machine_looks_at_the_files(tmp_path, monkeypatch):
+    """It lists the folder once and opens no shard."""
+    toy_set(tmp_path, [4] * 20)
+    looks = Counter()
+    scandir, open_ = os.scandir, os.open
+
+    def listing(path):
+        looks["listing"] += 1
+        return scandir(path)
+
+    def opening(path, *rest, **more):
+        if "shard-" in os.fspath(path):
+            looks["shard"] += 1
+        return open_(path, *rest, **more)
+
+    monkeypatch.setattr(os, "scandir", listing)
+    monkeypatch.setattr(os, "open", opening)
+    by_rank = []
+    for rank in range(512):
+        looks.clear()
+        Datasets((phase_of([open_shards(tmp_path, check_files=False)]),), {}, {}).check_files(rank, rank % 8)
+        by_rank.append(dict(looks))
+    assert by_rank == ([{"listing": 1}] + [{}] * 7) * 64
 
 
-def uids_of(rows: Sequence[Row]) -> list[int]:
-    return [int(row.fixed["uid"]) for row in rows]
-
-
-def test_what_is_no_row_is_said(tmp_path: Path) -> None:
-    shards = toy_set(tmp_path, [9, 6])
-    for row in (15, -16):
-        with pytest.raises(IndexError, match="of a set with 15 rows"):
-            shards[row]
-    for wrong in ("input_ids", slice(2), 1.0, True):
-        with pytest.raises(TypeError, match=r"such as shards\[3\], got .*read_block\(0\)"):
-            shards[wrong]  # type: ignore[index]
-    with pytest.raises(TypeError, match="open_shards: expected the path of a manifest or its folder, got 5"):
-        open_shards(5)  # type: ignore[arg-type]
-
-
-def test_a_set_says_what_it_holds(tmp_path: Path) -> None:
-    shards = toy_set(tmp_path, [9, 6])
-    assert repr(shards).startswith(f"ShardSet({shards.manifest.name}: 15 rows, ")
-    assert f"{tmp_path}/manifest.json" in repr(shards)
-    html = shards._repr_html_()
-    assert "<dd>15</dd>" in html
-    assert all(f"<td>{spec.name}</td>" in html for spec in shards.columns)
+def test_a_store_is_listed_by_the_first_rank_alone(memory):
+    requests = []
+    for rank in (0, 1, 8):
+        opened = open_shards(memory, check_files=False)
+        Datasets((phase_of([opened]),), {"heldout": opened}, {}).check_files(rank, rank % 8)
+        requests.append(opened.stats()["requests"])
+    assert requests == [4 + 1, 3, 3]  # manifest, index and quarantine; one listing for each use of the set

@@ -1,9 +1,8 @@
-from __future__ import annotations
+"""Writing a set: rows come back, bytes depend on the rows alone, and what a container is made of."""
 
+import json
 import tarfile
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,129 +11,204 @@ import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.errors import IntegrityError
+from clozeline.errors import ConfigurationError, IntegrityError, StorageError
+from clozeline.pipeline.block_options import Compression
+from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import WEIGHT, Feature, Ragged, Rows
-from clozeline.pipeline.shards import auto_block_rows, feature_columns, write_shard
+from clozeline.pipeline.shards import (
+    ColumnSpec,
+    SetWriter,
+    ShardInfo,
+    auto_block_rows,
+    feature_columns,
+    open_shards,
+    write_shard,
+)
 from clozeline.pipeline.shards.columns import cut
-from tests.shard_sets import COLUMNS, IDS, ids_of, rows, toy_set, write_set
+from clozeline.pipeline.shards.manifest import SHARD_LIMIT
+from tests.shard_sets import COLUMNS, IDS, list_column, rows, toy_set, write_set
 
 FORMS = [(container, codec) for container in ("arrow", "tar") for codec in ("none", "zstd")]
+forms = pytest.mark.parametrize(("container", "codec"), FORMS)
 
 
-def same(left: Rows, right: Rows) -> bool:
-    return all(np.array_equal(left.fixed[name], right.fixed[name]) for name in left.fixed) and all(
-        np.array_equal(left.columns[name].lengths, right.columns[name].lengths)
-        and np.array_equal(np.concatenate([*left.columns[name], []]), np.concatenate([*right.columns[name], []]))
-        for name in left.columns
-    )
+def read(shards):
+    return Rows.concatenate([shards.read_block(block) for block in range(len(shards.index))])
 
 
-@pytest.mark.parametrize(("container", "codec"), FORMS)
-def test_rows_come_back(tmp_path: Path, container: str, codec: str) -> None:
-    content = rows(range(1, 24), [n % 5 for n in range(23)])
-    shards = write_set(tmp_path, [content], container=container, codec=codec)
-    assert shards.index.rows.tolist() == [4] * 5 + [3]
-    found = Rows.concatenate([shards.read_block(block) for block in range(len(shards.index))])
-    assert same(found, content)
-    assert {name: column.dtype for name, column in found.fixed.items()} == {
-        name: column.dtype for name, column in content.fixed.items()
-    }
-    assert found.columns["input_ids"].values.dtype == np.uint16
+def bytes_of(found):
+    """Names, types and bytes of all columns."""
+    lists = {name: part for name, ragged in found.columns.items() for part in (ragged.values, ragged.lengths)}
+    arrays = [*found.fixed.items(), *lists.items()]
+    return [(name, array.dtype.str, array.tobytes()) for name, array in arrays]
 
 
-@pytest.mark.parametrize(("container", "codec"), FORMS)
-def test_weights_come_back_to_the_last_bit(tmp_path: Path, container: str, codec: str) -> None:
-    weights = np.array([1 / 3, 65_000, 1, 7 / 6, 2**-20, 3, 1.25], np.float32)
-    content = rows(range(1, 8))
-    column = Ragged(weights, np.arange(8))
+@forms
+@pytest.mark.parametrize("lengths", [[n % 5 for n in range(23)], [100_000, 0, 3, 65_537, 100_001]])
+def test_rows_come_back_to_the_last_bit(tmp_path, container, codec, lengths):
+    content = rows(range(1, len(lengths) + 1), lengths)
+    weights = np.resize(np.array([1 / 3, 65_000, 1, 7 / 6, 2**-20, 3, 1.25], np.float32), len(lengths))
+    content.columns["label_weight"] = Ragged(weights, np.arange(len(lengths) + 1))
     weight = feature_columns([Feature("label_weight", "float32", WEIGHT, "weight")], 1000)
-    shards = write_set(
-        tmp_path, [Rows(content.fixed, {**content.columns, "label_weight": column})],
-        columns=[IDS, *weight], container=container, codec=codec,
-    )  # fmt: skip
-    found = [shards.read_block(block).columns["label_weight"].values for block in range(2)]
-    assert np.concatenate(found).tobytes() == weights.tobytes()
-    assert {part.dtype for part in found} == {np.dtype(np.float32)}
+    shards = write_set(tmp_path, [content], columns=[IDS, *weight], container=container, codec=codec)
+    assert shards.index.rows.tolist() == [4] * (len(lengths) // 4) + [len(lengths) % 4]
+    assert bytes_of(read(shards)) == bytes_of(content)
     assert shards.columns[-1].arrow_type == "list<float32>"
+    assert shards.manifest.max_length == max(lengths)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 9), max_size=9), max_size=8), st.integers(1, 7), st.sampled_from(FORMS))
-def test_portions_do_not_matter(
-    tmp_path_factory: pytest.TempPathFactory, portions: list[list[int]], block_rows: int, form: tuple[str, str]
-) -> None:
+def test_portions_do_not_matter(tmp_path_factory, portions, block_rows, form):
     """Bytes depend on the rows, never on the portions they come in; and what is read is what was written."""
     folder = tmp_path_factory.mktemp("portions")
     lengths = [length for portion in portions for length in portion]
     count = len(lengths)
     content = rows(range(1, count + 1), lengths)
-    ends = np.cumsum([0, *map(len, portions)]).tolist()
-    parts = [cut(content, start, stop) for start, stop in pairwise(ends)]
-    options: Any = {"block_rows": block_rows, "container": form[0], "codec": form[1]}
+    parts = [cut(content, start, stop) for start, stop in pairwise(np.cumsum([0, *map(len, portions)]).tolist())]
+    options = {"block_rows": block_rows, "container": form[0], "codec": form[1]}
     whole = write_shard(folder / "a", content, COLUMNS, **options)
     assert write_shard(folder / "b", iter(parts), COLUMNS, name="a", **options) == whole
     assert (folder / "a").read_bytes() == (folder / "b").read_bytes()
-    assert [block.rows for block in whole.blocks] == [
-        min(block_rows, count - start) for start in range(0, count, block_rows)
-    ]
-    shards = write_set(folder / "set", [content], block_rows=block_rows, container=form[0], codec=form[1])
-    found = [shards.read_block(block) for block in range(len(shards.index))]
-    assert same(Rows.concatenate(found) if found else rows([]), content)
+    sizes = [min(block_rows, count - start) for start in range(0, count, block_rows)]
+    assert [block.rows for block in whole.blocks] == sizes
+    shards = write_set(folder / "set", [content], **options)
+    assert not count or bytes_of(read(shards)) == bytes_of(content)
+    assert len(shards) == count
 
 
-@pytest.mark.parametrize(("container", "codec"), FORMS)
-def test_a_byte_range_of_the_index_parses_alone(tmp_path: Path, container: str, codec: str) -> None:
+@forms
+def test_a_byte_range_of_the_index_parses_alone(tmp_path, container, codec):
     """Neither footer nor archive is needed, and what is found is what a reader of the whole file gets."""
     shards = toy_set(tmp_path, [10, 0, 3], container=container, codec=codec)
-    seen = 0
-    for number in range(3):
-        path = shards.shard_path(number)
-        raw = path.read_bytes()
-        for place, batch in enumerate(batches(path)):
-            start, length = int(shards.index.offset[seen]), int(shards.index.length[seen])
-            assert (int(shards.index.shard[seen]), int(shards.index.block[seen])) == (number, place)
-            stored = raw[start : start + length]
-            alone = pa.ipc.read_record_batch(pa.ipc.read_message(stored), batch.schema)
-            alone.validate(full=True)
-            assert alone.equals(batch)
-            rows = shards.read_block(seen)
-            assert batch.column("uid").to_pylist() == rows.fixed["uid"].tolist()
-            assert batch.column("document_uid").to_pylist() == [uid.tobytes() for uid in rows.fixed["document_uid"]]
-            assert batch.column("input_ids").to_pylist() == [ids.tolist() for ids in rows.columns["input_ids"]]
-            assert xxhash.xxh3_128(stored).digest() == shards.index.xxh3[seen].tobytes()
-            seen += 1
-    assert seen == len(shards.index) == 4
+    found = [(number, place, batch) for number in range(3) for place, batch in enumerate(batches(shards, number))]
+    assert len(found) == len(shards.index) == 4
+    for seen, (number, place, batch) in enumerate(found):
+        start, length = int(shards.index.offset[seen]), int(shards.index.length[seen])
+        assert (int(shards.index.shard[seen]), int(shards.index.block[seen])) == (number, place)
+        stored = shards.shard_path(number).read_bytes()[start : start + length]
+        alone = pa.ipc.read_record_batch(pa.ipc.read_message(stored), batch.schema)
+        alone.validate(full=True)
+        assert alone.equals(batch)
+        block = shards.read_block(seen)
+        assert batch.column("uid").to_pylist() == block.fixed["uid"].tolist()
+        assert batch.column("document_uid").to_pylist() == [uid.tobytes() for uid in block.fixed["document_uid"]]
+        assert batch.column("input_ids").to_pylist() == [ids.tolist() for ids in block.columns["input_ids"]]
+        assert xxhash.xxh3_128(stored).digest() == shards.index.xxh3[seen].tobytes()
 
 
-def batches(path: Path) -> list[pa.RecordBatch]:
+def batches(shards, number):
     """The blocks of a shard, through the container's own reader."""
+    path = shards.shard_path(number)
     if path.suffix == ".arrow":
         with pa.ipc.open_file(str(path)) as reader:
             return [reader.get_batch(number) for number in range(reader.num_record_batches)]
-    found = []
     with tarfile.open(path) as archive:
-        for entry in archive:
-            with pa.ipc.open_file(archive.extractfile(entry)) as reader:
-                assert reader.num_record_batches == 1
-                found.append(reader.get_batch(0))
-    return found
+        readers = [pa.ipc.open_file(archive.extractfile(entry)) for entry in archive]
+        return [reader.get_batch(0) for reader in readers if reader.num_record_batches == 1]
 
 
-@pytest.mark.parametrize(("container", "codec"), FORMS)
-def test_rows_of_a_hundred_thousand_values(tmp_path: Path, container: str, codec: str) -> None:
-    content = rows(range(1, 6), [100_000, 0, 3, 65_537, 100_001])
-    shards = write_set(tmp_path, [content], container=container, codec=codec, block_rows=2)
-    assert shards.manifest.max_length == 100_001
-    found = Rows.concatenate([shards.read_block(block) for block in range(3)])
-    assert same(found, content)
-    first = batches(shards.shard_path(0))[0]
-    assert first.column("input_ids").to_pylist() == [ids_of(1, 100_000).tolist(), []]
+def test_a_record_of_a_shard_survives_json(tmp_path):
+    info = write_shard(tmp_path / "x.part", rows(range(9), 4), COLUMNS, block_rows=4, name="x.arrow")
+    assert (info.path, info.rows, info.tokens, info.longest) == ("x.arrow", 9, 36, 4)
+    assert info.largest_block == 4 * (8 + 2 + 16 + 4 + 1 + 1 + 1) + 4 * 5 + 4 * 4 * 2
+    assert ShardInfo.from_json(json.loads(json.dumps(info.to_json()))) == info
+    with pytest.raises(IntegrityError, match="not the record"):
+        ShardInfo.from_json({"path": "x"})
 
 
-def test_rows_of_a_block_follow_the_row_size() -> None:
+def test_rows_of_a_block_follow_the_row_size(tmp_path):
     assert [auto_block_rows(size) for size in (1, 2184, 2185, 10_000, 10**6)] == [1920, 1920, 960, 240, 60]
-
-
-def test_blocks_of_no_rows_are_refused(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError, match="block_rows"):
         write_shard(tmp_path / "x", rows([1], 1), COLUMNS, block_rows=0)
+
+
+# Containers -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_bytes_of_an_arrow_shard(tmp_path, codec):
+    """Magic, schema, the blocks one after the other, the end mark, the footer: nothing else."""
+    shards = toy_set(tmp_path, [10], codec=codec)
+    raw = shards.shard_path(0).read_bytes()
+    starts, lengths = (column.astype(int).tolist() for column in (shards.index.offset, shards.index.length))
+    with pa.ipc.open_file(raw) as reader:
+        assert starts[0] == 8 + reader.schema.serialize().size
+    assert (raw[:8], raw[-6:]) == (b"ARROW1\0\0", b"ARROW1")
+    assert all(start % 8 == 0 and raw[start : start + 4] == b"\xff" * 4 for start in starts)
+    ends = [start + length for start, length in zip(starts, lengths, strict=True)]
+    assert ends[:-1] == starts[1:]
+    assert raw[ends[-1] : ends[-1] + 8] == b"\xff\xff\xff\xff\0\0\0\0"
+    assert ends[-1] + 8 + int.from_bytes(raw[-10:-6], "little") + 10 == len(raw)
+
+
+def test_bytes_of_a_tar_shard(tmp_path):
+    """No time, no owner, no header besides the members' own; the index points into the members."""
+    shards = toy_set(tmp_path, [10], container="tar")
+    path = shards.shard_path(0)
+    with tarfile.open(path) as archive:
+        entries = archive.getmembers()
+    assert [entry.name for entry in entries] == ["00000000.arrow", "00000001.arrow", "00000002.arrow"]
+    for entry, start, length in zip(entries, shards.index.offset, shards.index.length, strict=True):
+        facts = (entry.mode, entry.mtime, entry.uid, entry.gid, entry.uname, entry.gname, entry.pax_headers)
+        assert facts == (0o644, 0, 0, 0, "", "", {})
+        assert entry.offset_data == entry.offset + 512
+        assert entry.offset_data < start < start + length < entry.offset_data + entry.size
+    raw = path.read_bytes()
+    assert {raw[entry.offset + 257 : entry.offset + 265] for entry in entries} == {b"ustar\x0000"}
+    assert len(raw) % 10240 == 0
+    assert not any(raw[entries[-1].offset_data + -(-entries[-1].size // 512) * 512 :])
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "message"),
+    [
+        ("writer._MEMBER_LIMIT", 1000, "tar member 0 of .* bytes: write smaller blocks"),
+        ("writer._BLOCKS_LIMIT", 2, "tar member 2 "),
+        ("columns._LIST_LIMIT", 31, "input_ids: 32 values in one block; use smaller blocks"),
+        ("index._LENGTH_LIMIT", 300, "write smaller blocks"),
+    ],
+)
+def test_what_a_format_cannot_count_is_refused(tmp_path, monkeypatch, limit, value, message):
+    monkeypatch.setattr(f"clozeline.pipeline.shards.{limit}", value)
+    with pytest.raises(IntegrityError, match=message):
+        toy_set(tmp_path, [10], container="tar")
+    assert not (tmp_path / "manifest.json").exists()
+
+
+# Sets whose shards are written by units in any order ------------------------------------------------------------------
+
+NUMBERED = [ColumnSpec("number", "uint16", "fixed", "a number"), list_column("ids")]
+
+
+def write(folder, path, order):
+    tokenizer = {"name": "word", "fingerprint": "ab" * 32, "vocab_size": 9, "special_ids": {}, "sentinels": []}
+    writer = SetWriter(path, 3, NUMBERED, block_rows=2, compression=Compression(codec="none"))
+    for shard in order:
+        numbers = np.arange(10 * shard, 10 * shard + 5, dtype=np.uint16)
+        ids = Ragged.from_lists([[shard] * 3] * 5, np.uint16)
+        writer.write_shard(Output(folder), shard, Rows({"number": numbers}, {"ids": ids}))
+    with pytest.raises(StorageError, match="no shard set here"):
+        open_shards(folder / path)
+    for _ in range(2):  # a merge that is done again ends the same
+        writer.write_manifest(Output(folder), name="toy", kind="tokens", seed=1, tokenizer=tokenizer)
+    assert sorted(file.name for file in (folder / path).iterdir() if file.suffix) == [
+        "index.arrow", "manifest.json", *(f"shard-{shard:05d}-of-00003.arrow" for shard in range(3)),
+    ]  # fmt: skip
+    return folder / path
+
+
+@pytest.mark.parametrize("path", ["set/train", ""])
+def test_shards_stand_in_their_order_whatever_the_order_of_writing(tmp_path, path):
+    there, back = write(tmp_path / "a", path, [0, 1, 2]), write(tmp_path / "b", path, [2, 0, 1])
+    shards = open_shards(there)
+    numbers = [shards.read_block(block).fixed["number"].tolist() for block in range(len(shards.index))]
+    assert numbers == [[0, 1], [2, 3], [4], [10, 11], [12, 13], [14], [20, 21], [22, 23], [24]]
+    assert shards.manifest.compression.codec == "none"
+    assert (there / "manifest.json").read_bytes() == (back / "manifest.json").read_bytes()
+
+
+def test_more_shards_than_a_manifest_may_list_are_refused_before_the_first_is_written():
+    SetWriter("set/train", SHARD_LIMIT, NUMBERED, block_rows=2)
+    with pytest.raises(ConfigurationError, match=r"set/train: 100001 shards, at most 100000 are in a set: .*variants"):
+        SetWriter("set/train", SHARD_LIMIT + 1, NUMBERED, block_rows=2)

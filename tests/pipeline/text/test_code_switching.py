@@ -1,19 +1,20 @@
 """Words of a text are replaced by their translations, and nothing else is."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitcher
 
 WORDS = {"cat": ["Katze"], "red": ["rot", "rötlich"], "on": ["auf der"]}
 
 
-def switcher(word_rate: float = 1.0, sentence_rate: float = 1.0, seed: int = 1) -> WordSwitcher:
+def switcher(word_rate=1.0, sentence_rate=1.0, seed=1):
     config = CodeSwitchConfig(dictionaries=[Path("de")], word_rate=word_rate, sentence_rate=sentence_rate)
     return WordSwitcher(config, [WORDS], seed)
 
@@ -21,7 +22,7 @@ def switcher(word_rate: float = 1.0, sentence_rate: float = 1.0, seed: int = 1) 
 @given(
     st.lists(st.sampled_from(["cat", "Cat", "on", "dog", "3", "-", " ", "\n", "é"]), max_size=12), st.integers(0, 99)
 )
-def test_at_rate_one_every_known_word_is_replaced_and_the_rest_stays(parts: list[str], index: int) -> None:
+def test_at_rate_one_every_known_word_is_replaced_and_the_rest_stays(parts, index):
     text = "".join(parts)
     words = re.findall(r"[^\W\d_]+", text)
     expected = re.sub(
@@ -32,7 +33,7 @@ def test_at_rate_one_every_known_word_is_replaced_and_the_rest_stays(parts: list
     )  # fmt: skip
 
 
-def test_a_word_depends_on_seed_row_and_position_alone() -> None:
+def test_a_word_depends_on_seed_row_and_position_alone():
     halves = switcher(0.5)
     text = " ".join(["cat"] * 200)
     new, words, replaced = halves.translate_text(7, text)
@@ -42,3 +43,23 @@ def test_a_word_depends_on_seed_row_and_position_alone() -> None:
     assert len({new, halves.translate_text(8, text)[0], switcher(0.5, seed=2).translate_text(7, text)[0]}) == 3
     assert 60 < sum(switcher(sentence_rate=0.5).chooses(index) for index in range(200)) < 140
     assert {switcher().translate(index, 0, "red") for index in range(40)} == {"rot", "rötlich"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "'dictionaries' is missing"),
+        ({"dictionaries": []}, "dictionaries: List should have at least 1 item"),
+        ({"dictionaries": ["en-de.txt"], "sentence_rate": 0}, "sentence_rate: expected greater than 0"),
+        ({"dictionaries": ["en-de.txt"], "word_rate": 1.5}, "word_rate: expected less than or equal to 1"),
+        ({"dictionaries": ["en-de.txt"], "rate": 0.5}, "did you mean 'word_rate'"),
+    ],
+)
+def test_a_missing_dictionary_and_an_impossible_rate_are_refused(options, message):
+    with pytest.raises(ConfigurationError, match=message):
+        validate(CodeSwitchConfig, options, "")
+
+
+def test_by_default_most_words_of_all_sentences_are_replaced():
+    config = validate(CodeSwitchConfig, {"dictionaries": ["en-de.txt"]}, "")
+    assert (config.sentence_rate, config.word_rate) == (1.0, 0.9)

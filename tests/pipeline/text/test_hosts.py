@@ -1,7 +1,5 @@
 """Hosts in one form: what other libraries say, and names that are none."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +24,7 @@ from clozeline.pipeline.text.hosts import ascii_host, ascii_url, host_of, parent
         ("", ""),
     ],
 )
-def test_the_ascii_form_of_a_host(host: str, form: str) -> None:
+def test_the_ascii_form_of_a_host(host, form):
     """As the URL standard of the WHATWG, by which browsers ask for a host."""
     assert ascii_host(host) == form
     assert ascii_host(form) == form
@@ -46,12 +44,12 @@ def test_the_ascii_form_of_a_host(host: str, form: str) -> None:
         (None, None),
     ],
 )
-def test_the_host_of_a_url(url: str | None, host: str | None) -> None:
+def test_the_host_of_a_url(url, host):
     assert host_of(url) == host
 
 
 @given(st.text(max_size=300) | st.text("aéß☃.@:[]/%\ud800\u200d\u0301xn-", max_size=300))
-def test_any_text_has_a_host_or_none(text: str) -> None:
+def test_any_text_has_a_host_or_none(text):
     assert isinstance(ascii_host(text), str)
     assert ascii_url(ascii_url(text)) == ascii_url(text)
     host = host_of(f"http://{text}/")
@@ -67,11 +65,11 @@ def test_any_text_has_a_host_or_none(text: str) -> None:
         ("http://[::1]:80/É", "http://[::1]:80/É"),
     ],
 )
-def test_a_url_changes_in_its_host_only(url: str, form: str) -> None:
+def test_a_url_changes_in_its_host_only(url, form):
     assert ascii_url(url) == form
 
 
-def test_domains_above_a_host() -> None:
+def test_domains_above_a_host():
     assert parent_domains("a.b.org") == ["a.b.org", "b.org", "org"]
     assert parent_domains("") == []
     assert parent_domains("b" * 300 + ".org") == ["org"]
@@ -80,7 +78,7 @@ def test_domains_above_a_host() -> None:
     assert len(above) < 130
 
 
-def test_top_level_domains_are_those_of_the_list() -> None:
+def test_top_level_domains_are_those_of_the_list():
     known = {"org", "pl", "rs", "md", "py", "mm", "рф", "xn--p1ai", "भारत"}
     assert known <= top_level_domains()
     assert not {"", "png", "tgz", "transpose", "co.uk", "uk.com", "localhost"} & top_level_domains()

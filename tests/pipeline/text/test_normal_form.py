@@ -71,10 +71,6 @@ def test_stored_form_is_stable_and_clean(raw):
     assert all(line == line.rstrip() for line in stored.split("\n"))
 
 
-def test_long_runs_of_blanks_take_linear_time():
-    assert normalize("x" + " " * 2_000_000 + "y\n" + "\n" * 1_000_000) == "x" + " " * 2_000_000 + "y"
-
-
 def test_controls_are_counted_but_line_ends_are_not():
     assert count_control_characters("a\x00b\x07\r\n\t\x85") == 2
 

@@ -2,12 +2,13 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.text import word_tokens as module
 from clozeline.pipeline.text.normal_form import normalize
-from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.pipeline.text.text_statistics import TextStatistics, count_stop_words, read_stop_words
 from clozeline.pipeline.text.word_tokens import TokenTable, word_tokens
 
 REPETITIVE = st.lists(st.sampled_from(["a", "b", "the", "cat...", ",", "x_y", "it's", "12"]), max_size=120).map(
@@ -56,17 +57,29 @@ def duplicate_slow(tokens, n):
     return chars
 
 
-def check_ngrams(text):
-    tokens, statistics = word_tokens(text), TextStatistics(text)
-    for n in range(2, 11):
-        expected = (top_slow(tokens, n), duplicate_slow(tokens, n))
-        assert (statistics.top_ngram_chars(n), statistics.duplicate_ngram_chars(n)) == expected
+SHAPES = {
+    "one_word": lambda n: "x" * n,
+    "one_repeated_word": lambda n: "spam " * n,
+    "one_letter_lines": lambda n: "a\n" * n,
+    "all_different": lambda n: " ".join(map(str, range(n))),
+    "prose": lambda n: " ".join(random.Random(4).choices([f"w{i}" for i in range(500)], k=n)),
+    "periodic": lambda n: "one two three four five six seven eight nine ten eleven. " * (n // 11),
+    "punctuation": lambda n: ". , " * (n // 2),
+}
 
 
 @settings(max_examples=150)
 @given(st.one_of(REPETITIVE, st.text(max_size=200)))
+@example(SHAPES["prose"](3000))
+@example(SHAPES["periodic"](3000))
+@example(SHAPES["one_repeated_word"](3000))
+@example("")
 def test_ngrams_agree_with_plain_loops(text):
-    check_ngrams(normalize(text))
+    text = normalize(text)
+    tokens, statistics = word_tokens(text), TextStatistics(text)
+    for n in range(2, 11):
+        expected = (top_slow(tokens, n), duplicate_slow(tokens, n))
+        assert (statistics.top_ngram_chars(n), statistics.duplicate_ngram_chars(n)) == expected
 
 
 def measures(text):
@@ -110,24 +123,6 @@ def test_counts_by_hand():
     assert statistics.duplicate_lines == (5, 2, 6)
 
 
-def test_the_empty_text():
-    statistics = TextStatistics("")
-    assert (statistics.words, statistics.mean_word_length, statistics.tokens_with_letter) == (0, 0.0, 0)
-    assert statistics.duplicate_lines == (0, 0, 0)
-    assert (statistics.top_ngram_chars(2), statistics.duplicate_ngram_chars(5)) == (0, 0)
-
-
-SHAPES = {
-    "one_word": lambda n: "x" * n,
-    "one_repeated_word": lambda n: "spam " * n,
-    "one_letter_lines": lambda n: "a\n" * n,
-    "all_different": lambda n: " ".join(map(str, range(n))),
-    "prose": lambda n: " ".join(random.Random(4).choices([f"w{i}" for i in range(500)], k=n)),
-    "periodic": lambda n: "one two three four five six seven eight nine ten eleven. " * (n // 11),
-    "punctuation": lambda n: ". , " * (n // 2),
-}
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_work_grows_linearly(shape):
     visited = []
@@ -140,14 +135,25 @@ def test_work_grows_linearly(shape):
     assert visited[1] <= 2.1 * visited[0] + 50
 
 
-def test_each_measure_is_computed_once():
-    statistics = TextStatistics("one two " * 50)
-    assert (statistics.words, statistics.top_ngram_chars(7)) == (100, 47 * 27)
-    first = statistics.visited
-    assert (statistics.words, statistics.top_ngram_chars(7)) == (100, 47 * 27)
-    assert statistics.visited == first
+# Lists of stop words --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", ["prose", "periodic", "one_repeated_word"])
-def test_long_texts_agree_with_plain_loops_too(shape):
-    check_ngrams(normalize(SHAPES[shape](3_000)))
+def test_lists_are_read(tmp_path):
+    lists = {"de": ["der", "und"], "th": ["ที่", "และ"]}
+    for language, words in lists.items():
+        (tmp_path / f"{language}.txt").write_text("\n".join(words), encoding="utf-8")
+    assert read_stop_words(tmp_path) == lists
+
+
+def test_folders_without_lists_and_damaged_lists_are_refused(tmp_path):
+    with pytest.raises(ConfigurationError, match=r"expected files such as en.txt .* got none"):
+        read_stop_words(tmp_path)
+    (tmp_path / "en.txt").write_bytes(b"\xff\xfe")
+    with pytest.raises(StorageError, match="utf-8"):
+        read_stop_words(tmp_path)
+
+
+def test_words_count_once_and_strings_anywhere():
+    assert count_stop_words(TextStatistics("the cat the dog"), frozenset({"the", "a"}), "en") == 1
+    assert count_stop_words(TextStatistics("theatre"), frozenset({"the"}), "en") == 0
+    assert count_stop_words(TextStatistics("我的书是你的"), frozenset({"的", "是", "了"}), "zh") == 2

@@ -1,7 +1,5 @@
 """Hashes of words and of runs of words, against sums written out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import xxhash
@@ -17,7 +15,7 @@ ODD = st.text(st.sampled_from("aB 19\n\u00a0\u2028\u0301é漢ก๑²ªſßİ\u0
 
 @settings(max_examples=400, deadline=None)
 @given(st.lists(st.one_of(st.text(max_size=30), ODD), max_size=4))
-def test_hashes_are_those_of_the_match_words(texts: list[str]) -> None:
+def test_hashes_are_those_of_the_match_words(texts):
     words = WordHashes()
     for text in [*texts, *texts]:
         expected = [xxhash.xxh3_64_intdigest(word.encode()) for word in match_words(text)]
@@ -25,7 +23,7 @@ def test_hashes_are_those_of_the_match_words(texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("ngram", [1, 2, 3, 5, 8, 13, 31, 50])
-def test_runs_are_polynomials_modulo_two_to_the_64(ngram: int) -> None:
+def test_runs_are_polynomials_modulo_two_to_the_64(ngram):
     words = np.random.PCG64(ngram).random_raw(60)
     for count in (0, 1, ngram - 1, ngram, 60):
         expected = [
@@ -36,7 +34,7 @@ def test_runs_are_polynomials_modulo_two_to_the_64(ngram: int) -> None:
         assert ngram_hashes(words[:count], ngram).tolist() == expected
 
 
-def test_the_caches_do_not_grow_without_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_caches_do_not_grow_without_limit(monkeypatch):
     monkeypatch.setattr(word_hashes, "_CACHED", 10)
     words = WordHashes()
     for start in range(20):

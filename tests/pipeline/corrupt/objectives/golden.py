@@ -1,14 +1,11 @@
-"""Golden bytes of the objectives: `python -m tests.pipeline.objectives.golden` adds those of new versions.
+"""Golden bytes of the objectives: `python -m tests.pipeline.corrupt.objectives.golden` adds those of new versions.
 
 Run it with `make objectives` after an objective was added, or its VERSION raised.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path
-from typing import Any, Final
 
 import numpy as np
 
@@ -18,10 +15,10 @@ from tests.pipeline.corruption_cases import samples, vocabulary
 
 __all__ = ["GOLDEN", "digest", "golden", "write_golden"]
 
-GOLDEN: Final = Path(__file__).parent / "golden.json"
+GOLDEN = Path(__file__).parent / "golden.json"
 
 
-def digest(name: str) -> str:
+def digest(name):
     """Return the hash of 20 examples of each of two variants: every array, its type and its name."""
     objective = wide(name, vocabulary(1000))
     rows = samples([64, 300, 568, 17, 5, 3, 2, 40, 41, 200] * 2, objective.vocabulary, seed=11, sentences=6)
@@ -35,19 +32,20 @@ def digest(name: str) -> str:
     return found.hexdigest()
 
 
-def golden(name: str) -> dict[str, Any]:
+def golden(name):
     """Return the entry of an objective as it is now."""
     return {"version": registry.find("clozeline.pipeline.corrupt.objectives", name).VERSION, "sha256": digest(name)}
 
 
-def write_golden(path: Path = GOLDEN) -> None:
-    """Write the entries of all objectives.
+def write_golden(path=GOLDEN, names=None, entry_of=golden):
+    """Write the entries of all objectives, or of other names.
 
     Raises:
-        ValueError: an objective gives other bytes under the same VERSION.
+        ValueError: one gives other bytes under the same VERSION.
     """
-    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    found = {name: golden(name) for name in registry.names("clozeline.pipeline.corrupt.objectives")}
+    stored = json.loads(path.read_text(encoding="utf-8"))
+    names = registry.names("clozeline.pipeline.corrupt.objectives") if names is None else names
+    found = {name: entry_of(name) for name in names}
     for name, entry in found.items():
         before = stored.get(name, entry)
         if entry["version"] == before["version"] and entry != before:

@@ -1,32 +1,38 @@
 """Run an objective over sample rows: the objective, its examples, the keys of its draws, and why rows are skipped."""
 
-from __future__ import annotations
-
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from clozeline.configuration.config import to_plain
-from clozeline.pipeline.corrupt.objectives import Objective, Skip, build_objective
-from clozeline.pipeline.rows import Example, Row, Rows
-from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.pipeline.corrupt.objectives import Skip, build_objective
+from clozeline.pipeline.rows import Example
 from clozeline.registry import find
 from clozeline.seeding import kernel_keys
 from tests.pipeline.corruption_cases import WORDS, one_sample, samples
 from tests.pipeline.laws import within_sigmas
 
+VARIETIES = {
+    "causal_lm": [{"architecture": "encoder"}, {"architecture": "encoder_decoder", "grouping": "document"}],
+    "masked_lm": [{"mask_rate": {"uniform": [0.1, 0.9]}, "attention": "prefix"}, {"predict_from": "previous"}],
+    "mass": [{"architecture": "encoder"}],
+    "prefix_lm": [{"architecture": "encoder_decoder", "suffix_rate": 0.25}, {"architecture": "decoder"}],
+    "sentence_comparison": [{"mode": "same"}],
+    "span_corruption": [
+        {"architecture": "decoder", "mode": "R"},
+        {"architecture": "decoder", "attention": "causal", "final_sentinel": True},
+    ],
+}
+"""Options of objectives that give rows of another shape than the default ones."""
 
-def wide(name: str, words: Vocabulary = WORDS, label: str | None = None, **options: Any) -> Objective:
+
+def wide(name, words=WORDS, label=None, **options):
     """Return an objective whose rows may have 600 content tokens."""
     fields = {field.name for field in dataclasses.fields(find("clozeline.pipeline.corrupt.objectives", name).Options)}
     lengths = {key: 700 for key in ("max_length", "input_length") if key in fields}
     return build_objective({"name": name, **lengths, **options}, words, label)
 
 
-def tolerates_specials(objective: Objective) -> bool:
+def tolerates_specials(objective):
     """Position-selecting objectives read rows with separators; sequence-editing ones refuse them."""
     rows = samples([40], objective.vocabulary, specials=0.3, sentences=4)
     try:
@@ -36,9 +42,7 @@ def tolerates_specials(objective: Objective) -> bool:
     return True
 
 
-def variants_of(
-    objective: Objective, ids: Sequence[int], sentence_starts: Sequence[int] = (0,), count: int = 4000
-) -> list[Example]:
+def variants_of(objective, ids, sentence_starts=(0,), count=4000):
     """Return the examples of one sample under variants 0 .. count - 1."""
     rows = one_sample(ids, sentence_starts, objective.vocabulary, count)
     examples, skips = objective.corrupt(rows, np.arange(count, dtype=np.uint16), seed=1)
@@ -46,29 +50,29 @@ def variants_of(
     return list(examples)
 
 
-def reachable(examples: Sequence[Example], **wanted: Sequence[int]) -> bool:
+def reachable(examples, **wanted):
     """Return whether some variant has these features."""
     return any(all(example[name].tolist() == list(value) for name, value in wanted.items()) for example in examples)
 
 
-def corrupt(objective: Objective, rows: Rows, variant: int | NDArray[Any] = 0, seed: int = 1) -> Rows:
+def corrupt(objective, rows, variant=0, seed=1):
     """Return examples of rows that all can be corrupted, under one variant or one of each row."""
     examples, skips = objective.corrupt(rows, np.full(len(rows), variant, np.uint16), seed)
     assert not skips.any(), skips
     return examples
 
 
-def reasons(objective: Objective, rows: Rows) -> list[str]:
+def reasons(objective, rows):
     """Return why each row is skipped; "none" for those that are not."""
     return [Skip(skip).reason for skip in objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)[1]]
 
 
-def example_of(**features: Sequence[int]) -> Example:
+def example_of(**features):
     """Return an example with these features alone."""
     return Example({}, {name: np.array(values, np.uint16) for name, values in features.items()})
 
 
-def keyed(objective: Objective, rows: Rows, variant: int = 0, seed: int = 1) -> Iterator[tuple[Any, Row, Example]]:
+def keyed(objective, rows, variant=0, seed=1):
     """Corrupt rows; yield the key of a row's draws, its sample and its example. Rows of specials only are skipped."""
     variants = np.full(len(rows), variant, np.uint16)
     examples, skips = objective.corrupt(rows, variants, seed)
@@ -80,18 +84,18 @@ def keyed(objective: Objective, rows: Rows, variant: int = 0, seed: int = 1) -> 
             yield key, sample, example
 
 
-def masked(example: Example) -> tuple[list[int], ...]:
+def masked(example):
     """Return the row, the places of its labels, and their ids."""
     return tuple(example[name].tolist() for name in ("input_ids", "label_positions", "label_ids"))
 
 
-def at_labels(examples: Rows) -> tuple[NDArray[Any], NDArray[Any]]:
+def at_labels(examples):
     """Return the tokens at the labels of all rows, and the ids of the labels."""
     ids, places = examples.columns["input_ids"], examples.columns["label_positions"]
     return ids.values[places.values + np.repeat(ids.offsets[:-1], places.lengths)], examples.columns["label_ids"].values
 
 
-def roles_are_plausible(written: NDArray[Any], original: NDArray[Any]) -> bool:
+def roles_are_plausible(written, original):
     """Return whether 8 of 10 labels are masked, 1 of 10 is random, and 1 of 10 stays, by chance also a random one."""
     total, same = len(written), 1 / len(WORDS.replaceable)
     masks, kept = written == WORDS.specials["mask"], written == original
@@ -100,17 +104,3 @@ def roles_are_plausible(written: NDArray[Any], original: NDArray[Any]) -> bool:
         and within_sigmas(int((~masks & ~kept).sum()), total, 0.1 * (1 - same))
         and within_sigmas(int(kept.sum()), total, 0.1 * (1 + same))
     )
-
-
-def shared_by_two_variants(objective: Objective, name: str) -> int:
-    """Return how many of the 9 places chosen in each of 4,000 rows of 60 tokens two variants share."""
-    rows, taken = samples([60] * 4000), np.zeros((4000, 62), np.bool_)
-    first, second = (corrupt(objective, rows, variant).columns[name].values for variant in (0, 1))
-    taken[np.repeat(np.arange(4000), 9), first] = True
-    return int(taken[np.repeat(np.arange(4000), 9), second].sum())
-
-
-def plain_options(objective: Objective) -> dict[str, Any]:
-    """Return resolved options."""
-    plain: dict[str, Any] = to_plain(objective.options)
-    return plain

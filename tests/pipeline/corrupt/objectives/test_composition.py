@@ -1,35 +1,35 @@
-"""Composition: steps draw as they would alone, and are undone backwards."""
+"""Composition: steps draw as they would alone, and are undone backwards; mBART's rows end with a language token."""
 
-from __future__ import annotations
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from clozeline.pipeline.corrupt.objectives import Draws, Objective, build_objective
-from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, TokenRows
-from tests.pipeline.corrupt.objectives.runner import corrupt, variants_of, wide
-from tests.pipeline.corruption_cases import MASK, WORDS, samples
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.objectives import Draws, Skip
+from clozeline.pipeline.corrupt.objectives._denoising import TokenRows
+from clozeline.pipeline.rows import Row, Rows
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
+from clozeline.pipeline.tokenize.tokenizers.word import Word
+from tests.pipeline.corrupt.objectives.runner import corrupt, wide
+from tests.pipeline.corruption_cases import FIRST_CONTENT, MASK, WORDS, one_sample, samples
 
 STEPS = ["sentence_reordering", "document_rotation", "token_deletion", "denoising_autoencoding", "text_infilling"]
 THREE = [{"name": "sentence_reordering"}, {"name": "document_rotation"}, {"name": "text_infilling"}]
-
-
-def steps_of(objective: Objective) -> list[DenoisingPair]:
-    return objective.steps  # type: ignore[attr-defined,no-any-return]
 
 
 @pytest.mark.parametrize(
     "steps",
     [THREE, THREE[:2], THREE[1:], THREE[2:], [THREE[1], THREE[0], THREE[2]], [{"name": name} for name in STEPS]],
 )
-def test_equals_its_steps_one_by_one(steps: list[dict[str, str]]) -> None:
+def test_equals_its_steps_one_by_one(steps):
     objective = wide("composition", steps=steps)
     rows = samples([1, 2, 5, 17, 64, 300, 568] * 10)
     examples = corrupt(objective, rows)
     draws = Draws(1, rows.fixed["uid"], np.zeros(len(rows), np.uint16))
     text = TokenRows(rows.columns["ids"], rows.columns["sentence_starts"])
-    for step in steps_of(objective):
-        ids, noise = wide(step.name).noise(text, draws)  # type: ignore[attr-defined]
+    for step in objective.steps:
+        ids, noise = wide(step.name).noise(text, draws)
         for name, column in noise.items():
             assert (column.values == examples.columns[f"{step.name}_{name}"].values).all()
         text = TokenRows(ids, step.starts_after(text, noise))
@@ -38,22 +38,15 @@ def test_equals_its_steps_one_by_one(steps: list[dict[str, str]]) -> None:
         assert np.array_equal(objective.uncorrupt(example), objective.add_special_tokens(rows.row(row)["ids"]))
 
 
-def test_dropping_a_step_leaves_the_draws_of_the_others() -> None:
-    rows = samples([64] * 40, sentences=6)
-    both, alone = (corrupt(wide("composition", steps=steps), rows) for steps in (THREE[::2], THREE[2:]))
-    for name in ("text_infilling_span_starts", "text_infilling_span_lengths"):
-        assert (both.columns[name].values == alone.columns[name].values).all()
-
-
 @pytest.mark.parametrize("name", ["sentence_reordering", "document_rotation", "token_deletion", "text_infilling"])
-def test_sentence_starts_follow_their_tokens(name: str) -> None:
+def test_sentence_starts_follow_their_tokens(name):
     """Every token of the corrupted row that began a sentence, and is still alone, begins one."""
     step = wide(name)
     rows = samples([1, 2, 9, 40, 120] * 30)
     text = TokenRows(rows.columns["ids"], rows.columns["sentence_starts"])
     numbered = TokenRows(type(text.ids)(np.arange(len(text.ids.values)) + 1000, text.ids.offsets), text.sentence_starts)
-    ids, noise = step.noise(numbered, Draws(1, rows.fixed["uid"], np.zeros(len(rows), np.uint16)))  # type: ignore[attr-defined]
-    after = step.starts_after(numbered, noise)  # type: ignore[attr-defined]
+    ids, noise = step.noise(numbered, Draws(1, rows.fixed["uid"], np.zeros(len(rows), np.uint16)))
+    after = step.starts_after(numbered, noise)
     for row in range(len(rows)):
         found, old = ids[row].tolist(), numbered.ids[row]
         starts = after[row].tolist()
@@ -68,7 +61,7 @@ def test_sentence_starts_follow_their_tokens(name: str) -> None:
             _starts_between_marks(found, starts, old, begins)
 
 
-def _starts_between_marks(found: list[int], starts: list[int], old: np.ndarray, begins: set[int]) -> None:
+def _starts_between_marks(found, starts, old, begins):
     """A kept start is a start, or a mark of length 0 is before it and begins the sentence."""
     for place, token in enumerate(found[1:], 1):
         if token in begins:
@@ -77,27 +70,106 @@ def _starts_between_marks(found: list[int], starts: list[int], old: np.ndarray, 
         assert found[start] in begins or MASK in (found[start], found[start - 1])
 
 
-def test_bart_is_the_default() -> None:
-    objective = build_objective("composition", WORDS)
-    assert [step.name for step in steps_of(objective)] == ["sentence_reordering", "text_infilling"]
-    assert [feature.name for feature in objective.features] == [
-        "input_ids",
-        "target_ids",
-        "sentence_reordering_sentence_order",
-        "sentence_reordering_sentence_starts",
-        "text_infilling_span_starts",
-        "text_infilling_span_lengths",
-    ]
-
-
-def test_a_step_that_cannot_apply_lets_the_row_pass() -> None:
-    examples = variants_of(wide("composition"), [300, 301, 302, 303], [0], count=20)
-    assert all(example["sentence_reordering_sentence_order"].tolist() == [0] for example in examples)
-    assert all(MASK in example["input_ids"] for example in examples)
-
-
-def test_rows_that_passed_are_counted() -> None:
+def test_rows_that_passed_are_counted():
     objective = wide("composition", steps=THREE)
     rows = samples([1, 1, 5, 40, 0], sentences=1)
     examples, _ = objective.corrupt(rows, np.zeros(5, np.uint16), 1)
     assert objective.tally(examples) == {"passed_through": {"sentence_reordering": 4, "document_rotation": 2}}
+
+
+# Rows of mBART (arXiv 2001.08210 §2.2) --------------------------------------------------------------------------------
+
+TEXT = "Hard work leads to success. Success brings happiness."
+TOKENS = {"en": "<en>", "de": "<de>"}
+DE, EN = FIRST_CONTENT, FIRST_CONTENT + 1
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tokenizer")
+    options = Word.Options(size=170, min_frequency=1, reserved=["<de>", "<en>"])
+    save_tokenizer(Word.train([TEXT, " Success"], options, folder), "word", folder)
+    return load_tokenizer(folder), folder
+
+
+@pytest.fixture(scope="module")
+def words(tokenizer):
+    """The vocabulary of that tokenizer, for a corpus whose rows have the codes 0, 1, 2 for de, en, fr."""
+    return replace(tokenizer[0].vocabulary, folder=tokenizer[1], languages=("de", "en", "fr"))
+
+
+def mbart(words, **options):
+    return wide("composition", words, **{"source_head": "none", "language_tokens": TOKENS, **options})
+
+
+def in_languages(rows, codes):
+    return Rows({**rows.fixed, "language": np.array(codes, np.uint8)}, rows.columns)
+
+
+def content(lengths, codes, words):
+    """Rows of ids that are not special."""
+    rows = in_languages(samples(lengths, words, sentences=3), codes)
+    rows.columns["ids"].values[:] = EN + 1 + rows.columns["ids"].values % (words.size - EN - 1)
+    return rows
+
+
+def test_rows_by_hand(tokenizer, words):
+    """Two sentences change places; a row of a language without a token is skipped with a reason."""
+    tokenizer, _ = tokenizer
+    ids = tokenizer.encode([TEXT])[0].ids
+    objective = mbart(words, steps=["sentence_reordering"])
+    rows = in_languages(one_sample(ids, [0, 6], words, 3), [1, 0, 2])
+    examples, skips = objective.corrupt(rows, np.zeros(3, np.uint16), 1)
+    shown = {
+        name: ["".join(tokenizer.piece(int(token)) for token in examples.columns[name][row]) for row in range(2)]
+        for name in ("input_ids", "target_ids")
+    }
+    swapped = " Success brings happiness.Hard work leads to success."
+    assert shown["input_ids"] == [f"{swapped}</s><en>", f"{swapped}</s><de>"]
+    assert shown["target_ids"] == [f"{TEXT}</s><en>", f"{TEXT}</s><de>"]
+    assert [Skip(code) for code in skips] == [Skip.NONE, Skip.NONE, Skip.NO_LANGUAGE_TOKEN]
+    assert Skip.NO_LANGUAGE_TOKEN.reason == "no_language_token"
+    assert objective.frame.decoder_start == "target_end"
+
+
+def test_the_noise_is_that_of_rows_without_language_tokens(words):
+    """A row of `max_length` tokens has room for one content token less; all others are BART's, and can be undone."""
+    rows = content([1, 5, 40, 300], [0, 1, 1, 0], words)
+    objective, bart = mbart(words), mbart(words, language_tokens={})
+    examples, skips = objective.corrupt(rows, np.zeros(4, np.uint16), 1)
+    plain, _ = bart.corrupt(rows, np.zeros(4, np.uint16), 1)
+    assert not skips.any()
+    assert objective.content_length == bart.content_length - 1 == 700 - 2
+    for example, without, language in zip(examples, plain, [DE, EN, EN, DE], strict=True):
+        for name in ("input_ids", "target_ids"):
+            assert example[name].tolist() == [*without[name].tolist(), language]
+        assert np.array_equal(objective.uncorrupt(example), bart.uncorrupt(without))
+
+
+def test_two_languages_in_one_example_are_damage(words):
+    rows = content([40], [1], words)
+    objective = mbart(words)
+    example = next(iter(objective.corrupt(rows, np.zeros(1, np.uint16), 1)[0]))
+    target = example["target_ids"].copy()
+    target[-1] -= 1
+    with pytest.raises(ValueError, match="different language tokens"):
+        objective.uncorrupt(Row(example.fixed, {**example.columns, "target_ids": target}))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"grouping": "packed"}, "language_tokens needs grouping: document"),
+        ({"language_tokens": {"en": "<e>", "xx": "<xx>"}}, r"no special piece <e>; train it with .*\[<e>, \.\.\.\]"),
+        ({"language_tokens": {"en": "<en>", "de": "<en>"}}, "two languages have the same token"),
+        ({"steps": [{"name": "text_infilling", "language_tokens": TOKENS}]}, "language_tokens"),
+    ],
+)
+def test_refusals(words, options, message):
+    with pytest.raises(ConfigurationError, match=message):
+        mbart(words, **options)
+
+
+def test_rows_whose_languages_have_no_names_are_refused():
+    with pytest.raises(ConfigurationError, match="only the sets of a recipe name the languages"):
+        mbart(WORDS).corrupt(samples([40]), np.zeros(1, np.uint16), 1)

@@ -1,6 +1,6 @@
-"""Denoising pairs: the frame around every noise, content only, and examples that contradict themselves."""
+"""Denoising pairs: each noise against a plain loop and its law, the frame around it, and contradictions."""
 
-from __future__ import annotations
+from itertools import pairwise, permutations
 
 import numpy as np
 import pytest
@@ -12,8 +12,11 @@ from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.objectives._denoising import LOST, DenoisingPair, require_content_only
 from clozeline.pipeline.kernels.ragged import IdSet
 from clozeline.pipeline.rows import Example, Ragged
-from tests.pipeline.corrupt.objectives.runner import corrupt
-from tests.pipeline.corruption_cases import EOS, FIRST_CONTENT, WORDS, samples
+from clozeline.seeding import ORDERS, POSITIONS
+from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, variants_of, wide
+from tests.pipeline.corruption_cases import EOS, FIRST_CONTENT, MASK, WORDS, samples
+from tests.pipeline.laws import chi_square_is_plausible
+from tests.pipeline.word_cases import drawn, smallest
 
 NAMES = [
     name
@@ -23,9 +26,90 @@ NAMES = [
 HEADS = {"none": [], "bos": [4], "cls": [1]}
 
 
+def slow_masks(ids, key, percent):
+    k = max(1, (len(ids) * percent + 50) // 100)
+    noise = sorted(smallest(key, POSITIONS, len(ids), k))
+    return [MASK if place in noise else token for place, token in enumerate(ids)], {"noise_positions": noise}
+
+
+def slow_deletion(ids, key, percent):
+    k = min(len(ids) - 1, max(1, (len(ids) * percent + 50) // 100))
+    kept = sorted(smallest(key, POSITIONS, len(ids), len(ids))[k:])
+    return [ids[place] for place in kept], {"kept_positions": kept}
+
+
+def slow_rotation(ids, key, percent):
+    rotation = 1 + (((drawn(key, ORDERS, 1)[0] >> 32) * (len(ids) - 1)) >> 32)
+    return [*ids[rotation:], *ids[:rotation]], {"rotation": [rotation]}
+
+
+def slow_order(ids, key, percent):
+    moving = max(2, (len(ids) * percent + 50) // 100)
+    order = list(range(len(ids)))
+    places = order if percent == 100 else sorted(smallest(key, POSITIONS, len(ids), moving))
+    order = dict(zip(order, order, strict=True)) | {
+        place: places[source] for place, source in zip(places, smallest(key, ORDERS, moving, moving), strict=True)
+    }
+    if all(place == source for place, source in order.items()):
+        first, second = places[:2]
+        order[first], order[second] = second, first
+    return [ids[source] for source in order.values()], {"token_order": [*order.values()]}
+
+
+@pytest.mark.parametrize(("name", "option", "loop", "percents"), [
+    ("denoising_autoencoding", "mask_rate", slow_masks, (15, 100)),
+    ("token_deletion", "noise_density", slow_deletion, (15, 100)),
+    ("document_rotation", None, slow_rotation, (100,)),
+    ("token_reordering", "noise_density", slow_order, (15, 50, 100)),
+])  # fmt: skip
+def test_equals_a_plain_loop(name, option, loop, percents):
+    for percent in percents:
+        objective = wide(name, **({option: percent / 100} if option else {}))
+        for key, sample, example in keyed(objective, samples([2, 3, 4, 5, 17, 64, 300, 568] * 20)):
+            ids = sample["ids"].tolist()
+            found, noise = loop(ids, key, percent)
+            assert example["input_ids"].tolist() == [4, *found, 5]
+            assert example["target_ids"].tolist() == [*ids, 5]
+            assert {column: example[column].tolist() for column in noise} == noise
+
+
+# Sentences ------------------------------------------------------------------------------------------------------------
+
+
+def test_input_is_the_sentences_in_their_new_order():
+    rows = samples([2, 3, 17, 64, 300, 568] * 30, sentences=12)
+    for sample, example in zip(rows, corrupt(wide("sentence_reordering"), rows), strict=True):
+        bounds = [*sample["sentence_starts"].tolist(), len(sample["ids"])]
+        sentences = [sample["ids"][a:b].tolist() for a, b in pairwise(bounds)]
+        order = example["sentence_order"].tolist()
+        assert sorted(order) == list(range(len(sentences)))
+        assert order != sorted(order)
+        assert example["input_ids"].tolist() == [4, *(token for one in order for token in sentences[one]), 5]
+        assert example["target_ids"].tolist() == [*sample["ids"].tolist(), 5]
+        assert example["sentence_starts"].tolist() == bounds[:-1]
+
+
+def test_five_orders_of_three_sentences_are_equally_likely():
+    examples = variants_of(wide("sentence_reordering"), [300, 301, 302], [0, 1, 2], count=5000)
+    orders = [tuple(example["sentence_order"].tolist()) for example in examples]
+    every = list(permutations(range(3)))[1:]
+    assert chi_square_is_plausible([orders.count(order) for order in every], np.full(5, 1000.0), 4)
+
+
+@pytest.mark.parametrize(("density", "most"), [(0.25, 5), (0.01, 2)])
+def test_a_share_of_the_sentences_moves_and_two_at_least(density, most):
+    rows = samples([300] * 100, sentences=20)
+    orders = [one["sentence_order"] for one in corrupt(wide("sentence_reordering", noise_density=density), rows)]
+    moved = {int((order != np.arange(20)).sum()) for order in orders}
+    assert (min(moved), max(moved)) == (2, most)
+
+
+# Frame and contradictions ---------------------------------------------------------------------------------------------
+
+
 @settings(max_examples=40)
 @given(st.lists(st.lists(st.integers(0, 12), max_size=6), max_size=6))
-def test_the_first_reserved_token_is_named_with_its_row_and_place(rows: list[list[int]]) -> None:
+def test_the_first_reserved_token_is_named_with_its_row_and_place(rows):
     special = IdSet(np.arange(20) < 3)
     ids = Ragged.from_lists(rows, np.uint16)
     wrong = [(row, place, token) for row, one in enumerate(rows) for place, token in enumerate(one) if token < 3]
@@ -39,7 +123,7 @@ def test_the_first_reserved_token_is_named_with_its_row_and_place(rows: list[lis
 
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("name", NAMES)
-def test_frames_stand_around_the_noise_and_the_original(name: str, head: str) -> None:
+def test_frames_stand_around_the_noise_and_the_original(name, head):
     objective = build_objective({"name": name, "max_length": 64, "source_head": head, "decoder_start": "cls"}, WORDS)
     assert objective.frame.decoder_start == WORDS.specials["cls"]
     assert objective.content_length == 63 - len(HEADS[head])
@@ -47,15 +131,12 @@ def test_frames_stand_around_the_noise_and_the_original(name: str, head: str) ->
     for sample, example in zip(rows, corrupt(objective, rows), strict=True):
         row, target = example["input_ids"].tolist(), example["target_ids"].tolist()
         assert target == [*sample["ids"].tolist(), EOS]
-        assert row[: len(HEADS[head])] == HEADS[head]
-        assert row[-1] == EOS
-        assert len(row) <= 64
-        restored = objective.uncorrupt(example).tolist()
-        assert restored == [*HEADS[head], *target]
+        assert (row[: len(HEADS[head])], row[-1]) == (HEADS[head], EOS)
+        assert objective.uncorrupt(example).tolist() == [*HEADS[head], *target]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_another_target_contradicts_the_noise_wherever_the_noise_kept_a_token(name: str) -> None:
+def test_another_target_contradicts_the_noise_wherever_the_noise_kept_a_token(name):
     """Undoing the noise says which tokens are known; each of them is compared, the lost ones cannot be."""
     objective = build_objective({"name": name, "max_length": 64}, WORDS)
     assert isinstance(objective, DenoisingPair)

@@ -1,7 +1,5 @@
 """Every tokenizer with every objective, over both folders: a hostile text is corrupted and given back."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -10,7 +8,7 @@ from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.preview.words import Text, TokenizerPieces, token_documents
 from clozeline.pipeline.group.groupings import Context, build_grouping
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, trainable
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, trainable
 from clozeline.pipeline.vocabulary import SPECIALS
 from tests.declarations import declared
 from tests.pipeline.corrupt.objectives.runner import wide
@@ -49,7 +47,7 @@ TEXTS = [
     params=[*((name, None) for name in trainable()), *PUBLISHED],
     ids=lambda param: f"{param[0]} {param[1].__name__}" if param[1] else param[0],
 )
-def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
+def tokenizer(request, tmp_path_factory):
     """A trained tokenizer of each algorithm, and the published ones with the special tokens that they lack."""
     folder = tmp_path_factory.mktemp("tokenizer")
     name, write = request.param
@@ -60,7 +58,7 @@ def tokenizer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_tokenizer_can_be_trained_or_has_a_published_file(name: str) -> None:
+def test_a_tokenizer_can_be_trained_or_has_a_published_file(name):
     assert name in trainable() or name in dict(PUBLISHED), (
         f"set PUBLISHED in tests/pipeline/tokenize/tokenizers/test_{name}.py to functions that write a file, as in "
         "test_tokenizer_json.py"
@@ -68,7 +66,7 @@ def test_a_tokenizer_can_be_trained_or_has_a_published_file(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", registry.names("clozeline.pipeline.corrupt.objectives"))
-def test_hostile_texts_are_accounted_for_corrupted_and_given_back(tokenizer: Tokenizer, name: str) -> None:
+def test_hostile_texts_are_accounted_for_corrupted_and_given_back(tokenizer, name):
     objective = wide(name, tokenizer.vocabulary)
     documents = token_documents(TokenizerPieces(tokenizer), TEXTS)
     grouping = build_grouping(objective.grouping, tokenizer.vocabulary)

@@ -1,111 +1,194 @@
-"""Features of masked pairs: two framed segments, labels in both, and where the second one starts."""
+"""Pairs of texts: each objective against a plain loop, the laws of labels, and rows that are no pairs."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+from collections import defaultdict
+from dataclasses import replace
+from fractions import Fraction
+from math import floor
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from clozeline.pipeline.corrupt.objectives._masked_pairs import (
-    FRAME_TOKENS,
-    MaskedPair,
-    MaskedPairOptions,
-    Pairs,
-)
-from clozeline.pipeline.corrupt.objectives._masked_rows import choose_tokens, maskable_lengths
-from clozeline.pipeline.kernels.ragged import IdSet
-from clozeline.pipeline.rows import UNDO, Feature, Ragged, SampleBatch
-from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, masked
-from tests.pipeline.corruption_cases import SEP, WORDS, samples
-from tests.pipeline.pair_cases import frame, slow_masks, unmasked
+from clozeline.pipeline.corrupt.objectives import Skip, build_objective
+from clozeline.pipeline.kernels.distributions import reciprocal_thresholds
+from clozeline.pipeline.rows import Example, Rows
+from clozeline.seeding import LABELS, kernel_keys, random_bits
+from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, masked, reasons, wide
+from tests.pipeline.corruption_cases import SEP, WORDS, one_sample, samples
+from tests.pipeline.laws import within_sigmas
+from tests.pipeline.pair_cases import frame, slow_masks, unmasked, window
+from tests.pipeline.word_cases import drawn, masked_by_hand, slow_take, slow_words
+
+RAIN, UMBRELLA, APPLES = [200, 201, 202, 203], [204, 205, 206, 207, 208], [300, 301, 302, 303, 304]
+NSP, SOP, TLM = "next_sentence_prediction", "sentence_order_prediction", "translation_lm"
+COUNTED = replace(WORDS, token_counts=(np.arange(WORDS.size) * 7919 % 1009).astype(np.uint64))
 
 
-class Halves(MaskedPair):
-    """Rows cut in the middle, the second half first."""
+def slow_pair(name, sample, key, attention=""):
+    """Return both segments and the features of a pair."""
+    ids, starts = sample["ids"].tolist(), sample["sentence_starts"].tolist()
+    word, choice = drawn(key, LABELS, 2)
+    label = word >> 63
+    if name == TLM:
+        sides = [(ids, 0), (sample["target_ids"].tolist(), 1)][:: -1 if label else 1]
+        return *(side for side, _ in sides), {"languages": [language for _, language in sides]}
+    cut = starts[1 + (((choice >> 32) * (len(starts) - 1)) >> 32)]
+    if name == SOP:
+        return *(ids[:cut], ids[cut:])[:: -1 if label else 1], {"sentence_label": [label]}
+    if attention:
+        return ids[:cut], ids[cut:], {"attention": [3], "prefix_length": [cut + 2]}
+    partner = sample["partner_ids"].tolist()
+    size = min(len(ids) - cut, len(partner))
+    return ids[:cut], (partner if label else ids[cut:])[:size], {"sentence_label": [label]}
 
-    name = "halves"
-    heads = ("masked_lm",)
-    Options = MaskedPairOptions
 
-    def pair_features(self) -> tuple[Feature, ...]:
-        return (Feature("cut", "uint16", UNDO, "tokens of the second half"),)
-
-    def pairs(self, samples: SampleBatch, keys: NDArray[np.uint64]) -> Pairs:
-        ids = samples.columns["ids"]
-        half = ids.lengths // 2
-        starts = np.stack((ids.offsets[:-1] + half, ids.offsets[:-1]), axis=1)
-        lengths = np.stack((ids.lengths - half, half), axis=1)
-        extra: Mapping[str, Ragged] = {"cut": Ragged.from_matrix((ids.lengths - half).astype(np.uint16)[:, None])}
-        return Pairs((ids.values,), starts, lengths, extra)
-
-
-def halves(**options: float) -> Halves:
-    objective = Halves(MaskedPairOptions(max_length=600, **options), WORDS, "halves")
-    objective.grouping = objective.make_grouping("document", 597)
-    return objective
+def slow_spans(row, key, longest):
+    found = slow_words(row, WORDS)
+    k = max(1, floor(Fraction(sum(word.length for word in found) * 15, 100) + Fraction(1, 2)))
+    taken = slow_take(key, found, k, reciprocal_thresholds(longest).tolist())
+    positions = sorted(found[word].start + token for word in taken for token in range(found[word].length))
+    return masked_by_hand(key, row, positions, WORDS)
 
 
 @pytest.mark.parametrize("specials", [0.0, 0.1])
-def test_pairs_equal_a_plain_loop(specials: float) -> None:
-    objective = halves()
-    rows = samples([20 + (37 * row) % 90 for row in range(200)], specials=specials)
+@pytest.mark.parametrize(("name", "options"), [
+    (NSP, {}), (NSP, {"attention": "prefix"}), (TLM, {}), (TLM, {"frequency_exponent": 0.5}),
+    *((SOP, {"max_span_length": longest}) for longest in (0, 1, 3)),
+])  # fmt: skip
+def test_equals_a_plain_loop(name, options, specials):
+    objective = wide(name, COUNTED, **options)
+    rows = samples([2 + (37 * row) % 90 for row in range(400)], specials=specials, sentences=5)
+    variants = np.full(len(rows), 4, np.uint16)
+    examples, skips = objective.corrupt(rows, variants, 6)
+    assert (skips == 0).sum() > 250
+    for key, skip, sample, example in zip(
+        kernel_keys(6, name, rows.fixed["uid"], variants), skips, rows, examples, strict=True
+    ):
+        if skip:
+            first = sample["ids"][: sample["sentence_starts"][1] if name == NSP else None]
+            assert Skip(skip) == Skip.NO_MASKABLE
+            assert (first == SEP).all()
+            continue
+        first, second, features = slow_pair(name, sample, key, options.get("attention", ""))
+        row, exponent = frame(first, second), options.get("frequency_exponent", 0)
+        longest = options.get("max_span_length")
+        hidden = slow_spans(row, key, longest) if longest else slow_masks(row, key, 150_000, COUNTED, exponent)
+        assert masked(example) == hidden
+        assert example["segment_starts"].tolist() == [0, len(first) + 2]
+        assert {column: example[column].tolist() for column in features} == features
+        assert np.array_equal(objective.uncorrupt(example), objective.original(sample, example))
+
+
+# Next sentences -------------------------------------------------------------------------------------------------------
+
+
+def test_labels_are_balanced_and_lengths_tell_nothing_of_them():
+    """10,000 windows: half of the labels 1; and for one cut of one window both labels give the same lengths."""
+    objective = wide(NSP)
+    rows = samples([40] * 10_000, sentences=6)
+    assert within_sigmas(int(corrupt(objective, rows).columns["sentence_label"].values.sum()), 10_000, 0.5)
+    lengths = defaultdict(lambda: defaultdict(set))
+    few = rows.take(np.arange(200))
+    for variant in range(40):
+        for row, example in enumerate(corrupt(objective, few, variant)):
+            place = row, int(example["segment_starts"][1])
+            lengths[place][int(example["sentence_label"][0])].add(len(example["input_ids"]))
+    both = [found for found in lengths.values() if len(found) == 2]
+    assert len(both) > 800
+    assert all(found[0] == found[1] and len(found[0]) == 1 for found in both)
+
+
+@pytest.mark.parametrize(("partner", "unused"), [(APPLES, 9 + 5 - 9), (APPLES[:2], 9 + 2 - 6)])
+def test_a_short_partner_cuts_both_labels(partner, unused):
+    rows = window([RAIN, UMBRELLA], WORDS, 50, partner=partner)
+    examples = corrupt(wide(NSP), rows, np.arange(50))
+    size = len(partner)
+    assert {(int(one["sentence_label"][0]), *unmasked(one)) for one in examples} == {
+        (0, *frame(RAIN, UMBRELLA[:size])), (1, *frame(RAIN, partner))
+    }  # fmt: skip
+    assert wide(NSP).count_unused_tokens(rows, examples) == 50 * unused
+
+
+def test_reasons():
+    wanted = {
+        NSP: [("no_partner", {}), ("one_sentence", {"partner": APPLES})],
+        SOP: [("none", {}), ("one_sentence", {})],
+        TLM: [("empty", {}), ("none", {"target": APPLES})],
+    }
+    for name, ((first, sides), (second, others)) in wanted.items():
+        assert reasons(wide(name), window([RAIN, UMBRELLA], WORDS, **sides)) == [first]
+        assert reasons(wide(name), window([RAIN], WORDS, **others)) == [second]
+    assert reasons(wide(NSP), window([[SEP, SEP], UMBRELLA], WORDS, partner=APPLES)) == ["no_maskable"]
+    assert reasons(wide(SOP), window([[SEP], [SEP]], WORDS)) == ["no_maskable"]
+    short = build_objective({"name": TLM, "max_length": 20}, WORDS)
+    sides = [([RAIN, [200]], [300] * 13), ([[SEP]], [SEP]), ([[SEP]], [300] * 16)]
+    rows = Rows.concatenate([window(source, WORDS, target=target) for source, target in sides])
+    assert reasons(short, rows) == ["too_long", "no_maskable", "none"]
+
+
+def test_a_prefix_pair_needs_no_partner_and_has_no_label():
+    objective = build_objective({"name": NSP, "attention": "prefix"}, WORDS)
+    assert objective.heads == ("masked_lm",)
+    assert "sentence_label" not in {feature.name for feature in objective.features}
+    assert objective.grouping == build_objective(NSP, WORDS).grouping
+    assert reasons(objective, window([RAIN, UMBRELLA], WORDS)) == ["none"]
+    rows = window([RAIN, UMBRELLA], WORDS, 3, partner=APPLES)
+    assert objective.count_unused_tokens(rows, corrupt(objective, rows)) == 3 * len(APPLES)
+
+
+def test_groupings():
+    labels = {
+        NSP: "sentence_pair-509-none-partner=True-short_rate=0.1",
+        SOP: "sentence_pair-509-none-partner=False-short_rate=0.1",
+        TLM: "parallel-253-none-cut=longer",
+    }
+    assert {name: build_objective(name, WORDS).grouping.label for name in labels} == labels
+    assert build_objective(TLM, WORDS).options.reset_positions
+
+
+# Examples that are no pairs of their samples --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "message"), [(NSP, "window is cut at 4"), (SOP, "window is cut at 4")])
+def test_a_cut_inside_a_sentence_is_an_error(name, message):
+    objective = wide(name)
+    (example,) = corrupt(objective, window([RAIN, UMBRELLA], WORDS, partner=APPLES))
+    other = window([RAIN[:3], RAIN[3:] + UMBRELLA], WORDS, partner=APPLES).row(0)
+    with pytest.raises(ValueError, match=message):
+        objective.original(other, example)
+
+
+@pytest.mark.parametrize("second", [0, 1, 2, 5, 9, 10, 200])
+def test_a_wrong_place_of_the_second_segment_is_an_error(second):
+    (example,) = corrupt(wide(NSP, mask_share=0.0, random_share=0.0), window([RAIN, UMBRELLA], WORDS, partner=APPLES))
+    columns = {**example.columns, "segment_starts": np.array([0, second], np.uint16)}
+    with pytest.raises(ValueError, match="no pair of segments"):
+        wide(NSP).uncorrupt(Example(example.fixed, columns))
+
+
+# Sentence comparison --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("longest", [4, 12, 700])
+def test_adjacent_equals_a_plain_loop(longest):
+    objective = build_objective({"name": "sentence_comparison", "max_length": longest}, WORDS)
+    rows = samples([2 + row % (2 * longest - 5) for row in range(1000)], sentences=4)
     for key, sample, example in keyed(objective, rows):
-        ids = sample["ids"].tolist()
-        half = len(ids) // 2
-        whole = frame(ids[half:], ids[:half])
-        assert masked(example) == slow_masks(whole, key, 150_000, WORDS)
-        assert example["segment_starts"].tolist() == [0, len(ids) - half + 2]
-        assert example["cut"].tolist() == [len(ids) - half]
-        assert unmasked(example) == whole == objective.uncorrupt(example).tolist()
-        first, second = objective.segments_of(np.array(whole), example)
-        assert (first.tolist(), second.tolist()) == (ids[half:], ids[:half])
-        assert objective.add_special_tokens_to_pair(first, second).tolist() == whole
-        assert len(whole) == len(ids) + FRAME_TOKENS
+        sentences = np.split(sample["ids"], sample["sentence_starts"][1:])
+        first = ((int(random_bits(np.array([key]), LABELS, 1)[0, 0]) >> 32) * (len(sentences) - 1)) >> 32
+        for name, sentence in zip(("input_ids", "input_ids_b"), sentences[first : first + 2], strict=True):
+            assert example[name].tolist() == [1, *sentence[: longest - 2].tolist(), 2]
 
 
-@settings(max_examples=40)
-@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=8), st.integers(0, 2**32))
-def test_labels_chosen_without_looking_at_the_tokens_are_those_chosen_by_looking(
-    sizes: list[tuple[int, int]], seed: int
-) -> None:
-    """Rows without special tokens inside take a short way; both ways must agree."""
-    objective = halves(mask_rate=0.4)
-    lengths = np.array(sizes)
-    pool = np.arange(400, 400 + lengths.sum(), dtype=np.uint16)
-    starts = (np.cumsum(lengths.reshape(-1)) - lengths.reshape(-1)).reshape(-1, 2)
-    keys = np.arange(1, 1 + len(sizes), dtype=np.uint64) * np.uint64(2 * seed + 1)
-    pairs = Pairs((pool,), starts, lengths, {})
-    rows = objective.join_pairs(pairs)
-    short, looking = objective.select(keys, rows, pairs), choose_tokens(keys, rows, objective.special, objective.budget)
-    assert short.values.tolist() == looking.values.tolist()
-    assert short.offsets.tolist() == looking.offsets.tolist()
-    assert not WORDS.special[rows.values[short.values]].any()
+def test_the_same_text_twice():
+    objective = build_objective({"name": "sentence_comparison", "mode": "same"}, WORDS)
+    assert (objective.content_length, objective.minimum.sentences) == (62, 1)
+    for sample, example in zip(samples([1, 62]), corrupt(objective, samples([1, 62])), strict=True):
+        assert example["input_ids"].tolist() == example["input_ids_b"].tolist() == [1, *sample["ids"].tolist(), 2]
 
 
-def test_labels_are_at_most_as_many_as_asked() -> None:
-    examples = corrupt(halves(mask_rate=0.5, max_labels=7), samples([4, 14, 16, 100]))
-    assert examples.columns["label_ids"].lengths.tolist() == [2, 7, 7, 7]
-
-
-@settings(max_examples=40)
-@given(st.lists(st.lists(st.integers(0, 20), max_size=9), max_size=6))
-def test_maskable_lengths_count_what_is_not_special(rows: list[list[int]]) -> None:
-    special = IdSet(np.arange(30) < 10)
-    found = maskable_lengths(Ragged.from_lists(rows, np.uint16), special)
-    assert found.tolist() == [sum(token >= 10 for token in row) for row in rows]
-
-
-def test_a_row_whose_frame_is_elsewhere_is_no_pair() -> None:
-    objective = halves()
-    (example,) = corrupt(objective, samples([20]))
-    row = objective.uncorrupt(example)
-    for place in (0, int(example["segment_starts"][1]) - 1, len(row) - 1):
-        broken = row.copy()
-        broken[place] = 999
-        with pytest.raises(ValueError, match=r"^no pair of segments with the second at 12, but \[.*999"):
-            objective.segments_of(broken, example)
-    assert SEP in row
+def test_unused_tokens():
+    objective = wide("sentence_comparison")
+    rows = one_sample(range(200, 210), (0, 3, 5), WORDS, 20)
+    examples = corrupt(objective, rows, np.arange(20))
+    pairs = examples.columns["input_ids"].lengths + examples.columns["input_ids_b"].lengths - 4
+    assert objective.count_unused_tokens(rows, examples) == int((10 - pairs).sum()) > 0

@@ -1,14 +1,8 @@
 """An objective is one file: what is added to the folder has every promise of the others tested at once."""
 
-from __future__ import annotations
-
 import itertools
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from clozeline import registry
 from docs.generate.page import gallery
@@ -16,48 +10,10 @@ from tests.pipeline.corrupt.objectives import test_objective_contract as contrac
 from tests.pipeline.corrupt.objectives.golden import GOLDEN, golden, write_golden
 from tests.temporary_module import temporary_module
 
-NEW_OBJECTIVE = '''
-    """Masks over the last tokens of a row."""
-
-    from __future__ import annotations
-
-    from typing import Any, ClassVar
-
-    import numpy as np
-
-    from clozeline.configuration.config import config_class
-    from clozeline.pipeline.kernels.ragged import span_positions
-    from clozeline.pipeline.kernels.sampling import offsets_of
-    from clozeline.pipeline.corrupt.objectives._masked_rows import Budget, MaskedRow, RoleOptions, maskable_tokens
-    from clozeline.pipeline.rows import Ragged
+OLD = Path(__file__).parents[4] / "pipeline/corrupt/objectives/whole_word_masking.py"
 
 
-    class LastTokens(MaskedRow):
-        """Masked LM over the last tokens (after arXiv 1810.04805).
-
-        Example (mask_rate 0.5, so 2 of 4; roles [MASK]):
-            input   [CLS] It is [MASK] [MASK] [SEP]
-        """
-
-        name: ClassVar[str] = "last_tokens"
-        VERSION: ClassVar[int] = 1
-
-        @config_class
-        class Options(RoleOptions):
-            """Parameters of masks over the last tokens."""
-
-        options: Options
-
-        def select(self, keys: Any, ids: Ragged, budget: Budget) -> Ragged:
-            """Return the places of the last maskable tokens."""
-            maskable, first = maskable_tokens(ids, self.special)
-            taken = budget(np.diff(first))
-            places = span_positions(first[1:] - taken, taken)
-            return Ragged(places if maskable is None else maskable[places], offsets_of(taken))
-'''
-
-
-def promises() -> Iterator[tuple[Callable[..., None], dict[str, Any]]]:
+def promises():
     """Yield each test of the contract that runs over the folder, with the first and the last of its other cases."""
     for name, test in vars(contract).items():
         marks = [mark.args for mark in getattr(test, "pytestmark", []) if mark.name == "parametrize"]
@@ -67,12 +23,13 @@ def promises() -> Iterator[tuple[Callable[..., None], dict[str, Any]]]:
                 yield test, dict(zip((key for key, _ in others), values, strict=True))
 
 
-def test_an_objective_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_objective_is_one_file(tmp_path, monkeypatch):
     """A new file is in the registry, keeps every promise, and has golden bytes and a section of the page."""
     stored = tmp_path / GOLDEN.name
     stored.write_bytes(GOLDEN.read_bytes())
     monkeypatch.setattr(contract, "GOLDEN", stored)
-    with temporary_module("clozeline.pipeline.corrupt.objectives", "last_tokens", NEW_OBJECTIVE, tmp_path):
+    source = OLD.read_text(encoding="utf-8").replace("WholeWordMasking", "LastTokens")
+    with temporary_module("clozeline.pipeline.corrupt.objectives", "last_tokens", source, tmp_path):
         assert "last_tokens" in registry.names("clozeline.pipeline.corrupt.objectives")
         write_golden(stored)
         kept = list(promises())

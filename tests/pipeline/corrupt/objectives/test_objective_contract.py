@@ -1,14 +1,10 @@
 """Promises of every objective, run over every file of the folder: a new file is tested the moment it exists."""
 
-from __future__ import annotations
-
 import json
 import multiprocessing
 import re
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline import registry
-from clozeline.configuration.config import describe
+from clozeline.configuration.config import describe, to_plain
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.objectives import Objective, Skip
+from clozeline.pipeline.corrupt.objectives import Skip, build_objective
 from clozeline.pipeline.rows import Ragged, Rows
 from tests.pipeline.corrupt.objectives.golden import GOLDEN, digest, golden, write_golden
-from tests.pipeline.corrupt.objectives.runner import corrupt, plain_options, tolerates_specials, wide
-from tests.pipeline.corruption_cases import FIRST_CONTENT, SEP, samples, vocabulary
+from tests.pipeline.corrupt.objectives.runner import VARIETIES, corrupt, tolerates_specials, wide
+from tests.pipeline.corruption_cases import MASK, SEP, WORDS, samples, vocabulary
 
 NAMES = registry.names("clozeline.pipeline.corrupt.objectives")
 LENGTHS = (0, 1, 2, 3, 5, 17, 64, 300, 568)
@@ -31,8 +27,8 @@ REASONS = {"empty", "too_short", "too_long", "one_sentence", "no_maskable", "no_
 each = pytest.mark.parametrize("name", NAMES)
 
 
-def equal(first: Rows, second: Rows) -> bool:
-    def same(a: Any, b: Any) -> bool:
+def equal(first, second):
+    def same(a, b):
         return a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
 
     return all(same(first.fixed[name], second.fixed[name]) for name in first.fixed) and all(
@@ -42,7 +38,7 @@ def equal(first: Rows, second: Rows) -> bool:
     )
 
 
-def assert_undone(objective: Objective, rows: Rows, examples: Rows, skips: Any) -> None:
+def assert_undone(objective, rows, examples, skips):
     """Each example gives back the framed original, and a skipped row has an empty one."""
     for sample, example, skip in zip(rows, examples, skips, strict=True):
         if skip:
@@ -51,18 +47,14 @@ def assert_undone(objective: Objective, rows: Rows, examples: Rows, skips: Any) 
             assert np.array_equal(objective.uncorrupt(example), objective.original(sample, example))
 
 
-def changed(first: Rows, second: Rows) -> np.ndarray:
+def changed(first, second):
     """Rows that differ in any list column."""
-    return np.array(
-        [
-            any(not np.array_equal(a[name], b[name]) for name in first.columns)
-            for a, b in zip(first, second, strict=True)
-        ]
-    )
+    pairs = zip(first, second, strict=True)
+    return np.array([any(not np.array_equal(a[name], b[name]) for name in first.columns) for a, b in pairs])
 
 
 @each
-def test_special_tokens_that_its_rows_hold_are_needed(name: str) -> None:
+def test_special_tokens_that_its_rows_hold_are_needed(name):
     """Without one of them it, or its part, is refused; the message names the objective, the token and the way out."""
     words = vocabulary(1000)
     examples, _ = wide(name, words).corrupt(samples([64, 300], words), np.zeros(2, np.uint16), 1)
@@ -82,7 +74,7 @@ def test_special_tokens_that_its_rows_hold_are_needed(name: str) -> None:
 @each
 @pytest.mark.parametrize("size", [300, 65_536, 65_537])
 @pytest.mark.parametrize("specials", [0.0, 0.2])
-def test_uncorrupt_gives_the_framed_original(name: str, size: int, specials: float) -> None:
+def test_uncorrupt_gives_the_framed_original(name, size, specials):
     objective = wide(name, vocabulary(size))
     if specials and not tolerates_specials(objective):
         return  # it edits sequences: special ids inside are a ValueError
@@ -92,7 +84,7 @@ def test_uncorrupt_gives_the_framed_original(name: str, size: int, specials: flo
 
 @each
 @pytest.mark.parametrize("unknown", [0.1, 1.0])
-def test_unknown_tokens_are_content(name: str, unknown: float) -> None:
+def test_unknown_tokens_are_content(name, unknown):
     """Text with characters that a tokenizer does not know is corrupted and given back like any other."""
     objective = wide(name, vocabulary())
     rows = samples(LENGTHS * 3, objective.vocabulary, unknown=unknown, seed=6)
@@ -105,8 +97,8 @@ def test_unknown_tokens_are_content(name: str, unknown: float) -> None:
 
 @each
 @settings(max_examples=25, deadline=None)
-@given(lengths=st.lists(st.integers(0, 40), min_size=1, max_size=12), seed=st.integers(0, 2**32 - 1))
-def test_any_batch_of_short_rows(name: str, lengths: list[int], seed: int) -> None:
+@given(lengths=st.lists(st.integers(0, 40), max_size=12), seed=st.integers(0, 2**32 - 1))
+def test_any_batch_of_short_rows(name, lengths, seed):
     objective = wide(name, vocabulary())
     rows = samples(lengths, objective.vocabulary, seed=seed)
     examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), seed)
@@ -119,19 +111,8 @@ def test_any_batch_of_short_rows(name: str, lengths: list[int], seed: int) -> No
             assert Skip(skip).reason in REASONS
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("causal_lm", {"architecture": "encoder"}),
-        ("causal_lm", {"architecture": "encoder_decoder", "grouping": "document"}),
-        ("masked_lm", {"mask_rate": {"uniform": [0.1, 0.9]}, "attention": "prefix"}),
-        ("mass", {"architecture": "encoder"}),
-        ("prefix_lm", {"architecture": "encoder_decoder", "suffix_rate": 0.25}),
-        ("span_corruption", {"architecture": "decoder", "mode": "R"}),
-        ("span_corruption", {"architecture": "decoder", "attention": "causal", "final_sentinel": True}),
-    ],
-)
-def test_other_options_are_undone_and_independent_of_the_batch(name: str, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("name", "options"), [(name, one) for name, some in VARIETIES.items() for one in some])
+def test_other_options_are_undone_and_independent_of_the_batch(name, options):
     objective = wide(name, vocabulary(1000), **options)
     rows = samples([2, 3, 17, 64, 300] * 6, objective.vocabulary, seed=3)
     variants = (np.arange(len(rows)) % 5).astype(np.uint16)
@@ -158,7 +139,7 @@ def test_other_options_are_undone_and_independent_of_the_batch(name: str, option
         ("prefix_lm", {"mode": "S"}, 1),
     ],
 )
-def test_document_starts_count_what_precedes_the_content(name: str, options: dict[str, Any], shift: int) -> None:
+def test_document_starts_count_what_precedes_the_content(name, options, shift):
     objective = wide(name, cross_documents=False, **options)
     rows = samples([50, 40, 9], seed=2)
     assert rows.columns["document_starts"].lengths.max() > 1
@@ -167,7 +148,7 @@ def test_document_starts_count_what_precedes_the_content(name: str, options: dic
 
 
 @each
-def test_features_are_as_declared(name: str) -> None:
+def test_features_are_as_declared(name):
     for size, ids in ((65_536, np.uint16), (65_537, np.uint32)):
         objective = wide(name, vocabulary(size))
         examples, _ = objective.corrupt(samples([30, 0, 200], objective.vocabulary), np.zeros(3, np.uint16), 1)
@@ -185,7 +166,7 @@ def test_features_are_as_declared(name: str) -> None:
 
 
 @each
-def test_samples_are_left_as_they_are(name: str) -> None:
+def test_samples_are_left_as_they_are(name):
     objective = wide(name, vocabulary())
     rows = samples(LENGTHS, objective.vocabulary, read_only=True)
     before = rows.take(np.arange(len(rows)))
@@ -195,7 +176,7 @@ def test_samples_are_left_as_they_are(name: str) -> None:
 
 @each
 @pytest.mark.parametrize("portion", [1, 7, 64])
-def test_neither_order_nor_batch_matters(name: str, portion: int) -> None:
+def test_neither_order_nor_batch_matters(name, portion):
     objective = wide(name, vocabulary())
     rows = samples([50, 568, 3, 50, 0, 64, 1, 64, 64, 300] * 13, objective.vocabulary, seed=4)
     variants = (np.arange(len(rows)) % 5).astype(np.uint16)
@@ -211,7 +192,7 @@ def test_neither_order_nor_batch_matters(name: str, portion: int) -> None:
 
 
 @each
-def test_rows_cut_out_of_a_block_are_rows_like_any_other(name: str) -> None:
+def test_rows_cut_out_of_a_block_are_rows_like_any_other(name):
     """Whatever the block holds around them, specials included."""
     objective = wide(name, vocabulary())
     block = samples([30, 64, 5, 300, 64, 30], objective.vocabulary, seed=8, sentences=4)
@@ -224,19 +205,19 @@ def test_rows_cut_out_of_a_block_are_rows_like_any_other(name: str) -> None:
 
 
 @each
-def test_golden_bytes(name: str) -> None:
+def test_golden_bytes(name):
     """Bytes of an objective change only with its VERSION; then this file changes with it."""
     assert json.loads(GOLDEN.read_text(encoding="utf-8")).get(name) == golden(name), "run `make objectives`"
 
 
 @pytest.mark.parametrize("processes", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 4))])
-def test_other_processes_give_the_same_bytes(processes: int) -> None:
+def test_other_processes_give_the_same_bytes(processes):
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
         assert list(pool.map(digest, NAMES)) == [digest(name) for name in NAMES]
 
 
 @each
-def test_draws_depend_on_seed_label_variant_and_uid(name: str) -> None:
+def test_draws_depend_on_seed_label_variant_and_uid(name):
     objective = wide(name, vocabulary(5000))
     rows = samples([64] * 400, objective.vocabulary, sentences=8)
     zeros = np.zeros(400, np.uint16)
@@ -261,7 +242,7 @@ def test_draws_depend_on_seed_label_variant_and_uid(name: str) -> None:
 
 
 @each
-def test_reasons_of_short_rows(name: str) -> None:
+def test_reasons_of_short_rows(name):
     objective = wide(name, vocabulary())
     rows = samples([0, 1, 2, objective.content_length + 1], objective.vocabulary, sentences=1)
     _, skips = objective.corrupt(rows, np.zeros(4, np.uint16), 1)
@@ -274,15 +255,7 @@ def test_reasons_of_short_rows(name: str) -> None:
 
 
 @each
-def test_a_batch_without_rows(name: str) -> None:
-    objective = wide(name, vocabulary())
-    rows = samples([5], objective.vocabulary).take(np.empty(0, np.int64))
-    examples, skips = objective.corrupt(rows, np.empty(0, np.uint16), 1)
-    assert len(examples) == len(skips) == 0
-
-
-@each
-def test_says_what_it_is(name: str) -> None:
+def test_says_what_it_is(name):
     kind = registry.find("clozeline.pipeline.corrupt.objectives", name)
     text = kind.__doc__ or ""
     assert kind.name == name
@@ -294,9 +267,9 @@ def test_says_what_it_is(name: str) -> None:
 
 
 @each
-def test_a_manifest_builds_the_objective_again(name: str) -> None:
+def test_a_manifest_builds_the_objective_again(name):
     objective = wide(name, vocabulary())
-    chosen = registry.choose("clozeline.pipeline.corrupt.objectives", {"name": name, **plain_options(objective)})
+    chosen = registry.choose("clozeline.pipeline.corrupt.objectives", {"name": name, **to_plain(objective.options)})
     again = type(objective)(chosen.options, objective.vocabulary)
     assert again.options == objective.options
     assert again.grouping == objective.grouping
@@ -304,7 +277,7 @@ def test_a_manifest_builds_the_objective_again(name: str) -> None:
 
 
 @each
-def test_no_row_is_longer_than_configured(name: str) -> None:
+def test_no_row_is_longer_than_configured(name):
     """Rows of full length reach every bound that a model's positions are counted by."""
     objective = wide(name, vocabulary())
     for number, part in enumerate(getattr(objective, "parts", [objective])):
@@ -319,14 +292,65 @@ def test_no_row_is_longer_than_configured(name: str) -> None:
             assert 0 < examples.columns[column].lengths.max() <= (limits[column] or limit)
 
 
-def test_golden_bytes_are_not_overwritten_under_the_same_version(tmp_path: Path) -> None:
+def test_golden_bytes_are_not_overwritten_under_the_same_version(tmp_path):
     path = tmp_path / "golden.json"
     path.write_text(GOLDEN.read_text(encoding="utf-8").replace(digest("mass"), "0" * 64), encoding="utf-8")
     with pytest.raises(ValueError, match="mass: other bytes than VERSION 1 had"):
         write_golden(path)
 
 
-def test_vocabulary_of_the_cases_has_no_content_among_its_specials() -> None:
-    words = vocabulary(300)
-    assert words.special[:FIRST_CONTENT].all()
-    assert not words.special[FIRST_CONTENT:].any()
+# Labels and special ids -----------------------------------------------------------------------------------------------
+
+LABELLED = [name for name in NAMES if "label_ids" in {f.name for f in build_objective(name, WORDS).features}]
+LABELS = [
+    *({"name": name} for name in LABELLED),
+    {"name": "mass", "architecture": "encoder"},
+    *({"name": "replaced_token_detection", "replacement": kind} for kind in ("uniform", "shuffle")),
+    *({"name": "masked_lm", "attention": mode} for mode in ("left_to_right", "prefix")),
+    {"name": "masked_lm", "mask_rate": 1.0, "mask_share": 0.0, "random_share": 1.0},
+]
+FRAME = {WORDS.specials[name] for name in ("cls", "sep", "bos", "eos", "mask")}
+
+
+@pytest.mark.parametrize("options", LABELS, ids=str)
+@pytest.mark.parametrize("specials", [0.0, 0.1])
+def test_labels_rise_are_text_and_hold_what_stood_there(options, specials):
+    """Distinct, ascending, inside the row, at no special id; everything else is as it was; at least one label."""
+    objective = wide(words=WORDS, **options)
+    if specials and not tolerates_specials(objective):
+        return
+    rows = samples([1, 2, 3, 5, 17, 64, 300] * 12, specials=specials, seed=6)
+    examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 2)
+    assert (skips == 0).sum() > 40
+    replaceable = set(WORDS.replaceable.tolist())
+    for row in np.flatnonzero(skips == 0):
+        sample, example = rows.row(int(row)), examples.row(int(row))
+        framed = objective.original(sample, example)
+        if not objective.keeps_order:  # labels stand where the input has their tokens
+            framed = example["input_ids"].copy()
+            framed[example["label_positions"]] = example["label_ids"]
+        places = example["label_positions"].astype(int)
+        assert len(places) == len(example["label_ids"]) > 0
+        assert (np.diff(places) > 0).all()
+        assert 0 <= places[0] <= places[-1] < len(framed)
+        assert example["label_ids"].tolist() == framed[places].tolist()
+        assert not WORDS.special[framed[places]].any()
+        written = example["input_ids"]
+        assert np.delete(written, places).tolist() == np.delete(framed, places).tolist()
+        for before, after in zip(framed[places].tolist(), written[places].tolist(), strict=True):
+            assert after in (MASK, before) or after in replaceable
+
+
+@each
+def test_no_special_id_appears_but_those_of_the_frame_and_the_noise(name):
+    """Of rows of text: the frame, [MASK], sentinels and mode tokens are all that is written."""
+    objective = wide(name)
+    rows = samples([1, 2, 3, 5, 17, 64, 300] * 12, seed=7)
+    examples, _ = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 2)
+    known = FRAME | set(WORDS.sentinels) | set(WORDS.modes.values())
+    for feature in objective.features:
+        if feature.dtype == "ids":
+            ids = np.unique(examples.columns[feature.name].values)
+            assert set(ids[WORDS.special[ids]].tolist()) <= known, feature.name
+    if "label_ids" in examples.columns:
+        assert not WORDS.special[examples.columns["label_ids"].values].any()

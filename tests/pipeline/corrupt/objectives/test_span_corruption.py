@@ -1,27 +1,23 @@
-"""Span corruption: lengths, sentinels, the law of the spans, and the kernel against a plain loop."""
-
-from __future__ import annotations
+"""Span corruption: lengths, sentinels, the law of the spans, the kernel against a plain loop, documents kept apart."""
 
 from dataclasses import replace
-from math import comb
-from typing import Any
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.seeding import LENGTHS, SLOTS
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, reachable, variants_of, wide
-from tests.pipeline.corruption_cases import EOS, WORDS, one_sample, samples
-from tests.pipeline.laws import chi_square_is_plausible, within_sigmas
+from tests.pipeline.corruption_cases import EOS, FIRST_CONTENT, WORDS, fixed_columns, one_sample, samples, vocabulary
 from tests.pipeline.word_cases import smallest
 
 X, Y = WORDS.sentinels[:2]
 
 
-def slow(ids: list[int], key: np.uint64, k: int, marks: int) -> tuple[list[int], list[int]]:
+def slow(ids, key, k, marks, final):
     """Input and target of one row."""
     cuts = [0, *(cut + 1 for cut in sorted(smallest(key, LENGTHS, k - 1, marks - 1))), k]
     sizes = np.diff(cuts).tolist()
@@ -31,17 +27,18 @@ def slow(ids: list[int], key: np.uint64, k: int, marks: int) -> tuple[list[int],
         place += slot - kept
         targets += [WORDS.sentinels[mark], *ids[place : place + size]]
         place, kept = place + size, slot
-    return [*inputs, *ids[place:], EOS], [*targets, EOS]
+    return [*inputs, *ids[place:], EOS], [*targets, *([WORDS.sentinels[marks]] if final else []), EOS]
 
 
-def test_equals_a_plain_loop() -> None:
-    objective = wide("span_corruption")
+@pytest.mark.parametrize("final", [False, True])
+def test_equals_a_plain_loop(final):
+    objective = wide("span_corruption", final_sentinel=final)
     rows = samples([2 + (53 * row) % 200 for row in range(400)] + [568] * 5)
     for key, sample, example in keyed(objective, rows):
         n = len(sample["ids"])
         k = min(n - 1, max(1, (n * 150_000 + 500_000) // 1_000_000))
         marks = min(k, max(1, (2000 * k + 3000) // 6000))
-        wanted = slow(sample["ids"].tolist(), key, k, marks)
+        wanted = slow(sample["ids"].tolist(), key, k, marks, final)
         assert (example["input_ids"].tolist(), example["target_ids"].tolist()) == wanted
 
 
@@ -49,9 +46,7 @@ def test_equals_a_plain_loop() -> None:
     ("options", "raw", "target", "noise", "marks"),
     [
         ({"input_length": 128}, 141, 29, 21, 7),
-        ({"input_length": 256}, 284, 58, 43, 14),
         ({"input_length": 512}, 568, 114, 85, 28),
-        ({"input_length": 1024}, 1137, 229, 171, 57),
         ({"input_length": 2048}, 2274, 456, 341, 114),
         ({"noise_density": 0.15, "mean_noise_span_length": 8.0}, 588, 100, 88, 11),
         ({"noise_density": 0.5, "target_length": 512}, 766, 512, 383, 128),
@@ -60,103 +55,49 @@ def test_equals_a_plain_loop() -> None:
         ({"noise_density": 0.5, "mean_noise_span_length": 64.0, "target_length": 512}, 1006, 512, 503, 8),
     ],
 )
-def test_full_rows_fill_the_input(options: dict[str, float], raw: int, target: int, noise: int, marks: int) -> None:
+def test_full_rows_fill_the_input(options, raw, target, noise, marks):
     objective = build_objective({"name": "span_corruption", **options}, WORDS)
     assert objective.content_length == raw
-    found_noise, found_marks = objective.plan(np.array([raw]))  # type: ignore[attr-defined]
+    found_noise, found_marks = objective.plan(np.array([raw]))
     assert (int(found_noise[0]), int(found_marks[0])) == (noise, marks)
     examples = corrupt(objective, samples([raw] * 20))
     assert set(examples.columns["input_ids"].lengths.tolist()) == {options.get("input_length", 512)}
     assert set(examples.columns["target_ids"].lengths.tolist()) == {target}
 
 
-@pytest.mark.parametrize("final", [False, True])
-def test_sentinels_stand_once_and_in_order(final: bool) -> None:
-    objective = wide("span_corruption", final_sentinel=final)
-    for example in corrupt(objective, samples([5, 64, 300, 568] * 50)):
-        inputs, targets = example["input_ids"], example["target_ids"]
-        places = np.flatnonzero(np.isin(inputs, WORDS.sentinels))
-        marks = len(places)
-        assert inputs[places].tolist() == list(WORDS.sentinels[:marks])
-        assert (np.diff(places) > 1).all(), "no two sentinels touch"
-        in_target = targets[np.isin(targets, WORDS.sentinels)]
-        assert in_target.tolist() == list(WORDS.sentinels[: marks + final])
-        assert not final or targets[-2] == WORDS.sentinels[marks]
-
-
-def noise_masks(n: int, copies: int, **options: object) -> np.ndarray:
-    """Return which tokens of rows 200, 201, ... are noise, shape [copies, n]."""
-    objective = wide("span_corruption", **{"input_length": 100, **options})
-    ids = np.arange(200, 200 + n)
-    examples = corrupt_variants(objective, ids.tolist(), copies)
-    targets = examples["target_ids"]
-    mask = np.zeros((copies, n + 1), np.bool_)
-    content = targets.values >= 200
-    mask[np.repeat(np.arange(copies), targets.lengths)[content], targets.values[content] - 200] = True
-    return mask[:, :n]
-
-
-def corrupt_variants(objective, ids: list[int], copies: int):  # type: ignore[no-untyped-def]
-    rows = one_sample(ids, [0], objective.vocabulary, copies)
-    return objective.corrupt(rows, np.arange(copies, dtype=np.uint16), 5)[0].columns
-
-
-def test_all_small_masks_are_equally_likely() -> None:
-    """n = 7, k = 3, S = 2: C(5, 2) placings of C(2, 1) length pairs."""
-    masks = noise_masks(7, 20_000, noise_density=0.428571, mean_noise_span_length=1.5)
-    observed = np.unique(masks @ (1 << np.arange(7)), return_counts=True)[1]
-    assert len(observed) == comb(5, 2) * comb(2, 1) == 20
-    assert chi_square_is_plausible(observed, np.full(20, 1000.0), 19)
-
-
-def test_first_and_last_token_are_noise_with_the_slot_law() -> None:
-    n, k, marks = 568, 85, 28
-    masks = noise_masks(n, 5000, input_length=512)
-    assert (masks.sum(axis=1) == k).all()
-    for place in (0, n - 1):
-        assert within_sigmas(int(masks[:, place].sum()), 5000, marks / (n - k + 1))
-    assert abs(masks[:, 10:-10].mean() - k / n) < 0.0015
-
-
-def test_two_tokens_are_the_shortest_row() -> None:
+def test_two_tokens_are_the_shortest_row():
     examples = variants_of(wide("span_corruption"), [300, 301], count=50)
     assert reachable(examples, input_ids=[300, X, EOS], target_ids=[X, 301, EOS])
     assert reachable(examples, input_ids=[X, 301, EOS], target_ids=[X, 300, EOS])
 
 
-def test_every_gap_may_hold_a_span() -> None:
+def test_every_gap_may_hold_a_span():
     """k = 2 of 3 at mean 1: both sides of the one token that stays."""
     objective = wide("span_corruption", input_length=60, noise_density=0.666667, mean_noise_span_length=1.0)
     examples = variants_of(objective, [300, 301, 302], count=5)
     assert all(example["target_ids"].tolist() == [X, 300, Y, 302, EOS] for example in examples)
 
 
-def test_decoder_form_and_mode_token() -> None:
-    pair = wide("span_corruption", label="same", mode="X")
-    joined = wide("span_corruption", label="same", mode="X", architecture="decoder")
+def test_a_decoder_reads_input_and_target_as_one_row():
+    """As a prefix, or from left to right with the target's tokens as labels; the mode token stands first."""
+    pair, prefixed, causal = (
+        wide("span_corruption", label="same", mode="X", **options)
+        for options in ({}, {"architecture": "decoder"}, {"architecture": "decoder", "attention": "causal"})
+    )
     rows = samples([2, 30, 64])
-    for one, both in zip(corrupt(pair, rows), corrupt(joined, rows), strict=True):
-        assert one["input_ids"][0] == WORDS.modes["X"]
-        assert both["input_ids"].tolist() == [*one["input_ids"], *one["target_ids"]]
-        assert both["prefix_length"].tolist() == [len(one["input_ids"])]
-    assert joined.frame.decoder_start is None or joined.architecture == "decoder"
-
-
-def test_a_decoder_may_read_the_input_from_left_to_right() -> None:
-    prefixed = wide("span_corruption", label="same", architecture="decoder")
-    causal = wide("span_corruption", label="same", architecture="decoder", attention="causal")
-    rows = samples([2, 30, 64])
-    for one, other in zip(corrupt(prefixed, rows), corrupt(causal, rows), strict=True):
-        prefix = int(one["prefix_length"][0])
-        assert other["input_ids"].tolist() == one["input_ids"].tolist()
-        assert other["label_positions"].tolist() == list(range(prefix, len(one["input_ids"])))
-        assert other["label_ids"].tolist() == one["input_ids"][prefix:].tolist()
+    for one, both, other in zip(corrupt(pair, rows), corrupt(prefixed, rows), corrupt(causal, rows), strict=True):
+        prefix, row = len(one["input_ids"]), [*one["input_ids"], *one["target_ids"]]
+        assert row[0] == WORDS.modes["X"]
+        assert both["input_ids"].tolist() == other["input_ids"].tolist() == row
+        assert both["prefix_length"].tolist() == [prefix]
+        assert other["label_positions"].tolist() == list(range(prefix, len(row)))
+        assert other["label_ids"].tolist() == row[prefix:]
     assert causal.frame.predict_from == "previous"
     with pytest.raises(ConfigurationError, match="attention: causal concerns architecture: decoder"):
         wide("span_corruption", attention="causal")
 
 
-def test_special_ids_inside_are_refused() -> None:
+def test_special_ids_inside_are_refused():
     rows = Rows.concatenate([one_sample(ids, [0]) for ids in ([300, 301], [300, 301, 302, 2])])
     with pytest.raises(ValueError, match="row 1 holds the reserved id 2 at 3"):
         wide("span_corruption").corrupt(rows, np.zeros(2, np.uint16), 1)
@@ -167,7 +108,7 @@ def test_special_ids_inside_are_refused() -> None:
     [{"input_length": 2048, "mean_noise_span_length": 2.0}, {"input_length": 900, "noise_density": 0.5, "mode": "X"},
      {"noise_density": 0.5, "target_length": 513, "final_sentinel": True}],
 )  # fmt: skip
-def test_too_few_sentinels_name_the_longest_input_that_has_enough(options: dict[str, Any]) -> None:
+def test_too_few_sentinels_name_the_longest_input_that_has_enough(options):
     with pytest.raises(ConfigurationError, match=r"128 are enough for input_length: \d+$") as refused:
         build_objective({"name": "span_corruption", **options}, WORDS)
     enough = int(str(refused.value).rpartition(" ")[2])
@@ -176,14 +117,95 @@ def test_too_few_sentinels_name_the_longest_input_that_has_enough(options: dict[
         build_objective({"name": "span_corruption", **options, "input_length": enough + 1}, WORDS)
 
 
-def test_sentinels_are_added_only_where_that_is_enough() -> None:
+def test_sentinels_are_added_only_where_that_is_enough():
     """A tokenizer that has all of ours cannot get more."""
     few = replace(WORDS, sentinels=WORDS.sentinels[:100])
-    for words, length, added, shorter in (
-        (few, 1500, True, False),
-        (few, 2048, True, True),
-        (WORDS, 2048, False, True),
-    ):
+    for words, length, said in ((few, 1500, (True, False)), (few, 2048, (True, True)), (WORDS, 2048, (False, True))):
         with pytest.raises(ConfigurationError) as refused:
             build_objective({"name": "span_corruption", "input_length": length, "mean_noise_span_length": 2.0}, words)
-        assert ("tokenizer.add" in str(refused.value), "input_length:" in str(refused.value)) == (added, shorter)
+        assert ("tokenizer.add" in str(refused.value), "input_length:" in str(refused.value)) == said
+
+
+# Documents kept apart -------------------------------------------------------------------------------------------------
+
+LARGE = vocabulary(20_000)
+STEP = 200
+"""Ids of a document: its tokens are no other document's."""
+SIZES = [[30], [1, 1, 1, 1], [1, 40, 2, 17], [60, 1, 60], [3, 4, 5, 6, 7, 8, 9], [90, 90, 2], [2] * 40]
+SPANS = {"input_length": 400, "noise_density": 0.5, "mean_noise_span_length": 4.0}
+APART = [
+    ("span_corruption", SPANS),
+    ("span_corruption", {**SPANS, "final_sentinel": True, "mode": "R"}),
+    ("causal_lm", {"architecture": "encoder_decoder", "separator": "none"}),
+]
+
+
+def packed_rows():
+    """Rows of documents of these sizes; each has sentences of three tokens."""
+    ids = [np.concatenate([FIRST_CONTENT + STEP * i + np.arange(n) for i, n in enumerate(sizes)]) for sizes in SIZES]
+    starts = [np.cumsum([0, *sizes[:-1]]) for sizes in SIZES]
+    sentences = [
+        [start + place for start, size in zip(first, sizes, strict=True) for place in range(0, size, 3)]
+        for first, sizes in zip(starts, SIZES, strict=True)
+    ]
+    columns = {
+        "ids": Ragged.from_lists(ids, LARGE.id_dtype),
+        "sentence_starts": Ragged.from_lists(sentences, np.uint16),
+        "document_starts": Ragged.from_lists(starts, np.uint16),
+    }
+    return Rows(fixed_columns(np.arange(7, 7 + len(SIZES), dtype=np.uint64)), columns)
+
+
+def parts(example, column, starts):
+    """The tokens of each document."""
+    return [example[column][a:b].tolist() for a, b in pairwise([*example[starts].tolist(), len(example[column])])]
+
+
+@pytest.mark.parametrize(("name", "options"), APART)
+def test_every_token_is_of_its_document(name, options):
+    apart, across = (wide(name, LARGE, grouping="packed", cross_documents=cross, **options) for cross in (False, True))
+    names = [[feature.name for feature in objective.features] for objective in (apart, across)]
+    assert names[0] == [*names[1], "document_starts", "target_document_starts"]
+    assert apart.grouping == across.grouping
+    rows, sentinels, shorter = packed_rows(), set(LARGE.sentinels), 0
+    for variant in range(10):
+        examples, skips = apart.corrupt(rows, np.full(len(rows), variant, np.uint16), seed=1)
+        assert list(examples.columns) == names[0]
+        assert (skips == 0).sum() >= 6
+        for sample, example in [(rows.row(row), examples.row(row)) for row in np.flatnonzero(skips == 0).tolist()]:
+            texts = parts(sample, "ids", "document_starts")
+            inputs = parts(example, "input_ids", "document_starts")
+            targets = parts(example, "target_ids", "target_document_starts")
+            assert all(inputs), "each document has a place that its targets can read"
+            for text, given, wanted in zip(texts, inputs, targets, strict=True):
+                assert {one for one in (*given, *wanted) if one >= FIRST_CONTENT} <= set(text)
+                if name == "span_corruption" and "mode" not in options:
+                    assert refilled(given, wanted, sentinels) == text
+            np.testing.assert_array_equal(apart.uncorrupt(example), apart.original(sample, example))
+            if name == "span_corruption":
+                noise, marks = (int(one[0]) for one in apart.plan(np.array([len(sample["ids"])])))
+                found = np.isin(example["target_ids"], LARGE.sentinels).sum()
+                assert found == marks + options.get("final_sentinel", False)
+                shorter += int((example["target_ids"] >= FIRST_CONTENT).sum()) < noise
+    assert shorter or name == "causal_lm", "spans are cut at documents"
+
+
+def refilled(given, wanted, sentinels):
+    """Put each span of a target in the place of its sentinel; none is empty."""
+    spans = {}
+    for one in wanted:
+        if one in sentinels:
+            spans[one] = []
+        elif one != EOS:
+            spans[list(spans)[-1]].append(one)
+    assert all(spans.values())
+    return [token for one in given if one != EOS for token in spans.get(one, [one])]
+
+
+def test_rows_of_one_document_are_as_without_isolation():
+    apart, across = (
+        corrupt(wide("span_corruption", LARGE, **SPANS, cross_documents=cross), packed_rows().take(np.array([0])))
+        for cross in (False, True)
+    )
+    for column, lists in across.columns.items():
+        np.testing.assert_array_equal(apart.columns[column].values, lists.values)

@@ -1,19 +1,14 @@
 """Text to text: templates around sources, tasks by input, and rates as integers."""
 
-from __future__ import annotations
-
 import dataclasses
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from clozeline.pipeline.corrupt.objectives import Objective, build_objective
+from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.rows import Example, Rows
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, save_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
-from clozeline.pipeline.vocabulary import Vocabulary
 from tests.pipeline.corrupt.objectives.runner import corrupt, reasons
 from tests.pipeline.corruption_cases import EOS, WORDS, samples
 from tests.pipeline.pair_cases import window
@@ -22,38 +17,21 @@ TRANSLATE, SCORE = "Translate from Chinese to English: {source}", "Text: {source
 
 
 @pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
-    folder = tmp_path_factory.mktemp("out") / "tokenizer"
+def tokenizer(tmp_path_factory):
+    """A tokenizer, and its vocabulary as a run finds it."""
+    folder = tmp_path_factory.mktemp("tokenizer")
     made = ByteBpe.train([TRANSLATE, SCORE, "Hello!"] * 3, ByteBpe.Options(size=450), folder)
     save_tokenizer(made, "byte_bpe", folder)
-    return load_tokenizer(folder)
+    loaded = load_tokenizer(folder)
+    return loaded, dataclasses.replace(loaded.vocabulary, folder=folder)
 
 
-def build(words: Vocabulary, *tasks: dict[str, Any], **options: Any) -> Objective:
+def build(words, *tasks, **options):
     return build_objective({"name": "text_to_text", "tasks": list(tasks) or [{}], **options}, words)
 
 
-def test_worked_example(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    loaded = dataclasses.replace(tokenizer.vocabulary, folder=_folder(tokenizer, tmp_path))
-    objective = build(loaded, {"template": TRANSLATE})
-    source, target = (encoding.ids.tolist() for encoding in tokenizer.encode(["你好!", "Hello!"]))
-    (example,) = corrupt(objective, window([source], loaded, target=target))
-    assert tokenizer.decode(example["input_ids"]) == "Translate from Chinese to English: 你好!</s>"
-    assert tokenizer.decode(example["target_ids"]) == "Hello!</s>"
-    assert objective.uncorrupt(example).tolist() == [*source, EOS, *target, EOS]
-
-
-def _folder(tokenizer: Tokenizer, tmp_path: Path) -> Path:
-    folder = tmp_path / "tokenizer"
-    folder.mkdir()
-    made = ByteBpe.train([TRANSLATE, SCORE, "Hello!"] * 3, ByteBpe.Options(size=450), folder)
-    save_tokenizer(made, "byte_bpe", folder)
-    assert made.vocabulary.fingerprint == tokenizer.vocabulary.fingerprint
-    return folder
-
-
-def test_every_task_has_its_template_and_length(tokenizer: Tokenizer, tmp_path: Path) -> None:
-    loaded = dataclasses.replace(tokenizer.vocabulary, folder=_folder(tokenizer, tmp_path))
+def test_every_task_has_its_template_and_length(tokenizer):
+    tokenizer, loaded = tokenizer
     tasks = [{"source": "a", "template": TRANSLATE}, {"source": "b", "template": SCORE}, {"source": "c"}]
     objective = build(loaded, *tasks, input_length=60, target_length=30)
     pieces = [[encoding.ids.tolist() for encoding in tokenizer.encode(task["template"].split("{source}"))]
@@ -73,7 +51,7 @@ def test_every_task_has_its_template_and_length(tokenizer: Tokenizer, tmp_path: 
         assert reasons(objective, longer) == ["too_long"]
 
 
-def test_nothing_is_drawn_and_nothing_lost() -> None:
+def test_nothing_is_drawn_and_nothing_lost():
     objective = build(WORDS)
     rows = samples([1, 5, 64, 300])
     for sample, example in zip(rows, corrupt(objective, rows, variant=3, seed=8), strict=True):
@@ -81,23 +59,23 @@ def test_nothing_is_drawn_and_nothing_lost() -> None:
         assert example["target_ids"].tolist() == [*sample["target_ids"].tolist(), EOS]
 
 
-def test_reasons() -> None:
+def test_reasons():
     rows = Rows.concatenate([window([[200]], WORDS), window([[200]], WORDS, target=[300] * 9)])
     assert reasons(build(WORDS, target_length=9), rows) == ["empty", "too_long"]
 
 
-def test_rates_are_integers_and_shares_follow_from_them() -> None:
+def test_rates_are_integers_and_shares_follow_from_them():
     tasks = [{"source": "a", "examples": 100}, {"source": "b", "examples": 400}, {"source": "c", "examples": 10**9}]
     plain = build(WORDS, *tasks, cap=1000)
-    assert plain.shares_to_take() == (1_000_000, 1_000_000, 1)  # type: ignore[attr-defined]
+    assert plain.shares_to_take() == (1_000_000, 1_000_000, 1)
     even = build(WORDS, *({**task, "weight": 1.0} for task in tasks[:2]))
-    assert even.shares_to_take() == (1_000_000, 250_000)  # type: ignore[attr-defined]
+    assert even.shares_to_take() == (1_000_000, 250_000)
     warm = build(WORDS, *tasks, cap=900, temperature=2.0)
-    assert warm.shares_to_take() == (1_000_000, 500_000, 1)  # type: ignore[attr-defined]
+    assert warm.shares_to_take() == (1_000_000, 500_000, 1)
 
 
 @pytest.mark.parametrize("broken", ["input", "target", "task"])
-def test_a_wrong_frame_is_an_error(broken: str) -> None:
+def test_a_wrong_frame_is_an_error(broken):
     objective = build(WORDS)
     columns = dict(corrupt(objective, window([[200, 201]], WORDS, target=[300])).row(0).columns)
     name = {"input": "input_ids", "target": "target_ids", "task": "task"}[broken]

@@ -8,27 +8,24 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from clozeline.pipeline.corrupt.objectives import Objective, build_objective
+from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.words import Text, Words, sample_rows_of
-from clozeline.pipeline.rows import Ragged, Row, Rows
+from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.pipeline.vocabulary import Vocabulary
-from tests.pipeline.corruption_cases import fixed_columns
+from tests.pipeline.pair_cases import window
 
 VARIANTS, SEEDS = 1 << 16, 8
 KITTEN = "The kitten is chasing the ball ."
 BALL = "The ball rolls away swiftly ."
 PUPPIES = "The puppies are frolicking outside the house ."
-WORK, SUCCESS = "Hard work leads to success .", "Success brings happiness ."
-RAIN, UMBRELLA = "It is raining .", "I need an umbrella ."
 SIDES = {"architecture": "encoder_decoder"}
 AS_IT_IS = {"mask_share": 0.0, "random_share": 0.0}
 """Labels without a change of the input: the textbook prints sentence pairs unmasked."""
@@ -50,17 +47,16 @@ class Case:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     texts: tuple[Text, ...] = (Text((KITTEN,)),)
     also: tuple[str, ...] = ()
-    row: int = 0
 
-    def __str__(self) -> str:
+    def __str__(self):
         return f"{self.task}: {self.objective}"
 
 
-def masked(row: str, **labels: Any) -> dict[str, Any]:
+def masked(row, **labels):
     return {"input_ids": f"[CLS] {row} [SEP]", **labels}
 
 
-def pair(source: str, target: str, **noise: Any) -> dict[str, Any]:
+def pair(source, target, **noise):
     """A denoising pair whose source begins with [CLS]."""
     return {"input_ids": f"[CLS] {source} </s>", "target_ids": f"{target} </s>", **noise}
 
@@ -116,8 +112,6 @@ TABLE = (
          (Text((KITTEN, BALL)),)),
 )  # fmt: skip
 
-PUPPY = (Text((PUPPIES,)),)
-HARD_WORK = (Text((WORK, SUCCESS)),)
 TO_TEXT = (
     ("Translate from Chinese to English: ", "你好!", "Hello!"),
     ("Answer: ", "when was Albert Einstein born?", "He was born on March 14, 1879."),
@@ -129,40 +123,23 @@ TO_TEXT = (
 )  # fmt: skip
 
 LONGER = (
-    Case("puppies masked", "masked_lm",
-         masked("The puppies are [MASK] outside [MASK] house .", label_positions=[4, 6], label_ids="frolicking the"),
-         {**DOCUMENT, "mask_rate": 0.25}, PUPPY),
-    Case("puppies masked", "masked_encoder_decoder",
-         masked("The puppies are [MASK] outside [MASK] house .", label_positions=[4, 6], label_ids="frolicking the"),
-         {"mask_rate": 0.25}, PUPPY),
     Case("puppies masked", "denoising_autoencoding",
          pair("The puppies are [MASK] outside [MASK] house .", PUPPIES, noise_positions=[3, 5]),
-         {**CLS, "mask_rate": 0.25}, PUPPY),
-    Case("puppies in spans", "span_corruption",
-         {"input_ids": "The puppies are <extra_0> outside <extra_1> house . </s>",
-          "target_ids": "<extra_0> frolicking <extra_1> the <extra_2> </s>"},
-         {"noise_density": 0.25, "mean_noise_span_length": 1.0, "input_length": 64, "final_sentinel": True}, PUPPY),
-    Case("puppies in spans", "text_infilling", pair("The [MASK] puppies are [MASK] house .", PUPPIES),
-         {**CLS, "noise_density": 0.375}, PUPPY),
-    Case("hard work reordered", "sentence_reordering", pair(f"{SUCCESS} {WORK}", f"{WORK} {SUCCESS}"), CLS, HARD_WORK),
-    Case("hard work rotated", "document_rotation",
-         pair(f"leads to success . {SUCCESS} Hard work", f"{WORK} {SUCCESS}", rotation=[2]), CLS, HARD_WORK),
-    Case("rain, next", "next_sentence_prediction",
-         masked(f"{RAIN} [SEP] {UMBRELLA}", segment_starts=[0, 6], sentence_label=[0]), AS_IT_IS,
-         (Text((RAIN, UMBRELLA)), NOT_NEXT[1])),
+         {**CLS, "mask_rate": 0.25}, (Text((PUPPIES,)),)),
     Case("cat, not next", "next_sentence_prediction",
          masked("The cat sleeps on the windowsill . [SEP] Apples grow on trees .", sentence_label=[1]), AS_IT_IS,
          NOT_NEXT),
+    # token 1 is predicted from the tokens 0, 4 and 2
     Case("five tokens permuted", "permuted_lm", {"prediction_order": [1, 5, 3, 2, 4]},
          {"prediction_rate": 1.0, "grouping": "document"}, (Text(("The kitten is chasing it",)),)),
 )  # fmt: skip
 
 
-def matches(examples: Rows, wanted: Mapping[str, list[int]]) -> np.ndarray:
+def matches(examples, wanted):
     """Rows that have these features."""
     found = np.ones(len(examples), np.bool_)
     for name, values in wanted.items():
-        column: Ragged = examples.columns[name]
+        column = examples.columns[name]
         found &= column.lengths == len(values)
         rows = np.flatnonzero(found)
         places = column.offsets[rows][:, None] + np.arange(len(values))
@@ -170,7 +147,7 @@ def matches(examples: Rows, wanted: Mapping[str, list[int]]) -> np.ndarray:
     return found
 
 
-def search(objective: Objective, sample: Rows, wanted: Mapping[str, list[int]]) -> Row | None:
+def search(objective, sample, wanted):
     """The first example of the sample with these features, over variants and seeds."""
     for seed in range(SEEDS):
         for count in (256, VARIANTS):
@@ -183,35 +160,21 @@ def search(objective: Objective, sample: Rows, wanted: Mapping[str, list[int]]) 
     return None
 
 
-def numbers(words: Words, value: Any) -> list[int]:
+def numbers(words, value):
     return words.ids(value) if isinstance(value, str) else list(value)
 
 
 @pytest.mark.parametrize("case", [*TABLE, *LONGER], ids=str)
-def test_is_reached_and_undone(case: Case) -> None:
+def test_is_reached_and_undone(case):
     words = Words([*(part for text in case.texts for part in (*text.sentences, text.target)), *case.also])
     objective = build_objective({"name": case.objective, **case.options}, words.vocabulary)
-    samples = sample_rows_of(objective, words, case.texts).take(np.array([case.row]))
+    samples = sample_rows_of(objective, words, case.texts).take(np.array([0]))
     example = search(objective, samples, {name: numbers(words, value) for name, value in case.wanted.items()})
     assert example is not None, "no variant gives the printed example"
     assert objective.uncorrupt(example).tolist() == objective.original(samples.row(0), example).tolist()
 
 
-def test_a_token_is_predicted_from_those_before_it_in_the_order_alone() -> None:
-    """Order 0, 4, 2, 1, 3: token 1 is predicted from the tokens 0, 4 and 2."""
-    order = [place - 1 for place in LONGER[-1].wanted["prediction_order"]]
-    assert order == [0, 4, 2, 1, 3]
-    assert order[: order.index(1)] == [0, 4, 2]
-
-
-def test_all_of_the_text_are_here() -> None:
-    tasks = {"Causal LM", "Prefix LM", "Masked LM", "MASS-style", "BERT-style", "Permuted LM", "Next sentence",
-             "Sentence comparison", "Token classification", "Token reordering", "Token deletion", "Span masking",
-             "Sentinel masking", "Sentence reordering", "Document rotation"}  # fmt: skip
-    assert {case.task for case in TABLE} == tasks
-
-
-def test_text_to_text(tmp_path: Path) -> None:
+def test_text_to_text(tmp_path):
     """Every task of the book in one set: the texts that go in and come out, and the pair given back."""
     tokenizer = ByteBpe.train([part for task in TO_TEXT for part in task], ByteBpe.Options(size=700), tmp_path)
     save_tokenizer(tokenizer, "byte_bpe", tmp_path)
@@ -220,7 +183,9 @@ def test_text_to_text(tmp_path: Path) -> None:
              for name, (template, _, _) in zip(inputs, TO_TEXT, strict=True)]  # fmt: skip
     objective = build_objective({"name": "text_to_text", "tasks": tasks}, Vocabulary.load(tmp_path / VOCABULARY_FILE))
     encoded = [[one.ids.tolist() for one in tokenizer.encode([source, target])] for _, source, target in TO_TEXT]
-    samples = pair_samples(encoded)
+    vocabulary = objective.vocabulary
+    rows = [window([ids], vocabulary, target=target, part=number) for number, (ids, target) in enumerate(encoded)]
+    samples = Rows.concatenate(rows)
     examples, skips = objective.corrupt(samples, np.zeros(len(samples), np.uint16), 1)
     assert not skips.any()
     for number, (template, source, target) in enumerate(TO_TEXT):
@@ -229,15 +194,3 @@ def test_text_to_text(tmp_path: Path) -> None:
         assert tokenizer.decode(example["target_ids"].tolist()) == f"{target}</s>"
         assert example["task"].tolist() == [number]
         assert tokenizer.decode(objective.uncorrupt(example).tolist()) == f"{source}</s>{target}</s>"
-
-
-def pair_samples(encoded: list[list[list[int]]]) -> Rows:
-    """Parallel rows, each of its own task."""
-    columns = {
-        "ids": Ragged.from_lists([source for source, _ in encoded], np.uint16),
-        "sentence_starts": Ragged.from_lists([[0]] * len(encoded), np.uint16),
-        "target_ids": Ragged.from_lists([target for _, target in encoded], np.uint16),
-        "target_language": Ragged.from_lists([[0]] * len(encoded), np.uint8),
-    }
-    fixed = fixed_columns(np.arange(len(encoded), dtype=np.uint64))
-    return Rows({**fixed, "part": np.arange(len(encoded), dtype=np.uint8)}, columns)

@@ -1,161 +1,151 @@
 """One text through every objective, in one call."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from clozeline import registry
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.preview import corrupt_text
-from clozeline.pipeline.corrupt.preview.view import Passage, View
+from clozeline.pipeline.corrupt.preview.view import Passage
+from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.tokenize.published.importing import ask_child
 from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.pipeline.vocabulary import SENTINELS
+from clozeline.train.data.stream.collate import Collate
 
-TEXT = "Hard work leads to success. Success brings happiness."
+OBJECTIVES = "clozeline.pipeline.corrupt.objectives"
+TEXT, TARGET = "Hard work leads to success. Success brings happiness.", "Fleiß führt zum Erfolg."
 
 
-@pytest.mark.parametrize("name", registry.names("clozeline.pipeline.corrupt.objectives"))
-def test_every_objective_corrupts_a_text_and_restores_it(name: str) -> None:
-    found = corrupt_text(name, TEXT, target="Fleiß führt zum Erfolg.")
+def passages(view):
+    return {part.title.rpartition(" (")[0]: part.text.plain for part in view.parts if isinstance(part, Passage)}
+
+
+@pytest.mark.parametrize("name", registry.names(OBJECTIVES))
+def test_every_objective_corrupts_a_text_shows_and_restores_it(name):
+    found = corrupt_text(name, TEXT, target=TARGET)
     assert str(found).splitlines()[0].split(maxsplit=1)[1].startswith("Hard work leads to success . | Success brings")
     assert ("Apples" in str(found)) == (name == "next_sentence_prediction")
     original = found.objective.original(found.sample, found.example)
     assert found.restored.split() == found.codec.words(original.tolist())
+    assert found.view().title.startswith(f"{name} · ")
+    shown = next(iter(passages(found.view()).values()))
+    assert re.sub("[|▌]", "", shown).startswith(" Hard work leads to success. Success brings")
+    assert found._repr_html_().startswith("<div")
+    assert repr(found).startswith(f"CorruptedText({name}: input_ids")
 
 
-def test_options_variant_and_seed_decide_the_corruption() -> None:
+def architectures():
+    """Return every objective with each of its architectures."""
+    for name in registry.names(OBJECTIVES):
+        kind = registry.find(OBJECTIVES, name)
+        has_choice = "architecture" in kind.Options.__pydantic_fields__
+        yield from ({"name": name, "architecture": one} if has_choice else {"name": name} for one in kind.architectures)
+
+
+@pytest.mark.parametrize("entry", [*architectures()], ids=lambda entry: " ".join(entry.values()))
+def test_labels_are_at_the_positions_of_those_of_a_batch(entry):
+    found = corrupt_text(entry, TEXT, target=TARGET)
+    objective, example = found.objective, found.example
+    roles = {feature.name: feature.role for feature in objective.features}
+    starts = {"decoder_start": objective.frame.decoder_start, "predict_from": objective.frame.predict_from}
+    collate = Collate(objective.architecture, roles, dict(objective.vocabulary.specials), **starts)
+    tensors = collate({name: Ragged.from_lists([one], one.dtype) for name, one in example.columns.items()}, None)
+    _, labels = found.labels()
+    if "input_ids_b" in example.columns:
+        assert "label_index" not in tensors
+        assert not labels
+    elif objective.architecture != "encoder_decoder":
+        assert list(labels) == tensors["label_index"].tolist()
+    else:
+        assert len(labels or example["target_ids"]) == len(tensors["label_index"])
+
+
+def test_options_variant_and_seed_decide_the_corruption():
     objective = {"name": "document_rotation", "max_length": 32}
-    shown = {corrupt_text(objective, TEXT, variant=variant).example["rotation"][0] for variant in range(40)}
-    assert len(shown) > 4
+    for what in ("variant", "seed"):
+        assert len({corrupt_text(objective, TEXT, **{what: n}).example["rotation"][0] for n in range(40)}) > 4
     assert str(corrupt_text(objective, TEXT, variant=3)) == str(corrupt_text(objective, TEXT, variant=3))
-    others = {corrupt_text(objective, TEXT, seed=seed).example["rotation"][0] for seed in range(40)}
-    assert len(others) > 4
     assert corrupt_text(objective, TEXT).objective.options.max_length == 32
 
 
-def test_a_trained_tokenizer_gives_its_own_pieces(tmp_path: Path) -> None:
-    save_tokenizer(ByteBpe.train([TEXT] * 20, ByteBpe.Options(size=420), tmp_path), "byte_bpe", tmp_path)
-    found = corrupt_text("sentence_reordering", TEXT, tokenizer=tmp_path)
-    assert found.sample["sentence_starts"][0] == 0
-    assert len(found.sample["sentence_starts"]) == 2
-    assert found.restored.replace(" ", "").replace("Ġ", " ") == f"<s>{TEXT}</s>"
-
-
-def test_sentence_pairs_take_their_partner_from_the_other_documents() -> None:
-    partners = set()
-    for variant in range(20):
-        found = corrupt_text(
-            "next_sentence_prediction", TEXT, others=["Owls sleep by day. Owls hunt."], variant=variant
-        )
-        partners |= set(found.codec.words(found.sample["partner_ids"].tolist()))
-    assert {"Owls", "sleep"} <= partners
+def test_sentence_pairs_take_their_partner_from_the_other_documents():
+    others = ["Owls sleep by day. Owls hunt."]
+    found = [corrupt_text("next_sentence_prediction", TEXT, others=others, variant=n) for n in range(20)]
+    assert {"Owls", "sleep"} <= {word for one in found for word in one.codec.words(one.sample["partner_ids"].tolist())}
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "said"),
+    ("name", "text", "options", "said"),
     [
-        ("masked_lm", "  ", "expected a text"),
-        ("sentence_reordering", "One sentence.", "at least 1 tokens and 2 sentences, the text has 1"),
-        ("translation_lm", TEXT, "give the other side as target"),
-        ("masked_ml", TEXT, "did you mean 'masked_lm'"),
+        ("masked_lm", "  ", {}, "expected a text"),
+        ("sentence_reordering", "One sentence.", {}, "at least 1 tokens and 2 sentences, the text has 1"),
+        ("translation_lm", TEXT, {}, "give the other side as target"),
+        ("masked_lm", TEXT, {"variant": -1}, "expected a variant from 0 to 65,535"),
+        ("masked_lm", TEXT, {"variant": 1 << 16}, "expected a variant from 0 to 65,535"),
+        ("masked_lm", TEXT, {"tokenizer": "/nowhere"}, "nowhere: no such file or folder"),
+        ("masked_lm", [TEXT], {}, "expected text and target as strings"),
+        ("masked_lm", TEXT, {"target": 5}, "corrupt texts one by one"),
+        ("masked_lm", TEXT, {"others": "Owls sleep."}, "others as a list"),
     ],
 )
-def test_what_cannot_be_corrupted_is_said(name: str, text: str, said: str) -> None:
-    with pytest.raises(ConfigurationError, match=said):
-        corrupt_text(name, text)
+def test_what_cannot_be_corrupted_is_said(name, text, options, said):
+    with pytest.raises((ConfigurationError, TypeError), match=said):
+        corrupt_text(name, text, **options)
 
 
-@pytest.mark.parametrize("variant", [-1, 1 << 16])
-def test_a_variant_out_of_range_is_refused(variant: int) -> None:
-    with pytest.raises(ConfigurationError, match="expected a variant from 0 to 65,535"):
-        corrupt_text("masked_lm", TEXT, variant=variant)
-
-
-def test_labels_are_below_the_positions_that_predict_them() -> None:
+def test_labels_stand_below_the_positions_that_predict_them():
     for architecture in ("decoder", "encoder"):
         objective = {"name": "causal_lm", "architecture": architecture, "grouping": "document"}
         lines = dict(line.split(maxsplit=1) for line in str(corrupt_text(objective, "It rains.")).splitlines())
         labels, inputs = lines["labels"].split(), lines["input"].split()
-        assert labels[:-1] == inputs[1:]
-        assert labels[-1] == "__"
-
-
-def test_labels_stand_below_their_positions() -> None:
-    options = {"grouping": "document", "mask_rate": 0.25, "mask_share": 1.0, "random_share": 0.0}
-    found = set()
-    for variant in range(60):
-        text, row, labels = str(
-            corrupt_text({"name": "masked_lm", **options}, "It is raining.", variant=variant)
-        ).split("\n")
-        assert text == "text    It is raining ."
-        found.add((row, labels))
-    assert found == {
+        assert (labels[:-1], labels[-1]) == (inputs[1:], "__")
+    masks = {"name": "masked_lm", "grouping": "document", "mask_rate": 0.25, "mask_share": 1.0, "random_share": 0.0}
+    found = [str(corrupt_text(masks, "It is raining.", variant=variant)).split("\n") for variant in range(60)]
+    assert {(row, labels) for _, row, labels in found} == {
         ("input   [CLS] [MASK] is raining .  [SEP]", "labels  __    It     __ __      __ __"),
         ("input   [CLS] It [MASK] raining .  [SEP]", "labels  __    __ is     __      __ __"),
         ("input   [CLS] It is [MASK]  .  [SEP]", "labels  __    __ __ raining __ __"),
         ("input   [CLS] It is raining [MASK] [SEP]", "labels  __    __ __ __      .      __"),
     }
+    shown = passages(corrupt_text(masks, TEXT).view())
+    assert shown["original"] == " [CLS] Hard work leads to success. Success brings happiness. [SEP]"
 
 
-def test_a_published_tokenizer_gets_the_special_tokens_that_it_lacks(tmp_path: Path) -> None:
-    """A WordPiece vocabulary has a mask and no sentinels."""
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hard", "work", "lead", "##s", "."]
-    (tmp_path / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
-    masked = corrupt_text("masked_lm", "Hard work leads.", tokenizer=tmp_path)
-    assert masked.codec.vocabulary.size == len(pieces)
-    assert masked.restored.startswith("[CLS] hard work lead ##s .")
-    spans = corrupt_text("span_corruption", "Hard work leads.", tokenizer=tmp_path)
-    assert spans.codec.vocabulary.size > len(pieces)
-    assert len(spans.codec.vocabulary.sentinels) == SENTINELS
+# Tokenizers -----------------------------------------------------------------------------------------------------------
 
 
-def test_an_output_folder_has_its_own_tokenizer(tmp_path: Path) -> None:
+def test_a_trained_tokenizer_gives_its_own_pieces_alone_and_in_an_output(tmp_path):
     folder = tmp_path / "train_tokenizer" / "tokenizer"
     folder.mkdir(parents=True)
     save_tokenizer(ByteBpe.train([TEXT] * 20, ByteBpe.Options(size=420), folder), "byte_bpe", folder)
-    assert str(corrupt_text("masked_lm", TEXT, tokenizer=tmp_path)) == str(
-        corrupt_text("masked_lm", TEXT, tokenizer=folder)
+    found = corrupt_text("sentence_reordering", TEXT, tokenizer=folder)
+    assert len(found.sample["sentence_starts"]) == 2
+    assert found.restored.replace(" ", "").replace("Ġ", " ") == f"<s>{TEXT}</s>"
+    assert str(found) == str(corrupt_text("sentence_reordering", TEXT, tokenizer=tmp_path))
+
+
+def test_a_published_tokenizer_gets_the_special_tokens_that_it_lacks(tmp_path):
+    """A WordPiece vocabulary has a mask and no sentinels."""
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hard", "work", "lead", "##s", "."]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
+    masked, spans = (
+        corrupt_text(name, "Hard work leads.", tokenizer=tmp_path) for name in ("masked_lm", "span_corruption")
     )
-    with pytest.raises(ConfigurationError, match="nowhere: no such file or folder"):
-        corrupt_text("masked_lm", TEXT, tokenizer=tmp_path / "nowhere")
+    assert masked.codec.vocabulary.size == len(pieces) < spans.codec.vocabulary.size
+    assert masked.restored.startswith("[CLS] hard work lead ##s .")
+    assert len(spans.codec.vocabulary.sentinels) == SENTINELS
 
 
-def test_a_notebook_shows_the_view() -> None:
-    found = corrupt_text("masked_lm", TEXT)
-    html = found._repr_html_()
-    assert "masked" in html
-    assert repr(found).startswith("CorruptedText(masked_lm: input_ids [")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"text": [TEXT]}, "expected text and target as strings"),
-        ({"text": TEXT, "target": 5}, "corrupt texts one by one"),
-        ({"text": TEXT, "others": "Owls sleep."}, "others as a list"),
-    ],
-)
-def test_wrong_types_get_a_message(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(TypeError, match=said):
-        corrupt_text("masked_lm", **arguments)
-
-
-def test_a_published_tokenizer_is_read_once_until_its_file_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_published_tokenizer_is_read_once_until_its_file_changes(tmp_path, monkeypatch):
     """Reading it takes seconds, and a notebook calls again and again."""
     path = tmp_path / "vocab.txt"
     path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\nsat\n", encoding="utf-8")
-    asked: list[str] = []
+    asked = []
 
-    def count(request: Mapping[str, Any]) -> str:
+    def count(request):
         asked.append(request["path"])
         return ask_child(request)
 
@@ -166,21 +156,3 @@ def test_a_published_tokenizer_is_read_once_until_its_file_changes(
     path.write_text(path.read_text(encoding="utf-8") + "further\n", encoding="utf-8")
     corrupt_text("masked_lm", "the cat sat", tokenizer=tmp_path)
     assert asked == [str(tmp_path)] * 2
-
-
-def passages(view: View) -> dict[str, str]:
-    return {part.title.rpartition(" (")[0]: part.text.plain for part in view.parts if isinstance(part, Passage)}
-
-
-@pytest.mark.parametrize("name", registry.names("clozeline.pipeline.corrupt.objectives"))
-def test_a_view_begins_with_the_text(name: str) -> None:
-    view = corrupt_text(name, TEXT, target="Fleiß führt zum Erfolg.").view()
-    shown = next(iter(passages(view).values()))
-    assert re.sub("[|▌]", "", shown).startswith(" Hard work leads to success. Success brings")
-    assert view.title.startswith(f"{name} · ")
-
-
-def test_words_are_written_as_people_write_them() -> None:
-    masks = {"name": "masked_lm", "grouping": "document", "mask_rate": 0.1, "mask_share": 1.0, "random_share": 0.0}
-    shown = passages(corrupt_text(masks, TEXT).view())
-    assert shown["original"] == " [CLS] Hard work leads to success. Success brings happiness. [SEP]"

@@ -1,15 +1,15 @@
-"""Ids as readable text."""
-
-from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import Any
+"""Rows of ids as readable text: signs and roles of positions, and the parts of rows of two texts."""
 
 import numpy as np
-from rich.text import Text
+import pytest
 
-from clozeline.pipeline.corrupt.preview.row_view import Pieces, visible
+from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.corrupt.preview.row_view import Pieces, row_parts, visible
+from clozeline.pipeline.corrupt.preview.view import Passage
+from clozeline.pipeline.rows import Role, Row, Rows
 from tests.pipeline.corruption_cases import vocabulary
+from tests.pipeline.pair_cases import unmasked, window
+from tests.shard_sets import roles_of
 
 
 class Bytes:
@@ -17,29 +17,33 @@ class Bytes:
 
     vocabulary = vocabulary(1000)
 
-    def decode_part(self, ids: Iterable[int]) -> str:
+    def decode_part(self, ids):
         return bytes(max(0, token - 200) for token in ids).decode("utf-8", "replace")
 
-    def piece(self, token: int) -> str:
+    def piece(self, token):
         return f"<0x{token - 200:02X}>"
 
 
-PIECES = Pieces(Bytes(), 12)  # type: ignore[arg-type]
+PIECES = Pieces(Bytes(), 12)
+WORDS = Bytes.vocabulary
+ONE, TWO, OTHER = [200, 201, 202], [203, 204], [300, 301]
 
 
-def ids_of(text: str) -> Any:
+def ids_of(text):
     return np.array([200 + byte for byte in text.encode()])
 
 
-def styled(text: Text) -> list[tuple[str, Any]]:
+def styled(text):
     return [(text.plain[span.start : span.end], span.style) for span in text.spans]
 
 
-def test_signs_for_what_cannot_be_seen() -> None:
+def test_signs_for_what_cannot_be_seen():
     assert visible("a\tb\n\x1b[1m\u200b") == "a⇥\tb⏎\n<U+001B>[1m<U+200B>"
+    assert PIECES.label(200 + ord("\n"), "kept").plain == "⏎", "a label stays on one line"
+    assert styled(PIECES.label(200 + ord(" "), "kept")) == [("␣", "kept")]
 
 
-def test_a_character_of_several_tokens_is_shown_unless_a_role_parts_it() -> None:
+def test_a_character_of_several_tokens_is_shown_unless_a_role_parts_it():
     ids = ids_of("a鲸b")
     assert PIECES.passage("text", ids).text.plain == "a鲸b"
     parted = PIECES.passage("text", ids, {1: "masked"}).text
@@ -48,9 +52,8 @@ def test_a_character_of_several_tokens_is_shown_unless_a_role_parts_it() -> None
     assert PIECES.piece(int(ids[1])) == "<0xE9>"
 
 
-def test_roles_and_signs_are_those_of_their_positions() -> None:
-    special = [Bytes.vocabulary.specials["cls"], Bytes.vocabulary.sentinels[0]]
-    ids = np.array([*special, *ids_of("bcd")])
+def test_roles_and_signs_are_those_of_their_positions():
+    ids = np.array([WORDS.specials["cls"], WORDS.sentinels[0], *ids_of("bcd")])
     shown = PIECES.passage("row", ids, {2: "kept", 3: "kept"}, {2: "|", 3: "‖"})
     assert shown.title == "row (5 tokens)"
     assert styled(shown.text) == [
@@ -59,11 +62,50 @@ def test_roles_and_signs_are_those_of_their_positions() -> None:
     ]  # fmt: skip
 
 
-def test_long_rows_are_cut_and_ids_are_numbers_without_a_tokenizer() -> None:
-    shown = Pieces(Bytes.vocabulary, 3).passage("ids", np.array([700, 701, 702, 703, 704])).text.plain
-    assert shown == "700 701 702  … 2 more tokens"
+def test_long_rows_are_cut_and_ids_are_numbers_without_a_tokenizer():
+    shown = Pieces(WORDS, 3).passage("ids", np.array([700, 999, 1000, 703, 704])).text.plain
+    assert shown == "700 999 1000  … 2 more tokens", "also those that the vocabulary does not have"
 
 
-def test_a_label_stays_on_one_line() -> None:
-    assert PIECES.label(200 + ord("\n"), "kept").plain == "⏎"
-    assert styled(PIECES.label(200 + ord(" "), "kept")) == [("␣", "kept")]
+# Rows of two texts ----------------------------------------------------------------------------------------------------
+
+
+def shown(row, title):
+    """The passage of a row whose title begins so."""
+    parts = row_parts(Pieces(WORDS, 100), row, roles_of(row.columns) | {"sentence_starts": Role("start", "ids")})
+    found = next(part for part in parts if part.title.startswith(title))
+    assert isinstance(found, Passage)
+    return found.text.plain.strip()
+
+
+def spaced(ids):
+    return " ".join(str(int(token)) for token in ids)
+
+
+def examples(name):
+    rows = window([ONE, TWO], WORDS, 20, partner=OTHER, target=OTHER)
+    return build_objective(name, WORDS).corrupt(rows, np.arange(20, dtype=np.uint16), 1)[0]
+
+
+@pytest.mark.parametrize("name", ["next_sentence_prediction", "sentence_order_prediction", "translation_lm"])
+def test_segments_are_parted(name):
+    for row in examples(name):
+        second, original = int(row["segment_starts"][1]), unmasked(row)
+        assert shown(row, "original") == f"‖{spaced(original[:second])} ‖{spaced(original[second:])}"
+
+
+def test_both_texts_are_shown_with_the_signs_of_their_own_parts():
+    rows = window([ONE, TWO], WORDS, partner=OTHER, target=OTHER)
+    names = ("ids", "sentence_starts", "partner_ids", "target_ids", "target_language")
+    sample = Rows(rows.fixed, {name: rows.columns[name] for name in names}).row(0)
+    assert shown(sample, "ids") == f"|{spaced(ONE)} |{spaced(TWO)}"
+    assert shown(sample, "partner_ids") == shown(sample, "target_ids") == spaced(OTHER)
+    compared, task = examples("sentence_comparison").row(0), examples("text_to_text").row(0)
+    assert (shown(compared, "input_ids ("), shown(compared, "input_ids_b (")) == (
+        spaced([1, *ONE, 2]), spaced([1, *TWO, 2]),
+    )  # fmt: skip
+    assert (shown(task, "input_ids"), shown(task, "target_ids")) == (spaced([*ONE, *TWO, 5]), spaced([*OTHER, 5]))
+    lists = {"input_ids": [200, 201, 202], "target_ids": [203, 204], "document_starts": [0, 2],
+             "target_document_starts": [0, 1]}  # fmt: skip
+    parted = Row({}, {name: np.array(values) for name, values in lists.items()})
+    assert (shown(parted, "input_ids"), shown(parted, "target_ids")) == ("▌200 201 ▌202", "203 204")

@@ -1,9 +1,6 @@
 """Page and terminal show text as text, never as markup, and tell the roles apart."""
 
-from __future__ import annotations
-
 import io
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -27,7 +24,7 @@ VIEW = View(
 )
 
 
-def printed(view: View, **options: Any) -> str:
+def printed(view, **options):
     file = io.StringIO()
     print_view(view, Console(file=file, width=100, **options))
     return file.getvalue()
@@ -35,7 +32,7 @@ def printed(view: View, **options: Any) -> str:
 
 @settings(max_examples=25, deadline=None)
 @given(WORDS, WORDS, st.lists(st.tuples(WORDS, st.sampled_from(ROLES)), max_size=4), WORDS)
-def test_a_page_shows_every_string(title: str, name: str, tokens: list[tuple[str, str]], cell: str) -> None:
+def test_a_page_shows_every_string(title, name, tokens, cell):
     text = Text.assemble(*tokens)
     page = checked(view_page(View(title, (Passage(name, text), Sheet("table", (name, "b"), ((cell, text),))))))
     shown = "".join(page.texts)
@@ -44,14 +41,14 @@ def test_a_page_shows_every_string(title: str, name: str, tokens: list[tuple[str
 
 
 @pytest.mark.parametrize("hostile", [HOSTILE, "<script>alert(1)</script>", "</pre><b>", "\x1b[31m\u202e"])
-def test_no_string_is_markup_or_controls_a_terminal(hostile: str) -> None:
+def test_no_string_is_markup_or_controls_a_terminal(hostile):
     view = View(hostile, (Passage(hostile, Text("a")), Sheet(hostile, (hostile, "b"), ((hostile, "c"),))))
     page = checked(view_page(view))
     assert not [tag for tag, _ in page.tags if tag in ("script", "b")]
     assert not {"\x1b", "\u202e", "\x00"} & {*printed(view), *str(view)}
 
 
-def test_everything_is_shown_as_it_is_written() -> None:
+def test_everything_is_shown_as_it_is_written():
     shown = printed(VIEW)
     assert "\x1b" not in shown
     for text in ("row 3 of [bold]set[/bold]", "the [red]row[/red]", "[link=x]abc", "[u]facts", "[i]name", "[/]"):
@@ -60,7 +57,7 @@ def test_everything_is_shown_as_it_is_written() -> None:
     assert "[link=x]abc" in str(VIEW)
 
 
-def test_each_role_has_a_color_of_its_own() -> None:
+def test_each_role_has_a_color_of_its_own():
     text = Text.assemble(*((role or "plain", role) for role in ROLES))
     shown = printed(View("row", (Passage("text", text),)), force_terminal=True, color_system="truecolor")
     styles = [shown[shown.rindex("\x1b[", 0, shown.index(role)) :].partition("m")[0] for role in ROLES if role]
@@ -69,7 +66,7 @@ def test_each_role_has_a_color_of_its_own() -> None:
     assert len(set(spans)) >= 3
 
 
-def test_a_notebook_shows_the_page() -> None:
+def test_a_notebook_shows_the_page():
     assert VIEW._repr_html_().startswith(fragment(VIEW.title, []).partition("<style>")[0])
     assert "[link=x]a" in VIEW._repr_html_()
     assert repr(VIEW) == "View(row 3 of [bold]set[/bold])"

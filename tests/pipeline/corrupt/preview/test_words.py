@@ -1,9 +1,5 @@
 """Texts as tokens that people can read."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 import sentencepiece
@@ -20,7 +16,7 @@ WORD = st.text("abc#", min_size=1, max_size=4)
 
 
 @given(st.lists(st.lists(WORD, max_size=5), min_size=1, max_size=4))
-def test_ids_and_words_are_inverse(texts: list[list[str]]) -> None:
+def test_ids_and_words_are_inverse(texts):
     words = Words(" ".join(text) for text in texts)
     for text in texts:
         ids = words.ids(" ".join(text))
@@ -31,7 +27,7 @@ def test_ids_and_words_are_inverse(texts: list[list[str]]) -> None:
     assert words.vocabulary.size == len(SPECIALS) + SENTINELS + len(MODES) + len(different)
 
 
-def test_a_document_has_the_tokens_of_its_entire_text(tmp_path: Path) -> None:
+def test_a_document_has_the_tokens_of_its_entire_text(tmp_path):
     """SentencePiece puts a space in front of each text that it is given: sentences must not be encoded one by one."""
     file = t5_model(tmp_path)
     sentences = ("the cat sat.", " it ran away.")
@@ -44,7 +40,7 @@ def test_a_document_has_the_tokens_of_its_entire_text(tmp_path: Path) -> None:
     assert codec.document(["", ""]) == ([], [])
 
 
-def test_specials_come_first_in_their_order_and_are_written_as_papers_write_them() -> None:
+def test_specials_come_first_in_their_order_and_are_written_as_papers_write_them():
     words = Words(["the cat"])
     assert words.words(range(7)) == ["[PAD]", "[CLS]", "[SEP]", "[MASK]", "<s>", "</s>", "<unk>"]
     assert words.ids("[MASK] <extra_0> cat") == [3, 7, words.vocabulary.size - 2]
@@ -53,7 +49,7 @@ def test_specials_come_first_in_their_order_and_are_written_as_papers_write_them
         words.ids("dog")
 
 
-def test_rows_of_texts_are_those_of_the_objectives_grouping() -> None:
+def test_rows_of_texts_are_those_of_the_objectives_grouping():
     texts = (Text(("a b .", "c .")), Text(("d e f .",)))
     words = Words(sentence for text in texts for sentence in text.sentences)
     document = build_objective({"name": "masked_lm", "grouping": "document"}, words.vocabulary)
@@ -66,7 +62,7 @@ def test_rows_of_texts_are_those_of_the_objectives_grouping() -> None:
     assert [" ".join(words.words(row["ids"].tolist())) for row in packed] == ["a b . c . [SEP] d e f . [SEP]"]
 
 
-def test_parts_of_a_text_are_joined_as_people_write_them() -> None:
+def test_parts_of_a_text_are_joined_as_people_write_them():
     words = Words(["the un ##believ ##able cat ( sat ) , 你 。 ## # ... !"])
     ids = words.ids("the un ##believ ##able cat ( sat ) , 你 。 ## # !")
     assert words.decode_part(ids) == " the unbelievable cat ( sat), 你。 ## #!"

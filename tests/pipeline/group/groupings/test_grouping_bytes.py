@@ -1,24 +1,21 @@
 """Rows of a sample set change only with the VERSION of its grouping, and with nothing else that a recipe says."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from clozeline import registry
 from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
-from clozeline.pipeline.rows import Rows
+from tests.pipeline.corrupt.objectives.golden import write_golden
 from tests.pipeline.corruption_cases import vocabulary
 from tests.pipeline.token_rows import random_documents
 
 GOLDEN = Path(__file__).parent / "golden.json"
 WORDS = vocabulary(1000)
 PARTS = [[20, 400_000], [64, 600_000]]
-CASES: dict[str, dict[str, Any]] = {
+CASES  = {
     "packed": {"name": "packed", "length": 64, "separator": "eos"},
     "packed_mixture": {"name": "packed", "length": 64, "parts": PARTS},
     "full_sentences": {"name": "full_sentences", "length": 64, "separator": "eos"},
@@ -38,7 +35,7 @@ CASES |= {
 }
 
 
-def digest(case: str, seed: int = 1) -> str:
+def digest(case, seed=1):
     options = dict(CASES[case])
     spec = GroupingSpec.of(options.pop("name"), options)
     context = Context(spec.label, seed, ("a", "b", "c"))
@@ -47,25 +44,14 @@ def digest(case: str, seed: int = 1) -> str:
     return _add(found, grouped.rows)
 
 
-def golden(case: str) -> dict[str, Any]:
+def golden(case):
     return {
         "version": registry.find("clozeline.pipeline.group.groupings", CASES[case]["name"]).VERSION,
         "sha256": digest(case),
     }
 
 
-def write_golden(path: Path = GOLDEN) -> None:
-    """Write the entries of all cases; other bytes under the same VERSION are a ValueError."""
-    stored = json.loads(path.read_text(encoding="utf-8"))
-    found = {case: golden(case) for case in sorted(CASES)}
-    for case, entry in found.items():
-        before = stored.get(case, entry)
-        if entry["version"] == before["version"] and entry != before:
-            raise ValueError(f"{case}: other bytes than VERSION {entry['version']} had; raise the VERSION, or undo it")
-    path.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
-
-
-def _add(found: Any, rows: Rows) -> str:
+def _add(found, rows):
     for name, values in sorted(rows.fixed.items()):
         found.update(f"{name} {values.dtype.str}".encode() + values.tobytes())
     for name, column in sorted(rows.columns.items()):
@@ -74,16 +60,16 @@ def _add(found: Any, rows: Rows) -> str:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_golden_bytes(case: str) -> None:
+def test_golden_bytes(case):
     """Bytes of a grouping change only with its VERSION; then this file changes with it."""
     assert json.loads(GOLDEN.read_text(encoding="utf-8")).get(case) == golden(case), "run `make objectives`"
 
 
 @pytest.mark.parametrize("case", DESCRIBED)
-def test_only_what_is_drawn_depends_on_the_seed(case: str) -> None:
+def test_only_what_is_drawn_depends_on_the_seed(case):
     draws = case in ("sentence_pair", "sentence_order", "text_to_text") or case.endswith("_mixture")
     assert (digest(case) != digest(case, seed=2)) == draws
 
 
 if __name__ == "__main__":
-    write_golden()
+    write_golden(GOLDEN, CASES, golden)

@@ -1,49 +1,26 @@
 """Parts of a mixture: drawn by uid with their shares, and rows cut with their part's length."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import numpy as np
 import pytest
 
 from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from clozeline.pipeline.group.groupings._grouping import PartDraws
 from clozeline.pipeline.kernels.rates import MILLION
-from clozeline.pipeline.rows import Rows
 from clozeline.seeding import MIXTURE, kernel_base, kernel_keys, random_bits, random_bits_of, sample_uid
 from tests.pipeline.corruption_cases import vocabulary
-from tests.pipeline.laws import within_sigmas
 from tests.pipeline.token_rows import random_documents
 
 WORDS = vocabulary(1000)
 PARTS = ((9, 500_000), (14, 300_000), (30, 200_000))
 
 
-def group(rows: Rows, name: str, parts: Any, **options: Any) -> tuple[Rows, Any]:
+def group(rows, name, parts, **options):
     spec = GroupingSpec.of(name, {"length": max(length for length, _ in parts), "parts": parts, **options})
     grouped = build_grouping(spec, WORDS).group(rows, MinimumRow(), Context(spec.label, 5))
     return grouped.rows, grouped.counts
 
 
-def test_one_row_draws_as_many_do() -> None:
-    uids = np.random.RandomState(1).randint(0, 1 << 62, 3000).astype(np.uint64) * np.uint64(3)
-    draws = PartDraws(PARTS, 30, "label", 7)
-    parts, lengths = draws.of_rows(uids)
-    assert [draws.of_row(int(uid)) for uid in uids] == list(zip(parts.tolist(), lengths.tolist(), strict=True))
-    keys = kernel_keys(7, "label", uids, np.zeros(3000, np.uint16))
-    base = kernel_base(7, "label", 0)
-    assert [random_bits_of(base, int(uid), MIXTURE, 3) for uid in uids] == random_bits(keys, MIXTURE, 4)[:, 3].tolist()
-
-
-def test_parts_have_their_shares() -> None:
-    uids = np.arange(1, 100_001, dtype=np.uint64)
-    parts, _ = PartDraws(PARTS, 30, "label", 7).of_rows(uids)
-    for part, (_, share) in enumerate(PARTS):
-        assert within_sigmas(int((parts == part).sum()), 100_000, share / MILLION)
-
-
-def test_a_part_ends_where_the_next_begins() -> None:
+def test_a_part_ends_where_the_next_begins():
     """A row whose draw equals a bound is of the part after it."""
     uids = np.array([12345], np.uint64)
     number = ((random_bits_of(kernel_base(7, "label", 0), 12345, MIXTURE, 0) >> 32) * MILLION) >> 32
@@ -52,14 +29,14 @@ def test_a_part_ends_where_the_next_begins() -> None:
         assert draws.of_rows(uids)[0].tolist() == [draws.of_row(12345)[0]] == [part]
 
 
-def drawn(row_uid: int, label: str) -> int:
+def drawn(row_uid, label):
     key = kernel_keys(5, label, np.array([row_uid], np.uint64), np.zeros(1, np.uint16))
     number = ((int(random_bits(key, MIXTURE, 1)[0, 0]) >> 32) * MILLION) >> 32
     return sum(number >= bound for bound in (500_000, 800_000))
 
 
 @pytest.mark.parametrize("separator", ["none", "sep"])
-def test_packed_rows_equal_a_plain_loop(separator: str) -> None:
+def test_packed_rows_equal_a_plain_loop(separator):
     rows = random_documents(80, 60, seed=2)
     found, counts = group(rows, "packed", PARTS, separator=separator)
     label = GroupingSpec.of("packed", {"length": 30, "parts": PARTS, "separator": separator}).label
@@ -80,7 +57,7 @@ def test_packed_rows_equal_a_plain_loop(separator: str) -> None:
     assert counts["tokens_in_samples"] == len(rows.columns["token_ids"].values)
 
 
-def test_document_windows_have_the_length_of_their_part() -> None:
+def test_document_windows_have_the_length_of_their_part():
     rows = random_documents(120, 100, seed=3, sentence=1000)
     found, counts = group(rows, "document", PARTS)
     label = GroupingSpec.of("document", {"length": 30, "parts": PARTS}).label
@@ -93,17 +70,8 @@ def test_document_windows_have_the_length_of_their_part() -> None:
     assert counts["tokens_in_samples"] == counts["tokens_in"] == len(found.columns["ids"].values)
 
 
-def test_parts_of_equal_length_cut_as_one_does() -> None:
-    rows = random_documents(50, 60, seed=4)
-    mixed, _ = group(rows, "packed", ((20, 400_000), (20, 600_000)))
-    spec = GroupingSpec("packed", 20)
-    alone = build_grouping(spec, WORDS).group(rows, MinimumRow(), Context(spec.label)).rows
-    assert mixed.columns["ids"].offsets.tolist() == alone.columns["ids"].offsets.tolist()
-    assert set(mixed.fixed["part"].tolist()) == {0, 1}
-
-
 @pytest.mark.parametrize("name", ["sentence_pair", "parallel"])
-def test_other_groupings_store_parts_too(name: str) -> None:
+def test_other_groupings_store_parts_too(name):
     rows = random_documents(150, 90, seed=6)
     found, _ = group(rows, name, PARTS)
     most = np.array([length for length, _ in PARTS])[found.fixed["part"]]

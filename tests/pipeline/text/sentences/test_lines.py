@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest
@@ -10,7 +8,7 @@ from clozeline.pipeline.text.sentences.lines import Lines
 
 
 @pytest.fixture(scope="module")
-def splitter() -> Lines:
+def splitter():
     return Lines(Lines.Options())
 
 
@@ -26,7 +24,3 @@ def test_every_line_with_visible_text_begins_a_sentence(splitter, text):
     lines = [line.strip() for line in text.split("\n") if line.strip()]
     assert [text[a:b].strip() for a, b in pairwise(bounds) if text[a:b].strip()] == lines
     assert len(starts) == max(len(lines), bool(text))
-
-
-def test_many_empty_lines_at_the_end(splitter):
-    assert splitter.starts("a\nb" + "\n" * 1_000_000, "en") == [0, 2]

@@ -1,7 +1,5 @@
 """Phrases: their length, and every blank and newline that ends one."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +7,7 @@ from clozeline.pipeline.text.sentences.phrases import Phrases
 from clozeline.pipeline.text.sentences.regex import Regex
 
 
-def split_slowly(text: str, characters: int) -> list[int]:
+def split_slowly(text, characters):
     """Return the starts by the rule alone: a newline ends a phrase, a blank ends one of enough characters."""
     starts = [0] if text else []
     begin = len(text) - len(text.lstrip())
@@ -30,11 +28,11 @@ def split_slowly(text: str, characters: int) -> list[int]:
 
 
 @given(st.text(alphabet="ab \n", max_size=60), st.integers(1, 9))
-def test_phrases_are_those_of_the_rule(text: str, characters: int) -> None:
+def test_phrases_are_those_of_the_rule(text, characters):
     assert Phrases(Phrases.Options(characters=characters)).starts(text, "th") == split_slowly(text, characters)
 
 
-def test_thai_and_lao_are_split_into_phrases() -> None:
+def test_thai_and_lao_are_split_into_phrases():
     text = "สวัสดีครับผมชื่อสมชายและผมอยู่ที่กรุงเทพมหานคร ผมทำงานที่นี่มานานแล้ว"
     splitter = Regex(Regex.Options())
     assert splitter.starts(text, "th") == splitter.starts(text, "lo") == [0, text.index(" ") + 1]

@@ -119,3 +119,22 @@ def test_each_shard_gets_its_documents_in_order_from_every_flush(data, shards, f
 
 def _keys(batch):
     return list(zip(batch["order"].to_pylist(), batch["uid"].to_pylist(), strict=True))
+
+
+@pytest.mark.parametrize("side", ["ids", "sentence_starts", "target_ids"])
+def test_the_buffer_counts_the_bytes_of_every_side(side, monkeypatch, tmp_path):
+    """A document that fills it alone is a flush of its own, whichever of its columns is long."""
+    monkeypatch.setattr(runs, "_FLUSH_BYTES", 2000)
+    shuffle, sink = Shuffle("runs", 1, 1), io.BytesIO()
+    pieces = PieceWriter(sink, shuffle.file(0))
+    writer = runs.RunWriter(pieces, np.uint16, 1)
+    columns = {"ids": np.uint16, "sentence_starts": np.uint32, "target_ids": np.uint16}
+    for order, document in enumerate(passes.documents(4)):
+        sizes = {name: 1744 // np.dtype(dtype).itemsize * (name == side) for name, dtype in columns.items()}
+        writer.add(document, order, **{name: np.ones(sizes[name], dtype) for name, dtype in columns.items()})
+    writer.close()
+    pieces.close()
+    path = tmp_path / shuffle.file(0)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(sink.getvalue())
+    assert [len(batch) for batch in runs.read_range(tmp_path, shuffle, 0, np.uint16)] == [1, 1, 1, 1]

@@ -1,0 +1,227 @@
+"""Opening a set: files that contradict the manifest, are missing, damaged, endless, in quarantine, or no set at all."""
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from clozeline.errors import StorageError
+from clozeline.pipeline.shards import DamagedBlock, Manifest, ManifestError, open_shards
+from clozeline.pipeline.shards.column_set import JoinedShards
+from clozeline.pipeline.shards.manifest import read_regular
+from clozeline.pipeline.shards.quarantine import publish_quarantine, read_quarantine
+from tests.shard_sets import change_manifest, toy_set, uids
+
+
+@pytest.mark.parametrize("container", ["arrow", "tar"])
+def test_bytes_outside_the_blocks_are_checked_with_the_whole_file(tmp_path, container):
+    shards = toy_set(tmp_path, [9], container=container)
+    path = shards.shard_path(0)
+    whole = path.read_bytes()
+    for byte in (0, 9, 100, len(whole) - 1):
+        broken = bytearray(whole)
+        broken[byte] ^= 4
+        path.write_bytes(broken)
+        uids(open_shards(tmp_path))  # the stream never reads these bytes
+        with pytest.raises(ManifestError, match="SHA-256"):
+            open_shards(tmp_path, verify="shard")
+    path.write_bytes(whole)
+    open_shards(tmp_path, verify="shard")
+
+
+def test_missing_files(tmp_path):
+    shards = toy_set(tmp_path, [4, 4])
+    shards.shard_path(1).unlink()
+    with pytest.raises(ManifestError, match=r"shard-00001-of-00002\.arrow.*no such file"):
+        open_shards(tmp_path)
+    with pytest.raises(DamagedBlock, match="No such file"):
+        open_shards(tmp_path, check_files=False).read_block(1)
+    (tmp_path / "index.arrow").unlink()
+    with pytest.raises(ManifestError, match=r"index\.arrow"):
+        open_shards(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m["index"].update(sha256="0" * 64), "expected SHA-256 000"),
+        (lambda m: m["index"].update(bytes=1), "at most 1 are read"),
+        (lambda m: m.update(block_rows=5), "5 rows in block 0, got 4"),
+        (lambda m: [m["shards"][n].update(rows=rows) for n, rows in enumerate((9, 4))], "as many rows of each shard"),
+        (lambda m: [shard.update(blocks=2) for shard in m["shards"]], "in order"),
+        (lambda m: m["shards"].reverse(), "in order"),
+        (lambda m: (m["shards"][0].update(bytes=700), m["totals"].update(bytes=700 + m["shards"][1]["bytes"])),
+         "lies outside"),
+    ],
+)  # fmt: skip
+def test_a_manifest_that_contradicts_its_index(tmp_path, change, message):
+    toy_set(tmp_path, [10, 3])
+    change_manifest(tmp_path, change)
+    with pytest.raises(ManifestError, match=message):
+        open_shards(tmp_path)
+
+
+def test_where_no_manifest_is_the_message_says_what_is_there(tmp_path):
+    for name in ("train", "heldout"):
+        toy_set(tmp_path / "corrupt" / "masked_lm" / name, [1])
+    for folder in (tmp_path / "corrupt" / "masked_lm", tmp_path / "corrupt"):
+        with pytest.raises(StorageError, match=r"; there are sets in \S+/masked_lm/heldout, \S+/masked_lm/train$"):
+            Manifest.load(folder)
+    (tmp_path / "corrupt" / "masked_lm" / "train" / "manifest.json").unlink()
+    with pytest.raises(StorageError, match=r"it is written last: wait until this set is finished$"):
+        Manifest.load(tmp_path / "corrupt" / "masked_lm" / "train")
+    for missing in (tmp_path, tmp_path / "nowhere", tmp_path / "nowhere" / "manifest.json"):
+        with pytest.raises(StorageError, match=r"cannot be read \(No such file or directory\)$"):
+            Manifest.load(missing)
+
+
+@pytest.mark.parametrize("name", ["posts.parquet", "posts.jsonl", "texts"])
+def test_texts_in_place_of_a_set_are_answered_with_the_command_that_makes_one(tmp_path, name):
+    path = tmp_path / name
+    if path.suffix:
+        path.write_text('{"text": "one"}\n', encoding="utf-8")
+    else:
+        path.mkdir()
+        (path / "a.txt").write_text("one", encoding="utf-8")
+    with pytest.raises(ManifestError if path.suffix else StorageError) as caught:
+        open_shards(path)
+    said = str(caught.value)
+    assert said.startswith(f"{path}: not a manifest" if path.suffix else f"{path}/manifest.json: no shard set here")
+    assert f"`clozeline pipeline --config recipe:demo input={path} output=shards`" in said
+    assert "shards/corrupt/masked_lm/train" in said
+
+
+# Pipes, devices, and lists without end --------------------------------------------------------------------------------
+
+KINDS = {"pipe": os.mkfifo, "folder": os.mkdir, "device": lambda path: path.symlink_to("/dev/zero")}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["manifest.json", "index.arrow", "quarantine.json"])
+def test_what_is_not_a_regular_file_is_refused(tmp_path, name, kind):
+    """A pipe without a writer would be waited for, and a device read until memory is full."""
+    toy_set(tmp_path, [9, 4])
+    (tmp_path / name).unlink(missing_ok=True)
+    KINDS[kind](tmp_path / name)
+    with pytest.raises(ManifestError, match=rf"/{name}: expected a regular file, got a {kind}; copy"):
+        open_shards(tmp_path)
+
+
+def test_a_large_file_is_not_read(tmp_path):
+    toy_set(tmp_path, [9])
+    with (tmp_path / "quarantine.json").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(ManifestError, match=r"quarantine.json: 1099511627776 bytes, at most 67108864 are read"):
+        open_shards(tmp_path)
+    (tmp_path / "ten").write_bytes(bytes(10))
+    assert read_regular(tmp_path / "ten", 10) == bytes(10)
+    with pytest.raises(ManifestError, match="10 bytes, at most 9"):
+        read_regular(tmp_path / "ten", 9)
+
+
+HOSTILE = """
+import resource, sys
+from pathlib import Path
+from clozeline.pipeline.shards import ManifestError, open_shards
+folder, name, raw = Path(sys.argv[1]), sys.argv[2], eval(sys.argv[3])
+(folder / name).write_bytes(raw)
+del raw
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    open_shards(folder)
+except ManifestError as error:
+    assert len(str(error)) < 2000, len(str(error))
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "quarantine.json"])
+@pytest.mark.parametrize("raw", ["b'[' + b'0,' * (31 << 20) + b'0]'", "b'[' + b'{},' * (1 << 20) + b'0]'"])
+def test_a_list_of_many_entries_takes_no_memory(tmp_path, name, raw):
+    """62 MB of JSON with 32 million entries took gigabytes, a validation error for each."""
+    toy_set(tmp_path, [9])
+    command = [sys.executable, "-c", HOSTILE, str(tmp_path), name, raw]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 300, "MiB more than those of the file"
+
+
+# Quarantine -----------------------------------------------------------------------------------------------------------
+
+FIRST, SECOND, THIRD = (f"shard-{number:05d}-of-00003.arrow" for number in range(3))
+
+
+def entry(shard=FIRST, block=0, reason="disk 3"):
+    return {"shard": shard, "block": block, "reason": reason}
+
+
+def test_blocks_are_numbered_over_all_shards(tmp_path):
+    """Shards of 2, 0 and 3 blocks; naming one twice does no harm."""
+    manifest = toy_set(tmp_path, [8, 0, 11]).manifest
+    raw = json.dumps([entry(FIRST, 1), entry(THIRD, 0), entry(THIRD, 2), entry(THIRD, 2, "again")]).encode()
+    found = read_quarantine("here", raw, manifest)
+    assert (found.blocks, found.sha256) == ({1, 2, 4}, hashlib.sha256(raw).hexdigest())
+    assert read_quarantine("here", b"[]", manifest).blocks == frozenset()
+
+
+CONTENTS = (
+    entry(), {}, [entry(block=2)], [entry(block=-1)], [entry(block=1.5)], [entry(block="1")], [entry(block=True)],
+    [entry(SECOND, 0)], [entry("../shard")], [entry(3)], [entry(reason=None)], [{**entry(), "who": "me"}],
+    [{"shard": FIRST, "block": 0}], [["shard", "block", "reason"]], [None],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("raw", [*(json.dumps(one).encode() for one in CONTENTS), b"", b"[", b"\xff", b"[" * 100_000])
+def test_anything_else_is_refused_with_its_place(tmp_path, raw):
+    toy_set(tmp_path, [8, 0, 11])
+    (tmp_path / "quarantine.json").write_bytes(raw)
+    with pytest.raises(ManifestError, match=r"quarantine.json: not a list of blocks in quarantine"):
+        open_shards(tmp_path)
+
+
+def test_no_flipped_bit_of_a_written_file_changes_what_is_in_quarantine(tmp_path):
+    """All bits of the file, one after another; none is taken for another quarantine."""
+    manifest = toy_set(tmp_path, [8, 0, 11]).manifest
+    publish_quarantine(tmp_path, [entry(FIRST, 0), entry(THIRD, 2, "no disk")])
+    path = tmp_path / "quarantine.json"
+    whole = path.read_bytes()
+    assert read_quarantine("here", whole, manifest).blocks == {0, 4}
+    for bit in range(8 * len(whole)):
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(ManifestError):
+            read_quarantine("here", bytes(damaged), manifest)
+    content = json.loads(whole)
+    for changed in (
+        whole.decode().replace('"block": 0', '"block": 1'),
+        *(json.dumps({key: content[key] for key in content if key != missing}) for missing in ("blocks", "checksum")),
+    ):
+        path.write_text(changed)
+        with pytest.raises(ManifestError, match=r"quarantine.json: not a list of blocks in quarantine"):
+            open_shards(tmp_path)
+    path.unlink()
+    path.symlink_to(tmp_path / "elsewhere.json")  # a link to nothing is no absence: its blocks would be read
+    with pytest.raises(ManifestError, match=r"quarantine.json: cannot be read"):
+        open_shards(tmp_path)
+
+
+def test_a_shard_that_is_wholly_in_quarantine_may_be_missing(tmp_path):
+    shards = toy_set(tmp_path, [8, 8, 8])
+    inside = np.flatnonzero(shards.index.shard == 1).tolist()
+    shards.shard_path(1).unlink()
+    entries = [entry(SECOND, place) for place in range(len(inside))]
+    (tmp_path / "quarantine.json").write_text(json.dumps(entries[:1]))
+    with pytest.raises(ManifestError, match="no such file: copy it"):
+        open_shards(tmp_path)
+    (tmp_path / "quarantine.json").write_text(json.dumps(entries))
+    opened = open_shards(tmp_path)
+    assert (opened.quarantine.blocks, opened.optional_shards) == (set(inside), {1})
+    joined = JoinedShards(opened, [])
+    joined.check_files()
+    shards.shard_path(0).unlink()
+    with pytest.raises(ManifestError, match="no such file"):
+        joined.check_files()

@@ -1,0 +1,174 @@
+"""Rules of the source: small files, one idea a file, names that shadow nothing, verbs; and acts forbidden to the code.
+
+Those are: unpickle, evaluate, open the network by itself. import-linter watches over the layers of packages.
+"""
+
+import ast
+import re
+import statistics
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("clozeline", "pipeline", "model", "train", "tools")
+LONGEST_FILE = 400
+MEDIAN_FILE = 150
+FORBIDDEN_WORDS = frozenset({"utils", "util", "common", "helpers", "helper", "misc", "manager"})
+FORBIDDEN_CALLS = frozenset(
+    {
+        *("eval", "exec", "compile", "__import__", "os.system", "os.popen"),
+        *("pickle.load", "pickle.loads", "dill.load", "dill.loads", "marshal.loads", "shelve.open", "torch.load"),
+        *("yaml.load", "yaml.unsafe_load", "yaml.full_load", "tarfile.extractall", "tempfile.mktemp"),
+    }
+)
+FORBIDDEN_IMPORTS = frozenset({"pickle", "dill", "marshal", "shelve"})
+OWN_TASKS = "pipeline/execution/executors/slurm.py"
+"""A task of a job reads its work, after a check that this user wrote it."""
+HOST = re.compile(r"https?://([\w.-]+)")
+LOCAL_HOSTS = re.compile(
+    r"(127\.0\.0\.1|([\w-]+\.)?localhost|HOST|site|h|x\.org|example\.(com|org|net)|.*\.example|www\.w3\.org)"
+)
+"""Loopback, names reserved for examples, and XML name spaces, which are names and not addresses."""
+QUESTION_WORDS = frozenset({"What", "Where", "Whether", "How", "Which", "Who", "Why"})
+
+
+def files(*folders):
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def lines(path):
+    return len(path.read_text(encoding="utf-8").splitlines())
+
+
+def relative(path):
+    return str(path.relative_to(ROOT))
+
+
+SOURCES = [path for path in files(*PACKAGES) if not path.stem.startswith("__")]
+
+
+@pytest.fixture(scope="module")
+def trees():
+    """The syntax tree of each file of the packages; millions of objects, gone with the module."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in files(*PACKAGES)}
+
+
+def test_files_are_short_and_their_names_say_what_is_inside():
+    long = {
+        relative(path): lines(path) for path in files(*PACKAGES, "tests", "benchmarks") if lines(path) > LONGEST_FILE
+    }
+    assert not long, f"over {LONGEST_FILE} lines, split them by idea: {long}"
+    assert statistics.median(lines(path) for path in SOURCES) <= MEDIAN_FILE
+    assert not [relative(path) for path in SOURCES if FORBIDDEN_WORDS & set(path.stem.lower().split("_"))]
+
+
+def test_no_file_next_to_a_script_shadows_a_dependency_or_the_standard_library():
+    """Python puts a script's own folder first on `sys.path`: `train/queue.py` would break the program."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = {re.split(r"[\s<>=!~\[;]", line)[0].lower() for line in project["dependencies"]}
+    taken = {name.replace("-", "_") for name in wanted} | set(sys.stdlib_module_names)
+    for module, distributions in packages_distributions().items():
+        if wanted & {name.lower() for name in distributions}:
+            taken.add(module.lower())
+    folders = [ROOT / "train", *(path for path in (ROOT / "tools").iterdir() if path.is_dir())]
+    assert not [relative(path) for folder in folders for path in folder.iterdir() if path.stem in taken]
+
+
+def test_no_circle_of_files(trees):
+    """Files that import nothing of the rest are taken away until none is left; what stays imports itself."""
+    modules = {}
+    for path in files(*PACKAGES):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        package = () if parts[0] == "clozeline" else ("clozeline",)  # whose folders link to those of the parts
+        modules[".".join((*package, *(parts[:-1] if path.stem == "__init__" else parts)))] = path
+    graph = {name: imports(trees[path], modules) - {name} for name, path in modules.items()}
+    while leaves := {name for name, targets in graph.items() if not targets}:
+        graph = {name: targets - leaves for name, targets in graph.items() if name not in leaves}
+    while roots := graph.keys() - set().union(*graph.values()):
+        graph = {name: targets for name, targets in graph.items() if name not in roots}
+    assert not graph, f"files that import each other: {graph}"
+
+
+def imports(tree, modules):
+    """Return the files that a file imports anywhere: inside functions and for type checkers too."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names = {f"{node.module}.{name.name}" for name in node.names}
+            found |= {name if name in modules else str(node.module) for name in names}
+    return found & modules.keys()
+
+
+def test_tests_mirror_the_source():
+    """Each folder of tests mirrors a folder of the source, but for the grid of complete runs."""
+    own = [ROOT / "tests", ROOT / "tests" / "grid", ROOT / "tests" / "docs_generate"]
+    folders = {path.parent for path in files("tests")} - set(own)
+    assert not [folder for folder in folders if not (ROOT / folder.relative_to(ROOT / "tests")).is_dir()]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_docstrings_say_what_a_thing_is_or_does(trees, package):
+    """Those of functions begin with a verb, none with a question word; a property is named like an attribute."""
+    found = []
+    for path in files(package):
+        for node in ast.walk(trees[path]):
+            body = getattr(node, "body", [])
+            for text in body if isinstance(body, list) else []:
+                match text:
+                    case ast.Expr(value=ast.Constant(value=str(words))) if words.split()[0].title() in QUESTION_WORDS:
+                        found.append(f"{relative(path)}:{text.lineno} {words[:40]}")
+            if isinstance(node, ast.FunctionDef) and not any("property" in ast.unparse(d) for d in node.decorator_list):
+                words = (ast.get_docstring(node) or "").split()
+                found += [
+                    f"{relative(path)}:{node.lineno} {words[0]}" for _ in words[:1] if words[0] in ("The", "A", "An")
+                ]
+    assert not found
+
+
+# Security -------------------------------------------------------------------------------------------------------------
+
+
+def called(node):
+    """`a.b.c` of a call's function, as it is written."""
+    if isinstance(node, ast.Attribute):
+        return f"{called(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def test_no_code_from_data(trees):
+    for path, tree in trees.items():
+        calls, banned = FORBIDDEN_CALLS, FORBIDDEN_IMPORTS
+        if relative(path) == OWN_TASKS:
+            calls, banned = calls - {"pickle.load"}, banned - {"pickle"}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                name, keywords = called(node.func), {one.arg: ast.unparse(one.value) for one in node.keywords}
+                safe = (name == "yaml.load" and "Loader" in keywords) or (
+                    name == "torch.load" and keywords.get("weights_only") == "True"
+                )
+                assert name not in calls or safe, f"{path}:{node.lineno}: {name}"
+                assert "shell" not in keywords, f"{path}:{node.lineno}: shell="
+            elif isinstance(node, (ast.Import, ast.ImportFrom)):
+                names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names]
+                assert not banned & {name.split(".")[0] for name in names}, f"{path}:{node.lineno}"
+
+
+def test_no_network_hosts(trees):
+    """No code names a host: the network is used where a person's command or configuration names one."""
+    for path, tree in trees.items():
+        documented = {
+            id(node.body[0].value)
+            for node in ast.walk(tree)
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+            and node.body
+            and isinstance(node.body[0], ast.Expr)
+        }
+        texts = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+        hosts = [host for node in texts if id(node) not in documented for host in HOST.findall(node.value)]
+        assert not [host for host in hosts if not LOCAL_HOSTS.fullmatch(host)], path
