@@ -8,16 +8,13 @@ import os
 import subprocess
 import sys
 import unittest.mock
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from clozeline.__main__ import commands
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.tools.command import require_model, require_run
 from clozeline.train.command import main as train
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
@@ -55,14 +52,6 @@ def help_of(name: str) -> str:
     with argv, environment, contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
         assert run(["--help"]) == 0
     return printed.getvalue()
-
-
-def mistake_in(check: Callable[..., object], *arguments: object) -> str | None:
-    try:
-        check(*arguments)
-    except ConfigurationError as error:
-        return str(error)
-    return None
 
 
 def start(*words: str, cwd: Path) -> tuple[int, str, set[str]]:
@@ -111,14 +100,6 @@ def test_a_missing_folder_is_told_without_a_large_library(line: str, tmp_path: P
     code, said, modules = start(*line.replace("FILE", __file__).split(), cwd=tmp_path)
     assert (code in (64, 74), "nowhere" in said) == (True, True), said
     assert ("pydantic" in modules, modules & LARGE) == (True, set())
-
-
-def test_a_missing_folder_is_told_as_by_the_complete_check(tmp_path: Path) -> None:
-    from clozeline.model.checkpoints import read_checkpoint  # these import torch
-    from clozeline.train.checkpoint.run_weights import find_checkpoint
-
-    for early, complete in ((require_run, find_checkpoint), (require_model, read_checkpoint)):
-        assert mistake_in(early, tmp_path / "new") == mistake_in(complete, tmp_path / "new") is not None
 
 
 def test_a_wrong_key_of_a_recipe_is_found_without_its_stages(tmp_path: Path) -> None:

@@ -6,9 +6,8 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
-from clozeline.tools.command import IntermixedArguments
+from clozeline.tools.command import IntermixedArguments, add_settings, settings_of
 from clozeline.tools.runs.inference.generation import Settings
-from clozeline.tools.settings import add_settings, settings_of
 
 
 def test_a_key_of_two_schemas_is_listed_once() -> None:

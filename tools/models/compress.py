@@ -28,7 +28,15 @@ from clozeline.model.compression import Batch, Method
 from clozeline.model.configuration.model_config import Quantization
 from clozeline.pipeline.shards import open_shards
 from clozeline.registry import find, names
-from clozeline.tools.command import IntermixedArguments, model_path, run_tool, some_path
+from clozeline.tools.command import (
+    IntermixedArguments,
+    add_settings,
+    model_path,
+    run_tool,
+    settings_of,
+    some_path,
+    split_settings,
+)
 from clozeline.tools.model_folder import write_imported
 from clozeline.tools.models.compression.comparison import MeasureOptions, Row, comparison_page, measure_row, table_lines
 from clozeline.tools.models.compression.written_models import model_folder, write_compressed, write_record
@@ -37,7 +45,6 @@ from clozeline.tools.models.export.torchao_format import integers_of_class
 from clozeline.tools.models.export_model import export_quantized
 from clozeline.tools.runs.data.run_sets import open_first_set
 from clozeline.tools.runs.inference.fisher_information import draw_rows
-from clozeline.tools.settings import add_settings, settings_of, split_settings
 from clozeline.train.open_run import Run, open_run
 from clozeline.train.startup.source_tokenizer import refuse_other_ids
 
@@ -125,7 +132,7 @@ def compare(folders: Sequence[Path], words: Sequence[str]) -> list[Row]:
     return rows
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
     several = "the table of several models, the first is the dense one"
     parser.add_argument("--compare", action="store_true", help=several)
@@ -150,7 +157,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
             publish_text(parsed.html, comparison_page(rows))
 
     return run_tool(parser, arguments, action)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

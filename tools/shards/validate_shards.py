@@ -79,7 +79,7 @@ def validate(
     return f"{line}; {round_trip.restored:,} examples restored to their samples, {speed:,.0f} tokens/s"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
     against = "the sample set that the examples were made from; of a column set, the set of its rows"
@@ -92,7 +92,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(validate(options.manifest, options.against, options.tokenizer, options.teacher))
 
     return run_tool(parser, arguments, action, prints=True)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

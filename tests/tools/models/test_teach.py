@@ -16,9 +16,9 @@ from torch.nn import functional as F
 from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
+from clozeline.tools.command import settings_of
 from clozeline.tools.models.teach import TeachOptions, main, teach
 from clozeline.tools.models.teaching import score_shards
-from clozeline.tools.settings import settings_of
 from clozeline.tools.shards.validate_shards import validate
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.compression.distillation.student import Student
@@ -198,7 +198,7 @@ def test_a_killed_command_continues(folder: Path, tmp_path: Path, monkeypatch: p
 def test_processes_that_are_killed_by_the_system_continue(folder: Path, tmp_path: Path) -> None:
     """Two processes within one shard; the workers end with the process that is killed."""
     words = [f"data.shards={folder / 'sets/heldout'}", f"output={tmp_path / 'killed'}", "k=3", "processes=2"]
-    command = [sys.executable, "-m", "clozeline.tools.models.teach", str(folder / "teacher"), *words]
+    command = [sys.executable, "-m", "clozeline", "teach", str(folder / "teacher"), *words]
     parts = tmp_path / "killed/tmp/blocks"
     with subprocess.Popen(command) as process:
         while not (parts.is_dir() and any(parts.glob("*.npz"))):

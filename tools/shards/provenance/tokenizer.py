@@ -1,10 +1,11 @@
 """Find the tokenizer of a shard set, or describe it by the manifest alone."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, message_text
 from clozeline.pipeline.corrupt.preview.row_view import Pieces
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.manifest import TokenizerFacts
@@ -36,7 +37,7 @@ def tokenizer_folder(shards: ShardSet, folder: Path | None = None) -> Path:
 
 
 def find_pieces(shards: ShardSet, tokenizer: Path | None = None, limit: int = 1024) -> Pieces | None:
-    """Return pieces that decode ids with a set's tokenizer, or None if no folder above the set has it.
+    """Return pieces that decode ids with a set's tokenizer; None, and a note, if no folder above the set has it.
 
     `tokenizer`: look here instead, see `tokenizer_folder`; nothing there is an error.
     """
@@ -45,6 +46,8 @@ def find_pieces(shards: ShardSet, tokenizer: Path | None = None, limit: int = 10
     except ConfigurationError:
         if tokenizer is not None:
             raise
+        note = f"note: no tokenizer above {shards.path}: ids are shown; --tokenizer names its folder\n"
+        sys.stderr.write(message_text(note))
         return None
 
 

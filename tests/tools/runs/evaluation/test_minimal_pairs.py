@@ -9,7 +9,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_lines, pair_scores, read_pairs
-from clozeline.tools.runs.evaluation.ngrams import WordModel
+from clozeline.tools.runs.evaluation.ngrams import WordNgrams
 from clozeline.tools.runs.inference.text_likelihoods import TextScore, TextScorer
 
 PAIRS = [
@@ -40,7 +40,7 @@ def write(path: Path, pairs: Sequence[Pair]) -> None:
 
 
 def test_shares_are_means_over_paradigms_and_ties_are_wrong() -> None:
-    found = pair_scores(PAIRS, Table(), WordModel(["the dog run fast . who left ? she saw it . she saw it"]))
+    found = pair_scores(PAIRS, Table(), WordNgrams(["the dog run fast . who left ? she saw it . she saw it"]))
     assert {name: one["accuracy"] for name, one in found["paradigms"].items()} == {
         "agreement": pytest.approx(1 / 3),
         "objects": 0.0,
