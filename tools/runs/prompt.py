@@ -20,11 +20,9 @@ from clozeline.tools.command import IntermixedArguments, add_settings, model_pat
 from clozeline.tools.runs.evaluation.scores import to_json, write_scores
 from clozeline.tools.runs.inference.generation import read_allowed
 from clozeline.tools.runs.prompting.answers import Normalization, answer_rows
-from clozeline.tools.runs.prompting.candidates import Masks
-from clozeline.tools.runs.prompting.demonstrations import Demonstrations, Selection
 from clozeline.tools.runs.prompting.report import prediction_lines, prompt_lines, prompt_scores
-from clozeline.tools.runs.prompting.rows import PromptRows, read_rows
-from clozeline.tools.runs.prompting.scorers import Mode, open_scorer
+from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRows, Selection, read_rows
+from clozeline.tools.runs.prompting.scorers import Masks, Mode, open_scorer
 from clozeline.tools.runs.prompting.template import limit_answers, read_template
 from clozeline.train.open_run import open_run
 

@@ -17,10 +17,9 @@ from pathlib import Path
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import Arguments, run_tool, some_path
-from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, vocabulary_of_manifest
+from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, vocabulary_for, vocabulary_of_manifest
 from clozeline.tools.shards.validation.round_trip import RoundTrip, check_origin
 from clozeline.tools.shards.validation.shard_set import check_shard_set
-from clozeline.tools.shards.validation.tokenizer import vocabulary_for
 
 
 def validate(

@@ -13,9 +13,8 @@ from torch import Tensor
 
 from clozeline.configuration.config import validate
 from clozeline.tools.runs.prompting.answers import answer_rows
-from clozeline.tools.runs.prompting.candidates import Candidate
-from clozeline.tools.runs.prompting.demonstrations import Demonstrations
-from clozeline.tools.runs.prompting.rows import PromptRow
+from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRow
+from clozeline.tools.runs.prompting.scorers import Candidate
 from clozeline.tools.runs.prompting.template import Prompt, Template
 
 PLAIN: dict[str, Any] = {

@@ -9,8 +9,7 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.tools.runs.prompting.candidates import Candidate, Cloze, Scorer
-from clozeline.tools.runs.prompting.scorers import open_scorer
+from clozeline.tools.runs.prompting.scorers import Candidate, Cloze, Scorer, open_scorer
 from clozeline.tools.runs.prompting.template import Prompt
 from clozeline.train.open_run import Run
 from tests.tools.runs.prompting.prompted_runs import KINDS, prompted_run

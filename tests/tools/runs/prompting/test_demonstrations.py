@@ -7,8 +7,7 @@ from collections import Counter
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.tools.runs.prompting.demonstrations import Demonstrations, Selection
-from clozeline.tools.runs.prompting.rows import PromptRow
+from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRow, Selection
 
 
 def rows(count: int, first: int = 0) -> list[PromptRow]:

@@ -17,8 +17,8 @@ from clozeline.model.initialization import initialize_parameters
 from clozeline.model.parameters.initial_values import generator_for
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.tools.runs.prompting.answers import answer_rows
-from clozeline.tools.runs.prompting.candidates import Causal
 from clozeline.tools.runs.prompting.rows import PromptRow
+from clozeline.tools.runs.prompting.scorers import Causal
 from clozeline.tools.runs.prompting.template import Template, prompt_of
 
 KEYS = [f"k{number}" for number in range(8)]

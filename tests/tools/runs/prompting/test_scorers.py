@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.tools.runs.prompting.candidates import Cloze
-from clozeline.tools.runs.prompting.scorers import open_scorer, prepared_modes
+from clozeline.tools.runs.prompting.scorers import Cloze, open_scorer, prepared_modes
 from tests.tools.runs.inference.test_text_likelihoods import facts
 from tests.tools.runs.prompting.prompted_runs import prompted_run
 

@@ -11,8 +11,8 @@ import pytest
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.shards.validation.invariants import check_rows
 from clozeline.tools.shards.validation.ragged_checks import LocatedRows
+from clozeline.tools.shards.validation.row_rules import check_rows
 
 
 def assert_names_the_row(manifest: Path, change: Callable[[Rows], Rows], message: str) -> None:

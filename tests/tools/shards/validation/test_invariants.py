@@ -13,8 +13,8 @@ import pytest
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import PLACES, STARTS, UNDO, WEIGHT, Ragged, Role, Rows
 from clozeline.pipeline.shards import ColumnSpec, base_columns
-from clozeline.tools.shards.validation.invariants import check_rows
 from clozeline.tools.shards.validation.ragged_checks import LocatedRows
+from clozeline.tools.shards.validation.row_rules import check_rows
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tests.shard_sets import IDS, fixed, toy_set
 from tests.tools.rewritten_set import changed, repeated

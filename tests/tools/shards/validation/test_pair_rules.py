@@ -14,9 +14,9 @@ from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.tools.shards.validate_shards import validate
-from clozeline.tools.shards.validation.invariants import check_rows
 from clozeline.tools.shards.validation.ragged_checks import LocatedRows
 from clozeline.tools.shards.validation.round_trip import RoundTrip
+from clozeline.tools.shards.validation.row_rules import check_rows
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tests.tools.rewritten_set import changed
 

@@ -9,8 +9,8 @@ import pytest
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import Manifest, base_columns
-from clozeline.tools.shards.validation.invariants import check_rows
 from clozeline.tools.shards.validation.ragged_checks import LocatedRows
+from clozeline.tools.shards.validation.row_rules import check_rows
 from tests.pipeline.task_files import (
     make_chat_sets,
     make_choice_sets,
