@@ -30,5 +30,5 @@ def test_other_ids_end_the_benchmark() -> None:
         return [np.frombuffer(text.encode(), np.uint8) for text in texts]
 
     check_ids(encode, encode, _TEXTS)
-    with pytest.raises(RuntimeError, match="2 of 5 texts differ, such as text 1"):
+    with pytest.raises(RuntimeError, match="2 texts differ, such as text 1"):
         check_ids(encode, lambda texts: encode([text.replace("1", "2").replace("<", "_") for text in texts]), _TEXTS)

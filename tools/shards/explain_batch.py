@@ -22,7 +22,7 @@ from clozeline.tools.command import IntermixedArguments, natural, positive, run_
 from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
 from clozeline.tools.shards.provenance import row_origins
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces
-from clozeline.tools.shards.viewer.sheets import answer_of
+from clozeline.tools.shards.viewer.sheets import describe_answer
 from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
 
 _TOLD: Final = ("place", "lane", "set", "epoch", "document", "source", "source_offset", "url", "others", "partner")
@@ -59,7 +59,7 @@ def explain(
                 numbers = {name: row.columns[name] for name, role in roles.items()
                            if role.use in ("row", "undo") and len(row.columns.get(name, ())) == 1}  # fmt: skip
                 single = {name: values[0].item() for name, values in numbers.items()}
-                shown = {**single, **answer_of(task, row), **dict(_decode_texts(row, roles, pieces, tokens))}
+                shown = {**single, **describe_answer(task, row), **dict(_decode_texts(row, roles, pieces, tokens))}
                 facts |= {"filler": skipped} if skipped else shown
             elif visit.stored:
                 facts["filler"] = unread[visit.stored[0]]

@@ -20,7 +20,7 @@ from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces, id_pieces
-from clozeline.tools.shards.viewer.sheets import answer_of, column_sheet, origin_sheet, score_sheets, set_sheet
+from clozeline.tools.shards.viewer.sheets import column_sheet, describe_answer, origin_sheet, score_sheets, set_sheet
 
 
 def view_of(
@@ -41,7 +41,7 @@ def view_of(
     objective = shards.manifest.objective
     task = facts_of(shards.manifest)
     restored = [] if objective is None or task is not None else _restore(objective, row, pieces)
-    answer = answer_of(task, row)
+    answer = describe_answer(task, row)
     answers = [Sheet("what the row asks for", (), tuple(answer.items()))] if answer else []
     manifest = shards.manifest
     sheets = (origin_sheet(shards, block, in_block, row), set_sheet(manifest), column_sheet(manifest, row))
