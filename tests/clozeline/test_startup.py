@@ -34,7 +34,12 @@ WITHOUT_A_FOLDER = (
     *("self-train nowhere task=sst2 train=a unlabeled=FILE dev=b output=o", "forgetting nowhere tasks=a.yaml output=o"),
     *("finetune nowhere task=sst2 train=a dev=b output=o", "pseudo-label nowhere input=FILE output=o"),
     *("predict nowhere input=FILE output=o", "explain-batch nowhere --step 1"),
-    *("import-adapter nowhere base o", "export-adapter nowhere o", "study nowhere --output o", "where-is nowhere --url a"),
+    *(
+        "import-adapter nowhere base o",
+        "export-adapter nowhere o",
+        "study nowhere --output o",
+        "where-is nowhere --url a",
+    ),
     *("fisher nowhere output=o", "export-model nowhere o", "import-model nowhere o"),
     *("generate nowhere text", "inspect-shard nowhere", "shard-stats nowhere", "fill-mask nowhere", "evaluate nowhere"),
 )

@@ -86,4 +86,6 @@ def test_sets_with_few_rows_or_none_are_no_mistake(tmp_path, sizes, capsys):
     ):
         assert command_module(name).main([folder, *arguments]) == 0
     assert len(open_shards(tmp_path / "tar", verify="shard")) == sum(sizes)
-    assert capsys.readouterr().err == f"note: no tokenizer above {folder}: ids are shown; --tokenizer names its folder\n"
+    assert (
+        capsys.readouterr().err == f"note: no tokenizer above {folder}: ids are shown; --tokenizer names its folder\n"
+    )

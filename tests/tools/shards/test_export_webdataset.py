@@ -13,7 +13,7 @@ import webdataset
 
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards.export_webdataset import export, main
-from tests.shard_sets import rows, toy_set, write_set
+from tests.shard_sets import rows, write_set
 from tests.tools.small_run import example_sets
 
 
@@ -43,18 +43,6 @@ def test_plain_webdataset_reads_every_row(shard_sets, tmp_path, label):
     gc.collect()
 
 
-def test_the_bytes_depend_on_the_rows_alone(shard_sets, tmp_path, capsys):
-    manifest = example_sets(shard_sets)["masked_lm"][0]
-    for folder in ("first", "second"):
-        assert main([str(manifest), "--output", str(tmp_path / folder)]) == 0
-    assert "212 rows in 1 tar," in capsys.readouterr().out
-    first, second = ((tmp_path / folder / "samples-00000-of-00001.tar").read_bytes() for folder in ("first", "second"))
-    assert first == second
-    record = json.loads((tmp_path / "first" / "export.json").read_text())
-    assert record["digest"] == open_shards(manifest).digest
-    assert record["files"]["samples-00000-of-00001.tar"]["bytes"] == len(first)
-
-
 def test_token_sets_are_keyed_by_document(shard_sets, tmp_path):
     (name,) = export(shard_sets / "encode", tmp_path)["files"]
     with tarfile.open(tmp_path / name) as archive:
@@ -62,33 +50,6 @@ def test_token_sets_are_keyed_by_document(shard_sets, tmp_path):
         assert all((member.mtime, member.uid, member.mode) == (0, 0, 0o644) for member in archive)
     documents = {row.fixed["document_uid"].tobytes().hex() for row in rows_of(open_shards(shard_sets / "encode"))}
     assert keys == documents
-
-
-def test_headers_are_those_of_the_standard_library(tmp_path):
-    """Members are put together from headers made before; `tarfile` and `numpy` write the same bytes."""
-    shards = toy_set(tmp_path / "set", [9, 2], row_length=200)
-    (name,) = export(shards.path, tmp_path / "out")["files"]
-    expected = io.BytesIO()
-    with tarfile.open(fileobj=expected, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for row, sample in zip(rows_of(shards), members_of(tmp_path / "out" / name), strict=True):
-            values = io.BytesIO()
-            np.save(values, row.columns["input_ids"], allow_pickle=False)
-            key = f"{int(row.fixed['uid']):016x}-0"
-            for member, content in ((f"{key}.input_ids.npy", values.getvalue()), (f"{key}.json", sample["json"])):
-                entry = tarfile.TarInfo(member)
-                entry.size = len(content)
-                archive.addfile(entry, io.BytesIO(content))
-    assert (tmp_path / "out" / name).read_bytes() == expected.getvalue()
-
-
-def members_of(path):
-    """Contents by extension, a sample a dictionary."""
-    found = {}
-    with tarfile.open(path) as archive:
-        for member in archive:
-            key, _, extension = member.name.partition(".")
-            found.setdefault(key, {})[extension] = archive.extractfile(member).read()
-    return list(found.values())
 
 
 def test_mistakes_end_in_one_message(shard_sets, tmp_path, capsys):

@@ -80,28 +80,6 @@ def test_what_stands_in_quarantine_stays_and_nothing_is_listed_twice(tmp_path, c
         assert [entry["block"] for entry in entries] == [2, 0, 1]
 
 
-def test_a_whole_set_is_left_as_it_is(tmp_path, capsys):
-    toy_set(tmp_path, [12, 8])
-    assert main([str(tmp_path)]) == 0
-    assert "0 blocks put in quarantine" in capsys.readouterr().out
-    assert not (tmp_path / "quarantine.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("change", "code", "message"),
-    [
-        (lambda folder: (folder / "manifest.json").unlink(), 74, "no shard set here"),
-        (lambda folder: (folder / "index.arrow").unlink(), 65, "index.arrow"),
-        (lambda folder: (folder / "quarantine.json").write_text("{}"), 65, "not a list of blocks in quarantine"),
-    ],
-)
-def test_damage_beyond_the_shards_is_an_error(tmp_path, capsys, change, code, message):
-    toy_set(tmp_path, [12, 8])
-    change(tmp_path)
-    assert main([str(tmp_path)]) == code
-    assert message in capsys.readouterr().err
-
-
 def test_a_set_in_a_store_is_refused(capsys):
     assert main(["memory://nowhere/set"]) == 64
     assert "copy the set here first" in capsys.readouterr().err

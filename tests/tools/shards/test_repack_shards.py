@@ -7,11 +7,9 @@ import shutil
 import numpy as np
 import pytest
 
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.shards import Manifest, ShardSet, open_shards
+from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.tools.shards.repack_shards import main, repack
-from clozeline.tools.shards.validate_shards import validate
 from clozeline.train.data.stream.phases import as_phases
 from clozeline.train.data.stream.reading_order import ReadingOrder
 from tests.tools.small_run import example_sets
@@ -35,22 +33,6 @@ def assert_same(left: Rows, right: Rows) -> None:
     for name, ragged in left.columns.items():
         np.testing.assert_array_equal(ragged.offsets, right.columns[name].offsets)
         np.testing.assert_array_equal(ragged.values, right.columns[name].values)
-
-
-@pytest.mark.parametrize("label", ["masked_lm", "span_corruption"])
-@pytest.mark.parametrize(("container", "codec", "level"), FORMS)
-def test_examples_and_their_order_stay(shard_sets, tmp_path, label, container, codec, level):
-    manifest, samples = example_sets(shard_sets)[label]
-    source = open_shards(manifest)
-    new = repack(source, tmp_path / "out", container=container, codec=codec, level=level)
-    again = open_shards(tmp_path / "out")
-    assert (new.name, new.container, new.compression.codec, new.compression.level) == (
-        source.manifest.name, container, codec, level,
-    )  # fmt: skip
-    for left, right in zip(rows_of(source), rows_of(again), strict=True):
-        assert_same(left, right)
-    shutil.copytree(shard_sets / "train_tokenizer", tmp_path / "train_tokenizer")
-    assert "restored to their samples" in validate(tmp_path / "out", samples)
 
 
 @pytest.mark.parametrize("label", ["masked_lm", "span_corruption"])
@@ -115,17 +97,6 @@ def test_damage_is_not_carried_over(shard_sets, tmp_path, capsys):
     assert not list((tmp_path / "out").glob("*.tmp"))
 
 
-def test_an_interrupted_attempt_is_done_again(shard_sets, tmp_path):
-    source = open_shards(example_sets(shard_sets)["masked_lm"][0])
-    output = tmp_path / "out"
-    output.mkdir()
-    (output / source.manifest.shards[0].path).write_bytes(b"torn")
-    assert repack(source, output).digest == source.digest
-    with pytest.raises(ConfigurationError, match="holds a shard set already"):
-        repack(source, output)
-    assert Manifest.load(output).digest == source.digest
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -144,14 +115,3 @@ def test_wrong_use_ends_in_one_message(shard_sets, tmp_path, capsys, arguments, 
     assert len(error.splitlines()) == 1
     (tmp_path / "file").touch()
     assert main([str(manifest), "--output", str(tmp_path / "file")]) == 64
-
-
-def test_a_damaged_head_of_the_first_shard_is_named(output, tmp_path, capsys):
-    """The schema is read before any block, and no block's hash covers it."""
-    manifest = example_sets(output)["masked_lm"][0]
-    shards = open_shards(manifest)
-    path, whole = shards.shard_path(0), shards.shard_path(0).read_bytes()
-    for place in range(0, int(shards.index.offset[0]), 37):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 16]) + whole[place + 1 :])
-        assert main([str(manifest), "--output", str(tmp_path / "new"), "--container", "tar"]) == 65, place
-        assert str(path) in capsys.readouterr().err

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-
 import pytest
 
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards.shard_stats import main
-from tests.pages import checked
 from tests.tools.small_run import example_sets, plain_text
 
 
@@ -38,32 +34,3 @@ def test_token_and_sample_sets_have_figures_too(shard_sets, capsys):
     assert "sentence_starts" in shown
     (count,) = open_shards(shard_sets / "encode").manifest.totals.tokens_by_source.values()
     assert f"default {count:,} 100.00" in shown
-
-
-def test_the_page_has_the_tables(shard_sets, tmp_path, capsys):
-    manifest = example_sets(shard_sets)["masked_lm"][0]
-    assert main([str(manifest), "--html", str(tmp_path / "page.html")]) == 0
-    page = checked((tmp_path / "page.html").read_text(encoding="utf-8"))
-    assert any("vocabulary coverage" in text for text in page.texts)
-    assert "page: " in capsys.readouterr().out
-
-
-def test_without_its_tokenizer_a_set_shows_ids(shard_sets, tmp_path, capsys):
-    folder = shutil.copytree(example_sets(shard_sets)["masked_lm"][0].parent, tmp_path / "alone")
-    assert main([str(folder)]) == 0
-    shown = plain_text(capsys.readouterr().out)
-    assert re.search(r"input_ids \d+ [\d.]+ \d+ \d+ \d+ 3 ", shown)  # 3 is the mask
-
-
-def test_mistakes_end_in_one_message(shard_sets, tmp_path, capsys):
-    assert main([]) == 64
-    assert main([str(tmp_path)]) == 74
-    broken = shutil.copytree(example_sets(shard_sets)["masked_lm"][0].parent, tmp_path / "broken")
-    shard = next(broken.glob("shard-*"))
-    content = bytearray(shard.read_bytes())
-    content[len(content) // 2] ^= 1
-    shard.write_bytes(content)
-    assert main([str(broken)]) == 65
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 3
-    assert all(line.startswith("error: ") for line in lines)

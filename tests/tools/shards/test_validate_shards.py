@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import random
 import shutil
+from dataclasses import replace
 
 import fsspec
 import numpy as np
 import pytest
 
+from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards.validate_shards import main, validate
-from tests.tools.rewritten_set import fails
+from tests.shard_sets import change_manifest
+from tests.tools.rewritten_set import at, changed, fails, rewrite
 from tests.tools.small_run import example_sets
 
 LABELS = [
@@ -36,54 +38,6 @@ def test_sample_and_token_sets_are_whole(shard_sets):
     assert len(manifests) > 6
     for manifest in manifests:
         assert validate(manifest).startswith("OK: ")
-
-
-@pytest.mark.parametrize("label", ["masked_lm", "span_corruption"])
-@pytest.mark.parametrize("kind", ["shard", "index", "manifest"])
-def test_a_flipped_bit_anywhere_is_found_and_its_file_named(output, capsys, label, kind):
-    manifest, _ = example_sets(output)[label]
-    shard = sorted(manifest.parent.glob("shard-*"))[1]
-    path = {"shard": shard, "index": manifest.parent / "index.arrow", "manifest": manifest}[kind]
-    whole = path.read_bytes()
-    chosen = random.Random(kind + label)
-    for _ in range(25):
-        damaged = bytearray(whole)
-        place = chosen.randrange(len(whole))
-        damaged[place] ^= 1 << chosen.randrange(8)
-        path.write_bytes(damaged)
-        assert str(path) in fails(capsys, manifest), f"bit in byte {place} of {len(whole)}"
-    path.write_bytes(whole)
-    assert main([str(manifest)]) == 0
-
-
-def test_a_damaged_block_is_named(output, capsys):
-    manifest, _ = example_sets(output)["masked_lm"]
-    shards = open_shards(manifest)
-    path = shards.shard_path(1)
-    block = int(np.flatnonzero(shards.index.shard == 1)[2])
-    damaged = bytearray(path.read_bytes())
-    damaged[int(shards.index.offset[block]) + 700] ^= 16
-    path.write_bytes(damaged)
-    assert f"{path}: block 2: expected xxh3-128" in fails(capsys, manifest)
-
-
-@pytest.mark.parametrize(
-    ("damage", "code", "named"),
-    [
-        (lambda folder: (folder / "manifest.json").unlink(), 74, "no shard set here"),
-        (lambda folder: (folder / "index.arrow").unlink(), 65, "index.arrow"),
-        (lambda folder: next(folder.glob("shard-*")).unlink(), 65, "there is no such file"),
-        (lambda folder: next(folder.glob("shard-*")).write_bytes(b"short"), 65, "got 5"),
-        (lambda folder: (folder / "manifest.json").write_text("{"), 65, "not a manifest"),
-    ],
-)
-def test_missing_and_truncated_files_end_in_one_message(output, capsys, damage, code, named):
-    manifest, samples = example_sets(output)["masked_lm"]
-    damage(manifest.parent)
-    assert main([str(manifest), "--against", str(samples)]) == code
-    error = capsys.readouterr().err
-    assert named in error
-    assert len(error.splitlines()) == 1
 
 
 def test_a_set_in_a_store_is_checked_like_files(copied, capsys):
@@ -138,3 +92,115 @@ def test_a_damaged_tokenizer_is_found_and_its_file_named(output, tmp_path, capsy
         assert len(error.splitlines()) == 1
         path.write_bytes(whole)
     assert main([str(manifest), *given]) == 0
+
+
+@pytest.mark.parametrize(
+    ("label", "column", "place"),
+    [
+        ("masked_lm", "label_ids", 0),
+        ("causal_lm", "input_ids", 3),
+        ("span_corruption", "target_ids", 1),
+        ("span_corruption", "input_ids", 0),
+        ("bart", "target_ids", 2),
+        ("document_rotation", "input_ids", 4),
+        ("text_infilling", "target_ids", 0),
+        ("whole_word_masking", "label_ids", 0),
+        ("xlnet", "input_ids", 0),
+        ("replaced_token_detection", "label_ids", 1),
+    ],
+)
+def test_a_changed_id_with_right_hashes_is_found_against_the_samples(output, capsys, label, column, place):
+    shards = open_shards(example_sets(output)[label][0])
+    block, row = 2, 5
+    rows = shards.read_block(block)
+    old = int(rows.columns[column][row][place])
+    special = {*shards.manifest.tokenizer.special_ids.values(), *shards.manifest.tokenizer.sentinels}
+    new = next(token for token in range(599, 0, -1) if token != old and token not in special)
+    manifest, samples = rewrite(output, label, at(block, lambda rows: changed(rows, column, row, place, new)))
+    assert main([str(manifest)]) == 0
+    capsys.readouterr()
+    error = fails(capsys, manifest, "--against", samples)
+    assert f"block {block}: row {row} (sample {int(rows.fixed['uid'][row]):016x}, variant 0" in error
+    assert str(manifest.parent) in error
+
+
+def test_examples_that_are_missing_are_counted(output, capsys):
+    manifest, samples = rewrite(output, "causal_lm", at(6, lambda rows: rows.take(np.arange(len(rows) - 1))))
+    assert main([str(manifest)]) == 0
+    assert "examples + skipped" in fails(capsys, manifest, "--against", samples)
+
+
+def test_sets_that_do_not_belong_together_are_refused(shard_sets, capsys):
+    sets = example_sets(shard_sets)
+    manifest, _ = sets["masked_lm"]
+    for other, message in [(sets["causal_lm"][1], "come from the sample set packed-46-sep/train"),
+                           (sets["causal_lm"][0], "expected a sample set, got one of examples")]:  # fmt: skip
+        assert main([str(manifest), "--against", str(other)]) == 64
+        assert message in capsys.readouterr().err
+    assert main([str(sets["masked_lm"][1]), "--against", str(sets["masked_lm"][1])]) == 64
+    assert "expected an example set, got a set of samples" in capsys.readouterr().err
+
+
+def swapped(rows: Rows) -> Rows:
+    order = np.arange(len(rows))
+    order[[3, 4]] = [4, 3]
+    return rows.take(order)
+
+
+def with_fixed(rows: Rows, name: str, row: int, value: int) -> Rows:
+    column = rows.fixed[name].copy()
+    column[row] = value
+    return replace(rows, fixed={**rows.fixed, name: column})
+
+
+@pytest.mark.parametrize(
+    ("label", "change", "message"),
+    [
+        ("masked_lm", lambda rows: with_fixed(rows, "variant", 2, 1), "expected variant 0 in this shard"),
+        ("masked_lm", swapped, "in order of their uid's hash"),
+        (
+            "masked_lm",
+            lambda rows: rows.take(np.array([0, 1, 2, 2, *range(4, len(rows))])),
+            "the row before has the same",
+        ),
+    ],
+)
+def test_rows_in_a_wrong_shard_or_order_are_found(output, capsys, label, change, message):
+    manifest, _ = rewrite(output, label, at(1, change))
+    error = fails(capsys, manifest)
+    assert message in error
+    assert "block 1: row" in error
+
+
+def test_ids_beyond_the_vocabulary_are_found(output, capsys):
+    manifest, _ = rewrite(output, "causal_lm", at(1, lambda rows: changed(rows, "input_ids", 2, 0, 600)))
+    assert "block 1: expected ids below the vocabulary's 600 in input_ids, got 600" in fails(capsys, manifest)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda totals: totals.update(tokens_by_language={"en": totals["tokens"] - 1}), "totals.tokens_by_language"),
+        (lambda totals: totals.update(tokens_by_language={"de": totals["tokens"]}), "counted {'en': "),
+        (
+            lambda totals: totals["tokens_by_source"].update(default=1),
+            "totals.tokens_by_source: expected {'default': 1}",
+        ),
+        (lambda totals: totals.update(tokens=totals["tokens"] + 1), "totals.tokens: expected"),
+    ],
+)
+def test_totals_are_counted_again(output, capsys, change, message):
+    assert validate(output / "encode").startswith("OK: ")
+    change_manifest(output / "encode", lambda plain: change(plain["totals"]))
+    assert message in fails(capsys, output / "encode")
+
+
+def test_a_kind_without_its_column_is_no_such_set(output, capsys):
+    change_manifest(output / "encode", lambda plain: plain["columns"][3].update(name="tokens"))
+    assert "there is no list column token_ids" in fails(capsys, output / "encode")
+
+
+def test_the_longest_row_is_measured(output, capsys):
+    manifest, _ = example_sets(output)["causal_lm"]
+    change_manifest(manifest.parent, lambda plain: plain.update(max_length=plain["max_length"] + 1))
+    assert "max_length: expected 49, counted 48" in fails(capsys, manifest)

@@ -38,21 +38,6 @@ def test_each_variant_is_found_in_its_shard(shard_sets, capsys):
     assert out.count("variant 1; masked_lm/train, shard-0000") == 2
 
 
-def test_a_run_says_which_visits_are_over(shard_sets, tmp_path, capsys):
-    manifest = example_sets(shard_sets)["masked_lm"][0]
-    run = run_directory(tmp_path, manifest, 400)  # of 8 steps of 8 rows by its configuration
-    uid = f"{int(open_shards(manifest).read_block(0).fixed['uid'][0]):x}"
-    assert main(["--run", str(run), "--uid", uid, "--epochs", "4"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 8
-    ends = [int(line.split(" to ")[1].split(", row")[0].replace(",", "")) for line in lines]
-    states = ["read already" if end <= 400 else "after the run's last step" for end in ends]
-    assert [line.split("), ")[1].split(": sample")[0] for line in lines] == states
-    assert len(set(states)) == 2
-    assert main(["--run", str(run), "--uid", uid]) == 0
-    assert {line.split(":")[0] for line in capsys.readouterr().out.splitlines()} == {"epoch 0"}
-
-
 def test_samples_that_the_stream_corrupts_have_a_variant_an_epoch(shard_sets, tmp_path, capsys):
     samples = example_sets(shard_sets)["masked_lm"][1]
     run = run_directory(tmp_path, samples, 0, data__corrupt={"name": "masked_lm", "max_length": 48})

@@ -14,8 +14,6 @@ from clozeline.train.data.sets.recorded_sets import record_sets
 from clozeline.train.data.stream.phases import open_phases
 from tests.tools.small_run import example_sets
 
-GONE = Path("/gone/sets")
-
 
 def test_words_about_sets_are_taken_out() -> None:
     given, rest = split_set_paths(["rows=2", "data.shards=[a, b]", "data=c", "data.heldout=d"])

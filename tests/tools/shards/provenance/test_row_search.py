@@ -1,16 +1,22 @@
+"""Rows and documents of sets are found, against loops over all rows and against the tokens themselves."""
+
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet, open_shards
-from clozeline.tools.shards.provenance.packed_documents import packing_of
-from clozeline.tools.shards.provenance.row_search import blocks_of, find_document_rows, find_rows
-from tests.shard_sets import ordered, toy_set, write_set
-from tests.tools.small_run import build, example_sets
+from clozeline.tools.shards.provenance.document_table import document_tables, read_table
+from clozeline.tools.shards.provenance.packed_documents import Packing, packing_of
+from clozeline.tools.shards.provenance.row_search import find_document_rows, find_rows
+from tests.shard_sets import fixed, ordered, toy_set, write_set
+from tests.tools.small_run import build, documents, example_sets
 
 
 def everywhere(shards: ShardSet) -> dict[int, list[tuple[int, int]]]:
@@ -38,13 +44,6 @@ def test_a_shard_in_order_is_searched_by_halving(tmp_path, monkeypatch):
         reads.clear()
         assert [(one.block, one.row) for one in find_rows(shards, uid)] == places
         assert len(set(reads)) <= 2 * 8  # of 64 blocks in each shard: halved six times, the block and its neighbour
-
-
-@pytest.mark.parametrize("sizes", [[9, 0, 13], [1], [0, 4]])
-def test_blocks_of_a_shard(tmp_path, sizes):
-    shards = toy_set(tmp_path, sizes)
-    for shard in range(len(sizes)):
-        assert list(blocks_of(shards, shard)) == [b for b, s in enumerate(shards.index.shard.tolist()) if s == shard]
 
 
 def test_token_sets_have_no_samples(shard_sets):
@@ -89,3 +88,112 @@ def test_rows_of_a_document_are_found_in_their_shard(small_blocks, monkeypatch, 
     wanted = list(expected)[:5]
     found, _ = find_document_rows(shards, wanted)
     assert {(one.block, one.row) for one in found} == set.union(*(expected[uid] for uid in wanted))
+
+
+def texts(shard_sets):
+    """Tokens of every document by uid."""
+    tokens = open_shards(shard_sets / "encode")
+    return {
+        row.fixed["document_uid"].tobytes(): row["token_ids"].tolist()
+        for block in range(len(tokens.index))
+        for row in tokens.read_block(block)
+    }
+
+
+def packed(shard_sets):
+    return [path for path in sorted(shard_sets.glob("group/*/*/manifest.json")) if "packed" in str(path)]
+
+
+def test_documents_of_a_row_are_those_whose_tokens_it_holds(shard_sets):
+    """Each stretch between two document starts reads as the named document does, and no row has one more or less."""
+    known = texts(shard_sets)
+    assert len(packed(shard_sets)) > 6
+    for path in packed(shard_sets):
+        shards = open_shards(path)
+        packing = packing_of(shards)
+        assert packing is not None
+        for block in range(len(shards.index)):
+            rows = shards.read_block(block)
+            for row, uids in zip(rows, packing.documents(rows), strict=True):
+                ends = [*row["document_starts"][1:].tolist(), len(row["ids"])]
+                for uid, start, end in zip(uids, row["document_starts"].tolist(), ends, strict=True):
+                    offset = int(row.fixed["document_offset"]) if start == 0 else 0
+                    stretch = known[uid][offset : offset + end - start]
+                    assert row["ids"][start : start + len(stretch)].tolist() == stretch
+                    assert end - start - len(stretch) <= 1  # its separator
+
+
+def test_rows_that_hold_a_document_have_all_its_tokens(shard_sets):
+    known = texts(shard_sets)
+    for path in packed(shard_sets):
+        shards = open_shards(path)
+        packing = packing_of(shards)
+        blocks = [shards.read_block(block) for block in range(len(shards.index))]
+        held = {uid for rows in blocks for found in packing.documents(rows) for uid in found}
+        dropped = bool(shards.manifest.totals.skipped)
+        for uid in held:
+            found = 0
+            for rows in blocks:
+                chosen = packing.contains_documents(rows, np.frombuffer(uid, "S16"))
+                for row, uids, here in zip(rows, packing.documents(rows), chosen.tolist(), strict=True):
+                    place = uids.index(uid) if uid in uids else None
+                    mine = 0 if place is None else tokens_of(row, place, len(known[uid]))
+                    assert here == (mine > 0)
+                    found += mine
+            assert found == len(known[uid]) or dropped
+
+
+def tokens_of(row, place, length):
+    """Tokens that the document at a place in a row has there."""
+    bounds = [*row["document_starts"].tolist(), len(row["ids"])]
+    offset = int(row.fixed["document_offset"]) if place == 0 else 0
+    return min(bounds[place + 1] - bounds[place], length - offset)
+
+
+def test_a_row_that_opens_with_a_separator_holds_no_text_of_the_document_before_it():
+    """Documents a b c d and e f with separators in rows of 4: `a b c d` and `</s> e f </s>`."""
+    first, second = bytes(15) + b"\1", b"\2" + bytes(15)  # zeros at either end are part of a uid
+    packing = Packing(
+        np.frombuffer(first + second, "S16"), np.array([0, 5]), np.array([4, 7]), np.zeros(2, np.int64), np.array([4])
+    )
+    content = Rows(fixed(np.array([1, 2])))
+    content.fixed["document_uid"][:] = np.frombuffer(first, np.uint8)
+    content.fixed["document_offset"][:] = [0, 4]
+    assert packing.documents(content) == [[first], [first, second]]
+    for uid, held in ((first, [True, False]), (second, [False, True])):
+        assert packing.contains_documents(content, np.frombuffer(uid, "S16")).tolist() == held
+
+
+def test_another_token_set_is_not_believed(shard_sets, tmp_path):
+    for name in ("group", "corrupt"):
+        shutil.copytree(shard_sets / name, tmp_path / name)
+    shutil.copytree(shard_sets / "group" / "packed-46-sep" / "train", tmp_path / "encode")
+    for table in (shard_sets / "encode").glob("documents-*.arrow"):
+        shutil.copy(table, tmp_path / "encode")
+    assert packing_of(open_shards(tmp_path / "corrupt" / "masked_lm" / "train")) is None
+
+
+DOCUMENTS = {document.uid: document for document in documents()}
+
+
+def test_a_table_that_is_missing_is_named(shard_sets: Path, tmp_path: Path) -> None:
+    for name in ("shard-00000-of-00002.arrow", "shard-00001-of-00002.arrow", "documents-00000-of-00002.arrow"):
+        (tmp_path / "encode" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "encode" / name).touch()
+    with pytest.raises(IntegrityError, match=r"encode/documents-00001-of-00002\.arrow: the document table is missing"):
+        document_tables(tmp_path / "corrupt" / "train" / "manifest.json")
+    (tmp_path / "encode" / "documents-00001-of-00002.arrow").touch()
+    (tmp_path / "encode" / "shard-00000-of-00002.arrow").unlink()
+    assert len(document_tables(tmp_path / "corrupt" / "train" / "manifest.json")) == 2, "also of a missing shard"
+    assert document_tables(tmp_path.parent / "nothing" / "manifest.json") == []
+
+
+def test_another_file_of_that_name_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "documents-00000-of-00001.arrow"
+    path.write_bytes(b"something else")
+    with pytest.raises(IntegrityError, match="not a document table"):
+        read_table(path, ("uid",))
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, pa.schema([("uid", pa.int8())])) as writer:
+        writer.write(pa.record_batch({"uid": pa.array([1], pa.int8())}))
+    with pytest.raises(IntegrityError, match="no tokens"):
+        read_table(path, ("uid", "tokens"))

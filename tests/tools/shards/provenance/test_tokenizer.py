@@ -13,6 +13,9 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.tools.shards.provenance.tokenizer import tokenizer_folder, vocabulary_of_manifest
+from clozeline.tools.shards.validate_shards import main
+from tests.shard_sets import change_manifest
+from tests.tools.rewritten_set import fails
 from tests.tools.small_run import example_sets
 
 
@@ -47,3 +50,41 @@ def test_a_manifest_knows_size_and_special_ids_and_takes_each_piece_for_a_word(s
     assert not (found.special & ~whole.special).any()
     assert set(np.flatnonzero(found.special)) == {*whole.specials.values(), *whole.sentinels}
     assert (found.word_start == ~found.special).all()
+
+
+def test_every_kind_of_example_is_restored_without_its_tokenizer(shard_sets, tmp_path, capsys):
+    """And a wrong one is found all the same."""
+    for label, (manifest, samples) in example_sets(shard_sets).items():
+        examples = shutil.copytree(manifest.parent, tmp_path / label / "examples")
+        origin = shutil.copytree(samples.parent, tmp_path / label / "samples")
+        assert main([str(examples), "--against", str(origin)]) == 0, label
+        assert f"{len(open_shards(examples)):,} examples restored" in capsys.readouterr().out
+
+
+def test_examples_that_need_more_than_the_manifest_are_named(shard_sets, tmp_path, capsys, monkeypatch):
+    """Mode tokens, for one, are in no manifest."""
+    manifest, samples = example_sets(shard_sets)["masked_lm"]
+    examples = shutil.copytree(manifest.parent, tmp_path / "examples")
+    origin = shutil.copytree(samples.parent, tmp_path / "samples")
+
+    def refused(*_: object) -> None:
+        raise ConfigurationError("needs the mode token 'R'")
+
+    monkeypatch.setattr("clozeline.tools.shards.validate_shards.RoundTrip", refused)
+    assert main([str(examples), "--against", str(origin)]) == 0
+    assert "and no example was restored (needs the mode token 'R')" in capsys.readouterr().out
+    assert main([str(manifest), "--against", str(samples)]) == 64, "with its tokenizer it is an error"
+
+
+@pytest.mark.parametrize(
+    ("key", "change"),
+    [
+        ("special_ids", lambda facts: facts["special_ids"].update(mask=facts["special_ids"]["pad"])),
+        ("vocab_size", lambda facts: facts.update(vocab_size=facts["vocab_size"] + 1)),
+        ("sentinels", lambda facts: facts.update(sentinels=facts["sentinels"][::-1])),
+    ],
+)
+def test_a_manifest_that_misdescribes_its_tokenizer_is_found(output, capsys, key, change):
+    manifest, _ = example_sets(output)["span_corruption"]
+    change_manifest(manifest.parent, lambda plain: change(plain["tokenizer"]))
+    assert f"{manifest}: tokenizer.{key}: expected" in fails(capsys, manifest)

@@ -1,7 +1,8 @@
-"""The tables of a set, recomputed from its rows."""
+"""The counts and tables of a set, recomputed from its rows."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards.provenance.set_statistics import tables, tally
-from tests.shard_sets import IDS, list_column, write_set
+from tests.shard_sets import IDS, list_column, rows, toy_set, write_set
 from tests.shard_sets import rows as rows_of
 from tests.tools.small_run import example_sets
 
@@ -72,3 +73,44 @@ def test_columns_of_a_few_numbers_are_classes(tmp_path):
     found = {one.title: one.rows for one in tables(shards, tally(shards), None)}
     assert found["rows by kind (kind)"] == (("2", 2, 40), ("7", 3, 60))
     assert not [title for title in found if "single" in title], "one value is not a class"
+
+
+def test_labels_and_classes_agree_with_a_loop_over_rows(shard_sets):
+    shards = open_shards(example_sets(shard_sets)["unilm_mixture"][0])
+    found = tally(shards)
+    kinds, attention = Counter(), Counter()
+    for block in range(len(shards.index)):
+        for row in shards.read_block(block):
+            attention.update(row["attention"].tolist())
+            for place, label in zip(row["label_positions"], row["label_ids"], strict=True):
+                there = row["input_ids"][place]
+                kinds[0 if there == shards.manifest.tokenizer.special_ids["mask"] else 1 if there == label else 2] += 1
+    assert dict(enumerate(found.labels.tolist())) == kinds
+    assert min(kinds.values()) > 0
+    assert +Counter(dict(enumerate(found.numbers["attention"].tolist()))) == attention
+    assert "input_ids" not in found.numbers
+    assert "label_positions" not in found.numbers
+
+
+def test_a_column_is_no_class_once_a_row_has_two_numbers(tmp_path):
+    ones = rows([1, 2, 3, 4])
+    ones.columns["kind"] = Ragged.from_lists([[7], [], [7], [2]], np.uint8)
+    twos = rows([5])
+    twos.columns["kind"] = Ragged.from_lists([[7, 7]], np.uint8)
+    kind = list_column("kind", "uint8")
+    shards = write_set(tmp_path / "ones", [ones], columns=(IDS, kind))
+    assert tally(shards).numbers["kind"].tolist() == [0, 0, 1, 0, 0, 0, 0, 2]
+    for order in ([ones, twos], [twos, ones]):
+        shards = write_set(tmp_path / f"{len(order[0])}", order, columns=(IDS, kind))
+        assert tally(shards).numbers == {}
+
+
+def test_rows_in_quarantine_are_not_counted(tmp_path):
+    shards = toy_set(tmp_path, [9])
+    (tmp_path / "quarantine.json").write_text(
+        json.dumps([{"shard": shards.manifest.shards[0].path, "block": 1, "reason": "spike"}])
+    )
+    shards = open_shards(tmp_path)
+    assert tally(shards).lengths["input_ids"].tolist() == [0] * 8 + [5]
+    (facts, *_) = tables(shards, tally(shards), None)
+    assert facts.rows[-1] == ("rows in quarantine, in 1 block, not counted below", 4)

@@ -1,16 +1,19 @@
-"""Whatever goes wrong, a tool that writes leaves all or nothing; what is in quarantine stays there."""
+"""Whatever goes wrong, a tool that writes leaves all or nothing, on a disk and in a store; quarantine stays."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+import fsspec
 import pytest
 
+from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.quarantine import publish_quarantine
 from clozeline.tools.shards import export_webdataset, repack_shards
 from clozeline.tools.shards.rewriting import output_folder
+from clozeline.tools.shards.rewriting.output_folder import new_target
 from tests.shard_sets import toy_set
 
 WRITERS = [
@@ -100,3 +103,37 @@ def test_rows_in_quarantine_are_not_exported_nor_read(tmp_path, capsys):
     assert "7 rows in 1 tar," in (out := capsys.readouterr().out)
     assert "4 in quarantine dropped" in out
     assert json.loads((tmp_path / "out" / "export.json").read_text())["rows_in_quarantine"] == 4
+
+
+@pytest.fixture
+def system(monkeypatch):
+    monkeypatch.setattr("clozeline.pipeline.shards.store._LONGEST_PAUSE_S", 0.0)
+    system = fsspec.filesystem("memory")
+    yield system
+    if system.exists("/export"):
+        system.rm("/export", recursive=True)
+
+
+def write(url, **files):
+    with new_target(Path(url)) as target:
+        for name, content in files.items():
+            with target.file(name) as path:
+                path.write_text(content)
+
+
+def test_files_are_written_and_a_second_export_is_refused(system):
+    write("memory://export/a", one="1", two="22")
+    assert {name: system.cat(f"/export/a/{name}") for name in ("one", "two")} == {"one": b"1", "two": b"22"}
+    with pytest.raises(ConfigurationError, match="holds files already; choose another folder of the store"):
+        write("memory://export/a", one="1")
+
+
+def test_an_error_leaves_no_file(system):
+    with pytest.raises(TypeError):
+        write("memory://export/a", one="1", two=None)
+    assert not system.exists("/export/a/one")
+
+
+def test_a_web_server_takes_no_files():
+    with pytest.raises((ConfigurationError, StorageError), match="a web server takes no files"):
+        write("http://127.0.0.1:9/a", one="1")
