@@ -65,18 +65,6 @@ def test_import_then_export_gives_the_same_tensors(tmp_path: Path, case: str, ch
     assert (tmp_path / "out" / "generation_config.json").exists() == (case not in ("bert", "mobilebert"))
 
 
-@pytest.mark.parametrize("model_type", ["bert", "mobilebert", "t5", "mt5"])
-def test_an_exported_body_is_imported_and_exported_again(tmp_path: Path, model_type: str) -> None:
-    saved(tmp_path / "in", model_type)
-    for source, folder in (("in", "first"), ("first", "second")):
-        assert import_main([str(tmp_path / source), str(tmp_path / f"{folder}.ours")]) == 0
-        assert main([str(tmp_path / f"{folder}.ours"), str(tmp_path / folder), "--parts", "encoder"]) == 0
-    first, second = (load_file(tmp_path / name / "model.safetensors") for name in ("first", "second"))
-    assert first.keys() == second.keys()
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    assert ("add_pooling_layer=False" in (tmp_path / "second" / "README.md").read_text()) == ("bert" in model_type)
-
-
 @pytest.mark.slow
 def test_a_fresh_process_without_a_network_loads_every_type(tmp_path: Path) -> None:
     loaders = {}

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer as Library
-from tokenizers import models, pre_tokenizers
 
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
@@ -102,38 +101,13 @@ def test_merges_are_those_of_the_most_frequent_neighbours(tmp_path: Path) -> Non
         assert after.encode([text])[0].ids.tolist() == ids
 
 
-def test_neighbors_that_spell_a_piece_make_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`abc` has an id, though its letters become `ab` and `c`: a + b is merged before b + c."""
-    pieces = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "ab", "bc", "abc", "<|endoftext|>"]
-    library = Library(models.BPE({piece: n for n, piece in enumerate(pieces)}, [("a", "b"), ("b", "c"), ("a", "bc")]))
-    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    library.save(str(tmp_path / "tokenizer.json"))
-    import_tokenizer(tmp_path / "tokenizer.json", tmp_path / "base")
-    (tmp_path / "texts.txt").write_text("abc\n" * 50)
-    words = [str(tmp_path / "base"), f"input={tmp_path / 'texts.txt'}", f"output={tmp_path / 'more'}"]
-    assert main(words) == 64
-    assert "no two pieces are neighbors 20 times" in capsys.readouterr().err
-
-
-def test_a_piece_after_those_of_a_publisher_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "i", "c", *(f"##{letter}" for letter in "cghilmnotuy")]
-    (tmp_path / "vocab.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
-    import_tokenizer(tmp_path / "vocab.txt", tmp_path / "ours", add=["bos"])
-    assert main([str(tmp_path / "ours"), f"input={domain(tmp_path)}", f"output={tmp_path / 'more'}"]) == 64
-    assert "would take that of <s>" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("kind", "words", "message"),
     [
         ("byte_bpe", ["pieces=0"], "pieces"),
         ("byte_bpe", ["min_frequency=1000"], "no two pieces are neighbors 1000 times"),
         ("byte_bpe", ["output=BASE"], "is there already"),
-        (
-            "character",
-            [],
-            "expected a byte-level BPE or WordPiece",
-        ),
+        ("character", [], "expected a byte-level BPE or WordPiece"),
     ],
 )
 def test_mistakes(

@@ -14,9 +14,7 @@ from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.pipeline.tokenize.published.exporting import Frame, export_tokenizer
-from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.tools.models.export_model import main
 from clozeline.tools.models.extend_tokenizer import main as extend_main
 from clozeline.tools.models.import_model import main as import_main
@@ -74,25 +72,6 @@ def test_small_files_come_back_as_they_were(tmp_path: Path, case: str, capsys: p
     assert config["pad_token_id"] == json.loads((tmp_path / "in" / "config.json").read_text()).get("pad_token_id")
 
 
-def test_every_key_of_generation_config_comes_back(tmp_path: Path) -> None:
-    published(tmp_path / "in", "gpt2")
-    defaults: dict[str, object] = {"eos_token_id": [2, 5], "do_sample": True, "of_a_newer_version": {"a": 1}}
-    for name, value in GenerationConfig().to_dict().items():
-        other = not value if isinstance(value, bool) else 3 if value is None else value
-        try:
-            GenerationConfig(**defaults, **{name: other})
-        except (ValueError, TypeError, AttributeError, FutureWarning):  # a key of few values keeps its default
-            other = value
-        defaults.setdefault(name, other)
-    assert sum(value == 3 for value in defaults.values()) > 30
-    text = json.dumps(defaults, indent=3)
-    (tmp_path / "in" / "generation_config.json").write_text(text)
-    assert import_main([str(tmp_path / "in"), str(tmp_path / "ours")]) == 0
-    assert main([str(tmp_path / "ours"), str(tmp_path / "out")]) == 0
-    assert (tmp_path / "out" / "generation_config.json").read_text() == text
-    assert find_end_ids(load_tokenizer(tmp_path / "ours" / "tokenizer")) == {2, 5}
-
-
 def test_generation_ends_at_each_of_the_publishers_end_ids(tmp_path: Path) -> None:
     published(tmp_path / "in", "llama")
     theirs = AutoModelForCausalLM.from_pretrained(tmp_path / "in").eval()
@@ -148,33 +127,3 @@ def test_an_extended_tokenizer_keeps_what_its_publisher_says_of_rows(tmp_path: P
     wrong = export_tokenizer(tmp_path / "larger", tmp_path / "wrong", frame=Frame())
     around = [text for text in wrong.differing if text not in right.differing]
     assert (len(around), "<mask>" in around[0]) == (1, True)
-
-
-def test_an_extended_tokenizer_has_the_pad_and_padding_side_of_its_publisher(tmp_path: Path) -> None:
-    source = files.directory(
-        files.byte_level(tmp_path / "in").parent, "GPT2", {"eos_token": "<|endoftext|>", "padding_side": "left"}
-    )
-    import_tokenizer(source, tmp_path / "ours", pad_by_eos=True)
-    texts = tmp_path / "texts.txt"
-    texts.write_text("\n".join(files.corpus()), encoding="utf-8")
-    words = [f"input={texts}", f"output={tmp_path / 'larger'}", "pieces=9", "min_frequency=2"]
-    assert extend_main([str(tmp_path / "ours"), *words]) == 0
-    export_tokenizer(tmp_path / "larger", tmp_path / "out", frame=Frame())
-    theirs, ours = (AutoTokenizer.from_pretrained(folder) for folder in (source, tmp_path / "out"))
-    assert (theirs.pad_token, ours.pad_token) == (None, None)
-    assert (ours.eos_token, ours.padding_side) == (theirs.eos_token, theirs.padding_side)
-
-
-def test_a_pad_that_the_user_names_is_in_the_export(tmp_path: Path) -> None:
-    source = files.directory(
-        files.byte_level(tmp_path / "in").parent, "GPT2", {"eos_token": "<|endoftext|>", "padding_side": "left"}
-    )
-    import_tokenizer(source, tmp_path / "filled", pad_by_eos=True)
-    for folder in (source, tmp_path / "filled"):
-        ours = tmp_path / f"ours-{folder.name}"
-        import_tokenizer(folder, ours, specials={"pad": "!"}, pad_by_eos=True)
-        assert not Published.find(ours).pad_by_eos
-        export_tokenizer(ours, tmp_path / folder.name / "out")
-        back = AutoTokenizer.from_pretrained(tmp_path / folder.name / "out")
-        assert (back.pad_token, back.eos_token, back.padding_side) == ("!", "<|endoftext|>", "left")
-        assert back("the cat").input_ids == AutoTokenizer.from_pretrained(source)("the cat").input_ids

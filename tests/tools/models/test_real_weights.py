@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from tokenizers import Tokenizer, models, pre_tokenizers
 from torch import Tensor
 
 from clozeline.model.checkpoints import build_checkpoint
@@ -91,20 +90,3 @@ def test_antiberty(tmp_path: Path, one_rank: RankPool, capsys: pytest.CaptureFix
     assert "left out, 6 tensors of heads that bert does not have: cls.chain.*, cls.graft.*, cls.species.*" in (
         capsys.readouterr().out
     )
-
-
-def test_microformer(tmp_path: Path, one_rank: RankPool) -> None:
-    """A GPT-2 of 9 M parameters for microbes: a torch file; its own tokenizer is a pickle, so ids get plain names."""
-    published = unpack("microformer-mgm==0.5.8", tmp_path / "wheel") / "mgm" / "resources" / "general_model"
-    rows = json.loads((published / "config.json").read_text())["vocab_size"]
-    specials = ["<pad>", "<mask>", "<bos>", "<eos>"]  # the ids of config.json
-    words = [*specials, *(f"g{number}" for number in range(rows - len(specials)))]
-    library = Tokenizer(models.WordLevel({word: number for number, word in enumerate(words)}, unk_token="g0"))
-    library.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=library, pad_token="<pad>", mask_token="<mask>", bos_token="<bos>", eos_token="<eos>"
-    )
-    tokenizer.save_pretrained(published)
-    texts = write_texts(tmp_path / "texts", words[4:], " ")
-    objective = "{name: causal_lm, max_length: 128}"
-    go_through(tmp_path, published, transformers.GPT2LMHeadModel, objective, texts, rows, one_rank)

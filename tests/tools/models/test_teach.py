@@ -271,10 +271,3 @@ def test_what_is_taught_is_learnt(case: str, tmp_path: Path, one_rank: RankPool)
     assert len(losses["live"]) == len(losses["drawn"]) == 2
     # weights of a task's few classes are stored in fp16
     assert losses["top"] == pytest.approx(losses["live"], rel=2e-3 if classes < 5 else 1e-5)
-
-
-def test_samples_are_refused(folder: Path, tmp_path: Path) -> None:
-    sets = write_masked_sets(tmp_path / "sets", rows=9, heldout=3, kind="samples", objective=None)
-    with pytest.raises(ConfigurationError, match="holds samples: expected examples, whose labels are fixed"):
-        teach(folder / "teacher", settings_of(TeachOptions, [f"data.shards={sets}", f"output={tmp_path / 'out'}"]))
-    assert not (tmp_path / "out").exists()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import re
 from typing import Any
 
 import pytest
@@ -45,29 +43,6 @@ def test_figures_are_those_counted_by_hand(words, texts_a_batch, monkeypatch):
         language: LanguageFigures(**amounts, used=found[language].used) for language, amounts in COUNTED.items()
     }
     assert {language: {words.piece(token) for token in figures.used} for language, figures in found.items()} == PIECES
-
-
-@pytest.mark.parametrize("name", ["byte_bpe", "wordpiece", "word"])
-def test_figures_are_those_of_a_plain_loop(tmp_path, name):
-    draw = random.Random(4)
-    letters = {"en": "abcde  \n", "de": "äbü d\t", "zh": "中文字。 ", "el": "αβγΣ\u3000"}
-    texts = [
-        (language, "".join(draw.choices(letters[language], k=draw.randrange(60))))
-        for language in draw.choices(list(letters), k=300)
-    ]
-    kind = find("clozeline.pipeline.tokenize.tokenizers", name)
-    tokenizer = kind.train([text for _, text in texts[::3]], kind.Options(size=500), tmp_path)
-    special = {tokenizer.piece(token) for token in tokenizer.vocabulary.specials.values()}
-    found = measure(tokenizer, iter(texts))
-    assert found.keys() == letters.keys()
-    for language, figures in found.items():
-        own = [text for other, text in texts if other == language]
-        pieces = [tokenizer.piece(token) for text in own for token in tokenizer.encode([text])[0].ids.tolist()]
-        assert (figures.texts, figures.tokens) == (len(own), len(pieces))
-        assert figures.words == sum(len(re.findall(r"\S+", text)) for text in own)
-        assert figures.bytes == sum(1 + (c > "\x7f") + (c > "\u07ff") + (c > "\uffff") for text in own for c in text)
-        assert figures.unknown == sum(piece == "<unk>" for piece in pieces)
-        assert {tokenizer.piece(token) for token in figures.used} == set(pieces) - special
 
 
 def test_the_table_has_both_sides_of_pairs(words, tmp_path, capsys, monkeypatch):

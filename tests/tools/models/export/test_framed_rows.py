@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 from transformers import AutoTokenizer
 
+from clozeline.configuration.config import to_plain
+from clozeline.pipeline.corrupt.objectives import build_objective
+from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.task_rows import FRAMES
 from clozeline.pipeline.tokenize.published.exporting import PAIR, Frame, export_tokenizer
-from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.registry import find
+from clozeline.tools.models.export.exportable import frame_of
 from clozeline.tools.models.export.framed_rows import compare_frames
-from tests.pipeline.tokenize.published.published_files import byte_level, corpus, directory
+from clozeline.tools.runs.inference.generation import prompt_ids
+from clozeline.train.configuration.data import DataConfig
+from clozeline.train.data.sets.recorded_sets import RecordedSet, describe_set
+from clozeline.train.data.stream.phases import open_phases
+from tests.pipeline.tokenize.published.published_files import corpus
+from tests.tools.small_run import build
 
 ROBERTA = Frame(FRAMES["roberta"].head, FRAMES["roberta"].between, FRAMES["roberta"].tail)
 
@@ -45,16 +54,6 @@ def test_pairs_of_roberta_are_those_of_the_export(folder: Path, tmp_path: Path) 
     assert "30 of 30 training rows otherwise" in wrong
 
 
-def test_prompts_of_a_decoder_begin_as_its_rows(folder: Path, tmp_path: Path) -> None:
-    tokenizer = load_tokenizer(folder)
-    roles = tokenizer.vocabulary.specials
-    rows = [np.array([roles["bos"], *text.ids, roles["eos"]]) for text in tokenizer.encode(corpus())]
-    right = compare_frames(rows, tokenizer, exported(folder, tmp_path / "a", Frame(("bos",))), is_prompt=True)
-    assert "30 training rows compared, all" in right
-    wrong = compare_frames(rows, tokenizer, exported(folder, tmp_path / "b", Frame()), is_prompt=True)
-    assert "30 of 30" in wrong
-
-
 def test_masked_and_packed_rows_are_compared_at_both_ends(folder: Path, tmp_path: Path) -> None:
     tokenizer = load_tokenizer(folder)
     cls, sep, bos, eos, mask = (tokenizer.vocabulary.specials[role] for role in ("cls", "sep", "bos", "eos", "mask"))
@@ -74,11 +73,51 @@ def test_masked_and_packed_rows_are_compared_at_both_ends(folder: Path, tmp_path
     assert "3 of 3" in compare_frames(rows, tokenizer, bare, is_prompt=True)
 
 
-def test_a_packed_row_may_begin_with_a_separator_that_is_bos_as_well(tmp_path: Path) -> None:
-    tokenizer = import_tokenizer(directory(byte_level(tmp_path / "in").parent, "GPT2"), tmp_path / "ours")
-    end = tokenizer.vocabulary.specials["bos"]
-    assert end == tokenizer.vocabulary.specials["eos"]
-    (text,) = (encoding.ids.tolist() for encoding in tokenizer.encode(["the cat sat"]))
-    rows = [[end, *text, end, *text]]
-    bare = exported(tmp_path / "ours", tmp_path / "bare", Frame())
-    assert "1 training rows compared" in compare_frames(rows, tokenizer, bare, is_prompt=True)
+PAIRS = ("text_infilling", "span_corruption", "document_rotation", "bart")
+LABELS = (*PAIRS, "masked_lm", "causal_lm")
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(tmp_path_factory.mktemp("frames") / "out", labels=LABELS)
+
+
+def recorded(output: Path, label: str) -> RecordedSet:
+    manifest = output / "corrupt" / label / "train" / "manifest.json"
+    ((source,),) = (phase.sources for phase in open_phases(DataConfig(shards=manifest)))
+    return describe_set(manifest, source)
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_the_export_frames_texts_as_the_stored_rows(output: Path, tmp_path: Path, label: str) -> None:
+    trained_on, folder = recorded(output, label), output / "train_tokenizer" / "tokenizer"
+    export_tokenizer(folder, tmp_path, frame=frame_of(trained_on), texts=())
+    exported, tokenizer = AutoTokenizer.from_pretrained(tmp_path), load_tokenizer(folder)
+    rows = [row["input_ids"] for row in open_shards(Path(trained_on.path))]
+    is_prompt = trained_on.objective.architecture == "decoder"
+    assert "each as the" in compare_frames(rows, tokenizer, exported, is_prompt=is_prompt)
+    if label in PAIRS:
+        prompts = [prompt_ids(tokenizer, trained_on.objective, text) for text in corpus()]
+        assert exported(corpus()).input_ids == prompts
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        *({"name": name} for name in ("mass", "masked_encoder_decoder", "token_deletion", "text_to_text")),
+        {"name": "prefix_lm", "architecture": "encoder_decoder"},
+    ],
+    ids=lambda entry: entry["name"],
+)
+def test_the_export_has_the_special_tokens_of_the_objective(
+    output: Path, tmp_path: Path, entry: dict[str, Any]
+) -> None:
+    trained_on, folder = recorded(output, "text_infilling"), output / "train_tokenizer" / "tokenizer"
+    tokenizer = load_tokenizer(folder)
+    objective = build_objective(entry, tokenizer.vocabulary)
+    update = {"name": objective.name, "options": to_plain(objective.options), "architecture": objective.architecture}
+    facts = trained_on.objective.model_copy(update=update)
+    export_tokenizer(folder, tmp_path, frame=frame_of(replace(trained_on, objective=facts)), texts=())
+    first, last = ([] if token is None else [token] for token in (objective.first_token, objective.last_token))
+    texts = [[*first, *encoding.ids.tolist(), *last] for encoding in tokenizer.encode(corpus())]
+    assert AutoTokenizer.from_pretrained(tmp_path)(corpus()).input_ids == texts

@@ -5,13 +5,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-import torch
 
 from clozeline.model.checkpoints import Checkpoint
-from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.teaching import score_shards
-from clozeline.tools.models.teaching.score_shards import Task, write_shards, writer_of
+from clozeline.tools.models.teaching.score_shards import Task, write_shards
 from clozeline.train.data.sets.stored_scores import StoredScores
 from clozeline.train.open_run import Run
 from tests.train.compression.distillation.pairs import model
@@ -42,16 +40,3 @@ def test_blocks_in_quarantine_get_no_scores(tmp_path: Path, monkeypatch: pytest.
         ids = [blocks.get_batch(number)["teacher_ids"] for number in range(blocks.num_record_batches)]
     assert [len(own) for own in ids] == [16, 16, 6]
     assert [len(own.values) > 0 for own in ids] == [False, True, True]
-
-
-def test_threads_are_those_of_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shards are written with one thread: sums of several would depend on their number."""
-    task, threads = prepare(tmp_path, monkeypatch), torch.get_num_threads()
-    shards, parts = open_shards(task.shards), task.part(0).parent
-    seen = [(shard, torch.get_num_threads(), list(parts.iterdir())) for shard in write_shards(task, shards, 1)]
-    assert seen == [(0, 1, []), (1, 1, [])]  # no intermediate file stays
-    assert torch.get_num_threads() == threads
-    assert list(write_shards(task, shards, None)) == []
-    writer = writer_of(shards, STORED)
-    assert all(writer.is_written(Output(task.output), shard) for shard in (0, 1))
-    assert [spec.arrow_type for spec in writer.columns] == ["list<uint16>", "list<float16>"]
