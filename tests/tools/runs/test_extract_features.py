@@ -7,13 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
-import transformers
 from sklearn.linear_model import LogisticRegression
 
 from clozeline.configuration.config import load_config
 from clozeline.files import file_hash
-from clozeline.tools.models.export_model import main as export
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.tools.runs.extract_features import main
 from clozeline.tools.runs.inference.feature_files import open_features
@@ -23,9 +20,7 @@ from clozeline.train.open_run import open_run
 from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.pipeline.task_files import sentences
-from tests.tools.models.test_export_model import BERT
 from tests.tools.runs.evaluation.task_runs import tuned_run
-from tests.train.written_runs import write_run
 
 
 @pytest.fixture(scope="module")
@@ -56,26 +51,6 @@ def test_the_manifest_says_where_vectors_come_from(
     assert found.uids == ["texts.jsonl:1"] * 3 + ["texts.jsonl:2"] * 5
     assert main(words) == 64
     assert "holds something already" in capsys.readouterr().err
-
-
-def test_a_text_longer_than_the_training_rows_is_read_as_far_as_by_the_export(shard_sets: Path, tmp_path: Path) -> None:
-    """Rows of the training have up to 48 tokens, the model 64 positions; transformers' own classes are the oracle."""
-    write_run(tmp_path / "run", shard_sets, [3], 1, **BERT)
-    texts = ["the page", "a longer text about the cat and the page of the book " * 2, "many more words " * 60]
-    given = lines(tmp_path / "texts.jsonl", texts)
-    assert main([str(tmp_path / "run"), f"input={given}", f"output={tmp_path / 'out'}"]) == 0
-    assert export([str(tmp_path / "run"), str(tmp_path / "exported"), "--parts", "encoder"]) == 0
-    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "exported")
-    body = transformers.AutoModel.from_pretrained(tmp_path / "exported", add_pooling_layer=False).eval()
-    found, lengths = open_features(tmp_path / "out"), []
-    for text, vector in zip(texts, found.vectors, strict=True):
-        rows = tokenizer(text, return_tensors="pt", truncation=True)
-        lengths.append(rows["input_ids"].shape[1])
-        with torch.no_grad():
-            wanted = body(**rows).last_hidden_state[0].mean(0)
-        assert np.abs(vector - wanted.numpy()).max() < 1e-4, text
-    assert lengths[0] < 48 < lengths[1] < lengths[2] == 64
-    assert found.facts["truncated"] == 1
 
 
 @pytest.mark.parametrize(

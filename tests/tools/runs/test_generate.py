@@ -27,32 +27,6 @@ def decoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
     return run, open_run(run)
 
 
-def test_the_command_prints_what_the_model_generates(
-    decoder: tuple[Path, Run], capsys: pytest.CaptureFixture[str]
-) -> None:
-    run, trained = decoder
-    prompt = trained.tokenizer.encode(["the page"])[0].ids.tolist()
-    wanted = generate(
-        trained.model,
-        [prompt] * 2,
-        Decoding(max_tokens=5, mode="sample", temperature=1.5, top_p=0.9, seed=4),
-        end_ids={trained.tokenizer.vocabulary.specials["eos"]},
-    )
-    words = ["max_tokens=5", "mode=sample", "temperature=1.5", "top_p=0.9", "seed=4", "samples=2", "step=3"]
-    assert main([str(run), "the page", *words]) == 0
-    assert capsys.readouterr().out == "".join(
-        f"the page{trained.tokenizer.decode(one.ids)} ({one.stop}, {one.score:.3f})\n" for one in wanted
-    )
-
-
-def test_an_encoder_decoder_answers(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_run(tmp_path, shard_sets, [3], 1, "span_corruption", **PAIRED)
-    trained = open_run(tmp_path)
-    (wanted,) = continuations(trained, "the <extra_0> page", Settings(max_tokens=4))
-    assert main([str(tmp_path), "the <extra_0> page", "max_tokens=4"]) == 0
-    assert capsys.readouterr().out == f"{trained.tokenizer.decode(wanted.ids)} ({wanted.stop}, {wanted.score:.3f})\n"
-
-
 def test_a_tokenizer_without_an_end_continues_to_the_last_token(
     decoder: tuple[Path, Run], shard_sets: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,12 +38,6 @@ def test_a_tokenizer_without_an_end_continues_to_the_last_token(
     prompt = trained.tokenizer.encode(["the page"])[0].ids.tolist()
     wanted = generate(trained.model, [prompt], Decoding(max_tokens=5))
     assert continuations(trained, "the page", Settings(max_tokens=5)) == wanted
-
-
-def test_an_encoder_has_no_next_tokens(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_run(tmp_path, shard_sets, [3], 1, "masked_lm")
-    assert main([str(tmp_path), "the page"]) == 64
-    assert "needs a head that predicts next tokens, got masked_lm" in capsys.readouterr().err
 
 
 def test_a_beam_prints_its_best_rows_and_their_scores(

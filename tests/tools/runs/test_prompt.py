@@ -12,7 +12,7 @@ import torch
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.tools.runs.prompt import main
 from clozeline.train.open_run import open_run
-from tests.tools.runs.prompting.prompted_runs import prompted_run
+from tests.tools.runs.prompting.test_scorers import prompted_run
 
 ROOT = Path(__file__).parents[3]
 TEMPLATE = """
@@ -62,24 +62,6 @@ def ask(folder: Path, kind: str, *words: str, rows: str = "dev") -> tuple[dict[s
     assert main([str(folder / kind), *given, *output, *words]) == 0
     lines = (folder / "rows.jsonl").read_text().splitlines()
     return json.loads((folder / "scores.json").read_text()), [json.loads(line) for line in lines]
-
-
-@pytest.mark.parametrize("kind", ["causal", "cloze"])
-@pytest.mark.parametrize("score", ["sum", "pmi"])
-def test_scores_and_rows(folder: Path, kind: str, score: str, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = [f"train={folder / 'train.tsv'}", "shots=2", f"score={score}", "window=64"]
-    scores, lines = ask(folder, kind, *shown)
-    said = capsys.readouterr().out
-    assert f"by {kind}, score {score}, 2 demonstrations (balanced, seed 0): 10 rows, step 3" in said
-    assert "majority" in said
-    assert {"checkpoint", "tokenizer", "seed", "step", "template", "ties", "skipped", "truncated"} <= scores.keys()
-    assert scores["n"] == len(lines) == 10
-    right = sum(line["prediction"] == line["label"] for line in lines)
-    assert scores["metrics"]["accuracy"] == pytest.approx(right / 10)
-    assert scores["dropped_demonstrations"] == sum(line["dropped"] for line in lines)
-    for line in lines:
-        assert line["prediction"] == max(line["scores"], key=line["scores"].__getitem__)
-        assert line["uid"] not in line["demonstrations"]
 
 
 def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(folder: Path, tmp_path: Path) -> None:

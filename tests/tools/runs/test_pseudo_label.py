@@ -10,14 +10,13 @@ import pytest
 import torch
 
 from clozeline.files import file_hash
-from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.runs import pseudo_label
 from clozeline.tools.runs.evaluation.task_run import open_task_run
 from clozeline.tools.runs.inference.unlabeled_rows import task_reader
 from clozeline.train.open_run import open_run
 from tests.distributed import RankPool
-from tests.pipeline.task_files import make_sets, open_split, sentences, texts_of, write_recipe
-from tests.tools.runs.evaluation.task_runs import several_run
+from tests.pipeline.task_files import make_sets, sentences
+from tests.tools.runs.evaluation.task_runs import learned_run
 from tests.train.written_runs import write_run_on
 
 
@@ -81,25 +80,9 @@ def test_a_class_has_at_most_so_many_of_the_surest(run: Path, tmp_path: Path) ->
     assert doctest.testmod(pseudo_label).failed == 0
 
 
-def test_the_stage_reads_them_beside_the_labelled_ones(run: Path, tmp_path: Path) -> None:
-    texts = [text for text, _ in sentences(20, first=200)]
-    source, output = tmp_path / "texts.txt", tmp_path / "pseudo.jsonl"
-    source.write_text("\n".join(texts) + "\n", encoding="utf-8")
-    assert pseudo_label.main([str(run), f"input={source}", f"output={output}", "threshold=0"]) == 0
-    files = run.parent / "files"
-    given = f"[{{path: {files / 'train.tsv'}, source: train}}, {{path: {output}, source: train_pseudo}}]"
-    words = [f"input={given}", f"tokenizer.path={run.parent / 'words' / 'vocab.txt'}", f"output={tmp_path / 'out'}"]
-    assert run_pipeline(["--config", str(write_recipe(tmp_path)), *words]) == 0
-    sets = tmp_path / "out" / "tasks" / "sst2"
-    held = texts_of(open_split(sets, "train_pseudo"))
-    assert sum(map(len, held.values())) == 20
-    for text, row in zip(texts, probabilities(run, texts), strict=True):
-        assert set(held[text]) == {row.index(max(row))}
-
-
 def test_several_classes_are_those_above_one_half(one_rank: RankPool, tmp_path: Path) -> None:
     """The least certain class decides whether a row is kept; the stage reads back what was written."""
-    run = several_run(one_rank, tmp_path / "first")
+    run = learned_run(one_rank, tmp_path / "first", "several")
     texts = [text for text, _ in sentences(30, first=100)]
     source, output = tmp_path / "texts.txt", tmp_path / "pseudo.jsonl"
     source.write_text("\n".join(texts) + "\n", encoding="utf-8")

@@ -50,12 +50,12 @@ def row(sizes: Sizes, own: float = 1.0, own_32: float = 1.0, **changes: object) 
     [
         (Sizes(500, 500, 2000, 1e6), 0.5, 1.0, "saves disk and time at batch 1"),
         (Sizes(1000, 1000, 4000, 1e6), 1.0, 0.95, "saves time at batch 32"),
-        (Sizes(1000, 1000, 4000, 1e6), 1.0 / 0.95, 0.96, "saves nothing measurable, slower at batch 1"),
+        (Sizes(1000, 1000, 4000, 1e6), 1.06, 0.96, "saves nothing measurable, slower at batch 1"),
         (Sizes(1000, 500, 4000, 2e6), 0.8, 0.8, "saves nothing measurable: dense kernels multiply the 50 % zeros"),
         (Sizes(1000, 1000, 1000, 2e6), 0.8, 0.8, "saves disk only"),
         (Sizes(1000, 1000, 1000, 2e6, integers=True), 1.0, 0.8, "saves disk and time at batch 32"),
         (Sizes(1000, 990, 1000, 2e6), 1.0, 0.97, "saves disk only"),
-        (Sizes(1000, 990, 3990, 2e6), 0.99, 1.2, "saves nothing measurable"),
+        (Sizes(1000, 991, 3990, 2e6), 0.99, 1.2, "saves nothing measurable"),
     ],
 )
 def test_a_row_says_what_it_saves(sizes: Sizes, own: float, own_32: float, words: str) -> None:

@@ -46,15 +46,6 @@ def test_scores_by_class_against_scikit_learn(several: bool) -> None:
         assert table == confusion_matrix(gold, guessed).tolist()
 
 
-def test_the_worst_come_first() -> None:
-    errors = [0.7, 0.0, 0.9, *[0.1] * 20]
-    records = [{"gold": "a", "label": "b" if error else "a", "error": error} for error in errors]
-    facts = TaskFacts(name="t", head="classification", labels=NAMES, metrics=())
-    lines = list(error_lines(Classification(facts), records))
-    at = lines.index("Wrong: 22 of 23, the worst")
-    assert [json.loads(line)["error"] for line in lines[at + 1 :]] == [0.9, 0.7, *[0.1] * 8]
-
-
 def test_every_prediction_of_a_split_with_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The accuracy of the score follows from the file."""
     manifest = make_sets(tmp_path) / "train" / "manifest.json"

@@ -18,8 +18,8 @@ from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.model.scoring.masked import pseudo_log_likelihoods
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.export_model import main as export
+from clozeline.tools.runs.evaluation.ngrams import TokenNgrams
 from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
-from clozeline.tools.runs.evaluation.token_ngrams import TokenNgrams
 from clozeline.tools.runs.inference.text_likelihoods import word_indices
 from clozeline.tools.start import demo
 from clozeline.train.open_run import Run, open_run
@@ -61,22 +61,6 @@ def test_texts_follow_the_end_of_another(decoder: tuple[Path, Run], texts: Path)
     lines = [*perplexity_lines(found | {"step": 3})]
     assert lines[0].startswith(f"perplexity {found['perplexity']:.3f}: ")
     assert "bits per byte; step 3" in lines[0]
-
-
-def test_rows_of_a_set_are_scored_as_they_are(decoder: tuple[Path, Run]) -> None:
-    run, trained = decoder
-    shards = open_shards(Path(trained.sets[0].path))
-    rows = [
-        shards.read_block(block).row(number)["input_ids"].tolist()
-        for block in range(len(shards.index))
-        for number in range(len(shards.read_block(block)))
-    ]
-    scores = torch.cat(log_likelihoods(trained.model, rows))
-    found = perplexity_scores(run, trained, shards.path, None, 48)
-    assert (found["window"], found["tokens"]) == (48, len(scores))
-    assert found["nats"] == pytest.approx(-float(scores.mean()))
-    assert (found["bits_per_byte"], found["first_token"]) == (None, "context")
-    assert "bits" not in next(iter(perplexity_lines(found | {"step": 3})))
 
 
 def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary(decoder: tuple[Path, Run], texts: Path) -> None:

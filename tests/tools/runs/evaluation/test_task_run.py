@@ -1,31 +1,122 @@
+"""A run and its split, its threshold of no answer, its printed score, and texts to score."""
+
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from clozeline.errors import ConfigurationError
-from clozeline.files import file_hash
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
 from clozeline.tools.runs.data.run_sets import SetPaths
+from clozeline.tools.runs.evaluate import main
+from clozeline.tools.runs.evaluation.answer_threshold import store_threshold, stored_threshold
+from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines, texts_of_files
+from clozeline.tools.runs.evaluation.scores import lines_of
 from clozeline.tools.runs.evaluation.task_run import open_task_run
 from tests.distributed import RankPool
-from tests.pipeline.task_files import make_sets
+from tests.pipeline.task_files import write_questions, write_vocabulary
 from tests.tools.runs.evaluation.task_runs import tuned_run
+from tests.train.written_runs import write_run_on
+
+
+def test_lines_of_json_and_whole_files(tmp_path: Path) -> None:
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in ("one", "zwei\nDrei")) + "\n"
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    (tmp_path / "b.txt").write_text("first\n\nsecond é\n", encoding="utf-8")
+    (tmp_path / ".hidden").write_text("no")
+    assert [*texts_of_files(tmp_path)] == ["one", "zwei\nDrei", "first\n\nsecond é"]
+    assert [path.name for path in files_of(tmp_path, (".jsonl",))] == ["a.jsonl.gz"]
+    assert [number for number, _ in json_lines(tmp_path / "a.jsonl.gz")] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"text": "a"}\n{"words": 1}\n', r"a.jsonl, line 2: expected a field 'text', got words"),
+        (b"[1]\n", r"line 1: expected a JSON object, got list"),
+        (b"{\n", r"line 1: expected a JSON object: "),
+        (b'{"text": "\xff"}\n', r"line 1: expected UTF-8"),
+        (gzip.compress(b'{"text": "a"}\n' * 99)[:-20], r"a.jsonl: is damaged \(truncated\); fetch it again"),
+    ],
+    ids=["field", "list", "broken", "bytes", "cut"],
+)
+def test_damage_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "a.jsonl").write_bytes(content)
+    with pytest.raises(IntegrityError, match=message):
+        list(texts_of_files(tmp_path))
+
+
+SCORES = {
+    "task": "toy", "split": "dev", "n": 10, "metrics": {"accuracy": 0.7, "f1": 0.9},
+    "baselines": {"majority": {"accuracy": 0.5, "f1": 0.0}, "words": {"accuracy": 0.8, "f1": 0.9}},
+    "below": {"accuracy": ["words"], "f1": []}, "degenerate": False, "seed": 3, "step": 20, "truncated": 4,
+    "skipped": {"fields": 2, "bad_label": 1}, "unit": "texts", "notes": {},
+}  # fmt: skip
+
+
+def test_a_score_below_a_baseline_is_printed_as_such() -> None:
+    head, accuracy, f1 = lines_of(SCORES)
+    assert head == "toy dev: 10 texts, 4 truncated, 3 skipped; step 20, seed 3"
+    assert " ".join(accuracy.split()) == (
+        "accuracy 0.7000 (baselines: majority 0.5000, words 0.8000) BELOW the baseline words"
+    )
+    assert "BELOW" not in f1
+
+
+def test_a_run_keeps_the_threshold_of_its_checkpoint(tmp_path: Path) -> None:
+    assert stored_threshold(tmp_path, "a") == 0.0
+    store_threshold(tmp_path, -1.5, {"checkpoint": "a", "set": "s", "f1": 0.5})
+    assert (stored_threshold(tmp_path, "a"), stored_threshold(tmp_path, "b")) == (-1.5, 0.0)
+    path = tmp_path / "answer_threshold.json"
+    path.write_text(path.read_text(encoding="utf-8").replace("-1.5", "-2.5"), encoding="utf-8")
+    with pytest.raises(IntegrityError, match=r"answer_threshold\.json"):
+        stored_threshold(tmp_path, "a")
+    path.write_text(json.dumps({}), encoding="utf-8")
+    with pytest.raises(IntegrityError, match=r"answer_threshold\.json"):
+        stored_threshold(tmp_path, "a")
+
+
+def test_evaluate_tunes_and_later_scores_use_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of an untrained run, whose margins are arbitrary: every second question has no answer."""
+    files = write_questions(tmp_path / "files")
+    for path in files.iterdir():
+        data = json.loads(path.read_text(encoding="utf-8"))
+        for number, article in enumerate(data["data"]):
+            if number % 2:
+                article["paragraphs"][0]["qas"][0] |= {"answers": [], "is_impossible": True}
+        path.write_text(json.dumps({**data, "version": "v2.0"}), encoding="utf-8")
+    reader, recipe = "{name: squad, task: toy, unanswerable: true}", tmp_path / "recipe.yaml"
+    recipe.write_text(f"corpus: toy\nseed: 1\ntasks:\n  reader: {reader}\n  max_length: 14\n", encoding="utf-8")
+    words = [f"input={files}", f"tokenizer.path={write_vocabulary(tmp_path / 'words')}", f"output={tmp_path / 'out'}"]
+    assert run_pipeline(["--config", str(recipe), *words]) == 0
+    model = {"model__heads": {"span": {}}, "model__init": {"std": 0.5}}
+    write_run_on(tmp_path / "run", tmp_path / "out/tasks/toy/train/manifest.json", [1], 1, **model)
+    capsys.readouterr()
+
+    def scores(*words: str) -> dict[str, Any]:
+        assert main([str(tmp_path / "run"), "--json", *words]) == 0
+        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return found
+
+    before = scores()
+    tuned, after = scores("tune=true"), scores()
+    assert before["threshold"] == 0.0
+    assert tuned == after
+    assert after["threshold"] == stored_threshold(tmp_path / "run", after["checkpoint"]) != 0.0
+    assert after["metrics"]["f1"] >= max(before["metrics"]["f1"], 11 / 21 - 1e-9)  # 11 of 21 with an answer, or none
+    assert main([str(tmp_path / "run"), "split=train"]) == 0
+    assert f"threshold of no answer {after['threshold']:.3f}" in capsys.readouterr().out
 
 
 @pytest.fixture(scope="module")
 def tuned(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
-
-
-def test_a_run_and_its_split(tuned: Path) -> None:
-    opened = open_task_run(tuned, "dev")
-    assert (opened.facts.name, opened.head, opened.seed) == ("sst2", "classification", 7)
-    assert (len(opened.shards), len(opened.train)) == (21, 60)
-    assert opened.checkpoint == file_hash(tuned / "checkpoints" / "step-00000006" / "checkpoint.json")
 
 
 def test_a_split_that_is_not_there(tuned: Path) -> None:
@@ -56,9 +147,3 @@ def test_a_run_for_other_classes(tuned: Path, tmp_path: Path) -> None:
     manifest.write_text(manifest_text(plain), encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"was trained for the classes 0, 1, .* has 1, 0"):
         open_task_run(tuned, "dev", sets)
-
-
-def test_a_split_of_another_tokenizer(tuned: Path, tmp_path: Path) -> None:
-    other = make_sets(tmp_path, "tokenizer.specials={mask: film}")
-    with pytest.raises(ConfigurationError, match="was made with the tokenizer"):
-        open_task_run(tuned, "dev", other)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 import torch
 
@@ -88,23 +87,6 @@ def test_tokens_and_words(encoder: tuple[Path, Run], tmp_path: Path) -> None:
             assert np.abs(words.vectors[row] - states[1 + place].numpy()).max() < 1e-5
         assert len(of_words) == len({*(words.positions[row] for row in of_words)}) <= len(spans)
     assert words.texts[:8] == ["the", "page", "of", "the", "book", "is", "long", "é"]
-
-
-def test_batches_change_the_rounding_alone(
-    encoder: tuple[Path, Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = written(encoder, tmp_path / "whole", pool="token", layer="1")
-    monkeypatch.setattr(clozeline.tools.runs.inference.feature_files, "_BATCH", 1)
-    single = written(encoder, tmp_path / "single", pool="token", layer="1")
-    assert (whole.uids, whole.positions, whole.texts) == (single.uids, single.positions, single.texts)
-    assert np.abs(whole.vectors - single.vectors).max() < 1e-5
-    half = written(encoder, tmp_path / "half", pool="token", layer="1", precision="f16")
-    assert np.abs(whole.vectors - half.vectors).max() < 1e-2
-    with pa.memory_map(str(tmp_path / "half" / "features.arrow")) as mapped:
-        table = pa.ipc.open_file(mapped).read_all()
-    assert table.schema.field("vector").type == pa.list_(pa.float16(), 20)
-    assert set(table["layer"].to_pylist()) == {"1"}
-    assert set(table["pool"].to_pylist()) == {"token"}
 
 
 @pytest.mark.parametrize(

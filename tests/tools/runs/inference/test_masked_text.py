@@ -22,17 +22,6 @@ def encoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
     return run, open_run(run)
 
 
-def test_a_text_becomes_a_framed_row(encoder: tuple[Path, Run]) -> None:
-    trained = encoder[1]
-    ids, positions = encode_masked_text(trained, "the <mask> page <mask>")
-    special = trained.tokenizer.vocabulary.specials
-    assert (ids[0], ids[-1]) == (special["cls"], special["sep"])
-    assert (ids == special["mask"]).nonzero()[0].tolist() == positions
-    assert trained.tokenizer.decode_part(ids[1 : positions[0]].tolist()) == "the"
-    assert trained.tokenizer.decode_part(ids[positions[0] + 1 : positions[1]].tolist()) == " page"
-    assert positions[1] == len(ids) - 2
-
-
 @pytest.mark.parametrize(
     ("text", "message"), [("no mask", "a text with <mask>"), ("long " * 64 + "<mask>", "rows of at most 64")]
 )

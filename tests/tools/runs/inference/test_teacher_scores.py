@@ -82,16 +82,6 @@ def test_the_best_classes_of_each_label_are_stored(shards: ShardSet, temperature
             np.testing.assert_allclose(got, expected.values[:, :5], rtol=1e-3, atol=1e-6)
 
 
-def test_all_classes_are_stored_in_single_precision(shards: ShardSet) -> None:
-    teacher = weights(shards)
-    size = FIRST_WORD + WORDS
-    columns = TeacherScores(teacher, shards, plan(shards, teacher, k=size), CPU).score(shards.read_block(0)).columns
-    assert columns["teacher_weights"].values.dtype == np.float32
-    assert set(columns["teacher_ids"].values[:size].tolist()) == set(range(size))
-    sums = columns["teacher_weights"].values.reshape(-1, size).sum(-1)
-    np.testing.assert_allclose(sums, np.ones(len(sums)), atol=1e-5)
-
-
 def test_draws_depend_on_seed_and_row_alone(shards: ShardSet) -> None:
     """Not on the block or the batch: the inverse of the cumulative distribution, from bits of the row's key."""
     teacher = weights(shards)

@@ -5,18 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards.manifest import FrameFacts, ObjectiveFacts
-from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.tools.runs.inference.text_likelihoods import (
     TextScorer,
     first_token,
     open_scorer,
-    prepared_scores,
     ready_scores,
     word_indices,
 )
@@ -80,26 +77,6 @@ def test_masked_scores_frame_the_text(encoder: tuple[Path, Run], kind: Any) -> N
     assert many
 
 
-def test_a_score_that_no_training_prepared_is_refused(encoder: tuple[Path, Run]) -> None:
-    run, trained = encoder
-    assert open_scorer(run, trained, None)[1] == "pll"
-    assert open_scorer(run, trained, "pll_word")[1] == "pll_word"
-    for kind in ("causal", "mntp"):
-        with pytest.raises(
-            ConfigurationError, match=f"score={kind}: the run was not trained for it.* by pll, pll_word"
-        ):
-            open_scorer(run, trained, kind)  # type: ignore[arg-type]
-
-
-def test_what_an_objective_prepares() -> None:
-    assert prepared_scores(facts("encoder")) == ("pll", "pll_word")
-    assert prepared_scores(facts("encoder", predict_from="previous")) == ("mntp",)
-    assert prepared_scores(facts("encoder", "causal_lm", predict_from="previous")) == ("causal",)
-    assert prepared_scores(facts("encoder", heads=("token",))) == ()
-    assert prepared_scores(facts("decoder", "causal_lm", ("lm",))) == ("causal",)
-    assert prepared_scores(facts("encoder_decoder", "span_corruption", ("lm",))) == ()
-
-
 def test_the_token_before_a_text_is_that_of_training(encoder: tuple[Path, Run]) -> None:
     _, trained = encoder
     specials = trained.tokenizer.vocabulary.specials
@@ -113,14 +90,6 @@ def test_the_token_before_a_text_is_that_of_training(encoder: tuple[Path, Run]) 
     assert of(separator="none") is of(cross_documents=False) is of(grouping="document") is None
     assert of(grouping="document", add_bos=True) == specials["bos"]
     assert first_token(trained, facts("encoder", "causal_lm")) == specials["cls"]
-
-
-def test_words_are_runs_of_letters_or_single_characters() -> None:
-    """Tokens: un | read| pa|ges|,| a|b|.|  and one for the blank at the end."""
-    text = "unread pages, ab. "
-    starts = np.array([0, 2, 6, 9, 12, 13, 15, 16, 17])
-    encoding = Encoding(np.zeros(9, dtype=np.uint16), starts, np.append(starts[1:], len(text)))
-    assert word_indices(text, encoding) == [0, 0, 1, 1, 2, 3, 3, 4, -1]
 
 
 @pytest.mark.parametrize("beside", ["pll", "mntp"])

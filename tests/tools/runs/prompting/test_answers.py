@@ -1,9 +1,11 @@
-"""Labels by scores that are known, and prompts that do not fit."""
+"""Labels by scores that are known, prompts that do not fit, templates, and the counts of a report."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -12,10 +14,12 @@ import torch
 from torch import Tensor
 
 from clozeline.configuration.config import validate
-from clozeline.tools.runs.prompting.answers import answer_rows
-from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRow
+from clozeline.errors import ConfigurationError
+from clozeline.tools.runs.prompting.answers import Answered, answer_rows
+from clozeline.tools.runs.prompting.report import metrics_of, prediction_lines, prompt_scores
+from clozeline.tools.runs.prompting.rows import PromptRow
 from clozeline.tools.runs.prompting.scorers import Candidate
-from clozeline.tools.runs.prompting.template import Prompt, Template
+from clozeline.tools.runs.prompting.template import Prompt, Template, prompt_of, read_template
 
 PLAIN: dict[str, Any] = {
     "example": "{text} is{label}", "separator": " ; ", "labels": {"a": [" x", " xyz"], "b": [" yy"]}, "null": "-",
@@ -68,19 +72,6 @@ def test_scores_of_labels(normalise: Any, words: tuple[list[float], ...]) -> Non
     assert found.scores == pytest.approx([sum(own) / len(own) for own in words])
 
 
-def test_bytes_are_those_of_utf_8_without_blanks() -> None:
-    class Alike(Letters):
-        def scores(self, candidates: Sequence[Candidate]) -> list[Tensor]:
-            return [torch.full((1,), -6.0, dtype=torch.float64) for _ in candidates]
-
-    (found,) = answer_rows([row("p")], template(labels={"a": [" é"], "b": [" abc"]}), none, Alike(), 99, "per_byte")
-    assert found.scores == (-3.0, -2.0)
-    (found,) = answer_rows([row("p")], template(labels={"a": ["é"], "b": ["abc"]}), none, Alike(), 99, "per_byte")
-    assert found.scores == (-3.0, -2.0)
-    (tied,) = answer_rows([row("p")], template(labels={"a": [" x"], "b": [" y"]}), none, Alike(), 99)
-    assert (tied.is_tied, tied.best) == (True, 0)
-
-
 @pytest.mark.parametrize("window", range(9, 40))
 def test_the_oldest_demonstrations_are_left_out_and_the_row_never_is_cut(window: int) -> None:
     """`page is xyz` has 11 letters, each demonstration before it 9 more: `oldest is x ; `, and the last one."""
@@ -93,8 +84,91 @@ def test_the_oldest_demonstrations_are_left_out_and_the_row_never_is_cut(window:
     assert bool(found.scores) == (window >= whole)
 
 
-def test_demonstrations_of_a_pool_go_before_the_row() -> None:
-    pool = [PromptRow(number, {"text": f"p{number}"}, "ab"[number % 2]) for number in range(9)]
-    (found,) = answer_rows([row("page")], template(), Demonstrations(pool, 4, "balanced", 0).of, Letters(), 999)
-    assert len(set(found.demonstrations)) == 4
-    assert sum(uid % 2 for uid in found.demonstrations) == 2
+POLARITY: dict[str, Any] = {
+    "example": "Input: {text}\nPolarity:{label}.",
+    "labels": {"positive": [" good", " fine"], "negative": [" bad"]},
+}
+
+
+def written_template(**changes: Any) -> Template:
+    found: Template = validate(Template, POLARITY | changes, "test")
+    return found
+
+
+def test_demonstrations_come_between_the_instruction_and_the_row() -> None:
+    shown = [({"text": "{a}"}, "negative"), ({"text": "b"}, "positive")]
+    prompt = prompt_of(written_template(instruction="Say.", separator=" | "), shown, {"text": "c"})
+    before = "Say. | Input: {a}\nPolarity: bad. | Input: b\nPolarity: good. | Input: c\nPolarity:"
+    assert prompt == Prompt(before, ".")
+    assert prompt_of(written_template(), [], {"text": "c"}) == Prompt("Input: c\nPolarity:", ".")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"example": "{text}"}, "expected {label} once, got it 0 times"),
+        ({"example": "{label}{text}{label}"}, "expected {label} once, got it 2 times"),
+        ({"example": "It is{label}"}, "expected a field of the row"),
+        ({"example": "{text.__class__}{label}"}, "expected plain names in braces"),
+        ({"example": "{text!r}{label}"}, "expected plain names in braces"),
+        ({"example": "{text:>9}{label}"}, "expected plain names in braces"),
+        ({"labels": {"positive": [" good"]}}, "expected two or more"),
+        ({"labels": {"positive": [" good"], "negative": []}}, "each with at least one word"),
+        ({"labels": {"positive": [" good"], "negative": ["good"]}}, "'good' more than once"),
+        ({"values": {"1": "positiv"}}, "expected labels of positive, negative, got 'positiv'"),
+        ({"fields": {"txt": "sentence"}}, "'txt' is no name of the example; it has text"),
+        ({"shot": 3}, "shot"),
+    ],
+)
+def test_mistakes_are_named(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        written_template(**changes)
+    assert message in str(caught.value)
+
+
+def test_a_file_is_read_as_yaml(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text('example: "{text}{label}"\nlabels: {a: [" x"], b: [" y"]}\nvalues: {"1": a}\n')
+    assert read_template(path).labels == {"a": (" x",), "b": (" y",)}
+    with pytest.raises(ConfigurationError, match="no such file"):
+        read_template(tmp_path / "none.yaml")
+
+
+LABELS = ["a", "b"]
+ANSWERED = [
+    Answered(PromptRow(1, {}, "a"), (-1.0, -2.0), (7, 8), 0),
+    Answered(PromptRow(2, {}, "b"), (-1.0, -2.0), (7,), 1),
+    Answered(PromptRow(3, {}, "b"), (-3.0, -3.0), (), 2),
+    Answered(PromptRow(4, {}, None), (-3.0, -1.0), (), 0),
+    Answered(PromptRow(5, {}, "a"), (), (), 2),
+    Answered(PromptRow(6, {}, "b"), (-3.0, -2.0), (), 0),
+]
+
+
+def test_counts_and_metrics() -> None:
+    """Of the rows 1, 2, 3 and 6 the first and the last are right; the third is a tie, which the first label has."""
+    found = prompt_scores(ANSWERED, LABELS, [])
+    assert {name: found[name] for name in ("n", "unlabelled", "skipped", "truncated", "ties")} == {
+        "n": 4, "unlabelled": 1, "skipped": 1, "truncated": 0, "ties": 1,
+    }  # fmt: skip
+    assert (found["dropped_demonstrations"], found["rows_with_dropped"]) == (5, 3)
+    assert found["predicted"] == {"a": 3, "b": 2}
+    assert found["metrics"]["accuracy"] == 0.5
+    assert found["metrics"]["macro_f1"] == pytest.approx((0.5 + 0.5) / 2)
+    majority = found["baselines"]["majority"]
+    assert (majority["label"], majority["metrics"]["accuracy"]) == ("b", 0.75)
+    train = [PromptRow(9, {}, "a")]
+    assert prompt_scores(ANSWERED, LABELS, train)["baselines"]["majority"]["metrics"]["accuracy"] == 0.25
+    assert metrics_of([], [], LABELS) == {}
+    assert metrics_of(["a", "b", "a", "b"], ["a", "b", "b", "b"], LABELS)["matthews"] == pytest.approx(3**-0.5)
+
+
+def test_a_line_for_each_row() -> None:
+    lines = [json.loads(line) for line in prediction_lines(ANSWERED, LABELS)]
+    assert [line["prediction"] for line in lines] == ["a", "a", "a", "b", None, "b"]
+    assert lines[1] == {
+        "uid": "0000000000000002", "label": "b", "prediction": "a", "scores": {"a": -1.0, "b": -2.0},
+        "probabilities": pytest.approx({"a": 1 / (1 + math.exp(-1)), "b": 1 / (1 + math.exp(1))}),
+        "demonstrations": ["0000000000000007"], "dropped": 1,
+    }  # fmt: skip
+    assert lines[4]["scores"] is None

@@ -1,16 +1,17 @@
-"""Rows of tables and of lines of JSON, and those that are refused and counted."""
+"""Rows of prompts: of tables and of lines of JSON; demonstrations that no order of files changes."""
 
 from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
-from clozeline.tools.runs.prompting.rows import read_rows
+from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRow, Selection, read_rows
 from clozeline.tools.runs.prompting.template import Template
 
 TEMPLATE: Template = validate(
@@ -50,19 +51,55 @@ def test_lines_of_json_plain_or_compressed(tmp_path: Path) -> None:
         assert read_rows(tmp_path / name, TEMPLATE, labeled=True).refused == {"no_text": 1, "no_label": 1}
 
 
-def test_a_uid_is_that_of_the_fields(tmp_path: Path) -> None:
-    uids = []
-    for number, lines in enumerate((["a\t1", "b\t0"], ["b\t1", "a\t0"])):
-        path = tmp_path / f"{number}.tsv"
-        path.write_text("\n".join(["sentence\tlabel", *lines]) + "\n")
-        uids.append([row.uid for row in read_rows(path, TEMPLATE, labeled=True).rows])
-    assert uids[0] == uids[1][::-1]
-    assert uids[0][0] != uids[0][1]
-
-
 def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:
     (tmp_path / "dev.tsv").write_text("text\tlabel\na\t1\n")
     with pytest.raises(ConfigurationError, match="expected rows with sentence, got none that can be read: 1 x no_text"):
         read_rows(tmp_path / "dev.tsv", TEMPLATE, labeled=True)
     with pytest.raises(ConfigurationError, match="no such file"):
         read_rows(tmp_path / "none.tsv", TEMPLATE, labeled=True)
+
+
+def rows(count: int, first: int = 0) -> list[PromptRow]:
+    """Rows with three labels, of which one is rare."""
+    names = ["a", "b", "a", "b", "a", "c"]
+    return [
+        PromptRow(1000 + number, {"text": str(number)}, names[number % 6]) for number in range(first, first + count)
+    ]
+
+
+@pytest.mark.parametrize("selection", ["random", "balanced", "fixed"])
+def test_they_do_not_depend_on_the_order_and_never_hold_the_row(selection: Selection) -> None:
+    pool = rows(24)
+    one, other = (Demonstrations(part, 5, selection, 3) for part in (pool, pool[::-1]))
+    seen = set()
+    for row in rows(30):
+        found = one.of(row)
+        assert found == other.of(row)
+        assert len({shown.uid for shown in found}) == 5
+        assert row.uid not in {shown.uid for shown in found}
+        seen.add(tuple(shown.uid for shown in found))
+    own = {shown.uid for shown in one.of(PromptRow(1, {}, None))}
+    assert len(seen) == (1 + sum(row.uid in own for row in pool) if selection == "fixed" else 30)
+    assert [Demonstrations(pool, 5, selection, 4).of(row) for row in pool] != [one.of(row) for row in pool]
+
+
+@pytest.mark.parametrize("selection", ["balanced", "fixed"])
+@pytest.mark.parametrize("shots", [3, 4, 6, 12])
+def test_each_label_has_as_many_or_one_more(selection: Selection, shots: int) -> None:
+    """As long as the rarest has so many."""
+    found = Demonstrations(rows(60), shots, selection, 0)
+    firsts = Counter[str]()
+    for row in rows(40, first=100):
+        counts = Counter(str(shown.label) for shown in found.of(row))
+        assert max(counts.values()) - min(counts[label] for label in "abc") <= 1
+        firsts[str(found.of(row)[0].label)] += 1
+    if selection == "balanced":
+        assert len(firsts) == 3, "the order in the prompt is drawn, too"
+
+
+def test_equal_rows_are_one_and_too_few_are_refused() -> None:
+    twice = [PromptRow(7, {"text": "x"}, "b"), PromptRow(7, {"text": "x"}, "a"), *rows(2)]
+    assert {shown.label for shown in Demonstrations(twice, 2, "random", 0).of(rows(1)[0])} == {"a", "b"}
+    with pytest.raises(ConfigurationError, match="shots=3: expected a file train=FILE with more labeled rows"):
+        Demonstrations(twice, 3, "random", 0)
+    assert Demonstrations([], 0, "random", 0).of(rows(1)[0]) == []
