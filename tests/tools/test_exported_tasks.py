@@ -116,24 +116,3 @@ def test_the_names_of_classes_are_those_of_the_set(exported: Any) -> None:
     assert config["id2label"] == {str(number): label for number, label in enumerate(facts.labels)}
     assert config["label2id"] == {label: number for number, label in enumerate(facts.labels)}
     assert config["problem_type"] == "single_label_classification"
-
-
-def test_a_pipeline_of_transformers_says_the_names(exported: Any) -> None:
-    """The class of each text by name, as the run's scores have it."""
-    task, folder = exported
-    if task == "stsb":
-        pytest.skip("numbers have no names")
-    classify = transformers.pipeline("text-classification", model=str(folder / "hf"))
-    trained = open_run(folder / "run")
-    for words, _ in texts(task)[60:70]:
-        given = {"text": words[0]} | ({"text_pair": words[1]} if len(words) > 1 else {})
-        said = classify(given)
-        said = said[0] if isinstance(said, list) else said
-        ids = classify.tokenizer(*words)["input_ids"]
-        types = classify.tokenizer(*words)["token_type_ids"]
-        batch = {"input_ids": torch.tensor([ids]), "lengths": torch.tensor([len(ids)])}
-        batch |= {"position_ids": torch.arange(len(ids))[None], "type_ids": torch.tensor([types])}
-        with torch.no_grad():
-            scores = trained.model.logits(batch)["classification"][0]
-        assert said["label"] == ANSWERS[task][int(scores.argmax())]
-        assert said["score"] == pytest.approx(scores.softmax(-1).max().item(), abs=1e-5)

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from clozeline.tools.experiments.compare_runs import config_differences, main
-from tests.pages import HOSTILE, checked
+from clozeline.tools.experiments.compare_runs import main
+from tests.pages import checked
 from tests.sealed_lines import sealed
-from tests.tools.small_run import plain_text
 from tests.train.synthetic import plain_config
 
 
@@ -55,20 +54,6 @@ def test_figures_are_the_last_and_the_best(tmp_path: Path, capsys: pytest.Captur
     assert "training loss" not in second  # it is not finite
     assert (second["held-out loss, last"], second["held-out loss, best"]) == (3.0, 3.0)
     assert found["differences"] == {"optimizer.learning_rate": ["0.003", "0.5"], "seed": ["7", "8"]}
-
-
-def test_table_and_page_show_every_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runs = [write_run(tmp_path / name, [5.0, 3.0 + n], seed=n) for n, name in enumerate(("base", "more<b>"))]
-    target = tmp_path / "page.html"
-    assert main([*map(str, runs), "--html", str(target)]) == 0
-    shown = plain_text(capsys.readouterr().out)
-    assert "held-out loss, best" in shown
-    assert "2.0000" in shown
-    page = checked(target.read_text())
-    assert "Training loss (nats): base from 5 to 3; more<b> from 5 to 4" in page.pictures
-    assert "Training loss (nats) over FLOPs: base from 5 to 3; more<b> from 5 to 4" in page.pictures
-    assert page.cells[page.cells.index("held-out loss, best") + 1 :][:2] == ["2.0000", "3.0000"]
-    assert page.cells[page.cells.index("seed") + 1 :][:2] == ["0", "1"]
 
 
 def test_one_run_that_has_only_begun(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,8 +104,3 @@ def test_mistakes_are_one_message(
     write_run(tmp_path / "run", [1.0])
     assert main(words) == 64
     assert message in capsys.readouterr().err
-
-
-def test_keys_that_one_configuration_lacks_differ() -> None:
-    configs = [{"a": {"b": 1, "c": 2}, "output": "x"}, {"a": {"b": 1}, "output": "y", HOSTILE: True}]
-    assert config_differences(configs) == {"a.c": ["2", "absent"], HOSTILE: ["absent", "True"]}

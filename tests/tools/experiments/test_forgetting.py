@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -16,8 +15,6 @@ from clozeline.configuration.config import load_config
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments.forgetting import main
-from clozeline.tools.experiments.multirun.forgetting_scores import ForgettingOptions
-from clozeline.tools.experiments.multirun.task_sequence import TaskSequence, read_tasks
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score
 from clozeline.train.configuration.config import TrainConfig
@@ -136,43 +133,3 @@ def test_every_method_learns_and_the_matrix_is_that_of_the_scores(
     assert main(few) == 0
     scored = json.loads((tmp_path / "few" / "scores" / "before.json").read_text(encoding="utf-8"))["scores"]
     assert scored[0] == heldout_score(open_run(body).model, open_shards(sets[0] / "dev"), 5)[1]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["tasks=[FIRST]", "learned=1"], "learned: expected fewer than the 1 tasks, got 1"),
-        (["tasks=[FIRST,FIRST]"], "expected different names, got 'first' twice"),
-        (["tasks=[FIRST,nowhere.yaml]"], "nowhere.yaml: no such file"),
-        (["tasks=[FIRST]", "method=mixout"], "method"),
-        (["tasks=FIRST", "replay=1"], "replay"),
-        ([], "'tasks' is missing"),
-    ],
-    ids=["learned", "names", "file", "method", "share", "tasks"],
-)
-@pytest.mark.slow
-def test_mistakes(
-    setting: tuple[Path, list[Path], list[Path]], words: list[str], said: str, tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    body, files, _ = setting
-    given = [word.replace("FIRST", str(files[0])) for word in words]
-    assert main([str(body), *given, f"output={tmp_path / 'out'}"]) == 64
-    assert said in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.slow
-def test_replay_mixes_tasks_of_the_same_classes_alone(
-    setting: tuple[Path, list[Path], list[Path]], tmp_path: Path
-) -> None:
-    body, files, _ = setting
-    tasks: list[Any] = read_tasks(files, 0)
-    sequence = TaskSequence(body, tasks, ForgettingOptions(tasks=files, output=tmp_path), ())
-    sequence.check("replay")
-    tasks[1].__dict__["signature"] = (("classification",), ("no", "yes"))
-    sequence.check("plain")
-    with pytest.raises(
-        Exception, match="method=replay: expected tasks of the same heads and classes, got first: class"
-    ):
-        sequence.check("replay")

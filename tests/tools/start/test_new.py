@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import io
-import json
-import os
 from pathlib import Path
 from pydoc_data.topics import topics
 
 import pytest
-import zstandard
 
+from clozeline.configuration.config import load_config, validate
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
-from clozeline.tools.start.new import main
-from clozeline.tools.start.project.templates import MODELS
+from clozeline.pipeline.execution.stages import check_recipe
+from clozeline.pipeline.recipe import Recipe, load_recipe
+from clozeline.tools.start.new import grouping_of, main
+from clozeline.tools.start.project.templates import (
+    ANY,
+    MODELS,
+    absolute_input,
+    check_language,
+    check_model,
+    check_size,
+    pipeline_yaml,
+    sizes_of,
+    train_yaml,
+)
+from clozeline.train.configuration.config import TrainConfig
 from tests.distributed import run_program
 from tests.matrices import mark_slow_but
 
@@ -41,48 +55,6 @@ def train(project: Path, *words: str, timeout: float = 300) -> None:
     words = ("--config", str(project / "train.yaml"), *words)
     done = run_program(f"from clozeline.train.command import main\nassert main({list(words)}) == 0", project, timeout)
     assert done.codes == [0], done.errors
-
-
-def write_prose(source: str, folder: Path) -> None:
-    """Novels of the real data as texts of about 4 kB, 1.2 MB in all."""
-    path = Path(os.environ["CLOZELINE_DATA"]) / "text" / source
-    lines = zstandard.ZstdDecompressor().stream_reader(path.read_bytes()).read().decode().splitlines()
-    paragraphs = [p for line in lines for p in json.loads(line)["text"].split("\n\n")] if ".jsonl" in source else lines
-    folder.mkdir()
-    total, part = 0, list[str]()
-    for paragraph in paragraphs:
-        part.append(paragraph)
-        if sum(map(len, part)) > 3_800 or total > 1_200_000:
-            (folder / f"{total:07}.txt").write_text(text := "\n\n".join(part), encoding="utf-8")
-            total, part = total + len(text.encode()), []
-        if total > 1_200_000:
-            return
-
-
-@pytest.mark.slow
-@pytest.mark.data
-@pytest.mark.skipif("CLOZELINE_DATA" not in os.environ, reason="CLOZELINE_DATA names no folder of real files")
-@pytest.mark.parametrize(
-    ("model", "language", "source", "below"),
-    [
-        ("bert", "pt", "novels_por.jsonl.zst", 2.0),
-        ("bert", "hu", "novels_hun.jsonl.zst", 2.0),
-        ("bert", "ja", "ja_wagahai.txt.zst", 1.0),  # without blanks between words
-        ("gpt", "fr", "novels_fra.jsonl.zst", 1.0),
-        ("llama", "de", "novels_deu.jsonl.zst", 1.0),
-        ("bart", "pl", "novels_pol.jsonl.zst", 1.0),
-        ("t5", "it", "novels_ita.jsonl.zst", 0.6),
-    ],
-)
-def test_the_first_own_model_learns(model: str, language: str, source: str, below: float, tmp_path: Path) -> None:
-    """On 1.2 MB of prose, with what it writes and nothing changed: nats below the loss of a model without context."""
-    write_prose(source, tmp_path / "texts")
-    assert main([str(tmp_path / "mine"), f"input={tmp_path / 'texts'}", f"language={language}", f"model={model}"]) == 0
-    assert run_pipeline(["--config", str(tmp_path / "mine" / "pipeline.yaml")]) == 0
-    train(tmp_path / "mine", timeout=1800)
-    heldout = json.loads((tmp_path / "mine" / "run" / "status.json").read_text(encoding="utf-8"))["heldout"]["heldout"]
-    assert heldout["labels"] > 5_000
-    assert heldout["loss"] < heldout["unigram_entropy"] - below
 
 
 class Terminal(io.StringIO):
@@ -127,3 +99,90 @@ def test_without_a_terminal_the_texts_are_needed(
     assert main([str(tmp_path / "mine"), f"input={texts}", "model=t5"]) == 64
     assert "pipeline.yaml exists: name another folder, or remove the file" in capsys.readouterr().err
     assert (tmp_path / "mine" / "train.yaml").read_bytes() == before
+
+
+SIZES = sorted(all_sizes())
+TAUGHT = {"distilbert", "tinybert_4", "tinybert_6"}
+"""Sizes of models that learn from a teacher."""
+OF = {"xlm_r_base": "xlm_r", "deberta_v2_xlarge": "deberta_v2", "gpt1": "gpt", "t5_v1_1_small": "t5", "mass": "mass"}
+"""Sizes whose names belong to one of several models, or are no prefix and a word."""
+
+
+def write(folder: Path, source: str, language: str, model: str, size: str | None = None) -> tuple[Recipe, TrainConfig]:
+    folder.mkdir()
+    (folder / "pipeline.yaml").write_text(pipeline_yaml(folder, source, language, model), encoding="utf-8")
+    recipe = load_recipe(folder / "pipeline.yaml")
+    text = train_yaml(folder, model, language, grouping_of(recipe), size)
+    (folder / "train.yaml").write_text(text, encoding="utf-8")
+    return recipe, load_config(TrainConfig, folder / "train.yaml")
+
+
+@pytest.mark.parametrize("language", ["en", "de", ANY])
+@pytest.mark.parametrize("model", MODELS)
+def test_both_files_are_valid_and_name_each_other(tmp_path: Path, model: str, language: str) -> None:
+    texts = tmp_path / "texts: 'all' \"mine\""
+    texts.mkdir()
+    (texts / "a.txt").write_text("x" * 10)
+    folder = tmp_path / "my # project"
+    if model == "mbart" and language == ANY:
+        with pytest.raises(ConfigurationError, match="name it, such as language=en"):
+            write(folder, str(texts), language, model)
+        return
+    recipe, config = write(folder, str(texts), language, model)
+    check_recipe(recipe)
+    assert [entry.path for entry in recipe.input] == [str(texts)]
+    assert recipe.clean.language.options.keep == ([] if language == ANY else [language])
+    (entry,) = recipe.corrupt
+    (online,) = config.data.corrupt
+    assert (online.objective, online.label) == (entry.objective, entry.label), "a preview shows what the model reads"
+    assert str(config.data.shards).startswith(f"{folder}/data/group/")
+    assert config.steps == "auto"
+    assert config.checkpoint.keep_best
+    assert config.checkpoint.every == config.evaluate.every
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_size_has_a_model_or_a_teacher(tmp_path: Path, size: str) -> None:
+    """It is the size's body, with heads that the model's objective serves, and no higher learning rate."""
+    (tmp_path / "a.txt").write_text("x")
+    models = [model for model in MODELS if size in sizes_of(model)]
+    assert len(models) == (size not in TAUGHT)
+    if not models:
+        return
+    (model,) = models
+    assert OF.get(size, model) == model
+    published = validate(ModelConfig, read_size(size), size)
+    recipe, config = write(tmp_path / "sized", str(tmp_path / "a.txt"), "en", model, size)
+    assert [getattr(config.model, key) for key in ("family", "dim", "layers", "position", "tied")] == [
+        getattr(published, key) for key in ("family", "dim", "layers", "position", "tied")
+    ]
+    objective = recipe.corrupt[0].objective.type
+    assert set(config.model.targets.values()) <= set(objective.heads)
+    assert config.model.architecture in objective.architectures
+    _, small = write(tmp_path / "small", str(tmp_path / "a.txt"), "en", model)
+    assert small.model.dim == 128
+    assert small.optimizer.options.learning_rate >= config.optimizer.options.learning_rate
+
+
+def test_inputs_become_absolute_and_must_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.jsonl").write_text("{}")
+    assert absolute_input("a.jsonl") == str(tmp_path / "a.jsonl")
+    assert absolute_input("'*.jsonl'") == str(tmp_path / "*.jsonl")
+    entry = {"path": str(tmp_path / "a.jsonl"), "text_key": "body"}
+    assert absolute_input("{path: a.jsonl, text_key: body}") == entry
+    assert absolute_input("[a.jsonl, https://x.example/b.txt]") == [entry["path"], "https://x.example/b.txt"]
+    for wrong, said in (("none", "nothing at"), ("5", "nothing at"), ("{text_key: body}", "expected a path")):
+        with pytest.raises(ConfigurationError, match=said):
+            absolute_input(wrong)
+
+
+def test_languages_and_models_are_known() -> None:
+    assert (check_language("ga"), check_language(ANY), check_model("t5")) == ("ga", ANY, "t5")
+    with pytest.raises(ConfigurationError, match="expected a code such as en or de, or any, got 'english'; known: "):
+        check_language("english")
+    with pytest.raises(ConfigurationError, match=r"expected one of bert, gpt, llama, .*, got 'llama2'"):
+        check_model("llama2")
+    assert (check_size("llama2_7b", "llama"), check_size(None, "llama")) == ("llama2_7b", None)
+    with pytest.raises(ConfigurationError, match=r"expected one of bert_base, .*, got 'roberta_base'"):
+        check_size("roberta_base", "bert")

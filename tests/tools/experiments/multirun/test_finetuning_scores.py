@@ -1,14 +1,25 @@
+"""Scores of fine-tuned runs: tables, matrices, averages of benchmarks, and the best keys, by hand."""
+
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.sealed_json import seal
+from clozeline.tools.experiments import finetune
+from clozeline.tools.experiments.finetune import choose_words
+from clozeline.tools.experiments.multirun.comparison import difference_text
 from clozeline.tools.experiments.multirun.finetuning_scores import (
+    BENCHMARKS,
+    ScoredRun,
+    average_lines,
     comparison_lines,
     matrix_lines,
     read_by_split,
@@ -16,6 +27,7 @@ from clozeline.tools.experiments.multirun.finetuning_scores import (
     scores_path,
     table_lines,
 )
+from clozeline.tools.experiments.multirun.runner import Training
 
 FACTS = {"name": "toy", "head": "classification", "labels": ["0", "1"], "metrics": ["accuracy"], "texts": 1,
          "positive": None, "low": 0.0, "high": 1.0}  # fmt: skip
@@ -86,10 +98,59 @@ def test_folders_that_hold_no_scores(tmp_path: Path) -> None:
         read_scored(tmp_path)
 
 
-def test_a_changed_digit_of_a_score_is_named(tmp_path: Path) -> None:
-    write(tmp_path, 0, ANSWERS)
-    path = tmp_path / "scores" / "seed-0.json"
-    assert len(read_scored(tmp_path)) == 1
-    path.write_text(path.read_text().replace('"n": 4', '"n": 5'), encoding="utf-8")
-    with pytest.raises(IntegrityError, match=r"seed-0.json: is damaged \(checksum.*; remove it, and the same command"):
-        read_scored(tmp_path)
+def runs(task: str, *metrics: dict[str, float]) -> list[ScoredRun]:
+    """A run for each seed; metrics that the task does not name do not count."""
+    named = tuple(name for name in metrics[0] if name != "further")
+    facts = TaskFacts(name=task, head="classification", labels=("0", "1"), metrics=named)
+    return [ScoredRun({"metrics": of_seed, "seed": seed}, facts) for seed, of_seed in enumerate(metrics)]
+
+
+def test_metrics_are_averaged_before_tasks() -> None:
+    folders = [
+        ("a", {"dev": runs("mrpc", {"accuracy": 0.8, "f1": 0.9, "further": 0.0}, {"accuracy": 0.6, "f1": 0.7})}),
+        ("b", {"dev": runs("mnli", {"accuracy": 0.5}), "mm": runs("mnli", {"accuracy": 0.7})}),
+        ("c", {"dev": runs("sst2", {"accuracy": 0.9}), "other": runs("sst2", {"accuracy": 0.0})}),
+    ]
+    *tasks, last = average_lines(folders)
+    assert [line.split()[:2] for line in tasks] == [["mrpc", "75.00"], ["mnli", "60.00"], ["sst2", "90.00"]]
+    assert "on dev, mm" in tasks[1]
+    assert last == "GLUE: mean of 3 of its 9 tasks, without cola, qnli, qqp, rte, stsb, wnli: 75.00"
+
+
+def test_all_tasks_and_other_tasks() -> None:
+    everything = [(task, {"dev": runs(task, {"accuracy": 0.5})}) for task in sorted(BENCHMARKS["SuperGLUE"])]
+    assert [*average_lines(everything)][-1] == "SuperGLUE: mean of all 8 tasks: 50.00"
+    shared = [*average_lines([("x", {"dev": runs("rte", {"accuracy": 0.25})})])]
+    assert [line.partition(":")[0] for line in shared[1:]] == ["GLUE", "SuperGLUE"]
+    assert [*average_lines([("x", {"dev": runs("own", {"accuracy": 0.25})})])][-1] == "mean of 1 tasks 25.00"
+
+
+def test_the_best_score_chooses_and_the_first_of_equal_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = {"run-0": 0.5, "run-1": 0.7, "run-2": 0.7, "run-3": 0.6}
+    trained: list[Training] = []
+
+    def collect(trainings: Sequence[Training]) -> None:
+        trained.extend(trainings)
+
+    def read(folder: Path) -> list[SimpleNamespace]:
+        metrics = {"accuracy": scores[folder.name], "other": 1.0}
+        return [SimpleNamespace(scores={"metrics": metrics}, facts=SimpleNamespace(metrics=("accuracy", "other")))]
+
+    monkeypatch.setattr(finetune, "collect_all", collect)
+    monkeypatch.setattr(finetune.finetuning_scores, "read_scored", read)
+    chosen, lines = choose_words(tmp_path, Path("train.yaml"), ["seed=0"], {"steps": [1, 2, 3, 4]})
+    assert chosen == ["steps=2"]
+    assert [training.overrides for training in trained] == [
+        ["seed=0", f"steps={number + 1}", f"output={tmp_path / f'run-{number}' / 'run'}"] for number in range(4)
+    ]
+    assert [line.endswith("<- chosen") for line in lines] == [False, False, True, False, False]
+    assert json.loads((tmp_path / "choice.json").read_text(encoding="utf-8"))["chosen"] == ["steps=2"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "shown"),
+    [([3.0, 3.2, 3.1], [2.0, 2.4], "+0.90 ± 0.38"), ([2.0, 2.4], [3.0, 3.2, 3.1], "-0.90 ± 0.38"),
+     ([0.5, 0.5], [0.25, 0.25], "+0.25 ± 0.00"), ([0.5], [0.2, 0.3], "+0.25 (one seed)")],
+)  # fmt: skip
+def test_a_difference_has_the_deviations_of_both_groups(first: list[float], second: list[float], shown: str) -> None:
+    assert difference_text(first, second, 2) == shown

@@ -1,19 +1,19 @@
-"""Forgetting and backward transfer against a plain computation, and the table."""
+"""Forgetting and backward transfer against a plain computation, the table, and files of tasks."""
 
 from __future__ import annotations
 
-import doctest
 import statistics
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
-import clozeline.tools.experiments.multirun.forgetting_scores
+from clozeline.errors import ConfigurationError
 from clozeline.tools.experiments.multirun.forgetting_scores import outcome, summary, summary_lines
-
-
-def test_examples_in_docstrings() -> None:
-    assert doctest.testmod(clozeline.tools.experiments.multirun.forgetting_scores).failed == 0
+from clozeline.tools.experiments.multirun.task_sequence import _sum_fisher_files, read_tasks
+from tests.train.masked_set import write_masked_sets
 
 
 @pytest.mark.parametrize("rises", [True, False])
@@ -37,11 +37,6 @@ def test_numbers_are_those_of_a_plain_computation(rises: bool, first: int) -> No
         assert found.last == matrix[end, 3]
 
 
-def test_a_task_alone_forgets_nothing() -> None:
-    found = outcome([[None], [0.8]], [1], [True])
-    assert (found.forgetting, found.backward_transfer, found.last) == ([], None, 0.8)
-
-
 def test_the_table_has_means_over_seeds() -> None:
     matrices = {
         "plain": [[[2.0, None], [3.0, 0.9]], [[2.0, None], [3.5, 0.7]]],
@@ -61,3 +56,35 @@ def test_the_table_has_means_over_seeds() -> None:
     assert lines[3].split() == ["after", "sst2", "3.2500", "0.8000"]
     assert lines[-2].startswith("plain   forgetting of novels 1.2500 ± 0.3536, backward transfer -1.2500 ± 0.3536")
     assert lines[-1] == "replay  forgetting of novels 0.1000, backward transfer -0.1000, last task 0.8000"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Tasks `one` and `two`; the second names the first one's held-out set."""
+    found = []
+    for name in ("one", "two"):
+        manifest = write_masked_sets(tmp_path / name, name=name)
+        heldout = f"heldout: {tmp_path / 'one' / 'heldout'}\n" if name == "two" else ""
+        found.append(tmp_path / f"{name}.yaml")
+        found[-1].write_text(f"name: {name}\nshards: {manifest.parent}\n{heldout}", encoding="utf-8")
+    return found
+
+
+def test_mistakes_are_named(files: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="learned: expected fewer than the 2 tasks, got 2"):
+        read_tasks(files, 2)
+    with pytest.raises(ConfigurationError, match="expected different names, got 'one' twice"):
+        read_tasks([files[0], files[0]], 0)
+    with pytest.raises(ConfigurationError, match=r"nowhere\.yaml: no such file"):
+        read_tasks([tmp_path / "nowhere.yaml"], 0)
+    (tmp_path / "one" / "heldout" / "manifest.json").unlink()
+    with pytest.raises(ConfigurationError, match="heldout: expected a set, got none at"):
+        read_tasks(files[:1], 0)
+
+
+def test_information_is_summed_at_the_last_weights(tmp_path: Path) -> None:
+    for name, value in (("first", 1.0), ("second", 2.0)):
+        tensors = {"fisher/a": torch.full((3,), value), "weight/a": torch.full((3,), 10 * value)}
+        save_file(tensors, tmp_path / name)
+    found = load_file(_sum_fisher_files([tmp_path / "first", tmp_path / "second"], tmp_path / "both"))
+    assert {name: values.tolist() for name, values in found.items()} == {"fisher/a": [3.0] * 3, "weight/a": [20.0] * 3}

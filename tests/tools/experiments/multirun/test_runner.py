@@ -15,11 +15,9 @@ import yaml
 from clozeline.errors import ConfigurationError
 from clozeline.tools.experiments.multirun import runner
 from clozeline.tools.experiments.multirun.runner import (
-    StepFailedError,
     Training,
     collect_all,
     record_folder_facts,
-    run_step,
 )
 
 
@@ -33,12 +31,6 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     monkeypatch.setattr(runner, "run_step", step)
     return seen
-
-
-def test_a_step_killed_by_a_signal_has_an_exit_code() -> None:
-    with pytest.raises(StepFailedError) as caught:
-        run_step("python", "-c", "import os; os.kill(os.getpid(), 9)")
-    assert caught.value.exit_code == 1
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
@@ -108,21 +100,6 @@ def wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) 
     while not condition():
         assert process.poll() is None
         time.sleep(0.02)
-
-
-def test_an_incomplete_result_is_measured_again(started: list[list[str]], tmp_path: Path) -> None:
-    result = tmp_path / "done"
-    result.write_text("half", encoding="utf-8")
-
-    def is_complete(path: Path) -> bool:
-        return path.read_text(encoding="utf-8") == "complete"
-
-    measures = {result: lambda path: path.write_text("complete", encoding="utf-8")}
-    training = Training(tmp_path / "train.yaml", measures, is_complete=is_complete)
-    training.collect()
-    training.collect()
-    assert started == [["clozeline", "train", "--config", str(tmp_path / "train.yaml")]]
-    assert not (tmp_path / "train.yaml").exists(), "it is a file of the user"
 
 
 def test_a_folder_is_for_one_thing(tmp_path: Path) -> None:

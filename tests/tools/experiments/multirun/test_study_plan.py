@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,11 @@ import pytest
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments.multirun.study_plan import load_study, plan_training
 from clozeline.train.configuration.config import TrainConfig
+from tests.matrices import mark_slow_but
 from tests.tools.experiments.multirun.small_study import write_study, write_walks
 from tests.train.written_runs import write_run_on
 
@@ -59,18 +62,6 @@ def test_a_teacher_in_memory_takes_its_forward_passes(tmp_path: Path) -> None:
     assert taught.steps < plain.steps
 
 
-def test_keys_of_a_variant_are_merged(tmp_path: Path) -> None:
-    folder, sets = write_study(tmp_path), write_walks(tmp_path / "sets")
-    study, variants = load_study(folder)
-    plain, mixed = (
-        plan_training(folder, study, variants[name], sets, tmp_path, 0).config for name in ("plain", "mixed")
-    )
-    assert (plain["model"]["layers"], mixed["model"]["layers"]) != (2, 1)
-    assert {**plain["model"], "layers": 2} == mixed["model"]
-    assert mixed["data"]["phases"][0]["weights"] == [3.0, 1.0]
-    assert mixed["data"]["heldout"] == {"masked": str(sets / "one/heldout"), "other": str(sets / "two/heldout")}
-
-
 def test_mistakes_are_named(tmp_path: Path) -> None:
     folder, sets = write_study(tmp_path), write_walks(tmp_path / "sets")
     study, variants = load_study(folder)
@@ -83,3 +74,33 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     (folder / "study.yaml").write_text(wrong.replace("share: 0.7", "share: 0.5"))
     with pytest.raises(ConfigurationError, match="shares that are 1 together"):
         load_study(folder)
+
+
+STUDIES = Path(__file__).parents[4] / "configs" / "studies"
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("texts") / "texts.jsonl"
+    rows = [
+        {"text": " ".join(f"The {a} of page {number} met a {b} by the river." for a in ["fox", "hen", "owl", "cat"]
+                          for b in ("dog", "cow", "fish"))}
+        for number in range(60)
+    ]  # fmt: skip
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+NAMES = sorted(folder.name for folder in STUDIES.iterdir())
+
+
+@pytest.mark.parametrize("name", mark_slow_but(NAMES[:1], NAMES))
+def test_sets_and_variants_go_together(name: str, texts: Path, tmp_path: Path) -> None:
+    """Sets of different kinds in the phases of one variant would end a study after all the others were trained."""
+    near = [] if name == "data" else ["dedup.near=null"]
+    words = [f"input={texts}", f"output={tmp_path}", "train_tokenizer.size=430", "heldout.fraction=0.1"]
+    assert run_pipeline(["--config", str(STUDIES / name / "pipeline.yaml"), *words, *near]) == 0
+    study, variants = load_study(STUDIES / name)
+    for variant in variants.values():
+        training = plan_training(STUDIES / name, study, variant, tmp_path / "corrupt", tmp_path / "run", 0)
+        assert training.total == pytest.approx(study.flops, rel=0.005)

@@ -1,13 +1,16 @@
-"""`clozeline show`: any objective, any tokenizer, and messages for what is wrong."""
+"""`clozeline show`, any objective with any tokenizer, and `clozeline doctor`."""
 
 from __future__ import annotations
 
+import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from clozeline import registry
 from clozeline.pipeline.corrupt.preview import corrupt_text
+from clozeline.tools.start.doctor import main as doctor
 from clozeline.tools.start.show import main, show
 from tests.pages import checked
 from tests.pipeline.tokenize.tokenizers.test_tokenizer import trained
@@ -39,18 +42,6 @@ def test_settings_and_options_are_those_of_the_call_from_python() -> None:
     assert "a=3" in str(show("masked_lm", "a=3 is what it says.", [])).replace(" ", "")
 
 
-def test_help_lists_the_options_of_the_named_objective(capsys: pytest.CaptureFixture[str]) -> None:
-    shown = {}
-    for words in (["span_corruption", "--help"], ["--help"]):
-        with pytest.raises(SystemExit) as ended:
-            main(words)
-        assert ended.value.code == 0
-        shown[len(words)] = capsys.readouterr().out
-    assert "  noise_density: float = 0.15: " in shown[2]
-    assert "noise_density" not in shown[1]
-    assert all("  tokenizer: str or null" in text for text in shown.values())
-
-
 def test_pieces_of_a_tokenizer_are_shown_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("byte_bpe", "unigram", "wordpiece"):
         trained(name, tmp_path / name)
@@ -58,22 +49,6 @@ def test_pieces_of_a_tokenizer_are_shown_as_text(tmp_path: Path, capsys: pytest.
         shown = capsys.readouterr().out
         assert not [sign for sign in ("Ġ", "▁", "##") if sign in shown]
         assert "sat on the" in plain_text(shown)
-
-
-def test_colors_are_for_terminals_and_can_be_turned_off(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm-256color")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    assert main(["masked_lm"]) == 0
-    colored = capsys.readouterr().out
-    assert "\x1b[1;37;41m [MASK]" in colored
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert main(["masked_lm"]) == 0
-    plain = capsys.readouterr().out
-    assert "41m" not in plain
-    assert "[MASK]" in plain
 
 
 def test_the_page_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,3 +76,25 @@ def test_mistakes_end_in_one_message(words: list[str], said: str, capsys: pytest
     error = capsys.readouterr().err
     assert said in error
     assert "Traceback" not in error
+
+
+def test_this_machine_has_all_that_is_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert doctor([f"output={tmp_path / 'new' / 'folder'}"]) == 0
+    names = {line.split("  ")[0] for line in capsys.readouterr().out.splitlines()}
+    assert {"Python", "torch", "GPUs", "C++ compiler", "compiled module", "cores", "memory", "disk"} <= names
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_missing_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setattr(metadata, "requires", lambda _: ["numpy>=2", "no-such-package==1", 'extra-one; extra == "x"'])
+    assert doctor([]) == 64
+    out, err = capsys.readouterr()
+    assert "missing: no-such-package, torch, C++ compiler" in err
+    assert all(
+        advice in out for advice in ("install g++", "pip install torch", "pip install -c constraints.txt no-such")
+    )
