@@ -13,11 +13,9 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import patch
 
 from benchmarks.harness import ROOT, parser, print_table
@@ -45,14 +43,14 @@ _PROPERTIES = SimpleNamespace(
 class _Still(nullcontext[None]):
     """A stream or an event on which nothing happens."""
 
-    def __init__(self, *_: Any, **__: Any) -> None:
+    def __init__(self, *_, **__):
         super().__init__()
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name):
         return lambda *_, **__: 1.0
 
 
-_CUDA: dict[str, Any] = {
+_CUDA = {
     **dict.fromkeys(("Stream", "Event", "current_stream", "default_stream", "stream"), _Still),
     **dict.fromkeys(("synchronize", "set_device", "manual_seed", "manual_seed_all"), lambda *_: None),
     **dict.fromkeys(("nvtx.range_push", "nvtx.range_pop"), lambda *_: None),
@@ -73,7 +71,7 @@ _CUDA: dict[str, Any] = {
 class _Engines(Kernels):
     """Also makes a scalar of the host on the device, which fake tensors leave to the real one."""
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func, types, args=(), kwargs=None):
         options = kwargs or {}
         if func is torch.tensor and str(options.get("device", "")).startswith("cuda"):
             return torch.empty(np.shape(args[0]), dtype=options.get("dtype"), device=options["device"])
@@ -81,7 +79,7 @@ class _Engines(Kernels):
 
 
 @contextmanager
-def _stood_in() -> Iterator[Any]:
+def _stood_in():
     patches = [patch(f"torch.cuda.{name}", value) for name, value in _CUDA.items()]
     # made of real tensors, before
     patches.append(patch("clozeline.train.engine.add_host_shapes", lambda tensors, *_: tensors))
@@ -95,11 +93,11 @@ def _stood_in() -> Iterator[Any]:
             patch.stopall()
 
 
-def step(stage: int) -> tuple[str, str]:
+def step(stage):
     """Return what was reached at a ZeRO stage, and where it stopped."""
     (training,) = configurations(["bert variant=tiny"])
     words = [*training.words, "data.shards=unused", "output=unused", "precision=bf16", f"zero.stage={stage}"]
-    config: TrainConfig = load_config(TrainConfig, training.path, words)
+    config = load_config(TrainConfig, training.path, words)
     model, batch = build(config)[0], recipe_batch(training, config)
     host = add_host_shapes(batch, model.position_limit, model.host_tensors)
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=1)
@@ -117,7 +115,7 @@ def step(stage: int) -> tuple[str, str]:
             origin = np.zeros((len(batch["input_ids"]), 3), np.int64)
             micro_batches = [SimpleNamespace(tensors=tensors, origin=origin)] * check_world(config, 1)
             with _Engines():
-                engine.step(micro_batches, dict.fromkeys(config.model.heads, 1.0), 1, 1e-3)  # type: ignore[arg-type]
+                engine.step(micro_batches, dict.fromkeys(config.model.heads, 1.0), 1, 1e-3)
         except Exception as error:  # where it stops is the result
             frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_named(frame.filename)]
             last = frames[-1]
@@ -126,11 +124,11 @@ def step(stage: int) -> tuple[str, str]:
     return "a complete step", ""
 
 
-def _is_named(file: str) -> bool:
+def _is_named(file):
     return "/deepspeed/" in file or Path(file).is_relative_to(ROOT / "clozeline")
 
 
-def main() -> int:
+def main():
     """Print a row for each stage, each from a process of its own."""
     options = parser(__doc__, stages=([1, 2, 3], "ZeRO stages")).parse_args()
     if len(options.stages) == 1:

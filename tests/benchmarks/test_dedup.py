@@ -1,16 +1,12 @@
 """Recall by bins: the pairs have the similarity that they claim, and a signature that misses pairs is seen."""
 
-from __future__ import annotations
-
 import random
-
-import pytest
 
 from benchmarks.dedup import recall_by_bins, write_pairs
 from clozeline.pipeline.dedup.near import MinHash
 
 
-def test_pairs_have_the_similarity_of_their_bin() -> None:
+def test_pairs_have_the_similarity_of_their_bin():
     texts, similarities = write_pairs(0.625, 0.675, 5, random.Random(3))
     minhash = MinHash()
     for index, similarity in enumerate(similarities):
@@ -19,7 +15,7 @@ def test_pairs_have_the_similarity_of_their_bin() -> None:
         assert 0.625 <= similarity < 0.675
 
 
-def test_recall_is_compared_with_theory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recall_is_compared_with_theory(monkeypatch):
     rows = recall_by_bins(30)
     assert [row["bin"] for row in rows][::8] == ["0.475 to 0.55", "0.925 to 0.975"]
     assert all(abs(row["ours"] - row["theory"]) <= 4 * row["error"] for row in rows)

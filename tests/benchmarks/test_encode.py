@@ -1,9 +1,5 @@
 """Both sides of the encoding benchmark give the same ids, and other ids end it."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -18,15 +14,15 @@ _TEXTS = [
 ]
 
 
-def test_the_library_gives_our_ids(tmp_path: Path) -> None:
+def test_the_library_gives_our_ids(tmp_path):
     folder = train("byte_bpe", _TEXTS * 8, 600, tmp_path)
     rows = [load(folder)(_TEXTS) for load in (load_ours, load_peer)]
     assert [row.tolist() for row in rows[0]] == [row.tolist() for row in rows[1]]
     assert sum(map(len, rows[1])) < sum(len(text.encode()) for text in _TEXTS)  # pieces, not bytes
 
 
-def test_other_ids_end_the_benchmark() -> None:
-    def encode(texts: list[str]) -> list[np.ndarray]:
+def test_other_ids_end_the_benchmark():
+    def encode(texts):
         return [np.frombuffer(text.encode(), np.uint8) for text in texts]
 
     check_ids(encode, encode, _TEXTS)

@@ -1,7 +1,5 @@
 """The harness of all benchmarks: claims in both directions, exit codes, options and tables."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -21,12 +19,12 @@ import pytest
         (Claim("ours", "missing", 1.0, 0.0), 0.0, False),
     ],
 )
-def test_a_claim(claim: Claim, ratio: float, holds: bool) -> None:
+def test_a_claim(claim, ratio, holds):
     assert claim.ratio == pytest.approx(ratio)
     assert claim.holds is holds
 
 
-def test_one_limit_passed_is_exit_code_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_limit_passed_is_exit_code_one(tmp_path, capsys):
     right, wrong = Claim("memory", "MB", 0.0, 16.0), Claim("memory", "MB", 17.0, 16.0)
     assert finish([right], None) == 0
     assert finish([right, wrong], tmp_path / "rows.json") == 1
@@ -37,7 +35,7 @@ def test_one_limit_passed_is_exit_code_one(tmp_path: Path, capsys: pytest.Captur
     assert [cell.strip() for cell in last.strip("|").split("|")] == ["memory", "MB", "17", "at most 16", "limit", "NO"]
 
 
-def test_options_have_the_type_of_their_default() -> None:
+def test_options_have_the_type_of_their_default():
     options = parser("Speed.", rows=4, rate=(0.5, "a rate"), files=[1, 2], peer=str, out_folder=(Path, "a folder"))
     default = options.parse_args([])
     assert (default.rows, default.rate, default.files, default.peer, default.json) == (4, 0.5, [1, 2], None, None)
@@ -47,7 +45,7 @@ def test_options_have_the_type_of_their_default() -> None:
     assert (given.out_folder, given.json) == (Path("a"), Path("b"))
 
 
-def test_columns_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
+def test_columns_are_aligned(capsys):
     print_table(("case", "ms"), [("a", 1), ("long name", 12345)], "times")
     title, _, *lines = capsys.readouterr().out.strip().splitlines()
     assert title == "times"
@@ -55,7 +53,7 @@ def test_columns_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[2] == "| a         |     1 |"
 
 
-def test_a_script_of_its_own_process_returns_its_last_line_or_its_error(tmp_path: Path) -> None:
+def test_a_script_of_its_own_process_returns_its_last_line_or_its_error(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import benchmarks.harness, sys\nprint('text')\nprint(len(sys.argv))\n")
     assert run_script(str(script), "--rows", 3) == 3

@@ -1,9 +1,5 @@
 """The parts of the simulated scale, small: each runs the real code on what it made up, and its figures have names."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from benchmarks.scale import _PARTS
@@ -16,9 +12,7 @@ from benchmarks.scale import _PARTS
         ("checkpoint", 3, {"write s", "read s", "copies s", "prune five s", "memory MiB"}),
     ],
 )
-def test_each_part_measures_the_amount_that_it_is_given(
-    tmp_path: Path, part: str, count: int, figures: set[str]
-) -> None:
+def test_each_part_measures_the_amount_that_it_is_given(tmp_path, part, count, figures):
     measured = _PARTS[part][0](tmp_path, count)
     assert measured.keys() == figures
     assert all(value >= 0 for name, value in measured.items() if name.endswith(" s"))

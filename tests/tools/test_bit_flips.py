@@ -3,12 +3,8 @@
 Random places of all files, and every place of a manifest.
 """
 
-from __future__ import annotations
-
 import random
-from collections.abc import Callable, Iterable, Iterator
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,7 +19,7 @@ ROWS = 16
 
 
 @pytest.fixture(params=product(("arrow", "tar"), ("none", "zstd")), ids=" ".join)
-def folder(tmp_path, monkeypatch, request) -> Path:
+def folder(tmp_path, monkeypatch, request):
     """A small set.
 
     The manifest has everything that JSON can spell in two ways: fractions, signs beyond ASCII.
@@ -36,7 +32,7 @@ def folder(tmp_path, monkeypatch, request) -> Path:
     return tmp_path / "set"
 
 
-def stream(folder: Path) -> None:
+def stream(folder):
     """An epoch, as a trainer reads it."""
     shards = open_shards(folder)
     sizes = {"lanes": 2, "global_batch": 4, "micro_batch": 4, "io_threads": 0}
@@ -45,7 +41,7 @@ def stream(folder: Path) -> None:
             batches.next_step()
 
 
-def mistake(check: Callable[[Path], object], folder: Path) -> str:
+def mistake(check, folder):
     """Return the faults that a check of the set names."""
     try:
         check(folder)
@@ -54,7 +50,7 @@ def mistake(check: Callable[[Path], object], folder: Path) -> str:
     return ""
 
 
-def read_by_the_stream(folder: Path) -> dict[Path, np.ndarray]:
+def read_by_the_stream(folder):
     """The files of the set, and which of their bytes the stream reads: those of blocks, and all that are no shards."""
     shards = open_shards(folder)
     files = {path: np.ones(path.stat().st_size, np.bool_) for path in sorted(folder.iterdir())}
@@ -65,7 +61,7 @@ def read_by_the_stream(folder: Path) -> dict[Path, np.ndarray]:
     return files
 
 
-def silent_flips(folder: Path, bits: Iterable[tuple[Path, int]]) -> list[str]:
+def silent_flips(folder, bits):
     """Flip bits of the set, each alone; those that a reader lets pass."""
     files = read_by_the_stream(folder)
     silent = []
@@ -81,7 +77,7 @@ def silent_flips(folder: Path, bits: Iterable[tuple[Path, int]]) -> list[str]:
     return silent
 
 
-def some_bits(folder: Path, count: int) -> Iterator[tuple[Path, int]]:
+def some_bits(folder, count):
     """Places drawn from all files alike: each has its share, however small it is beside the others."""
     draw = random.Random(folder.name)
     files = sorted(folder.iterdir())

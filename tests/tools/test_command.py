@@ -1,7 +1,5 @@
 """The shell's view of every tool: help, wrong use, and a reader that goes away."""
 
-from __future__ import annotations
-
 import importlib
 import subprocess
 import sys
@@ -61,8 +59,8 @@ def test_a_reader_that_has_seen_enough_gets_no_message(shard_sets, command):
     name, *words = (str(example_sets(shard_sets)["bart"][0]) if word == "SET" else word for word in command)
     command = [sys.executable, "-m", "clozeline", name, *words]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        process.stdout.close()  # type: ignore[union-attr]
-        assert process.stderr.read() == b""  # type: ignore[union-attr]
+        process.stdout.close()
+        assert process.stderr.read() == b""
     assert process.returncode == 141
 
 
@@ -81,7 +79,7 @@ def test_sets_with_few_rows_or_none_are_no_mistake(tmp_path, sizes, capsys):
     )
 
 
-def test_a_key_of_two_schemas_is_listed_once() -> None:
+def test_a_key_of_two_schemas_is_listed_once():
     parser = IntermixedArguments("A tool.")
     parser.add_argument("run")
     add_settings(parser, Settings, Decoding)
@@ -91,7 +89,7 @@ def test_a_key_of_two_schemas_is_listed_once() -> None:
     assert parser.parse_args(["runs/own", "mode=sample", "top_p=0.9"]).overrides == ["mode=sample", "top_p=0.9"]
 
 
-def test_words_become_settings_or_one_message() -> None:
+def test_words_become_settings_or_one_message():
     assert settings_of(Settings, ["mode=sample", "top_p=0.9"]).top_p == 0.9
     with pytest.raises(ConfigurationError, match=r"command line: .*top_k"):
         settings_of(Settings, ["mode=sample", "top_k=many"])

@@ -3,13 +3,9 @@
 Never a traceback, and never another answer without a word.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -41,7 +37,7 @@ NEIGHBOURS = ("token manifest", "documents", "sample manifest")
 class Bench:
     """A run of the pipeline that may be damaged, and what each tool says of it."""
 
-    def __init__(self, source: Path, folder: Path) -> None:
+    def __init__(self, source, folder):
         self.output = shutil.copytree(source, folder / "out")
         self.new = folder / "new"
         self.set, samples = example_sets(self.output)["masked_lm"]
@@ -52,16 +48,16 @@ class Bench:
         entry = {"shard": shard.path, "block": shard.blocks - 1, "reason": "a test"}
         publish_quarantine(self.set.parent, [entry])
 
-    def path(self, name: str) -> Path:
+    def path(self, name):
         return self.output / FILES[name].replace("GROUPING", self.samples)
 
-    def arguments(self, tool: str) -> list[str]:
+    def arguments(self, tool):
         new = ["--output", str(self.new)]
         more = {"explain_batch": ["--step", "1"], "where_is": ["--uid", self.uid, "--json"],
                 "export_webdataset": new, "repack_shards": [*new, "--container", "tar"]}  # fmt: skip
         return [str(self.set), *more.get(tool, [])]
 
-    def ask(self, tool: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    def ask(self, tool, capsys):
         shutil.rmtree(self.new, ignore_errors=True)
         code = command_module(tool).main(self.arguments(tool))
         out, err = capsys.readouterr()
@@ -70,11 +66,11 @@ class Bench:
 
 
 @pytest.fixture
-def bench(shard_sets: Path, tmp_path: Path) -> Bench:
+def bench(shard_sets, tmp_path):
     return Bench(shard_sets, tmp_path)
 
 
-def damages(path: Path, other: Path, draw: random.Random, flips: int) -> Iterator[tuple[str, Callable[[], object]]]:
+def damages(path, other, draw, flips):
     whole = path.read_bytes()
     for _ in range(flips):
         bit = draw.randrange(8 * len(whole))
@@ -89,14 +85,14 @@ def damages(path: Path, other: Path, draw: random.Random, flips: int) -> Iterato
     yield "a folder", lambda: (path.unlink(), path.mkdir())
 
 
-def is_legitimate(name: str, kind: str, tool: str) -> bool:
+def is_legitimate(name, kind, tool):
     """Return whether a damage gives what may be meant so."""
     if name == "quarantine":  # a set need not have one; every start of a run records its hash
         return kind == "deleted"
     return name in NEIGHBOURS and kind in ("deleted", "a folder", "another's")
 
 
-def unnoticed(bench: Bench, name: str, flips: int, capsys: pytest.CaptureFixture[str], every: int = 1) -> list[str]:
+def unnoticed(bench, name, flips, capsys, every=1):
     """Damage a file, in every third way if `every` is 3; return what a tool does that has no stated reason."""
     path, other = bench.path(name), bench.output / "corrupt/causal_lm/train/manifest.json"
     rivals = {"index": bench.output / "corrupt/causal_lm/train/index.arrow", "shard": bench.path("index"),
@@ -121,15 +117,13 @@ def unnoticed(bench: Bench, name: str, flips: int, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_damage_is_named_by_every_tool(bench: Bench, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_is_named_by_every_tool(bench, name, capsys):
     found = unnoticed(bench, name, 2, capsys, every=3)
     assert not found, "\n".join(found)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
-def test_hundreds_of_damages_are_named_by_every_tool(
-    bench: Bench, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hundreds_of_damages_are_named_by_every_tool(bench, name, capsys):
     found = unnoticed(bench, name, 60, capsys)
     assert not found, "\n".join(found)

@@ -1,10 +1,6 @@
 """Fine-tuned runs as transformers loads them: the scores of the run, and the names of classes of the set."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,10 +15,8 @@ from clozeline.tools.models.export_model import main
 from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.distributed.process_group import World
 from clozeline.train.open_run import open_run
 from clozeline.train.run import run
-from tests.distributed import RankPool
 from tests.pipeline.task_files import sentences, write_recipe, write_vocabulary
 from tests.train.masked_set import write_config
 
@@ -36,11 +30,11 @@ ANSWERS = {"sst2": ("0", "1"), "qnli": ("entailment", "not_entailment"), "stsb":
 """Cells of the files, by the number of the class; two numbers of the task of regression."""
 
 
-def start(world: World, config: Path) -> int:
+def start(world, config):
     return run(load_config(TrainConfig, config), joined=world)
 
 
-def texts(task: str) -> list[tuple[tuple[str, ...], int]]:
+def texts(task):
     """Texts of the held-out rows, and their answers: one sentence, or two of which the first tells it."""
     rows = sentences(60 + 21)
     pairs = zip(rows, rows[7:] + rows[:7], strict=True)
@@ -48,9 +42,9 @@ def texts(task: str) -> list[tuple[tuple[str, ...], int]]:
 
 
 @pytest.fixture(scope="module", params=["qnli", "stsb", pytest.param("sst2", marks=pytest.mark.slow)])
-def exported(request: pytest.FixtureRequest, one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def exported(request, one_rank, tmp_path_factory):
     """The task, its run and the exported folder."""
-    task: str = request.param
+    task = request.param
     folder = tmp_path_factory.mktemp(task)
     files = folder / "files"
     files.mkdir()
@@ -62,7 +56,7 @@ def exported(request: pytest.FixtureRequest, one_rank: RankPool, tmp_path_factor
     words = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}"]
     assert run_pipeline(["--config", str(recipe), *words]) == 0
     head = {"regression" if task == "stsb" else "classification": {"hidden": "tanh"}}
-    changes: dict[str, Any] = {f"model__{key}": value for key, value in BERT.items()}
+    changes = {f"model__{key}": value for key, value in BERT.items()}
     config = write_config(
         folder / "train.yaml", folder / "out" / "tasks" / task / "train", folder / "run", model__heads=head,
         model__position={"maximum": 64}, model__init={"std": 0.3}, optimizer__learning_rate=0.001, steps=6,
@@ -73,7 +67,7 @@ def exported(request: pytest.FixtureRequest, one_rank: RankPool, tmp_path_factor
     return task, folder
 
 
-def own_scores(folder: Path, task: str) -> torch.Tensor:
+def own_scores(folder, task):
     """Scores that the model of the run gives to each row of the held-out set, in its order."""
     trained, shards = open_run(folder / "run"), open_shards(folder / "out" / "tasks" / task / "dev")
     rows, collate = set_rows(shards), Collate.from_manifest(shards.manifest)
@@ -83,7 +77,7 @@ def own_scores(folder: Path, task: str) -> torch.Tensor:
     return scores
 
 
-def test_scores_are_those_of_the_run(exported: Any) -> None:
+def test_scores_are_those_of_the_run(exported):
     """The texts of the files, by the exported tokenizer, get the scores of the set's rows."""
     task, folder = exported
     model, report = transformers.AutoModelForSequenceClassification.from_pretrained(
@@ -104,7 +98,7 @@ def test_scores_are_those_of_the_run(exported: Any) -> None:
     assert own.std(0).min() > 1e-2  # rows differ
 
 
-def test_the_names_of_classes_are_those_of_the_set(exported: Any) -> None:
+def test_the_names_of_classes_are_those_of_the_set(exported):
     task, folder = exported
     config = json.loads((folder / "hf" / "config.json").read_text(encoding="utf-8"))
     facts = facts_of(open_shards(folder / "out" / "tasks" / task / "train").manifest)

@@ -3,7 +3,6 @@
 import argparse
 import json
 import stat
-from pathlib import Path
 
 import pytest
 import torch
@@ -18,7 +17,7 @@ from clozeline.tools.model_folder import require_empty, write_tensors, write_wei
 from tests.model.checkpoints.published import saved
 
 
-def test_only_new_and_empty_places(tmp_path: Path) -> None:
+def test_only_new_and_empty_places(tmp_path):
     require_empty(tmp_path)
     require_empty(tmp_path / "new")
     (tmp_path / "file").write_text("")
@@ -27,7 +26,7 @@ def test_only_new_and_empty_places(tmp_path: Path) -> None:
             require_empty(path)
 
 
-def test_tensors_that_share_memory_are_written_apart(tmp_path: Path) -> None:
+def test_tensors_that_share_memory_are_written_apart(tmp_path):
     whole = torch.arange(6.0).view(2, 3)
     path = tmp_path / "deep" / "model.safetensors"
     write_tensors(path, {"a": whole[:1], "b": whole.T})
@@ -37,14 +36,14 @@ def test_tensors_that_share_memory_are_written_apart(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
 
 
-def test_sizes_are_words() -> None:
+def test_sizes_are_words():
     assert [byte_count(text) for text in ("4096", "3KB", "200MB", "5GB")] == [4096, 3000, 2 * 10**8, 5 * 10**9]
     for text in ("", "0", "5 GB", "1.5GB", "5gb"):
         with pytest.raises(argparse.ArgumentTypeError, match="5GB, 200MB or 4096, got"):
             byte_count(text)
 
 
-def test_transformers_and_our_importer_read_the_parts(tmp_path: Path) -> None:
+def test_transformers_and_our_importer_read_the_parts(tmp_path):
     theirs = saved(tmp_path / "in", "bert")
     export = export_checkpoint(read_checkpoint(tmp_path / "in"))
     folder = tmp_path / "out"

@@ -1,10 +1,6 @@
 """Runs side by side: figures counted by hand from written records, and what differs in their configurations."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -15,13 +11,13 @@ from tests.sealed_lines import sealed
 from tests.train.synthetic import plain_config
 
 
-def write_run(folder: Path, losses: list[float | None], **changes: Any) -> Path:
+def write_run(folder, losses, **changes):
     """A run with one record a step; held-out losses at every second step are 1 below those in training."""
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text(yaml.safe_dump(plain_config(output=str(folder), **changes)))
     lines = []
     for step, loss in enumerate(losses, 1):
-        record: dict[str, Any] = {
+        record = {
             "step": step, "samples": 8 * step, "tokens": 100 * step, "flops": 1e12 * step, "time": 100.0 + 2 * step,
             "loss": loss, "losses": {"masked_lm": loss}, "tokens_per_s": 50.0 * step, "padded_tokens_per_s": 80.0,
             "mfu": 0.25, "memory_bytes": 2**20 * step, "stream": {"waited_share": 0.125},
@@ -35,7 +31,7 @@ def write_run(folder: Path, losses: list[float | None], **changes: Any) -> Path:
     return folder
 
 
-def test_figures_are_the_last_and_the_best(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_are_the_last_and_the_best(tmp_path, capsys):
     runs = [
         write_run(tmp_path / "a" / "run", [5.0, 3.0, 4.0, 3.5, 3.25]),
         write_run(tmp_path / "b" / "run", [5.0, 4.0, None, None], optimizer__learning_rate=0.5, seed=8),
@@ -56,14 +52,14 @@ def test_figures_are_the_last_and_the_best(tmp_path: Path, capsys: pytest.Captur
     assert found["differences"] == {"optimizer.learning_rate": ["0.003", "0.5"], "seed": ["7", "8"]}
 
 
-def test_one_run_that_has_only_begun(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_run_that_has_only_begun(tmp_path, capsys):
     run = write_run(tmp_path / "run", [])
     assert main([str(run), "--html", str(tmp_path / "page.html")]) == 0
     assert "differ" not in capsys.readouterr().out
     assert checked((tmp_path / "page.html").read_text()).pictures == []
 
 
-def test_secrets_of_a_configuration_are_not_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_secrets_of_a_configuration_are_not_shown(tmp_path, capsys):
     runs = [
         write_run(tmp_path / name, [1.0], data__store={"fsspec": {"s3": {"secret": f"hidden-{name}", "anon": name}}})
         for name in ("a", "b")
@@ -74,7 +70,7 @@ def test_secrets_of_a_configuration_are_not_shown(tmp_path: Path, capsys: pytest
     assert "data.store.fsspec.s3.anon" in shown
 
 
-def test_damaged_lines_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damaged_lines_are_left_out(tmp_path, capsys):
     run = write_run(tmp_path / "run", [5.0, 3.0])
     with (run / "metrics.jsonl").open("a") as file:
         last = sealed(step=4, heldout=[1], loss="x")
@@ -97,9 +93,7 @@ def test_damaged_lines_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixtur
         ([], "RUN"),
     ],
 )
-def test_mistakes_are_one_message(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str], message: str
-) -> None:
+def test_mistakes_are_one_message(tmp_path, monkeypatch, capsys, words, message):
     monkeypatch.chdir(tmp_path)
     write_run(tmp_path / "run", [1.0])
     assert main(words) == 64

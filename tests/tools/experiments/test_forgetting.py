@@ -1,7 +1,5 @@
 """Two tasks that pull apart, learned one after the other by every method through the trainer."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -18,15 +16,13 @@ from clozeline.tools.experiments.forgetting import main
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
 from clozeline.train.open_run import open_run
 from clozeline.train.run import run
-from tests.distributed import RankPool
 from tests.pipeline.task_files import WORDS, write_recipe, write_vocabulary
 from tests.tools.runs.evaluation.task_runs import tuned_run
 
 
-def other_sets(folder: Path) -> Path:
+def other_sets(folder):
     """The sets of a second task: `fine` or `dull`, in the places of `good` and `bad`."""
     files = folder / "files"
     files.mkdir(parents=True)
@@ -44,7 +40,7 @@ def other_sets(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def setting(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path], list[Path]]:
+def setting(one_rank, tmp_path_factory):
     """A run that has learned the first task, files of both tasks, and their sets."""
     folder = tmp_path_factory.mktemp("forgetting")
     body = tuned_run(one_rank, folder / "first")
@@ -56,16 +52,16 @@ def setting(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> tup
     return body, files, sets
 
 
-def start(world: World, config: Path, words: list[str]) -> int:
+def start(world, config, words):
     return run(load_config(TrainConfig, config, words), joined=world)
 
 
 @pytest.fixture
-def commands(one_rank: RankPool, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+def commands(one_rank, monkeypatch):
     """The commands of the tool, which run in processes that are there already."""
-    seen: list[list[str]] = []
+    seen = []
 
-    def step(*command: str | Path, **_: object) -> None:
+    def step(*command, **_):
         words = [str(word) for word in command]
         seen.append(words)
         if words[1] == "train":
@@ -79,10 +75,7 @@ def commands(one_rank: RankPool, monkeypatch: pytest.MonkeyPatch) -> list[list[s
 
 
 @pytest.mark.slow
-def test_every_method_learns_and_the_matrix_is_that_of_the_scores(
-    setting: tuple[Path, list[Path], list[Path]], commands: list[list[str]], tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+def test_every_method_learns_and_the_matrix_is_that_of_the_scores(setting, commands, tmp_path, capsys):
     """Accuracies are those of tools/runs/evaluate.py; what is done is not done again; other words are refused."""
     body, files, sets = setting
     words = [str(body), f"tasks=[{files[0]},{files[1]}]", f"output={tmp_path / 'out'}", "learned=1", "steps=12"]

@@ -1,20 +1,16 @@
 """Self-training in rounds: when it stops, and the chain from labeled rows to the table, resumed."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
 from clozeline.tools.experiments.self_train import Round, main, reason_to_stop, table_lines
 from clozeline.train.open_run import read_config
-from tests.distributed import RankPool
 from tests.pipeline.task_files import write_recipe
 from tests.tools.runs.evaluation.task_runs import tuned_run
 
 
-def rounds_of(*scores: float, changed: float | None = 0.5) -> list[Round]:
+def rounds_of(*scores, changed=0.5):
     return [Round(10, None if number < 2 else changed, {"accuracy": score}) for number, score in enumerate(scores)]
 
 
@@ -31,11 +27,11 @@ def rounds_of(*scores: float, changed: float | None = 0.5) -> list[Round]:
         ([0.1, 0.2, 0.3, 0.4, 0.5], 0.5, 1, "4 rounds, as `rounds` says"),
     ],
 )
-def test_when_no_other_round_follows(scores: list[float], changed: float, patience: int, expected: str | None) -> None:
+def test_when_no_other_round_follows(scores, changed, patience, expected):
     assert reason_to_stop(rounds_of(*scores, changed=changed), 4, patience) == expected
 
 
-def test_the_table_names_the_best_round() -> None:
+def test_the_table_names_the_best_round():
     lines = list(table_lines(rounds_of(0.5, 0.625, 0.6), "why"))
     assert [line.split() for line in lines[1:4]] == [
         ["0", "10", "-", "0.5000"],
@@ -45,7 +41,7 @@ def test_the_table_names_the_best_round() -> None:
     assert lines[4] == "stopped: why; the best run is round-1/seed-0"
 
 
-def test_a_missing_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_is_refused(tmp_path, capsys):
     (tmp_path / "body").mkdir()
     words = ["task=sst2", f"train={tmp_path}/t", f"dev={tmp_path}/d", f"unlabeled={tmp_path}/u", f"output={tmp_path}/o"]
     assert main([str(tmp_path / "body"), *words]) == 64
@@ -54,7 +50,7 @@ def test_a_missing_file_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.slow
-def test_rounds_until_the_score_stays(one_rank: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rounds_until_the_score_stays(one_rank, tmp_path, capsys):
     """Students train from the body on labeled rows and the labels of the round before; a second call adds nothing."""
     body, recipe, output = tuned_run(one_rank, tmp_path / "first"), tmp_path / "toy", tmp_path / "out"
     recipe.mkdir()
@@ -74,7 +70,7 @@ def test_rounds_until_the_score_stays(one_rank: RankPool, tmp_path: Path, capsys
     assert "stopped: " in printed
     student = read_config(output / "round-1" / "seed-0")
     assert student.model.init_from == body
-    assert [path.name for path in student.data.shards] == ["train", "train_pseudo"]  # type: ignore[union-attr]
+    assert [path.name for path in student.data.shards] == ["train", "train_pseudo"]
     labeled_by = json.loads((output / "round-1" / "pseudo.jsonl.json").read_text(encoding="utf-8"))["run"]
     assert labeled_by == str(output / "round-0" / "seed-0")
     before = [(output / f"round-{number}" / "seed-0" / "metrics.jsonl").stat() for number in range(2)]

@@ -1,9 +1,6 @@
 """A small study from begin to end: figures of the trainer itself, and nothing done twice."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -15,9 +12,7 @@ from tests.tools.experiments.multirun.small_study import write_study
 
 
 @pytest.mark.slow
-def test_losses_are_those_of_the_trainer(
-    shard_sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_losses_are_those_of_the_trainer(shard_sets, tmp_path, monkeypatch, capsys):
     folder = write_study(tmp_path, flops=6e8, one="masked_lm", two="unilm")
     sets = shard_sets / "corrupt"  # there already
     monkeypatch.setattr(tool, "make_all_sets", lambda _, output, variants, *more: dict.fromkeys(variants, sets))
@@ -52,7 +47,7 @@ def test_losses_are_those_of_the_trainer(
     assert "minimal pairs, plain by pll" in (with_pairs := (tmp_path / "out" / "study.txt").read_text())
     assert with_pairs.startswith(first)
 
-    def never(*_: object, **__: object) -> None:
+    def never(*_, **__):
         raise AssertionError("it was done")
 
     monkeypatch.setattr(runner, "run_step", never)

@@ -1,7 +1,6 @@
 import json
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from tests.model.checkpoints.published import saved
 
 
 @pytest.mark.parametrize("model_type", ["roberta", "llama", "t5", "bert masked_lm+sentence"])
-def test_ours_and_theirs(tmp_path: Path, model_type: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ours_and_theirs(tmp_path, model_type, capsys):
     saved(tmp_path / "in", model_type)
     import_main([str(tmp_path / "in"), str(tmp_path / "ours")])
     capsys.readouterr()
@@ -30,9 +29,7 @@ def test_ours_and_theirs(tmp_path: Path, model_type: str, capsys: pytest.Capture
         (b"{", "not a valid JSON file"),
     ],
 )
-def test_a_folder_that_transformers_refuses_is_a_mistake_of_the_user(
-    tmp_path: Path, change: dict[str, object] | bytes, reason: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_that_transformers_refuses_is_a_mistake_of_the_user(tmp_path, change, reason, capsys):
     saved(tmp_path / "good", "gpt2")
     shutil.copytree(tmp_path / "good", tmp_path / "bad")
     file = tmp_path / "bad" / "config.json"

@@ -1,13 +1,10 @@
 """Runs and model folders that are made smaller, and what the other tools read of them."""
 
-from __future__ import annotations
-
 import gc
 import json
 import shutil
 import statistics
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -30,10 +27,8 @@ from clozeline.tools.runs.evaluate import main as evaluate
 from clozeline.tools.runs.fill_mask import main as fill_mask
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
 from clozeline.train.open_run import open_run
 from clozeline.train.run import run
-from tests.distributed import RankPool
 from tests.matrices import mark_slow_but
 from tests.tools.models.test_export_model import BERT
 from tests.tools.runs.evaluation.task_runs import tuned_run
@@ -43,12 +38,12 @@ from tests.train.written_runs import write_run
 FAST = ["length=16", "repeats=1"]
 
 
-def start(world: World, config: Path) -> int:
+def start(world, config):
     return run(load_config(TrainConfig, config), joined=world)
 
 
 @pytest.fixture(scope="module")
-def tuned(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tuned(one_rank, tmp_path_factory):
     return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
 
 
@@ -60,9 +55,7 @@ METHODS = {
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_compressed_run_is_read_like_a_run(
-    tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
-) -> None:
+def test_a_compressed_run_is_read_like_a_run(tuned, tmp_path, capsys, method):
     output = tmp_path / "small"
     assert main([str(tuned), f"method={method}", *METHODS[method], *FAST, "rows=8", f"output={output}"]) == 0
     printed = capsys.readouterr().out
@@ -77,9 +70,7 @@ def test_a_compressed_run_is_read_like_a_run(
     assert (record["method"], record["source"]) == (method, str(tuned))
 
 
-def test_a_run_that_drops_tokens_keeps_its_rule(
-    tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_that_drops_tokens_keeps_its_rule(tuned, tmp_path, capsys):
     pruned, rule = tmp_path / "pruned", TopTokens((0.6, 0.3))
     shutil.copytree(tuned, pruned)
     directory, index = find_checkpoint(pruned)
@@ -105,7 +96,7 @@ def test_a_run_that_drops_tokens_keeps_its_rule(
 
 
 @pytest.mark.slow
-def test_the_smaller_model_starts_a_student(tuned: Path, tmp_path: Path, one_rank: RankPool) -> None:
+def test_the_smaller_model_starts_a_student(tuned, tmp_path, one_rank):
     """`model.init_from` takes the layers bit by bit; another training does not go on in the compressed run."""
     assert main([str(tuned), "method=layers", "keep=[1]", *FAST, f"output={tmp_path / 'small'}"]) == 0
     plain = yaml.safe_load((tuned / "config.yaml").read_text())
@@ -128,7 +119,7 @@ LOADS = pytest.mark.filterwarnings("ignore")
 """torchao and transformers warn about names that they are going to change."""
 
 
-def integer_logits(folder: Path, ids: torch.Tensor) -> torch.Tensor:
+def integer_logits(folder, ids):
     """Scores of a folder with integers."""
     model, count = build_checkpoint(read_checkpoint(folder, quantized=True)), ids.shape[1]
     ours = {"input_ids": ids, "position_ids": torch.arange(count)[None], "lengths": torch.tensor([count])}
@@ -140,9 +131,7 @@ def integer_logits(folder: Path, ids: torch.Tensor) -> torch.Tensor:
 @LOADS
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "stage"), mark_slow_but([(1, 0)], QUANTIZED))
-def test_a_training_for_int8_computes_what_its_integers_do(
-    tuned: Path, tmp_path: Path, one_rank: RankPool, two_ranks: RankPool, size: int, stage: int
-) -> None:
+def test_a_training_for_int8_computes_what_its_integers_do(tuned, tmp_path, one_rank, two_ranks, size, stage):
     """Stopped and resumed, it has the same weights; the logits of the integers are those of the training."""
     plain = yaml.safe_load((tuned / "config.yaml").read_text())
     plain["model"] = {**plain["model"], "init_from": str(tuned), "quantization": "int8"}
@@ -171,9 +160,7 @@ def test_a_training_for_int8_computes_what_its_integers_do(
 
 @LOADS
 @pytest.mark.parametrize("method", INTEGERS)
-def test_integers_are_what_transformers_loads(
-    shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], method: str
-) -> None:
+def test_integers_are_what_transformers_loads(shard_sets, tmp_path, capsys, method):
     sizes = {"model__dim": 32, "model__attention_heads": 2, "model__ffn_dim": 64}
     write_run(tmp_path / "run", shard_sets, [4], 2, **BERT, **sizes)
     small = tmp_path / "small"
@@ -209,7 +196,7 @@ def test_integers_are_what_transformers_loads(
 
 
 @LOADS
-def test_integers_are_scored(tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_integers_are_scored(tuned, tmp_path, capsys):
     task = next(path.parent.parent for path in tuned.parent.glob("**/dev/manifest.json"))
     words = [str(tuned), "method=int8", f"task={task}", *FAST, f"output={tmp_path / 'small'}"]
     assert main(words) == 0
@@ -223,14 +210,14 @@ def test_integers_are_scored(tuned: Path, tmp_path: Path, capsys: pytest.Capture
 
 
 @pytest.fixture(scope="module")
-def bert(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def bert(shard_sets, tmp_path_factory):
     folder = tmp_path_factory.mktemp("bert")
     write_run(folder, shard_sets, [4], 2, **BERT)
     return folder
 
 
 @pytest.mark.parametrize("method", ["layers", "rows"])
-def test_what_transformers_can_hold_goes_out(bert: Path, tmp_path: Path, method: str) -> None:
+def test_what_transformers_can_hold_goes_out(bert, tmp_path, method):
     words = ["keep=[1]"] if method == "layers" else ["keep=5", "rows=4"]
     assert main([str(bert), f"method={method}", *words, *FAST, f"output={tmp_path / 'small'}"]) == 0
     assert export([str(tmp_path / "small"), str(tmp_path / "out")]) == 0
@@ -245,9 +232,7 @@ def test_what_transformers_can_hold_goes_out(bert: Path, tmp_path: Path, method:
         assert (theirs(input_ids=ids).logits - logits).abs().max() < 1e-5
 
 
-def test_a_folder_becomes_a_folder(
-    bert: Path, tmp_path: Path, shard_sets: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_folder_becomes_a_folder(bert, tmp_path, shard_sets, capsys):
     """An export of ours, and its import, lose layers; a folder without its tokenizer is refused."""
     assert export([str(bert), str(tmp_path / "theirs")]) == 0
     assert import_model([str(tmp_path / "theirs"), str(tmp_path / "ours")]) == 0
@@ -284,14 +269,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_mistakes(bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], case: str) -> None:
+def test_mistakes(bert, tmp_path, capsys, case):
     words, message = REFUSED[case]
     assert main([str(bert), *words, *([] if "--compare" in words else [f"output={tmp_path / 'out'}"])]) == 64
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def _storages() -> dict[int, int]:
+def _storages():
     """Bytes of every storage of a live tensor on the CPU, by its address."""
     gc.collect()
     tensors = [each for each in gc.get_objects() if isinstance(each, torch.Tensor) and not holds_integers(each)]
@@ -304,12 +289,12 @@ MEMORY = [("layers", 0.01), ("magnitude", 1.01), ("int8", 0.31)]
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "extra"), MEMORY)
-def test_weights_are_in_memory_once(tmp_path: Path, tuned: Path, method: str, extra: float) -> None:
+def test_weights_are_in_memory_once(tmp_path, tuned, method, extra):
     """While both models are timed: the dense weights, and those that the method makes. While one is scored: none."""
     task = next(path.parent.parent for path in tuned.parent.glob("**/dev/manifest.json"))
     before, seen = _storages(), list[int]()
 
-    def note(result: object) -> object:
+    def note(result):
         seen.append(sum(size for address, size in _storages().items() if address not in before))
         return result
 
@@ -322,9 +307,7 @@ def test_weights_are_in_memory_once(tmp_path: Path, tuned: Path, method: str, ex
     assert seen[1:] == [0, 0]
 
 
-def test_seeds_are_one_row_with_their_deviation(
-    tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_seeds_are_one_row_with_their_deviation(tuned, tmp_path, capsys):
     assert main([str(tuned), "method=layers", "keep=[0]", *FAST, f"output={tmp_path / 'all/seed-0'}"]) == 0
     assert main([str(tuned), "method=layers", "keep=[1]", *FAST, f"output={tmp_path / 'all/seed-1'}"]) == 0
     capsys.readouterr()
@@ -338,6 +321,6 @@ def test_seeds_are_one_row_with_their_deviation(
     assert f"{100 * statistics.fmean(scores):.2f} ± {100 * statistics.stdev(scores):.2f}" in lines[3]
 
 
-def _evaluated(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def _evaluated(folder, capsys):
     assert evaluate([str(folder), "--json"]) == 0
     return capsys.readouterr().out

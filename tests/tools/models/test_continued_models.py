@@ -4,11 +4,8 @@ Each has the files that its family publishes: weights and config.json of transfo
 family's ids, and hardly any tokenizer_config.json: class and post-processor give the roles of special pieces.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -24,12 +21,10 @@ from clozeline.tools.models.compare_logits import main as compare
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_main
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
-from tests.distributed import RankPool
 from tests.pipeline.miniature import text, write_corpus, write_recipe
 
-SIZES: dict[str, Any] = {
+SIZES = {
     "vocab_size": 400, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48,
     "max_position_embeddings": 66,
 }  # fmt: skip
@@ -73,7 +68,7 @@ FAMILIES = {
 }  # fmt: skip
 
 
-def write_tokenizer(folder: Path, name: str) -> None:
+def write_tokenizer(folder, name):
     """Write the tokenizer.json of a family; its vocabulary has 400 pieces."""
     family = FAMILIES[name]
     alphabet = pre_tokenizers.ByteLevel.alphabet() if name == "roberta" else []
@@ -140,7 +135,7 @@ def write_tokenizer(folder: Path, name: str) -> None:
     (folder / "tokenizer_config.json").write_text(json.dumps(facts))
 
 
-def publish(folder: Path, name: str) -> Path:
+def publish(folder, name):
     """Write a complete model with random weights as its family publishes it."""
     family = FAMILIES[name]
     kind = getattr(transformers, family.name)
@@ -153,11 +148,11 @@ def publish(folder: Path, name: str) -> Path:
     return folder
 
 
-def train(world: World, config: Path) -> int:
+def train(world, config):
     return run(load_config(TrainConfig, config), joined=world)
 
 
-def continue_training(folder: Path, source: Path, objective: str, ranks: RankPool, texts: str = "") -> Path:
+def continue_training(folder, source, objective, ranks, texts=""):
     """Make shards with the tokenizer of an imported model, and train its weights on them for six steps."""
     recipe = write_recipe(
         folder,
@@ -180,7 +175,7 @@ def continue_training(folder: Path, source: Path, objective: str, ranks: RankPoo
 @pytest.mark.parametrize(
     "name", [name if name == "roberta" else pytest.param(name, marks=pytest.mark.slow) for name in FAMILIES]
 )
-def test_a_published_model_is_continued_and_given_back(tmp_path: Path, name: str, one_rank: RankPool) -> None:
+def test_a_published_model_is_continued_and_given_back(tmp_path, name, one_rank):
     family, published = FAMILIES[name], publish(tmp_path / "published", name)
     ours, exported = tmp_path / "ours", tmp_path / "exported"
     assert import_main([str(published), str(ours)]) == 0

@@ -1,11 +1,7 @@
 """Adapters of runs as peft loads them beside the model that the run began with."""
 
-from __future__ import annotations
-
 import json
 import re
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +13,6 @@ from clozeline.tools.models.export_adapter import main
 from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.distributed.process_group import World
 from clozeline.train.open_run import open_run
 from clozeline.train.run import run
 from tests.distributed import RankPool
@@ -33,19 +28,19 @@ PADDED = len(SPECIALS) + len(WORDS)
 ADAPTERS = {"lora": {"name": "lora", "rank": 2}, "bottleneck": {"name": "bottleneck", "width": 3}}
 
 
-def start(world: World, config: Path) -> int:
+def start(world, config):
     return run(load_config(TrainConfig, config), joined=world)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A base of transformers, a run without an adapter, and one for each adapter beside the base."""
     folder = tmp_path_factory.mktemp("adapters")
     sets = make_sets(folder / "task", "executor.workers=1")
     saved(folder / "base", "bert", vocab_size=PADDED, max_position_embeddings=64, hidden_act="gelu",
           type_vocab_size=2, layer_norm_eps=1e-12, pad_token_id=0, **SIZES)  # fmt: skip
     (folder / "base" / "vocab.txt").write_bytes((folder / "task" / "words" / "vocab.txt").read_bytes())
-    shared: dict[str, Any] = {
+    shared = {
         **BERT, "model__heads": {"classification": {"hidden": "tanh"}}, "model__position": {"maximum": 64},
         "model__dim": 20, "model__attention_heads": 2, "model__ffn_dim": 32, "model__layers": 2, "model__eps": 1e-12,
         "optimizer__learning_rate": 0.05, "steps": 3, "evaluate__max_rows": 0,
@@ -60,7 +55,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def own_scores(run_folder: Path, shards: Path) -> tuple[list[list[int]], torch.Tensor]:
+def own_scores(run_folder, shards):
     """The ids of the held-out rows, and the scores that the run gives to each."""
     trained, opened = open_run(run_folder), open_shards(shards)
     rows, collate = set_rows(opened), Collate.from_manifest(opened.manifest)
@@ -72,7 +67,7 @@ def own_scores(run_folder: Path, shards: Path) -> tuple[list[list[int]], torch.T
 
 
 @pytest.mark.slow
-def test_scores_are_those_of_the_run_as_the_card_says(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scores_are_those_of_the_run_as_the_card_says(folder, capsys):
     """The lines of README.md, with the folders in their places, and what they load."""
     assert main([str(folder / "lora"), str(folder / "peft")]) == 0
     said = capsys.readouterr().out
@@ -82,7 +77,7 @@ def test_scores_are_those_of_the_run_as_the_card_says(folder: Path, capsys: pyte
     code = re.findall(r"```python\n(.*?)```", (folder / "peft" / "README.md").read_text(), re.DOTALL)[0]
     code = code.replace("path/to/the/base", str(folder / "base")).replace("path/to/this/folder", str(folder / "peft"))
     peft()
-    names: dict[str, Any] = {}
+    names = {}
     exec(code, names)
     model = names["model"]
     missing = model.load_adapter(folder / "peft", adapter_name="default").missing_keys
@@ -97,7 +92,7 @@ def test_scores_are_those_of_the_run_as_the_card_says(folder: Path, capsys: pyte
     assert (alone - scores).abs().max() > 1e-2
 
 
-def test_the_files_are_the_same_again_and_lists_are_sorted(folder: Path) -> None:
+def test_the_files_are_the_same_again_and_lists_are_sorted(folder):
     for name in ("once", "twice"):
         assert main([str(folder / "lora"), str(folder / name / "own"), "--base", "some/base"]) == 0
     for path in (folder / "once" / "own").iterdir():
@@ -108,7 +103,7 @@ def test_the_files_are_the_same_again_and_lists_are_sorted(folder: Path) -> None
     assert config["modules_to_save"] == ["bert.pooler.dense", "classifier"]
 
 
-def test_refusals_say_why_before_anything_is_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals_say_why_before_anything_is_written(folder, capsys):
     new = folder / "refused"
     assert main([str(folder / "plain"), str(new)]) == 64
     assert "holds no adapter: export the model with clozeline export-model" in capsys.readouterr().err

@@ -1,14 +1,10 @@
 """Models of runs and of imported folders, as transformers loads them."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -42,7 +38,7 @@ print(json.dumps(found))
 
 
 BOTH = {"use_bottleneck_attention": True, "key_query_shared_bottleneck": True}
-UNREAD: list[tuple[str, dict[str, Any]]] = [("bert", {"tie_word_embeddings": False}), ("mobilebert", BOTH)]
+UNREAD = [("bert", {"tie_word_embeddings": False}), ("mobilebert", BOTH)]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +46,7 @@ UNREAD: list[tuple[str, dict[str, Any]]] = [("bert", {"tie_word_embeddings": Fal
     [*UNREAD, *((case, {}) for case in ("bert lm", "gpt2", "t5", "bart"))],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_import_then_export_gives_the_same_tensors(tmp_path: Path, case: str, changes: dict[str, Any]) -> None:
+def test_import_then_export_gives_the_same_tensors(tmp_path, case, changes):
     """Those too that our model does not read."""
     saved(tmp_path / "in", case, **changes)
     assert import_main([str(tmp_path / "in"), str(tmp_path / "ours")]) == 0
@@ -66,7 +62,7 @@ def test_import_then_export_gives_the_same_tensors(tmp_path: Path, case: str, ch
 
 
 @pytest.mark.slow
-def test_a_fresh_process_without_a_network_loads_every_type(tmp_path: Path) -> None:
+def test_a_fresh_process_without_a_network_loads_every_type(tmp_path):
     loaders = {}
     for model_type in TYPES:
         theirs = saved(tmp_path / f"{model_type}.in", model_type)
@@ -90,7 +86,7 @@ def test_a_fresh_process_without_a_network_loads_every_type(tmp_path: Path) -> N
         assert (logits - expected)[valid].abs().max() < 1e-5, model_type
 
 
-def test_a_run_is_exported_with_its_facts(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_exported_with_its_facts(shard_sets, tmp_path, capsys):
     """Padding rows are cut off, special ids come from the set, and the card says what is known."""
     model = write_run(tmp_path, shard_sets, [3, 12], 2, **BERT, model__vocab_multiple=128)
     folder = tmp_path / "out"
@@ -113,7 +109,7 @@ def test_a_run_is_exported_with_its_facts(shard_sets: Path, tmp_path: Path, caps
         assert words in card
 
 
-def test_the_body_of_a_run_alone(shard_sets: Path, tmp_path: Path) -> None:
+def test_the_body_of_a_run_alone(shard_sets, tmp_path):
     write_run(tmp_path, shard_sets, [3], 1, **BERT)
     assert main([str(tmp_path), str(tmp_path / "other"), "--head", "lm"]) == 64
     assert main([str(tmp_path), str(tmp_path / "other"), "--head", "masked_lm"]) == 0
@@ -127,7 +123,7 @@ def test_the_body_of_a_run_alone(shard_sets: Path, tmp_path: Path) -> None:
     assert not any(report.values())
 
 
-def test_refusals_say_what_differs(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals_say_what_differs(shard_sets, tmp_path, capsys):
     write_run(tmp_path, shard_sets, [3], 1)
     assert main([str(tmp_path), str(tmp_path / "out")]) == 64
     assert "no model type of transformers computes what this model does" in capsys.readouterr().err
@@ -139,7 +135,7 @@ def test_refusals_say_what_differs(shard_sets: Path, tmp_path: Path, capsys: pyt
     assert "no checkpoint of step 9" in capsys.readouterr().err
 
 
-def test_the_tokenizer_goes_out_and_comes_in_with_the_model(shard_sets: Path, tmp_path: Path) -> None:
+def test_the_tokenizer_goes_out_and_comes_in_with_the_model(shard_sets, tmp_path):
     """Ids of the exported tokenizer, by transformers, and of the one imported again are those of the run's."""
     write_run(tmp_path, shard_sets, [3], 1, **BERT)
     out, again = tmp_path / "out", tmp_path / "again"
@@ -158,9 +154,7 @@ def test_the_tokenizer_goes_out_and_comes_in_with_the_model(shard_sets: Path, tm
     assert compare([str(again), str(tmp_path), "--text", "The cat sat."]) == 0
 
 
-def test_a_tokenizer_with_ids_beyond_the_model_is_refused(
-    shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_tokenizer_with_ids_beyond_the_model_is_refused(shard_sets, tmp_path, capsys):
     write_run(tmp_path, shard_sets, [3], 1, **BERT)
     assert main([str(tmp_path), str(tmp_path / "out")]) == 0
     saved(tmp_path / "small", "bert")

@@ -1,11 +1,8 @@
 """A tokenizer with further pieces, against merges learnt by hand, the library, and the tokenizer as it was."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer as Library
@@ -21,7 +18,7 @@ DOMAIN = ["immunology of the cat", "immunology and immunity", "immune rat immuno
 KINDS = ["byte_bpe", "tokenizer_json", "wordpiece", "vocab.txt"]
 
 
-def trained(folder: Path, kind: str) -> Path:
+def trained(folder, kind):
     if kind == "tokenizer_json":
         library = Library.from_file(str(trained(folder / "own", "byte_bpe") / "tokenizer.json"))
         (folder / "published").mkdir()
@@ -42,16 +39,14 @@ def trained(folder: Path, kind: str) -> Path:
     return folder / "base"
 
 
-def domain(folder: Path) -> Path:
+def domain(folder):
     path = folder / "domain.jsonl"
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in DOMAIN), encoding="utf-8")
     return path
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_old_ids_stay_and_words_of_the_domain_get_shorter(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
-) -> None:
+def test_old_ids_stay_and_words_of_the_domain_get_shorter(tmp_path, capsys, kind):
     base = trained(tmp_path, kind)
     words = [str(base), f"input={domain(tmp_path)}", f"output={tmp_path / 'more'}", "pieces=10", "min_frequency=5"]
     assert main(words) == 0
@@ -70,7 +65,7 @@ def test_old_ids_stay_and_words_of_the_domain_get_shorter(
     assert "10 new pieces from id" in capsys.readouterr().out
 
 
-def test_merges_are_those_of_the_most_frequent_neighbours(tmp_path: Path) -> None:
+def test_merges_are_those_of_the_most_frequent_neighbours(tmp_path):
     """A slow reference: count all neighbours of all words, merge the most frequent pair, count again."""
     base = trained(tmp_path, "byte_bpe")
     assert main([str(base), f"input={domain(tmp_path)}", f"output={tmp_path / 'more'}", "pieces=6"]) == 0
@@ -110,9 +105,7 @@ def test_merges_are_those_of_the_most_frequent_neighbours(tmp_path: Path) -> Non
         ("character", [], "expected a byte-level BPE or WordPiece"),
     ],
 )
-def test_mistakes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, words: list[str], message: str
-) -> None:
+def test_mistakes(tmp_path, capsys, kind, words, message):
     base = trained(tmp_path, kind)
     given = [f"input={domain(tmp_path)}", f"output={tmp_path / 'more'}", *words]
     assert main([str(base), *(word.replace("BASE", str(base)) for word in given)]) == 64

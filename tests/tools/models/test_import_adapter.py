@@ -1,10 +1,5 @@
 """An adapter of peft as a folder that other commands read: merged, exported again, and trained further."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 import transformers
@@ -15,7 +10,6 @@ from clozeline.model.checkpoints import read_checkpoint
 from clozeline.tools.models import export_adapter, export_model
 from clozeline.tools.models.import_adapter import main
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
 from clozeline.train.open_run import open_run
 from clozeline.train.run import run
 from tests.distributed import RankPool
@@ -29,7 +23,7 @@ SIZES = {"hidden_size": 20, "num_hidden_layers": 2, "num_attention_heads": 2, "i
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A base of transformers, what peft saved on it, and its import."""
     folder = tmp_path_factory.mktemp("imported")
     saved(folder / "base", "bert", vocab_size=len(SPECIALS) + len(WORDS), max_position_embeddings=64, pad_token_id=0,
@@ -45,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_export_is_what_was_imported(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_export_is_what_was_imported(folder, capsys):
     assert export_adapter.main([str(folder / "own"), str(folder / "again")]) == 0
     assert "LORA" in capsys.readouterr().out
     before, after = (load_file(folder / name / "adapter_model.safetensors") for name in ("peft", "again"))
@@ -54,7 +48,7 @@ def test_the_export_is_what_was_imported(folder: Path, capsys: pytest.CaptureFix
     assert "id2label={0: 'LABEL_0', 1: 'LABEL_1'}" in (folder / "again" / "README.md").read_text()
 
 
-def test_a_merge_gives_the_scores_of_peft(folder: Path) -> None:
+def test_a_merge_gives_the_scores_of_peft(folder):
     assert export_model.main([str(folder / "own"), str(folder / "merged")]) == 0
     merged = transformers.AutoModelForSequenceClassification.from_pretrained(folder / "merged")
     theirs = torch.load(folder / "model.pt", weights_only=False).eval()
@@ -63,13 +57,13 @@ def test_a_merge_gives_the_scores_of_peft(folder: Path) -> None:
         assert (merged.eval()(ids).logits - theirs(ids).logits).abs().max() <= 1e-5
 
 
-def start(world: World, config: Path) -> int:
+def start(world, config):
     return run(load_config(TrainConfig, config), joined=world)
 
 
-def test_it_is_trained_further_and_resumed(folder: Path) -> None:
+def test_it_is_trained_further_and_resumed(folder):
     sets, pool = make_sets(folder / "task", "executor.workers=1"), RankPool(1)
-    keys: dict[str, Any] = {"model": {"init_from": str(folder / "own")}, "evaluate__max_rows": 0}
+    keys = {"model": {"init_from": str(folder / "own")}, "evaluate__max_rows": 0}
     for steps in (1, 2):  # the second start resumes
         config = write_config(folder / f"{steps}.yaml", sets / "train", folder / "run", **keys, steps=steps,
                               optimizer__learning_rate=1e-6, checkpoint__allow_changed=["schedule"])  # fmt: skip
@@ -83,7 +77,7 @@ def test_it_is_trained_further_and_resumed(folder: Path) -> None:
         assert (0 < moved <= 1e-4) if name.startswith("adapters.") else moved == 0, name
 
 
-def test_refusals_leave_no_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals_leave_no_folder(folder, capsys):
     assert main([str(folder / "base"), str(folder / "base"), str(folder / "new")]) == 64
     assert "expected a folder that peft saved, with adapter_config.json" in capsys.readouterr().err
     assert not (folder / "new").exists()

@@ -1,9 +1,6 @@
 """Published files travel: what an export writes of a tokenizer whose vocabulary is the publisher's is what was read."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -26,7 +23,7 @@ CHAT = "{% for message in messages %}<|{{ message['role'] }}|>{{ message['conten
 TEXTS = ["the cat sat", " the cat\n", "the </s> cat", "the <mask> cat", "a <mask>\nb", "[MASK] [SEP]", "\n", ""]
 
 
-def published(folder: Path, case: str) -> dict[str, bytes]:
+def published(folder, case):
     """Write a model of transformers with the files of a tokenizer; return the small ones."""
     decoder = case in ("gpt2", "llama")
     saved(folder, case, vocab_size=420, **({"pad_token_id": None} if decoder else {}))
@@ -57,7 +54,7 @@ def published(folder: Path, case: str) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("case", ["bert", "roberta", "gpt2", "llama"])
-def test_small_files_come_back_as_they_were(tmp_path: Path, case: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_small_files_come_back_as_they_were(tmp_path, case, capsys):
     before = published(tmp_path / "in", case)
     assert import_main([str(tmp_path / "in"), str(tmp_path / "ours")]) == 0
     assert main([str(tmp_path / "ours"), str(tmp_path / "out")]) == 0
@@ -72,7 +69,7 @@ def test_small_files_come_back_as_they_were(tmp_path: Path, case: str, capsys: p
     assert config["pad_token_id"] == json.loads((tmp_path / "in" / "config.json").read_text()).get("pad_token_id")
 
 
-def test_generation_ends_at_each_of_the_publishers_end_ids(tmp_path: Path) -> None:
+def test_generation_ends_at_each_of_the_publishers_end_ids(tmp_path):
     published(tmp_path / "in", "llama")
     theirs = AutoModelForCausalLM.from_pretrained(tmp_path / "in").eval()
     prompt = [7, 9, 11]
@@ -91,7 +88,7 @@ def test_generation_ends_at_each_of_the_publishers_end_ids(tmp_path: Path) -> No
     assert [*ours.ids, ends[1]] == expected
 
 
-def test_end_ids_of_config_json_count_where_no_generation_defaults_are(tmp_path: Path) -> None:
+def test_end_ids_of_config_json_count_where_no_generation_defaults_are(tmp_path):
     published(tmp_path / "in", "llama")
     (tmp_path / "in" / "generation_config.json").unlink()
     config = json.loads((tmp_path / "in" / "config.json").read_text()) | {"eos_token_id": [2, 5]}
@@ -103,7 +100,7 @@ def test_end_ids_of_config_json_count_where_no_generation_defaults_are(tmp_path:
     assert json.loads((tmp_path / "out" / "config.json").read_text())["eos_token_id"] == [2, 5]
 
 
-def test_an_extended_tokenizer_keeps_what_its_publisher_says_of_rows(tmp_path: Path) -> None:
+def test_an_extended_tokenizer_keeps_what_its_publisher_says_of_rows(tmp_path):
     before = published(tmp_path / "in", "llama")
     texts = tmp_path / "texts.txt"
     texts.write_text("\n".join(files.corpus()), encoding="utf-8")

@@ -1,34 +1,28 @@
 """Published weights that nobody here made, from package indexes: in, continued for six steps, and out again."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil
 import subprocess
 import sys
 import zipfile
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import transformers
-from torch import Tensor
 
 from clozeline.model.checkpoints import build_checkpoint
 from clozeline.tools.models.export.exportable import exported_form
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_main
 from clozeline.train.open_run import open_run
-from tests.distributed import RankPool
 from tests.model.checkpoints.published import apart
 from tests.tools.models.test_continued_models import continue_training
 
 pytestmark = pytest.mark.slow
 
 
-def unpack(requirement: str, folder: Path) -> Path:
+def unpack(requirement, folder):
     """Download a wheel and unpack it; skip the test where no index has it."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--dest", str(folder)]
     done = subprocess.run([*command, requirement], capture_output=True, text=True, check=False)
@@ -40,7 +34,7 @@ def unpack(requirement: str, folder: Path) -> Path:
     return folder / "files"
 
 
-def write_texts(folder: Path, letters: list[str], join: str) -> str:
+def write_texts(folder, letters, join):
     """Write a few hundred sequences of these words; return the pattern of the files."""
     draw = random.Random(1)
     lines = [json.dumps({"text": join.join(draw.choices(letters, k=draw.randint(40, 120)))}) for _ in range(300)]
@@ -49,22 +43,18 @@ def write_texts(folder: Path, letters: list[str], join: str) -> str:
     return str(folder / "*.jsonl")
 
 
-def difference(folder: Path, theirs: Any, vocabulary: int) -> float:
+def difference(folder, theirs, vocabulary):
     """Return how far the logits of our model in a folder are from those of a class of transformers, see `apart`."""
     ids = torch.randint(5, vocabulary, (4, 100), generator=torch.Generator().manual_seed(1))
     positions = torch.arange(100).expand(4, 100)
     model = build_checkpoint(exported_form(open_run(folder)))
     with torch.no_grad():
-        ours: dict[str, Tensor] = model.logits(
-            {"input_ids": ids, "position_ids": positions, "lengths": torch.full((4,), 100)}
-        )
+        ours = model.logits({"input_ids": ids, "position_ids": positions, "lengths": torch.full((4,), 100)})
         (logits,) = ours.values()
         return apart(logits, theirs.eval()(input_ids=ids).logits)
 
 
-def go_through(
-    folder: Path, published: Path, kind: Any, objective: str, texts: str, vocabulary: int, ranks: RankPool
-) -> None:
+def go_through(folder, published, kind, objective, texts, vocabulary, ranks):
     """Import a folder, train it, export it, and compare with transformers before and after."""
     ours, exported = folder / "ours", folder / "exported"
     assert import_main([str(published), str(ours)]) == 0
@@ -76,7 +66,7 @@ def go_through(
     assert difference(ours, model, vocabulary) > 1e-4, "it has learned"
 
 
-def test_antiberty(tmp_path: Path, one_rank: RankPool, capsys: pytest.CaptureFixture[str]) -> None:
+def test_antiberty(tmp_path, one_rank, capsys):
     """A BERT of 26 M parameters for antibodies: a torch file with three more heads, one piece for each amino acid."""
     files = unpack("antiberty==0.1.3", tmp_path / "wheel") / "antiberty" / "trained_models"
     published = files / "AntiBERTy_md_smooth"

@@ -1,13 +1,9 @@
 """The figures of a language are those counted by hand, from the files that the stages write."""
 
-from __future__ import annotations
-
-from typing import Any
-
 import pytest
 
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer, save_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.registry import choose, find
 from clozeline.tools.models import tokenizer_report
 from clozeline.tools.models.tokenizer_report import LanguageFigures, main, measure
@@ -24,7 +20,7 @@ PIECES = {"en": {"a", " a", " bird"}, "de": {" Käfer"}, "zh": set[str]()}
 
 
 @pytest.fixture
-def words(tmp_path) -> Tokenizer:
+def words(tmp_path):
     """A tokenizer of five pieces: a, " a", " bird", " Käfer" and " dog"."""
     chosen = choose("clozeline.pipeline.tokenize.tokenizers", {"name": "word", "min_frequency": 1})
     text = "a bird Käfer dog a"
@@ -66,7 +62,7 @@ def test_a_folder_without_documents_is_named(words, tmp_path, capsys):
     assert f"{tmp_path}: expected the folder of a stage that writes documents" in capsys.readouterr().err
 
 
-def document(number: int, text: str, language: str, **more: Any) -> Document:
+def document(number, text, language, **more):
     uid = document_uid("test", "a.jsonl", "jsonl", number)
     return Document(uid=uid, text=text, source="a.jsonl", source_group="a", offset=number, length=1, url=None,
                     language=language, **more)  # fmt: skip

@@ -1,10 +1,6 @@
 """Scores of a small fine-tuned run, against its own evaluation in training, from one process and from several."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -13,7 +9,6 @@ from clozeline.tools.experiments.multirun.finetuning_scores import score_run
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run, main
 from clozeline.tools.runs.evaluation.perplexity import perplexity_scores
 from clozeline.train.checkpoint import part_reader
-from clozeline.train.distributed.process_group import World
 from clozeline.train.open_run import open_run
 from tests.distributed import RankPool
 from tests.tools.runs.evaluation.task_runs import learned_run, tuned_run
@@ -21,15 +16,15 @@ from tests.train.written_runs import write_run
 
 
 @pytest.fixture(scope="module")
-def tuned(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tuned(one_rank, tmp_path_factory):
     return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
 
 
-def test_the_score_is_that_of_the_trainer(tuned: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_score_is_that_of_the_trainer(tuned, capsys, tmp_path):
     assert main([str(tuned), "--json", f"output={tmp_path / 'scores.json'}"]) == 0
     printed = capsys.readouterr().out
     assert (tmp_path / "scores.json").read_text(encoding="utf-8") == printed
-    scores: dict[str, Any] = json.loads(printed)
+    scores = json.loads(printed)
     lines = [json.loads(line) for line in (tuned / "metrics.jsonl").read_text().splitlines()]
     own = next(line["heldout"]["dev"] for line in reversed(lines) if line.get("heldout"))
     assert scores["metrics"]["accuracy"] == pytest.approx(own["figures"]["classification/accuracy"])
@@ -40,13 +35,13 @@ def test_the_score_is_that_of_the_trainer(tuned: Path, capsys: pytest.CaptureFix
     assert "sst2 train: 60 texts, 0 truncated, 0 skipped, 0 contradicting; step 6, seed 7" in capsys.readouterr().out
 
 
-def _evaluated(world: World, run: Path) -> str:
+def _evaluated(world, run):
     return evaluate_run(run, EvaluateOptions(split="train"), world)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 3])
-def test_the_bytes_do_not_depend_on_the_processes(tuned: Path, size: int) -> None:
+def test_the_bytes_do_not_depend_on_the_processes(tuned, size):
     """60 rows in batches of 32 leave a third process without one."""
     pool = RankPool(size)
     try:
@@ -69,7 +64,7 @@ def test_the_bytes_do_not_depend_on_the_processes(tuned: Path, size: int) -> Non
         (["tune=true"], "tune: sst2 has no questions without answers"),
     ],
 )
-def test_mistakes(tuned: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+def test_mistakes(tuned, capsys, words, message):
     assert main([str(tuned), *words]) == 64
     assert message in capsys.readouterr().err
 
@@ -86,10 +81,7 @@ def test_mistakes(tuned: Path, capsys: pytest.CaptureFixture[str], words: list[s
         ("dialogues", 11, "exact_match", 0.8, 0.7),
     ],
 )
-def test_what_each_head_has_learned_is_scored(
-    one_rank: RankPool, tmp_path: Path, task: str, count: int, metric: str, least: float, baseline: float,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+def test_what_each_head_has_learned_is_scored(one_rank, tmp_path, task, count, metric, least, baseline, capsys):
     """Tags by words, several windows of a question once; better than the most frequent answer."""
     run = learned_run(one_rank, tmp_path, task)
     capsys.readouterr()
@@ -101,7 +93,7 @@ def test_what_each_head_has_learned_is_scored(
     assert json.loads((tmp_path / "scored.json").read_text())["scores"] == scores
 
 
-def test_texts_are_scored_by_masks(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_texts_are_scored_by_masks(shard_sets, tmp_path, capsys):
     run, text = tmp_path / "run", tmp_path / "text.txt"
     write_run(run, shard_sets, [3], 1)
     text.write_text("the page of the book .")
@@ -116,7 +108,7 @@ def test_texts_are_scored_by_masks(shard_sets: Path, tmp_path: Path, capsys: pyt
     assert "score=causal: the run was not trained for it" in capsys.readouterr().err
 
 
-def test_texts_are_scored_by_a_decoder(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_texts_are_scored_by_a_decoder(shard_sets, tmp_path, capsys):
     run, text, pairs = tmp_path / "run", tmp_path / "text.txt", tmp_path / "pairs.jsonl"
     run.mkdir()
     write_run(run, shard_sets, [3], 1, "causal_lm", model__family="decoder", model__heads={"lm": 1.0})
@@ -143,9 +135,7 @@ def test_texts_are_scored_by_a_decoder(shard_sets: Path, tmp_path: Path, capsys:
     assert "score=mntp: the run was not trained for it" in capsys.readouterr().err
 
 
-def test_several_classes_are_scored_by_the_probability_of_each(
-    one_rank: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_several_classes_are_scored_by_the_probability_of_each(one_rank, tmp_path, capsys):
     """Every row by itself through the model, and F1 counted by hand."""
     run = learned_run(one_rank, tmp_path, "several")
     capsys.readouterr()
@@ -171,15 +161,13 @@ def test_several_classes_are_scored_by_the_probability_of_each(
     assert own["figures"]["classification/accuracy"] == pytest.approx(right / scores["n"])
 
 
-def test_the_parts_of_a_checkpoint_are_hashed_once(
-    shard_sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_parts_of_a_checkpoint_are_hashed_once(shard_sets, tmp_path, monkeypatch):
     """Finding the checkpoint verifies it; loading it reads what was found."""
     write_run(tmp_path / "run", shard_sets, [3], 2)
     (tmp_path / "text.txt").write_text("the page of the book .")
     hashed, hash_file = [], part_reader.file_hash
 
-    def count(path: Path) -> str:
+    def count(path):
         hashed.append(path.name)
         return hash_file(path)
 

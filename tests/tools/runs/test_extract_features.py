@@ -1,9 +1,6 @@
 """Features by the command: a manifest that says where they come from, refusals, and a classifier that learns them."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,27 +12,23 @@ from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.tools.runs.extract_features import main
 from clozeline.tools.runs.inference.feature_files import open_features
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
 from clozeline.train.open_run import open_run
 from clozeline.train.run import run
-from tests.distributed import RankPool
 from tests.pipeline.task_files import sentences
 from tests.tools.runs.evaluation.task_runs import tuned_run
 
 
 @pytest.fixture(scope="module")
-def tuned(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tuned(one_rank, tmp_path_factory):
     return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
 
 
-def lines(path: Path, texts: list[str]) -> Path:
+def lines(path, texts):
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
     return path
 
 
-def test_the_manifest_says_where_vectors_come_from(
-    tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_manifest_says_where_vectors_come_from(tuned, tmp_path, capsys):
     texts = lines(tmp_path / "texts.jsonl", ["a good film", "a bad plot with no heart"])
     words = [str(tuned), f"input={texts}", f"output={tmp_path / 'out'}", "layer=last", "pool=token", "max_length=7"]
     assert main(words) == 0
@@ -65,10 +58,7 @@ def test_the_manifest_says_where_vectors_come_from(
     ],
     ids=["input", "layer", "pool", "mix", "file", "step"],
 )
-def test_mistakes(
-    tuned: Path, tmp_path: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+def test_mistakes(tuned, tmp_path, words, said, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines(tmp_path / "texts.jsonl", ["a good film"])
     assert main([str(tuned), *(word.replace("TEXTS", "texts.jsonl") for word in words)]) == 64
@@ -76,15 +66,13 @@ def test_mistakes(
     assert not (tmp_path / "out").exists()
 
 
-def start(world: World, config: Path, words: list[str]) -> int:
+def start(world, config, words):
     return run(load_config(TrainConfig, config, words), joined=world)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mix", [False, True], ids=["last layer", "mix of all layers"])
-def test_a_classifier_learns_from_vectors_what_a_head_learns_beside_a_frozen_body(
-    one_rank: RankPool, tuned: Path, tmp_path: Path, mix: bool
-) -> None:
+def test_a_classifier_learns_from_vectors_what_a_head_learns_beside_a_frozen_body(one_rank, tuned, tmp_path, mix):
     """The logistic regression of scikit-learn on exported vectors, within a hundredth of the head trained inside."""
     words = [f"model.init_from={tuned}", "freeze=body", "steps=400", "schedule.steps=400", "evaluate.max_rows=0"]
     head = {"hidden": None, "pool": "mean", "scalar_mix": mix}

@@ -1,9 +1,5 @@
 """Guesses for masks, with an untrained model over real sets."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -14,13 +10,12 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.fill_mask import iterate_masked_words
 from clozeline.train.data.sets.recorded_sets import describe_set
 from clozeline.train.data.stream.phases import Input
-from clozeline.train.open_run import Run
 from tests.tools.small_run import example_sets
 from tests.train.written_runs import opened
 
 
 @pytest.fixture(scope="module")
-def trained(shard_sets: Path) -> Run:
+def trained(shard_sets):
     shards = open_shards(example_sets(shard_sets)["masked_lm"][0])
     facts = shards.manifest.tokenizer
     config = ModelConfig(
@@ -33,7 +28,7 @@ def trained(shard_sets: Path) -> Run:
     return opened(model, shard_sets / "train_tokenizer", sets)
 
 
-def test_hidden_words_are_whole_words_of_original_rows(trained: Run, shard_sets: Path) -> None:
+def test_hidden_words_are_whole_words_of_original_rows(trained, shard_sets):
     mask = trained.tokenizer.vocabulary.specials["mask"]
     found = list(
         iterate_masked_words(

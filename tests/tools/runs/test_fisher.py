@@ -1,10 +1,7 @@
 """Fisher information of a small run, measured by the command, and a training that keeps what it says."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,19 +15,17 @@ from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.tools.runs.fisher import main
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.distributed.process_group import World
 from clozeline.train.open_run import open_run
 from clozeline.train.run import run
-from tests.distributed import RankPool
 from tests.tools.runs.evaluation.task_runs import tuned_run
 
 
 @pytest.fixture(scope="module")
-def tuned(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tuned(one_rank, tmp_path_factory):
     return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
 
 
-def test_the_file_holds_weights_and_squares(tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_file_holds_weights_and_squares(tuned, tmp_path, capsys):
     """The same from the same seed; with all rows and the labels of the data it is the mean over the set, by a loop."""
     files = [tmp_path / name for name in ("a", "b", "c", "all")]
     for path, words in zip(files, (["seed=1"], ["seed=1"], ["seed=2"], ["rows=999", "empirical=true"]), strict=True):
@@ -62,34 +57,31 @@ def test_the_file_holds_weights_and_squares(tuned: Path, tmp_path: Path, capsys:
     [([], "'output' is missing"), (["output=f", "rows=0"], "rows"), (["output=f", "data=nowhere"], "nowhere")],
     ids=["no output", "no rows", "no data"],
 )
-def test_wrong_words_are_refused(
-    tuned: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:  # fmt: skip
+def test_wrong_words_are_refused(tuned, words, said, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert main([str(tuned), *words]) in (64, 74)
     assert said in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
-def start(world: World, config: Path, words: list[str]) -> tuple[int, str]:
+def start(world, config, words):
     try:
         return run(load_config(TrainConfig, config, words), joined=world), ""
     except ClozelineError as error:
         return error.exit_code, str(error)
 
 
-def weights(folder: Path) -> dict[str, torch.Tensor]:
+def weights(folder):
     return {name: p.detach() for name, p in open_run(folder).model.named_parameters()}
 
 
 @pytest.mark.slow
-def test_a_training_keeps_what_was_measured(one_rank: RankPool, tuned: Path, tmp_path: Path) -> None:
+def test_a_training_keeps_what_was_measured(one_rank, tuned, tmp_path):
     """With a great strength the weights that matter stay; without one they go further away."""
     assert main([str(tuned), f"output={tmp_path / 'fisher'}", "rows=60"]) == 0
     words = [f"model.init_from={tuned}", "steps=4", "schedule.steps=8", "evaluate.max_rows=0", "seed=3"]
-    moved: dict[str, float] = {}
-    ewc: dict[str, Any] = {"kept": [f"regularizer={{name: ewc, strength: 1e10, fisher: {tmp_path / 'fisher'}}}"]}
+    moved = {}
+    ewc = {"kept": [f"regularizer={{name: ewc, strength: 1e10, fisher: {tmp_path / 'fisher'}}}"]}
     for name, more in {"plain": [], **ewc}.items():
         assert one_rank.run(start, tuned.parent / "train.yaml", [*words, *more, f"output={tmp_path / name}"]) == [
             (0, "")

@@ -1,10 +1,7 @@
 """Continuations of texts, with untrained models over real sets."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +10,7 @@ from clozeline.model.generation.generate import beams, generate
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.tools.runs.generate import main
 from clozeline.tools.runs.inference.generation import Settings, continuations, text_of
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.open_run import open_run
 from tests.train.written_runs import write_run
 
 DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}
@@ -21,15 +18,13 @@ PAIRED = {"model__family": "encoder_decoder", "model__heads": {"lm": 1.0}}
 
 
 @pytest.fixture(scope="module")
-def decoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
+def decoder(shard_sets, tmp_path_factory):
     run = tmp_path_factory.mktemp("decoder")
     write_run(run, shard_sets, [3], 1, "causal_lm", **DECODER)
     return run, open_run(run)
 
 
-def test_a_tokenizer_without_an_end_continues_to_the_last_token(
-    decoder: tuple[Path, Run], shard_sets: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tokenizer_without_an_end_continues_to_the_last_token(decoder, shard_sets, monkeypatch):
     """A published tokenizer may have none, and an encoder's mistake is not that."""
     trained = decoder[1]
     vocabulary = trained.tokenizer.vocabulary
@@ -40,9 +35,7 @@ def test_a_tokenizer_without_an_end_continues_to_the_last_token(
     assert continuations(trained, "the page", Settings(max_tokens=5)) == wanted
 
 
-def test_a_beam_prints_its_best_rows_and_their_scores(
-    decoder: tuple[Path, Run], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_beam_prints_its_best_rows_and_their_scores(decoder, capsys):
     run, trained = decoder
     tokenizer = trained.tokenizer
     prompt = tokenizer.encode(["the page"])[0].ids.tolist()
@@ -62,9 +55,7 @@ def test_a_beam_prints_its_best_rows_and_their_scores(
 ALLOWED = [" of", " of the book", " a page", "s"]
 
 
-def test_only_allowed_texts_are_written(
-    decoder: tuple[Path, Run], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_only_allowed_texts_are_written(decoder, capsys, tmp_path):
     """A beam ranks all of them by the probability of the text and its end; blanks may be on either side."""
     run, trained = decoder
     tokenizer = trained.tokenizer
@@ -84,20 +75,18 @@ def test_only_allowed_texts_are_written(
     assert capsys.readouterr().out.rpartition(" (end, ")[0] in {f"the page{each}" for each in ALLOWED}
 
 
-def test_an_encoder_decoder_writes_allowed_texts(
-    shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_encoder_decoder_writes_allowed_texts(shard_sets, tmp_path, capsys):
     write_run(tmp_path, shard_sets, [3], 1, "text_infilling", **PAIRED)
     assert main([str(tmp_path), "the page", 'allowed=["a book", "the page of"]']) == 0
     assert capsys.readouterr().out.rpartition(" (end, ")[0] in ("a book", "the page of")
 
 
-def printable(text: str) -> str:
+def printable(text):
     """Return a text as a console shows it."""
     return "".join(character for character in text if character.isprintable())
 
 
-def test_a_stop_string_ends_the_text_before_it(decoder: tuple[Path, Run], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stop_string_ends_the_text_before_it(decoder, capsys):
     run, trained = decoder
     keys = ["mode=sample", "seed=3", "max_tokens=9"]
     assert main([str(run), "the page", *keys]) == 0
@@ -143,13 +132,7 @@ def test_a_stop_string_ends_the_text_before_it(decoder: tuple[Path, Run], capsys
         "long",
     ],
 )
-def test_mistakes_are_named(
-    decoder: tuple[Path, Run],
-    capsys: pytest.CaptureFixture[str],
-    words: list[str],
-    code: int,
-    message: str,
-) -> None:
+def test_mistakes_are_named(decoder, capsys, words, code, message):
     assert main([str(decoder[0]), *words]) == code
     error = capsys.readouterr().err
     assert error.startswith("error: ")

@@ -1,9 +1,6 @@
 """Nearest vectors by hand, and two senses of a word that fall apart in a model that has read them."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,19 +12,18 @@ from clozeline.tools.runs.extract_features import main as extract
 from clozeline.tools.runs.inference.feature_files import Features, open_features
 from clozeline.tools.runs.neighbors import NeighborOptions, find_neighbors, main
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config
 
 
-def features() -> Features:
+def features():
     vectors = np.array([[1, 0], [2, 0.1], [0, 1], [3, 0], [1, 1], [0, 0], [-1, 0]], np.float32)
     words = ["play", "play", "see", "play", "see", "play", "play"]
     return Features(["a", "b", "c", "a", "d", "e", "f"], [0, 1, 2, 3, 4, 5, 6], words, vectors, {})
 
 
-def test_neighbours_are_those_of_other_texts_by_cosine() -> None:
+def test_neighbours_are_those_of_other_texts_by_cosine():
     found = find_neighbors(features(), NeighborOptions(query=0))
     assert [one["row"] for one in found] == [1, 4, 2, 5, 6]
     cosines = [2 / np.hypot(2, 0.1), 1 / np.sqrt(2), 0, 0, -1]
@@ -48,17 +44,17 @@ PLACES = {
 }
 
 
-def sentence(number: int, sense: tuple[str, ...], place: int) -> str:
+def sentence(number, sense, place):
     """A sentence that says the sense of `play` before it, by one of six places; what is played follows."""
     return f"at the {PLACES[sense][place]} {PEOPLE[number % 4]} play {sense[number // 4 % 6]} ."
 
 
-def start(world: World, config: Path) -> int:
+def start(world, config):
     return run(load_config(TrainConfig, config), joined=world)
 
 
 @pytest.fixture(scope="module")
-def read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def read(tmp_path_factory):
     """A language model of sentences with `play` in two senses, and sentences of which no two name one place."""
     folder = tmp_path_factory.mktemp("senses")
     texts = [sentence(number, sense, number % 6) for number in range(160) for sense in (MUSIC, SPORT)]
@@ -87,7 +83,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder, folder / "shown.jsonl"
 
 
-def alike(folder: Path, words: list[str], output: Path) -> tuple[float, Features]:
+def alike(folder, words, output):
     """The share of occurrences of `play` whose nearest neighbour has their sense."""
     assert extract([*words, f"output={output}", "pool=first_subword"]) == 0
     found = open_features(output)
@@ -101,9 +97,7 @@ def alike(folder: Path, words: list[str], output: Path) -> tuple[float, Features
 
 
 @pytest.mark.slow
-def test_two_senses_of_a_word_fall_apart(
-    read: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_two_senses_of_a_word_fall_apart(read, tmp_path, capsys):
     """In a model that has read both; not in one that has not, and in its token table all occurrences are equal."""
     folder, shown = read
     trained, found = alike(folder, [str(folder / "run200"), f"input={shown}", "layer=last"], tmp_path / "trained")

@@ -1,13 +1,8 @@
 """Predictions of rows without labels: those of `evaluate` on the same rows, whatever the batches, after a kill too."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet
@@ -32,11 +27,11 @@ from tests.tools.runs.test_pseudo_label import probabilities
 from tests.train.written_runs import write_run_on
 
 
-def labeled(answer: str) -> Callable[[Path], Path]:
+def labeled(answer):
     return lambda folder: make_labeled_sets(folder, answer)
 
 
-TASKS: dict[str, tuple[Callable[[Path], Path], str, dict[str, Any]]] = {
+TASKS = {
     "classes": (make_sets, "classification", {"labels": ["0", "1"]}),
     "several": (labeled("labels: tags"), "classification", {"labels": ["bad", "film", "good"], "multi_label": True}),
     "numbers": (labeled("score: score"), "regression", {}),
@@ -49,11 +44,11 @@ TASKS: dict[str, tuple[Callable[[Path], Path], str, dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def runs(tmp_path_factory):
     """Runs with wide random weights, whose predictions differ from row to row; each is made once."""
-    made: dict[str, Path] = {}
+    made = {}
 
-    def run_of(name: str) -> Path:
+    def run_of(name):
         if name not in made:
             made[name] = folder = tmp_path_factory.mktemp(name)
             make, head, options = TASKS[name]
@@ -66,23 +61,22 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return run_of
 
 
-def predicted(folder: Path, source: Path, output: Path, *words: str) -> list[dict[str, Any]]:
+def predicted(folder, source, output, *words):
     assert predict.main([str(folder / "run"), f"input={source}", f"output={output}", *words]) == 0
     return [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
 
 
-def scores(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, float]:
+def scores(folder, capsys):
     capsys.readouterr()
     assert evaluate.main([str(folder / "run"), "--json"]) == 0
-    found: dict[str, float] = json.loads(capsys.readouterr().out)["metrics"]
-    return found
+    return json.loads(capsys.readouterr().out)["metrics"]
 
 
-def gold_rows(folder: Path) -> list[dict[str, Any]]:
+def gold_rows(folder):
     return [json.loads(line) for line in (folder / "files" / "dev.jsonl").read_text().splitlines()]
 
 
-def test_classes(runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_classes(runs, tmp_path, capsys):
     """Against the model on each row by itself, and scikit-learn; then as a submission."""
     folder = runs("classes")
     with (folder / "files" / "dev.tsv").open() as file:
@@ -100,9 +94,7 @@ def test_classes(runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.Cap
     assert lines == ["index\tprediction", *(f"{number}\t{row['label']}" for number, row in enumerate(found))]
 
 
-def test_several_classes_and_numbers(
-    runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_several_classes_and_numbers(runs, tmp_path, capsys):
     folder = runs("several")
     found = predicted(folder, folder / "files" / "dev.jsonl", tmp_path / "several.jsonl")
     names, gold = ("bad", "film", "good"), gold_rows(folder)
@@ -119,7 +111,7 @@ def test_several_classes_and_numbers(
 
 
 @pytest.mark.parametrize("name", ["tags", "words"])
-def test_tags(runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_tags(runs, tmp_path, capsys, name):
     """CoNLL's columns and lists of words; a sentence of several windows has every word once."""
     folder = runs(name)
     source = folder / "files" / ("dev.txt" if name == "tags" else "dev.jsonl")
@@ -137,7 +129,7 @@ def test_tags(runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.Captur
     assert 0 < metrics["accuracy"] < 1
 
 
-def test_answers(runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_answers(runs, tmp_path, capsys):
     """Of SQuAD's file without answers, and of a table of questions."""
     folder = runs("answers")
     data = json.loads((folder / "files" / "dev.json").read_text())
@@ -160,7 +152,7 @@ def test_answers(runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.Cap
     assert [row["answer"] for row in table] == [row["answer"] for row in found]
 
 
-def test_choices_and_texts(runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_choices_and_texts(runs, tmp_path, capsys):
     folder = runs("choices")
     found = predicted(folder, folder / "files" / "dev.jsonl", tmp_path / "choices.jsonl")
     gold = gold_rows(folder)
@@ -174,9 +166,7 @@ def test_choices_and_texts(runs: Callable[[str], Path], tmp_path: Path, capsys: 
     assert len({row["text"] for row in written}) > 1
 
 
-def test_neither_batches_nor_order_matter(
-    runs: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_neither_batches_nor_order_matter(runs, tmp_path, monkeypatch):
     folder = runs("classes")
     rows = (folder / "files" / "dev.tsv").read_text().splitlines()
     (tmp_path / "reversed.tsv").write_text("\n".join([rows[0], *rows[:0:-1]]) + "\n")
@@ -190,17 +180,14 @@ def test_neither_batches_nor_order_matter(
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
-def test_a_killed_command_ends_with_the_same_bytes(
-    runs: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+def test_a_killed_command_ends_with_the_same_bytes(runs, tmp_path, monkeypatch, suffix, capsys):
     """Parts that are done are not computed again, and other settings do not continue them."""
     folder, whole, killed = runs("classes"), tmp_path / f"whole.{suffix}", tmp_path / f"killed.{suffix}"
     words = [str(folder / "run"), f"input={folder / 'files' / 'dev.tsv'}", "part_rows=5"]
     assert predict.main([*words, f"output={whole}"]) == 0
     real, calls = Classification.records, []
 
-    def dying(*arguments: Any) -> Any:
+    def dying(*arguments):
         calls.append(1)
         if len(calls) == 3:
             raise KeyboardInterrupt
@@ -217,9 +204,7 @@ def test_a_killed_command_ends_with_the_same_bytes(
     assert not killed.with_name(f"{killed.name}.parts").exists()
 
 
-def test_every_row_of_the_input_is_in_the_output(
-    runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_row_of_the_input_is_in_the_output(runs, tmp_path, capsys):
     """Rows without a prediction say why, in each format."""
     folder = runs("classes")
     rows = ["name;about", "x;a good film", "y;", 'z;"dull\nplot"', "no field", "w;\u200b"]
@@ -253,10 +238,7 @@ def test_every_row_of_the_input_is_in_the_output(
         (["output=p.csv", "input=gone.csv"], "gone.csv: no such file"),
     ],
 )
-def test_what_cannot_be_predicted_is_refused(
-    runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+def test_what_cannot_be_predicted_is_refused(runs, tmp_path, capsys, words, message, monkeypatch):
     monkeypatch.chdir(tmp_path)
     source = runs("classes") / "files" / "dev.tsv"
     assert predict.main([str(runs("classes") / "run"), f"input={source}", *words]) == 64

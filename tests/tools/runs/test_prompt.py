@@ -1,10 +1,7 @@
 """Prompts from the command line: what they say, what changes nothing, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -25,7 +22,7 @@ values: {"1": positive, "0": negative}
 WORDS = ("page", "book", "note", "letter", "line", "word")
 
 
-def sentences(count: int) -> list[tuple[str, int]]:
+def sentences(count):
     """Different texts of a few words, and their labels."""
     found = []
     for number in range(count):
@@ -34,13 +31,13 @@ def sentences(count: int) -> list[tuple[str, int]]:
     return found
 
 
-def write_rows(path: Path, rows: list[tuple[str, int]]) -> Path:
+def write_rows(path, rows):
     path.write_text("sentence\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
     return path
 
 
 @pytest.fixture(scope="module")
-def folder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(shard_sets, tmp_path_factory):
     """Runs of two kinds, and the rows."""
     folder = tmp_path_factory.mktemp("prompted")
     for kind in ("causal", "cloze"):
@@ -55,7 +52,7 @@ def folder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def ask(folder: Path, kind: str, *words: str, rows: str = "dev") -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def ask(folder, kind, *words, rows="dev"):
     """The scores, and the lines of the rows."""
     output = [f"output={folder / 'scores.json'}", f"predictions={folder / 'rows.jsonl'}"]
     given = [f"template={folder / 'short.yaml'}", f"input={folder / rows}.tsv"]
@@ -64,7 +61,7 @@ def ask(folder: Path, kind: str, *words: str, rows: str = "dev") -> tuple[dict[s
     return json.loads((folder / "scores.json").read_text()), [json.loads(line) for line in lines]
 
 
-def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(folder: Path, tmp_path: Path) -> None:
+def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(folder, tmp_path):
     """Probabilities are those of the answers alone; a correct label that no answer names is counted."""
     answers = ["page", "book", "negative", "no"]
     (tmp_path / "answers.txt").write_text("".join(f"{each}\n" for each in answers), encoding="utf-8")
@@ -85,7 +82,7 @@ def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(folder: 
         assert line["prediction"] == answers[shares.index(max(shares))]
 
 
-def test_batches_order_and_repetition_change_nothing(folder: Path) -> None:
+def test_batches_order_and_repetition_change_nothing(folder):
     words = [f"train={folder / 'train.tsv'}", "shots=2", "window=64"]
     scores, lines = ask(folder, "causal", *words)
     again, same = ask(folder, "causal", *words)
@@ -102,7 +99,7 @@ def test_batches_order_and_repetition_change_nothing(folder: Path) -> None:
     ]
 
 
-def test_a_small_window_drops_demonstrations_then_skips_rows(folder: Path) -> None:
+def test_a_small_window_drops_demonstrations_then_skips_rows(folder):
     words = [f"train={folder / 'train.tsv'}", "shots=3"]
     whole, few, none = (ask(folder, "causal", *words, f"window={size}")[0] for size in (64, 30, 5))
     assert few["dropped_demonstrations"] > whole["dropped_demonstrations"]
@@ -111,7 +108,7 @@ def test_a_small_window_drops_demonstrations_then_skips_rows(folder: Path) -> No
     assert (none["skipped"], none["n"], none["metrics"]) == (10, 0, {})
 
 
-def test_refusals(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals(folder, capsys):
     given = [f"template={ROOT / 'configs/prompts/polarity.yaml'}", f"input={folder / 'dev.tsv'}"]
     for words, message in (
         (["shots=2"], "shots=2: expected train=FILE"),

@@ -1,10 +1,7 @@
 """Labels of a run for texts without one: those that the model itself gives, as a file that the stage reads again."""
 
-from __future__ import annotations
-
 import doctest
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,14 +11,13 @@ from clozeline.tools.runs import pseudo_label
 from clozeline.tools.runs.evaluation.task_run import open_task_run
 from clozeline.tools.runs.inference.unlabeled_rows import task_reader
 from clozeline.train.open_run import open_run
-from tests.distributed import RankPool
 from tests.pipeline.task_files import make_sets, sentences
 from tests.tools.runs.evaluation.task_runs import learned_run
 from tests.train.written_runs import write_run_on
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run(tmp_path_factory):
     """A run of the small task, with wide random weights: its classes are many and its probabilities differ."""
     folder = tmp_path_factory.mktemp("run")
     sets = make_sets(folder)
@@ -31,7 +27,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def probabilities(run: Path, texts: list[str]) -> list[list[float]]:
+def probabilities(run, texts):
     """Each text by itself, without padding."""
     trained, found = open_run(run), []
     special = trained.tokenizer.vocabulary.specials
@@ -44,7 +40,7 @@ def probabilities(run: Path, texts: list[str]) -> list[list[float]]:
     return found
 
 
-def test_sure_labels_are_those_of_the_model(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sure_labels_are_those_of_the_model(run, tmp_path, capsys):
     """The threshold splits the texts; what is written and what is not are all lines."""
     texts = [text for text, _ in sentences(40, first=100)]
     given = probabilities(run, texts)
@@ -64,14 +60,14 @@ def test_sure_labels_are_those_of_the_model(run: Path, tmp_path: Path, capsys: p
     assert f"{len(sure)} rows of 42 labeled" in capsys.readouterr().out
 
 
-def test_a_class_has_at_most_so_many_of_the_surest(run: Path, tmp_path: Path) -> None:
+def test_a_class_has_at_most_so_many_of_the_surest(run, tmp_path):
     texts = [text for text, _ in sentences(40, first=100)]
     source, output = tmp_path / "texts.txt", tmp_path / "pseudo.jsonl"
     source.write_text("\n".join(texts) + "\n", encoding="utf-8")
     words = [str(run), f"input={source}", f"output={output}", "threshold=0", "per_class=3"]
     assert pseudo_label.main(words) == 0
     given = probabilities(run, texts)
-    surest: list[int] = []
+    surest = []
     for label in (0, 1):
         of_class = [place for place, row in enumerate(given) if row.index(max(row)) == label]
         surest += sorted(of_class, key=lambda place: -max(given[place]))[:3]
@@ -80,7 +76,7 @@ def test_a_class_has_at_most_so_many_of_the_surest(run: Path, tmp_path: Path) ->
     assert doctest.testmod(pseudo_label).failed == 0
 
 
-def test_several_classes_are_those_above_one_half(one_rank: RankPool, tmp_path: Path) -> None:
+def test_several_classes_are_those_above_one_half(one_rank, tmp_path):
     """The least certain class decides whether a row is kept; the stage reads back what was written."""
     run = learned_run(one_rank, tmp_path / "first", "several")
     texts = [text for text, _ in sentences(30, first=100)]
@@ -117,9 +113,7 @@ def test_several_classes_are_those_above_one_half(one_rank: RankPool, tmp_path: 
         (["threshold=1"], "lower the threshold"),
     ],
 )
-def test_mistakes(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
-) -> None:
+def test_mistakes(run, tmp_path, capsys, words, message):
     source = tmp_path / "texts.txt"
     source.write_text("a film\n", encoding="utf-8")
     own = [f"input={source}"] if not words[0].startswith("input") else []

@@ -1,7 +1,5 @@
 """The tool's account of a batch is what the stream delivers."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,9 +1,6 @@
 """Documents leave the pipeline and come back as they were."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 import zstandard
@@ -17,7 +14,7 @@ TEXTS = ["A plain text.", "Zwei Zeilen\nmit Umlauten: äöü", "العربية �
 
 
 @pytest.fixture
-def documents(tmp_path: Path) -> Path:
+def documents(tmp_path):
     """Return documents in two files, the second without any row."""
     folder = tmp_path / "dedup" / "documents"
     folder.mkdir(parents=True)
@@ -34,7 +31,7 @@ def documents(tmp_path: Path) -> Path:
     return folder
 
 
-def test_lines_of_json_have_every_column(documents: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_of_json_have_every_column(documents, tmp_path, capsys):
     assert main([str(documents), f"output={tmp_path / 'out'}"]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'out'}: 4 documents in 2 files\n"
     text = zstandard.ZstdDecompressor().decompressobj().decompress((tmp_path / "out/000000.jsonl.zst").read_bytes())
@@ -49,7 +46,7 @@ def test_lines_of_json_have_every_column(documents: Path, tmp_path: Path, capsys
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "parquet"])
-def test_the_pipeline_reads_the_export(kind: str, documents: Path, tmp_path: Path) -> None:
+def test_the_pipeline_reads_the_export(kind, documents, tmp_path):
     assert main([str(documents), f"output={tmp_path / 'out'}", f"format={kind}"]) == 0
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text("{corpus: back, clean: {language: null, filters: []}, heldout: {fraction: 0}}")
@@ -59,6 +56,6 @@ def test_the_pipeline_reads_the_export(kind: str, documents: Path, tmp_path: Pat
     assert sorted(each.text for file in files for each in read_documents(file)) == sorted(TEXTS)
 
 
-def test_a_folder_without_documents_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_documents_is_refused(tmp_path, capsys):
     assert main([str(tmp_path), f"output={tmp_path / 'out'}"]) == 64
     assert "give a folder such as OUT/dedup/documents" in capsys.readouterr().err

@@ -1,7 +1,5 @@
 """Per-sample tars as others read them, row by row against the shards."""
 
-from __future__ import annotations
-
 import gc
 import io
 import json

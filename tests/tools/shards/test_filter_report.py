@@ -1,12 +1,6 @@
 """The documents nearest to a threshold, on either side, against the texts that were written."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 from clozeline.configuration.config import load_config
 from clozeline.pipeline.recipe import Recipe
@@ -16,7 +10,7 @@ from tests.pipeline.clean.cleaning import run_clean
 SIZES = (3, 9, 8, 12, 10, 25, 11, 40)
 
 
-def run(tmp_path: Path, *filters: Any) -> Path:
+def run(tmp_path, *filters):
     path = tmp_path / "texts.jsonl"
     lines = [json.dumps({"text": f"grade{chr(97 + size % 26)} " + "the and words " * size}) for size in SIZES]
     path.write_text("\n".join(lines) + "\n")
@@ -24,11 +18,11 @@ def run(tmp_path: Path, *filters: Any) -> Path:
     return tmp_path / "out"
 
 
-def collect(out: Path, most: int = 2) -> Any:
+def collect(out, most=2):
     return collect_reasons(out, load_config(Recipe, out / "clean" / "config.yaml"), most, 100)
 
 
-def test_the_nearest_documents_of_each_side(tmp_path: Path) -> None:
+def test_the_nearest_documents_of_each_side(tmp_path):
     """A text has three words a unit of its size, and one."""
     out = run(tmp_path, {"name": "gopher_quality", "words": [30, 100], "stop_words": 0})
     reasons, measured = collect(out)
@@ -43,7 +37,7 @@ def test_the_nearest_documents_of_each_side(tmp_path: Path) -> None:
     assert long.below[0].text.startswith("gradeo the and words")
 
 
-def test_tables_and_page(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tables_and_page(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
     out = run(tmp_path, {"name": "gopher_quality", "words": [30, 100], "stop_words": 0}, "c4_quality")
     assert main([str(out), "--html", str(tmp_path / "page.html")]) == 0
@@ -55,6 +49,6 @@ def test_tables_and_page(tmp_path: Path, capsys: pytest.CaptureFixture[str], mon
     assert "Legend" not in page
 
 
-def test_another_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_folder_is_refused(tmp_path, capsys):
     assert main([str(tmp_path)]) == 64
     assert "expected the output folder of a pipeline run" in capsys.readouterr().err

@@ -1,9 +1,6 @@
 """Views of a row, against what the row holds; the page is self-contained and escapes."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +10,7 @@ from clozeline.pipeline.corrupt.preview.view import Passage
 from clozeline.pipeline.rows import Row
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.runs.data.feed import Feed
 from clozeline.tools.shards.explain_batch import explain
 from clozeline.tools.shards.inspect_shard import main, view_of
@@ -197,7 +194,7 @@ def test_all_documents_of_a_row_are_named(shard_sets):
     assert several > 5
 
 
-def test_the_best_classes_stand_next_to_their_label(tmp_path: Path) -> None:
+def test_the_best_classes_stand_next_to_their_label(tmp_path):
     """Stored are the label with label / 64, and the id before it with 1 / 4."""
     manifest = write_masked_sets(tmp_path / "sets", rows=41, heldout=3)
     shards = open_shards(manifest)
@@ -213,7 +210,7 @@ def test_the_best_classes_stand_next_to_their_label(tmp_path: Path) -> None:
     assert "best scores of the teacher" not in titles
 
 
-def test_a_class_has_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_class_has_its_name(tmp_path, capsys):
     sets = make_sets(tmp_path)
     shards = open_split(sets, "dev")
     row = shards.read_block(0).row(0)
@@ -232,7 +229,7 @@ def test_a_class_has_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "not possible" not in out
 
 
-def test_tags_stand_beside_their_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tags_stand_beside_their_words(tmp_path, capsys):
     sets = make_tagged_sets(tmp_path)
     row = open_split(sets, "dev").read_block(0).row(0)
     facts = facts_of(open_split(sets, "dev").manifest)
@@ -243,7 +240,7 @@ def test_tags_stand_beside_their_words(tmp_path: Path, capsys: pytest.CaptureFix
     assert " ".join(said) in capsys.readouterr().out
 
 
-def test_answers_are_parts_of_their_text(tmp_path: Path) -> None:
+def test_answers_are_parts_of_their_text(tmp_path):
     shards = open_split(make_question_sets(tmp_path), "dev")
     said = [describe_answer(facts_of(shards.manifest), row)["answer"] for row in shards.read_block(0)]
     assert len(said) == len(shards) > 21
@@ -251,7 +248,7 @@ def test_answers_are_parts_of_their_text(tmp_path: Path) -> None:
     assert any(one.startswith("none in this window, of ['") for one in said)
 
 
-def test_a_choice_has_its_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_choice_has_its_number(tmp_path, capsys):
     sets = make_choice_sets(tmp_path)
     shards = open_split(sets, "dev")
     row = shards.read_block(0).row(0)
@@ -264,6 +261,6 @@ def test_a_choice_has_its_number(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 @pytest.fixture(scope="session")
-def tokenizer(shard_sets: Path) -> Tokenizer:
+def tokenizer(shard_sets):
     """The tokenizer of the sets."""
     return load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")

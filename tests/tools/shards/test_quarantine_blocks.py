@@ -1,9 +1,6 @@
 """Blocks that cannot be read are listed for good; the stream continues around them, in the same order."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -13,13 +10,13 @@ from clozeline.train.data.stream.stream import Stream
 from tests.shard_sets import toy_set
 
 
-def damage(path: Path, place: int) -> None:
+def damage(path, place):
     raw = bytearray(path.read_bytes())
     raw[place] ^= 16
     path.write_bytes(raw)
 
 
-def epoch(folder: Path, rows: int) -> list[tuple[int, int, float]]:
+def epoch(folder, rows):
     """Block and row of every sample in order, and its weight."""
     options = {"lanes": 2, "global_batch": 2, "micro_batch": 2, "io_threads": 0}
     found = []

@@ -1,10 +1,5 @@
 """Every counter of a run is computed in two ways, by its stage and by a test."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from tests.pipeline.run_counts import check_run
@@ -13,12 +8,12 @@ from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged
 STAGES = ["clean", "dedup", "train_tokenizer", "encode", "group", "corrupt"]
 
 
-def test_a_run_agrees(whole: Path) -> None:
+def test_a_run_agrees(whole):
     assert check_run(whole).keys() == {*STAGES}
 
 
 @pytest.mark.parametrize("make", [make_sets, pytest.param(make_tagged_sets, marks=pytest.mark.slow),
                                   pytest.param(make_question_sets, marks=pytest.mark.slow),
                                   pytest.param(make_text_sets, marks=pytest.mark.slow)])  # fmt: skip
-def test_the_counts_of_a_task_agree(tmp_path: Path, make: Callable[[Path], Path]) -> None:
+def test_the_counts_of_a_task_agree(tmp_path, make):
     assert check_run(make(tmp_path).parents[1])

@@ -1,14 +1,12 @@
 """Another form, the same rows in the same order, and the same stream."""
 
-from __future__ import annotations
-
 import shutil
 
 import numpy as np
 import pytest
 
 from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards.repack_shards import main, repack
 from clozeline.train.data.stream.phases import as_phases
 from clozeline.train.data.stream.reading_order import ReadingOrder
@@ -17,7 +15,7 @@ from tests.tools.small_run import example_sets
 FORMS = [("arrow", "none", None), ("arrow", "zstd", 1), ("tar", "none", None), ("tar", "zstd", 9)]
 
 
-def rows_of(shards: ShardSet) -> list[Rows]:
+def rows_of(shards):
     """All rows of each shard."""
     blocks = [[] for _ in shards.manifest.shards]
     for block, shard in enumerate(shards.index.shard.tolist()):
@@ -25,7 +23,7 @@ def rows_of(shards: ShardSet) -> list[Rows]:
     return [Rows.concatenate(found) for found in blocks]
 
 
-def assert_same(left: Rows, right: Rows) -> None:
+def assert_same(left, right):
     assert list(left.fixed) == list(right.fixed)
     assert list(left.columns) == list(right.columns)
     for name, column in left.fixed.items():
@@ -49,7 +47,7 @@ def test_there_and_back_gives_the_same_bytes(shard_sets, tmp_path, label):
     assert {name for name in sides[0] if sides[0][name] != sides[1][name]} == {"parents", "checksum"}
 
 
-def stream(shards: ShardSet, lanes: int = 4) -> list[tuple[int, int] | None]:
+def stream(shards, lanes=4):
     """Uid and variant of every row of two epochs, lane by lane."""
     order = ReadingOrder(as_phases(shards), 7, lanes, lanes)
     read = [shards.read_block(block).fixed for block in range(len(shards.index))]

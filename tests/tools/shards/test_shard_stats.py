@@ -1,7 +1,5 @@
 """The tables name what the set holds; the page needs no other file."""
 
-from __future__ import annotations
-
 import pytest
 
 from clozeline.pipeline.shards import open_shards

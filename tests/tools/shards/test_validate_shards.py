@@ -1,7 +1,5 @@
 """Damage of every kind is found and named, in one message."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 
@@ -9,7 +7,6 @@ import fsspec
 import numpy as np
 import pytest
 
-from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards.validate_shards import main, validate
 from tests.shard_sets import change_manifest
@@ -141,13 +138,13 @@ def test_sets_that_do_not_belong_together_are_refused(shard_sets, capsys):
     assert "expected an example set, got a set of samples" in capsys.readouterr().err
 
 
-def swapped(rows: Rows) -> Rows:
+def swapped(rows):
     order = np.arange(len(rows))
     order[[3, 4]] = [4, 3]
     return rows.take(order)
 
 
-def with_fixed(rows: Rows, name: str, row: int, value: int) -> Rows:
+def with_fixed(rows, name, row, value):
     column = rows.fixed[name].copy()
     column[row] = value
     return replace(rows, fixed={**rows.fixed, name: column})

@@ -1,7 +1,5 @@
 """Every visit that the tool names is one that the batches show, and none is left out."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
@@ -51,7 +49,7 @@ def test_samples_that_the_stream_corrupts_have_a_variant_an_epoch(shard_sets, tm
 def test_all_readings_of_a_document_are_named(shard_sets, label):
     """A document is in the batches that `explain` shows it in, wherever in a row it begins, and in no others."""
     feed = Feed(as_phases(open_shards(example_sets(shard_sets)[label][0])), 3, 4, 8)
-    shown: dict[str, set[tuple[int, int]]] = {}
+    shown = {}
     for samples in range(0, feed.reading.orders[0].lane_rows * 4, 8):
         for facts in explain(feed, samples):
             for document in [facts, *facts["others"]] if "sample" in facts and facts["epoch"] == 0 else ():

@@ -1,7 +1,5 @@
 """The demo: the same guesses in transformers, and a second run that makes nothing again."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path
@@ -22,15 +20,13 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(("loss", "said"), [(3.5, "1.50 nats below it: the model uses"), (6.0, "not learned")])
-def test_the_loss_is_compared_with_the_entropy(tmp_path: Path, loss: float, said: str) -> None:
+def test_the_loss_is_compared_with_the_entropy(tmp_path, loss, said):
     heldout = {"dev": {"loss": loss, "unigram_entropy": 5.0, "labels": 9}}
     (tmp_path / "metrics.jsonl").write_text(sealed(step=1, heldout=heldout) + "\n", encoding="utf-8")
     assert said in demo.heldout_lines(tmp_path)[-1]
 
 
-def test_a_failed_step_ends_the_demo_with_its_code(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_failed_step_ends_the_demo_with_its_code(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(demo, "write_pages", lambda path: run_step("python", "-c", "raise SystemExit(3)"))
     assert demo.main(["--output", str(tmp_path)]) == 3
     said = capsys.readouterr()
@@ -38,7 +34,7 @@ def test_a_failed_step_ends_the_demo_with_its_code(
     assert "this command ended with exit code 3" in said.err
 
 
-def test_the_model_of_the_demo_is_one_of_transformers(shard_sets: Path, tmp_path: Path) -> None:
+def test_the_model_of_the_demo_is_one_of_transformers(shard_sets, tmp_path):
     """Exported, it makes the same guesses there; a changed weight shows."""
     run, exported = tmp_path / "run", tmp_path / "exported"
     model = yaml.safe_load((ROOT / demo.TRAINING).read_text(encoding="utf-8"))["model"]
@@ -55,7 +51,7 @@ def test_the_model_of_the_demo_is_one_of_transformers(shard_sets: Path, tmp_path
 
 
 @pytest.mark.slow
-def test_small_demo_and_its_second_run(tmp_path: Path) -> None:
+def test_small_demo_and_its_second_run(tmp_path):
     """Every step once; given again, nothing is written, made or trained again."""
     command = [sys.executable, "-m", "clozeline", "demo", "--output", str(tmp_path / "demo"), "--steps", "8"]
     first, second = (

@@ -1,9 +1,6 @@
 """`clozeline new`: by flags or by questions; what it writes runs from texts to a step of training."""
 
-from __future__ import annotations
-
 import io
-from pathlib import Path
 from pydoc_data.topics import topics
 
 import pytest
@@ -14,7 +11,7 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.execution.stages import check_recipe
-from clozeline.pipeline.recipe import Recipe, load_recipe
+from clozeline.pipeline.recipe import load_recipe
 from clozeline.tools.start.new import grouping_of, main
 from clozeline.tools.start.project.templates import (
     ANY,
@@ -33,7 +30,7 @@ from tests.matrices import mark_slow_but
 
 
 @pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def texts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("texts")
     for number, text in enumerate(sorted(topics.values())):
         (folder / f"{number}.txt").write_text(text, encoding="utf-8")
@@ -41,7 +38,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("model", mark_slow_but(["gpt"], MODELS))
-def test_what_it_writes_runs(texts: Path, tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_writes_runs(texts, tmp_path, model, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["mine", f"input={texts}", "language=en", f"model={model}"]) == 0
     monkeypatch.chdir(texts)  # the paths of the files are absolute
@@ -51,7 +48,7 @@ def test_what_it_writes_runs(texts: Path, tmp_path: Path, model: str, monkeypatc
     assert (tmp_path / "mine" / "run" / "report.html").is_file()
 
 
-def train(project: Path, *words: str, timeout: float = 300) -> None:
+def train(project, *words, timeout=300):
     words = ("--config", str(project / "train.yaml"), *words)
     done = run_program(f"from clozeline.train.command import main\nassert main({list(words)}) == 0", project, timeout)
     assert done.codes == [0], done.errors
@@ -60,13 +57,11 @@ def train(project: Path, *words: str, timeout: float = 300) -> None:
 class Terminal(io.StringIO):
     """Typed lines."""
 
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 
-def test_three_questions_are_asked_until_the_answers_are_valid(
-    texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_three_questions_are_asked_until_the_answers_are_valid(texts, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", Terminal(f"{tmp_path}/none\n{texts}\nenglish\nde\n\n"))
     assert main([str(tmp_path / "mine")]) == 0
     out = capsys.readouterr().out
@@ -83,9 +78,7 @@ def test_three_questions_are_asked_until_the_answers_are_valid(
     assert not (tmp_path / "other").exists()
 
 
-def test_without_a_terminal_the_texts_are_needed(
-    texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_a_terminal_the_texts_are_needed(texts, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("sys.stdin", io.StringIO())
     assert main([str(tmp_path / "mine")]) == 64
     assert "input is missing: give the folder of your texts, such as input=texts" in capsys.readouterr().err
@@ -108,7 +101,7 @@ OF = {"xlm_r_base": "xlm_r", "deberta_v2_xlarge": "deberta_v2", "gpt1": "gpt", "
 """Sizes whose names belong to one of several models, or are no prefix and a word."""
 
 
-def write(folder: Path, source: str, language: str, model: str, size: str | None = None) -> tuple[Recipe, TrainConfig]:
+def write(folder, source, language, model, size=None):
     folder.mkdir()
     (folder / "pipeline.yaml").write_text(pipeline_yaml(folder, source, language, model), encoding="utf-8")
     recipe = load_recipe(folder / "pipeline.yaml")
@@ -119,7 +112,7 @@ def write(folder: Path, source: str, language: str, model: str, size: str | None
 
 @pytest.mark.parametrize("language", ["en", "de", ANY])
 @pytest.mark.parametrize("model", MODELS)
-def test_both_files_are_valid_and_name_each_other(tmp_path: Path, model: str, language: str) -> None:
+def test_both_files_are_valid_and_name_each_other(tmp_path, model, language):
     texts = tmp_path / "texts: 'all' \"mine\""
     texts.mkdir()
     (texts / "a.txt").write_text("x" * 10)
@@ -142,7 +135,7 @@ def test_both_files_are_valid_and_name_each_other(tmp_path: Path, model: str, la
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_every_size_has_a_model_or_a_teacher(tmp_path: Path, size: str) -> None:
+def test_every_size_has_a_model_or_a_teacher(tmp_path, size):
     """It is the size's body, with heads that the model's objective serves, and no higher learning rate."""
     (tmp_path / "a.txt").write_text("x")
     models = [model for model in MODELS if size in sizes_of(model)]
@@ -164,7 +157,7 @@ def test_every_size_has_a_model_or_a_teacher(tmp_path: Path, size: str) -> None:
     assert small.optimizer.options.learning_rate >= config.optimizer.options.learning_rate
 
 
-def test_inputs_become_absolute_and_must_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inputs_become_absolute_and_must_exist(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.jsonl").write_text("{}")
     assert absolute_input("a.jsonl") == str(tmp_path / "a.jsonl")
@@ -177,7 +170,7 @@ def test_inputs_become_absolute_and_must_exist(tmp_path: Path, monkeypatch: pyte
             absolute_input(wrong)
 
 
-def test_languages_and_models_are_known() -> None:
+def test_languages_and_models_are_known():
     assert (check_language("ga"), check_language(ANY), check_model("t5")) == ("ga", ANY, "t5")
     with pytest.raises(ConfigurationError, match="expected a code such as en or de, or any, got 'english'; known: "):
         check_language("english")

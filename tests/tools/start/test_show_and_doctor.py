@@ -1,10 +1,7 @@
 """`clozeline show`, any objective with any tokenizer, and `clozeline doctor`."""
 
-from __future__ import annotations
-
 import sys
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +17,7 @@ OBJECTIVES = registry.names("clozeline.pipeline.corrupt.objectives")
 
 
 @pytest.mark.parametrize("name", OBJECTIVES)
-def test_every_objective_shows_the_sample_text(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_objective_shows_the_sample_text(name, capsys):
     assert main([name]) == 0
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
@@ -28,13 +25,13 @@ def test_every_objective_shows_the_sample_text(name: str, capsys: pytest.Capture
     assert max(map(len, shown.splitlines())) <= 80
 
 
-def test_without_an_objective_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_an_objective_all_are_listed(capsys):
     assert main([]) == 0
     shown = capsys.readouterr().out
     assert all(f"\n {name} " in shown for name in OBJECTIVES)
 
 
-def test_settings_and_options_are_those_of_the_call_from_python() -> None:
+def test_settings_and_options_are_those_of_the_call_from_python():
     words = ["mask_rate=0.5", "seed=3", "variant=2"]
     wanted = corrupt_text({"name": "masked_lm", "mask_rate": 0.5}, "It is raining again.", seed=3, variant=2)
     assert str(show("masked_lm", "It is raining again.", words)) == str(wanted)
@@ -42,7 +39,7 @@ def test_settings_and_options_are_those_of_the_call_from_python() -> None:
     assert "a=3" in str(show("masked_lm", "a=3 is what it says.", [])).replace(" ", "")
 
 
-def test_pieces_of_a_tokenizer_are_shown_as_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pieces_of_a_tokenizer_are_shown_as_text(tmp_path, capsys):
     for name in ("byte_bpe", "unigram", "wordpiece"):
         trained(name, tmp_path / name)
         assert main(["masked_lm", "The cat sat on the mat.", f"tokenizer={tmp_path / name}"]) == 0
@@ -51,7 +48,7 @@ def test_pieces_of_a_tokenizer_are_shown_as_text(tmp_path: Path, capsys: pytest.
         assert "sat on the" in plain_text(shown)
 
 
-def test_the_page_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_says_the_same(tmp_path, capsys):
     file = tmp_path / "page.html"
     assert main(["span_corruption", "--html", str(file)]) == 0
     texts = "".join(checked(file.read_text(encoding="utf-8")).texts)
@@ -71,23 +68,21 @@ def test_the_page_says_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[st
         (["masked_lm", " "], "expected a text, got nothing"),
     ],
 )
-def test_mistakes_end_in_one_message(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes_end_in_one_message(words, said, capsys):
     assert main(words) == 64
     error = capsys.readouterr().err
     assert said in error
     assert "Traceback" not in error
 
 
-def test_this_machine_has_all_that_is_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_this_machine_has_all_that_is_needed(tmp_path, capsys):
     assert doctor([f"output={tmp_path / 'new' / 'folder'}"]) == 0
     names = {line.split("  ")[0] for line in capsys.readouterr().out.splitlines()}
     assert {"Python", "torch", "GPUs", "C++ compiler", "compiled module", "cores", "memory", "disk"} <= names
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_missing_is_named_with_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_missing_is_named_with_what_to_do(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setitem(sys.modules, "torch", None)

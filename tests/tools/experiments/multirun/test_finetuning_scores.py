@@ -1,12 +1,8 @@
 """Scores of fine-tuned runs: tables, matrices, averages of benchmarks, and the best keys, by hand."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -27,14 +23,13 @@ from clozeline.tools.experiments.multirun.finetuning_scores import (
     scores_path,
     table_lines,
 )
-from clozeline.tools.experiments.multirun.runner import Training
 
 FACTS = {"name": "toy", "head": "classification", "labels": ["0", "1"], "metrics": ["accuracy"], "texts": 1,
          "positive": None, "low": 0.0, "high": 1.0}  # fmt: skip
 ANSWERS = [0, 1, 0, 1]
 
 
-def write(folder: Path, seed: int, predicted: list[int], **changes: Any) -> None:
+def write(folder, seed, predicted, **changes):
     right = sum(one == other for one, other in zip(ANSWERS, predicted, strict=True)) / 4
     scores = {"task": "toy", "split": "dev", "n": 4, "seed": seed, "set": "s", "metrics": {"accuracy": right},
               "unit": "texts", "notes": {},
@@ -44,7 +39,7 @@ def write(folder: Path, seed: int, predicted: list[int], **changes: Any) -> None
     (folder / "scores" / f"seed-{seed}.json").write_text(json.dumps(seal(plain)), encoding="utf-8")
 
 
-def test_a_table_of_two_folders(tmp_path: Path) -> None:
+def test_a_table_of_two_folders(tmp_path):
     for seed, predicted in ((0, [0, 1, 0, 1]), (1, [0, 1, 0, 0]), (10, [0, 1, 1, 0])):
         write(tmp_path / "a", seed, predicted)
     write(tmp_path / "b", 0, [1, 1, 1, 0])
@@ -67,7 +62,7 @@ def test_a_table_of_two_folders(tmp_path: Path) -> None:
         list(comparison_lines([groups[0], ("other", read_scored(tmp_path / "other"))]))
 
 
-def test_a_matrix_of_folders_by_sets(tmp_path: Path) -> None:
+def test_a_matrix_of_folders_by_sets(tmp_path):
     """Means over seeds; the gap is dev less the mean of the others."""
     for seed, predicted in ((0, [0, 1, 0, 1]), (1, [0, 1, 0, 0])):
         write(tmp_path / "en", seed, predicted)
@@ -86,7 +81,7 @@ def test_a_matrix_of_folders_by_sets(tmp_path: Path) -> None:
     ]
 
 
-def test_folders_that_hold_no_scores(tmp_path: Path) -> None:
+def test_folders_that_hold_no_scores(tmp_path):
     with pytest.raises(ConfigurationError, match=r"expected an output of clozeline finetune with scores, got none"):
         read_scored(tmp_path)
     write(tmp_path, 0, ANSWERS)
@@ -98,14 +93,14 @@ def test_folders_that_hold_no_scores(tmp_path: Path) -> None:
         read_scored(tmp_path)
 
 
-def runs(task: str, *metrics: dict[str, float]) -> list[ScoredRun]:
+def runs(task, *metrics):
     """A run for each seed; metrics that the task does not name do not count."""
     named = tuple(name for name in metrics[0] if name != "further")
     facts = TaskFacts(name=task, head="classification", labels=("0", "1"), metrics=named)
     return [ScoredRun({"metrics": of_seed, "seed": seed}, facts) for seed, of_seed in enumerate(metrics)]
 
 
-def test_metrics_are_averaged_before_tasks() -> None:
+def test_metrics_are_averaged_before_tasks():
     folders = [
         ("a", {"dev": runs("mrpc", {"accuracy": 0.8, "f1": 0.9, "further": 0.0}, {"accuracy": 0.6, "f1": 0.7})}),
         ("b", {"dev": runs("mnli", {"accuracy": 0.5}), "mm": runs("mnli", {"accuracy": 0.7})}),
@@ -117,7 +112,7 @@ def test_metrics_are_averaged_before_tasks() -> None:
     assert last == "GLUE: mean of 3 of its 9 tasks, without cola, qnli, qqp, rte, stsb, wnli: 75.00"
 
 
-def test_all_tasks_and_other_tasks() -> None:
+def test_all_tasks_and_other_tasks():
     everything = [(task, {"dev": runs(task, {"accuracy": 0.5})}) for task in sorted(BENCHMARKS["SuperGLUE"])]
     assert [*average_lines(everything)][-1] == "SuperGLUE: mean of all 8 tasks: 50.00"
     shared = [*average_lines([("x", {"dev": runs("rte", {"accuracy": 0.25})})])]
@@ -125,14 +120,14 @@ def test_all_tasks_and_other_tasks() -> None:
     assert [*average_lines([("x", {"dev": runs("own", {"accuracy": 0.25})})])][-1] == "mean of 1 tasks 25.00"
 
 
-def test_the_best_score_chooses_and_the_first_of_equal_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_score_chooses_and_the_first_of_equal_ones(tmp_path, monkeypatch):
     scores = {"run-0": 0.5, "run-1": 0.7, "run-2": 0.7, "run-3": 0.6}
-    trained: list[Training] = []
+    trained = []
 
-    def collect(trainings: Sequence[Training]) -> None:
+    def collect(trainings):
         trained.extend(trainings)
 
-    def read(folder: Path) -> list[SimpleNamespace]:
+    def read(folder):
         metrics = {"accuracy": scores[folder.name], "other": 1.0}
         return [SimpleNamespace(scores={"metrics": metrics}, facts=SimpleNamespace(metrics=("accuracy", "other")))]
 
@@ -152,5 +147,5 @@ def test_the_best_score_chooses_and_the_first_of_equal_ones(tmp_path: Path, monk
     [([3.0, 3.2, 3.1], [2.0, 2.4], "+0.90 ± 0.38"), ([2.0, 2.4], [3.0, 3.2, 3.1], "-0.90 ± 0.38"),
      ([0.5, 0.5], [0.25, 0.25], "+0.25 ± 0.00"), ([0.5], [0.2, 0.3], "+0.25 (one seed)")],
 )  # fmt: skip
-def test_a_difference_has_the_deviations_of_both_groups(first: list[float], second: list[float], shown: str) -> None:
+def test_a_difference_has_the_deviations_of_both_groups(first, second, shown):
     assert difference_text(first, second, 2) == shown

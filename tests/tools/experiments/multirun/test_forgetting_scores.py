@@ -1,9 +1,6 @@
 """Forgetting and backward transfer against a plain computation, the table, and files of tasks."""
 
-from __future__ import annotations
-
 import statistics
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +15,7 @@ from tests.train.masked_set import write_masked_sets
 
 @pytest.mark.parametrize("rises", [True, False])
 @pytest.mark.parametrize("first", [0, 1])
-def test_numbers_are_those_of_a_plain_computation(rises: bool, first: int) -> None:
+def test_numbers_are_those_of_a_plain_computation(rises, first):
     """Four tasks at random; with `first` 0 the first is learned before the first stage."""
     draw = np.random.default_rng(3)
     for _ in range(20):
@@ -37,7 +34,7 @@ def test_numbers_are_those_of_a_plain_computation(rises: bool, first: int) -> No
         assert found.last == matrix[end, 3]
 
 
-def test_the_table_has_means_over_seeds() -> None:
+def test_the_table_has_means_over_seeds():
     matrices = {
         "plain": [[[2.0, None], [3.0, 0.9]], [[2.0, None], [3.5, 0.7]]],
         "replay": [[[2.0, None], [2.1, 0.8]]],
@@ -59,7 +56,7 @@ def test_the_table_has_means_over_seeds() -> None:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> list[Path]:
+def files(tmp_path):
     """Tasks `one` and `two`; the second names the first one's held-out set."""
     found = []
     for name in ("one", "two"):
@@ -70,7 +67,7 @@ def files(tmp_path: Path) -> list[Path]:
     return found
 
 
-def test_mistakes_are_named(files: list[Path], tmp_path: Path) -> None:
+def test_mistakes_are_named(files, tmp_path):
     with pytest.raises(ConfigurationError, match="learned: expected fewer than the 2 tasks, got 2"):
         read_tasks(files, 2)
     with pytest.raises(ConfigurationError, match="expected different names, got 'one' twice"):
@@ -82,7 +79,7 @@ def test_mistakes_are_named(files: list[Path], tmp_path: Path) -> None:
         read_tasks(files[:1], 0)
 
 
-def test_information_is_summed_at_the_last_weights(tmp_path: Path) -> None:
+def test_information_is_summed_at_the_last_weights(tmp_path):
     for name, value in (("first", 1.0), ("second", 2.0)):
         tensors = {"fisher/a": torch.full((3,), value), "weight/a": torch.full((3,), 10 * value)}
         save_file(tensors, tmp_path / name)

@@ -1,10 +1,7 @@
-from __future__ import annotations
-
 import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from warcio.archiveiterator import ArchiveIterator
@@ -19,7 +16,7 @@ WRITE = (
 )
 
 
-def test_modules_are_listed_by_their_files() -> None:
+def test_modules_are_listed_by_their_files():
     before = set(sys.modules)
     names = set(module_names())
     assert not set(sys.modules) - before
@@ -29,7 +26,7 @@ def test_modules_are_listed_by_their_files() -> None:
 
 
 @pytest.mark.slow
-def test_every_process_writes_the_same_bytes(tmp_path: Path) -> None:
+def test_every_process_writes_the_same_bytes(tmp_path):
     """Sets, addresses and handles differ from process to process; so do arguments, paths and the environment."""
     found = []
     for name in ("one", "another"):

@@ -1,13 +1,9 @@
 """Trainings of an experiment are launched once and resumed, and a folder of runs is for one set of words."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import yaml
@@ -22,11 +18,11 @@ from clozeline.tools.experiments.multirun.runner import (
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+def started(monkeypatch):
     """The commands of trainings, which are not run."""
-    seen: list[list[str]] = []
+    seen = []
 
-    def step(*command: str | Path, **_: object) -> None:
+    def step(*command, **_):
         seen.append([str(word) for word in command])
 
     monkeypatch.setattr(runner, "run_step", step)
@@ -34,13 +30,11 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
-def test_a_training_is_started_while_a_result_is_missing(
-    started: list[list[str]], tmp_path: Path, at_once: int
-) -> None:
-    def write(path: Path) -> None:
+def test_a_training_is_started_while_a_result_is_missing(started, tmp_path, at_once):
+    def write(path):
         path.write_text(str(len(started)), encoding="utf-8")
 
-    def training(seed: int) -> Training:
+    def training(seed):
         results = {tmp_path / f"{name}-{seed}": write for name in ("dev", "test")}
         return Training(tmp_path / f"{seed}.yaml", results, keys={"seed": seed}, overrides=["steps=2"])
 
@@ -83,7 +77,7 @@ sys.exit(run_tool(Arguments(""), [], together))
 @pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize(("name", "code"), [("SIGHUP", 75), ("SIGTERM", 75), ("SIGINT", 130)])
 @pytest.mark.parametrize("at_once", [1, 2])
-def test_trainings_save_when_their_tool_is_told_to_stop(tmp_path: Path, name: str, code: int, at_once: int) -> None:
+def test_trainings_save_when_their_tool_is_told_to_stop(tmp_path, name, code, at_once):
     """The signal comes twice, as from a lost connection; nothing further is started."""
     command = [sys.executable, "-c", STEPS, str(tmp_path), str(at_once)]
     with subprocess.Popen(command) as tool:
@@ -96,13 +90,13 @@ def test_trainings_save_when_their_tool_is_told_to_stop(tmp_path: Path, name: st
     assert len(list(tmp_path.glob("*/saved"))) == at_once
 
 
-def wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+def wait_until(condition, process):
     while not condition():
         assert process.poll() is None
         time.sleep(0.02)
 
 
-def test_a_folder_is_for_one_thing(tmp_path: Path) -> None:
+def test_a_folder_is_for_one_thing(tmp_path):
     """From its first run on: what a command leaves that is refused before does not bind the next one."""
     note = tmp_path / "runs" / "words.json"
     record_folder_facts(note, {"task": "other"})

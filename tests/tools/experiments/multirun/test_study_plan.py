@@ -1,7 +1,5 @@
 """Plans of studies: equal operations whatever is read, counted a second time from the models themselves."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +18,7 @@ from tests.tools.experiments.multirun.small_study import write_study, write_walk
 from tests.train.written_runs import write_run_on
 
 
-def flops_of_a_row(config: TrainConfig, manifest: Path) -> float:
+def flops_of_a_row(config, manifest):
     """Return the operations of a mean row of the first block, taken for the set."""
     shards = open_shards(manifest)
     facts = shards.manifest.tokenizer
@@ -31,11 +29,11 @@ def flops_of_a_row(config: TrainConfig, manifest: Path) -> float:
 
 
 @pytest.mark.parametrize("name", ["plain", "mixed"])
-def test_the_operations_are_those_of_the_study(tmp_path: Path, name: str) -> None:
+def test_the_operations_are_those_of_the_study(tmp_path, name):
     folder, sets = write_study(tmp_path), write_walks(tmp_path / "sets")
     study, variants = load_study(folder)
     training = plan_training(folder, study, variants[name], sets, tmp_path / "run", 7)
-    config: TrainConfig = validate(TrainConfig, training.config, "")
+    config = validate(TrainConfig, training.config, "")
     assert (config.seed, config.data.seed, config.steps) == (7, 7, sum(training.steps))
     shares = [part.share for part in variants[name].phases]
     row = flops_of_a_row(config, sets / "one" / "train")  # both sets have rows of the same lengths
@@ -47,7 +45,7 @@ def test_the_operations_are_those_of_the_study(tmp_path: Path, name: str) -> Non
     assert ends == [*(config.data.global_batch * sum(training.steps[: n + 1]) for n in range(len(ends) - 1)), None]
 
 
-def test_a_teacher_in_memory_takes_its_forward_passes(tmp_path: Path) -> None:
+def test_a_teacher_in_memory_takes_its_forward_passes(tmp_path):
     """A student's step costs its own operations and a third of a training step of the teacher, of three layers."""
     folder, sets = write_study(tmp_path), write_walks(tmp_path / "sets")
     study, variants = load_study(folder)
@@ -55,14 +53,14 @@ def test_a_teacher_in_memory_takes_its_forward_passes(tmp_path: Path) -> None:
     plain = plan_training(folder, study, variants["plain"], sets, tmp_path / "run", 0)
     variants["plain"].train["distil"] = {"teacher": str(tmp_path / "teacher"), "losses": ["scores"]}
     taught = plan_training(folder, study, variants["plain"], sets, tmp_path / "run", 0)
-    config: TrainConfig = validate(TrainConfig, taught.config, "")
+    config = validate(TrainConfig, taught.config, "")
     teacher = flops_of_a_row(replace(config, model=replace(config.model, layers=3)), sets / "one" / "train") / 3
     assert taught.flops[0] - plain.flops[0] == pytest.approx(config.data.global_batch * teacher, rel=0.01)
     assert abs(taught.total - study.flops) <= taught.flops[0] / 2
     assert taught.steps < plain.steps
 
 
-def test_mistakes_are_named(tmp_path: Path) -> None:
+def test_mistakes_are_named(tmp_path):
     folder, sets = write_study(tmp_path), write_walks(tmp_path / "sets")
     study, variants = load_study(folder)
     with pytest.raises(ConfigurationError, match="less than a step of each part"):
@@ -80,7 +78,7 @@ STUDIES = Path(__file__).parents[4] / "configs" / "studies"
 
 
 @pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def texts(tmp_path_factory):
     path = tmp_path_factory.mktemp("texts") / "texts.jsonl"
     rows = [
         {"text": " ".join(f"The {a} of page {number} met a {b} by the river." for a in ["fox", "hen", "owl", "cat"]
@@ -95,7 +93,7 @@ NAMES = sorted(folder.name for folder in STUDIES.iterdir())
 
 
 @pytest.mark.parametrize("name", mark_slow_but(NAMES[:1], NAMES))
-def test_sets_and_variants_go_together(name: str, texts: Path, tmp_path: Path) -> None:
+def test_sets_and_variants_go_together(name, texts, tmp_path):
     """Sets of different kinds in the phases of one variant would end a study after all the others were trained."""
     near = [] if name == "data" else ["dedup.near=null"]
     words = [f"input={texts}", f"output={tmp_path}", "train_tokenizer.size=430", "heldout.fraction=0.1"]

@@ -1,11 +1,8 @@
 """Tables of a study, and sets of one whose variants change the pipeline."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -18,12 +15,12 @@ from clozeline.tools.experiments.multirun.study_scores import loss_lines, pair_l
 from clozeline.tools.experiments.multirun.study_sets import Documents, make_all_sets, measured_sets, named_files
 
 
-def figures(accuracy: float, alike: float | None) -> dict[str, Any]:
+def figures(accuracy, alike):
     baselines = {"shorter": 0.25, "unigram": 0.5, "bigram": 0.75}
     return {"n": 200, "accuracy": accuracy, "ties": 0, "baselines": baselines, "correlation_with_bigram": alike}
 
 
-def test_each_score_of_each_variant_is_a_line() -> None:
+def test_each_score_of_each_variant_is_a_line():
     one = [{"pairs": {"causal": figures(0.50, 0.9)}}, {"pairs": {"causal": figures(0.52, 0.7)}}]
     two = [{"pairs": {"pll": figures(0.4, None), "mntp": figures(0.6, 0.1)}}]
     assert list(pair_lines({"one": one, "two": two, "three": [{}]})) == [
@@ -36,7 +33,7 @@ def test_each_score_of_each_variant_is_a_line() -> None:
 
 
 @pytest.mark.parametrize(("seeds", "said"), [(1, "one seed"), (3, "3 seeds")])
-def test_the_table_says_how_many_seeds_a_claim_has(seeds: int, said: str) -> None:
+def test_the_table_says_how_many_seeds_a_claim_has(seeds, said):
     claim = Ordering(measure="masked", lower="plain", higher="mixed", said="said by nobody")
     study = Study(title="a study", flops=1e9, seeds=seeds, orderings=[claim], variants={})
     runs = {
@@ -49,8 +46,8 @@ def test_the_table_says_how_many_seeds_a_claim_has(seeds: int, said: str) -> Non
     assert last == f"masked: plain below mixed by +0.500 {spread}. said by nobody"
 
 
-def test_a_step_removes_documents_and_gains_nats() -> None:
-    variants: Any = {"raw": SimpleNamespace(base=None), "filters": SimpleNamespace(base="raw")}
+def test_a_step_removes_documents_and_gains_nats():
+    variants = {"raw": SimpleNamespace(base=None), "filters": SimpleNamespace(base="raw")}
     left = {"raw": Documents(8, 1000, 1.0), "filters": Documents(6, 500, 3.0)}
     runs = {name: [{"losses": {"prose": loss, "leaked": 1.0}}] for name, loss in (("raw", 3.5), ("filters", 3.0))}
     lines = list(step_lines(variants, runs, left))
@@ -66,13 +63,13 @@ VARIANTS = {
 }
 
 
-def write_study(folder: Path, **changes: str) -> None:
+def write_study(folder, **changes):
     variants = "".join(f"  {name}: {text}\n" for name, text in (VARIANTS | changes).items())
     (folder / "study.yaml").write_text(f"title: small\nflops: 1.0e+9\nseeds: 1\nvariants:\n{variants}")
 
 
 @pytest.fixture
-def study(tmp_path: Path) -> Path:
+def study(tmp_path):
     """Return a study of two steps with a small tokenizer, and texts of which each stands there twice."""
     folder = tmp_path / "study"
     folder.mkdir()
@@ -84,10 +81,8 @@ def study(tmp_path: Path) -> Path:
     return folder
 
 
-def test_each_variant_gets_its_documents_and_all_share_a_tokenizer(
-    study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def run_here(*command: Any, **_: Any) -> None:
+def test_each_variant_gets_its_documents_and_all_share_a_tokenizer(study, tmp_path, monkeypatch):
+    def run_here(*command, **_):
         assert run_pipeline([str(word) for word in command[2:]]) == 0
 
     monkeypatch.setattr(study_sets, "run_step", run_here)
@@ -106,7 +101,7 @@ def test_each_variant_gets_its_documents_and_all_share_a_tokenizer(
     assert len(tokenizers) == 1
 
 
-def test_words_without_a_use_are_refused(study: Path, tmp_path: Path) -> None:
+def test_words_without_a_use_are_refused(study, tmp_path):
     _, variants = load_study(study)
     with pytest.raises(ConfigurationError, match=r"expected NAME=FILES, got 'prose'"):
         named_files(["prose"])
@@ -119,7 +114,7 @@ def test_words_without_a_use_are_refused(study: Path, tmp_path: Path) -> None:
         make_all_sets(study, tmp_path, shared, "texts", {"causal": "a"})
 
 
-def test_wrong_bases_are_refused(study: Path) -> None:
+def test_wrong_bases_are_refused(study):
     for base, message in (("none", "none is no variant"), ("exact", "exact is its own base")):
         write_study(study, exact=f"{{base: {base}}}")
         with pytest.raises(ConfigurationError, match=message):

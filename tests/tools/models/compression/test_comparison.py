@@ -1,16 +1,11 @@
 """The words and numbers of the table of compressed models, and what their records say."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 import torch
 import yaml
 
 from clozeline.errors import ConfigurationError, IntegrityError, NewerFormatError
 from clozeline.files import publish_json
-from clozeline.model.build import Model
 from clozeline.model.families import Family
 from clozeline.model.heads._head import VocabularyHead
 from clozeline.registry import find
@@ -29,7 +24,6 @@ from clozeline.tools.models.compression.written_models import (
     find_claim,
 )
 from clozeline.train.open_run import open_run
-from tests.distributed import RankPool
 from tests.model.small_models import FAMILIES, built
 from tests.tools.runs.evaluation.task_runs import tuned_run
 from tests.tools.test_exported_tasks import BERT
@@ -40,9 +34,9 @@ DENSE = Sizes(1000, 1000, 4000, 2e6)
 SCORE = Score("accuracy", (0.5, 0.75))
 
 
-def row(sizes: Sizes, own: float = 1.0, own_32: float = 1.0, **changes: object) -> Row:
+def row(sizes, own=1.0, own_32=1.0, **changes):
     latencies = {1: Latency(own, 1.0), 32: Latency(own_32, 1.0)}
-    return Row("small", sizes, DENSE, latencies, SCORE, SCORE, "heads: half (1905.10650)", **changes)  # type: ignore[arg-type]
+    return Row("small", sizes, DENSE, latencies, SCORE, SCORE, "heads: half (1905.10650)", **changes)
 
 
 @pytest.mark.parametrize(
@@ -58,13 +52,13 @@ def row(sizes: Sizes, own: float = 1.0, own_32: float = 1.0, **changes: object) 
         (Sizes(1000, 991, 3990, 2e6), 0.99, 1.2, "saves nothing measurable"),
     ],
 )
-def test_a_row_says_what_it_saves(sizes: Sizes, own: float, own_32: float, words: str) -> None:
+def test_a_row_says_what_it_saves(sizes, own, own_32, words):
     """Without fewer FLOPs or other kernels a lower latency is noise."""
     saved = row(sizes, own, own_32).savings
     assert saved.startswith(words) if "zeros" in words else saved == words
 
 
-def test_the_table_is_aligned_and_names_the_claim() -> None:
+def test_the_table_is_aligned_and_names_the_claim():
     dense = Row("dense", DENSE, DENSE, {}, SCORE, SCORE)
     lines = list(table_lines([dense, row(Sizes(500, 400, 2000, 1e6), 0.002, 0.5)]))
     assert lines[0].split()[:3] == ["model", "parameters", "non-zero"]
@@ -76,7 +70,7 @@ def test_the_table_is_aligned_and_names_the_claim() -> None:
     assert len(lines[0]) == len(lines[1]) == len(lines[3])
 
 
-def test_sizes_are_those_of_the_weights(shard_sets: Path, tmp_path: Path) -> None:
+def test_sizes_are_those_of_the_weights(shard_sets, tmp_path):
     model = write_run(tmp_path, shard_sets, [3], 3, model__vocab_multiple=128)
     count = sum(parameter.numel() for parameter in model.parameters())
     zeros = sum(int((parameter == 0).sum()) for parameter in model.parameters())
@@ -86,11 +80,11 @@ def test_sizes_are_those_of_the_weights(shard_sets: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_models_are_timed_in_turn_on_one_thread(monkeypatch: pytest.MonkeyPatch, family: str) -> None:
+def test_models_are_timed_in_turn_on_one_thread(monkeypatch, family):
     dense, small, calls = built(family), built(family), list[tuple[bool, int, int]]()
     threads = torch.get_num_threads()
 
-    def compute(model: Model, tensors: dict[str, torch.Tensor]) -> None:
+    def compute(model, tensors):
         assert torch.get_num_threads() == 1
         calls.append((model is dense, *tensors["input_ids"].shape))
 
@@ -103,7 +97,7 @@ def test_models_are_timed_in_turn_on_one_thread(monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_random_rows_are_read_by_every_family(family: str) -> None:
+def test_random_rows_are_read_by_every_family(family):
     model = built(family).eval()
     assert isinstance(model.family, Family)
     batch = random_batch(model, 3, 5)
@@ -114,14 +108,14 @@ def test_random_rows_are_read_by_every_family(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_scores_are_those_of_the_model(monkeypatch: pytest.MonkeyPatch, family: str) -> None:
+def test_scores_are_those_of_the_model(monkeypatch, family):
     """7 rows of 5 positions, of which the scores of two fit: what the head gives in parts is what it gives at once."""
     model = built(family).eval()
     batch = random_batch(model, 7, 5)
     ((name, head),) = model.heads.items()
     parts, logits = list[torch.Tensor](), type(head).logits
 
-    def record(self: torch.nn.Module, hidden: torch.Tensor) -> torch.Tensor:
+    def record(self, hidden):
         parts.append(logits(head, hidden))
         return parts[-1]
 
@@ -135,17 +129,17 @@ def test_scores_are_those_of_the_model(monkeypatch: pytest.MonkeyPatch, family: 
 
 
 @pytest.fixture(scope="module")
-def tuned(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tuned(one_rank, tmp_path_factory):
     changes = {f"model__{key}": value for key, value in BERT.items()}
     return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"), **changes)
 
 
 @pytest.fixture(scope="module")
-def task(tuned: Path) -> Path:
+def task(tuned):
     return next(path.parent.parent for path in tuned.parent.glob("**/dev/manifest.json"))
 
 
-def test_runs_of_seeds_are_found(tuned: Path, tmp_path: Path) -> None:
+def test_runs_of_seeds_are_found(tuned, tmp_path):
     assert seeds_of(tuned) == [tuned]
     for seed in (1, 0):
         (tmp_path / f"seed-{seed}" / "checkpoints" / "step-00000001").mkdir(parents=True)
@@ -157,7 +151,7 @@ def test_runs_of_seeds_are_found(tuned: Path, tmp_path: Path) -> None:
 WRITTEN = {"format": 1, "method": "layers", "options": {"keep": [0]}, "claim": "less", "lines": [], "source": "runs/a"}
 
 
-def test_a_changed_or_newer_record_is_an_error(tmp_path: Path) -> None:
+def test_a_changed_or_newer_record_is_an_error(tmp_path):
     publish_json(tmp_path / RECORD, {**seal(WRITTEN), "method": "heads"})
     with pytest.raises(IntegrityError, match="compress the model again"):
         find_claim(tmp_path)
@@ -166,7 +160,7 @@ def test_a_changed_or_newer_record_is_an_error(tmp_path: Path) -> None:
         find_claim(tmp_path)
 
 
-def test_a_student_leads_to_the_claim_of_its_start(tmp_path: Path) -> None:
+def test_a_student_leads_to_the_claim_of_its_start(tmp_path):
     small, student = tmp_path / "small", tmp_path / "student"
     for folder, source in ((small, None), (student, str(small))):
         folder.mkdir()
@@ -177,7 +171,7 @@ def test_a_student_leads_to_the_claim_of_its_start(tmp_path: Path) -> None:
     assert find_claim(student) == "layers: less"
 
 
-def test_a_pruned_run_has_the_claim_of_its_method(tmp_path: Path) -> None:
+def test_a_pruned_run_has_the_claim_of_its_method(tmp_path):
     pruned = plain_config(output=str(tmp_path), prune={"name": "magnitude", "sparsity": 0.5})
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(pruned))
     assert find_claim(tmp_path) == f"magnitude: {find('clozeline.train.compression.pruning', 'magnitude').claim}"

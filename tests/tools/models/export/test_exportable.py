@@ -3,14 +3,12 @@
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 import yaml
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.tools.models.export.exportable import card_rows, exported_form
 from clozeline.tools.models.export.model_card import model_card
@@ -20,7 +18,7 @@ from tests.model.small_models import small_config
 from tests.train.written_runs import write_run
 
 
-def test_a_run_gives_masters_ids_and_facts(shard_sets: Path, tmp_path: Path) -> None:
+def test_a_run_gives_masters_ids_and_facts(shard_sets, tmp_path):
     model = write_run(tmp_path, shard_sets, [3, 12], 2)
     found = exported_form(open_run(tmp_path))
     for name, parameter in model.named_parameters():
@@ -29,7 +27,7 @@ def test_a_run_gives_masters_ids_and_facts(shard_sets: Path, tmp_path: Path) -> 
     assert [card_rows(open_run(tmp_path, step))["steps"] for step in (None, 3)] == ["12", "3"]
 
 
-def test_given_facts_stay_in_their_places() -> None:
+def test_given_facts_stay_in_their_places():
     more = {"languages": ["en", "de"], "mark": "[MASK]", "options": {"pooling": False}}
     text = model_card("a|b\nc", "AutoModel", 1, {"k": "x|y"}, licence='"mit": 1', **more)
     front = yaml.safe_load(text.split("---")[1])
@@ -43,12 +41,12 @@ def test_given_facts_stay_in_their_places() -> None:
     assert "tokenizer(text, split_special_tokens=True)" in text
 
 
-def content(path: Path) -> object:
+def content(path):
     return json.loads(path.read_text())
 
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
-def test_the_files_are_those_of_the_format(tmp_path: Path, pooling: str) -> None:
+def test_the_files_are_those_of_the_format(tmp_path, pooling):
     write_modules(tmp_path, pooling, small_config("encoder", position=PositionConfig(maximum=40)))
     assert content(tmp_path / "modules.json") == [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
@@ -73,7 +71,7 @@ def test_the_files_are_those_of_the_format(tmp_path: Path, pooling: str) -> None
     ],
     ids=["decoder", "head", "no tokenizer"],
 )
-def test_models_that_cannot_be_pooled(config: ModelConfig, encoder_alone: bool, tokenizer: bool, words: str) -> None:
+def test_models_that_cannot_be_pooled(config, encoder_alone, tokenizer, words):
     with pytest.raises(ConfigurationError, match=words):
         check_pooling(config, encoder_alone=encoder_alone, tokenizer=tokenizer)
 

@@ -1,11 +1,8 @@
 """Special tokens around training rows, and those that the exported tokenizer writes around the same texts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 from transformers import AutoTokenizer
@@ -21,7 +18,7 @@ from clozeline.tools.models.export.exportable import frame_of
 from clozeline.tools.models.export.framed_rows import compare_frames
 from clozeline.tools.runs.inference.generation import prompt_ids
 from clozeline.train.configuration.data import DataConfig
-from clozeline.train.data.sets.recorded_sets import RecordedSet, describe_set
+from clozeline.train.data.sets.recorded_sets import describe_set
 from clozeline.train.data.stream.phases import open_phases
 from tests.pipeline.tokenize.published.published_files import corpus
 from tests.tools.small_run import build
@@ -30,19 +27,19 @@ ROBERTA = Frame(FRAMES["roberta"].head, FRAMES["roberta"].between, FRAMES["rober
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     target = tmp_path_factory.mktemp("tokenizer")
     kind = find("clozeline.pipeline.tokenize.tokenizers", "byte_bpe")
     save_tokenizer(kind.train(corpus(), kind.Options(size=480), target), "byte_bpe", target)
     return target
 
 
-def exported(folder: Path, out: Path, frame: Frame):
+def exported(folder, out, frame):
     export_tokenizer(folder, out, frame=frame, texts=())
     return AutoTokenizer.from_pretrained(out)
 
 
-def test_pairs_of_roberta_are_those_of_the_export(folder: Path, tmp_path: Path) -> None:
+def test_pairs_of_roberta_are_those_of_the_export(folder, tmp_path):
     tokenizer = load_tokenizer(folder)
     texts = [encoding.ids for encoding in tokenizer.encode(corpus())]
     rows = [FRAMES["roberta"].row(pair, tokenizer.vocabulary, 1000).ids for pair in pairwise(texts)]
@@ -54,7 +51,7 @@ def test_pairs_of_roberta_are_those_of_the_export(folder: Path, tmp_path: Path) 
     assert "30 of 30 training rows otherwise" in wrong
 
 
-def test_masked_and_packed_rows_are_compared_at_both_ends(folder: Path, tmp_path: Path) -> None:
+def test_masked_and_packed_rows_are_compared_at_both_ends(folder, tmp_path):
     tokenizer = load_tokenizer(folder)
     cls, sep, bos, eos, mask = (tokenizer.vocabulary.specials[role] for role in ("cls", "sep", "bos", "eos", "mask"))
     (text,) = (encoding.ids.tolist() for encoding in tokenizer.encode(["the cat sat"]))
@@ -78,18 +75,18 @@ LABELS = (*PAIRS, "masked_lm", "causal_lm")
 
 
 @pytest.fixture(scope="module")
-def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def output(tmp_path_factory):
     return build(tmp_path_factory.mktemp("frames") / "out", labels=LABELS)
 
 
-def recorded(output: Path, label: str) -> RecordedSet:
+def recorded(output, label):
     manifest = output / "corrupt" / label / "train" / "manifest.json"
     ((source,),) = (phase.sources for phase in open_phases(DataConfig(shards=manifest)))
     return describe_set(manifest, source)
 
 
 @pytest.mark.parametrize("label", LABELS)
-def test_the_export_frames_texts_as_the_stored_rows(output: Path, tmp_path: Path, label: str) -> None:
+def test_the_export_frames_texts_as_the_stored_rows(output, tmp_path, label):
     trained_on, folder = recorded(output, label), output / "train_tokenizer" / "tokenizer"
     export_tokenizer(folder, tmp_path, frame=frame_of(trained_on), texts=())
     exported, tokenizer = AutoTokenizer.from_pretrained(tmp_path), load_tokenizer(folder)
@@ -109,9 +106,7 @@ def test_the_export_frames_texts_as_the_stored_rows(output: Path, tmp_path: Path
     ],
     ids=lambda entry: entry["name"],
 )
-def test_the_export_has_the_special_tokens_of_the_objective(
-    output: Path, tmp_path: Path, entry: dict[str, Any]
-) -> None:
+def test_the_export_has_the_special_tokens_of_the_objective(output, tmp_path, entry):
     trained_on, folder = recorded(output, "text_infilling"), output / "train_tokenizer" / "tokenizer"
     tokenizer = load_tokenizer(folder)
     objective = build_objective(entry, tokenizer.vocabulary)

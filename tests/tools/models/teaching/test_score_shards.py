@@ -1,10 +1,7 @@
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pyarrow as pa
-import pytest
 
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.pipeline.shards import open_shards
@@ -18,7 +15,7 @@ from tests.train.masked_set import write_masked_sets
 STORED = StoredScores(source="bert", digest="d", head="masked_lm", k=2, how="top", temperature=1.0, seed=0, batch=32)
 
 
-def prepare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
+def prepare(tmp_path, monkeypatch):
     """A set of two shards with three blocks each, and a teacher with random weights."""
     made = model()
     tensors = {name: own.detach()[:50] if own.shape[:1] == (53,) else own.detach() for name, own in
@@ -28,7 +25,7 @@ def prepare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
     return Task(Path("bert"), write_masked_sets(tmp_path / "sets", rows=75), tmp_path / "columns", STORED)
 
 
-def test_blocks_in_quarantine_get_no_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_in_quarantine_get_no_scores(tmp_path, monkeypatch):
     task = prepare(tmp_path, monkeypatch)
     name = open_shards(task.shards).manifest.shards[1].path
     entry = [{"shard": name, "block": 0, "reason": "test"}]

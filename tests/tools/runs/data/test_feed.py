@@ -1,7 +1,5 @@
 """The rows, steps and sets of a run, against a real stream and against loops."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -77,7 +75,7 @@ def test_epochs_begun_are_those_of_the_batches(tmp_path):
 PLANS = [Phase(keys(0), (), 48, 8), Phase(keys(0), (), 96, None), Phase(keys(0), (), None, 16)]
 
 
-def slow(taken: list[int], until: int) -> list[Step]:
+def slow(taken, until):
     """One step after another: those taken, then 8 rows up to sample 48, 4 up to 96, and 16."""
     steps, begin = [], 0
     for rows in taken:
@@ -111,7 +109,7 @@ def test_skipped_rows_of_steps_by_tokens_are_one_step():
     assert steps.at(50) == steps.step_of(2) == Step(2, 48, 16)
 
 
-def with_rollbacks(rollbacks: list[tuple[int, int]], rows_at) -> tuple[list[Step], list[tuple[int, int, int]]]:
+def with_rollbacks(rollbacks, rows_at):
     """The steps that count, one after another, and the rows skipped: after `more` steps, a return by some of them."""
     steps, begin, skipped = [], 0, []
     for more, back in [*rollbacks, (12, 0)]:
@@ -148,7 +146,7 @@ def test_steps_after_rollbacks_go_on_behind_the_skipped_rows(rollbacks, every, u
         assert known.at(start) == Step(back_to + 1, start, known.at(start).rows)
 
 
-def test_words_about_sets_are_taken_out() -> None:
+def test_words_about_sets_are_taken_out():
     given, rest = split_set_paths(["rows=2", "data.shards=[a, b]", "data=c", "data.heldout=d"])
     assert (given.sets, given.heldout, rest) == ([Path("a"), Path("b")], Path("d"), ["rows=2", "data=c"])
     assert split_set_paths([])[0] == SetPaths()
@@ -156,7 +154,7 @@ def test_words_about_sets_are_taken_out() -> None:
         split_set_paths(["data.shards={3: 4}"])
 
 
-def test_sets_of_phases_are_recognized_by_their_digests(shard_sets: Path, tmp_path: Path) -> None:
+def test_sets_of_phases_are_recognized_by_their_digests(shard_sets, tmp_path):
     first, second = (example_sets(shard_sets)[name][0].parent for name in ("masked_lm", "whole_word_masking"))
     phases = [PhaseConfig(shards=first, until_samples=64), PhaseConfig(shards=[second, first])]
     data = DataConfig(phases=phases, global_batch=8, lanes=8)

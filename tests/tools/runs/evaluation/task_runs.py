@@ -1,16 +1,8 @@
 """A small fine-tuned run, for tools that score it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 from clozeline.configuration.config import load_config
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
-from tests.distributed import RankPool
 from tests.pipeline.task_files import (
     make_chat_sets,
     make_choice_sets,
@@ -24,11 +16,11 @@ from tests.pipeline.task_files import (
 from tests.train.masked_set import write_config
 
 
-def _start(world: World, config: Path) -> int:
+def _start(world, config):
     return run(load_config(TrainConfig, config), joined=world)
 
 
-def tuned_run(ranks: RankPool, folder: Path, *, steps: int = 6, **changes: Any) -> Path:
+def tuned_run(ranks, folder, *, steps=6, **changes):
     """Make the sets of the small task, and a run of a few steps on them."""
     sets = make_sets(folder)
     config = write_config(
@@ -42,7 +34,7 @@ def tuned_run(ranks: RankPool, folder: Path, *, steps: int = 6, **changes: Any) 
 WIDE = {"model__init": {"std": 0.2}}
 """At a width of 20 the usual 0.02 lets nothing of a source through in a few steps."""
 PAIRED = {"model__family": "encoder_decoder", **WIDE}
-TASKS: dict[str, tuple[Callable[[Path], Path], str, int, dict[str, Any]]] = {
+TASKS = {
     "several": (lambda folder: make_labeled_sets(folder, "labels: tags"), "classification", 60, {}),
     "tags": (make_tagged_sets, "tagging", 40, {}),
     "questions": (make_question_sets, "span", 80, {}),
@@ -54,7 +46,7 @@ TASKS: dict[str, tuple[Callable[[Path], Path], str, int, dict[str, Any]]] = {
 """By task: writer of its sets, head, steps after which it is learned, and the model."""
 
 
-def learned_run(ranks: RankPool, folder: Path, task: str) -> Path:
+def learned_run(ranks, folder, task):
     """Make the sets of a small task, and a run that learns them."""
     make, head, steps, more = TASKS[task]
     sets = make(folder)

@@ -1,10 +1,6 @@
 """Errors of a run: against scikit-learn's report, and rows that are wrong by hand."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,15 +19,15 @@ NAMES = ("a", "b", "c")
 
 
 @pytest.mark.parametrize("several", [False, True])
-def test_scores_by_class_against_scikit_learn(several: bool) -> None:
+def test_scores_by_class_against_scikit_learn(several):
     generator = np.random.Generator(np.random.PCG64(2))
     gold, guessed = generator.integers(0, 2, (2, 50, 3)) if several else generator.integers(0, 3, (2, 80))
     facts = TaskFacts(name="t", head="classification", labels=NAMES, metrics=(), multi_label=several)
 
-    def named(row: Any) -> Any:
+    def named(row):
         return [NAMES[index] for index in np.flatnonzero(row)] if several else NAMES[row]
 
-    records: list[dict[str, Any]] = [
+    records = [
         {"gold": named(one), "labels" if several else "label": named(two), "error": 0.0}
         for one, two in zip(gold, guessed, strict=True)
     ]
@@ -46,7 +42,7 @@ def test_scores_by_class_against_scikit_learn(several: bool) -> None:
         assert table == confusion_matrix(gold, guessed).tolist()
 
 
-def test_every_prediction_of_a_split_with_its_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_prediction_of_a_split_with_its_answer(tmp_path, capsys):
     """The accuracy of the score follows from the file."""
     manifest = make_sets(tmp_path) / "train" / "manifest.json"
     heads = {"classification": {"labels": ["0", "1"]}}
@@ -65,7 +61,7 @@ def test_every_prediction_of_a_split_with_its_answer(tmp_path: Path, capsys: pyt
 
 
 @pytest.mark.parametrize("name", [name for name in TASKS if name != "classes"])
-def test_every_head_has_errors(tmp_path: Path, name: str) -> None:
+def test_every_head_has_errors(tmp_path, name):
     """An error is 0 where gold and prediction agree, and only there."""
     make, head, options = TASKS[name]
     family = {"model__family": "encoder_decoder"} if head == "lm" else {}

@@ -1,9 +1,5 @@
 """Scores of sets against rows that are judged one by one."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -17,10 +13,10 @@ from clozeline.train.data.stream.collate import Collate
 from tests.train.masked_set import plain_config, write_masked_sets
 
 
-def test_nats_are_those_of_all_labels(tmp_path: Path) -> None:
+def test_nats_are_those_of_all_labels(tmp_path):
     """A mean over labels, not over rows or batches, which have different numbers of them."""
     shards = open_shards(write_masked_sets(tmp_path).parents[1] / "heldout")
-    config: TrainConfig = validate(TrainConfig, plain_config(data__shards="x", output="y"), "")
+    config = validate(TrainConfig, plain_config(data__shards="x", output="y"), "")
     facts = shards.manifest.tokenizer
     model = build_model(config.model, facts.vocab_size, facts.special_ids).eval()
     collate = Collate.from_manifest(shards.manifest)

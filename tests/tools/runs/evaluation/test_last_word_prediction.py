@@ -1,10 +1,7 @@
 """Last words against the model's scores of one passage at a time, token by token."""
 
-from __future__ import annotations
-
 import json
 import math
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,15 +9,13 @@ import torch
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.tools.runs.evaluate import main
 from clozeline.tools.runs.evaluation.last_word_prediction import read_passages
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.open_run import open_run
 from tests.train.written_runs import write_run
 
 PASSAGES = ["the page of the book", "a page of another page", "one book", "unread pages of it, the"]
 
 
-def test_a_word_is_right_with_all_of_its_tokens(
-    shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_word_is_right_with_all_of_its_tokens(shard_sets, tmp_path, capsys):
     run, file = tmp_path / "run", tmp_path / "passages.jsonl"
     run.mkdir()
     write_run(run, shard_sets, [3], 1, "causal_lm", model__family="decoder", model__heads={"lm": 1.0})
@@ -52,14 +47,13 @@ def test_a_word_is_right_with_all_of_its_tokens(
     assert f"{count} passages, 0 truncated, 0 skipped" in capsys.readouterr().out
 
 
-def _scores(trained: Run, ids: list[int]) -> torch.Tensor:
+def _scores(trained, ids):
     tensors = {"input_ids": torch.tensor([ids]), "position_ids": torch.arange(len(ids))[None]}
     with torch.no_grad():
-        scores: torch.Tensor = trained.model.logits(tensors | {"lengths": torch.tensor([len(ids)])})["lm"][0]
-    return scores
+        return trained.model.logits(tensors | {"lengths": torch.tensor([len(ids)])})["lm"][0]
 
 
-def test_passages_of_lines_and_of_json(tmp_path: Path) -> None:
+def test_passages_of_lines_and_of_json(tmp_path):
     """A line of plain text is a passage, as published; one word alone is none."""
     path = tmp_path / "test.txt"
     path.write_text("one two\n\nthree\n four five \n", encoding="utf-8")

@@ -1,9 +1,6 @@
 """Layer probes of untrained models: the embeddings know a word, the layers above its neighbors as well."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +15,7 @@ FILLERS = ("film", "one", "with", "heart")
 
 
 @pytest.fixture(scope="module")
-def run_and_task(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+def run_and_task(tmp_path_factory):
     """Sentences in which the class of `plot` is told by the word before it, and an untrained encoder."""
     folder = tmp_path_factory.mktemp("probe")
     files, draws = folder / "files", np.random.default_rng(3)
@@ -44,9 +41,7 @@ def run_and_task(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "run", task
 
 
-def test_layers_with_attention_know_the_neighbors(
-    run_and_task: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_layers_with_attention_know_the_neighbors(run_and_task, capsys):
     run, task = run_and_task
     assert main([str(run), "probe=layers", f"task={task}", "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
@@ -65,9 +60,7 @@ def test_layers_with_attention_know_the_neighbors(
     assert [line.split()[0] for line in lines[2:]] == [*map(str, range(layers + 1)), "baseline"]
 
 
-def test_what_cannot_be_probed_is_refused(
-    run_and_task: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_probed_is_refused(run_and_task, tmp_path, capsys):
     run, task = run_and_task
     assert main([str(run), "probe=layers"]) == 64
     assert "'task' is missing" in capsys.readouterr().err

@@ -1,10 +1,6 @@
 """Facts against the model's scores of one sentence at a time over the whole vocabulary."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -12,18 +8,18 @@ import torch
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.tools.runs.evaluate import main
 from clozeline.tools.runs.evaluation.masked_facts import read_facts
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.open_run import open_run
 from tests.train.written_runs import write_run
 
 WORDS = ["of", "the", "page", "book", "to", "in", "and", "is", "that", "a", "not"]
 
 
-def line(text: str, word: str, relation: str | None = None) -> str:
+def line(text, word, relation=None):
     named = {} if relation is None else {"predicate_id": relation}
     return json.dumps({"masked_sentence": text, "obj_label": word, **named}) + "\n"
 
 
-def rank(trained: Run, before: str, after: str, word: str, words: list[str]) -> int:
+def rank(trained, before, after, word, words):
     """Candidates that are at least as probable as the word."""
     special = trained.tokenizer.vocabulary.specials
     left, right = (one.ids.tolist() for one in trained.tokenizer.encode([before, after]))
@@ -36,7 +32,7 @@ def rank(trained: Run, before: str, after: str, word: str, words: list[str]) -> 
     return sum(bool(scores[token] >= own) for token in tokens)
 
 
-def test_shares_are_means_over_relations(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shares_are_means_over_relations(shard_sets, tmp_path, capsys):
     """A word of several tokens is skipped; words that compete may come from a file."""
     run, folder = tmp_path / "run", tmp_path / "facts"
     run.mkdir()
@@ -52,7 +48,7 @@ def test_shares_are_means_over_relations(shard_sets: Path, tmp_path: Path, capsy
     for given, compete in ((["candidates=" + str(tmp_path / "words.txt")], words), ([], words[:4])):
         capsys.readouterr()
         assert main([str(run), "suite=lama", f"input={folder}", "--json", *given]) == 0
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)
+        found = json.loads(capsys.readouterr().out)
         ranks = [rank(trained, before, f" {after}", word, compete) for before, after, word, _ in facts]
         shares = [[at <= limit for at in ranks] for limit in (1, 10)]
         means = [(sum(one[:9]) / 9 + sum(one[9:]) / 4) / 2 for one in shares]
@@ -66,7 +62,7 @@ def test_shares_are_means_over_relations(shard_sets: Path, tmp_path: Path, capsy
     assert ("BELOW the most frequent word" in shown) == (found["p_at_1"] < found["majority"])
 
 
-def test_files(tmp_path: Path) -> None:
+def test_files(tmp_path):
     path = tmp_path / "P19.jsonl"
     path.write_text('{"masked_sentences": ["Ada was born", "in [MASK] ."], "obj_label": "London"}\n', encoding="utf-8")
     assert read_facts(path) == [("Ada was born in ", " .", "London", "P19")]

@@ -1,9 +1,6 @@
 """Shares of pairs by hand: ties, lengths, baselines, means over paradigms."""
 
 import json
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -26,20 +23,20 @@ TOTALS = {"the cat runs": -3.0, "the cat run": -4.0, "the dog runs": -9.0, "the 
 
 
 class Table(TextScorer):
-    def __init__(self) -> None:
+    def __init__(self):
         pass
 
-    def score(self, texts: Sequence[str]) -> Iterator[TextScore]:
+    def score(self, texts):
         return (TextScore(TOTALS[text], len(text.split())) for text in texts)
 
 
-def write(path: Path, pairs: Sequence[Pair]) -> None:
+def write(path, pairs):
     names = ("sentence_good", "sentence_bad", "UID", "linguistics_term")
     rows = [dict(zip(names, (one.good, one.bad, one.paradigm, one.phenomenon), strict=True)) for one in pairs]
     path.write_text("".join(json.dumps(row | {"pairID": "1"}) + "\n" for row in rows))
 
 
-def test_shares_are_means_over_paradigms_and_ties_are_wrong() -> None:
+def test_shares_are_means_over_paradigms_and_ties_are_wrong():
     found = pair_scores(PAIRS, Table(), WordNgrams(["the dog run fast . who left ? she saw it . she saw it"]))
     assert {name: one["accuracy"] for name, one in found["paradigms"].items()} == {
         "agreement": pytest.approx(1 / 3),
@@ -64,8 +61,8 @@ def test_shares_are_means_over_paradigms_and_ties_are_wrong() -> None:
     assert found["correlation_with_bigram"] == pytest.approx(expected)
 
 
-def test_lines_name_the_baselines_that_are_better() -> None:
-    found: dict[str, Any] = {"suite": "blimp", "score": "causal", "step": 7}
+def test_lines_name_the_baselines_that_are_better():
+    found = {"suite": "blimp", "score": "causal", "step": 7}
     plain = [*pair_lines(found | pair_scores(PAIRS[1:3], Table(), None))]
     assert plain[0] == "blimp by causal: 2 pairs of 1 paradigms, 1 ties; step 7"
     assert "  mean of the paradigms               0.0 %" in plain
@@ -74,7 +71,7 @@ def test_lines_name_the_baselines_that_are_better() -> None:
     assert plain[-1].startswith("  published, all 67 paradigms: 5-gram 61.2, LSTM 69.8")
 
 
-def test_files_in_the_format_of_blimp(tmp_path: Path) -> None:
+def test_files_in_the_format_of_blimp(tmp_path):
     write(tmp_path / "a.jsonl", PAIRS[:4])
     write(tmp_path / "b.jsonl", PAIRS[4:])
     assert read_pairs(tmp_path) == PAIRS
@@ -87,7 +84,7 @@ def test_files_in_the_format_of_blimp(tmp_path: Path) -> None:
         read_pairs(tmp_path / "none.jsonl")
 
 
-def test_pairs_of_any_file(tmp_path: Path) -> None:
+def test_pairs_of_any_file(tmp_path):
     """A file is a paradigm where its lines name none."""
     lines = [{"good": "a b", "bad": "b a"}, {"good": "c", "bad": "d", "UID": "other", "linguistics_term": "x"}]
     path = tmp_path / "order.jsonl"

@@ -1,10 +1,7 @@
 """Kneser-Ney n-grams against a slow reading of the formulas."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -20,11 +17,11 @@ V = 5
 class SlowKneserNey:
     """Dictionaries of tuples, one probability at a time."""
 
-    def __init__(self, documents: Sequence[Sequence[int]], order: int) -> None:
+    def __init__(self, documents, order):
         self.order = order
-        raw: dict[tuple[int, ...], int] = defaultdict(int)
-        left: dict[tuple[int, ...], set[int]] = defaultdict(set)
-        opens: dict[tuple[int, ...], int] = defaultdict(int)
+        raw = defaultdict(int)
+        left = defaultdict(set)
+        opens = defaultdict(int)
         for document in documents:
             for end in range(1, len(document)):  # the last token of an n-gram is never the first of the document
                 for n in range(1, min(order, end + 1) + 1):
@@ -41,7 +38,7 @@ class SlowKneserNey:
             once, twice = of.count(1), of.count(2)
             self.discounts[n] = once / (once + 2 * twice) if once and twice else 0.5
 
-    def probability(self, history: tuple[int, ...], token: int) -> float:
+    def probability(self, history, token):
         lower = self.probability(history[1:], token) if history else 1 / V
         n = len(history) + 1
         after = {gram: count for gram, count in self.counts.items() if gram[:-1] == history and len(gram) == n}
@@ -59,7 +56,7 @@ DOCUMENTS = st.lists(st.lists(st.integers(0, V - 1), min_size=1, max_size=12), m
 
 @settings(max_examples=60, deadline=None)
 @given(DOCUMENTS, st.lists(st.integers(0, V - 1), min_size=2, max_size=8), st.integers(1, 4))
-def test_probabilities_are_those_of_the_formulas(documents: list[list[int]], text: list[int], order: int) -> None:
+def test_probabilities_are_those_of_the_formulas(documents, text, order):
     slow, found = SlowKneserNey(documents, order), TokenNgrams(documents, order, V).log_probabilities(text)
     expected = [
         math.log(slow.probability(tuple(text[max(0, at - order + 1) : at]), text[at])) for at in range(1, len(text))
@@ -69,19 +66,19 @@ def test_probabilities_are_those_of_the_formulas(documents: list[list[int]], tex
 
 @settings(max_examples=30, deadline=None)
 @given(DOCUMENTS, st.lists(st.integers(0, V - 1), min_size=1, max_size=5), st.integers(1, 4))
-def test_probabilities_after_a_history_sum_to_one(documents: list[list[int]], history: list[int], order: int) -> None:
+def test_probabilities_after_a_history_sum_to_one(documents, history, order):
     model = TokenNgrams(documents, order, V)
     assert sum(math.exp(model.log_probabilities([*history, token])[-1]) for token in range(V)) == pytest.approx(1)
 
 
-def test_longer_histories_predict_a_repeated_text_better() -> None:
+def test_longer_histories_predict_a_repeated_text_better():
     documents = [[0, *np.random.default_rng(1).integers(1, V, 40).tolist()] for _ in range(30)]
     documents += [[0, 1, 2, 3, 4, 4, 3, 2, 1]] * 20
     nats = [-TokenNgrams(documents, order, V).log_probabilities(documents[-1]).mean() for order in (1, 2, 3)]
     assert nats[0] > nats[1] > nats[2]
 
 
-def test_words_are_counted_as_tokens_and_unknown_ones_share_an_id() -> None:
+def test_words_are_counted_as_tokens_and_unknown_ones_share_an_id():
     model = WordNgrams(["the cat saw the dog .", "the dog ran"])
     ids = {"": 0, "the": 1, "cat": 2, "saw": 3, "dog": 4, ".": 5, "ran": 6, "zebra": 7}
     documents = [[0, 1, 2, 3, 1, 4, 5], [0, 1, 4, 6]]
@@ -93,6 +90,6 @@ def test_words_are_counted_as_tokens_and_unknown_ones_share_an_id() -> None:
             assert model.log_probability(text, order) == pytest.approx(expected)
 
 
-def test_nothing_to_count_is_refused() -> None:
+def test_nothing_to_count_is_refused():
     with pytest.raises(ConfigurationError, match="expected texts with tokens to count"):
         TokenNgrams([[1], []], 2, V)

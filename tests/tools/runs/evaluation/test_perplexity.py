@@ -1,12 +1,9 @@
 """Perplexity against loops over tokens, of a model that knows nothing, and of masked tokens against transformers."""
 
-from __future__ import annotations
-
 import json
 import math
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -22,7 +19,7 @@ from clozeline.tools.runs.evaluation.ngrams import TokenNgrams
 from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
 from clozeline.tools.runs.inference.text_likelihoods import word_indices
 from clozeline.tools.start import demo
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.open_run import open_run
 from tests.tools.small_run import example_sets
 from tests.train.written_runs import write_run
 
@@ -33,20 +30,20 @@ TEXTS = ["the page of the book is long é.", "a", "another page of another book"
 
 
 @pytest.fixture(scope="module")
-def decoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
+def decoder(shard_sets, tmp_path_factory):
     run = tmp_path_factory.mktemp("scored_decoder")
     write_run(run, shard_sets, [3], 1, "causal_lm", **DECODER)
     return run, open_run(run)
 
 
 @pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def texts(tmp_path_factory):
     path = tmp_path_factory.mktemp("texts") / "texts.jsonl"
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS), encoding="utf-8")
     return path
 
 
-def test_texts_follow_the_end_of_another(decoder: tuple[Path, Run], texts: Path) -> None:
+def test_texts_follow_the_end_of_another(decoder, texts):
     run, trained = decoder
     end = trained.tokenizer.vocabulary.specials["eos"]
     rows = [[end, *one.ids.tolist()] for one in trained.tokenizer.encode(TEXTS)]
@@ -63,7 +60,7 @@ def test_texts_follow_the_end_of_another(decoder: tuple[Path, Run], texts: Path)
     assert "bits per byte; step 3" in lines[0]
 
 
-def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary(decoder: tuple[Path, Run], texts: Path) -> None:
+def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary(decoder, texts):
     run, _ = decoder
     trained = open_run(run)
     torch.nn.init.zeros_(trained.model.family.tokens.weight)
@@ -73,9 +70,7 @@ def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary(decoder:
         assert found["tokens"] == sum(len(one.ids) for one in trained.tokenizer.encode(TEXTS))
 
 
-def test_what_has_no_perplexity_is_refused(
-    decoder: tuple[Path, Run], texts: Path, shard_sets: Path, tmp_path: Path
-) -> None:
+def test_what_has_no_perplexity_is_refused(decoder, texts, shard_sets, tmp_path):
     run, trained = decoder
     for given, message in (
         ((texts, 65, None), "window: the position table has room for 64, got 65"),
@@ -95,7 +90,7 @@ def test_what_has_no_perplexity_is_refused(
         perplexity_scores(tmp_path, open_run(tmp_path), texts, None, None)
 
 
-def test_ngrams_score_the_same_tokens(decoder: tuple[Path, Run], texts: Path, tmp_path: Path) -> None:
+def test_ngrams_score_the_same_tokens(decoder, texts, tmp_path):
     run, trained = decoder
     counted = tmp_path / "counted.txt"
     counted.write_text("the page of the book is long. another page of another book", encoding="utf-8")
@@ -116,7 +111,7 @@ def test_ngrams_score_the_same_tokens(decoder: tuple[Path, Run], texts: Path, tm
 
 
 @pytest.fixture(scope="module")
-def encoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
+def encoder(shard_sets, tmp_path_factory):
     run = tmp_path_factory.mktemp("scored_encoder")
     model = yaml.safe_load((ROOT / demo.TRAINING).read_text(encoding="utf-8"))["model"]
     write_run(run, shard_sets, [3], 1, model=model)
@@ -125,9 +120,7 @@ def encoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 @pytest.mark.parametrize("window", [48, 9, 3])
 @pytest.mark.parametrize("kind", ["pll", "pll_word"])
-def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(
-    encoder: tuple[Path, Run], texts: Path, tmp_path: Path, kind: Any, window: int
-) -> None:
+def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(encoder, texts, tmp_path, kind, window):
     """Each token is read by the exported model in a row of its own, with as much of the text as a window holds."""
     run, trained = encoder
     assert export([str(run), str(tmp_path / "exported")]) == 0
@@ -158,9 +151,7 @@ def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(
     assert lines[1].endswith(f"each masked in a window of {window}; not comparable with a causal perplexity")
 
 
-def test_pseudo_perplexity_of_a_set_scores_its_documents(
-    encoder: tuple[Path, Run], shard_sets: Path, tmp_path: Path
-) -> None:
+def test_pseudo_perplexity_of_a_set_scores_its_documents(encoder, shard_sets, tmp_path):
     """Documents of packed samples, without the separators between them, score as their texts do."""
     run, trained = encoder
     samples = open_shards(next(shard_sets.glob("group/*48*/heldout/manifest.json")))
@@ -183,9 +174,7 @@ def test_pseudo_perplexity_of_a_set_scores_its_documents(
     assert found["nats"] == pytest.approx(-float(scores.mean()))
 
 
-def test_scores_without_a_pseudo_perplexity_are_refused(
-    encoder: tuple[Path, Run], decoder: tuple[Path, Run], texts: Path, shard_sets: Path
-) -> None:
+def test_scores_without_a_pseudo_perplexity_are_refused(encoder, decoder, texts, shard_sets):
     with pytest.raises(ConfigurationError, match=r"score=pll: the run was not trained for it.* by causal"):
         perplexity_scores(*decoder, texts, None, None, score="pll")
     for given, score, message in (

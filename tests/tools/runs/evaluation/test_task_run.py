@@ -1,12 +1,8 @@
 """A run and its split, its threshold of no answer, its printed score, and texts to score."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shutil
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,13 +15,12 @@ from clozeline.tools.runs.evaluation.answer_threshold import store_threshold, st
 from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines, texts_of_files
 from clozeline.tools.runs.evaluation.scores import lines_of
 from clozeline.tools.runs.evaluation.task_run import open_task_run
-from tests.distributed import RankPool
 from tests.pipeline.task_files import write_questions, write_vocabulary
 from tests.tools.runs.evaluation.task_runs import tuned_run
 from tests.train.written_runs import write_run_on
 
 
-def test_lines_of_json_and_whole_files(tmp_path: Path) -> None:
+def test_lines_of_json_and_whole_files(tmp_path):
     lines = "".join(json.dumps({"text": text}) + "\n" for text in ("one", "zwei\nDrei")) + "\n"
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
     (tmp_path / "b.txt").write_text("first\n\nsecond é\n", encoding="utf-8")
@@ -46,7 +41,7 @@ def test_lines_of_json_and_whole_files(tmp_path: Path) -> None:
     ],
     ids=["field", "list", "broken", "bytes", "cut"],
 )
-def test_damage_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+def test_damage_is_named(tmp_path, content, message):
     (tmp_path / "a.jsonl").write_bytes(content)
     with pytest.raises(IntegrityError, match=message):
         list(texts_of_files(tmp_path))
@@ -60,7 +55,7 @@ SCORES = {
 }  # fmt: skip
 
 
-def test_a_score_below_a_baseline_is_printed_as_such() -> None:
+def test_a_score_below_a_baseline_is_printed_as_such():
     head, accuracy, f1 = lines_of(SCORES)
     assert head == "toy dev: 10 texts, 4 truncated, 3 skipped; step 20, seed 3"
     assert " ".join(accuracy.split()) == (
@@ -69,7 +64,7 @@ def test_a_score_below_a_baseline_is_printed_as_such() -> None:
     assert "BELOW" not in f1
 
 
-def test_a_run_keeps_the_threshold_of_its_checkpoint(tmp_path: Path) -> None:
+def test_a_run_keeps_the_threshold_of_its_checkpoint(tmp_path):
     assert stored_threshold(tmp_path, "a") == 0.0
     store_threshold(tmp_path, -1.5, {"checkpoint": "a", "set": "s", "f1": 0.5})
     assert (stored_threshold(tmp_path, "a"), stored_threshold(tmp_path, "b")) == (-1.5, 0.0)
@@ -82,7 +77,7 @@ def test_a_run_keeps_the_threshold_of_its_checkpoint(tmp_path: Path) -> None:
         stored_threshold(tmp_path, "a")
 
 
-def test_evaluate_tunes_and_later_scores_use_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluate_tunes_and_later_scores_use_it(tmp_path, capsys):
     """Of an untrained run, whose margins are arbitrary: every second question has no answer."""
     files = write_questions(tmp_path / "files")
     for path in files.iterdir():
@@ -99,10 +94,9 @@ def test_evaluate_tunes_and_later_scores_use_it(tmp_path: Path, capsys: pytest.C
     write_run_on(tmp_path / "run", tmp_path / "out/tasks/toy/train/manifest.json", [1], 1, **model)
     capsys.readouterr()
 
-    def scores(*words: str) -> dict[str, Any]:
+    def scores(*words):
         assert main([str(tmp_path / "run"), "--json", *words]) == 0
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)
-        return found
+        return json.loads(capsys.readouterr().out)
 
     before = scores()
     tuned, after = scores("tune=true"), scores()
@@ -115,16 +109,16 @@ def test_evaluate_tunes_and_later_scores_use_it(tmp_path: Path, capsys: pytest.C
 
 
 @pytest.fixture(scope="module")
-def tuned(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tuned(one_rank, tmp_path_factory):
     return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
 
 
-def test_a_split_that_is_not_there(tuned: Path) -> None:
+def test_a_split_that_is_not_there(tuned):
     with pytest.raises(ConfigurationError, match=r"split=test: .* holds no such split, but dev, train"):
         open_task_run(tuned, "test")
 
 
-def test_sets_that_moved_are_named(tuned: Path, tmp_path: Path) -> None:
+def test_sets_that_moved_are_named(tuned, tmp_path):
     run = shutil.copytree(tuned, tmp_path / "run")
     sets = shutil.copytree(tuned.parent / "out" / "tasks" / "sst2", tmp_path / "moved")
     opened = open_task_run(run, "dev", set_paths=SetPaths(shards=sets / "train"))
@@ -136,7 +130,7 @@ def test_sets_that_moved_are_named(tuned: Path, tmp_path: Path) -> None:
         open_task_run(run, "dev")
 
 
-def test_a_run_for_other_classes(tuned: Path, tmp_path: Path) -> None:
+def test_a_run_for_other_classes(tuned, tmp_path):
     """The run's classes are those of its checkpoint, whatever config.yaml says now."""
     sets = shutil.copytree(tuned.parent / "out" / "tasks" / "sst2", tmp_path / "sst2")
     manifest = sets / "dev" / "manifest.json"

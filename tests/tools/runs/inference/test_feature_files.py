@@ -1,10 +1,6 @@
 """Vectors of texts in files: framed as in training, in their order, whatever the batches; files that are damaged."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +10,9 @@ import clozeline.model.scoring.features
 import clozeline.tools.runs.inference.feature_files
 from clozeline.errors import ConfigurationError, IntegrityError, NewerFormatError
 from clozeline.sealed_json import seal
-from clozeline.tools.runs.inference.feature_files import Extraction, Features, open_features, write_features
+from clozeline.tools.runs.inference.feature_files import Extraction, open_features, write_features
 from clozeline.tools.runs.inference.text_likelihoods import word_spans
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.open_run import open_run
 from tests.train.written_runs import write_run
 
 TEXTS = [
@@ -29,33 +25,31 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def encoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
+def encoder(shard_sets, tmp_path_factory):
     run = tmp_path_factory.mktemp("featured")
     write_run(run, shard_sets, [3], 1)
     return run, open_run(run)
 
 
-def written(run: tuple[Path, Run], folder: Path, **changes: Any) -> Features:
+def written(run, folder, **changes):
     chosen = Extraction(**{"layer": "last", "pool": "mean", "precision": "f32", "max_length": 40} | changes)
     write_features(folder, run[1], run[1].objectives[0], TEXTS, chosen, {"step": 3})
     return open_features(folder)
 
 
-def row_of(trained: Run, text: str, room: int) -> torch.Tensor:
+def row_of(trained, text, room):
     """States of a row alone: [CLS], the text, [SEP]."""
     vocabulary = trained.tokenizer.vocabulary
     ids = trained.tokenizer.encode([text])[0].ids[:room].tolist()
     row = torch.tensor([[vocabulary.specials["cls"], *ids, vocabulary.specials["sep"]]])
     places = torch.arange(row.shape[1])[None]
     with torch.no_grad():
-        states: torch.Tensor = trained.model.family(
-            {"input_ids": row, "position_ids": places, "lengths": torch.tensor(row.shape[1])}
-        )
+        states = trained.model.family({"input_ids": row, "position_ids": places, "lengths": torch.tensor(row.shape[1])})
     return states[0]
 
 
 @pytest.mark.parametrize("pool", ["cls", "mean", "max", "last"])
-def test_texts_in_their_order(encoder: tuple[Path, Run], tmp_path: Path, pool: str) -> None:
+def test_texts_in_their_order(encoder, tmp_path, pool):
     found = written(encoder, tmp_path, pool=pool, max_length=12)
     assert found.uids == [name for name, _ in TEXTS]
     assert found.texts == [text for _, text in TEXTS]
@@ -68,7 +62,7 @@ def test_texts_in_their_order(encoder: tuple[Path, Run], tmp_path: Path, pool: s
     assert (found.facts["texts"], found.facts["rows"], found.facts["width"]) == (5, 5, found.vectors.shape[1])
 
 
-def test_tokens_and_words(encoder: tuple[Path, Run], tmp_path: Path) -> None:
+def test_tokens_and_words(encoder, tmp_path):
     trained = encoder[1]
     tokens, words = (written(encoder, tmp_path / pool, pool=pool) for pool in ("token", "first_subword"))
     for name, text in TEXTS:
@@ -97,15 +91,13 @@ def test_tokens_and_words(encoder: tuple[Path, Run], tmp_path: Path) -> None:
     ],
     ids=["layer", "length"],
 )
-def test_what_cannot_be_extracted(
-    encoder: tuple[Path, Run], tmp_path: Path, changes: dict[str, Any], message: str
-) -> None:
+def test_what_cannot_be_extracted(encoder, tmp_path, changes, message):
     with pytest.raises((ConfigurationError, clozeline.model.scoring.features.ConfigurationError), match=message):
         written(encoder, tmp_path, **changes)
     assert not list(tmp_path.iterdir())
 
 
-def test_a_decoder_has_no_first_special_token_to_read(shard_sets: Path, tmp_path: Path) -> None:
+def test_a_decoder_has_no_first_special_token_to_read(shard_sets, tmp_path):
     """Packed rows follow </s>; a text without a token is counted."""
     run = tmp_path / "run"
     run.mkdir()
@@ -120,7 +112,7 @@ def test_a_decoder_has_no_first_special_token_to_read(shard_sets: Path, tmp_path
     assert not list((tmp_path / "none").glob("*"))
 
 
-def test_damaged_files(encoder: tuple[Path, Run], tmp_path: Path) -> None:
+def test_damaged_files(encoder, tmp_path):
     with pytest.raises(
         ConfigurationError, match=r"found no features\.json: give an output of clozeline extract-features"
     ):

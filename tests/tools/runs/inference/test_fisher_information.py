@@ -1,13 +1,10 @@
 """Fisher information against closed forms, and a first task that is kept while a second is learned."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.heads._head import LabelHead
@@ -21,29 +18,28 @@ class Classes(LabelHead):
 
     target: ClassVar = "masked_lm"
 
-    def __init__(self, width: int, classes: int, *, bias: bool) -> None:
+    def __init__(self, width, classes, *, bias):
         super().__init__()
         self.map = nn.Linear(width, classes, bias=bias)
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        found: Tensor = self.map(hidden)
-        return found
+    def logits(self, hidden):
+        return self.map(hidden)
 
 
 class Small(nn.Module):
     """A body and a head on vectors, with the interface of our models."""
 
-    def __init__(self, body: nn.Module, head: Classes) -> None:
+    def __init__(self, body, head):
         super().__init__()
         self.body = body
         self.heads = nn.ModuleDict({"masked_lm": head})
 
-    def forward(self, tensors: dict[str, Tensor]) -> dict[str, Any]:
-        head: Any = self.heads["masked_lm"]
+    def forward(self, tensors):
+        head = self.heads["masked_lm"]
         return {"masked_lm": head.loss(self.body(tensors["vectors"])[:, None], tensors)}
 
 
-def rows(vectors: Tensor, labels: Tensor) -> dict[str, Tensor]:
+def rows(vectors, labels):
     number = len(vectors)
     return {
         "vectors": vectors,
@@ -54,18 +50,18 @@ def rows(vectors: Tensor, labels: Tensor) -> dict[str, Tensor]:
     }
 
 
-def one_by_one(vectors: Tensor, labels: Tensor) -> Iterator[dict[str, Tensor]]:
+def one_by_one(vectors, labels):
     for vector, label in zip(vectors, labels, strict=True):
         yield rows(vector[None], label[None])
 
 
-def test_of_softmax_regression_is_the_closed_form() -> None:
+def test_of_softmax_regression_is_the_closed_form():
     """E over examples of p_j (1 - p_j) x_i², and with the labels of the data ([y = j] - p_j)² x_i²."""
     torch.manual_seed(0)
     model = Small(nn.Identity(), Classes(3, 4, bias=False))
     vectors, labels = torch.randn(1500, 3), torch.randint(0, 4, (1500,))
     with torch.no_grad():
-        shares = model.heads["masked_lm"].map(vectors).softmax(-1)  # type: ignore[union-attr, operator]
+        shares = model.heads["masked_lm"].map(vectors).softmax(-1)
     squares = vectors.square()[:, None]
     found = diagonal_fisher(model, one_by_one(vectors, labels), 1)["heads.masked_lm.map.weight"]
     expected = (shares * (1 - shares))[:, :, None] * squares
@@ -76,7 +72,7 @@ def test_of_softmax_regression_is_the_closed_form() -> None:
     torch.testing.assert_close(empirical, (errors.square()[:, :, None] * squares).mean(0))
 
 
-def test_several_classes_per_row_are_drawn_independently() -> None:
+def test_several_classes_per_row_are_drawn_independently():
     """The bias of a class has E (y - p)² = p (1 - p), as log p(y|x) is a sum over classes."""
     model = built("encoder", heads={"classification": {"classes": 3, "multi_label": True}}).eval()
     require_drawable_labels(model.heads)
@@ -94,13 +90,13 @@ def test_several_classes_per_row_are_drawn_independently() -> None:
     torch.testing.assert_close(expected, shares.square())
 
 
-def test_only_one_head_with_a_distribution_is_drawn_from() -> None:
+def test_only_one_head_with_a_distribution_is_drawn_from():
     head = Classes(3, 4, bias=True)
     require_drawable_labels({"masked_lm": head})
     with pytest.raises(ConfigurationError, match=r"has a, b; set empirical=true"):
         require_drawable_labels({"a": head, "b": head})
     with pytest.raises(ConfigurationError, match=r"model.heads.token: labels cannot be sampled"):
-        require_drawable_labels({"token": nn.Linear(1, 1)})  # type: ignore[dict-item]
+        require_drawable_labels({"token": nn.Linear(1, 1)})
 
 
 FEATURES = 10
@@ -109,28 +105,28 @@ FEATURES = 10
 class TwoTasks:
     """Halves of a space, asked for by two markers; the second is turned away from the first by an obtuse angle."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed):
         self.draw = torch.Generator().manual_seed(seed)
         first, other = torch.randn(2, FEATURES, generator=self.draw)
         first /= first.norm()
         across = other - (other @ first) * first
         self.normals = first, across / across.norm() - 0.7 * first
 
-    def batch(self, task: int, size: int) -> tuple[Tensor, Tensor]:
+    def batch(self, task, size):
         vectors = torch.randn(size, FEATURES, generator=self.draw)
         markers = torch.zeros(size, 2)
         markers[:, task] = 3.0
         return torch.cat([vectors, markers], 1), (vectors @ self.normals[task] > 0).long()
 
 
-def accuracy(model: Small, tasks: TwoTasks, task: int) -> float:
+def accuracy(model, tasks, task):
     vectors, labels = tasks.batch(task, 2000)
     with torch.no_grad():
-        scores: Tensor = model.heads["masked_lm"].map(model.body(vectors))  # type: ignore[union-attr, operator]
+        scores = model.heads["masked_lm"].map(model.body(vectors))
     return float((scores.argmax(-1) == labels).float().mean())
 
 
-def learn(model: Small, tasks: TwoTasks, task: int, steps: int, kept: Any = None) -> None:
+def learn(model, tasks, task, steps, kept=None):
     """Plain gradient descent at 0.05 in batches of 64; `kept` holds (anchor, strength) of each parameter."""
     for _ in range(steps):
         loss = model(rows(*tasks.batch(task, 64)))["masked_lm"].total / 64
@@ -145,7 +141,7 @@ def learn(model: Small, tasks: TwoTasks, task: int, steps: int, kept: Any = None
 
 
 @pytest.fixture(scope="module")
-def first_task() -> Any:
+def first_task():
     """Models that have learned the first task, with what they need to keep it, by seed."""
     found = []
     for seed in (0,):
@@ -158,7 +154,7 @@ def first_task() -> Any:
     return found
 
 
-def second_task(first_task: Any, method: str, strength: float) -> tuple[float, float, float]:
+def second_task(first_task, method, strength):
     """Accuracy on the first task before and after the second, and on the second; means over the seeds."""
     scores = []
     for model, fisher, seed in first_task:
@@ -170,7 +166,7 @@ def second_task(first_task: Any, method: str, strength: float) -> tuple[float, f
         learn(model, tasks, 1, 800, kept)
         scores.append((before, accuracy(model, tasks, 0), accuracy(model, tasks, 1)))
         model.load_state_dict(start)
-    return tuple(sum(column) / len(scores) for column in zip(*scores, strict=True))  # type: ignore[return-value]
+    return tuple(sum(column) / len(scores) for column in zip(*scores, strict=True))
 
 
 @pytest.mark.slow
@@ -182,7 +178,7 @@ def second_task(first_task: Any, method: str, strength: float) -> tuple[float, f
         pytest.param("l2_sp", 0.1, id="l2_sp"),
     ],
 )
-def test_a_first_task_is_kept(first_task: Any, method: str, strength: float) -> None:
+def test_a_first_task_is_kept(first_task, method, strength):
     """Plain training loses a third of the first task; a pull saves more than half, and the second is learned."""
     before, plain, learned = second_task(first_task, "plain", 0.0)
     assert before > 0.97

@@ -1,9 +1,5 @@
 """Prompts, framed as rows of training are."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from clozeline.errors import ConfigurationError
@@ -15,7 +11,7 @@ from tests.pipeline.tokenize.tokenizers.word_marks import KINDS, ROLES
 from tests.tools.small_run import example_sets
 
 
-def test_a_prompt_is_framed_like_the_rows_of_training(shard_sets: Path) -> None:
+def test_a_prompt_is_framed_like_the_rows_of_training(shard_sets):
     tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
     specials, sentinels = tokenizer.vocabulary.specials, tokenizer.vocabulary.sentinels
     ids = tokenizer.encode(["the page", " of", ""])
@@ -38,7 +34,7 @@ def test_a_prompt_is_framed_like_the_rows_of_training(shard_sets: Path) -> None:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_a_prompt_and_its_continuation_spell_the_text(name: str, tmp_path: Path) -> None:
+def test_a_prompt_and_its_continuation_spell_the_text(name, tmp_path):
     """Cut after each word, where a model that has learned the text continues it."""
     tokenizer = import_tokenizer(KINDS[name][0](tmp_path / "in"), tmp_path / "out", **ROLES)
     words = ["The", "quick", "brown", "fox", "watches", "the", "garden"]
@@ -51,7 +47,7 @@ def test_a_prompt_and_its_continuation_spell_the_text(name: str, tmp_path: Path)
         assert blank_after(tokenizer, f"{prompt} ") == ""
 
 
-def test_a_language_ends_the_prompt_and_starts_the_decoder(shard_sets: Path) -> None:
+def test_a_language_ends_the_prompt_and_starts_the_decoder(shard_sets):
     tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
     bart = open_shards(example_sets(shard_sets)["bart"][0]).manifest.objective
     assert bart is not None

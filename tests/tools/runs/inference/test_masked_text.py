@@ -1,9 +1,5 @@
 """Texts with masks, filled by an untrained model over real sets."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from clozeline.errors import ConfigurationError
@@ -11,12 +7,12 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.tools.runs.fill_mask import main as fill_mask
 from clozeline.tools.runs.generate import main as generate
 from clozeline.tools.runs.inference.masked_text import encode_masked_text, fill_text, parts_of
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.open_run import open_run
 from tests.train.written_runs import write_run
 
 
 @pytest.fixture(scope="module")
-def encoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
+def encoder(shard_sets, tmp_path_factory):
     run = tmp_path_factory.mktemp("encoder")
     write_run(run, shard_sets, [3], 1)
     return run, open_run(run)
@@ -25,12 +21,12 @@ def encoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
 @pytest.mark.parametrize(
     ("text", "message"), [("no mask", "a text with <mask>"), ("long " * 64 + "<mask>", "rows of at most 64")]
 )
-def test_a_text_that_does_not_fit_is_refused(encoder: tuple[Path, Run], text: str, message: str) -> None:
+def test_a_text_that_does_not_fit_is_refused(encoder, text, message):
     with pytest.raises(ConfigurationError, match=message):
         encode_masked_text(encoder[1], text)
 
 
-def test_a_filled_text_has_no_special_tokens(encoder: tuple[Path, Run]) -> None:
+def test_a_filled_text_has_no_special_tokens(encoder):
     trained = encoder[1]
     decoding = Decoding(mode="unmask", temperature=5.0, order="random")
     fillings = fill_text(trained, "the <mask> page <mask><mask> of it", decoding, 3)
@@ -44,7 +40,7 @@ def test_a_filled_text_has_no_special_tokens(encoder: tuple[Path, Run]) -> None:
     assert len(longer.filled) == 6
 
 
-def test_the_commands_fill_several_masks(encoder: tuple[Path, Run], capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_fill_several_masks(encoder, capsys):
     run, trained = encoder
     text = "the <mask> page <mask> of it"
     assert fill_mask([str(run), "--text", text, "--beam", "3"]) == 0

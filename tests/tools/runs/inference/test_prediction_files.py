@@ -1,10 +1,6 @@
 """Files of predictions in official layouts, in parts that survive a kill, and test files without answers."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,7 +12,7 @@ from clozeline.train.answers.span import Span
 from tests.pipeline.tasks.readers.reading import reader_of, written
 
 
-def test_questions_that_may_have_no_answer_have_a_probability_of_it(tmp_path: Path) -> None:
+def test_questions_that_may_have_no_answer_have_a_probability_of_it(tmp_path):
     answer = Span(TaskFacts(name="v2", head="span", metrics=("f1",), unanswerable=True))
     records = [{"row": 0, "id": "a", "answer": "Ada", "na_prob": 0.25}, {"row": 1, "id": "b", "rejected": "no_tokens"}]
     write_output(tmp_path / "answers.json", "squad", records, answer)
@@ -24,7 +20,7 @@ def test_questions_that_may_have_no_answer_have_a_probability_of_it(tmp_path: Pa
     assert json.loads((tmp_path / "answers.na_prob.json").read_text()) == {"a": 0.25, "b": 1.0}
 
 
-def test_a_submission_of_numbers_and_one_that_lacks_a_row(tmp_path: Path) -> None:
+def test_a_submission_of_numbers_and_one_that_lacks_a_row(tmp_path):
     answer = Regression(TaskFacts(name="stsb", head="regression", metrics=("pearson",), texts=2))
     write_output(tmp_path / "STS-B.tsv", "glue", [{"row": 0, "score": 3.14159}], answer)
     assert (tmp_path / "STS-B.tsv").read_text() == "index\tprediction\n0\t3.142\n"
@@ -33,7 +29,7 @@ def test_a_submission_of_numbers_and_one_that_lacks_a_row(tmp_path: Path) -> Non
     assert not (tmp_path / "other.tsv").exists()
 
 
-def test_parts_belong_to_one_prediction(tmp_path: Path) -> None:
+def test_parts_belong_to_one_prediction(tmp_path):
     parts = PredictionParts(tmp_path / "p.jsonl", {"input": "x"})
     parts.write(0, [{"row": 0}])
     again = PredictionParts(tmp_path / "p.jsonl", {"input": "x"})
@@ -45,7 +41,7 @@ def test_parts_belong_to_one_prediction(tmp_path: Path) -> None:
     assert not again.folder.exists()
 
 
-CASES: dict[str, dict[str, Any]] = {
+CASES = {
     "boolq": {"question": "is it", "passage": "It is."},
     "cb": {"premise": "a", "hypothesis": "b"},
     "rte": {"premise": "a", "hypothesis": "b"},
@@ -58,7 +54,7 @@ CASES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def test_answers_of_a_passage_share_a_line(tmp_path: Path) -> None:
+def test_answers_of_a_passage_share_a_line(tmp_path):
     asked = [{"question": f"Who {number}?", "idx": 10 + number, "answers": [{"text": "Ada", "idx": 20 + 2 * number},
                                                                            {"text": "Bob", "idx": 21 + 2 * number}]}
              for number in range(2)]  # fmt: skip
@@ -71,7 +67,7 @@ def test_answers_of_a_passage_share_a_line(tmp_path: Path) -> None:
     assert [key for _, key in items] == [[passage, 10 + at // 2, 20 + at] for passage in (3, 4) for at in range(4)]
 
 
-def test_queries_are_answered_by_texts(tmp_path: Path) -> None:
+def test_queries_are_answered_by_texts(tmp_path):
     row = {"idx": 1, "passage": {"text": "Ada met Bob.", "entities": []},
            "qas": [{"query": "@placeholder won", "idx": 5}, {"query": "@placeholder lost", "idx": 6}]}  # fmt: skip
     reader = reader_of("superglue", task="record")

@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,8 +7,7 @@ from torch.nn import functional as F
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint
-from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.shards import open_shards
 from clozeline.seeding import TEACHER, kernel_keys, random_bits
 from clozeline.tools.runs.inference import teacher_scores
 from clozeline.tools.runs.inference.teacher_scores import TeacherScores, draw_classes, keep_best, plan_scores
@@ -28,30 +24,30 @@ CLASSES, DRAWS = 11, 2000
 
 
 @pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> ShardSet:
+def shards(tmp_path_factory):
     return open_shards(write_masked_sets(tmp_path_factory.mktemp("sets"), rows=41, heldout=3))
 
 
 @pytest.fixture(autouse=True)
-def few_labels_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def few_labels_at_once(monkeypatch):
     monkeypatch.setattr(teacher_scores, "_CACHED", 7 * (FIRST_WORD + WORDS))
 
 
-def weights(shards: ShardSet, **changes: Any) -> Run:
+def weights(shards, **changes):
     made = model(vocab_multiple=1, **changes)
     rows = shards.manifest.tokenizer.vocab_size
     tensors = {name: own.detach() for name, own in made.named_parameters()}
     cut = {name: own[:rows] if own.shape[:1] == (53,) else own for name, own in tensors.items()}
-    config: ModelConfig = made.config
+    config = made.config
     return Run(Path("runs/teacher"), Checkpoint(config, rows, cut, {}, None, ()))
 
 
-def plan(shards: ShardSet, teacher: Run, **changes: Any) -> Any:
+def plan(shards, teacher, **changes):
     settings = {"head": None, "k": 5, "how": "top", "temperature": 1.0, "seed": 7, **changes}
     return plan_scores(teacher, shards, **settings)
 
 
-def logits_of(shards: ShardSet, teacher: Run, block: int) -> list[torch.Tensor]:
+def logits_of(shards, teacher, block):
     """Logits at the labels of each row, computed row by row."""
     alone, rows = teacher.model, shards.read_block(block)
     found = []
@@ -67,7 +63,7 @@ def logits_of(shards: ShardSet, teacher: Run, block: int) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
-def test_the_best_classes_of_each_label_are_stored(shards: ShardSet, temperature: float) -> None:
+def test_the_best_classes_of_each_label_are_stored(shards, temperature):
     teacher = weights(shards)
     scores = TeacherScores(teacher, shards, plan(shards, teacher, temperature=temperature), CPU)
     for block in (0, len(shards.index) - 1):
@@ -82,7 +78,7 @@ def test_the_best_classes_of_each_label_are_stored(shards: ShardSet, temperature
             np.testing.assert_allclose(got, expected.values[:, :5], rtol=1e-3, atol=1e-6)
 
 
-def test_draws_depend_on_seed_and_row_alone(shards: ShardSet) -> None:
+def test_draws_depend_on_seed_and_row_alone(shards):
     """Not on the block or the batch: the inverse of the cumulative distribution, from bits of the row's key."""
     teacher = weights(shards)
     stored = plan(shards, teacher, how="drawn", k=6)
@@ -103,9 +99,9 @@ def test_draws_depend_on_seed_and_row_alone(shards: ShardSet) -> None:
     assert (other["teacher_ids"].values != together["teacher_ids"].values).any()
 
 
-def gradients(ids: torch.Tensor, shares: torch.Tensor, how: str) -> torch.Tensor:
+def gradients(ids, shares, how):
     """Gradient of the loss of each row with respect to the student's logits, through the loss that reads scores."""
-    options = ScoreOptions(temperature=2.0, how=how, head="masked_lm")  # type: ignore[arg-type]
+    options = ScoreOptions(temperature=2.0, how=how, head="masked_lm")
     config = model().config
     draw = torch.Generator().manual_seed(5)
     logits = torch.randn(CLASSES, generator=draw).repeat(len(ids), 1).requires_grad_()
@@ -115,7 +111,7 @@ def gradients(ids: torch.Tensor, shares: torch.Tensor, how: str) -> torch.Tensor
     return logits.grad
 
 
-def test_drawn_scores_have_the_mean_gradient_of_all_classes_and_the_best_have_not() -> None:
+def test_drawn_scores_have_the_mean_gradient_of_all_classes_and_the_best_have_not():
     draw = torch.Generator().manual_seed(3)
     teacher = torch.randn(1, CLASSES, generator=draw)
     student = torch.randn(CLASSES, generator=torch.Generator().manual_seed(5)).requires_grad_()
@@ -129,7 +125,7 @@ def test_drawn_scores_have_the_mean_gradient_of_all_classes_and_the_best_have_no
     assert ((best - student.grad).abs() > 4 * error).any()
 
 
-def test_a_draw_at_the_end_of_the_range_is_a_class() -> None:
+def test_a_draw_at_the_end_of_the_range_is_a_class():
     uniform = torch.tensor([[0.0, 1.0 - 2.0**-53]], dtype=torch.float64)
     ids, shares = draw_classes(torch.tensor([[0.0, 0.0, -200.0]]), uniform, 1.0)
     assert (ids.tolist(), shares.tolist()) == ([[0, 1]], [[0.5, 0.5]])
@@ -142,12 +138,12 @@ def test_a_draw_at_the_end_of_the_range_is_a_class() -> None:
         ({"head": "tagging"}, "head: expected a head of the teacher .*, masked_lm; got tagging"),
     ],
 )
-def test_refusals(shards: ShardSet, changes: dict[str, Any], message: str) -> None:
+def test_refusals(shards, changes, message):
     with pytest.raises(ConfigurationError, match=message):
         plan(shards, weights(shards), **changes)
 
 
-def test_sets_without_labels_of_the_teacher_are_refused(shards: ShardSet, tmp_path: Path) -> None:
+def test_sets_without_labels_of_the_teacher_are_refused(shards, tmp_path):
     with pytest.raises(ConfigurationError, match="for the architecture decoder, the teacher runs/teacher is encoder"):
         plan(toy_set(tmp_path / "decoder", [3]), weights(shards))
 
@@ -161,9 +157,7 @@ def test_sets_without_labels_of_the_teacher_are_refused(shards: ShardSet, tmp_pa
         ("sst2", {"regression": 1.0, "tagging": {"classes": 3}}),
     ],
 )
-def test_heads_without_a_distribution_for_each_label_are_refused(
-    objective: str, heads: dict[str, Any], shards: ShardSet, tmp_path: Path
-) -> None:
+def test_heads_without_a_distribution_for_each_label_are_refused(objective, heads, shards, tmp_path):
     """Yes or no for each token, vectors, several classes of a row, numbers; or labels of another head."""
     path = make_sets(tmp_path) / "train" if objective == "sst2" else write_objective_sets(tmp_path, objective, 9, 3)
     with pytest.raises(ConfigurationError, match=r"head: expected a head of the teacher with classes .* there is none"):

@@ -1,10 +1,5 @@
 """Scores of texts against rows built by hand, and refusals of scores that no training prepared."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 
@@ -17,7 +12,7 @@ from clozeline.tools.runs.inference.text_likelihoods import (
     ready_scores,
     word_indices,
 )
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.open_run import open_run
 from tests.train.written_runs import write_run
 
 DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}
@@ -25,17 +20,17 @@ TEXTS = ["the page of the book", "a", "another page, unread"]
 
 
 @pytest.fixture(scope="module")
-def encoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
+def encoder(shard_sets, tmp_path_factory):
     run = tmp_path_factory.mktemp("scored_encoder")
     write_run(run, shard_sets, [3], 1)
     return run, open_run(run)
 
 
-def facts(architecture: Any, name: str = "masked_lm", heads: tuple[str, ...] = ("masked_lm",), **frame: Any) -> Any:
+def facts(architecture, name="masked_lm", heads=("masked_lm",), **frame):
     return ObjectiveFacts(name=name, label=name, architecture=architecture, heads=heads, frame=FrameFacts(**frame))
 
 
-def test_causal_scores_follow_the_end_of_a_document(shard_sets: Path, tmp_path: Path) -> None:
+def test_causal_scores_follow_the_end_of_a_document(shard_sets, tmp_path):
     write_run(tmp_path, shard_sets, [3], 1, "causal_lm", **DECODER)
     trained = open_run(tmp_path)
     scorer, kind = open_scorer(tmp_path, trained, None)
@@ -54,7 +49,7 @@ def test_causal_scores_follow_the_end_of_a_document(shard_sets: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("kind", ["pll", "pll_word", "mntp"])
-def test_masked_scores_frame_the_text(encoder: tuple[Path, Run], kind: Any) -> None:
+def test_masked_scores_frame_the_text(encoder, kind):
     _, trained = encoder
     vocabulary, many = trained.tokenizer.vocabulary, False
     for text, found in zip(TEXTS, TextScorer(trained, kind, None).score(TEXTS), strict=True):
@@ -77,12 +72,12 @@ def test_masked_scores_frame_the_text(encoder: tuple[Path, Run], kind: Any) -> N
     assert many
 
 
-def test_the_token_before_a_text_is_that_of_training(encoder: tuple[Path, Run]) -> None:
+def test_the_token_before_a_text_is_that_of_training(encoder):
     _, trained = encoder
     specials = trained.tokenizer.vocabulary.specials
     packed = facts("decoder", "causal_lm", ("lm",))
 
-    def of(**options: Any) -> int | None:
+    def of(**options):
         return first_token(trained, packed.model_copy(update={"options": options}))
 
     assert of() == of(grouping="packed", separator="eos") == specials["eos"]
@@ -93,7 +88,7 @@ def test_the_token_before_a_text_is_that_of_training(encoder: tuple[Path, Run]) 
 
 
 @pytest.mark.parametrize("beside", ["pll", "mntp"])
-def test_fused_scores_are_means(encoder: tuple[Path, Run], beside: Any) -> None:
+def test_fused_scores_are_means(encoder, beside):
     _, trained = encoder
     cls = trained.tokenizer.vocabulary.specials["cls"]
     kinds = [[*TextScorer(trained, kind, cls).score(TEXTS)] for kind in ("causal", beside)]
@@ -104,7 +99,7 @@ def test_fused_scores_are_means(encoder: tuple[Path, Run], beside: Any) -> None:
         assert found.tokens == causal.tokens == masked.tokens
 
 
-def test_only_training_for_both_prepares_a_fused_score() -> None:
+def test_only_training_for_both_prepares_a_fused_score():
     causal, masked, previous = (
         facts("encoder", "causal_lm"),
         facts("encoder"),

@@ -1,17 +1,11 @@
 """Labels by scores that are known, prompts that do not fit, templates, and the counts of a report."""
 
-from __future__ import annotations
-
 import json
 import math
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 from zlib import crc32
 
 import pytest
 import torch
-from torch import Tensor
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
@@ -21,24 +15,23 @@ from clozeline.tools.runs.prompting.rows import PromptRow
 from clozeline.tools.runs.prompting.scorers import Candidate
 from clozeline.tools.runs.prompting.template import Prompt, Template, prompt_of, read_template
 
-PLAIN: dict[str, Any] = {
+PLAIN = {
     "example": "{text} is{label}", "separator": " ; ", "labels": {"a": [" x", " xyz"], "b": [" yy"]}, "null": "-",
 }  # fmt: skip
 
 
-def template(**changes: Any) -> Template:
-    found: Template = validate(Template, PLAIN | changes, "test")
-    return found
+def template(**changes):
+    return validate(Template, PLAIN | changes, "test")
 
 
 class Letters:
     """Every letter is a token; each of a word has a log-probability that its prompt's first letter tells."""
 
-    def candidate(self, prompt: Prompt, word: str) -> Candidate:
+    def candidate(self, prompt, word):
         ids = tuple(map(ord, prompt.before + word))
         return Candidate(ids, tuple(range(len(prompt.before) + 1, len(ids))))
 
-    def scores(self, candidates: Sequence[Candidate]) -> list[Tensor]:
+    def scores(self, candidates):
         weights = {"p": {"x": -1.0, "y": -0.7, "z": -0.5}, "-": {"x": -0.1, "y": -0.6, "z": -0.5}}
         found = []
         for one in candidates:
@@ -47,11 +40,11 @@ class Letters:
         return found
 
 
-def row(text: str, label: str = "a") -> PromptRow:
+def row(text, label="a"):
     return PromptRow(crc32(text.encode()), {"text": text}, label)
 
 
-def none(_: PromptRow) -> list[PromptRow]:
+def none(_):
     return []
 
 
@@ -65,7 +58,7 @@ def none(_: PromptRow) -> list[PromptRow]:
     ],
     ids=["sum", "mean", "per_byte", "pmi"],
 )
-def test_scores_of_labels(normalise: Any, words: tuple[list[float], ...]) -> None:
+def test_scores_of_labels(normalise, words):
     (found,) = answer_rows([row("page")], template(), none, Letters(), 99, normalise)
     assert found.scores == pytest.approx([math.log(sum(map(math.exp, own))) for own in words])
     (found,) = answer_rows([row("page")], template(words="mean"), none, Letters(), 99, normalise)
@@ -73,7 +66,7 @@ def test_scores_of_labels(normalise: Any, words: tuple[list[float], ...]) -> Non
 
 
 @pytest.mark.parametrize("window", range(9, 40))
-def test_the_oldest_demonstrations_are_left_out_and_the_row_never_is_cut(window: int) -> None:
+def test_the_oldest_demonstrations_are_left_out_and_the_row_never_is_cut(window):
     """`page is xyz` has 11 letters, each demonstration before it 9 more: `oldest is x ; `, and the last one."""
     shown = [row("o1"), row("m2"), row("n3")]
     (found,) = answer_rows([row("page")], template(), lambda _: shown, Letters(), window)
@@ -84,18 +77,17 @@ def test_the_oldest_demonstrations_are_left_out_and_the_row_never_is_cut(window:
     assert bool(found.scores) == (window >= whole)
 
 
-POLARITY: dict[str, Any] = {
+POLARITY = {
     "example": "Input: {text}\nPolarity:{label}.",
     "labels": {"positive": [" good", " fine"], "negative": [" bad"]},
 }
 
 
-def written_template(**changes: Any) -> Template:
-    found: Template = validate(Template, POLARITY | changes, "test")
-    return found
+def written_template(**changes):
+    return validate(Template, POLARITY | changes, "test")
 
 
-def test_demonstrations_come_between_the_instruction_and_the_row() -> None:
+def test_demonstrations_come_between_the_instruction_and_the_row():
     shown = [({"text": "{a}"}, "negative"), ({"text": "b"}, "positive")]
     prompt = prompt_of(written_template(instruction="Say.", separator=" | "), shown, {"text": "c"})
     before = "Say. | Input: {a}\nPolarity: bad. | Input: b\nPolarity: good. | Input: c\nPolarity:"
@@ -120,13 +112,13 @@ def test_demonstrations_come_between_the_instruction_and_the_row() -> None:
         ({"shot": 3}, "shot"),
     ],
 )
-def test_mistakes_are_named(changes: dict[str, Any], message: str) -> None:
+def test_mistakes_are_named(changes, message):
     with pytest.raises(ConfigurationError) as caught:
         written_template(**changes)
     assert message in str(caught.value)
 
 
-def test_a_file_is_read_as_yaml(tmp_path: Path) -> None:
+def test_a_file_is_read_as_yaml(tmp_path):
     path = tmp_path / "own.yaml"
     path.write_text('example: "{text}{label}"\nlabels: {a: [" x"], b: [" y"]}\nvalues: {"1": a}\n')
     assert read_template(path).labels == {"a": (" x",), "b": (" y",)}
@@ -145,7 +137,7 @@ ANSWERED = [
 ]
 
 
-def test_counts_and_metrics() -> None:
+def test_counts_and_metrics():
     """Of the rows 1, 2, 3 and 6 the first and the last are right; the third is a tie, which the first label has."""
     found = prompt_scores(ANSWERED, LABELS, [])
     assert {name: found[name] for name in ("n", "unlabelled", "skipped", "truncated", "ties")} == {
@@ -163,7 +155,7 @@ def test_counts_and_metrics() -> None:
     assert metrics_of(["a", "b", "a", "b"], ["a", "b", "b", "b"], LABELS)["matthews"] == pytest.approx(3**-0.5)
 
 
-def test_a_line_for_each_row() -> None:
+def test_a_line_for_each_row():
     lines = [json.loads(line) for line in prediction_lines(ANSWERED, LABELS)]
     assert [line["prediction"] for line in lines] == ["a", "a", "a", "b", None, "b"]
     assert lines[1] == {

@@ -1,10 +1,5 @@
 """A small decoder that learns to find answers among the demonstrations of its prompt, and nothing else."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 
@@ -22,12 +17,12 @@ from clozeline.tools.runs.prompting.scorers import Causal
 from clozeline.tools.runs.prompting.template import Template, prompt_of
 
 KEYS = [f"k{number}" for number in range(8)]
-TOY: dict[str, Any] = {"example": "{key}{label}", "separator": " ", "labels": {"a": [" va"], "b": [" vb"]}}
+TOY = {"example": "{key}{label}", "separator": " ", "labels": {"a": [" va"], "b": [" vb"]}}
 SHOWN = 9
 """Demonstrations of a row that is learnt."""
 
 
-def asked_rows(count: int, shots: int) -> list[tuple[list[PromptRow], PromptRow]]:
+def asked_rows(count, shots):
     """Rows of a key, each after rows of different keys with labels of their own, of which one is its key's."""
     draw = generator_for(1, f"test {shots}")
     found = []
@@ -40,7 +35,7 @@ def asked_rows(count: int, shots: int) -> list[tuple[list[PromptRow], PromptRow]
     return found
 
 
-def learn(model: Model, causal: Causal, toy: Template, steps: int) -> None:
+def learn(model, causal, toy, steps):
     """Train on rows in which keys recur with their labels; the labels of keys that were shown before are learnt."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
     model.train()
@@ -70,7 +65,7 @@ def learn(model: Model, causal: Causal, toy: Template, steps: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_small_model_learns_in_context(tmp_path: Path) -> None:
+def test_a_small_model_learns_in_context(tmp_path):
     """It knows nothing without demonstrations, and all with one or four; those with wrong labels mislead it.
 
     The size of a batch and the order of rows change nothing, and asking changes no weight.
@@ -85,12 +80,12 @@ def test_a_small_model_learns_in_context(tmp_path: Path) -> None:
     model = Model(config, len(words))
     initialize_parameters(model, config, 3)
     causal = Causal(model, tokenizer, 2)
-    toy: Template = validate(Template, TOY, "test")
+    toy = validate(Template, TOY, "test")
     learn(model, causal, toy, steps=220)
     model.eval()
     weights = {name: parameter.clone() for name, parameter in model.named_parameters()}
 
-    def accuracy(shots: int, wrong: bool = False, tokens: int = 2048, reverse: bool = False) -> tuple[float, list[Any]]:
+    def accuracy(shots, wrong=False, tokens=2048, reverse=False):
         asked = asked_rows(200, shots)
         if wrong:
             asked = [([flipped(one) for one in shown], query) for shown, query in asked]
@@ -112,5 +107,5 @@ def test_a_small_model_learns_in_context(tmp_path: Path) -> None:
     assert all(torch.equal(weights[name], parameter) for name, parameter in model.named_parameters())
 
 
-def flipped(one: PromptRow) -> PromptRow:
+def flipped(one):
     return PromptRow(one.uid, one.fields, "b" if one.label == "a" else "a")

@@ -1,20 +1,17 @@
 """Rows of prompts: of tables and of lines of JSON; demonstrations that no order of files changes."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
-from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRow, Selection, read_rows
+from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRow, read_rows
 from clozeline.tools.runs.prompting.template import Template
 
-TEMPLATE: Template = validate(
+TEMPLATE = validate(
     Template,
     {
         "example": "{text}{label}", "labels": {"yes": [" yes"], "no": [" no"]}, "fields": {"text": "sentence"},
@@ -24,7 +21,7 @@ TEMPLATE: Template = validate(
 )  # fmt: skip
 
 
-def test_a_table_has_a_header_and_quotes_without_meaning(tmp_path: Path) -> None:
+def test_a_table_has_a_header_and_quotes_without_meaning(tmp_path):
     path = tmp_path / "dev.tsv"
     path.write_text(
         '\ufeffsentence\tlabel\r\na "film\t1\r\nb\t0\r\nc\r\n\r\nd\t7\r\n \t1\r\n', encoding="utf-8", newline=""
@@ -34,7 +31,7 @@ def test_a_table_has_a_header_and_quotes_without_meaning(tmp_path: Path) -> None
     assert found.refused == {"columns": 1, "bad_label": 1, "no_text": 1}
 
 
-def test_lines_of_json_plain_or_compressed(tmp_path: Path) -> None:
+def test_lines_of_json_plain_or_compressed(tmp_path):
     lines = [
         {"sentence": "a", "label": 1},
         {"sentence": "b"},
@@ -51,7 +48,7 @@ def test_lines_of_json_plain_or_compressed(tmp_path: Path) -> None:
         assert read_rows(tmp_path / name, TEMPLATE, labeled=True).refused == {"no_text": 1, "no_label": 1}
 
 
-def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_rows_is_refused(tmp_path):
     (tmp_path / "dev.tsv").write_text("text\tlabel\na\t1\n")
     with pytest.raises(ConfigurationError, match="expected rows with sentence, got none that can be read: 1 x no_text"):
         read_rows(tmp_path / "dev.tsv", TEMPLATE, labeled=True)
@@ -59,7 +56,7 @@ def test_a_file_without_rows_is_refused(tmp_path: Path) -> None:
         read_rows(tmp_path / "none.tsv", TEMPLATE, labeled=True)
 
 
-def rows(count: int, first: int = 0) -> list[PromptRow]:
+def rows(count, first=0):
     """Rows with three labels, of which one is rare."""
     names = ["a", "b", "a", "b", "a", "c"]
     return [
@@ -68,7 +65,7 @@ def rows(count: int, first: int = 0) -> list[PromptRow]:
 
 
 @pytest.mark.parametrize("selection", ["random", "balanced", "fixed"])
-def test_they_do_not_depend_on_the_order_and_never_hold_the_row(selection: Selection) -> None:
+def test_they_do_not_depend_on_the_order_and_never_hold_the_row(selection):
     pool = rows(24)
     one, other = (Demonstrations(part, 5, selection, 3) for part in (pool, pool[::-1]))
     seen = set()
@@ -85,7 +82,7 @@ def test_they_do_not_depend_on_the_order_and_never_hold_the_row(selection: Selec
 
 @pytest.mark.parametrize("selection", ["balanced", "fixed"])
 @pytest.mark.parametrize("shots", [3, 4, 6, 12])
-def test_each_label_has_as_many_or_one_more(selection: Selection, shots: int) -> None:
+def test_each_label_has_as_many_or_one_more(selection, shots):
     """As long as the rarest has so many."""
     found = Demonstrations(rows(60), shots, selection, 0)
     firsts = Counter[str]()
@@ -97,7 +94,7 @@ def test_each_label_has_as_many_or_one_more(selection: Selection, shots: int) ->
         assert len(firsts) == 3, "the order in the prompt is drawn, too"
 
 
-def test_equal_rows_are_one_and_too_few_are_refused() -> None:
+def test_equal_rows_are_one_and_too_few_are_refused():
     twice = [PromptRow(7, {"text": "x"}, "b"), PromptRow(7, {"text": "x"}, "a"), *rows(2)]
     assert {shown.label for shown in Demonstrations(twice, 2, "random", 0).of(rows(1)[0])} == {"a", "b"}
     with pytest.raises(ConfigurationError, match="shots=3: expected a file train=FILE with more labeled rows"):

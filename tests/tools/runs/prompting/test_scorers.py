@@ -1,20 +1,15 @@
 """Scores of words against the loss of training, and boundaries that a blank does not move."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.tools.runs.prompting.scorers import Candidate, Cloze, Scorer, open_scorer
+from clozeline.tools.runs.prompting.scorers import Cloze, open_scorer
 from clozeline.tools.runs.prompting.template import Prompt
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.open_run import open_run
 from tests.train.written_runs import write_run
 
-KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+KINDS = {
     "cloze": ("masked_lm", {}),
     "causal": ("causal_lm", {"model__family": "decoder", "model__heads": {"lm": 1.0}}),
     "answer": (
@@ -24,7 +19,7 @@ KINDS: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def prompted_run(folder: Path, shard_sets: Path, kind: str) -> Run:
+def prompted_run(folder, shard_sets, kind):
     """Write a run whose scores of tokens differ widely, and load it."""
     label, changes = KINDS[kind]
     write_run(folder, shard_sets, [3], 1, label, **{"model__init": {"std": 0.3}, **changes})
@@ -36,7 +31,7 @@ WORDS = [" good", " not so good", " page"]
 
 
 @pytest.fixture(scope="module")
-def opened(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Run, Scorer]]:
+def opened(shard_sets, tmp_path_factory):
     found = {}
     for kind in KINDS:
         folder = tmp_path_factory.mktemp(kind)
@@ -45,7 +40,7 @@ def opened(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     return found
 
 
-def loss(trained: Run, row: list[int], places: list[int], ids: list[int], **more: Any) -> float:
+def loss(trained, row, places, ids, **more):
     """The summed loss of training at places of a row."""
     tensors = {"input_ids": torch.tensor([row]), "position_ids": torch.arange(len(row))[None]}
     tensors |= {"lengths": torch.tensor([len(row)]), "row_weight": torch.ones(1), **more}
@@ -55,7 +50,7 @@ def loss(trained: Run, row: list[int], places: list[int], ids: list[int], **more
     return float(found.total)
 
 
-def expected(kind: str, trained: Run, one: Candidate, masks: str) -> float:
+def expected(kind, trained, one, masks):
     """The score of a word by the loss, computed apart."""
     row, places = list(one.ids), list(one.positions)
     if kind == "causal":
@@ -75,7 +70,7 @@ def expected(kind: str, trained: Run, one: Candidate, masks: str) -> float:
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "independent"])
-def test_the_score_of_a_word_is_minus_the_loss_of_its_tokens(opened: Any, kind: str) -> None:
+def test_the_score_of_a_word_is_minus_the_loss_of_its_tokens(opened, kind):
     trained, scorer = opened["cloze" if kind == "independent" else kind]
     if kind == "independent":
         kind, masks, scorer = "cloze", "independent", Cloze(trained.model, trained.tokenizer, "independent")
@@ -91,7 +86,7 @@ def test_the_score_of_a_word_is_minus_the_loss_of_its_tokens(opened: Any, kind: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_blank_may_be_on_either_side_of_the_boundary(opened: Any, kind: str) -> None:
+def test_a_blank_may_be_on_either_side_of_the_boundary(opened, kind):
     _, scorer = opened[kind]
     moved = Prompt(f"{PROMPT.before} ", PROMPT.after)
     for word in WORDS:
@@ -100,13 +95,13 @@ def test_a_blank_may_be_on_either_side_of_the_boundary(opened: Any, kind: str) -
         assert scorer.candidate(PROMPT, "good") != scorer.candidate(PROMPT, " good")
 
 
-def test_a_word_without_tokens_and_a_prompt_without_text_are_refused(opened: Any) -> None:
+def test_a_word_without_tokens_and_a_prompt_without_text_are_refused(opened):
     _, scorer = opened["causal"]
     with pytest.raises(ConfigurationError, match="no token for ' '"):
         scorer.candidate(PROMPT, " ")
 
 
-def test_another_mode_is_refused(shard_sets: Path, tmp_path: Path) -> None:
+def test_another_mode_is_refused(shard_sets, tmp_path):
     trained = prompted_run(tmp_path, shard_sets, "cloze")
     scorer, mode = open_scorer(tmp_path, trained, None)
     assert (type(scorer), mode) == (Cloze, "cloze")

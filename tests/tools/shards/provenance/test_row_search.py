@@ -1,9 +1,6 @@
 """Rows and documents of sets are found, against loops over all rows and against the tokens themselves."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +16,8 @@ from tests.shard_sets import fixed, ordered, toy_set, write_set
 from tests.tools.small_run import build, documents, example_sets
 
 
-def everywhere(shards: ShardSet) -> dict[int, list[tuple[int, int]]]:
-    found: dict[int, list[tuple[int, int]]] = {}
+def everywhere(shards):
+    found = {}
     for block in range(len(shards.index)):
         for row, uid in enumerate(shards.read_block(block).fixed["uid"].tolist()):
             found.setdefault(uid, []).append((block, row))
@@ -37,7 +34,7 @@ def test_rows_of_sets_in_order_and_of_others_are_found(shard_sets, tmp_path):
 
 def test_a_shard_in_order_is_searched_by_halving(tmp_path, monkeypatch):
     shards = write_set(tmp_path, [ordered(range(1, 256)), ordered(range(300, 556))])
-    reads: list[int] = []
+    reads = []
     read = ShardSet.read_block
     monkeypatch.setattr(ShardSet, "read_block", lambda self, block, **options: reads.append(block) or read(self, block))
     for uid, places in everywhere(shards).items():
@@ -51,7 +48,7 @@ def test_token_sets_have_no_samples(shard_sets):
         find_rows(open_shards(shard_sets / "encode"), 1)
 
 
-def rows_by_document(shards: ShardSet) -> dict[bytes, set[tuple[int, int]]]:
+def rows_by_document(shards):
     """The rows that hold tokens of each document, from all blocks and the documents' order."""
     packing, rows_of = packing_of(shards), dict[bytes, set[tuple[int, int]]]()
     for block in range(len(shards.index)):
@@ -65,7 +62,7 @@ def rows_by_document(shards: ShardSet) -> dict[bytes, set[tuple[int, int]]]:
 
 
 @pytest.fixture(scope="module")
-def small_blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def small_blocks(tmp_path_factory):
     """Sets of 8 shards with two rows a block."""
     labels = ("masked_lm", "document_rotation", "unilm_mixture")
     return build(tmp_path_factory.mktemp("blocks"), 120, 8, 2, labels)
@@ -74,7 +71,7 @@ def small_blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("label", ["masked_lm", "unilm_mixture", "document_rotation"])
 def test_rows_of_a_document_are_found_in_their_shard(small_blocks, monkeypatch, label):
     shards = open_shards(small_blocks / "corrupt" / label / "train")
-    reads: list[int] = []
+    reads = []
     read = ShardSet.read_block
     expected = rows_by_document(shards)
     monkeypatch.setattr(
@@ -176,7 +173,7 @@ def test_another_token_set_is_not_believed(shard_sets, tmp_path):
 DOCUMENTS = {document.uid: document for document in documents()}
 
 
-def test_a_table_that_is_missing_is_named(shard_sets: Path, tmp_path: Path) -> None:
+def test_a_table_that_is_missing_is_named(shard_sets, tmp_path):
     for name in ("shard-00000-of-00002.arrow", "shard-00001-of-00002.arrow", "documents-00000-of-00002.arrow"):
         (tmp_path / "encode" / name).parent.mkdir(exist_ok=True)
         (tmp_path / "encode" / name).touch()
@@ -188,7 +185,7 @@ def test_a_table_that_is_missing_is_named(shard_sets: Path, tmp_path: Path) -> N
     assert document_tables(tmp_path.parent / "nothing" / "manifest.json") == []
 
 
-def test_another_file_of_that_name_is_refused(tmp_path: Path) -> None:
+def test_another_file_of_that_name_is_refused(tmp_path):
     path = tmp_path / "documents-00000-of-00001.arrow"
     path.write_bytes(b"something else")
     with pytest.raises(IntegrityError, match="not a document table"):

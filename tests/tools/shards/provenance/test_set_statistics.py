@@ -1,7 +1,5 @@
 """The counts and tables of a set, recomputed from its rows."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """The tokenizer of a set: found above it or where it is named, and what the manifest alone says of it."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 
@@ -67,7 +65,7 @@ def test_examples_that_need_more_than_the_manifest_are_named(shard_sets, tmp_pat
     examples = shutil.copytree(manifest.parent, tmp_path / "examples")
     origin = shutil.copytree(samples.parent, tmp_path / "samples")
 
-    def refused(*_: object) -> None:
+    def refused(*_):
         raise ConfigurationError("needs the mode token 'R'")
 
     monkeypatch.setattr("clozeline.tools.shards.validate_shards.RoundTrip", refused)

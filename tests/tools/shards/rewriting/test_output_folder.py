@@ -1,7 +1,5 @@
 """Whatever goes wrong, a tool that writes leaves all or nothing, on a disk and in a store; quarantine stays."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -22,14 +20,14 @@ WRITERS = [
 ]
 
 
-def quarantine(folder: Path, *blocks: tuple[int, int]) -> None:
+def quarantine(folder, *blocks):
     """Put blocks of shards, by their numbers, in quarantine."""
     names = sorted(path.name for path in folder.glob("shard-*"))
     entries = [{"shard": names[shard], "block": block, "reason": f"reason {shard}"} for shard, block in blocks]
     publish_quarantine(folder, entries)
 
 
-def break_off_after(monkeypatch, files: int, error: BaseException) -> None:
+def break_off_after(monkeypatch, files, error):
     """Let the `files`-th file that is published, and all after it, fail."""
     published = output_folder.Output.file
     done = []

@@ -1,21 +1,16 @@
 """Rows that break one rule."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards.validation.ragged_checks import LocatedRows
 from clozeline.tools.shards.validation.row_rules import check_rows
 
 
-def assert_names_the_row(manifest: Path, change: Callable[[Rows], Rows], message: str) -> None:
+def assert_names_the_row(manifest, change, message):
     """The rows of a block pass; once the second or third of them is changed, it is named with the rule."""
     shards = open_shards(manifest)
     check_rows(LocatedRows(shards.path, 1, shards.read_block(1)), shards.manifest)

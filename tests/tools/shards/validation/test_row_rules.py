@@ -1,18 +1,14 @@
 """Rules for rows, on sets of which one row is changed."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import PLACES, STARTS, UNDO, WEIGHT, Ragged, Role, Rows
-from clozeline.pipeline.shards import ColumnSpec, ShardSet, base_columns, open_shards
+from clozeline.pipeline.shards import ColumnSpec, base_columns, open_shards
 from clozeline.tools.shards.validate_shards import validate
 from clozeline.tools.shards.validation.ragged_checks import LocatedRows
 from clozeline.tools.shards.validation.row_rules import check_rows
@@ -23,7 +19,7 @@ from tests.tools.shards.validation.broken_rows import assert_names_the_row
 from tests.tools.small_run import example_sets
 
 
-def with_fixed(rows: Rows, name: str, row: int, value: int) -> Rows:
+def with_fixed(rows, name, row, value):
     column = rows.fixed[name].copy()
     column[row] = value
     return replace(rows, fixed={**rows.fixed, name: column})
@@ -50,9 +46,7 @@ def with_fixed(rows: Rows, name: str, row: int, value: int) -> Rows:
         ("span_corruption", lambda rows: changed(rows, "target_ids", 2, 0, 9), "sentinels of target_ids in order"),
     ],
 )
-def test_the_first_row_that_breaks_a_rule_is_named(
-    shard_sets: Path, label: str, change: Callable[[Rows], Rows], message: str
-) -> None:
+def test_the_first_row_that_breaks_a_rule_is_named(shard_sets, label, change, message):
     assert_names_the_row(example_sets(shard_sets)[label][0], change, message)
 
 
@@ -60,7 +54,7 @@ def test_the_first_row_that_breaks_a_rule_is_named(
     ("value", "place", "message"),
     [(0, -1, "never fall"), (900, 1, "target_document_starts below the"), (1, 0, "to start with 0")],
 )
-def test_documents_of_targets_follow_those_of_inputs(tmp_path: Path, value: int, place: int, message: str) -> None:
+def test_documents_of_targets_follow_those_of_inputs(tmp_path, value, place, message):
     write_token_set(tmp_path, [1 + (7 * document) % 9 for document in range(200)])
     entry = {
         "name": "span_corruption",
@@ -78,7 +72,7 @@ def test_documents_of_targets_follow_those_of_inputs(tmp_path: Path, value: int,
     )
 
 
-def without_last(rows: Rows, name: str, row: int) -> Rows:
+def without_last(rows, name, row):
     lists = [rows.columns[name][number] for number in range(len(rows))]
     lists[row] = lists[row][:-1]
     return replace(rows, columns={**rows.columns, name: Ragged.from_lists(lists, np.uint16)})
@@ -107,14 +101,14 @@ def without_last(rows: Rows, name: str, row: int) -> Rows:
         (UNDO, [9, 9], None, ""),
     ],
 )
-def test_values_are_what_the_role_says(tmp_path: Path, role: Role, right: list, wrong: Any, message: str) -> None:
+def test_values_are_what_the_role_says(tmp_path, role, right, wrong, message):
     manifest = toy_set(tmp_path, [2]).manifest
     roles = {"input_ids": IDS.role, "target_ids": IDS.role, "places": UNDO, "none": UNDO, "column": role}
     specs = [ColumnSpec(name, "uint16", "list", "", one) for name, one in roles.items()]
     manifest = manifest.model_copy(update={"columns": (*base_columns(), *specs)})
     empty = role.use == "label" and not right
 
-    def check(values: list) -> None:
+    def check(values):
         lists = {"input_ids": [[5, 6, 7]] * 2, "target_ids": [[5, 6, 7]] * 2, "places": [[1]] * 2, "none": [[]] * 2,
                  "column": [right, values]}  # fmt: skip
         rows = {name: Ragged.from_lists(one, np.float64) for name, one in lists.items()}
@@ -149,7 +143,7 @@ ENTRIES = [
 
 
 @pytest.fixture(scope="module")
-def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def out(tmp_path_factory):
     folder = tmp_path_factory.mktemp("pairs")
     write_token_set(folder, [(31 * document) % 90 for document in range(120)])
     made = recipe(folder, ENTRIES, heldout=0.3)
@@ -158,13 +152,13 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def sets(out: Path, label: str) -> tuple[ShardSet, ShardSet]:
+def sets(out, label):
     examples = open_shards(out / "corrupt" / label / "train")
     return examples, open_shards(out / "group" / examples.manifest.parents[0].name)
 
 
 @pytest.mark.parametrize("label", PAIRED)
-def test_right_sets_are_whole_and_restored(out: Path, label: str) -> None:
+def test_right_sets_are_whole_and_restored(out, label):
     examples, samples = sets(out, label)
     assert f"{len(examples):,} examples restored" in validate(examples.path, samples.path)
     validate(samples.path)
@@ -187,16 +181,14 @@ def test_right_sets_are_whole_and_restored(out: Path, label: str) -> None:
         ("translation_lm", lambda rows: changed(rows, "languages", 2, 1, 2), r"expected languages below 2, got \["),
     ],
 )
-def test_wrong_rows_are_found_without_samples(
-    out: Path, label: str, change: Callable[[Rows], Rows], message: str
-) -> None:
+def test_wrong_rows_are_found_without_samples(out, label, change, message):
     examples, _ = sets(out, label)
     with pytest.raises(IntegrityError, match=message):
         check_rows(LocatedRows(examples.path, 0, change(examples.read_block(0))), examples.manifest)
 
 
 @pytest.mark.parametrize(("column", "part"), [("segment_starts", 0), ("segment_starts", 1), ("sentence_label", 0)])
-def test_a_row_that_lost_what_its_part_has_is_found(out: Path, column: str, part: int) -> None:
+def test_a_row_that_lost_what_its_part_has_is_found(out, column, part):
     """Rows of other parts have no such value and pass."""
     examples, _ = sets(out, "unilm")
     rows = examples.read_block(0)
@@ -208,18 +200,18 @@ def test_a_row_that_lost_what_its_part_has_is_found(out: Path, column: str, part
         check_rows(LocatedRows(examples.path, 0, Rows(rows.fixed, {**rows.columns, column: broken})), examples.manifest)
 
 
-def own_partner(rows: Rows) -> Rows:
+def own_partner(rows):
     uids = rows.columns["partner_document_uid"]
     values = uids.values.copy()
     values[32:48] = rows.fixed["document_uid"][2]
     return Rows(rows.fixed, {**rows.columns, "partner_document_uid": Ragged(values, uids.offsets)})
 
 
-def long_partner(rows: Rows) -> Rows:
+def long_partner(rows):
     return Rows(rows.fixed, {**rows.columns, "partner_ids": rows.columns["ids"]})
 
 
-def unknown_language(rows: Rows) -> Rows:
+def unknown_language(rows):
     return changed(rows, "target_language", 2, 0, 2)
 
 
@@ -231,7 +223,7 @@ def unknown_language(rows: Rows) -> Rows:
         ("translation_lm", unknown_language, "row 2 .*expected target_language below 2"),
     ],
 )
-def test_wrong_samples_are_found(out: Path, label: str, change: Callable[[Rows], Rows], message: str) -> None:
+def test_wrong_samples_are_found(out, label, change, message):
     _, samples = sets(out, label)
     with pytest.raises(IntegrityError, match=message):
         check_rows(LocatedRows(samples.path, 0, change(samples.read_block(0))), samples.manifest)

@@ -1,16 +1,11 @@
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.teaching import score_shards
-from clozeline.tools.models.teaching.score_shards import Task
 from clozeline.tools.shards.validate_shards import validate
 from clozeline.tools.shards.validation import stored_scores as checks
 from clozeline.train.data.sets import stored_scores
@@ -20,7 +15,7 @@ from tests.train.data.sets.test_stored_scores import write_scores
 
 
 @pytest.fixture
-def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
+def task(tmp_path, monkeypatch):
     """A set of two shards with three blocks each, and a teacher with random weights that any path opens."""
     made = prepare(tmp_path, monkeypatch)
     monkeypatch.setattr(checks, "open_teacher", score_shards.open_teacher)
@@ -29,7 +24,7 @@ def task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Task:
     return made._replace(stored=stored_scores.StoredScores(**plain))
 
 
-def taught(task: Task) -> ShardSet:
+def taught(task):
     """The column set of the task."""
     shards = open_shards(task.shards)
     assert list(score_shards.write_shards(task, shards, 1)) == [0, 1]
@@ -42,7 +37,7 @@ def taught(task: Task) -> ShardSet:
     return open_shards(task.output)
 
 
-def test_a_sample_of_blocks_is_computed_again(task: Task) -> None:
+def test_a_sample_of_blocks_is_computed_again(task):
     taught(task)
     assert validate(task.output).endswith("75 rows in 6 blocks of 2 shards, "
                                           f"{open_shards(task.output).manifest.totals.bytes:,} bytes; every hash and "
@@ -51,10 +46,10 @@ def test_a_sample_of_blocks_is_computed_again(task: Task) -> None:
     assert line.endswith("; as many scores as labels in 6 blocks, 3 of them computed again")
 
 
-def test_scores_of_something_else_are_noticed(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scores_of_something_else_are_noticed(task, monkeypatch):
     score = score_shards.TeacherScores.score
 
-    def other_classes(self: score_shards.TeacherScores, rows: Rows) -> Rows:
+    def other_classes(self, rows):
         columns = dict(score(self, rows).columns)
         ids = columns["teacher_ids"]
         return Rows({}, {**columns, "teacher_ids": Ragged(ids.values[::-1].copy(), ids.offsets)})
@@ -66,7 +61,7 @@ def test_scores_of_something_else_are_noticed(task: Task, monkeypatch: pytest.Mo
         validate(task.output, task.shards, teacher=task.run)
 
 
-def test_another_teacher_and_other_rows_are_refused(task: Task, tmp_path: Path) -> None:
+def test_another_teacher_and_other_rows_are_refused(task, tmp_path):
     shards = open_shards(task.shards)
     other = write_scores(tmp_path / "other", shards, digest="e" * 32)
     with pytest.raises(ConfigurationError, match="--teacher bert: has weights of digest"):
@@ -77,7 +72,7 @@ def test_another_teacher_and_other_rows_are_refused(task: Task, tmp_path: Path) 
         validate(other, task.shards.parents[1] / "heldout")
 
 
-def test_damage_is_found_without_a_teacher(task: Task) -> None:
+def test_damage_is_found_without_a_teacher(task):
     damage(taught(task), 4)
     with pytest.raises(IntegrityError, match="shard-00001"):
         validate(task.output)

@@ -1,14 +1,11 @@
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import Manifest, base_columns
+from clozeline.pipeline.shards import base_columns
 from clozeline.tools.shards.validation.ragged_checks import LocatedRows
 from clozeline.tools.shards.validation.row_rules import check_rows
 from tests.pipeline.task_files import (
@@ -23,11 +20,11 @@ from tests.shard_sets import IDS, fixed, list_column
 
 
 @pytest.fixture(scope="module")
-def classes(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
+def classes(tmp_path_factory):
     return open_split(make_sets(tmp_path_factory.mktemp("task")), "dev").manifest
 
 
-def check(manifest: Manifest, name: str, values: list[list[Any]], dtype: Any) -> None:
+def check(manifest, name, values, dtype):
     lists = {
         "input_ids": Ragged.from_lists([[2, 5, 3]] * len(values), np.uint16),
         name: Ragged.from_lists(values, dtype),
@@ -37,7 +34,7 @@ def check(manifest: Manifest, name: str, values: list[list[Any]], dtype: Any) ->
     check_rows(LocatedRows(Path("shard"), 0, rows), manifest)
 
 
-def changed_is_refused(manifest: Manifest, lists: dict[str, list[int]], change: Any, message: str) -> None:
+def changed_is_refused(manifest, lists, change, message):
     """One row of a set with these columns passes, and the same row with a changed column is refused."""
     columns = [spec for spec in manifest.columns if spec.kind == "fixed" or spec.name in lists]
     manifest = manifest.model_copy(update={"columns": tuple(columns)})
@@ -50,26 +47,26 @@ def changed_is_refused(manifest: Manifest, lists: dict[str, list[int]], change: 
         check_rows(LocatedRows(Path("shard"), 0, wrong), manifest)
 
 
-def regression(manifest: Manifest) -> Manifest:
+def regression(manifest):
     assert manifest.objective is not None
     facts = {**manifest.objective.options["task"], "head": "regression", "labels": [], "low": 0.0, "high": 5.0}
     objective = manifest.objective.model_copy(update={"options": {"task": facts}})
     return manifest.model_copy(update={"objective": objective})
 
 
-def test_right_answers_pass(classes: Manifest) -> None:
+def test_right_answers_pass(classes):
     check(classes, "label", [[0], [1]], np.uint16)
     check(regression(classes), "target", [[0.0], [5.0], [3.8]], np.float32)
 
 
 @pytest.mark.parametrize("values", [[[0], [2]], [[0], []], [[0], [1, 1]]], ids=["unknown", "none", "two"])
-def test_wrong_classes(classes: Manifest, values: list[list[int]]) -> None:
+def test_wrong_classes(classes, values):
     with pytest.raises(IntegrityError, match=r"row 1 .*expected (one label|label below 2)"):
         check(classes, "label", values, np.uint16)
 
 
 @pytest.mark.parametrize("values", [[[0, 1], [0, 2]], [[1, 1], [1]]], ids=["no flag", "too few"])
-def test_wrong_flags_of_classes(classes: Manifest, values: list[list[int]]) -> None:
+def test_wrong_flags_of_classes(classes, values):
     assert classes.objective is not None
     facts = {**classes.objective.options["task"], "multi_label": True}
     objective = classes.objective.model_copy(update={"options": {"task": facts}})
@@ -80,13 +77,13 @@ def test_wrong_flags_of_classes(classes: Manifest, values: list[list[int]]) -> N
 
 
 @pytest.mark.parametrize("value", [-0.1, 5.1, np.nan, np.inf], ids=str)
-def test_wrong_numbers(classes: Manifest, value: float) -> None:
+def test_wrong_numbers(classes, value):
     with pytest.raises(IntegrityError, match=r"row 1 .*expected a number from 0 to 5 of the task sst2"):
         check(regression(classes), "target", [[1.0], [value]], np.float32)
 
 
 @pytest.fixture(scope="module")
-def tags(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
+def tags(tmp_path_factory):
     return open_split(make_tagged_sets(tmp_path_factory.mktemp("tagged")), "dev").manifest
 
 
@@ -101,13 +98,13 @@ def tags(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
     ],
     ids=["class", "number", "order", "place", "words"],
 )  # fmt: skip
-def test_wrong_tags(tags: Manifest, column: str, values: list[int], message: str) -> None:
+def test_wrong_tags(tags, column, values, message):
     lists = {"input_ids": [2, 5, 6, 3], "tag_positions": [1, 2], "tags": [0, 2], "word_numbers": [65535, 0, 1, 65535]}
     changed_is_refused(tags, lists, {column: values}, message)
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
+def answers(tmp_path_factory):
     return open_split(make_question_sets(tmp_path_factory.mktemp("questions")), "dev").manifest
 
 
@@ -124,7 +121,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
     ],
     ids=["order", "number", "outside", "once", "beyond", "owned", "offsets"],
 )  # fmt: skip
-def test_wrong_answers(answers: Manifest, column: str, values: list[int], message: str) -> None:
+def test_wrong_answers(answers, column, values, message):
     lists = {"input_ids": [2, 5, 6, 3], "answer_span": [1, 2], "answer_places": [0, 1, 2], "owned_places": [2],
              "offsets": [0, 0, 0, 1, 2, 3, 0, 0]}  # fmt: skip
     changed_is_refused(answers, lists, {column: values}, message)
@@ -142,7 +139,7 @@ def test_wrong_answers(answers: Manifest, column: str, values: list[int], messag
     ],
     ids=["one", "none", "number", "first", "beyond", "segments"],
 )  # fmt: skip
-def test_wrong_choices(tmp_path: Path, column: str, values: list[int], message: str) -> None:
+def test_wrong_choices(tmp_path, column, values, message):
     manifest = open_split(make_choice_sets(tmp_path), "dev").manifest
     lists = {
         "input_ids": [2, 5, 3, 3, 2, 5, 3, 3],
@@ -163,7 +160,7 @@ def test_wrong_choices(tmp_path: Path, column: str, values: list[int], message: 
     ],
     ids=["other", "first", "beyond", "number"],
 )
-def test_wrong_turns(tmp_path: Path, column: str, values: list[int], message: str) -> None:
+def test_wrong_turns(tmp_path, column, values, message):
     manifest = open_split(make_chat_sets(tmp_path), "dev").manifest
     lists = {"input_ids": [7, 7, 6, 5], "label_positions": [2, 3], "label_ids": [6, 5]}  # 5 ends an answer
     changed_is_refused(manifest, lists, {column: values}, message)
