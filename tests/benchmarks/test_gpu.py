@@ -14,7 +14,6 @@ from benchmarks.gpu_models import SMALL, Experiment
 from benchmarks.model import batch_packed_rows, pack_documents
 
 CPU = torch.device("cpu")
-SOME = {"rows", "ms", "tokens_per_s", "operations_per_s", "kernels", "goal"}
 
 
 def line(name):

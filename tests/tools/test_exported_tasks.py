@@ -1,7 +1,5 @@
 """Fine-tuned runs as transformers loads them: the scores of the run, and the names of classes of the set."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,6 @@ import transformers
 from clozeline.configuration.config import load_config
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.models.export_model import main
 from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.train.configuration.config import TrainConfig
@@ -96,17 +93,3 @@ def test_scores_are_those_of_the_run(exported):
     assert set(ids) == found.keys()
     assert max((own[row] - found[key]).abs().max().item() for row, key in enumerate(ids)) < 1e-5
     assert own.std(0).min() > 1e-2  # rows differ
-
-
-def test_the_names_of_classes_are_those_of_the_set(exported):
-    task, folder = exported
-    config = json.loads((folder / "hf" / "config.json").read_text(encoding="utf-8"))
-    facts = facts_of(open_shards(folder / "out" / "tasks" / task / "train").manifest)
-    assert facts is not None
-    if task == "stsb":
-        assert (config["problem_type"], config["id2label"]) == ("regression", {"0": "LABEL_0"})
-        return
-    assert facts.labels == ANSWERS[task]
-    assert config["id2label"] == {str(number): label for number, label in enumerate(facts.labels)}
-    assert config["label2id"] == {label: number for number, label in enumerate(facts.labels)}
-    assert config["problem_type"] == "single_label_classification"

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,6 @@ from tests.distributed import RankPool
 from tests.tools.small_run import example_sets
 from tests.train.masked_set import write_config
 
-Command = Callable[[Sequence[str]], int]
 SENTENCE = "the <mask> page"
 
 

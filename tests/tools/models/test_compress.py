@@ -1,6 +1,5 @@
 """Runs and model folders that are made smaller, and what the other tools read of them."""
 
-import gc
 import json
 import shutil
 import statistics
@@ -15,10 +14,7 @@ from clozeline.configuration.config import load_config
 from clozeline.model.adaptive_computation.token_pruning import TokenPruning
 from clozeline.model.adaptive_computation.token_rules import TopTokens, write_rule
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
-from clozeline.model.quantization import holds_integers
-from clozeline.tools.models.compress import compress, main
-from clozeline.tools.models.compression import comparison
-from clozeline.tools.models.compression.comparison import Score
+from clozeline.tools.models.compress import main
 from clozeline.tools.models.compression.measurements import random_batch
 from clozeline.tools.models.compression.written_models import RECORD, find_claim
 from clozeline.tools.models.export_model import main as export
@@ -216,22 +212,6 @@ def bert(shard_sets, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("method", ["layers", "rows"])
-def test_what_transformers_can_hold_goes_out(bert, tmp_path, method):
-    words = ["keep=[1]"] if method == "layers" else ["keep=5", "rows=4"]
-    assert main([str(bert), f"method={method}", *words, *FAST, f"output={tmp_path / 'small'}"]) == 0
-    assert export([str(tmp_path / "small"), str(tmp_path / "out")]) == 0
-    theirs = transformers.BertForMaskedLM.from_pretrained(tmp_path / "out")
-    assert (theirs.config.num_hidden_layers, theirs.config.intermediate_size) == (
-        (1, 39) if method == "layers" else (2, 5)
-    )
-    ids = torch.arange(10, 19)[None]
-    ours = {"input_ids": ids, "position_ids": torch.arange(9)[None], "lengths": torch.tensor([9])}
-    with torch.no_grad():
-        logits = open_run(tmp_path / "small").model.logits(ours)["masked_lm"]
-        assert (theirs(input_ids=ids).logits - logits).abs().max() < 1e-5
-
-
 def test_a_folder_becomes_a_folder(bert, tmp_path, shard_sets, capsys):
     """An export of ours, and its import, lose layers; a folder without its tokenizer is refused."""
     assert export([str(bert), str(tmp_path / "theirs")]) == 0
@@ -274,37 +254,6 @@ def test_mistakes(bert, tmp_path, capsys, case):
     assert main([str(bert), *words, *([] if "--compare" in words else [f"output={tmp_path / 'out'}"])]) == 64
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def _storages():
-    """Bytes of every storage of a live tensor on the CPU, by its address."""
-    gc.collect()
-    tensors = [each for each in gc.get_objects() if isinstance(each, torch.Tensor) and not holds_integers(each)]
-    live = [each.untyped_storage() for each in tensors]
-    return {storage.data_ptr(): storage.nbytes() for storage in live if storage.device.type == "cpu"}
-
-
-MEMORY = [("layers", 0.01), ("magnitude", 1.01), ("int8", 0.31)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("method", "extra"), MEMORY)
-def test_weights_are_in_memory_once(tmp_path, tuned, method, extra):
-    """While both models are timed: the dense weights, and those that the method makes. While one is scored: none."""
-    task = next(path.parent.parent for path in tuned.parent.glob("**/dev/manifest.json"))
-    before, seen = _storages(), list[int]()
-
-    def note(result):
-        seen.append(sum(size for address, size in _storages().items() if address not in before))
-        return result
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparison, "measure_latencies", lambda *_: note({}))
-        patch.setattr(comparison, "score", lambda *_: note(Score("accuracy", (0.5,))))
-        words = [f"method={method}", *METHODS.get(method, []), "task=" + str(task), f"output={tmp_path / 'out'}"]
-        row = compress(tuned, words)
-    assert row.dense.stored <= seen[0] <= (1 + extra) * row.dense.stored
-    assert seen[1:] == [0, 0]
 
 
 def test_seeds_are_one_row_with_their_deviation(tuned, tmp_path, capsys):

@@ -1,10 +1,7 @@
 """Models of runs and of imported folders, as transformers loads them."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -15,26 +12,13 @@ from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.models.compare_logits import main as compare
 from clozeline.tools.models.export_model import main
 from clozeline.tools.models.import_model import main as import_main
-from tests.model.checkpoints.published import TYPES, peer, rows, saved
+from tests.model.checkpoints.published import saved
 from tests.train.written_runs import write_run
 
 BERT = {
     "model__type_vocab_size": 2, "model__norm_place": "post", "model__final_norm": False, "model__emb_norm": True,
     "model__eps": 1e-12,
 }  # fmt: skip
-READ = """
-import json, sys, torch, transformers
-found = {}
-for line in sys.stdin:
-    folder, loader = line.split()
-    model, report = getattr(transformers, loader).from_pretrained(folder, output_loading_info=True)
-    rows = torch.load(folder + ".rows", weights_only=True)
-    with torch.no_grad():
-        logits = model.eval()(**rows).logits
-    torch.save(logits, folder + ".logits")
-    found[folder] = sorted(name for names in report.values() for name in names)
-print(json.dumps(found))
-"""
 
 
 BOTH = {"use_bottleneck_attention": True, "key_query_shared_bottleneck": True}
@@ -59,31 +43,6 @@ def test_import_then_export_gives_the_same_tensors(tmp_path, case, changes):
         if path.name != "README.md":
             assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes()
     assert (tmp_path / "out" / "generation_config.json").exists() == (case not in ("bert", "mobilebert"))
-
-
-@pytest.mark.slow
-def test_a_fresh_process_without_a_network_loads_every_type(tmp_path):
-    loaders = {}
-    for model_type in TYPES:
-        theirs = saved(tmp_path / f"{model_type}.in", model_type)
-        folder = tmp_path / model_type
-        import_main([str(tmp_path / f"{model_type}.in"), str(tmp_path / f"{model_type}.ours")])
-        assert main([str(tmp_path / f"{model_type}.ours"), str(folder)]) == 0
-        torch.save(rows(theirs)[1], f"{folder}.rows")
-        text = (folder / "README.md").read_text()
-        loaders[str(folder)] = text.split("model = ")[1].split(".")[0]
-    words = "".join(f"{folder} {loader}\n" for folder, loader in loaders.items())
-    environment = os.environ | {"HF_HUB_OFFLINE": "1"}
-    done = subprocess.run([sys.executable, "-c", READ], input=words, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {folder: [] for folder in loaders}
-    for model_type in TYPES:
-        theirs = peer(model_type)
-        _, their, valid = rows(theirs)
-        with torch.no_grad():
-            expected = theirs(**their).logits
-        logits = torch.load(tmp_path / f"{model_type}.logits", weights_only=True)
-        assert (logits - expected)[valid].abs().max() < 1e-5, model_type
 
 
 def test_a_run_is_exported_with_its_facts(shard_sets, tmp_path, capsys):

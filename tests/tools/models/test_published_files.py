@@ -3,13 +3,9 @@
 import json
 
 import pytest
-import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
 
-from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
-from clozeline.model.generation.decoding import Decoding
-from clozeline.model.generation.generate import generate
 from clozeline.pipeline.tokenize.published.exporting import Frame, export_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.models.export_model import main
@@ -67,25 +63,6 @@ def test_small_files_come_back_as_they_were(tmp_path, case, capsys):
     assert ours.pad_token_id == theirs.pad_token_id
     config = json.loads((tmp_path / "out" / "config.json").read_text())
     assert config["pad_token_id"] == json.loads((tmp_path / "in" / "config.json").read_text()).get("pad_token_id")
-
-
-def test_generation_ends_at_each_of_the_publishers_end_ids(tmp_path):
-    published(tmp_path / "in", "llama")
-    theirs = AutoModelForCausalLM.from_pretrained(tmp_path / "in").eval()
-    prompt = [7, 9, 11]
-    options = {"do_sample": False, "max_new_tokens": 12, "pad_token_id": 0}
-    free = theirs.generate(torch.tensor([prompt]), eos_token_id=419, **options)[0, 3:].tolist()
-    ends = [2, free[5]]  # the second is written: there the text ends
-    defaults = json.loads((tmp_path / "in" / "generation_config.json").read_text()) | {"eos_token_id": ends}
-    (tmp_path / "in" / "generation_config.json").write_text(json.dumps(defaults))
-    assert import_main([str(tmp_path / "in"), str(tmp_path / "ours")]) == 0
-    tokenizer = load_tokenizer(tmp_path / "ours" / "tokenizer")
-    assert find_end_ids(tokenizer) == set(ends)
-    model = build_checkpoint(read_checkpoint(tmp_path / "ours")).eval()
-    (ours,) = generate(model, [prompt], Decoding(max_tokens=12), end_ids=find_end_ids(tokenizer))
-    expected = theirs.generate(torch.tensor([prompt]), eos_token_id=ends, **options)[0, 3:].tolist()
-    assert len(expected) < 12
-    assert [*ours.ids, ends[1]] == expected
 
 
 def test_end_ids_of_config_json_count_where_no_generation_defaults_are(tmp_path):

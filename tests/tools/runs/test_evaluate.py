@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import torch
 
 from clozeline.tools.experiments.multirun.finetuning_scores import score_run
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run, main
@@ -133,32 +132,6 @@ def test_texts_are_scored_by_a_decoder(shard_sets, tmp_path, capsys):
     assert (found["baseline_words"], found["correlation_with_bigram"]) == (6, None)
     assert main([str(run), *keys, "score=mntp"]) == 64
     assert "score=mntp: the run was not trained for it" in capsys.readouterr().err
-
-
-def test_several_classes_are_scored_by_the_probability_of_each(one_rank, tmp_path, capsys):
-    """Every row by itself through the model, and F1 counted by hand."""
-    run = learned_run(one_rank, tmp_path, "several")
-    capsys.readouterr()
-    assert main([str(run), "--json"]) == 0
-    scores = json.loads(capsys.readouterr().out)
-    assert scores["labels"] == ["bad", "film", "good"]
-    trained, both, sums, right = open_run(run), 0, 0, 0
-    special = trained.tokenizer.vocabulary.specials
-    for row in map(json.loads, (tmp_path / "files" / "dev.jsonl").read_text().splitlines()):
-        ids = [special["cls"], *trained.tokenizer.encode([row["text"]])[0].ids.tolist(), special["sep"]]
-        tensors = {"input_ids": torch.tensor([ids]), "position_ids": torch.arange(len(ids))[None],
-                   "lengths": torch.tensor([len(ids)])}  # fmt: skip
-        with torch.no_grad():
-            chances = trained.model.logits(tensors)["classification"][0].sigmoid()
-        found = {name for name, chance in zip(scores["labels"], chances.tolist(), strict=True) if chance > 0.5}
-        both, sums = both + len(found & {*row["tags"]}), sums + len(found) + len(row["tags"])
-        right += found == {*row["tags"]}
-    assert scores["metrics"]["micro_f1"] == pytest.approx(2 * both / sums)
-    assert 0.5 < scores["metrics"]["micro_f1"] < 1
-    assert scores["metrics"]["subset_accuracy"] == right / scores["n"]
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    own = next(line["heldout"]["dev"] for line in reversed(lines) if line.get("heldout"))
-    assert own["figures"]["classification/accuracy"] == pytest.approx(right / scores["n"])
 
 
 def test_the_parts_of_a_checkpoint_are_hashed_once(shard_sets, tmp_path, monkeypatch):

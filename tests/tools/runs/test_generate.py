@@ -1,20 +1,18 @@
 """Continuations of texts, with untrained models over real sets."""
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from clozeline.model.generation.decoding import Continuation, Decoding
-from clozeline.model.generation.generate import beams, generate
+from clozeline.model.generation.generate import beams
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.tools.runs.generate import main
-from clozeline.tools.runs.inference.generation import Settings, continuations, text_of
+from clozeline.tools.runs.inference.generation import text_of
 from clozeline.train.open_run import open_run
 from tests.train.written_runs import write_run
 
 DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}
-PAIRED = {"model__family": "encoder_decoder", "model__heads": {"lm": 1.0}}
 
 
 @pytest.fixture(scope="module")
@@ -22,17 +20,6 @@ def decoder(shard_sets, tmp_path_factory):
     run = tmp_path_factory.mktemp("decoder")
     write_run(run, shard_sets, [3], 1, "causal_lm", **DECODER)
     return run, open_run(run)
-
-
-def test_a_tokenizer_without_an_end_continues_to_the_last_token(decoder, shard_sets, monkeypatch):
-    """A published tokenizer may have none, and an encoder's mistake is not that."""
-    trained = decoder[1]
-    vocabulary = trained.tokenizer.vocabulary
-    kept = {name: number for name, number in vocabulary.specials.items() if name != "eos"}
-    monkeypatch.setattr(trained.tokenizer, "vocabulary", replace(vocabulary, specials=kept))
-    prompt = trained.tokenizer.encode(["the page"])[0].ids.tolist()
-    wanted = generate(trained.model, [prompt], Decoding(max_tokens=5))
-    assert continuations(trained, "the page", Settings(max_tokens=5)) == wanted
 
 
 def test_a_beam_prints_its_best_rows_and_their_scores(decoder, capsys):
@@ -75,12 +62,6 @@ def test_only_allowed_texts_are_written(decoder, capsys, tmp_path):
     assert capsys.readouterr().out.rpartition(" (end, ")[0] in {f"the page{each}" for each in ALLOWED}
 
 
-def test_an_encoder_decoder_writes_allowed_texts(shard_sets, tmp_path, capsys):
-    write_run(tmp_path, shard_sets, [3], 1, "text_infilling", **PAIRED)
-    assert main([str(tmp_path), "the page", 'allowed=["a book", "the page of"]']) == 0
-    assert capsys.readouterr().out.rpartition(" (end, ")[0] in ("a book", "the page of")
-
-
 def printable(text):
     """Return a text as a console shows it."""
     return "".join(character for character in text if character.isprintable())
@@ -115,21 +96,6 @@ def test_a_stop_string_ends_the_text_before_it(decoder, capsys):
         (["the", "topk=3"], 64, "top_k"),
         (["the", "step=4"], 64, "holds no checkpoint of step 4"),
         (["the page " * 70], 65, "the position table has room for 64"),
-    ],
-    ids=[
-        "alike",
-        "greedy",
-        "width",
-        "narrow",
-        "minimum",
-        "stop",
-        "masks",
-        "file",
-        "joined",
-        "room",
-        "unknown",
-        "step",
-        "long",
     ],
 )
 def test_mistakes_are_named(decoder, capsys, words, code, message):

@@ -13,7 +13,6 @@ from sklearn.metrics import accuracy_score
 from sklearn.metrics import f1_score as class_f1
 
 from clozeline.tools.runs import evaluate, predict
-from clozeline.train.answers import _answer
 from clozeline.train.answers.classification import Classification
 from tests.pipeline.task_files import (
     make_choice_sets,
@@ -164,19 +163,6 @@ def test_choices_and_texts(runs, tmp_path, capsys):
     exact = [row["text"] == answer["target"] for row, answer in zip(written, gold_rows(folder), strict=True)]
     assert scores(folder, capsys)["exact_match"] == pytest.approx(np.mean(exact))
     assert len({row["text"] for row in written}) > 1
-
-
-def test_neither_batches_nor_order_matter(runs, tmp_path, monkeypatch):
-    folder = runs("classes")
-    rows = (folder / "files" / "dev.tsv").read_text().splitlines()
-    (tmp_path / "reversed.tsv").write_text("\n".join([rows[0], *rows[:0:-1]]) + "\n")
-    found = predicted(folder, folder / "files" / "dev.tsv", tmp_path / "a.jsonl")
-    monkeypatch.setattr(_answer, "_BATCH", 5)
-    other = predicted(folder, tmp_path / "reversed.tsv", tmp_path / "b.jsonl", "part_rows=4")[::-1]
-    assert [row["label"] for row in found] == [row["label"] for row in other]
-    assert [row["probabilities"]["1"] for row in found] == pytest.approx(
-        [row["probabilities"]["1"] for row in other], abs=2e-6
-    )
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])

@@ -82,23 +82,6 @@ def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(folder, 
         assert line["prediction"] == answers[shares.index(max(shares))]
 
 
-def test_batches_order_and_repetition_change_nothing(folder):
-    words = [f"train={folder / 'train.tsv'}", "shots=2", "window=64"]
-    scores, lines = ask(folder, "causal", *words)
-    again, same = ask(folder, "causal", *words)
-    assert (scores, lines) == (again, same)
-    for changed in (
-        ask(folder, "causal", *words, "batch_tokens=50")[1],
-        ask(folder, "causal", *words, rows="reversed")[1][::-1],
-    ):
-        for one, other in zip(lines, changed, strict=True):
-            assert one["scores"] == pytest.approx(other["scores"], abs=1e-5)
-            assert (one["uid"], one["demonstrations"]) == (other["uid"], other["demonstrations"])
-    assert [line["demonstrations"] for line in ask(folder, "causal", *words, "seed=1")[1]] != [
-        line["demonstrations"] for line in lines
-    ]
-
-
 def test_a_small_window_drops_demonstrations_then_skips_rows(folder):
     words = [f"train={folder / 'train.tsv'}", "shots=3"]
     whole, few, none = (ask(folder, "causal", *words, f"window={size}")[0] for size in (64, 30, 5))

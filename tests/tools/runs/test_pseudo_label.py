@@ -8,11 +8,8 @@ import torch
 
 from clozeline.files import file_hash
 from clozeline.tools.runs import pseudo_label
-from clozeline.tools.runs.evaluation.task_run import open_task_run
-from clozeline.tools.runs.inference.unlabeled_rows import task_reader
 from clozeline.train.open_run import open_run
 from tests.pipeline.task_files import make_sets, sentences
-from tests.tools.runs.evaluation.task_runs import learned_run
 from tests.train.written_runs import write_run_on
 
 
@@ -74,35 +71,6 @@ def test_a_class_has_at_most_so_many_of_the_surest(run, tmp_path):
     expected = [texts[place] for place in sorted(surest)]
     assert [json.loads(line)["sentence"] for line in output.read_text(encoding="utf-8").splitlines()] == expected
     assert doctest.testmod(pseudo_label).failed == 0
-
-
-def test_several_classes_are_those_above_one_half(one_rank, tmp_path):
-    """The least certain class decides whether a row is kept; the stage reads back what was written."""
-    run = learned_run(one_rank, tmp_path / "first", "several")
-    texts = [text for text, _ in sentences(30, first=100)]
-    source, output = tmp_path / "texts.txt", tmp_path / "pseudo.jsonl"
-    source.write_text("\n".join(texts) + "\n", encoding="utf-8")
-    trained, expected, certain = open_run(run), [], []
-    special, names = trained.tokenizer.vocabulary.specials, open_task_run(run, "train").facts.labels
-    for encoding in trained.tokenizer.encode(texts):
-        ids = [special["cls"], *encoding.ids.tolist(), special["sep"]]
-        row = {"input_ids": torch.tensor([ids]), "position_ids": torch.arange(len(ids))[None]}
-        with torch.no_grad():
-            found = trained.model.logits({**row, "lengths": torch.tensor(len(ids))})["classification"][0].sigmoid()
-        expected.append([name for name, chance in zip(names, found.tolist(), strict=True) if chance > 0.5])
-        certain.append(min(max(chance, 1 - chance) for chance in found.tolist()))
-    threshold = sorted(certain)[12] - 1e-5
-    assert pseudo_label.main([str(run), f"input={source}", f"output={output}", f"threshold={threshold}"]) == 0
-    written = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
-    kept = [index for index in range(30) if certain[index] >= threshold]
-    assert len({tuple(classes) for classes in expected}) > 1
-    assert [list(row.values())[-1] for row in written] == [expected[index] for index in kept]
-    facts = json.loads((tmp_path / "pseudo.jsonl.json").read_text(encoding="utf-8"))
-    assert facts["rows_out"] == len(kept)
-    assert sum(facts["labelled"].values()) == sum(len(expected[index]) for index in kept)
-    reader = task_reader(open_task_run(run, "train").train.manifest)
-    items = list(reader.read(reader.open(output)))
-    assert [[names[n] for n in item.classes] for item in items] == [expected[index] for index in kept]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import shutil
 
 import numpy as np
 import pytest
-import yaml
 
 from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.preview.row_view import visible
@@ -96,25 +95,6 @@ def test_skipped_samples_are_filler(shard_sets, tmp_path, capsys, monkeypatch):
     assert out.count("filler: skipped by the objective (too_short)") == 8
     assert out.count("\n       document: ") == 8
     assert "ids: " not in out
-
-
-def test_a_run_over_phases_is_read_from_its_configuration(shard_sets, tmp_path, capsys):
-    sets = example_sets(shard_sets)
-    run = run_directory(tmp_path, "nowhere", 0)
-    config = yaml.safe_load((run / "config.yaml").read_text())
-    del config["data"]["shards"]
-    both = [str(sets[label][0]) for label in ("masked_lm", "causal_lm")]
-    config["data"]["phases"] = [
-        {"shards": both[0], "until_samples": 16},
-        {"shards": both, "weights": [1.0, 3.0], "global_batch": 16},
-    ]
-    (run / "config.yaml").write_text(yaml.safe_dump(config))
-    one, two = "masked_lm/train", "masked_lm/train + causal_lm/train"
-    for step, names, samples, counts in ((2, one, "8 to 16", (8, 0)), (4, two, "32 to 48", (4, 12))):
-        assert main(["--run", str(run), "--step", str(step)]) == 0
-        out = capsys.readouterr().out
-        assert out.startswith(f"{names}: samples {samples}, step {step}, not read yet")
-        assert (out.count(", masked_lm/train, epoch"), out.count(", causal_lm/train, epoch")) == counts
 
 
 @pytest.mark.parametrize("reason", ["quarantine", "skipped"])

@@ -2,12 +2,9 @@
 
 import shutil
 
-import numpy as np
 import pytest
 
-from clozeline.pipeline.corrupt.preview.row_view import Pieces, row_parts
 from clozeline.pipeline.corrupt.preview.view import Passage
-from clozeline.pipeline.rows import Row
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
@@ -19,7 +16,6 @@ from clozeline.tools.shards.viewer.sheets import describe_answer
 from clozeline.train.data.stream.phases import as_phases
 from tests.pages import checked
 from tests.pipeline.task_files import make_choice_sets, make_question_sets, make_sets, make_tagged_sets, open_split
-from tests.shard_sets import roles_of
 from tests.tools.small_run import documents, example_sets, plain_text
 from tests.train.data.sets.test_stored_scores import write_scores
 from tests.train.masked_set import write_masked_sets
@@ -102,9 +98,6 @@ def test_without_its_tokenizer_a_row_is_shown_as_ids(shard_sets, tmp_path, capsy
         assert capsys.readouterr().err == ""
 
 
-LAST = 40
-
-
 def part(view, title):
     return next(found for found in view.parts if found.title.startswith(title))
 
@@ -113,66 +106,10 @@ def text(cell):
     return cell if isinstance(cell, str) else cell.plain
 
 
-def marked(passage):
-    """Return the parts of a passage that have a role, with it."""
-    return [(passage.text.plain[span.start : span.end], span.style) for span in passage.text.spans]
-
-
 def row_of(path, number):
     shards = open_shards(path)
     block, place = shards.locate(number)
     return shards.read_block(block).row(place)
-
-
-def flat(shown):
-    return shown.replace("⏎", "")
-
-
-def sample_text(shard_sets, label, number, tokenizer):
-    """The original of an example, from its sample set."""
-    manifest, samples = example_sets(shard_sets)[label]
-    uid = row_of(manifest, number).fixed["uid"]
-    shards = open_shards(samples)
-    for block in range(len(shards.index)):
-        for row in shards.read_block(block):
-            if row.fixed["uid"] == uid:
-                return tokenizer.decode(row["ids"].tolist())
-    raise AssertionError("no such sample")
-
-
-@pytest.fixture(scope="module")
-def pieces(shard_sets):
-    return Pieces(load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer"))
-
-
-def parts_of(pieces, **columns):
-    row = Row({}, {name: np.array(values) for name, values in columns.items()})
-    return {part.title.split(" (")[0]: part for part in row_parts(pieces, row, roles_of(columns))}
-
-
-def test_masked_rows_show_labels_beside_what_stands_in_their_place(shard_sets, tokenizer):
-    manifest, _ = example_sets(shard_sets)["masked_lm"]
-    kinds = set()
-    for number in range(60):
-        row, view = row_of(manifest, number), view_of(manifest, number)
-        labels = part(view, "labels")
-        assert [int(cells[0]) for cells in labels.rows] == row["label_positions"].tolist()
-        for (_, original, shown, what), label, place in zip(
-            labels.rows, row["label_ids"].tolist(), row["label_positions"].tolist(), strict=True
-        ):
-            token = int(row["input_ids"][place])
-            decoded = tokenizer.decode_part([label]).replace("\n", "⏎")
-            expected = decoded if decoded.strip() else "␣" * len(decoded)
-            assert text(original) == expected or "\ufffd" in decoded
-            assert what == {3: "masked", label: "kept"}.get(token, "replaced")
-            assert (text(shown) == "<mask>") == (what == "masked")
-            assert [span.style for span in shown.spans] == [what]
-            kinds.add(what)
-        original = flat(part(view, "original").text.plain).replace("▌", "").replace("|", "")
-        assert original == f"<cls>{sample_text(shard_sets, 'masked_lm', number, tokenizer)}<sep>"
-        masks = sum(found.count("<mask>") for found, role in marked(part(view, "input")) if role == "masked")
-        assert masks == row["input_ids"].tolist().count(3)
-    assert kinds == {"masked", "replaced", "kept"}
 
 
 def test_all_documents_of_a_row_are_named(shard_sets):

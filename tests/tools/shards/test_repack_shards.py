@@ -12,8 +12,6 @@ from clozeline.train.data.stream.phases import as_phases
 from clozeline.train.data.stream.reading_order import ReadingOrder
 from tests.tools.small_run import example_sets
 
-FORMS = [("arrow", "none", None), ("arrow", "zstd", 1), ("tar", "none", None), ("tar", "zstd", 9)]
-
 
 def rows_of(shards):
     """All rows of each shard."""

@@ -6,8 +6,6 @@ import yaml
 
 from clozeline.errors import ConfigurationError, IntegrityError, NewerFormatError
 from clozeline.files import publish_json
-from clozeline.model.families import Family
-from clozeline.model.heads._head import VocabularyHead
 from clozeline.registry import find
 from clozeline.sealed_json import seal
 from clozeline.tools.models.compression import measurements
@@ -17,7 +15,6 @@ from clozeline.tools.models.compression.measurements import (
     Sizes,
     measure_latencies,
     measure_sizes,
-    random_batch,
 )
 from clozeline.tools.models.compression.written_models import (
     RECORD,
@@ -96,47 +93,10 @@ def test_models_are_timed_in_turn_on_one_thread(monkeypatch, family):
     assert torch.get_num_threads() == threads
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_random_rows_are_read_by_every_family(family):
-    model = built(family).eval()
-    assert isinstance(model.family, Family)
-    batch = random_batch(model, 3, 5)
-    with torch.no_grad():
-        (scores,) = model.logits(batch).values()
-    assert scores.shape[:2] == (3, 5)
-    assert torch.equal(batch["input_ids"], random_batch(model, 3, 5)["input_ids"])
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_scores_are_those_of_the_model(monkeypatch, family):
-    """7 rows of 5 positions, of which the scores of two fit: what the head gives in parts is what it gives at once."""
-    model = built(family).eval()
-    batch = random_batch(model, 7, 5)
-    ((name, head),) = model.heads.items()
-    parts, logits = list[torch.Tensor](), type(head).logits
-
-    def record(self, hidden):
-        parts.append(logits(head, hidden))
-        return parts[-1]
-
-    with torch.no_grad():
-        expected = model.logits(batch)[name]
-        monkeypatch.setattr(measurements, "_SCORES", 11 * model.vocab_size)
-        monkeypatch.setattr(type(head), "logits", record)
-        measurements.compute_scores(model, batch)
-    assert [len(part) for part in parts] == ([2, 2, 2, 1] if isinstance(head, VocabularyHead) else [7])
-    assert torch.allclose(torch.cat(parts), expected, atol=1e-6)
-
-
 @pytest.fixture(scope="module")
 def tuned(one_rank, tmp_path_factory):
     changes = {f"model__{key}": value for key, value in BERT.items()}
     return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"), **changes)
-
-
-@pytest.fixture(scope="module")
-def task(tuned):
-    return next(path.parent.parent for path in tuned.parent.glob("**/dev/manifest.json"))
 
 
 def test_runs_of_seeds_are_found(tuned, tmp_path):

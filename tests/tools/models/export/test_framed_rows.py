@@ -1,14 +1,11 @@
 """Special tokens around training rows, and those that the exported tokenizer writes around the same texts."""
 
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from transformers import AutoTokenizer
 
-from clozeline.configuration.config import to_plain
-from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.task_rows import FRAMES
 from clozeline.pipeline.tokenize.published.exporting import PAIR, Frame, export_tokenizer
@@ -96,23 +93,3 @@ def test_the_export_frames_texts_as_the_stored_rows(output, tmp_path, label):
     if label in PAIRS:
         prompts = [prompt_ids(tokenizer, trained_on.objective, text) for text in corpus()]
         assert exported(corpus()).input_ids == prompts
-
-
-@pytest.mark.parametrize(
-    "entry",
-    [
-        *({"name": name} for name in ("mass", "masked_encoder_decoder", "token_deletion", "text_to_text")),
-        {"name": "prefix_lm", "architecture": "encoder_decoder"},
-    ],
-    ids=lambda entry: entry["name"],
-)
-def test_the_export_has_the_special_tokens_of_the_objective(output, tmp_path, entry):
-    trained_on, folder = recorded(output, "text_infilling"), output / "train_tokenizer" / "tokenizer"
-    tokenizer = load_tokenizer(folder)
-    objective = build_objective(entry, tokenizer.vocabulary)
-    update = {"name": objective.name, "options": to_plain(objective.options), "architecture": objective.architecture}
-    facts = trained_on.objective.model_copy(update=update)
-    export_tokenizer(folder, tmp_path, frame=frame_of(replace(trained_on, objective=facts)), texts=())
-    first, last = ([] if token is None else [token] for token in (objective.first_token, objective.last_token))
-    texts = [[*first, *encoding.ids.tolist(), *last] for encoding in tokenizer.encode(corpus())]
-    assert AutoTokenizer.from_pretrained(tmp_path)(corpus()).input_ids == texts

@@ -2,7 +2,6 @@
 
 import json
 import math
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,8 +11,6 @@ import yaml
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.causal import log_likelihoods
-from clozeline.model.scoring.masked import pseudo_log_likelihoods
-from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.runs.evaluation.ngrams import TokenNgrams
 from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
@@ -149,29 +146,6 @@ def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(encoder, te
     lines = [*perplexity_lines(found | {"step": 3})]
     assert lines[0].startswith(f"pseudo-perplexity {found['pseudo_perplexity']:.3f} ({kind}): ")
     assert lines[1].endswith(f"each masked in a window of {window}; not comparable with a causal perplexity")
-
-
-def test_pseudo_perplexity_of_a_set_scores_its_documents(encoder, shard_sets, tmp_path):
-    """Documents of packed samples, without the separators between them, score as their texts do."""
-    run, trained = encoder
-    samples = open_shards(next(shard_sets.glob("group/*48*/heldout/manifest.json")))
-    special = trained.tokenizer.vocabulary.special
-    documents = []
-    for block in range(len(samples.index)):
-        rows = samples.read_block(block)
-        for number in range(len(rows)):
-            row = rows.row(number)
-            edges = [0, *(int(start) for start in row["document_starts"] if start), len(row["ids"])]
-            documents += [row["ids"][first:last].tolist() for first, last in pairwise(edges)]
-    assert any(special[token] for ids in documents for token in ids)
-    ids = [[token for token in own if not special[token]] for own in documents]
-    rows = [[trained.tokenizer.vocabulary.specials["cls"], *own, trained.tokenizer.vocabulary.specials["sep"]]
-            for own in ids]  # fmt: skip
-    mask = trained.tokenizer.vocabulary.specials["mask"]
-    scores = torch.cat(pseudo_log_likelihoods(trained.model, rows, [range(1, len(row) - 1) for row in rows], mask))
-    found = perplexity_scores(run, trained, samples.path, 64, None)
-    assert (found["score"], found["tokens"], found["bytes"]) == ("pll", len(scores), None)
-    assert found["nats"] == pytest.approx(-float(scores.mean()))
 
 
 def test_scores_without_a_pseudo_perplexity_are_refused(encoder, decoder, texts, shard_sets):

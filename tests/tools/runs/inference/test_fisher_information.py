@@ -9,7 +9,6 @@ from torch import nn
 from clozeline.errors import ConfigurationError
 from clozeline.model.heads._head import LabelHead
 from clozeline.tools.runs.inference.fisher_information import diagonal_fisher, require_drawable_labels
-from clozeline.train.optim.regularizers._regularizer import pull
 from tests.model.small_models import built, full_batch
 
 
@@ -97,93 +96,3 @@ def test_only_one_head_with_a_distribution_is_drawn_from():
         require_drawable_labels({"a": head, "b": head})
     with pytest.raises(ConfigurationError, match=r"model.heads.token: labels cannot be sampled"):
         require_drawable_labels({"token": nn.Linear(1, 1)})
-
-
-FEATURES = 10
-
-
-class TwoTasks:
-    """Halves of a space, asked for by two markers; the second is turned away from the first by an obtuse angle."""
-
-    def __init__(self, seed):
-        self.draw = torch.Generator().manual_seed(seed)
-        first, other = torch.randn(2, FEATURES, generator=self.draw)
-        first /= first.norm()
-        across = other - (other @ first) * first
-        self.normals = first, across / across.norm() - 0.7 * first
-
-    def batch(self, task, size):
-        vectors = torch.randn(size, FEATURES, generator=self.draw)
-        markers = torch.zeros(size, 2)
-        markers[:, task] = 3.0
-        return torch.cat([vectors, markers], 1), (vectors @ self.normals[task] > 0).long()
-
-
-def accuracy(model, tasks, task):
-    vectors, labels = tasks.batch(task, 2000)
-    with torch.no_grad():
-        scores = model.heads["masked_lm"].map(model.body(vectors))
-    return float((scores.argmax(-1) == labels).float().mean())
-
-
-def learn(model, tasks, task, steps, kept=None):
-    """Plain gradient descent at 0.05 in batches of 64; `kept` holds (anchor, strength) of each parameter."""
-    for _ in range(steps):
-        loss = model(rows(*tasks.batch(task, 64)))["masked_lm"].total / 64
-        model.zero_grad()
-        loss.backward()
-        with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                assert parameter.grad is not None
-                parameter -= 0.05 * parameter.grad
-                if kept:
-                    pull(parameter, *kept[name], 0.05)
-
-
-@pytest.fixture(scope="module")
-def first_task():
-    """Models that have learned the first task, with what they need to keep it, by seed."""
-    found = []
-    for seed in (0,):
-        torch.manual_seed(seed)
-        body = nn.Sequential(nn.Linear(FEATURES + 2, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU())
-        model, tasks = Small(body, Classes(64, 2, bias=True)), TwoTasks(seed)
-        learn(model, tasks, 0, 2000)
-        fisher = diagonal_fisher(model, one_by_one(*tasks.batch(0, 256)), seed)
-        found.append((model, fisher, seed))
-    return found
-
-
-def second_task(first_task, method, strength):
-    """Accuracy on the first task before and after the second, and on the second; means over the seeds."""
-    scores = []
-    for model, fisher, seed in first_task:
-        start = {name: p.detach().clone() for name, p in model.named_parameters()}
-        tasks = TwoTasks(seed)
-        before = accuracy(model, tasks, 0)
-        weigh = {"ewc": lambda f: strength * f, "l2_sp": lambda f: torch.full_like(f, strength), "plain": None}[method]
-        kept = weigh and {name: (start[name], weigh(fisher[name])) for name in start}
-        learn(model, tasks, 1, 800, kept)
-        scores.append((before, accuracy(model, tasks, 0), accuracy(model, tasks, 1)))
-        model.load_state_dict(start)
-    return tuple(sum(column) / len(scores) for column in zip(*scores, strict=True))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "strength"),
-    [
-        pytest.param("ewc", 100.0, id="ewc"),
-        pytest.param("ewc", 1e8, id="ewc of any strength"),
-        pytest.param("l2_sp", 0.1, id="l2_sp"),
-    ],
-)
-def test_a_first_task_is_kept(first_task, method, strength):
-    """Plain training loses a third of the first task; a pull saves more than half, and the second is learned."""
-    before, plain, learned = second_task(first_task, "plain", 0.0)
-    assert before > 0.97
-    assert learned > 0.97
-    assert before - plain > 0.25
-    _, after, learned = second_task(first_task, method, strength)
-    assert before - after < (before - plain) / 2
-    assert learned > 0.94

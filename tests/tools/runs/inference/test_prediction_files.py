@@ -41,19 +41,6 @@ def test_parts_belong_to_one_prediction(tmp_path):
     assert not again.folder.exists()
 
 
-CASES = {
-    "boolq": {"question": "is it", "passage": "It is."},
-    "cb": {"premise": "a", "hypothesis": "b"},
-    "rte": {"premise": "a", "hypothesis": "b"},
-    "axb": {"sentence1": "a", "sentence2": "b"},
-    "axg": {"premise": "a", "hypothesis": "b"},
-    "wic": {"word": "a", "sentence1": "a b", "sentence2": "a c"},
-    "wsc": {"text": "Ada says she won", "target": {"span1_text": "Ada", "span1_index": 0, "span2_text": "she",
-                                                    "span2_index": 2}},
-    "copa": {"premise": "a", "choice1": "b", "choice2": "c", "question": "cause"},
-}  # fmt: skip
-
-
 def test_answers_of_a_passage_share_a_line(tmp_path):
     asked = [{"question": f"Who {number}?", "idx": 10 + number, "answers": [{"text": "Ada", "idx": 20 + 2 * number},
                                                                            {"text": "Bob", "idx": 21 + 2 * number}]}

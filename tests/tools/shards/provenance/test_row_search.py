@@ -13,7 +13,7 @@ from clozeline.tools.shards.provenance.document_table import document_tables, re
 from clozeline.tools.shards.provenance.packed_documents import Packing, packing_of
 from clozeline.tools.shards.provenance.row_search import find_document_rows, find_rows
 from tests.shard_sets import fixed, ordered, toy_set, write_set
-from tests.tools.small_run import build, documents, example_sets
+from tests.tools.small_run import build, example_sets
 
 
 def everywhere(shards):
@@ -168,9 +168,6 @@ def test_another_token_set_is_not_believed(shard_sets, tmp_path):
     for table in (shard_sets / "encode").glob("documents-*.arrow"):
         shutil.copy(table, tmp_path / "encode")
     assert packing_of(open_shards(tmp_path / "corrupt" / "masked_lm" / "train")) is None
-
-
-DOCUMENTS = {document.uid: document for document in documents()}
 
 
 def test_a_table_that_is_missing_is_named(shard_sets, tmp_path):

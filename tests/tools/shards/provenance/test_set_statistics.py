@@ -9,7 +9,7 @@ import pytest
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards.provenance.set_statistics import tables, tally
-from tests.shard_sets import IDS, list_column, rows, toy_set, write_set
+from tests.shard_sets import IDS, list_column, toy_set, write_set
 from tests.shard_sets import rows as rows_of
 from tests.tools.small_run import example_sets
 
@@ -88,19 +88,6 @@ def test_labels_and_classes_agree_with_a_loop_over_rows(shard_sets):
     assert +Counter(dict(enumerate(found.numbers["attention"].tolist()))) == attention
     assert "input_ids" not in found.numbers
     assert "label_positions" not in found.numbers
-
-
-def test_a_column_is_no_class_once_a_row_has_two_numbers(tmp_path):
-    ones = rows([1, 2, 3, 4])
-    ones.columns["kind"] = Ragged.from_lists([[7], [], [7], [2]], np.uint8)
-    twos = rows([5])
-    twos.columns["kind"] = Ragged.from_lists([[7, 7]], np.uint8)
-    kind = list_column("kind", "uint8")
-    shards = write_set(tmp_path / "ones", [ones], columns=(IDS, kind))
-    assert tally(shards).numbers["kind"].tolist() == [0, 0, 1, 0, 0, 0, 0, 2]
-    for order in ([ones, twos], [twos, ones]):
-        shards = write_set(tmp_path / f"{len(order[0])}", order, columns=(IDS, kind))
-        assert tally(shards).numbers == {}
 
 
 def test_rows_in_quarantine_are_not_counted(tmp_path):

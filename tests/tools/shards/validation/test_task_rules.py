@@ -82,85 +82,46 @@ def test_wrong_numbers(classes, value):
         check(regression(classes), "target", [[1.0], [value]], np.float32)
 
 
-@pytest.fixture(scope="module")
-def tags(tmp_path_factory):
-    return open_split(make_tagged_sets(tmp_path_factory.mktemp("tagged")), "dev").manifest
-
-
-@pytest.mark.parametrize(
-    ("column", "values", "message"),
-    [
-        ("tags", [0, 3], r"expected tags below 3, got \[0, 3\]"),
-        ("tags", [0], "as many tags as tag_positions, got 1 and 2"),
-        ("tag_positions", [2, 1], "rising tag_positions"),
-        ("tag_positions", [1, 4], "below the 4 tokens of the row's input_ids, got 4"),
-        ("word_numbers", [0, 1, 2], "a word number for each of 4 tokens"),
-    ],
-    ids=["class", "number", "order", "place", "words"],
-)  # fmt: skip
-def test_wrong_tags(tags, column, values, message):
-    lists = {"input_ids": [2, 5, 6, 3], "tag_positions": [1, 2], "tags": [0, 2], "word_numbers": [65535, 0, 1, 65535]}
-    changed_is_refused(tags, lists, {column: values}, message)
+TAGGED = {"input_ids": [2, 5, 6, 3], "tag_positions": [1, 2], "tags": [0, 2], "word_numbers": [65535, 0, 1, 65535]}
+ASKED = {"input_ids": [2, 5, 6, 3], "answer_span": [1, 2], "answer_places": [0, 1, 2], "owned_places": [2],
+         "offsets": [0, 0, 0, 1, 2, 3, 0, 0]}  # fmt: skip
+CHOSEN = {"input_ids": [2, 5, 3, 3, 2, 5, 3, 3], "choice_starts": [0, 4], "segment_starts": [0, 3, 4, 7], "choice": [1]}
+SAID = {"input_ids": [7, 7, 6, 5], "label_positions": [2, 3], "label_ids": [6, 5]}  # 5 ends an answer
+RIGHT = {"tags": (make_tagged_sets, TAGGED), "answers": (make_question_sets, ASKED),
+         "choices": (make_choice_sets, CHOSEN), "turns": (make_chat_sets, SAID)}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory):
-    return open_split(make_question_sets(tmp_path_factory.mktemp("questions")), "dev").manifest
+def manifests(tmp_path_factory):
+    return {name: open_split(make(tmp_path_factory.mktemp(name)), "dev").manifest for name, (make, _) in RIGHT.items()}
 
 
 @pytest.mark.parametrize(
-    ("column", "values", "message"),
+    ("task", "column", "values", "message"),
     [
-        ("answer_span", [2, 1], r"first and last position of an answer among answer_places, got \[2, 1\]"),
-        ("answer_span", [1], "last position of an answer"),
-        ("answer_span", [1, 3], "last position of an answer"),
-        ("answer_places", [0, 1, 1, 2], "once in answer_places"),
-        ("answer_places", [0, 1, 2, 4], "answer_places below the 4 tokens"),
-        ("owned_places", [3], "last position of an answer"),
-        ("offsets", [0, 1], "two offsets for each of 4 tokens, got 2"),
+        ("tags", "tags", [0, 3], r"expected tags below 3, got \[0, 3\]"),
+        ("tags", "tags", [0], "as many tags as tag_positions, got 1 and 2"),
+        ("tags", "tag_positions", [2, 1], "rising tag_positions"),
+        ("tags", "tag_positions", [1, 4], "below the 4 tokens of the row's input_ids, got 4"),
+        ("tags", "word_numbers", [0, 1, 2], "a word number for each of 4 tokens"),
+        ("answers", "answer_span", [2, 1], r"first and last position of an answer among answer_places, got \[2, 1\]"),
+        ("answers", "answer_span", [1], "last position of an answer"),
+        ("answers", "answer_span", [1, 3], "last position of an answer"),
+        ("answers", "answer_places", [0, 1, 1, 2], "once in answer_places"),
+        ("answers", "answer_places", [0, 1, 2, 4], "answer_places below the 4 tokens"),
+        ("answers", "owned_places", [3], "last position of an answer"),
+        ("answers", "offsets", [0, 1], "two offsets for each of 4 tokens, got 2"),
+        ("choices", "choice_starts", [0], r"two or more choices and a choice below 1, got \[1\]"),
+        ("choices", "choice", [], r"expected one choice, got \[\]"),
+        ("choices", "choice", [2], r"a choice below 2, got \[2\]"),
+        ("choices", "choice_starts", [1, 4], "choice_starts to start with 0"),
+        ("choices", "choice_starts", [0, 8], "choice_starts below the row's 8 tokens, got 8"),
+        ("choices", "segment_starts", [0, 4, 2, 6], "rising segment_starts"),
+        ("turns", "label_ids", [7, 5], r"the tokens at label_positions 1 and later, got \[7, 5\]"),
+        ("turns", "label_positions", [0, 2], "the tokens at label_positions 1 and later"),
+        ("turns", "label_positions", [2, 4], "label_positions below the 4 tokens"),
+        ("turns", "label_ids", [5], "as many label_ids as label_positions, got 1 and 2"),
     ],
-    ids=["order", "number", "outside", "once", "beyond", "owned", "offsets"],
-)  # fmt: skip
-def test_wrong_answers(answers, column, values, message):
-    lists = {"input_ids": [2, 5, 6, 3], "answer_span": [1, 2], "answer_places": [0, 1, 2], "owned_places": [2],
-             "offsets": [0, 0, 0, 1, 2, 3, 0, 0]}  # fmt: skip
-    changed_is_refused(answers, lists, {column: values}, message)
-
-
-@pytest.mark.parametrize(
-    ("column", "values", "message"),
-    [
-        ("choice_starts", [0], r"two or more choices and a choice below 1, got \[1\]"),
-        ("choice", [], r"expected one choice, got \[\]"),
-        ("choice", [2], r"a choice below 2, got \[2\]"),
-        ("choice_starts", [1, 4], "choice_starts to start with 0"),
-        ("choice_starts", [0, 8], "choice_starts below the row's 8 tokens, got 8"),
-        ("segment_starts", [0, 4, 2, 6], "rising segment_starts"),
-    ],
-    ids=["one", "none", "number", "first", "beyond", "segments"],
-)  # fmt: skip
-def test_wrong_choices(tmp_path, column, values, message):
-    manifest = open_split(make_choice_sets(tmp_path), "dev").manifest
-    lists = {
-        "input_ids": [2, 5, 3, 3, 2, 5, 3, 3],
-        "choice_starts": [0, 4],
-        "segment_starts": [0, 3, 4, 7],
-        "choice": [1],
-    }
-    changed_is_refused(manifest, lists, {column: values}, message)
-
-
-@pytest.mark.parametrize(
-    ("column", "values", "message"),
-    [
-        ("label_ids", [7, 5], r"the tokens at label_positions 1 and later, got \[7, 5\]"),
-        ("label_positions", [0, 2], "the tokens at label_positions 1 and later"),
-        ("label_positions", [2, 4], "label_positions below the 4 tokens"),
-        ("label_ids", [5], "as many label_ids as label_positions, got 1 and 2"),
-    ],
-    ids=["other", "first", "beyond", "number"],
 )
-def test_wrong_turns(tmp_path, column, values, message):
-    manifest = open_split(make_chat_sets(tmp_path), "dev").manifest
-    lists = {"input_ids": [7, 7, 6, 5], "label_positions": [2, 3], "label_ids": [6, 5]}  # 5 ends an answer
-    changed_is_refused(manifest, lists, {column: values}, message)
+def test_a_changed_column_of_a_task_is_refused(manifests, task, column, values, message):
+    changed_is_refused(manifests[task], RIGHT[task][1], {column: values}, message)
