@@ -26,7 +26,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.open_run import open_run
 from clozeline.train.run import run
 from tests.matrices import mark_slow_but
-from tests.tools.models.test_export_model import BERT
+from tests.tools.models.test_import_model import BERT
 from tests.tools.runs.evaluation.task_runs import tuned_run
 from tests.tools.small_run import example_sets
 from tests.train.written_runs import write_run

@@ -1,5 +1,6 @@
 """Damage of every kind is found and named, in one message."""
 
+import json
 import shutil
 from dataclasses import replace
 
@@ -7,8 +8,12 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.shards.validate_shards import main, validate
-from tests.shard_sets import change_manifest
+from clozeline.tools.shards.quarantine_blocks import main as quarantine_blocks
+from clozeline.tools.shards.quarantine_blocks import put_in_quarantine
+from clozeline.tools.shards.validate_shards import main as validate_shards
+from clozeline.tools.shards.validate_shards import validate
+from clozeline.train.data.stream.stream import Stream
+from tests.shard_sets import change_manifest, toy_set
 from tests.tools.rewritten_set import at, changed, fails, rewrite
 from tests.tools.small_run import example_sets
 
@@ -22,7 +27,7 @@ LABELS = [
 @pytest.mark.parametrize("label", LABELS)
 def test_every_example_set_is_whole_and_can_be_undone(shard_sets, label, capsys):
     manifest, samples = example_sets(shard_sets)[label]
-    assert main([str(manifest), "--against", str(samples)]) == 0
+    assert validate_shards([str(manifest), "--against", str(samples)]) == 0
     out = capsys.readouterr().out
     assert out.startswith(f"OK: {label}/train (examples, ")
     assert f"{len(open_shards(manifest)):,} examples restored" in out
@@ -61,13 +66,13 @@ def test_a_damaged_tokenizer_is_found_and_its_file_named(output, tmp_path, capsy
             path.unlink()
         else:
             path.write_bytes(damaged)
-        code = main([str(manifest), *given])
+        code = validate_shards([str(manifest), *given])
         error = capsys.readouterr().err
         assert code in (64, 65), path
         assert str(path) in error or (damaged is None and str(path.parent) in error), error
         assert len(error.splitlines()) == 1
         path.write_bytes(whole)
-    assert main([str(manifest), *given]) == 0
+    assert validate_shards([str(manifest), *given]) == 0
 
 
 @pytest.mark.parametrize(
@@ -93,7 +98,7 @@ def test_a_changed_id_with_right_hashes_is_found_against_the_samples(output, cap
     special = {*shards.manifest.tokenizer.special_ids.values(), *shards.manifest.tokenizer.sentinels}
     new = next(token for token in range(599, 0, -1) if token != old and token not in special)
     manifest, samples = rewrite(output, label, at(block, lambda rows: changed(rows, column, row, place, new)))
-    assert main([str(manifest)]) == 0
+    assert validate_shards([str(manifest)]) == 0
     capsys.readouterr()
     error = fails(capsys, manifest, "--against", samples)
     assert f"block {block}: row {row} (sample {int(rows.fixed['uid'][row]):016x}, variant 0" in error
@@ -102,7 +107,7 @@ def test_a_changed_id_with_right_hashes_is_found_against_the_samples(output, cap
 
 def test_examples_that_are_missing_are_counted(output, capsys):
     manifest, samples = rewrite(output, "causal_lm", at(6, lambda rows: rows.take(np.arange(len(rows) - 1))))
-    assert main([str(manifest)]) == 0
+    assert validate_shards([str(manifest)]) == 0
     assert "examples + skipped" in fails(capsys, manifest, "--against", samples)
 
 
@@ -111,9 +116,9 @@ def test_sets_that_do_not_belong_together_are_refused(shard_sets, capsys):
     manifest, _ = sets["masked_lm"]
     for other, message in [(sets["causal_lm"][1], "come from the sample set packed-46-sep/train"),
                            (sets["causal_lm"][0], "expected a sample set, got one of examples")]:  # fmt: skip
-        assert main([str(manifest), "--against", str(other)]) == 64
+        assert validate_shards([str(manifest), "--against", str(other)]) == 64
         assert message in capsys.readouterr().err
-    assert main([str(sets["masked_lm"][1]), "--against", str(sets["masked_lm"][1])]) == 64
+    assert validate_shards([str(sets["masked_lm"][1]), "--against", str(sets["masked_lm"][1])]) == 64
     assert "expected an example set, got a set of samples" in capsys.readouterr().err
 
 
@@ -180,3 +185,75 @@ def test_the_longest_row_is_measured(output, capsys):
     manifest, _ = example_sets(output)["causal_lm"]
     change_manifest(manifest.parent, lambda plain: plain.update(max_length=plain["max_length"] + 1))
     assert "max_length: expected 49, counted 48" in fails(capsys, manifest)
+
+
+def damage(path, place):
+    raw = bytearray(path.read_bytes())
+    raw[place] ^= 16
+    path.write_bytes(raw)
+
+
+def epoch(folder, rows):
+    """Block and row of every sample in order, and its weight."""
+    options = {"lanes": 2, "global_batch": 2, "micro_batch": 2, "io_threads": 0}
+    found = []
+    with Stream(open_shards(folder), rank=0, world_size=1, seed=1, **options) as stream:
+        for _ in range(rows // 2):
+            (batch,) = stream.next_step()
+            places = zip(batch.origin.tolist(), batch.tensors["row_weight"].tolist(), strict=True)
+            found += [(block, row, weight) for (_, block, row), weight in places]
+    return found
+
+
+@pytest.mark.parametrize("container", ["arrow", "tar"])
+def test_the_stream_goes_on_around_what_is_found(tmp_path, capsys, container):
+    shards = toy_set(tmp_path, [12, 8], container=container)
+    digest, whole = shards.digest, epoch(tmp_path, 20)
+    for block in (1, 4):
+        damage(shards.shard_path(int(shards.index.shard[block])), int(shards.index.offset[block]) + 300)
+    assert quarantine_blocks([str(tmp_path)]) == 0
+    assert "2 blocks put in quarantine, 0 were there before" in capsys.readouterr().out
+    entries = json.loads((tmp_path / "quarantine.json").read_text())["blocks"]
+    names = [facts.path for facts in shards.manifest.shards]
+    assert [(entry["shard"], entry["block"]) for entry in entries] == [(names[0], 1), (names[1], 1)]
+    assert all(entry["reason"].startswith("expected xxh3-128 ") for entry in entries)
+    assert (open_shards(tmp_path).digest, open_shards(tmp_path).quarantined) == (digest, {1, 4})
+    left = epoch(tmp_path, 20)
+    assert [place for place in left if place[2]] == [place for place in whole if place[0] not in (1, 4)]
+    assert len(left) == len(whole)
+
+
+def test_a_lost_shard_and_a_short_one(tmp_path):
+    shards = toy_set(tmp_path, [12, 8, 5])
+    shards.shard_path(1).unlink()
+    path = shards.shard_path(2)
+    path.write_bytes(path.read_bytes()[:-1])
+    before, new = put_in_quarantine(tmp_path / "manifest.json")
+    assert before == []
+    assert [(entry["shard"][:11], entry["block"], entry["reason"][:13]) for entry in new] == [
+        ("shard-00001", 0, "the shard is "),
+        ("shard-00001", 1, "the shard is "),
+        ("shard-00002", 0, "the shard has"),
+        ("shard-00002", 1, "the shard has"),
+    ]
+    assert open_shards(tmp_path).quarantined == {3, 4, 5, 6}
+
+
+def test_what_stands_in_quarantine_stays_and_nothing_is_listed_twice(tmp_path, capsys):
+    shards = toy_set(tmp_path, [12, 8])
+    name = shards.manifest.shards[0].path
+    mine = [{"shard": name, "block": 2, "reason": "spam"}, {"shard": name, "block": 0, "reason": "doubtful"}]
+    (tmp_path / "quarantine.json").write_text(json.dumps(mine))
+    for block in (0, 1):
+        damage(shards.shard_path(0), int(shards.index.offset[block]) + 300)
+    for added in (1, 0):
+        assert quarantine_blocks([str(tmp_path)]) == 0
+        assert f"{added} block" in capsys.readouterr().out
+        entries = json.loads((tmp_path / "quarantine.json").read_text())["blocks"]
+        assert entries[:2] == mine
+        assert [entry["block"] for entry in entries] == [2, 0, 1]
+
+
+def test_a_set_in_a_store_is_refused(capsys):
+    assert quarantine_blocks(["memory://nowhere/set"]) == 64
+    assert "copy the set here first" in capsys.readouterr().err

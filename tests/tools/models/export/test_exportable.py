@@ -1,20 +1,41 @@
-"""What an export says of a model, and the files next to its weights."""
+"""What an export says of a model, its frames of texts, its integers, and the files next to its weights."""
 
 import json
 import subprocess
 import sys
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
+import transformers
 import yaml
+from transformers import AutoTokenizer
 
 from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
 from clozeline.model.configuration.position import PositionConfig
-from clozeline.tools.models.export.exportable import card_rows, exported_form
+from clozeline.model.quantization import holds_integers
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tasks.task_rows import FRAMES
+from clozeline.pipeline.tokenize.published.exporting import PAIR, Frame, export_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
+from clozeline.registry import choose, find
+from clozeline.tools.model_folder import write_imported
+from clozeline.tools.models.export.exportable import card_rows, exported_form, frame_of
+from clozeline.tools.models.export.framed_rows import compare_frames
 from clozeline.tools.models.export.model_card import model_card
 from clozeline.tools.models.export.sentence_embeddings import check_pooling, write_modules
+from clozeline.tools.models.export.torchao_format import integers_of_class, write_torchao
+from clozeline.tools.runs.inference.generation import prompt_ids
+from clozeline.train.configuration.data import DataConfig
+from clozeline.train.data.sets.recorded_sets import describe_set
+from clozeline.train.data.stream.phases import open_phases
 from clozeline.train.open_run import open_run
+from tests.model.checkpoints.published import loaded, rows, saved
 from tests.model.small_models import small_config
+from tests.pipeline.tokenize.published.published_files import corpus
+from tests.tools.small_run import build
 from tests.train.written_runs import write_run
 
 
@@ -90,3 +111,165 @@ def test_loading_a_model_prints_nothing(tmp_path):
     code = LOAD.format(folder=str(tmp_path / "model"))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")
+
+
+ROBERTA = Frame(FRAMES["roberta"].head, FRAMES["roberta"].between, FRAMES["roberta"].tail)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    target = tmp_path_factory.mktemp("tokenizer")
+    kind = find("clozeline.pipeline.tokenize.tokenizers", "byte_bpe")
+    save_tokenizer(kind.train(corpus(), kind.Options(size=480), target), "byte_bpe", target)
+    return target
+
+
+def exported(folder, out, frame):
+    export_tokenizer(folder, out, frame=frame, texts=())
+    return AutoTokenizer.from_pretrained(out)
+
+
+def test_pairs_of_roberta_are_those_of_the_export(folder, tmp_path):
+    tokenizer = load_tokenizer(folder)
+    texts = [encoding.ids for encoding in tokenizer.encode(corpus())]
+    rows = [FRAMES["roberta"].row(pair, tokenizer.vocabulary, 1000).ids for pair in pairwise(texts)]
+    rows += [FRAMES["roberta"].row([text], tokenizer.vocabulary, 1000).ids for text in texts]
+    assert "30 training rows compared, all" in compare_frames(
+        rows, tokenizer, exported(folder, tmp_path / "right", ROBERTA), is_prompt=False
+    )
+    wrong = compare_frames(rows, tokenizer, exported(folder, tmp_path / "wrong", PAIR), is_prompt=False)
+    assert "30 of 30 training rows otherwise" in wrong
+
+
+def test_masked_and_packed_rows_are_compared_at_both_ends(folder, tmp_path):
+    tokenizer = load_tokenizer(folder)
+    cls, sep, bos, eos, mask = (tokenizer.vocabulary.specials[role] for role in ("cls", "sep", "bos", "eos", "mask"))
+    (text,) = (encoding.ids.tolist() for encoding in tokenizer.encode(["the cat sat"]))
+    masked = [[cls, mask, *text, mask, sep], [cls, *[*text, sep] * 3], [cls, *text[1:], mask, *text, sep]]
+    right = exported(folder, tmp_path / "right", PAIR)
+    assert "3 training rows compared, 0 of them complete" in compare_frames(masked, tokenizer, right, is_prompt=False)
+    for wrong in (Frame(("cls",)), Frame((), ("sep",), ("sep",)), Frame(("bos",), ("eos",), ("eos",)), Frame()):
+        other = exported(folder, tmp_path / "-".join(sum(wrong, ())) / "wrong", wrong)
+        assert "3 of 3" in compare_frames(masked, tokenizer, other, is_prompt=False)
+    packed = [[*text, eos, *text, eos, *text], [eos, *text, eos, *text], [*text, eos, *text, eos]]
+    bare, begun = (exported(folder, tmp_path / name, Frame(head)) for name, head in (("bare", ()), ("begun", ("bos",))))
+    assert "3 training rows compared" in compare_frames(packed, tokenizer, bare, is_prompt=True)
+    assert "3 of 3" in compare_frames(packed, tokenizer, begun, is_prompt=True)
+    rows = [[bos, *row] for row in packed]
+    assert "3 training rows compared" in compare_frames(rows, tokenizer, begun, is_prompt=True)
+    assert "3 of 3" in compare_frames(rows, tokenizer, bare, is_prompt=True)
+
+
+PAIRS = ("text_infilling", "span_corruption", "document_rotation", "bart")
+LABELS = (*PAIRS, "masked_lm", "causal_lm")
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("frames") / "out", labels=LABELS)
+
+
+def recorded(output, label):
+    manifest = output / "corrupt" / label / "train" / "manifest.json"
+    ((source,),) = (phase.sources for phase in open_phases(DataConfig(shards=manifest)))
+    return describe_set(manifest, source)
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_the_export_frames_texts_as_the_stored_rows(output, tmp_path, label):
+    trained_on, folder = recorded(output, label), output / "train_tokenizer" / "tokenizer"
+    export_tokenizer(folder, tmp_path, frame=frame_of(trained_on), texts=())
+    exported, tokenizer = AutoTokenizer.from_pretrained(tmp_path), load_tokenizer(folder)
+    rows = [row["input_ids"] for row in open_shards(Path(trained_on.path))]
+    is_prompt = trained_on.objective.architecture == "decoder"
+    assert "each as the" in compare_frames(rows, tokenizer, exported, is_prompt=is_prompt)
+    if label in PAIRS:
+        prompts = [prompt_ids(tokenizer, trained_on.objective, text) for text in corpus()]
+        assert exported(corpus()).input_ids == prompts
+
+
+pytest.importorskip("torchao")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+SIZES = {"hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 96}
+T5 = {"d_model": 64, "num_heads": 2, "d_kv": 32, "d_ff": 96, "num_layers": 2, "num_decoder_layers": 2}
+TYPES = {
+    "bert": SIZES,
+    "llama": SIZES | {"num_key_value_heads": 1, "head_dim": 32},
+    "gpt_neox": SIZES,  # queries, keys and values of each head are rows of one matrix
+    "modernbert": SIZES,
+    "t5": T5,
+}
+
+
+def configs():
+    from torchao import quantization
+
+    return {
+        "int8": quantization.Int8WeightOnlyConfig(),
+        "int8_dynamic": quantization.Int8DynamicActivationInt8WeightConfig(),
+        "int4": quantization.IntxWeightOnlyConfig(torch.int4, quantization.PerGroup(32)),
+    }
+
+
+def quantized(tmp_path, model_type, kind):
+    """A folder with integers, and its export."""
+    saved(tmp_path / "dense", model_type, **TYPES.get(model_type, {}))
+    dense = read_checkpoint(tmp_path / "dense")
+    (tmp_path / "integers").mkdir()
+    export = write_torchao(tmp_path / "integers", export_checkpoint(dense), dense, kind)
+    (tmp_path / "integers" / "config.json").write_text(json.dumps(export.config))
+    return tmp_path / "integers", export
+
+
+@pytest.mark.parametrize("kind", ["int8", "int8_dynamic", "int4"])
+@pytest.mark.parametrize("model_type", TYPES)
+def test_transformers_computes_what_we_do(tmp_path, model_type, kind):
+    folder, export = quantized(tmp_path, model_type, kind)
+    theirs, remarks = loaded(folder, export.loader)
+    assert not remarks
+    stored = read_checkpoint(folder, quantized=True)
+    assert any(map(holds_integers, stored.tensors.values()))
+    # what transformers itself makes of the dense model, except for the matrices that stay
+    left = export.config["quantization_config"]["modules_to_not_convert"]
+    rounding = transformers.TorchAoConfig(configs()[kind], modules_to_not_convert=left)
+    expected, _ = loaded(tmp_path / "dense", export.loader, quantization_config=rounding)
+    ours, their, valid = rows(theirs)
+    with torch.no_grad():
+        scores = [model(**their).logits[valid] for model in (theirs, expected)]
+        (found,) = build_checkpoint(stored).logits(ours).values()
+        (dense,) = build_checkpoint(read_checkpoint(tmp_path / "dense")).logits(ours).values()
+    limit = 1e-5
+    if kind == "int8_dynamic":  # an input may round to the next integer; T5's logits differ by 1.4e-2
+        limit = 2e-2 if model_type == "t5" else 1e-2
+    held = theirs.state_dict()
+    for name, tensor in expected.state_dict().items():
+        assert holds_integers(tensor) == holds_integers(held[name])
+        pairs = [(tensor.qdata, held[name].qdata), (tensor.scale, held[name].scale)] if holds_integers(tensor) else []
+        assert all(torch.equal(*pair) for pair in pairs or [(tensor, held[name])])
+    assert (scores[1] - scores[0]).norm() <= limit * scores[0].norm()
+    assert (found[valid] - scores[0]).norm() <= limit * scores[0].norm()
+    assert (dense[valid] - scores[0]).norm() > 1e-3 * scores[0].norm()
+
+
+@pytest.mark.parametrize("kind", ["int8", "int8_dynamic", "int4"])
+def test_our_own_format_gives_back_the_integers(tmp_path, kind):
+    saved(tmp_path / "dense", "gpt_neox", **SIZES)
+    dense = read_checkpoint(tmp_path / "dense")
+    stored = choose("clozeline.model.compression", kind).build().compress(dense, ()).checkpoint
+    (tmp_path / "ours").mkdir()
+    write_imported(tmp_path / "ours", stored, tmp_path / "dense")
+    found = read_checkpoint(tmp_path / "ours", quantized=True).tensors
+    assert found.keys() == stored.tensors.keys()
+    for name, tensor in stored.tensors.items():
+        parts = ("qdata", "scale") if holds_integers(tensor) else ("data",)
+        assert all(torch.equal(getattr(tensor, part), getattr(found[name], part)) for part in parts)
+    with pytest.raises(ConfigurationError, match="neither trained nor converted"):
+        read_checkpoint(tmp_path / "ours")
+
+
+def test_transposed_weights_are_refused(tmp_path):
+    saved(tmp_path / "gpt2", "gpt2")  # its class multiplies by transposed matrices
+    dense = read_checkpoint(tmp_path / "gpt2")
+    with pytest.raises(ConfigurationError, match="type gpt2 multiplies by transposed weights"):
+        integers_of_class(dense, "int8")

@@ -1,22 +1,36 @@
-"""A run and its split, its threshold of no answer, its printed score, and texts to score."""
+"""A run and its split, its threshold of no answer, its scores and errors, and texts to score."""
 
 import gzip
 import json
 import shutil
 
+import numpy as np
 import pytest
+import torch
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
+from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.model.build import build_model
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
+from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
+from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.tools.runs.data.run_sets import SetPaths
-from clozeline.tools.runs.evaluate import main
+from clozeline.tools.runs.evaluate import main as evaluate
 from clozeline.tools.runs.evaluation.answer_threshold import store_threshold, stored_threshold
+from clozeline.tools.runs.evaluation.error_analysis import answered_records, error_lines
+from clozeline.tools.runs.evaluation.heldout_score import heldout_score, label_loss
 from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines, texts_of_files
 from clozeline.tools.runs.evaluation.scores import lines_of
-from clozeline.tools.runs.evaluation.task_run import open_task_run
-from tests.pipeline.task_files import write_questions, write_vocabulary
+from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
+from clozeline.train.answers.classification import Classification
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.stream.collate import Collate
+from tests.pipeline.task_files import make_sets, write_questions, write_vocabulary
 from tests.tools.runs.evaluation.task_runs import tuned_run
+from tests.tools.runs.test_predict import TASKS
+from tests.train.masked_set import plain_config, write_masked_sets
 from tests.train.written_runs import write_run_on
 
 
@@ -95,7 +109,7 @@ def test_evaluate_tunes_and_later_scores_use_it(tmp_path, capsys):
     capsys.readouterr()
 
     def scores(*words):
-        assert main([str(tmp_path / "run"), "--json", *words]) == 0
+        assert evaluate([str(tmp_path / "run"), "--json", *words]) == 0
         return json.loads(capsys.readouterr().out)
 
     before = scores()
@@ -104,7 +118,7 @@ def test_evaluate_tunes_and_later_scores_use_it(tmp_path, capsys):
     assert tuned == after
     assert after["threshold"] == stored_threshold(tmp_path / "run", after["checkpoint"]) != 0.0
     assert after["metrics"]["f1"] >= max(before["metrics"]["f1"], 11 / 21 - 1e-9)  # 11 of 21 with an answer, or none
-    assert main([str(tmp_path / "run"), "split=train"]) == 0
+    assert evaluate([str(tmp_path / "run"), "split=train"]) == 0
     assert f"threshold of no answer {after['threshold']:.3f}" in capsys.readouterr().out
 
 
@@ -141,3 +155,94 @@ def test_a_run_for_other_classes(tuned, tmp_path):
     manifest.write_text(manifest_text(plain), encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"was trained for the classes 0, 1, .* has 1, 0"):
         open_task_run(tuned, "dev", sets)
+
+
+NAMES = ("a", "b", "c")
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_scores_by_class_against_scikit_learn(several):
+    generator = np.random.Generator(np.random.PCG64(2))
+    gold, guessed = generator.integers(0, 2, (2, 50, 3)) if several else generator.integers(0, 3, (2, 80))
+    facts = TaskFacts(name="t", head="classification", labels=NAMES, metrics=(), multi_label=several)
+
+    def named(row):
+        return [NAMES[index] for index in np.flatnonzero(row)] if several else NAMES[row]
+
+    records = [
+        {"gold": named(one), "labels" if several else "label": named(two), "error": 0.0}
+        for one, two in zip(gold, guessed, strict=True)
+    ]
+    lines = list(error_lines(Classification(facts), records))
+    header = lines.index("Scores by class:") + 1
+    found = [line.split() for line in lines[header + 1 : header + 4]]
+    columns = precision_recall_fscore_support(gold, guessed)
+    for name, row, expected in zip(NAMES, found, zip(*columns, strict=True), strict=True):
+        assert row == [name, *(f"{value:.4f}" for value in expected[:3]), str(expected[3])]
+    if not several:
+        table = [list(map(int, line.split()[1:])) for line in lines[2:5]]
+        assert table == confusion_matrix(gold, guessed).tolist()
+
+
+def test_every_prediction_of_a_split_with_its_answer(tmp_path, capsys):
+    """The accuracy of the score follows from the file."""
+    manifest = make_sets(tmp_path) / "train" / "manifest.json"
+    heads = {"classification": {"labels": ["0", "1"]}}
+    write_run_on(tmp_path / "run", manifest, [3], 1, model__heads=heads, model__init={"std": 0.5})
+    capsys.readouterr()
+    words = [f"predictions={tmp_path / 'p.jsonl'}", "errors=true"]
+    assert evaluate([str(tmp_path / "run"), *words, f"output={tmp_path / 's.json'}"]) == 0
+    shown = capsys.readouterr().out
+    records = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    right = [record["label"] == record["gold"] for record in records]
+    assert json.loads((tmp_path / "s.json").read_text())["metrics"]["accuracy"] == pytest.approx(np.mean(right))
+    assert [record["error"] == 0 for record in records] == right
+    assert {record["texts"][0].split()[-1] + record["gold"] for record in records} == {"good1", "bad0"}
+    assert f"Wrong: {len(right) - sum(right)} of {len(right)}, the worst" in shown
+    assert evaluate([str(tmp_path / "run"), "perplexity=x.txt", "errors=true"]) == 64
+
+
+@pytest.mark.parametrize("name", [name for name in TASKS if name != "classes"])
+def test_every_head_has_errors(tmp_path, name):
+    """An error is 0 where gold and prediction agree, and only there."""
+    make, head, options = TASKS[name]
+    family = {"model__family": "encoder_decoder"} if head == "lm" else {}
+    manifest = make(tmp_path) / "train" / "manifest.json"
+    write_run_on(tmp_path / "run", manifest, [3], 1, model__heads={head: options}, model__init={"std": 0.5}, **family)
+    opened = open_task_run(tmp_path / "run", "dev")
+    rows = set_rows(opened.shards)
+    records = answered_records(opened, rows, opened.answer.predict(opened.task, rows))
+    assert len(records) == len({record["uid"] for record in records}) > 0
+    assert all(record["error"] >= 0 for record in records)
+    assert any(record["error"] > 0 for record in records)
+    key = {"tagging": "tags", "multiple_choice": "choice"}.get(head)
+    if key:
+        assert [record["error"] == 0 for record in records] == [record["gold"] == record[key] for record in records]
+    assert ", the worst" in "\n".join(error_lines(opened.answer, records))
+
+
+def test_nats_are_those_of_all_labels(tmp_path):
+    """A mean over labels, not over rows or batches, which have different numbers of them."""
+    shards = open_shards(write_masked_sets(tmp_path).parents[1] / "heldout")
+    config = validate(TrainConfig, plain_config(data__shards="x", output="y"), "")
+    facts = shards.manifest.tokenizer
+    model = build_model(config.model, facts.vocab_size, facts.special_ids).eval()
+    collate = Collate.from_manifest(shards.manifest)
+    total = count = 0.0
+    first_rows = (0.0, 0.0)
+    with torch.no_grad():
+        for block in range(len(shards.index)):
+            rows = shards.read_block(block)
+            for row in range(len(rows)):
+                columns = {name: rows.columns[name].take(np.array([row])) for name in collate.columns}
+                (loss,) = model(collate(columns, np.ones(1, np.float32))).values()
+                total, count = total + float(loss.total), count + float(loss.count)
+                first_rows = (total, count) if block == 0 and row == 4 else first_rows
+    assert heldout_score(model, shards) == ("nats", pytest.approx(total / count, rel=1e-5))
+    assert heldout_score(model, shards, 5) == ("nats", pytest.approx(first_rows[0] / first_rows[1], rel=1e-5))
+    # variants are compared on the same labels, whichever share of the gradient a row had in training
+    for head in model.heads.values():
+        head.normalise = "row"
+    assert heldout_score(model, shards)[1] != pytest.approx(total / count, rel=1e-6)
+    assert label_loss(model, shards, 10**6) == pytest.approx(total / count, rel=1e-5)
+    assert label_loss(model, shards, 5) == pytest.approx(first_rows[0] / first_rows[1], rel=1e-5)

@@ -1,21 +1,35 @@
+"""Scores of a teacher: those of each label, in shards, and checked against the teacher."""
+
+import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from torch.nn import functional as F
 
-from clozeline.errors import ConfigurationError
+from clozeline.configuration.config import to_plain
+from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.checkpoints import Checkpoint
+from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import open_shards
 from clozeline.seeding import TEACHER, kernel_keys, random_bits
+from clozeline.tools.models.teaching import score_shards
+from clozeline.tools.models.teaching.score_shards import Task, write_shards
 from clozeline.tools.runs.inference import teacher_scores
 from clozeline.tools.runs.inference.teacher_scores import TeacherScores, draw_classes, keep_best, plan_scores
+from clozeline.tools.shards.validate_shards import validate
+from clozeline.tools.shards.validation import stored_scores as checks
 from clozeline.train.compression.distillation.losses.scores import ScoreOptions, Scores
+from clozeline.train.data.sets import stored_scores
+from clozeline.train.data.sets.stored_scores import StoredScores
 from clozeline.train.open_run import Run
 from tests.pipeline.task_files import make_sets
-from tests.shard_sets import toy_set
+from tests.shard_sets import damage, toy_set
 from tests.train.compression.distillation.pairs import model
+from tests.train.data.sets.test_stored_scores import write_scores
 from tests.train.masked_set import FIRST_WORD, WORDS, write_masked_sets
 from tests.train.objective_sets import write_objective_sets
 
@@ -162,3 +176,94 @@ def test_heads_without_a_distribution_for_each_label_are_refused(objective, head
     path = make_sets(tmp_path) / "train" if objective == "sst2" else write_objective_sets(tmp_path, objective, 9, 3)
     with pytest.raises(ConfigurationError, match=r"head: expected a head of the teacher with classes .* there is none"):
         plan(open_shards(path), weights(shards, heads=heads))
+
+
+STORED = StoredScores(source="bert", digest="d", head="masked_lm", k=2, how="top", temperature=1.0, seed=0, batch=32)
+
+
+def prepare(tmp_path, monkeypatch):
+    """A set of two shards with three blocks each, and a teacher with random weights."""
+    made = model()
+    tensors = {name: own.detach()[:50] if own.shape[:1] == (53,) else own.detach() for name, own in
+               made.named_parameters()}  # fmt: skip
+    weights = Run(Path("bert"), Checkpoint(made.config, 50, tensors, {}, None, ()))
+    monkeypatch.setattr(score_shards, "open_teacher", lambda *_: weights)
+    return Task(Path("bert"), write_masked_sets(tmp_path / "sets", rows=75), tmp_path / "columns", STORED)
+
+
+def test_blocks_in_quarantine_get_no_scores(tmp_path, monkeypatch):
+    task = prepare(tmp_path, monkeypatch)
+    name = open_shards(task.shards).manifest.shards[1].path
+    entry = [{"shard": name, "block": 0, "reason": "test"}]
+    task.shards.with_name("quarantine.json").write_text(json.dumps(entry))
+    shards = open_shards(task.shards)
+    assert list(write_shards(task, shards, 1)) == [0, 1]
+    with pa.OSFile(str(task.output / "shard-00001-of-00002.arrow")) as file:
+        blocks = pa.ipc.open_file(file)
+        ids = [blocks.get_batch(number)["teacher_ids"] for number in range(blocks.num_record_batches)]
+    assert [len(own) for own in ids] == [16, 16, 6]
+    assert [len(own.values) > 0 for own in ids] == [False, True, True]
+
+
+@pytest.fixture
+def task(tmp_path, monkeypatch):
+    """A set of two shards with three blocks each, and a teacher with random weights that any path opens."""
+    made = prepare(tmp_path, monkeypatch)
+    monkeypatch.setattr(checks, "open_teacher", score_shards.open_teacher)
+    weights = score_shards.open_teacher(made.run, None, open_shards(made.shards), "RUN")
+    plain = {**to_plain(made.stored), "digest": weights.weights_digest}
+    return made._replace(stored=stored_scores.StoredScores(**plain))
+
+
+def taught(task):
+    """The column set of the task."""
+    shards = open_shards(task.shards)
+    assert list(score_shards.write_shards(task, shards, 1)) == [0, 1]
+    facts = shards.manifest
+    parents = [{"name": facts.name, "digest": shards.digest, "role": "rows"}]
+    score_shards.writer_of(shards, task.stored).write_manifest(
+        Output(task.output), name="scores", kind="columns", seed=0, parents=parents,
+        tokenizer=facts.tokenizer.model_dump(), config=task.stored.to_config(),
+    )  # fmt: skip
+    return open_shards(task.output)
+
+
+def test_a_sample_of_blocks_is_computed_again(task):
+    taught(task)
+    assert validate(task.output).endswith("75 rows in 6 blocks of 2 shards, "
+                                          f"{open_shards(task.output).manifest.totals.bytes:,} bytes; every hash and "
+                                          "count agrees")  # fmt: skip
+    line = validate(task.output, task.shards, teacher=task.run)
+    assert line.endswith("; as many scores as labels in 6 blocks, 3 of them computed again")
+
+
+def test_scores_of_something_else_are_noticed(task, monkeypatch):
+    score = score_shards.TeacherScores.score
+
+    def other_classes(self, rows):
+        columns = dict(score(self, rows).columns)
+        ids = columns["teacher_ids"]
+        return Rows({}, {**columns, "teacher_ids": Ragged(ids.values[::-1].copy(), ids.offsets)})
+
+    with monkeypatch.context() as patch:
+        patch.setattr(score_shards.TeacherScores, "score", other_classes)
+        taught(task)
+    with pytest.raises(IntegrityError, match=r"block 0: expected the scores that bert computes, .* entries differ"):
+        validate(task.output, task.shards, teacher=task.run)
+
+
+def test_another_teacher_and_other_rows_are_refused(task, tmp_path):
+    shards = open_shards(task.shards)
+    other = write_scores(tmp_path / "other", shards, digest="e" * 32)
+    with pytest.raises(ConfigurationError, match="--teacher bert: has weights of digest"):
+        validate(other, task.shards, teacher=task.run)
+    with pytest.raises(ConfigurationError, match="expected a column set, and --against its rows"):
+        validate(task.shards, teacher=task.run)
+    with pytest.raises(ConfigurationError, match="name the set that they were made from"):
+        validate(other, task.shards.parents[1] / "heldout")
+
+
+def test_damage_is_found_without_a_teacher(task):
+    damage(taught(task), 4)
+    with pytest.raises(IntegrityError, match="shard-00001"):
+        validate(task.output)
