@@ -193,7 +193,7 @@ def test_refusals_leave_no_folder(published, capsys):
         )
         == 64
     )
-    assert "expected a published that peft saved, with adapter_config.json" in capsys.readouterr().err
+    assert "expected a folder that peft saved, with adapter_config.json" in capsys.readouterr().err
     assert not (published / "new").exists()
     assert (
         import_adapter(

@@ -71,7 +71,7 @@ def test_what_it_writes_runs(texts, tmp_path, model, monkeypatch):
 
 def train(project, *words, timeout=300):
     words = ("--config", str(project / "train.yaml"), *words)
-    done = run_program(f"from clozeline.train.command import new\nassert new({list(words)}) == 0", project, timeout)
+    done = run_program(f"from clozeline.train.command import main\nassert main({list(words)}) == 0", project, timeout)
     assert done.codes == [0], done.errors
 
 
