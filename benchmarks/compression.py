@@ -15,12 +15,10 @@ again. A task is a recipe of `configs/recipes/tasks`, or cola, mrpc or rte, with
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any, Final
 
 from benchmarks.harness import ROOT, parser, print_table, system_load, write_json
@@ -28,7 +26,8 @@ from benchmarks.harness import ROOT, parser, print_table, system_load, write_jso
 from benchmarks.early import measure_exits, measure_tokens
 from benchmarks.few_labels import recipe_of, write_parts
 from clozeline.files import publish_text
-from clozeline.tools.experiments.multirun.runner import run_at_once
+from clozeline.tools.experiments.multirun.comparison import mean_text
+from clozeline.tools.experiments.multirun.runner import run_at_once, run_step
 from clozeline.tools.models.compress import compress
 from clozeline.tools.models.compression.comparison import score
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
@@ -44,19 +43,13 @@ REMOVED: Final = ("magnitude", "heads", "rows", "layers")
 TRAINED: Final = ("magnitude", "movement")
 CHANGES: Final = {"sst2": ["model.heads.classification.pool=mean"]}
 BATCH, EPOCHS, RATE = 16, 4, "1e-3"
-
-
 CORES: Final = os.cpu_count() or 1
 
 
-def clozeline(*words: object, threads: int = 1) -> None:
-    """Print a command and run it; raise CalledProcessError if it fails."""
-    command = ["clozeline", *map(str, words)]
-    sys.stdout.write(f"$ {' '.join(command)}\n")
-    sys.stdout.flush()
-    variables = os.environ | {"OMP_NUM_THREADS": str(threads), "OMP_THREAD_LIMIT": str(threads)}
-    log = {"stdout": subprocess.DEVNULL}
-    subprocess.run([sys.executable, "-m", *command], check=True, cwd=ROOT, env=variables, **log)  # type: ignore[call-overload]
+def clozeline(*words: str | Path, threads: int = 1) -> None:
+    """Print a command and run it; raise StepFailedError if it fails."""
+    variables = {"OMP_NUM_THREADS": str(threads), "OMP_THREAD_LIMIT": str(threads)}
+    run_step("clozeline", *words, accelerator=None, variables=variables)
 
 
 def keep_result(path: Path, measure: Callable[[], Any]) -> Any:
@@ -103,9 +96,7 @@ class Experiment:
         """Return the held-out loss and the scores of students by seed, for each source of the teacher's scores."""
         start = self.output / "start"
         if not start.exists():
-            clozeline(
-                "compress", self.teacher, "method=layers", f"keep={STUDENT_LAYERS}", "repeats=1", f"output={start}"
-            )
+            clozeline("compress", self.teacher, "method=layers", f"keep={STUDENT_LAYERS}", f"output={start}")
         train = self.student_set / "train"
         losses = "losses: [{{name: scores, temperature: 1.0, weight: 1.0, how: {}}}]"
         cases = {"none": [f"data.shards={train}"]}
@@ -246,14 +237,13 @@ def _row(part: str, case: str, task: str, level: int, scores: Sequence[float]) -
     return {"part": part, "case": case, "task": task, "level": level, "scores": list(scores)}
 
 
-def _mean(values: Sequence[float], scale: float = 100) -> str:
-    spread = f" ± {scale * stdev(values):.2f}" if len(values) > 1 else ""
-    return f"{scale * fmean(values):.2f}{spread}"
+def _percent(scores: Sequence[float]) -> str:
+    return mean_text([100 * score for score in scores], 2)
 
 
 def show_distillation(rows: Sequence[dict[str, Any]], tasks: Sequence[str]) -> None:
     """Print the students by the scores that they had."""
-    cells = [(row["case"], _mean(row["nats"], 1), *(_mean(row[task]) for task in tasks)) for row in rows]
+    cells = [(row["case"], mean_text(row["nats"], 2), *(_percent(row[task]) for task in tasks)) for row in rows]
     print_table(("scores of the teacher", "held-out nats", *(f"{task}, %" for task in tasks)), cells)
 
 
@@ -264,7 +254,7 @@ def show_levels(rows: Sequence[dict[str, Any]]) -> None:
         levels = sorted({row["level"] for row in own})
         cells = []
         for case in dict.fromkeys(row["case"] for row in own):
-            scores = {row["level"]: _mean(row["scores"]) for row in own if row["case"] == case}
+            scores = {row["level"]: _percent(row["scores"]) for row in own if row["case"] == case}
             cells.append((case, *(scores.get(level, "") for level in levels)))
         print_table((f"{task}, %", *map(str, levels)), cells)
 
@@ -292,7 +282,7 @@ def main() -> None:
             show_levels(found)
     if "early" in options.parts:
         rows += (points := experiment.exit_early())
-        cells = [(row["part"], row["case"], f"{row['amount']:.3f}", _mean(row["scores"])) for row in points]
+        cells = [(row["part"], row["case"], f"{row['amount']:.3f}", _percent(row["scores"])) for row in points]
         print_table(("", "rule", "mean depth, or share of tokens", "accuracy, %"), cells)
     print(system_load())
     write_json(options.json, rows)

@@ -50,11 +50,8 @@ def measure_exits(run: Path) -> list[tuple[str, float, float]]:
     def pass_rows(rule: Entropy) -> tuple[str, float, float]:
         exits = [early(batch, rule) for batch in iterate_batches(opened.shards)]
         depths = torch.cat([part.depths for part in exits]).double()
-        return (
-            f"entropy below {rule.threshold}",
-            float(depths.mean()),
-            _accuracy(opened, [part.scores for part in exits]),
-        )
+        accuracy = _accuracy(opened, [part.scores for part in exits])
+        return f"entropy below {rule.threshold}", float(depths.mean()), accuracy
 
     return [pass_rows(Entropy(threshold)) for threshold in ENTROPIES]
 

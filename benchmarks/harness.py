@@ -146,15 +146,6 @@ def print_table(head: Iterable[object], rows: Iterable[Iterable[object]], title:
         print(f"| {' | '.join(cells)} |")
 
 
-def print_figures(rows: Iterable[dict[str, Any]], head: Sequence[str], title: str = "") -> None:
-    """Print rows of `figure` as a table: case, ours, peer, ratio, target, verdict."""
-    cells = []
-    for row in rows:
-        numbers = ("–" if row[name] is None else f"{row[name]:.1f}" for name in ("ours", "peer", "ratio", "target"))
-        cells.append((row["case"], *numbers, verdict(row["holds"])))
-    print_table(head, cells, title)
-
-
 def print_claims(claims: Sequence[Claim]) -> None:
     """Print claims as a table; limits are multiplied by their targets."""
     rows = []

@@ -1,7 +1,6 @@
 """Texts and pages for benchmarks that get no files: those that come with Python."""
 
 import ast
-import gzip
 import sysconfig
 from collections.abc import Iterator
 from itertools import cycle
@@ -10,6 +9,7 @@ from pydoc_data.topics import topics
 from typing import Final
 
 from clozeline.pipeline.text.normal_form import normalize
+from clozeline.tools.experiments.multirun.python_pages import write_warc
 
 _LONGEST: Final = 20_000
 _MENU: Final = "".join(f"<li><a href='/section/{n}' class='menu-item'>Section {n}</a></li>" for n in range(150))
@@ -25,19 +25,18 @@ def natural_texts() -> list[str]:
 
 
 def write_crawl(path: Path, size: int) -> None:
-    """Write a WARC with at least `size` bytes of HTML: a text under a menu on each page, in turn."""
-    written = 0
-    with path.open("wb") as file:
-        for text in cycle(natural_texts()):
-            body = "".join(f"<p class='text'>{part}</p>" for part in text.split("\n\n"))
-            page = f"<html><body><nav><ul>{_MENU}</ul></nav><main>{body}</main></body></html>".encode()
-            payload = b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n" + page
-            head = "WARC/1.0\r\nWARC-Type: response\r\nWARC-Target-URI: http://example.org/\r\n"
-            head += f"Content-Type: application/http\r\nContent-Length: {len(payload)}\r\n\r\n"
-            file.write(gzip.compress(head.encode() + payload + b"\r\n\r\n"))
-            written += len(page)
-            if written >= size:
-                return
+    """Write a WARC with at least `size` characters of HTML: a text under a menu on each page, in turn."""
+    write_warc(path, _pages(size))
+
+
+def _pages(size: int) -> Iterator[tuple[str, str]]:
+    for number, text in enumerate(cycle(natural_texts())):
+        body = "".join(f"<p class='text'>{part}</p>" for part in text.split("\n\n"))
+        page = f"<html><body><nav><ul>{_MENU}</ul></nav><main>{body}</main></body></html>"
+        yield f"http://example.org/{number}", page
+        size -= len(page)
+        if size <= 0:
+            return
 
 
 def _docstrings(source: str) -> Iterator[str]:

@@ -1,15 +1,21 @@
-"""The command line of a tool: arguments, one error message, an exit code."""
+"""The command line of a tool: arguments, settings as `key=value` words, one error message, an exit code."""
 
 import argparse
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from clozeline.command import Parser, run_command, stopping_at_signals
+from clozeline.configuration.config import describe, validate
+from clozeline.configuration.overrides import override
 from clozeline.errors import ConfigurationError
 from clozeline.hub import fetch_folder
 
+S = TypeVar("S")
+
+_ORIGIN: Final = "command line"
 _UNITS: Final = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
@@ -39,23 +45,14 @@ def some_path(text: str) -> Path:
 
 
 def model_path(text: str) -> Path:
-    """Return the folder of a run or a model, as the `type` of an argument; `hf://org/name` is downloaded."""
-    return fetch_folder(text or some_path(text))
+    """Return the folder of a run or a model, as the `type` of an argument; `hf://org/name` is downloaded.
 
-
-def require_run(run: Path) -> None:
-    """Refuse a folder without checkpoints, with the message of `find_checkpoint`, but without importing torch."""
-    if not (run / "checkpoints").is_dir():
-        raise ConfigurationError(f"{run}: expected a run directory with checkpoints; train first, or wait")
-
-
-def require_model(folder: Path) -> None:
-    """Refuse a missing folder of a run or model, with the message of `read_checkpoint`, but without importing torch."""
+    A missing folder is refused here, before the libraries that models need are imported.
+    """
+    folder = fetch_folder(text or some_path(text)).expanduser()
     if not folder.is_dir():
-        raise ConfigurationError(
-            f"{folder}: expected a folder with config.json and weights, or one that import_model wrote (model.yaml); "
-            "give such a folder"
-        )
+        raise ConfigurationError(f"{folder}: no such folder; expected a run, or a folder with a model")
+    return folder
 
 
 def natural(text: str) -> int:
@@ -81,6 +78,29 @@ def byte_count(text: str) -> int:
     return int(match[1]) * _UNITS[match[2] or ""]
 
 
+def add_settings(parser: Arguments, *schemas: type, help_text: str = "settings, listed below") -> None:
+    """Add the words, as `options.overrides`, and a list of all keys of the schemas at the end of the help."""
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help=help_text)
+    keys: dict[str, list[str]] = {}
+    for key, *rest in (described for schema in schemas for described in describe(schema)):
+        keys.setdefault(key, rest)
+    listed = (f"  {key}: {kind} = {default}: {text}" for key, (kind, default, text) in keys.items())
+    parser.epilog = "\n".join(("keys (key: type = default: meaning):", *listed))
+
+
+def settings_of(schema: type[S], words: Sequence[str]) -> S:
+    """Return the settings given by `key=value` words, or raise ConfigurationError for a wrong key or value."""
+    settings: S = validate(schema, override(schema, {}, words, _ORIGIN), _ORIGIN)
+    return settings
+
+
+def split_settings(schema: type[S], words: Sequence[str]) -> tuple[S, list[str]]:
+    """Return the settings among `key=value` words, and the words with other keys, for another program."""
+    keys = {field.name for field in fields(schema)}  # type: ignore[arg-type]
+    own = [word for word in words if word.partition("=")[0] in keys]
+    return settings_of(schema, own), [word for word in words if word not in own]
+
+
 def plural(number: int, noun: str) -> str:
     """Return a number with its noun: `1 row`, `2 rows`, `1,000 rows`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
@@ -88,7 +108,7 @@ def plural(number: int, noun: str) -> str:
 
 def run_tool(
     parser: Arguments,
-    arguments: Sequence[str] | None,
+    arguments: Sequence[str],
     action: Callable[[argparse.Namespace], int | None],
     *,
     prints: bool = False,

@@ -26,12 +26,10 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import patch
 
 from benchmarks.harness import ROOT, parser, print_table, write_json
@@ -48,7 +46,6 @@ from clozeline.model.build import Model
 from clozeline.model.checkpoints import build_heads_of_class
 from clozeline.model.compilation.host_shapes import add_host_shapes, pad_labels
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers
-from clozeline.model.loss import Loss
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.registry import find
 from clozeline.train.compression.distillation.student import Student
@@ -59,7 +56,7 @@ from clozeline.train.data.stream.labels import sample_words
 from clozeline.train.optim.weights.flat_buffers import Layout, Segment
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
 from tests.benchmarks.recipe_batches import VOCABULARY, recipe_batch, vocabulary
-from tests.recipes import Training, trainings
+from tests.recipes import trainings
 
 DEVICE = torch.device("cuda:0")
 _LIBRARY = "pretended_cuda.so"
@@ -73,14 +70,14 @@ _SIZES = ["dim=64", "layers=2", "attention_heads=4", "ffn_dim=128"]
 _OF_WEIGHTS, _PRODUCTS = {"mm", "addmm"}, {"mm", "addmm", "bmm", "baddbmm"}
 
 
-def configurations(names: Sequence[str]) -> Iterator[Training]:
+def configurations(names):
     """Yield the trainings of recipes by name, such as `tasks/squad` or `bert variant=tiny`; all for none."""
     for training in trainings():
         if not names or training.name in names:
             yield training
 
 
-def load(training: Training) -> TrainConfig:
+def load(training):
     """Return the configuration of a training; one that starts from another model gets a small body."""
     keys, words = training.keys, [*training.words, "data.shards=unused", "output=unused"]
     if "family" not in keys["model"]:
@@ -90,11 +87,11 @@ def load(training: Training) -> TrainConfig:
     classes = {"classification": 2, "tagging": 3}
     heads = keys["model"]["heads"]
     words += [f"model.heads.{head}.classes={count}" for head, count in classes.items() if head in heads]
-    config: TrainConfig = load_config(TrainConfig, training.path, words)
+    config = load_config(TrainConfig, training.path, words)
     return replace(config, model=build_heads_of_class(config.model, {}))
 
 
-def may_pack_pairs(training: Training) -> bool:
+def may_pack_pairs(training):
     """Return whether a training of an encoder-decoder reads corrupted text, whose rows may hold documents."""
     if "tasks" in training.path.parts or load(training).model.architecture != "encoder_decoder":
         return False
@@ -105,13 +102,13 @@ def may_pack_pairs(training: Training) -> bool:
 class Operations(TorchDispatchMode):
     """Counts operations of a step: products in fp32, copies from the device to the host, and calls of kernels."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.wide: Counter[str] = Counter()
-        self.copies: Counter[str] = Counter()
+        self.wide = Counter()
+        self.copies = Counter()
         self.varlen = 0
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         """Count an operation and do it."""
         result = func(*args, **(kwargs or {}))
         name = func.overloadpacket.__name__
@@ -126,27 +123,17 @@ class Operations(TorchDispatchMode):
 class Kernels(TorchFunctionMode):
     """Sends attention to the operators that a GPU has: a CPU build of torch would choose its own."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
-        self.used: Counter[str] = Counter()
+        self.used = Counter()
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func is nn.functional.scaled_dot_product_attention and args[0].device.type == "cuda":
             return self._attend(*args, **kwargs)
         return func(*args, **kwargs)
 
-    def _attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        attn_mask: Tensor | None = None,
-        dropout_p: float = 0.0,
-        is_causal: bool = False,
-        scale: float | None = None,
-        enable_gqa: bool = False,
-    ) -> Tensor:
+    def _attend(self, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
         assert query.dtype == key.dtype == value.dtype, f"attention of {query.dtype}, {key.dtype}, {value.dtype}"
         if enable_gqa:
             key, value = (part.repeat_interleave(query.shape[1] // key.shape[1], dim=1) for part in (key, value))
@@ -164,7 +151,7 @@ class Kernels(TorchFunctionMode):
         )[0]
 
 
-def build(config: TrainConfig) -> tuple[Model, Teacher | None]:
+def build(config):
     """Return the model of a run on the host, and the teacher of a distillation."""
     model = Model(config.model, VOCABULARY)
     if model.family.reads_characters:
@@ -178,11 +165,11 @@ def build(config: TrainConfig) -> tuple[Model, Teacher | None]:
     return student, Teacher(Model(larger, VOCABULARY), student.needed_of_teacher)
 
 
-def move(model: nn.Module) -> None:
+def move(model):
     """Replace parameters and buffers by pretended ones on the device, in bf16 if they are numbers; ties stay."""
-    moved: dict[int, Any] = {}
+    moved = {}
 
-    def pretend(tensor: Tensor, made: Callable[[Tensor], Tensor]) -> Tensor:
+    def pretend(tensor, made):
         dtype = torch.bfloat16 if tensor.is_floating_point() else tensor.dtype
         return moved.setdefault(id(tensor), made(torch.empty(tensor.shape, dtype=dtype, device=DEVICE)))
 
@@ -194,7 +181,7 @@ def move(model: nn.Module) -> None:
             setattr(module, name, pretend(buffer, lambda tensor: tensor))
 
 
-def update(model: Model, config: TrainConfig) -> None:
+def update(model, config):
     """Update fp32 copies of the weights by the optimizer of a run."""
     builder = config.optimizer.build()
     groups = parameter_groups(
@@ -214,7 +201,7 @@ def update(model: Model, config: TrainConfig) -> None:
     optimizer.step()
 
 
-def step(training: Training, *, compiled: bool, apart: bool) -> dict[str, Any]:
+def step(training, *, compiled, apart):
     """Return what a step of a configuration does on the device; what a GPU would stumble over is an exception."""
     # on the host: model, batch, and the shapes that the engine adds to it
     config = load(training)
@@ -248,14 +235,14 @@ def step(training: Training, *, compiled: bool, apart: bool) -> dict[str, Any]:
     return {"heads": list(losses), "attention": used, "fp32 products": sum(wide.values())}
 
 
-def _forward_and_backward(model: Model, teacher: Teacher | None, inputs: dict[str, Tensor]) -> Mapping[str, Loss]:
-    losses: Mapping[str, Loss] = model(inputs if teacher is None else {**inputs, **teacher(inputs)})
-    torch.stack([loss.total * 1.0 for loss in losses.values()]).sum().backward()  # type: ignore[no-untyped-call]
+def _forward_and_backward(model, teacher, inputs):
+    losses = model(inputs if teacher is None else {**inputs, **teacher(inputs)})
+    torch.stack([loss.total * 1.0 for loss in losses.values()]).sum().backward()
     return losses
 
 
 @contextmanager
-def pretended_device() -> Iterator[FakeTensorMode]:
+def pretended_device():
     """Enter the pretended device: an H200 in all that the model asks for."""
     properties = SimpleNamespace(major=9, minor=0, name="NVIDIA H200 (pretended)")
     with (
@@ -266,9 +253,9 @@ def pretended_device() -> Iterator[FakeTensorMode]:
         yield mode
 
 
-def row(training: Training, *, compiled: bool, apart: bool = False) -> dict[str, Any]:
+def row(training, *, compiled, apart=False):
     """Return the row of a configuration; `problem` is empty if nothing is wrong. `apart`: documents are kept apart."""
-    line: dict[str, Any] = {
+    line = {
         "recipe": training.name + (" apart" if apart else ""),
         "family": "",
         "attention": {},
@@ -289,7 +276,7 @@ def row(training: Training, *, compiled: bool, apart: bool = False) -> dict[str,
     return {**line, "seconds": round(time.perf_counter() - began, 2)}
 
 
-def describe(error: Exception) -> str:
+def describe(error):
     """Return the first line of an error, and the line of the project that it comes from."""
     places = [
         f"{path.relative_to(ROOT)}:{frame.lineno}"
@@ -300,7 +287,7 @@ def describe(error: Exception) -> str:
     return " ".join([*places[-1:], f"{type(error).__name__}: {first}"])
 
 
-def preload(folder: Path) -> dict[str, str]:
+def preload(folder):
     """Return the environment of a process with the pretended device, whose library is compiled into a folder."""
     if torch.version.cuda is not None:
         return {}
@@ -321,7 +308,7 @@ def preload(folder: Path) -> dict[str, str]:
     return {"LD_PRELOAD": str(library)}
 
 
-def run(names: Sequence[str], path: Path | None, *, eager: bool = False) -> int:
+def run(names, path, *, eager=False):
     """Print the table of recipes in a process with the pretended device; return 1 if a row fails."""
     words = [*(["--recipes", *names] if names else []), *([] if path is None else ["--json", str(path.absolute())])]
     words += ["--eager", "1"] if eager else []
@@ -330,7 +317,7 @@ def run(names: Sequence[str], path: Path | None, *, eager: bool = False) -> int:
         return subprocess.run(command, cwd=ROOT, env=os.environ | preload(Path(folder)), check=False).returncode
 
 
-def main() -> int:
+def main():
     """Print the table, in this process if it has the pretended device."""
     recipes, eager = ([""], "names; default: all"), (0, "1: do not compile")
     options = parser(__doc__, recipes=recipes, eager=eager).parse_args()

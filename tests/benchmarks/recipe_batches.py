@@ -3,36 +3,29 @@
 The rows of a task have random answers: there is no stage that makes them without its texts.
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any, Final
 
 import numpy as np
-from torch import Tensor
 
-from clozeline.pipeline.corrupt.objectives import Objective
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS, Vocabulary
-from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
-from tests.recipes import Training
 from tests.shard_sets import roles_of
 
-VOCABULARY: Final = 8000
-_FIRST: Final = len(SPECIALS) + SENTINELS + len(MODES)
+VOCABULARY = 8000
+_FIRST = len(SPECIALS) + SENTINELS + len(MODES)
 """First id with text."""
-_ROWS: Final = 16
-_LONGEST: Final = 56
-_FRAMES: Final[Mapping[str, dict[str, Any]]] = {
+_ROWS = 16
+_LONGEST = 56
+_FRAMES = {
     "encoder": {},
     "decoder": {"predict_from": "previous"},
     "encoder_decoder": {"decoder_start": 0},
 }
 
 
-def vocabulary() -> Vocabulary:
+def vocabulary():
     """Return ids of special tokens, sentinels and modes, then of text; every third opens a word."""
     sentinels = tuple(range(len(SPECIALS), len(SPECIALS) + SENTINELS))
     modes = {mode: len(SPECIALS) + SENTINELS + index for index, mode in enumerate(MODES)}
@@ -42,7 +35,7 @@ def vocabulary() -> Vocabulary:
     return Vocabulary(VOCABULARY, specials, sentinels, modes, special, opens, "f" * 64, token_counts=counts)
 
 
-def recipe_batch(training: Training, config: TrainConfig, *, apart: bool = False) -> dict[str, Tensor]:
+def recipe_batch(training, config, *, apart=False):
     """Return a micro-batch for a training; `apart`: of packed documents that are kept apart."""
     random = np.random.RandomState(0)
     corrupted = "corrupt" in training.pipeline_keys
@@ -53,7 +46,7 @@ def recipe_batch(training: Training, config: TrainConfig, *, apart: bool = False
     return collate(columns, np.ones(_ROWS, np.float32))
 
 
-def _corrupted_rows(path: Path, config: TrainConfig, random: np.random.RandomState, apart: bool) -> tuple[Any, Collate]:
+def _corrupted_rows(path, config, random, apart):
     """Return the columns of examples of the first objective of a recipe that serves the heads of its run."""
     recipe = load_recipe(path, ["output=unused"])
     # language tokens are pieces of a trained tokenizer
@@ -68,7 +61,7 @@ def _corrupted_rows(path: Path, config: TrainConfig, random: np.random.RandomSta
         for objective in objectives
         if set(model.targets.values()) <= set(objective.heads) and objective.architecture == model.architecture
     ]
-    objective: Objective = fits[0]
+    objective = fits[0]
     longest = min(getattr(objective.options, name, 128) for name in ("max_length", "input_length"))
     length = min(model.position.limit or longest, longest, _LONGEST) - 8  # with room for special tokens
     examples, skips = objective.corrupt(_samples(random, length), np.zeros(_ROWS, np.uint16), 1)
@@ -85,7 +78,7 @@ def _corrupted_rows(path: Path, config: TrainConfig, random: np.random.RandomSta
     )
 
 
-def _samples(random: np.random.RandomState, length: int) -> Rows:
+def _samples(random, length):
     """Return rows of three documents in sentences of five tokens, with a partner and a translation."""
     sizes = random.randint(length // 2, length + 1, _ROWS)
     text = [random.randint(_FIRST, VOCABULARY, size) for size in sizes]
@@ -111,11 +104,11 @@ def _samples(random: np.random.RandomState, length: int) -> Rows:
     return Rows(fixed, columns)
 
 
-def _task_rows(config: TrainConfig, random: np.random.RandomState) -> tuple[dict[str, Ragged], Collate]:
+def _task_rows(config, random):
     """Return the columns of a task for the heads of a run."""
     sizes = random.randint(16, 65, _ROWS)
-    columns: dict[str, list[Any]] = {"input_ids": [random.randint(_FIRST, VOCABULARY, size) for size in sizes]}
-    of_head: dict[str, dict[str, list[Any]]] = {
+    columns = {"input_ids": [random.randint(_FIRST, VOCABULARY, size) for size in sizes]}
+    of_head = {
         "classification": {"label": [[index % 2] for index in range(_ROWS)]},
         "regression": {"target": [[0.5 * index] for index in range(_ROWS)], "segment_starts": [[0, 8]] * _ROWS},
         "tagging": {"tag_positions": [[1, 4, 9]] * _ROWS, "tags": [[0, 1, 2]] * _ROWS},

@@ -1,13 +1,10 @@
 """The pretended GPU: a recipe of every family trains on it, and it finds what it is there to find."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 from benchmarks.harness import ROOT
 
@@ -45,14 +42,14 @@ print(fake_gpu.row(training, compiled=True)["problem"])
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def environment(tmp_path_factory):
     """The environment of a process with the device."""
     if shutil.which("c++") is None:
         pytest.skip("no C++ compiler")
     return os.environ | fake_gpu.preload(tmp_path_factory.mktemp("device"))
 
 
-def test_every_family_trains_on_it(environment: dict[str, str], tmp_path: Path) -> None:
+def test_every_family_trains_on_it(environment, tmp_path):
     command = [sys.executable, "-m", "tests.benchmarks.fake_gpu", "--eager", "1", "--json", str(tmp_path / "rows.json")]
     subprocess.run([*command, "--recipes", *EVERY_FAMILY], cwd=ROOT, env=environment, check=True)
     rows = json.loads((tmp_path / "rows.json").read_text())
@@ -66,7 +63,7 @@ def test_every_family_trains_on_it(environment: dict[str, str], tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_it_finds_what_a_gpu_would_stumble_over(environment: dict[str, str]) -> None:
+def test_it_finds_what_a_gpu_would_stumble_over(environment):
     command = [sys.executable, "-c", FAULTS]
     result = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     none, read, devices, copies, wide, breaks = result.stdout.splitlines()
@@ -79,7 +76,7 @@ def test_it_finds_what_a_gpu_would_stumble_over(environment: dict[str, str]) -> 
 
 
 @pytest.mark.slow
-def test_every_recipe_trains_on_it_without_graph_breaks(tmp_path: Path) -> None:
+def test_every_recipe_trains_on_it_without_graph_breaks(tmp_path):
     if shutil.which("c++") is None:
         pytest.skip("no C++ compiler")
     assert fake_gpu.run([], tmp_path / "rows.json") == 0

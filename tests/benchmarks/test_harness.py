@@ -1,13 +1,19 @@
-"""The harness of all benchmarks: claims in both directions, exit codes, options and tables."""
+"""The harness of all benchmarks, and the run of all: claims, exit codes, options, tables, and what they import."""
 
-from __future__ import annotations
-
+import ast
 import json
+import re
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
-from benchmarks.harness import Claim, finish, parser, print_table, run_script
+from benchmarks.harness import ROOT, Claim, figure, finish, parser, print_table, run_script
 
 import pytest
+
+from benchmarks import run_all
+
+ROW = figure("filters", "MB/s", 20.0, 2.0, "datatrove", 8.0, holds=True)
 
 
 @pytest.mark.parametrize(
@@ -21,12 +27,12 @@ import pytest
         (Claim("ours", "missing", 1.0, 0.0), 0.0, False),
     ],
 )
-def test_a_claim(claim: Claim, ratio: float, holds: bool) -> None:
+def test_a_claim(claim, ratio, holds):
     assert claim.ratio == pytest.approx(ratio)
     assert claim.holds is holds
 
 
-def test_one_limit_passed_is_exit_code_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_limit_passed_is_exit_code_one(tmp_path, capsys):
     right, wrong = Claim("memory", "MB", 0.0, 16.0), Claim("memory", "MB", 17.0, 16.0)
     assert finish([right], None) == 0
     assert finish([right, wrong], tmp_path / "rows.json") == 1
@@ -35,30 +41,68 @@ def test_one_limit_passed_is_exit_code_one(tmp_path: Path, capsys: pytest.Captur
     assert rows[0]["ratio"] is None, "no number of times better than nothing"
     last = capsys.readouterr().out.splitlines()[-1]
     assert [cell.strip() for cell in last.strip("|").split("|")] == ["memory", "MB", "17", "at most 16", "limit", "NO"]
+    print_table(("case", "ms"), [("a", 1), ("long name", 12345)], "times")
+    title, _, *lines = capsys.readouterr().out.strip().splitlines()
+    assert (title, lines[2]) == ("times", "| a         |     1 |")
 
 
-def test_options_have_the_type_of_their_default() -> None:
+def test_options_have_the_type_of_their_default():
     options = parser("Speed.", rows=4, rate=(0.5, "a rate"), files=[1, 2], peer=str, out_folder=(Path, "a folder"))
     default = options.parse_args([])
     assert (default.rows, default.rate, default.files, default.peer, default.json) == (4, 0.5, [1, 2], None, None)
-    words = ["--rows", "8", "--rate", "1", "--files", "3", "--peer", "py", "--out-folder", "a", "--json", "b"]
-    given = options.parse_args(words)
+    given = options.parse_args(
+        ["--rows", "8", "--rate", "1", "--files", "3", "--peer", "py", "--out-folder", "a", "--json", "b"]
+    )
     assert (given.rows, given.rate, given.files, given.peer) == (8, 1.0, [3], "py")
     assert (given.out_folder, given.json) == (Path("a"), Path("b"))
 
 
-def test_columns_are_aligned(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table(("case", "ms"), [("a", 1), ("long name", 12345)], "times")
-    title, _, *lines = capsys.readouterr().out.strip().splitlines()
-    assert title == "times"
-    assert {len(line) for line in lines} == {len("| long name | 12345 |")}
-    assert lines[2] == "| a         |     1 |"
-
-
-def test_a_script_of_its_own_process_returns_its_last_line_or_its_error(tmp_path: Path) -> None:
+def test_a_script_of_its_own_process_returns_its_last_line_or_its_error(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import benchmarks.harness, sys\nprint('text')\nprint(len(sys.argv))\n")
     assert run_script(str(script), "--rows", 3) == 3
     script.write_text("raise ValueError('no peer')")
     with pytest.raises(RuntimeError, match=r"^ValueError: no peer$"):
         run_script(str(script))
+
+
+def test_every_benchmark_runs_alone_or_is_named_as_one_that_needs_more():
+    named = run_all.benchmark_names()
+    assert {"dedup", "loader", "trainer"} <= {*named}
+    assert not {*named} & {"harness", "gpu", "compression", "run_all", "gpu_models"}
+    for name in named:
+        source = (run_all.ROOT / "benchmarks" / f"{name}.py").read_text(encoding="utf-8")
+        assert not re.findall(r"add_argument\(\s*[\"'](?!-)|required=True", source), name
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_rows_have_the_load_and_a_failed_benchmark_shows_in_the_exit_code(code, tmp_path, monkeypatch):
+    (tmp_path / "benchmarks").mkdir()
+    content = {"speed": [ROW, {"stage": "clean"}], "more": 3}
+    (tmp_path / "benchmarks" / "tiny.py").write_text(f"""import sys
+from pathlib import Path
+if __name__ == "__main__":
+    assert sys.argv[sys.argv.index("--peers-python") + 1] == "python-of-peers"  # option peers_python=
+    Path(sys.argv[sys.argv.index("--json") + 1]).write_text({json.dumps(content)!r})
+    raise SystemExit({code})
+""")
+    monkeypatch.setattr(run_all, "ROOT", tmp_path)
+    monkeypatch.setattr("os.getloadavg", lambda: (9.0, 9.0, 9.0))
+    words = ["run_all", "--only", "tiny", "--peers", "python-of-peers", "--json", str(tmp_path / "all.json")]
+    monkeypatch.setattr("sys.argv", words)
+    assert run_all.main() == code
+    table = json.loads((tmp_path / "all.json").read_text(encoding="utf-8"))
+    assert [(row["benchmark"], row["load"], row["ours"]) for row in table] == [("tiny", 9.0, 20.0)]
+
+
+def test_whatever_benchmarks_import_from_the_project_is_there():
+    for path in sorted(ROOT.glob("benchmarks/**/*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in (
+                "clozeline",
+                "benchmarks",
+            ):
+                module = import_module(node.module)
+                for one in node.names:
+                    place = f"{path}:{node.lineno} {node.module} has no {one.name}"
+                    assert hasattr(module, one.name) or find_spec(f"{node.module}.{one.name}"), place

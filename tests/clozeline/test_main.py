@@ -104,7 +104,6 @@ atexit.register(report, 0)
         pytest.param(["-m", "pipeline", "--help"], marks=pytest.mark.slow),
         ["-m", "pipeline", "clean", "--help"],
         pytest.param(["-m", "clozeline", "inspect-shard", "--help"], marks=pytest.mark.slow),
-        ["tools/shards/inspect_shard.py", "--help"],
         pytest.param(["train/main.py", "--help"], marks=pytest.mark.slow),
     ],
     ids=" ".join,

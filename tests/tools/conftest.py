@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
@@ -12,13 +10,13 @@ from tests.tools.small_run import example_sets
 
 
 @pytest.fixture
-def output(shard_sets: Path, tmp_path: Path) -> Path:
+def output(shard_sets, tmp_path):
     """A copy of it."""
     return Path(shutil.copytree(shard_sets, tmp_path / "out"))
 
 
 @pytest.fixture
-def copied(output: Path, tmp_path: Path) -> tuple[Path, Path, Path]:
+def copied(output, tmp_path):
     """An example set and its samples away from their tokenizer, and the tokenizer in a place of its own."""
     manifest, samples = example_sets(output)["replaced_token_detection"]
     examples = shutil.copytree(manifest.parent, tmp_path / "copied/examples")
@@ -27,10 +25,10 @@ def copied(output: Path, tmp_path: Path) -> tuple[Path, Path, Path]:
 
 
 @pytest.fixture(scope="session")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def whole(tmp_path_factory):
     """The output of a whole run, which all workers share and no test changes."""
 
-    def make(folder: Path) -> None:
+    def make(folder):
         folder.mkdir()
         words = [f"input={write_corpus(folder / 'crawl')}", f"output={folder / 'out'}"]
         assert run_pipeline(["--config", str(write_recipe(folder)), *words]) == 0
@@ -39,6 +37,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def run(whole: Path, tmp_path: Path) -> Path:
+def run(whole, tmp_path):
     """A copy of it."""
     return Path(shutil.copytree(whole, tmp_path / "out"))

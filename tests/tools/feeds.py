@@ -1,7 +1,5 @@
 """Feeds of small sets, and what a real stream delivers of them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from clozeline.tools.runs.data.feed import Feed
@@ -21,7 +19,7 @@ def delivered(data, seed, lanes, global_batch, steps):
     return found
 
 
-def mixed(tmp_path) -> Feed:
+def mixed(tmp_path):
     """Two sets in shares of 2 to 1, then the first alone in larger batches, then both again."""
     first = toy_set(tmp_path / "first", [9, 2, 13])
     second = toy_set(tmp_path / "second", [5], name="other")

@@ -1,9 +1,5 @@
 """Sets whose rows are changed while all hashes and counts stay right."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 
 from clozeline.pipeline.execution.unit_record import Output
@@ -13,7 +9,7 @@ from clozeline.tools.shards.validate_shards import main
 from tests.tools.small_run import example_sets
 
 
-def rewrite(output: Path, label: str, change) -> tuple[Path, Path]:
+def rewrite(output, label, change):
     """The set again with changed rows (`change(block, rows) -> rows`), all hashes and counts right."""
     source, samples = example_sets(output)[label]
     shards = open_shards(source)
@@ -37,7 +33,7 @@ def rewrite(output: Path, label: str, change) -> tuple[Path, Path]:
     return folder / "manifest.json", samples
 
 
-def changed(rows: Rows, name: str, row: int, place: int, value: int) -> Rows:
+def changed(rows, name, row, place, value):
     """Rows with one value of a list column replaced."""
     column = rows.columns[name]
     values = column.values.copy()
@@ -45,7 +41,7 @@ def changed(rows: Rows, name: str, row: int, place: int, value: int) -> Rows:
     return Rows(rows.fixed, {**rows.columns, name: Ragged(values, column.offsets)})
 
 
-def repeated(rows: Rows, name: str) -> Rows:
+def repeated(rows, name):
     """The third row's second value is its first."""
     return changed(rows, name, 2, 1, int(rows.columns[name][2][0]))
 
@@ -55,7 +51,7 @@ def at(block, change):
     return lambda number, rows: change(rows) if number == block else rows
 
 
-def fails(capsys, *arguments: object) -> str:
+def fails(capsys, *arguments):
     assert main([str(argument) for argument in arguments]) == 65
     error = capsys.readouterr().err
     assert error.startswith("error: ")

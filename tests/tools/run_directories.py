@@ -1,7 +1,5 @@
 """Directories of training runs, as far as the tools read them."""
 
-from __future__ import annotations
-
 import yaml
 
 from tests.sealed_lines import sealed

@@ -1,10 +1,7 @@
 """A small corpus taken through tokenizer, encode, group and corrupt: real sets for the tools to look at."""
 
-from __future__ import annotations
-
 import json
 import re
-from pathlib import Path
 
 import yaml
 
@@ -52,7 +49,7 @@ corrupt:
 """
 
 
-def documents(count: int = 30) -> list[Document]:
+def documents(count=30):
     """Some documents; one of them carries markup that a page must not take for its own."""
     found = []
     for number in range(count):
@@ -67,7 +64,7 @@ def documents(count: int = 30) -> list[Document]:
     return found
 
 
-def build(output: Path, count: int = 30, shards: int = 2, block_rows: int = 16, labels: tuple[str, ...] = ()) -> Path:
+def build(output, count=30, shards=2, block_rows=16, labels=()):
     """Write all sets below `output`; objectives are those of the recipe that exist, or the labeled ones alone."""
     plan_file = output / "clean" / "plan.json"
     part = output / "clean" / "documents" / "000000.arrow"
@@ -94,7 +91,7 @@ def build(output: Path, count: int = 30, shards: int = 2, block_rows: int = 16, 
     return output
 
 
-def example_sets(output: Path) -> dict[str, tuple[Path, Path]]:
+def example_sets(output):
     """Manifest of each training example set, with that of the sample set it was made from."""
     found = {}
     for manifest in sorted((output / "corrupt").glob("*/train/manifest.json")):
@@ -103,6 +100,6 @@ def example_sets(output: Path) -> dict[str, tuple[Path, Path]]:
     return found
 
 
-def plain_text(shown: str) -> str:
+def plain_text(shown):
     """Without colours and line breaks."""
     return re.sub(r"\s+", " ", re.sub("\x1b\\[[0-9;]*m", "", shown))

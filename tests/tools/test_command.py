@@ -1,7 +1,5 @@
 """The shell's view of every tool: help, wrong use, and a reader that goes away."""
 
-from __future__ import annotations
-
 import importlib
 import subprocess
 import sys
@@ -9,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from clozeline.errors import ConfigurationError
+from clozeline.model.generation.decoding import Decoding
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import Arguments
+from clozeline.tools.command import IntermixedArguments, add_settings, settings_of
+from clozeline.tools.runs.inference.generation import Settings
 from tests.commands import command_module
 from tests.shard_sets import toy_set
 from tests.tools.small_run import example_sets
@@ -21,11 +22,6 @@ TOOLS = sorted(
     for path in (ROOT / "tools").glob("*/*.py")
     if "return run_tool(parser" in path.read_text(encoding="utf-8")
 )
-
-
-def test_the_shard_tools_are_all_here():
-    assert {"shard_stats", "repack_shards", "export_webdataset"} < set(TOOLS)
-    assert {"explain_batch", "where_is", "validate_shards", "inspect_shard"} < set(TOOLS)
 
 
 @pytest.mark.parametrize("name", TOOLS)
@@ -57,22 +53,14 @@ def test_an_interrupt_and_a_full_disk_end_in_one_line(tmp_path, capsys, monkeypa
         assert capsys.readouterr().err == line
 
 
-def test_every_argument_is_explained():
-    parser = Arguments("text")
-    assert parser.description == "text"
-    for name in TOOLS:
-        source = Path(str(command_module(name).__file__)).read_text(encoding="utf-8")
-        assert source.count("add_argument(") == source.count("help="), name
-
-
 @pytest.mark.parametrize("command", [["explain_batch", "SET", "--step", "1"], ["shard_stats", "SET"]])
 def test_a_reader_that_has_seen_enough_gets_no_message(shard_sets, command):
     """The code says that the result is cut off, as that of a program that SIGPIPE ends."""
     name, *words = (str(example_sets(shard_sets)["bart"][0]) if word == "SET" else word for word in command)
     command = [sys.executable, "-m", "clozeline", name, *words]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        process.stdout.close()  # type: ignore[union-attr]
-        assert process.stderr.read() == b""  # type: ignore[union-attr]
+        process.stdout.close()
+        assert process.stderr.read() == b""
     assert process.returncode == 141
 
 
@@ -86,4 +74,22 @@ def test_sets_with_few_rows_or_none_are_no_mistake(tmp_path, sizes, capsys):
     ):
         assert command_module(name).main([folder, *arguments]) == 0
     assert len(open_shards(tmp_path / "tar", verify="shard")) == sum(sizes)
-    assert capsys.readouterr().err == f"note: no tokenizer above {folder}: ids are shown\n"
+    assert (
+        capsys.readouterr().err == f"note: no tokenizer above {folder}: ids are shown; --tokenizer names its folder\n"
+    )
+
+
+def test_a_key_of_two_schemas_is_listed_once():
+    parser = IntermixedArguments("A tool.")
+    parser.add_argument("run")
+    add_settings(parser, Settings, Decoding)
+    listed = [line.split(":")[0].strip() for line in (parser.epilog or "").splitlines()[1:] if line.startswith("  ")]
+    assert listed.count("max_tokens") == 1
+    assert {"samples", "top_p"} <= {*listed}
+    assert parser.parse_args(["runs/own", "mode=sample", "top_p=0.9"]).overrides == ["mode=sample", "top_p=0.9"]
+
+
+def test_words_become_settings_or_one_message():
+    assert settings_of(Settings, ["mode=sample", "top_p=0.9"]).top_p == 0.9
+    with pytest.raises(ConfigurationError, match=r"command line: .*top_k"):
+        settings_of(Settings, ["mode=sample", "top_k=many"])

@@ -1,21 +1,20 @@
-"""Every file that a tool reads, damaged in every way: the tool names it, or says what it says of the whole file.
-
-Never a traceback, and never another answer without a word.
-"""
-
-from __future__ import annotations
+"""Every file that a tool reads, damaged in every way, is named by it; no single flipped bit of a set goes unnoticed."""
 
 import random
 import re
 import shutil
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from itertools import product
 
+import numpy as np
 import pytest
 
+from clozeline.errors import IntegrityError
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.quarantine import publish_quarantine
+from clozeline.tools.shards.validate_shards import validate
+from clozeline.train.data.stream.stream import Stream
 from tests.commands import command_module
+from tests.shard_sets import objective, ordered, write_set
 from tests.tools.small_run import example_sets
 
 TOOLS = ("validate_shards", "inspect_shard", "explain_batch", "shard_stats", "where_is",
@@ -41,7 +40,7 @@ NEIGHBOURS = ("token manifest", "documents", "sample manifest")
 class Bench:
     """A run of the pipeline that may be damaged, and what each tool says of it."""
 
-    def __init__(self, source: Path, folder: Path) -> None:
+    def __init__(self, source, folder):
         self.output = shutil.copytree(source, folder / "out")
         self.new = folder / "new"
         self.set, samples = example_sets(self.output)["masked_lm"]
@@ -52,16 +51,16 @@ class Bench:
         entry = {"shard": shard.path, "block": shard.blocks - 1, "reason": "a test"}
         publish_quarantine(self.set.parent, [entry])
 
-    def path(self, name: str) -> Path:
+    def path(self, name):
         return self.output / FILES[name].replace("GROUPING", self.samples)
 
-    def arguments(self, tool: str) -> list[str]:
+    def arguments(self, tool):
         new = ["--output", str(self.new)]
         more = {"explain_batch": ["--step", "1"], "where_is": ["--uid", self.uid, "--json"],
                 "export_webdataset": new, "repack_shards": [*new, "--container", "tar"]}  # fmt: skip
         return [str(self.set), *more.get(tool, [])]
 
-    def ask(self, tool: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    def ask(self, tool, capsys):
         shutil.rmtree(self.new, ignore_errors=True)
         code = command_module(tool).main(self.arguments(tool))
         out, err = capsys.readouterr()
@@ -70,11 +69,11 @@ class Bench:
 
 
 @pytest.fixture
-def bench(shard_sets: Path, tmp_path: Path) -> Bench:
+def bench(shard_sets, tmp_path):
     return Bench(shard_sets, tmp_path)
 
 
-def damages(path: Path, other: Path, draw: random.Random, flips: int) -> Iterator[tuple[str, Callable[[], object]]]:
+def damages(path, other, draw, flips):
     whole = path.read_bytes()
     for _ in range(flips):
         bit = draw.randrange(8 * len(whole))
@@ -89,14 +88,14 @@ def damages(path: Path, other: Path, draw: random.Random, flips: int) -> Iterato
     yield "a folder", lambda: (path.unlink(), path.mkdir())
 
 
-def is_legitimate(name: str, kind: str, tool: str) -> bool:
+def is_legitimate(name, kind, tool):
     """Return whether a damage gives what may be meant so."""
     if name == "quarantine":  # a set need not have one; every start of a run records its hash
         return kind == "deleted"
     return name in NEIGHBOURS and kind in ("deleted", "a folder", "another's")
 
 
-def unnoticed(bench: Bench, name: str, flips: int, capsys: pytest.CaptureFixture[str], every: int = 1) -> list[str]:
+def unnoticed(bench, name, flips, capsys, every=1):
     """Damage a file, in every third way if `every` is 3; return what a tool does that has no stated reason."""
     path, other = bench.path(name), bench.output / "corrupt/causal_lm/train/manifest.json"
     rivals = {"index": bench.output / "corrupt/causal_lm/train/index.arrow", "shard": bench.path("index"),
@@ -121,15 +120,100 @@ def unnoticed(bench: Bench, name: str, flips: int, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_damage_is_named_by_every_tool(bench: Bench, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_is_named_by_every_tool(bench, name, capsys):
     found = unnoticed(bench, name, 2, capsys, every=3)
     assert not found, "\n".join(found)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
-def test_hundreds_of_damages_are_named_by_every_tool(
-    bench: Bench, name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_hundreds_of_damages_are_named_by_every_tool(bench, name, capsys):
     found = unnoticed(bench, name, 60, capsys)
     assert not found, "\n".join(found)
+
+
+ROWS = 16
+
+
+@pytest.fixture(params=product(("arrow", "tar"), ("none", "zstd")), ids=" ".join)
+def folder(tmp_path, monkeypatch, request):
+    """A small set.
+
+    The manifest has everything that JSON can spell in two ways: fractions, signs beyond ASCII.
+    """
+    container, codec = request.param
+    monkeypatch.setattr("clozeline.train.data.stream.rounds._PAUSE_S", 0.0)  # before a bad block is read again
+    facts = objective("decoder", rate=1e-7, text="café ▁ \N{GRINNING FACE}")
+    shards = [ordered(range(1, 12)), ordered([]), ordered(range(12, 1 + ROWS))]
+    write_set(tmp_path / "set", shards, container=container, codec=codec, objective=facts, languages=("en",))
+    return tmp_path / "set"
+
+
+def stream(folder):
+    """An epoch, as a trainer reads it."""
+    shards = open_shards(folder)
+    sizes = {"lanes": 2, "global_batch": 4, "micro_batch": 4, "io_threads": 0}
+    with Stream(shards, rank=0, world_size=1, seed=1, **sizes) as batches:
+        for _ in range(ROWS // 4):
+            batches.next_step()
+
+
+def mistake(check, folder):
+    """Return the faults that a check of the set names."""
+    try:
+        check(folder)
+    except IntegrityError as error:
+        return str(error)
+    return ""
+
+
+def read_by_the_stream(folder):
+    """The files of the set, and which of their bytes the stream reads: those of blocks, and all that are no shards."""
+    shards = open_shards(folder)
+    files = {path: np.ones(path.stat().st_size, np.bool_) for path in sorted(folder.iterdir())}
+    for number in range(len(shards.manifest.shards)):
+        files[shards.shard_path(number)][:] = False
+    for shard, start, length in zip(shards.index.shard, shards.index.offset, shards.index.length, strict=True):
+        files[shards.shard_path(int(shard))][int(start) : int(start + length)] = True
+    return files
+
+
+def silent_flips(folder, bits):
+    """Flip bits of the set, each alone; those that a reader lets pass."""
+    files = read_by_the_stream(folder)
+    silent = []
+    for path, bit in bits:
+        whole = path.read_bytes()
+        damaged = bytearray(whole)
+        damaged[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(damaged)
+        streamed = mistake(stream, folder)
+        if str(folder) not in mistake(validate, folder) or bool(streamed) != files[path][bit // 8]:
+            silent.append(f"{path.name}: bit {bit % 8} of byte {bit // 8}; the stream said {streamed!r}")
+        path.write_bytes(whole)
+    return silent
+
+
+def some_bits(folder, count):
+    """Places drawn from all files alike: each has its share, however small it is beside the others."""
+    draw = random.Random(folder.name)
+    files = sorted(folder.iterdir())
+    for number in range(count):
+        path = files[number % len(files)]
+        yield path, draw.randrange(8 * path.stat().st_size)
+
+
+def test_hundreds_of_flipped_bits_are_found(folder):
+    assert silent_flips(folder, some_bits(folder, 40)) == []
+
+
+@pytest.mark.slow
+def test_ten_thousand_flipped_bits_are_found(folder):
+    assert silent_flips(folder, some_bits(folder, 2500)) == []  # of each of four forms
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", [("arrow", "zstd")], indirect=True, ids=" ".join)
+def test_every_bit_of_a_manifest_counts(folder):
+    path = folder / "manifest.json"
+    assert silent_flips(folder, [(path, bit) for bit in range(8 * path.stat().st_size)]) == []

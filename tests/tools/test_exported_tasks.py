@@ -1,11 +1,5 @@
 """Fine-tuned runs as transformers loads them: the scores of the run, and the names of classes of the set."""
 
-from __future__ import annotations
-
-import json
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -14,15 +8,12 @@ import transformers
 from clozeline.configuration.config import load_config
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tasks.readers import facts_of
 from clozeline.tools.models.export_model import main
 from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.distributed.process_group import World
 from clozeline.train.open_run import open_run
 from clozeline.train.run import run
-from tests.distributed import RankPool
 from tests.pipeline.task_files import sentences, write_recipe, write_vocabulary
 from tests.train.masked_set import write_config
 
@@ -36,11 +27,11 @@ ANSWERS = {"sst2": ("0", "1"), "qnli": ("entailment", "not_entailment"), "stsb":
 """Cells of the files, by the number of the class; two numbers of the task of regression."""
 
 
-def start(world: World, config: Path) -> int:
+def start(world, config):
     return run(load_config(TrainConfig, config), joined=world)
 
 
-def texts(task: str) -> list[tuple[tuple[str, ...], int]]:
+def texts(task):
     """Texts of the held-out rows, and their answers: one sentence, or two of which the first tells it."""
     rows = sentences(60 + 21)
     pairs = zip(rows, rows[7:] + rows[:7], strict=True)
@@ -48,9 +39,9 @@ def texts(task: str) -> list[tuple[tuple[str, ...], int]]:
 
 
 @pytest.fixture(scope="module", params=["qnli", "stsb", pytest.param("sst2", marks=pytest.mark.slow)])
-def exported(request: pytest.FixtureRequest, one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def exported(request, one_rank, tmp_path_factory):
     """The task, its run and the exported folder."""
-    task: str = request.param
+    task = request.param
     folder = tmp_path_factory.mktemp(task)
     files = folder / "files"
     files.mkdir()
@@ -62,7 +53,7 @@ def exported(request: pytest.FixtureRequest, one_rank: RankPool, tmp_path_factor
     words = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}"]
     assert run_pipeline(["--config", str(recipe), *words]) == 0
     head = {"regression" if task == "stsb" else "classification": {"hidden": "tanh"}}
-    changes: dict[str, Any] = {f"model__{key}": value for key, value in BERT.items()}
+    changes = {f"model__{key}": value for key, value in BERT.items()}
     config = write_config(
         folder / "train.yaml", folder / "out" / "tasks" / task / "train", folder / "run", model__heads=head,
         model__position={"maximum": 64}, model__init={"std": 0.3}, optimizer__learning_rate=0.001, steps=6,
@@ -73,7 +64,7 @@ def exported(request: pytest.FixtureRequest, one_rank: RankPool, tmp_path_factor
     return task, folder
 
 
-def own_scores(folder: Path, task: str) -> torch.Tensor:
+def own_scores(folder, task):
     """Scores that the model of the run gives to each row of the held-out set, in its order."""
     trained, shards = open_run(folder / "run"), open_shards(folder / "out" / "tasks" / task / "dev")
     rows, collate = set_rows(shards), Collate.from_manifest(shards.manifest)
@@ -83,7 +74,7 @@ def own_scores(folder: Path, task: str) -> torch.Tensor:
     return scores
 
 
-def test_scores_are_those_of_the_run(exported: Any) -> None:
+def test_scores_are_those_of_the_run(exported):
     """The texts of the files, by the exported tokenizer, get the scores of the set's rows."""
     task, folder = exported
     model, report = transformers.AutoModelForSequenceClassification.from_pretrained(
@@ -102,38 +93,3 @@ def test_scores_are_those_of_the_run(exported: Any) -> None:
     assert set(ids) == found.keys()
     assert max((own[row] - found[key]).abs().max().item() for row, key in enumerate(ids)) < 1e-5
     assert own.std(0).min() > 1e-2  # rows differ
-
-
-def test_the_names_of_classes_are_those_of_the_set(exported: Any) -> None:
-    task, folder = exported
-    config = json.loads((folder / "hf" / "config.json").read_text(encoding="utf-8"))
-    facts = facts_of(open_shards(folder / "out" / "tasks" / task / "train").manifest)
-    assert facts is not None
-    if task == "stsb":
-        assert (config["problem_type"], config["id2label"]) == ("regression", {"0": "LABEL_0"})
-        return
-    assert facts.labels == ANSWERS[task]
-    assert config["id2label"] == {str(number): label for number, label in enumerate(facts.labels)}
-    assert config["label2id"] == {label: number for number, label in enumerate(facts.labels)}
-    assert config["problem_type"] == "single_label_classification"
-
-
-def test_a_pipeline_of_transformers_says_the_names(exported: Any) -> None:
-    """The class of each text by name, as the run's scores have it."""
-    task, folder = exported
-    if task == "stsb":
-        pytest.skip("numbers have no names")
-    classify = transformers.pipeline("text-classification", model=str(folder / "hf"))
-    trained = open_run(folder / "run")
-    for words, _ in texts(task)[60:70]:
-        given = {"text": words[0]} | ({"text_pair": words[1]} if len(words) > 1 else {})
-        said = classify(given)
-        said = said[0] if isinstance(said, list) else said
-        ids = classify.tokenizer(*words)["input_ids"]
-        types = classify.tokenizer(*words)["token_type_ids"]
-        batch = {"input_ids": torch.tensor([ids]), "lengths": torch.tensor([len(ids)])}
-        batch |= {"position_ids": torch.arange(len(ids))[None], "type_ids": torch.tensor([types])}
-        with torch.no_grad():
-            scores = trained.model.logits(batch)["classification"][0]
-        assert said["label"] == ANSWERS[task][int(scores.argmax())]
-        assert said["score"] == pytest.approx(scores.softmax(-1).max().item(), abs=1e-5)

@@ -1,13 +1,9 @@
 """A run directory that was moved, called from another folder, with its shard set gone or elsewhere."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,13 +20,11 @@ from clozeline.tools.runs import (
 )
 from clozeline.tools.shards import explain_batch, where_is
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.tools.small_run import example_sets
 from tests.train.masked_set import write_config
 
-Command = Callable[[Sequence[str]], int]
 SENTENCE = "the <mask> page"
 
 
@@ -39,7 +33,7 @@ BERT = {
 }  # fmt: skip
 
 
-def _start(world: World, folder: Path, label: str, head: str, changes: dict[str, Any]) -> int:
+def _start(world, folder, label, head, changes):
     """Train from inside `folder`, with relative paths alone."""
     os.chdir(folder)
     config = write_config(
@@ -50,7 +44,7 @@ def _start(world: World, folder: Path, label: str, head: str, changes: dict[str,
 
 
 @pytest.fixture(scope="module")
-def trained(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def trained(shard_sets, tmp_path_factory):
     """A folder with runs of an encoder and of a decoder; not to be changed."""
     folder = tmp_path_factory.mktemp("trained")
     shutil.copytree(shard_sets, folder / "out")
@@ -62,7 +56,7 @@ def trained(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture
-def moved(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def moved(trained, tmp_path, monkeypatch):
     """The runs alone in another folder, while the sets of their training are not where they were."""
     shutil.copytree(trained / "runs", tmp_path / "kept")
     hidden = trained / "out"
@@ -73,26 +67,26 @@ def moved(trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 
 @pytest.fixture(autouse=True)
-def _back(trained: Path, tmp_path: Path) -> Iterator[None]:
+def _back(trained, tmp_path):
     yield
     if (tmp_path / "sets").exists():
         (tmp_path / "sets").rename(trained / "out")
 
 
-def test_the_configuration_names_sets_and_output_absolutely(trained: Path) -> None:
+def test_the_configuration_names_sets_and_output_absolutely(trained):
     config = load_config(TrainConfig, trained / "runs/masked_lm/config.yaml")
     assert config.data.first_set == trained / "out/corrupt/masked_lm/train"
     assert config.output == trained / "runs/masked_lm"
 
 
-def test_what_needs_no_rows_needs_no_sets(moved: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_needs_no_rows_needs_no_sets(moved, capsys):
     encoder, decoder = str(moved / "masked_lm"), str(moved / "causal_lm")
     Path("text.txt").write_text("The cat is on the page.\n", encoding="utf-8")
     Path("rows.jsonl").write_text('{"text": "a good film"}\n{"text": "a bad one"}\n', encoding="utf-8")
     Path("template.yaml").write_text(
         "example: '{text} it was{label}'\nlabels: {positive: [' good'], negative: [' bad']}\n", encoding="utf-8"
     )
-    calls: list[tuple[Command, list[str]]] = [
+    calls = [
         (fill_mask.main, [encoder, "--text", SENTENCE]),
         (generate.main, [decoder, "the page", "max_tokens=3"]),
         (export_model.main, [encoder, "exported"]),
@@ -112,13 +106,11 @@ def test_what_needs_no_rows_needs_no_sets(moved: Path, capsys: pytest.CaptureFix
     assert {path.parent for path in tokenizer.files} == {moved / "masked_lm" / "tokenizer"}
 
 
-def test_what_needs_rows_says_which_sets_and_takes_their_place(
-    moved: Path, tmp_path: Path, trained: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_needs_rows_says_which_sets_and_takes_their_place(moved, tmp_path, trained, capsys):
     run_ = str(moved / "masked_lm")
     manifest = example_sets(tmp_path / "sets")["masked_lm"][0]
     uid = json.loads(_printed(explain_batch.main, [str(manifest), "--samples", "0", "--json"], capsys)[0])["sample"]
-    calls: list[tuple[Command, list[str]]] = [
+    calls = [
         (fill_mask.main, [run_, "--heldout", "2"]),
         (explain_batch.main, ["--run", run_, "--step", "1"]),
         (where_is.main, ["--run", run_, "--uid", uid]),
@@ -135,14 +127,12 @@ def test_what_needs_rows_says_which_sets_and_takes_their_place(
     assert "data.shards" in capsys.readouterr().err
 
 
-def _printed(command: Command, words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> list[str]:
+def _printed(command, words, capsys):
     assert command(words) == 0
     return capsys.readouterr().out.splitlines()
 
 
-def test_a_run_without_a_record_of_its_sets_is_refused(
-    trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_without_a_record_of_its_sets_is_refused(trained, tmp_path, capsys):
     old = shutil.copytree(trained / "runs/masked_lm", tmp_path / "old")
     (old / "sets.json").unlink()
     assert fill_mask.main([str(old), "--text", SENTENCE]) == 65

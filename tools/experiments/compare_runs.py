@@ -133,7 +133,7 @@ def _format_figure(title: str, value: float | None) -> str:
     return f"{value:.4g}" if abs(value) >= 1e12 or abs(value) < 1e-3 else f"{value:.4f}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("runs", type=some_path, nargs="+", metavar="RUN", help="a run directory of train/main.py")
     parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a page with the curves")
@@ -170,7 +170,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"page: {options.html}")
 
     return run_tool(parser, arguments, action, prints=True)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -26,7 +26,7 @@ from pydantic import Field
 from clozeline.configuration.config import config_class, config_file
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json
-from clozeline.tools.command import IntermixedArguments, model_path, run_tool, some_path
+from clozeline.tools.command import IntermixedArguments, model_path, run_tool, some_path, split_settings
 from clozeline.tools.experiments.multirun import finetuning_scores
 from clozeline.tools.experiments.multirun.runner import (
     Training,
@@ -37,7 +37,6 @@ from clozeline.tools.experiments.multirun.runner import (
     run_step,
     settings_facts,
 )
-from clozeline.tools.settings import split_settings
 
 _PARTS: Final = {"all": [], "embeddings": ["init_parts=embeddings"], "random": ["init_parts=none"]}
 
@@ -70,8 +69,6 @@ class FinetuneOptions:
 
 def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> None:
     """Make the sets, then train and score every seed that has no score yet; `overrides` are for stage and training."""
-    if not body.is_dir():
-        raise ConfigurationError(f"{body}: no such folder; expected a run, or a folder with a model")
     output = options.output.resolve()
     own = Path(options.task)  # the user's folder, or one of our recipes
     recipes = {
@@ -178,7 +175,7 @@ def _table(metric: str, tried: Sequence[Sequence[str]], scores: Sequence[float],
         yield f"  {score:.4f}  {' '.join(words)}{'  <- chosen' if number == best else ''}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
     parser.add_argument("body", type=model_path, nargs="?", metavar="BODY", help="a run, or a folder with a model")
     own = "task, train, pseudo, dev, tests, output, seeds, from"
@@ -210,7 +207,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(*finetuning_scores.table_lines(groups), *finetuning_scores.comparison_lines(groups), sep="\n")
 
     return run_tool(parser, arguments, action)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -11,15 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clozeline.files import publish_json
-from clozeline.tools.command import IntermixedArguments, require_run, run_tool, some_path
+from clozeline.tools.command import IntermixedArguments, add_settings, model_path, run_tool, split_settings
 from clozeline.tools.experiments.multirun.forgetting_scores import ForgettingOptions, summary, summary_lines
 from clozeline.tools.experiments.multirun.runner import record_folder_facts, settings_facts
-from clozeline.tools.settings import add_settings, split_settings
 
 
 def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> list[str]:
     """Learn all tasks with all methods, write `forgetting.json`, and return the lines of the table."""
-    require_run(run)
     from clozeline.tools.experiments.multirun.task_sequence import TaskSequence, read_tasks
     from clozeline.train.checkpoint.run_weights import find_checkpoint
 
@@ -43,16 +41,12 @@ def forgetting(run: Path, options: ForgettingOptions, words: Sequence[str]) -> l
     return [*summary_lines(methods_summary, names, stages, kinds)]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
+    parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
     add_settings(parser, ForgettingOptions, help_text="settings below, and keys of the training")
 
     def action(options: argparse.Namespace) -> None:
         print(*forgetting(options.run, *split_settings(ForgettingOptions, options.overrides)), sep="\n")
 
     return run_tool(parser, arguments, action)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

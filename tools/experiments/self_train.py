@@ -18,12 +18,11 @@ from pydantic import Field
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json
-from clozeline.tools.command import IntermixedArguments, model_path, run_tool
+from clozeline.tools.command import IntermixedArguments, model_path, run_tool, split_settings
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
 from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
 from clozeline.tools.experiments.multirun.runner import record_folder_facts, settings_facts
 from clozeline.tools.runs.pseudo_label import PseudoLabelOptions, pseudo_label
-from clozeline.tools.settings import split_settings
 
 _STABLE: Final = 0.01
 """Share of changed labels below which another round would learn the same."""
@@ -93,8 +92,6 @@ def self_train(body: Path, options: SelfTrainOptions, overrides: Sequence[str]) 
     output = options.output.resolve()
     if not options.unlabeled.is_file():
         raise ConfigurationError(f"unlabeled: {options.unlabeled}: no such file; give one with texts")
-    if not body.is_dir():
-        raise ConfigurationError(f"{body}: no such folder; expected a run, or a folder with a model")
     settings = settings_facts(options, "output", "rounds", "patience")
     record_folder_facts(
         output / "self-train.json", {"body": str(body.resolve()), "overrides": list(overrides)} | settings
@@ -144,7 +141,7 @@ def table_lines(rounds: Sequence[Round], reason: str) -> Iterator[str]:
     yield f"stopped: {reason}; the best run is round-{best}/seed-0"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
     parser.add_argument("body", type=model_path, metavar="BODY", help="a run, or a folder with a model")
     own = "task, train, unlabeled, dev, output, rounds, patience, threshold, per_class"
@@ -157,7 +154,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(*table_lines(rounds, str(reason)), sep="\n")
 
     return run_tool(parser, arguments, action)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -82,7 +82,7 @@ def _run_study(options: argparse.Namespace) -> None:
     sys.stdout.write(text)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     parser.add_argument(
         "study", type=some_path, metavar="STUDY", help="folder of a study, such as configs/studies/hybrid"
@@ -102,7 +102,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--flops", type=float, help="FLOPs of each run; default: those of study.yaml")
     parser.add_argument("--seeds", type=positive, help="runs per variant; default: study.yaml's")
     return run_tool(parser, arguments, _run_study)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

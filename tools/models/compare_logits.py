@@ -99,7 +99,7 @@ def _compare(options: argparse.Namespace) -> int:
     return 0 if largest <= options.close else 65
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Run the command and return its exit code: 65 where the models differ by more than --close."""
     parser = Arguments(__doc__)
     parser.add_argument("first", type=model_path, metavar="DIR_A", help="run, or folder with a model")
@@ -111,7 +111,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=natural, default=0, metavar="N", help="seed of the random ids (%(default)s)")
     parser.add_argument("--close", type=float, default=1e-4, help="largest difference allowed (%(default)s)")
     return run_tool(parser, arguments, _compare, prints=True)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -6,8 +6,8 @@ int8_dynamic, int4) are written as transformers loads them, by torchao: pip inst
 three commands compute with them. Methods are listed below with their keys. `heads` and `rows` read `rows` rows of the
 run's training set, or of `data=SHARDS`. At the end the row of the table is printed, with `task=FOLDER` also the scores.
 
-`clozeline compress --compare DENSE DIR ... [task=FOLDER] [--html FILE]` prints the table of several models, the first
-of which is the dense one. A folder of finetune with runs seed-0, seed-1, ... is one row.
+`clozeline compress --compare DENSE DIR ... [task=FOLDER]` prints the table of several models, the first of which is the
+dense one. A folder of finetune with runs seed-0, seed-1, ... is one row.
 """
 
 import argparse
@@ -22,22 +22,27 @@ from pydantic import Field
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
-from clozeline.files import publish_text
 from clozeline.model.checkpoints import WEIGHTS, Checkpoint, export_checkpoint
 from clozeline.model.compression import Batch, Method
 from clozeline.model.configuration.model_config import Quantization
 from clozeline.pipeline.shards import open_shards
 from clozeline.registry import find, names
-from clozeline.tools.command import IntermixedArguments, model_path, run_tool, some_path
+from clozeline.tools.command import (
+    IntermixedArguments,
+    add_settings,
+    model_path,
+    run_tool,
+    settings_of,
+    split_settings,
+)
 from clozeline.tools.model_folder import write_imported
-from clozeline.tools.models.compression.comparison import MeasureOptions, Row, comparison_page, measure_row, table_lines
+from clozeline.tools.models.compression.comparison import MeasureOptions, Row, measure_row, table_lines
 from clozeline.tools.models.compression.written_models import model_folder, write_compressed, write_record
 from clozeline.tools.models.export.exportable import exported_form
 from clozeline.tools.models.export.torchao_format import integers_of_class
 from clozeline.tools.models.export_model import export_quantized
 from clozeline.tools.runs.data.run_sets import open_first_set
 from clozeline.tools.runs.inference.fisher_information import draw_rows
-from clozeline.tools.settings import add_settings, settings_of, split_settings
 from clozeline.train.open_run import Run, open_run
 from clozeline.train.startup.source_tokenizer import refuse_other_ids
 
@@ -125,20 +130,16 @@ def compare(folders: Sequence[Path], words: Sequence[str]) -> list[Row]:
     return rows
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
     several = "the table of several models, the first is the dense one"
     parser.add_argument("--compare", action="store_true", help=several)
-    picture = "with --compare: the table, and scores over time"
-    parser.add_argument("--html", type=some_path, metavar="FILE", help=picture)
     options: list[Any] = [find(_METHODS, name).Options for name in names(_METHODS)]
     add_settings(parser, CompressOptions, *options, help_text="RUN_OR_DIR, and settings, listed below")
 
     def action(parsed: argparse.Namespace) -> None:
         words = [word for word in parsed.overrides if re.match(r"[a-z_]+(\.[a-z_]+)*=", word)]
         folders = [model_path(word) for word in parsed.overrides if word not in words]
-        if parsed.html is not None and not parsed.compare:
-            raise ConfigurationError("--html: draws the models of --compare")
         count = len(folders)
         if parsed.compare and count < 2:
             raise ConfigurationError(f"--compare: expected the dense model and others, got {count} folders")
@@ -146,11 +147,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ConfigurationError(f"expected one run or model folder, got {count}; several need --compare")
         rows = compare(folders, words) if parsed.compare else [compress(folders[0], words)]
         sys.stdout.write("".join(f"{line}\n" for line in table_lines(rows)))
-        if parsed.html is not None:
-            publish_text(parsed.html, comparison_page(rows))
 
     return run_tool(parser, arguments, action)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

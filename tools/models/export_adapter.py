@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from clozeline.files import publish_json, publish_text
-from clozeline.tools.command import Arguments, natural, require_run, run_tool, some_path
+from clozeline.tools.command import Arguments, model_path, natural, run_tool, some_path
 
 _OF_A_CLASS: Final = frozenset({"architectures", "dtype", "vocab_size"})
 _CARD: Final = """---
@@ -32,8 +32,6 @@ model = PeftModel.from_pretrained(base, "path/to/this/folder").eval()
 
 
 def _export(options: argparse.Namespace) -> None:
-    if not options.run.exists():  # an imported adapter has no checkpoints
-        require_run(options.run)
     from clozeline.model.checkpoints import export_adapter, map_for
     from clozeline.tools.model_folder import require_empty, write_tensors
     from clozeline.tools.models.export.exportable import open_adapted
@@ -74,9 +72,9 @@ def _export(options: argparse.Namespace) -> None:
         print(f"  on: clozeline export-model {adapted.source} FOLDER --type {key_map.model_type}")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
-    parser.add_argument("run", type=some_path, metavar="RUN", help="run with an adapter, or an imported one")
+    parser.add_argument("run", type=model_path, metavar="RUN", help="run with an adapter, or an imported one")
     parser.add_argument("output", type=some_path, metavar="DIR", help="new folder")
     parser.add_argument(
         "--base", default="", metavar="NAME", help="folder or name of the base, for adapter_config.json"
@@ -84,7 +82,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--type", metavar="TYPE", help="model type of transformers (default: that of the base)")
     parser.add_argument("--step", type=natural, metavar="N", help="the checkpoint of step N (the newest whole one)")
     return run_tool(parser, arguments, _export)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

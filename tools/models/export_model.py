@@ -19,7 +19,7 @@ from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_json, publish_text
 from clozeline.pipeline.tokenize.published.exporting import END, Frame, export_tokenizer
 from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL
-from clozeline.tools.command import Arguments, byte_count, model_path, natural, require_model, run_tool, some_path
+from clozeline.tools.command import Arguments, byte_count, model_path, natural, run_tool, some_path
 from clozeline.tools.models.export.model_card import model_card
 from clozeline.tools.models.export.sentence_embeddings import POOLINGS, check_pooling, write_modules
 from clozeline.train.open_run import Run, open_run
@@ -33,8 +33,6 @@ _SHOWN: Final = 80
 
 
 def _export(options: argparse.Namespace) -> None:
-    if options.step is None:
-        require_model(options.source)
     from clozeline.tools.model_folder import require_empty
 
     require_empty(options.output)
@@ -179,9 +177,5 @@ def _arguments() -> Arguments:
     return parser
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     return run_tool(_arguments(), arguments, _export)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

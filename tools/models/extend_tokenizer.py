@@ -25,9 +25,8 @@ from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.tokenize.published.folders import SOURCE, own_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.repair import cannot_write
-from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
+from clozeline.tools.command import IntermixedArguments, add_settings, plural, run_tool, settings_of, some_path
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
-from clozeline.tools.settings import add_settings, settings_of
 
 _SHOWN = 12
 
@@ -111,7 +110,7 @@ def learn_merges(
     return [pair for piece, pair in made.items() if piece not in known]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
     parser.add_argument("model", type=some_path, metavar="MODEL", help="a run, an imported model, or a tokenizer")
     add_settings(parser, ExtendOptions)
@@ -121,7 +120,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"{extend_tokenizer(options.model, chosen)}\n")
 
     return run_tool(parser, arguments, action)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -11,11 +11,10 @@ import shutil
 from collections.abc import Sequence
 
 from clozeline.files import publish
-from clozeline.tools.command import Arguments, model_path, require_model, run_tool, some_path
+from clozeline.tools.command import Arguments, model_path, run_tool, some_path
 
 
 def _import(options: argparse.Namespace) -> None:
-    require_model(options.base)
     from clozeline.model.checkpoints import import_adapter
     from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
     from clozeline.tools.models.export.exportable import exported_form
@@ -44,14 +43,10 @@ def _import(options: argparse.Namespace) -> None:
     print(*(f"  {note}" for note in (*checkpoint.notes, *notes)), sep="\n")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("source", type=model_path, metavar="DIR", help="folder that peft saved")
     parser.add_argument("base", type=model_path, metavar="BASE", help="model that the adapter was trained on")
     parser.add_argument("output", type=some_path, metavar="OUTPUT", help="new folder")
     parser.add_argument("--type", metavar="TYPE", help="model type of transformers (default: that of the base)")
     return run_tool(parser, arguments, _import)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

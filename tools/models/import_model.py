@@ -16,13 +16,12 @@ from typing import Final
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._published import Published
-from clozeline.tools.command import Arguments, model_path, require_model, run_tool, some_path
+from clozeline.tools.command import Arguments, model_path, run_tool, some_path
 
 _TOKENIZERS: Final = ("tokenizer.json", "vocab.txt", "vocab.json", "encoder.json")
 
 
 def _import(options: argparse.Namespace) -> None:
-    require_model(options.source)
     from clozeline.model.checkpoints import MODEL, read_checkpoint
     from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
 
@@ -55,7 +54,7 @@ def _import_tokenizer(source: Path, folder: Path, rows: int) -> str:
     return "\n  ".join([line, *(f"guessed: {note}" for note in Published.find(folder).notes)])
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     parser.add_argument(
         "source", type=model_path, metavar="DIR_IN", help="folder with config.json and weights, or hf://org/name"
@@ -64,7 +63,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-tokenizer", action="store_true", help="import the model alone")
     parser.add_argument("--strict", action="store_true", help="refuse heads that the model type does not have")
     return run_tool(parser, arguments, _import)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -24,8 +24,7 @@ from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.shards import Manifest, open_shards
 from clozeline.pipeline.shards.column_set import ROWS
-from clozeline.tools.command import IntermixedArguments, model_path, plural, run_tool
-from clozeline.tools.settings import add_settings, settings_of
+from clozeline.tools.command import IntermixedArguments, add_settings, model_path, plural, run_tool, settings_of
 
 _PLAN = "tmp/plan.json"
 
@@ -115,7 +114,7 @@ def _refuse_other_plan(folder: Path, present: Manifest | None, plan: dict[str, A
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
     parser.add_argument("run", type=model_path, metavar="RUN", help="the teacher: a run, or a model folder")
     add_settings(parser, TeachOptions)
@@ -130,7 +129,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
 
     return run_tool(parser, arguments, action)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

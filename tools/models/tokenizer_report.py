@@ -14,14 +14,11 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.corrupt.preview.view import Sheet, View, show_view
 from clozeline.pipeline.ingest.documents.files import documents_of, read_documents
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
-from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, run_tool, some_path
 
 _BATCH_TEXTS: Final = 256
@@ -76,22 +73,19 @@ def _read_texts(stage: Path) -> Iterator[tuple[str, str]]:
                 yield document.target_language or "und", document.target_text
 
 
-def _build_table(tokenizer: Tokenizer, by_language: dict[str, LanguageFigures]) -> Table:
-    usable = len(tokenizer.vocabulary.replaceable)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in _HEADER:
-        table.add_column(name, justify="left" if name == "language" else "right")
+def _build_table(tokenizer: Tokenizer, by_language: dict[str, LanguageFigures]) -> Sheet:
+    usable, lines = len(tokenizer.vocabulary.replaceable), []
     for language, row in sorted(by_language.items(), key=lambda item: (-item[1].tokens, item[0])):
         # part, total and digits of each ratio
         ratios = [(row.tokens, row.words, 2), (row.tokens, row.bytes, 3), (100 * row.unknown, row.tokens, 3),
                   (100 * len(row.used), usable, 2)]  # fmt: skip
         amounts = [f"{amount:,}" for amount in (row.texts, row.words, row.tokens)]
         shown = [f"{part / total:.{digits}f}" if total else "–" for part, total, digits in ratios]
-        table.add_row(Text(language), *amounts, *shown)
-    return table
+        lines.append((language, *amounts, *shown))
+    return Sheet("languages", _HEADER, tuple(lines))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     parser.add_argument(
         "tokenizer", type=some_path, help="folder of a tokenizer, such as OUTPUT/train_tokenizer/tokenizer"
@@ -100,10 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def action(options: argparse.Namespace) -> None:
         tokenizer = load_tokenizer(options.tokenizer)
-        Terminal().print(_build_table(tokenizer, measure(tokenizer, _read_texts(options.stage))))
+        sheet = _build_table(tokenizer, measure(tokenizer, _read_texts(options.stage)))
+        show_view(View(f"{options.tokenizer}", (sheet,)), None)
 
     return run_tool(parser, arguments, action, prints=True)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

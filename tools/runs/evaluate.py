@@ -25,10 +25,9 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
-from clozeline.tools.command import IntermixedArguments, require_model, run_tool, some_path
+from clozeline.tools.command import IntermixedArguments, add_settings, model_path, run_tool, settings_of
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.inference.text_likelihoods import Score
-from clozeline.tools.settings import add_settings, settings_of
 from clozeline.train.open_run import Run, open_run
 
 if TYPE_CHECKING:
@@ -212,9 +211,9 @@ def evaluate_mode(run: Path, options: PerplexityOptions | SuiteOptions | ProbeOp
     return to_json({**facts, **scores}), lines
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
+    parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
     schemas = (EvaluateOptions, *_MODES.values())
     add_settings(parser, *schemas, help_text=f"settings, listed below; {SET_PATHS_HELP}")
     parser.add_argument("--json", action="store_true", help="print the JSON alone")
@@ -225,7 +224,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         modes = [schema for key, schema in _MODES.items() if any(word.startswith(f"{key}=") for word in words)]
         schema: type[Any] = modes[0] if modes else EvaluateOptions
         chosen = settings_of(schema, words)
-        require_model(options.run)
         from clozeline.tools.runs.evaluation.scores import lines_of, write_scores
         from clozeline.train.distributed.launcher import describe_environment
         from clozeline.train.distributed.process_group import start
@@ -246,7 +244,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
             world.shutdown()
 
     return run_tool(parser, arguments, action, prints=True)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -16,10 +16,9 @@ from pydantic import Field
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
-from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
+from clozeline.tools.command import IntermixedArguments, add_settings, model_path, plural, run_tool, settings_of
 from clozeline.tools.runs.evaluation.local_texts import files_of, named_texts
 from clozeline.tools.runs.inference.feature_files import MANIFEST, Extraction, Pool, Precision, write_features
-from clozeline.tools.settings import add_settings, settings_of
 from clozeline.train.open_run import open_run
 
 
@@ -65,9 +64,9 @@ def extract(run: Path, options: ExtractOptions) -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
+    parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
     add_settings(parser, ExtractOptions)
 
     def action(options: argparse.Namespace) -> None:
@@ -75,7 +74,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"{extract(options.run, chosen)}\n")
 
     return run_tool(parser, arguments, action)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

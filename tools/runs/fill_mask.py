@@ -8,7 +8,6 @@ of N held-out rows, and the original word is printed as well.
 import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from clozeline.pipeline.shards.manifest import manifest_path
 from clozeline.pipeline.shards.store import local_path
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.terminal import Terminal
-from clozeline.tools.command import IntermixedArguments, natural, positive, require_model, run_tool
+from clozeline.tools.command import IntermixedArguments, model_path, natural, positive, run_tool
 from clozeline.tools.runs.data import run_sets
 from clozeline.train.open_run import Run, open_run
 
@@ -115,7 +114,6 @@ def _fill(options: argparse.Namespace) -> None:
     set_paths, words = run_sets.split_set_paths(options.overrides)
     if words:
         raise ConfigurationError(f"argument {words[0]!r}: expected data.shards=MANIFEST or data.heldout=MANIFEST")
-    require_model(options.run)
     trained = open_run(options.run, options.step)
     from clozeline.tools.runs.inference.masked_text import encode_masked_text
 
@@ -153,9 +151,9 @@ def _open_heldout_set(trained: Run, set_paths: run_sets.SetPaths) -> ShardSet:
     return shards
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("run", type=Path, metavar="RUN", help="a run directory of train/main.py")
+    parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
     parser.add_argument("--text", action="append", default=[], help="a sentence with <mask>s; may be repeated")
     parser.add_argument("--beam", type=positive, default=1, metavar="W", help="fillings of several masks (%(default)s)")
     parser.add_argument("--step", type=natural, metavar="N", help="step of the checkpoint (the newest complete one)")
@@ -163,7 +161,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=run_sets.SET_PATHS_HELP)
     parser.add_argument("--top", type=positive, default=5, metavar="N", help="predictions to show (%(default)s)")
     return run_tool(parser, arguments, _fill, prints=True)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

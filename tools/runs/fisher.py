@@ -18,9 +18,8 @@ from pydantic import Field
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import Arguments, run_tool, some_path
+from clozeline.tools.command import Arguments, add_settings, model_path, run_tool, settings_of
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, locate_sets, open_first_set, split_set_paths
-from clozeline.tools.settings import add_settings, settings_of
 from clozeline.train.open_run import open_run
 
 
@@ -70,12 +69,8 @@ def _run(options: argparse.Namespace) -> None:
     sys.stdout.write(f"{chosen.output}: {metadata['rows']} rows at step {trained.step}, mean {mean:.3g}\n")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
-    parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
+    parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
     add_settings(parser, FisherOptions, help_text=f"settings, listed below; {SET_PATHS_HELP}")
     return run_tool(parser, arguments, _run)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -8,16 +8,14 @@ it as `max_tokens`, with an encoder, in the order in which it is certain of them
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.markup import escape
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.terminal import Terminal
-from clozeline.tools.command import Arguments, require_model, run_tool
+from clozeline.tools.command import Arguments, add_settings, model_path, run_tool, settings_of
 from clozeline.tools.runs.inference.generation import Settings, blank_after, continuations, find_end_ids, text_of
-from clozeline.tools.settings import add_settings, settings_of
 from clozeline.train.open_run import Run, open_run
 
 
@@ -26,7 +24,6 @@ def _run(options: argparse.Namespace) -> None:
     if settings.samples > 1 and not (settings.is_random or settings.width or settings.mode == "beam"):
         way_out = "set mode=sample, mode=beam, or with mode=unmask a temperature or width"
         raise ConfigurationError(f"samples: greedy continuations are all the same; {way_out}")
-    require_model(options.run)
     from clozeline.model.generation.beam import WIDTH
 
     if not settings.is_random and settings.samples > (width := settings.width or WIDTH):
@@ -58,13 +55,9 @@ def _unmask(console: Terminal, trained: Run, text: str, settings: Settings) -> N
         console.print(f"{line} [dim]({filling.score:.3f})[/dim]", highlight=False, soft_wrap=True)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
-    parser.add_argument("run", type=Path, metavar="RUN", help="a run directory of train/main.py")
+    parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
     parser.add_argument("text", metavar="TEXT", help="the text to continue, or to answer")
     add_settings(parser, Settings, Decoding)
     return run_tool(parser, arguments, _run, prints=True)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -18,8 +18,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.tools.command import IntermixedArguments, run_tool, some_path
-from clozeline.tools.settings import settings_of
+from clozeline.tools.command import IntermixedArguments, run_tool, settings_of, some_path
 
 if TYPE_CHECKING:
     from clozeline.tools.runs.inference.feature_files import Features
@@ -63,7 +62,7 @@ def _describe_row(features: Features, row: int) -> dict[str, Any]:
     return {"row": row, "uid": features.uids[row], "position": features.positions[row], "text": features.texts[row]}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
     parser.add_argument("features", type=some_path, metavar="FEATURES", help="an output of clozeline extract-features")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help="query=ROW top=N same=true")
@@ -84,7 +83,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.write(f"{cosine:>7}  row {row['row']:,}  {row['uid']} at {row['position']}  {text!r}\n")
 
     return run_tool(parser, arguments, action, prints=True)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -24,12 +24,11 @@ from clozeline.configuration.config import HOME_EXPANDED, Names, config_class, t
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.tasks.readers import TaskReader
-from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
+from clozeline.tools.command import IntermixedArguments, add_settings, model_path, plural, run_tool, settings_of
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
 from clozeline.tools.runs.inference.prediction_files import Layout, PredictionParts, check_output, write_output
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, Item, build_rows, read_unlabeled, task_reader
-from clozeline.tools.settings import add_settings, settings_of
 
 if TYPE_CHECKING:
     from clozeline.train.answers._answer import Record
@@ -117,9 +116,9 @@ def _records_of(opened: TaskRun, reader: TaskReader, group: Sequence[Item], firs
     ]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
+    parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
     add_settings(parser, PredictOptions, help_text=f"settings, listed below; {SET_PATHS_HELP}")
 
     def action(options: argparse.Namespace) -> None:
@@ -131,7 +130,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.write(f"{chosen.output}: {plural(rows, 'row')}; without a prediction: {rejected or 'none'}\n")
 
     return run_tool(parser, arguments, action)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -16,17 +16,14 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_text
-from clozeline.tools.command import IntermixedArguments, run_tool, some_path
+from clozeline.tools.command import IntermixedArguments, add_settings, model_path, run_tool, settings_of
 from clozeline.tools.runs.evaluation.scores import to_json, write_scores
 from clozeline.tools.runs.inference.generation import read_allowed
 from clozeline.tools.runs.prompting.answers import Normalization, answer_rows
-from clozeline.tools.runs.prompting.candidates import Masks
-from clozeline.tools.runs.prompting.demonstrations import Demonstrations, Selection
 from clozeline.tools.runs.prompting.report import prediction_lines, prompt_lines, prompt_scores
-from clozeline.tools.runs.prompting.rows import PromptRows, read_rows
-from clozeline.tools.runs.prompting.scorers import Mode, open_scorer
+from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRows, Selection, read_rows
+from clozeline.tools.runs.prompting.scorers import Masks, Mode, open_scorer
 from clozeline.tools.runs.prompting.template import limit_answers, read_template
-from clozeline.tools.settings import add_settings, settings_of
 from clozeline.train.open_run import open_run
 
 
@@ -108,9 +105,9 @@ def prompt_run(run: Path, options: PromptOptions) -> tuple[dict[str, Any], list[
     return scores, [*prediction_lines(answered, [*template.labels])]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
+    parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
     add_settings(parser, PromptOptions)
     parser.add_argument("--json", action="store_true", help="print the JSON alone")
 
@@ -122,7 +119,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         write_scores(to_json(scores), chosen.output, None if options.json else prompt_lines(scores))
 
     return run_tool(parser, arguments, action)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -23,11 +23,10 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_json, publish_text
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers.labelled import Labelled
-from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
+from clozeline.tools.command import IntermixedArguments, add_settings, model_path, plural, run_tool, settings_of
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, build_rows, read_unlabeled, task_reader
-from clozeline.tools.settings import add_settings, settings_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +141,9 @@ def select(
     return sorted(kept, key=lambda row: row.item.index), {name: count for name, count in counts.items() if count}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("run", type=some_path, metavar="RUN", help="a run directory of train/main.py")
+    parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
     add_settings(parser, PseudoLabelOptions, help_text=f"settings, listed below; {SET_PATHS_HELP}")
 
     def action(options: argparse.Namespace) -> None:
@@ -159,7 +158,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
 
     return run_tool(parser, arguments, action)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

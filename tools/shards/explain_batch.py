@@ -6,14 +6,13 @@ decoded text. No training run is needed: `clozeline explain-batch MANIFEST --see
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from clozeline.errors import ConfigurationError, message_text
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.preview.row_view import Pieces
 from clozeline.pipeline.rows import Role, Row, Rows
@@ -23,7 +22,7 @@ from clozeline.tools.command import IntermixedArguments, natural, positive, run_
 from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
 from clozeline.tools.shards.provenance import row_origins
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces
-from clozeline.tools.shards.viewer.sheets import answer_of
+from clozeline.tools.shards.viewer.sheets import describe_answer
 from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
 
 _TOLD: Final = ("place", "lane", "set", "epoch", "document", "source", "source_offset", "url", "others", "partner")
@@ -60,7 +59,7 @@ def explain(
                 numbers = {name: row.columns[name] for name, role in roles.items()
                            if role.use in ("row", "undo") and len(row.columns.get(name, ())) == 1}  # fmt: skip
                 single = {name: values[0].item() for name, values in numbers.items()}
-                shown = {**single, **answer_of(task, row), **dict(_decode_texts(row, roles, pieces, tokens))}
+                shown = {**single, **describe_answer(task, row), **dict(_decode_texts(row, roles, pieces, tokens))}
                 facts |= {"filler": skipped} if skipped else shown
             elif visit.stored:
                 facts["filler"] = unread[visit.stored[0]]
@@ -147,7 +146,7 @@ def _format_row(facts: dict[str, Any]) -> Iterator[str]:
         yield f"       {name}: {value}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
     add_feed_arguments(parser)
     parser.add_argument("--samples", type=natural, metavar="N", help="the batch that starts after N samples")
@@ -165,10 +164,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         recorded = None if options.run is None else options.run / TOKENIZER_FOLDER  # else looked for above the sets
         tokenizer = options.tokenizer or (recorded if recorded is not None and recorded.is_dir() else None)
         rows = explain(feed, samples, lane=options.lane, tokens=options.tokens, tokenizer=tokenizer)
-        for shards in feed.sets:
-            if find_pieces(shards, tokenizer) is None:
-                hint = "ids are shown; --tokenizer names its folder"
-                sys.stderr.write(message_text(f"note: no tokenizer above {shards.path}: {hint}\n"))
         if not options.json:
             names = " + ".join(feed.reading.names(feed.reading.stretch(samples // feed.lanes)))
             step = feed.step(samples)
@@ -179,7 +174,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(json.dumps(facts, ensure_ascii=False) if options.json else "\n".join(_format_row(facts)))
 
     return run_tool(parser, arguments, action, prints=True)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -21,8 +21,7 @@ from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.documents.document import DOCUMENT_SCHEMA
 from clozeline.pipeline.ingest.documents.files import read_batches
-from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_path
-from clozeline.tools.settings import add_settings, settings_of
+from clozeline.tools.command import IntermixedArguments, add_settings, plural, run_tool, settings_of, some_path
 from clozeline.tools.shards.rewriting.output_folder import new_target
 
 _LEVEL: Final = 3
@@ -104,12 +103,8 @@ def _run(options: argparse.Namespace) -> None:
     sys.stdout.write(f"{chosen.output}: {plural(documents, 'document')} in {plural(files, 'file')}\n")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
     parser.add_argument("folder", type=some_path, metavar="DOCUMENTS", help="`documents` of a stage")
     add_settings(parser, ExportOptions)
     return run_tool(parser, arguments, _run)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -77,7 +77,7 @@ def _source_json(row: Row, manifest: Manifest) -> bytes:
     return json.dumps(facts, sort_keys=True).encode()
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
     parser.add_argument("--output", type=some_path, required=True, metavar="DIR", help="folder of the tars")
@@ -92,7 +92,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{options.output}: {plural(content['rows'], 'row')} in {files}, {size:,} bytes{dropped}")
 
     return run_tool(parser, arguments, action)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

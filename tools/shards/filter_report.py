@@ -9,7 +9,6 @@ import argparse
 import heapq
 import math
 import re
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,9 +16,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from clozeline.errors import ConfigurationError
-from clozeline.files import publish_text
 from clozeline.pipeline.clean.filters import ThresholdFilter
-from clozeline.pipeline.corrupt.preview.view import Sheet, View, print_view, view_page
+from clozeline.pipeline.corrupt.preview.view import Sheet, View, show_view
 from clozeline.pipeline.execution.unit_record import total_counts
 from clozeline.pipeline.ingest.documents.files import (
     Rejection,
@@ -32,7 +30,6 @@ from clozeline.pipeline.recipe import Recipe, load_recipe
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.registry import Chosen
-from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, plural, positive, run_tool, some_path
 
 _DETAIL: Final = re.compile(r"(-?\d[\d.e+-]*)(?: [a-z ]+)? ([<>]) (-?\d[\d.e+-]*)$")
@@ -162,7 +159,7 @@ def _start(text: str) -> str:
     return joined if len(joined) <= _CHARACTERS else f"{joined[:_CHARACTERS]}…"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("out", type=some_path, help="output folder of a pipeline run")
     parser.add_argument("--most", type=positive, default=3, metavar="N", help="documents on each side (%(default)s)")
@@ -177,13 +174,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         recipe = load_recipe(path)
         view = report_view(options.out, *collect_reasons(options.out, recipe, options.most, options.documents))
         view = replace(view, parts=(*view.parts, *malformed_sheets(*collect_malformed(options.out, options.most))))
-        print_view(view, Terminal())
-        if options.html is not None:
-            publish_text(options.html, view_page(view))
-            print(f"wrote {options.html}", file=sys.stderr)
+        show_view(view, options.html)
 
     return run_tool(parser, arguments, action, prints=True)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -6,24 +6,21 @@ a tokenizer above the set, ids are shown.
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from clozeline.errors import ClozelineError, ConfigurationError, message_text
-from clozeline.files import publish_text
+from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.row_view import Pieces, row_parts
-from clozeline.pipeline.corrupt.preview.view import Parts, Sheet, View, print_view, view_page
+from clozeline.pipeline.corrupt.preview.view import Parts, Sheet, View, show_view
 from clozeline.pipeline.rows import Row
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tasks.readers import facts_of
-from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces, id_pieces
-from clozeline.tools.shards.viewer.sheets import answer_of, column_sheet, origin_sheet, score_sheets, set_sheet
+from clozeline.tools.shards.viewer.sheets import column_sheet, describe_answer, origin_sheet, score_sheets, set_sheet
 
 
 def view_of(
@@ -40,16 +37,11 @@ def view_of(
         raise ConfigurationError(f"--sample {sample}: {path} has {rows} rows, numbered from 0")
     block, in_block = shards.locate(first + sample)
     row = shards.read_block(block).row(in_block)
-    pieces = find_pieces(shards, tokenizer, limit)
-    if pieces is None:
-        sys.stderr.write(
-            message_text(f"note: no tokenizer above {shards.path}: ids are shown; --tokenizer names its folder\n")
-        )
-        pieces = id_pieces(shards, limit)
+    pieces = find_pieces(shards, tokenizer, limit) or id_pieces(shards, limit)
     objective = shards.manifest.objective
     task = facts_of(shards.manifest)
     restored = [] if objective is None or task is not None else _restore(objective, row, pieces)
-    answer = answer_of(task, row)
+    answer = describe_answer(task, row)
     answers = [Sheet("what the row asks for", (), tuple(answer.items()))] if answer else []
     manifest = shards.manifest
     sheets = (origin_sheet(shards, block, in_block, row), set_sheet(manifest), column_sheet(manifest, row))
@@ -81,7 +73,7 @@ def _restore(facts: ObjectiveFacts, row: Row, pieces: Pieces) -> Parts:
         return [Sheet("restored by the objective", (), (("not possible", str(error)),))]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("path", type=some_path, metavar="SHARD_OR_MANIFEST", help="a shard, a manifest, or its folder")
     parser.add_argument("--sample", type=natural, default=0, metavar="N", help="row, counted from 0 (%(default)s)")
@@ -93,14 +85,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def action(options: argparse.Namespace) -> None:
         view = view_of(options.path, options.sample, options.tokenizer, options.tokens, options.columns)
-        if options.html is not None:
-            publish_text(options.html, view_page(view))
-        print_view(view, Terminal())
-        if options.html is not None:
-            print(f"page: {options.html}")
+        show_view(view, options.html)
 
     return run_tool(parser, arguments, action, prints=True)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

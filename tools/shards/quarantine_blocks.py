@@ -59,7 +59,7 @@ def _list_missing_shards(folder: Path, manifest: Manifest, known: set[tuple[str,
     return entries
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
 
@@ -70,7 +70,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{options.manifest}: {plural(len(new), 'block')} put in quarantine, {len(before):,} were there before")
 
     return run_tool(parser, arguments, action)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

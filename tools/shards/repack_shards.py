@@ -94,7 +94,7 @@ def _schema_metadata(source: ShardSet) -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in (schema.metadata or {}).items()}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
     parser.add_argument("--output", type=some_path, required=True, metavar="DIR", help="folder of the new set")
@@ -116,7 +116,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{options.output}: {counts} {plural(new.totals.shards, 'shard')}, {sizes}; {same}")
 
     return run_tool(parser, arguments, action)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

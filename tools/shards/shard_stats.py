@@ -5,17 +5,13 @@ token set) and sizes. Every block outside the quarantine is read and verified on
 """
 
 import argparse
-import sys
 from collections.abc import Sequence
 
-from clozeline.errors import message_text
-from clozeline.files import publish_text
-from clozeline.pipeline.corrupt.preview.view import Sheet, View, print_view, view_page
+from clozeline.pipeline.corrupt.preview.view import Sheet, View, show_view
 from clozeline.pipeline.shards import open_shards
-from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, run_tool, some_path
 from clozeline.tools.shards.provenance.set_statistics import Cells, tables, tally
-from clozeline.tools.shards.provenance.tokenizer import find_pieces
+from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces
 
 
 def _format(row: Cells) -> tuple[str, ...]:
@@ -24,27 +20,16 @@ def _format(row: Cells) -> tuple[str, ...]:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
+    parser.add_argument("--tokenizer", type=some_path, metavar="DIR", help=TOKENIZER_HELP)
     parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a page with the tables")
 
     def action(options: argparse.Namespace) -> None:
         shards = open_shards(options.manifest)
-        sums, pieces = tally(shards), find_pieces(shards)
-        if pieces is None:
-            sys.stderr.write(message_text(f"note: no tokenizer above {shards.path}: ids are shown\n"))
-        found = tables(shards, sums, pieces)
+        found = tables(shards, tally(shards), find_pieces(shards, options.tokenizer))
         sheets = tuple(Sheet(table.title, table.header, tuple(map(_format, table.rows))) for table in found)
-        view = View(f"{shards.manifest.name} · contents", sheets)
-        if options.html is not None:
-            publish_text(options.html, view_page(view))
-        print_view(view, Terminal())
-        if options.html is not None:
-            print(f"page: {options.html}")
+        show_view(View(f"{shards.manifest.name} · contents", sheets), options.html)
 
     return run_tool(parser, arguments, action, prints=True)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -17,10 +17,9 @@ from pathlib import Path
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import Arguments, run_tool, some_path
-from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, vocabulary_of_manifest
+from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, vocabulary_for, vocabulary_of_manifest
 from clozeline.tools.shards.validation.round_trip import RoundTrip, check_origin
 from clozeline.tools.shards.validation.shard_set import check_shard_set
-from clozeline.tools.shards.validation.tokenizer import vocabulary_for
 
 
 def validate(
@@ -79,7 +78,7 @@ def validate(
     return f"{line}; {round_trip.restored:,} examples restored to their samples, {speed:,.0f} tokens/s"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("manifest", type=some_path, help="manifest.json of a shard set, or its folder")
     against = "the sample set that the examples were made from; of a column set, the set of its rows"
@@ -92,7 +91,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(validate(options.manifest, options.against, options.tokenizer, options.teacher))
 
     return run_tool(parser, arguments, action, prints=True)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

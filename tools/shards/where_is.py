@@ -138,7 +138,7 @@ def _set_paths(feed: Feed) -> str:
     return ", ".join(str(shards.path) for shards in feed.sets)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
     add_feed_arguments(parser)
     asked = parser.add_mutually_exclusive_group(required=True)
@@ -171,7 +171,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(line)
 
     return run_tool(parser, arguments, action, prints=True)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -99,12 +99,8 @@ def _demo(options: argparse.Namespace) -> None:
     print(f"model for transformers: {exported}", flush=True)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     parser.add_argument("--output", type=Path, default=Path("runs/demo"), help="folder of all files (%(default)s)")
     parser.add_argument("--steps", type=positive, help="training steps (default: the configuration's)")
     return run_tool(parser, arguments, _demo)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -18,8 +18,7 @@ import psutil
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, show_controls
 from clozeline.native.library import missing_note
-from clozeline.tools.command import Arguments, run_tool
-from clozeline.tools.settings import add_settings, settings_of
+from clozeline.tools.command import Arguments, add_settings, run_tool, settings_of
 
 
 @config_class
@@ -72,7 +71,7 @@ def examine(output: Path) -> Iterator[Finding]:
     yield Finding("disk", f"{free / 2**30:.1f} GiB free in {folder}", low)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = Arguments(__doc__)
     add_settings(parser, DoctorSettings)
 
@@ -84,7 +83,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ConfigurationError(f"missing: {', '.join(missing)}; the lines above say what to do")
 
     return run_tool(parser, arguments, action, prints=True)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

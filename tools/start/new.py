@@ -18,8 +18,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
 from clozeline.pipeline.execution.stages import check_recipe, tokenizer_stage
 from clozeline.pipeline.recipe import Recipe
-from clozeline.tools.command import IntermixedArguments, run_tool, some_path
-from clozeline.tools.settings import add_settings, settings_of
+from clozeline.tools.command import IntermixedArguments, add_settings, run_tool, settings_of, some_path
 from clozeline.tools.start.project.templates import (
     ANY,
     MODELS,
@@ -101,7 +100,7 @@ def grouping_of(recipe: Recipe) -> str:
     return label
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
     parser.add_argument("folder", type=some_path, metavar="DIR", help="folder to write, not the folder of the texts")
     add_settings(parser, ProjectSettings)
@@ -114,7 +113,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"  clozeline train --config {options.folder}/train.yaml")
 
     return run_tool(parser, arguments, action)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -7,7 +7,6 @@ mask_rate=0.4 seed=3`; `clozeline show masked_lm --help` lists them.
 
 import argparse
 import inspect
-import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from typing import Annotated, Any, Final
@@ -19,12 +18,10 @@ from rich.table import Table
 from clozeline import registry
 from clozeline.configuration.config import config_class
 from clozeline.configuration.overrides import override
-from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview import CorruptedText, corrupt_text
-from clozeline.pipeline.corrupt.preview.view import print_view, view_page
+from clozeline.pipeline.corrupt.preview.view import show_view
 from clozeline.terminal import Terminal
-from clozeline.tools.command import Arguments, IntermixedArguments, run_tool, some_path
-from clozeline.tools.settings import add_settings, split_settings
+from clozeline.tools.command import Arguments, IntermixedArguments, add_settings, run_tool, some_path, split_settings
 
 _OBJECTIVES: Final = "clozeline.pipeline.corrupt.objectives"
 _TEXT: Final = "The kitten is chasing the ball. It rolls away."
@@ -86,22 +83,12 @@ def _parser(arguments: Sequence[str]) -> Arguments:
     return parser
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     def action(options: argparse.Namespace) -> None:
-        console = Terminal()
         if options.objective is None:
-            console.print(_objectives())
+            Terminal().print(_objectives())
             print('Try one: clozeline show masked_lm "It is raining."')
             return
-        view = show(options.objective, options.text, options.overrides).view()
-        if options.html is not None:
-            publish_text(options.html, view_page(view))
-        print_view(view, console)
-        if options.html is not None:
-            print(f"page: {options.html}")
+        show_view(show(options.objective, options.text, options.overrides).view(), options.html)
 
-    return run_tool(_parser(sys.argv[1:] if arguments is None else arguments), arguments, action, prints=True)
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+    return run_tool(_parser(arguments), arguments, action, prints=True)

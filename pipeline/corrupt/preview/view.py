@@ -1,8 +1,10 @@
 """Views of a row: passages of marked tokens and tables, on a terminal, in a notebook or as a page."""
 
 import io
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, TypeAlias
 
 from rich import box
@@ -12,6 +14,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from clozeline.errors import show_controls
+from clozeline.files import publish_text
 from clozeline.report.html_page import fragment, page
 from clozeline.terminal import Terminal
 
@@ -87,6 +90,15 @@ def print_view(view: View, console: Console) -> None:
 def view_page(view: View) -> str:
     """Return the HTML of a page, which shows what a terminal does; every string is escaped."""
     return page(view.title, [_to_html(view)])
+
+
+def show_view(view: View, html: Path | None) -> None:
+    """Write a page if a file is given, and print the view."""
+    if html is not None:
+        publish_text(html, view_page(view))
+    print_view(view, Terminal())
+    if html is not None:
+        sys.stdout.write(f"page: {html}\n")
 
 
 def _to_html(view: View) -> str:

@@ -1,9 +1,6 @@
 """Fine-tuning with several seeds: the whole chain on a small body, continued, and refused."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import pytest
 
@@ -14,13 +11,12 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune, main
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.train.open_run import read_config
-from tests.distributed import RankPool
 from tests.pipeline.task_files import write_recipe
 from tests.tools.runs.evaluation.task_runs import tuned_run
 
 
 @pytest.mark.slow
-def test_the_whole_chain(one_rank: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_whole_chain(one_rank, tmp_path, capsys):
     """A second call with more seeds runs those alone; another start of the body is another folder."""
     body, recipe, output = tuned_run(one_rank, tmp_path / "first"), tmp_path / "toy", tmp_path / "out"
     recipe.mkdir()
@@ -72,7 +68,7 @@ def test_the_whole_chain(one_rank: RankPool, tmp_path: Path, capsys: pytest.Capt
     assert len(sets[1]) < len(sets[0])
 
 
-def write_body(folder: Path) -> Path:
+def write_body(folder):
     """Write as much of a run as a training's configuration reads."""
     (folder / "body").mkdir()
     text = "model: {family: encoder, dim: 8, layers: 1, attention_heads: 2, ffn_dim: 8, heads: {masked_lm: 1.0}}\n"
@@ -92,7 +88,7 @@ def write_body(folder: Path) -> Path:
     ],
     ids=["nothing", "no-task", "from", "task", "body", "compare"],
 )
-def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+def test_mistakes(tmp_path, capsys, words, message):
     """One message, and nothing is made."""
     (tmp_path / "body").mkdir()
     given = [word.replace("BODY", str(tmp_path / "body")).replace("OUT", str(tmp_path / "out")) for word in words]
@@ -101,15 +97,13 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: lis
     assert not (tmp_path / "out").exists()
 
 
-def test_a_refused_command_leaves_the_folder_to_the_corrected_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refused_command_leaves_the_folder_to_the_corrected_one(tmp_path, monkeypatch):
     """Whether the sets were refused, or the training before it began; a training that began binds the folder."""
     body, output = write_body(tmp_path), tmp_path / "out"
     refused = {"tasks.max_length=8", "steps=700"}
-    steps: list[str] = []
+    steps = []
 
-    def step(*command: object, **_: object) -> None:
+    def step(*command, **_):
         words = [str(word) for word in command]
         steps.append("train" if "train" in words else "sets")
         (output / "sets" / "tasks" / "toy" / "train").mkdir(parents=True, exist_ok=True)
@@ -143,9 +137,7 @@ def test_a_refused_command_leaves_the_folder_to_the_corrected_one(
     ],
     ids=["key", "warmup", "search"],
 )
-def test_a_wrong_training_is_refused_before_its_sets_are_made(
-    tmp_path: Path, search: dict[str, list[int]], words: list[str], message: str
-) -> None:
+def test_a_wrong_training_is_refused_before_its_sets_are_made(tmp_path, search, words, message):
     body, output = write_body(tmp_path), tmp_path / "out"
     given = FinetuneOptions(task="sst2", train=tmp_path / "t", dev=tmp_path / "d", output=output, search=search)
     with pytest.raises(ConfigurationError, match=message):

@@ -1,35 +1,36 @@
 """Two tasks that pull apart, learned one after the other by every method through the trainer."""
 
-from __future__ import annotations
-
 import json
+import statistics
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pytest
+import torch
 import yaml
+from safetensors.torch import load_file, save_file
 
 import clozeline.tools.experiments.multirun.runner
 import clozeline.tools.experiments.multirun.task_sequence
 import clozeline.tools.runs.fisher
 from clozeline.configuration.config import load_config
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.experiments.forgetting import main
-from clozeline.tools.experiments.multirun.forgetting_scores import ForgettingOptions
-from clozeline.tools.experiments.multirun.task_sequence import TaskSequence, read_tasks
+from clozeline.tools.experiments.forgetting import main as forgetting
+from clozeline.tools.experiments.multirun.forgetting_scores import outcome, summary, summary_lines
+from clozeline.tools.experiments.multirun.task_sequence import _sum_fisher_files, read_tasks
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
 from clozeline.train.open_run import open_run
 from clozeline.train.run import run
-from tests.distributed import RankPool
 from tests.pipeline.task_files import WORDS, write_recipe, write_vocabulary
 from tests.tools.runs.evaluation.task_runs import tuned_run
+from tests.train.masked_set import write_masked_sets
 
 
-def other_sets(folder: Path) -> Path:
+def other_sets(folder):
     """The sets of a second task: `fine` or `dull`, in the places of `good` and `bad`."""
     files = folder / "files"
     files.mkdir(parents=True)
@@ -47,7 +48,7 @@ def other_sets(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def setting(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path], list[Path]]:
+def setting(one_rank, tmp_path_factory):
     """A run that has learned the first task, files of both tasks, and their sets."""
     folder = tmp_path_factory.mktemp("forgetting")
     body = tuned_run(one_rank, folder / "first")
@@ -59,16 +60,16 @@ def setting(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> tup
     return body, files, sets
 
 
-def start(world: World, config: Path, words: list[str]) -> int:
+def start(world, config, words):
     return run(load_config(TrainConfig, config, words), joined=world)
 
 
 @pytest.fixture
-def commands(one_rank: RankPool, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+def commands(one_rank, monkeypatch):
     """The commands of the tool, which run in processes that are there already."""
-    seen: list[list[str]] = []
+    seen = []
 
-    def step(*command: str | Path, **_: object) -> None:
+    def step(*command, **_):
         words = [str(word) for word in command]
         seen.append(words)
         if words[1] == "train":
@@ -82,14 +83,11 @@ def commands(one_rank: RankPool, monkeypatch: pytest.MonkeyPatch) -> list[list[s
 
 
 @pytest.mark.slow
-def test_every_method_learns_and_the_matrix_is_that_of_the_scores(
-    setting: tuple[Path, list[Path], list[Path]], commands: list[list[str]], tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+def test_every_method_learns_and_the_matrix_is_that_of_the_scores(setting, commands, tmp_path, capsys):
     """Accuracies are those of tools/runs/evaluate.py; what is done is not done again; other words are refused."""
     body, files, sets = setting
     words = [str(body), f"tasks=[{files[0]},{files[1]}]", f"output={tmp_path / 'out'}", "learned=1", "steps=12"]
-    assert main([*words, "rows=20", "strength=1000"]) == 0
+    assert forgetting([*words, "rows=20", "strength=1000"]) == 0
     found = json.loads((tmp_path / "out" / "forgetting.json").read_text(encoding="utf-8"))
     assert (found["stages"], found["kinds"]) == (["before", "after second"], ["accuracy", "accuracy"])
     assert [*found["methods"]] == ["ewc", "l2_sp", "plain", "replay"]
@@ -122,57 +120,91 @@ def test_every_method_learns_and_the_matrix_is_that_of_the_scores(
     assert share == pytest.approx(recorded["figures"]["classification/accuracy"])
     assert [words[1] for words in commands] == ["train", "train", "fisher"] + ["train"] * 2
     commands.clear()
-    assert main([*words, "rows=20", "strength=1000", "method=[plain,ewc]"]) == 0
+    assert forgetting([*words, "rows=20", "strength=1000", "method=[plain,ewc]"]) == 0
     assert commands == []
     printed = capsys.readouterr().out
     assert "plain, 1 seeds" in printed
-    assert main([*words, "rows=20", "strength=10"]) == 64
+    assert forgetting([*words, "rows=20", "strength=10"]) == 64
     assert "strength was 1000.0, is 10.0" in capsys.readouterr().err
-    assert main([*words, "rows=20", "strength=1000", "method=plain", "seeds=2"]) == 0
+    assert forgetting([*words, "rows=20", "strength=1000", "method=plain", "seeds=2"]) == 0
     assert [("seed=1" in words) for words in commands] == [True]
-    assert main([*words, "rows=20", "strength=1000", "heldout_rows=5"]) == 64
+    assert forgetting([*words, "rows=20", "strength=1000", "heldout_rows=5"]) == 64
     assert "heldout_rows was None, is 5" in capsys.readouterr().err
     few = [*words[:2], f"output={tmp_path / 'few'}", *words[3:], "method=plain", "heldout_rows=5"]
-    assert main(few) == 0
+    assert forgetting(few) == 0
     scored = json.loads((tmp_path / "few" / "scores" / "before.json").read_text(encoding="utf-8"))["scores"]
     assert scored[0] == heldout_score(open_run(body).model, open_shards(sets[0] / "dev"), 5)[1]
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["tasks=[FIRST]", "learned=1"], "learned: expected fewer than the 1 tasks, got 1"),
-        (["tasks=[FIRST,FIRST]"], "expected different names, got 'first' twice"),
-        (["tasks=[FIRST,nowhere.yaml]"], "nowhere.yaml: no such file"),
-        (["tasks=[FIRST]", "method=mixout"], "method"),
-        (["tasks=FIRST", "replay=1"], "replay"),
-        ([], "'tasks' is missing"),
-    ],
-    ids=["learned", "names", "file", "method", "share", "tasks"],
-)
-@pytest.mark.slow
-def test_mistakes(
-    setting: tuple[Path, list[Path], list[Path]], words: list[str], said: str, tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    body, files, _ = setting
-    given = [word.replace("FIRST", str(files[0])) for word in words]
-    assert main([str(body), *given, f"output={tmp_path / 'out'}"]) == 64
-    assert said in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+@pytest.mark.parametrize("rises", [True, False])
+@pytest.mark.parametrize("first", [0, 1])
+def test_numbers_are_those_of_a_plain_computation(rises, first):
+    """Four tasks at random; with `first` 0 the first is learned before the first stage."""
+    draw = np.random.default_rng(3)
+    for _ in range(20):
+        learned = [task + first for task in range(4)]
+        matrix = draw.random((4 + first, 4))
+        end = len(matrix) - 1
+        found = outcome(matrix.tolist(), learned, [rises] * 4)
+        sign = 1 if rises else -1
+        lost, changed = [], []
+        for task in range(3):
+            best = max(sign * matrix[stage, task] for stage in range(learned[task], end))
+            lost.append(best - sign * matrix[end, task])
+            changed.append(sign * (matrix[end, task] - matrix[learned[task], task]))
+        assert found.forgetting == pytest.approx(lost)
+        assert found.backward_transfer == pytest.approx(sum(changed) / 3)
+        assert found.last == matrix[end, 3]
 
 
-@pytest.mark.slow
-def test_replay_mixes_tasks_of_the_same_classes_alone(
-    setting: tuple[Path, list[Path], list[Path]], tmp_path: Path
-) -> None:
-    body, files, _ = setting
-    tasks: list[Any] = read_tasks(files, 0)
-    sequence = TaskSequence(body, tasks, ForgettingOptions(tasks=files, output=tmp_path), ())
-    sequence.check("replay")
-    tasks[1].__dict__["signature"] = (("classification",), ("no", "yes"))
-    sequence.check("plain")
-    with pytest.raises(
-        Exception, match="method=replay: expected tasks of the same heads and classes, got first: class"
-    ):
-        sequence.check("replay")
+def test_the_table_has_means_over_seeds():
+    matrices = {
+        "plain": [[[2.0, None], [3.0, 0.9]], [[2.0, None], [3.5, 0.7]]],
+        "replay": [[[2.0, None], [2.1, 0.8]]],
+    }
+    found = summary(matrices, ["novels", "sst2"], [0, 1], [False, True])
+    figures = found["plain"]["figures"]
+    assert figures["forgetting of novels"]["seeds"] == [1.0, 1.5]
+    assert figures["forgetting of novels"]["mean"] == 1.25
+    assert figures["forgetting of novels"]["deviation"] == pytest.approx(statistics.stdev([1.0, 1.5]))
+    assert figures["backward transfer"]["mean"] == -1.25
+    assert figures["last task"]["mean"] == pytest.approx(0.8)
+    lines = [*summary_lines(found, ["novels", "sst2"], ["before", "after sst2"], ["nats", "accuracy"])]
+    assert lines[0] == "plain, 2 seeds"
+    assert lines[1].split() == ["novels", "(nats)", "sst2", "(accuracy)"]
+    assert lines[2].split() == ["before", "2.0000", "-"]
+    assert lines[3].split() == ["after", "sst2", "3.2500", "0.8000"]
+    assert lines[-2].startswith("plain   forgetting of novels 1.2500 ± 0.3536, backward transfer -1.2500 ± 0.3536")
+    assert lines[-1] == "replay  forgetting of novels 0.1000, backward transfer -0.1000, last task 0.8000"
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Tasks `one` and `two`; the second names the first one's held-out set."""
+    found = []
+    for name in ("one", "two"):
+        manifest = write_masked_sets(tmp_path / name, name=name)
+        heldout = f"heldout: {tmp_path / 'one' / 'heldout'}\n" if name == "two" else ""
+        found.append(tmp_path / f"{name}.yaml")
+        found[-1].write_text(f"name: {name}\nshards: {manifest.parent}\n{heldout}", encoding="utf-8")
+    return found
+
+
+def test_mistakes_are_named(files, tmp_path):
+    with pytest.raises(ConfigurationError, match="learned: expected fewer than the 2 tasks, got 2"):
+        read_tasks(files, 2)
+    with pytest.raises(ConfigurationError, match="expected different names, got 'one' twice"):
+        read_tasks([files[0], files[0]], 0)
+    with pytest.raises(ConfigurationError, match=r"nowhere\.yaml: no such file"):
+        read_tasks([tmp_path / "nowhere.yaml"], 0)
+    (tmp_path / "one" / "heldout" / "manifest.json").unlink()
+    with pytest.raises(ConfigurationError, match="heldout: expected a set, got none at"):
+        read_tasks(files[:1], 0)
+
+
+def test_information_is_summed_at_the_last_weights(tmp_path):
+    for name, value in (("first", 1.0), ("second", 2.0)):
+        tensors = {"fisher/a": torch.full((3,), value), "weight/a": torch.full((3,), 10 * value)}
+        save_file(tensors, tmp_path / name)
+    found = load_file(_sum_fisher_files([tmp_path / "first", tmp_path / "second"], tmp_path / "both"))
+    assert {name: values.tolist() for name, values in found.items()} == {"fisher/a": [3.0] * 3, "weight/a": [20.0] * 3}

@@ -1,28 +1,30 @@
 """A tokenizer with further pieces, against merges learnt by hand, the library, and the tokenizer as it was."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer as Library
-from tokenizers import models, pre_tokenizers
 
+from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
-from clozeline.registry import find
-from clozeline.tools.models.extend_tokenizer import main
+from clozeline.registry import choose, find
+from clozeline.tools.models import tokenizer_report
+from clozeline.tools.models.extend_tokenizer import main as extend_tokenizer
+from clozeline.tools.models.tokenizer_report import LanguageFigures, measure
+from clozeline.tools.models.tokenizer_report import main as tokenizer_report_main
+from tests.pipeline.tokenize.encode.encode_passes import write_parts
+from tests.tools.small_run import plain_text
 
 GENERAL = ["the cat sat on the mat and the rat sat on the hat"] * 20
 DOMAIN = ["immunology of the cat", "immunology and immunity", "immune rat immunology"] * 10
 KINDS = ["byte_bpe", "tokenizer_json", "wordpiece", "vocab.txt"]
 
 
-def trained(folder: Path, kind: str) -> Path:
+def trained(folder, kind):
     if kind == "tokenizer_json":
         library = Library.from_file(str(trained(folder / "own", "byte_bpe") / "tokenizer.json"))
         (folder / "published").mkdir()
@@ -43,19 +45,17 @@ def trained(folder: Path, kind: str) -> Path:
     return folder / "base"
 
 
-def domain(folder: Path) -> Path:
+def domain(folder):
     path = folder / "domain.jsonl"
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in DOMAIN), encoding="utf-8")
     return path
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_old_ids_stay_and_words_of_the_domain_get_shorter(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
-) -> None:
+def test_old_ids_stay_and_words_of_the_domain_get_shorter(tmp_path, capsys, kind):
     base = trained(tmp_path, kind)
     words = [str(base), f"input={domain(tmp_path)}", f"output={tmp_path / 'more'}", "pieces=10", "min_frequency=5"]
-    assert main(words) == 0
+    assert extend_tokenizer(words) == 0
     before, after = load_tokenizer(base), load_tokenizer(tmp_path / "more")
     size = before.vocabulary.size
     assert after.vocabulary.size == size + 10
@@ -71,10 +71,10 @@ def test_old_ids_stay_and_words_of_the_domain_get_shorter(
     assert "10 new pieces from id" in capsys.readouterr().out
 
 
-def test_merges_are_those_of_the_most_frequent_neighbours(tmp_path: Path) -> None:
+def test_merges_are_those_of_the_most_frequent_neighbours(tmp_path):
     """A slow reference: count all neighbours of all words, merge the most frequent pair, count again."""
     base = trained(tmp_path, "byte_bpe")
-    assert main([str(base), f"input={domain(tmp_path)}", f"output={tmp_path / 'more'}", "pieces=6"]) == 0
+    assert extend_tokenizer([str(base), f"input={domain(tmp_path)}", f"output={tmp_path / 'more'}", "pieces=6"]) == 0
     library = Library.from_file(str(base / "tokenizer.json"))
     rows = [
         [token.value for token in library.model.tokenize(word)]
@@ -102,45 +102,76 @@ def test_merges_are_those_of_the_most_frequent_neighbours(tmp_path: Path) -> Non
         assert after.encode([text])[0].ids.tolist() == ids
 
 
-def test_neighbors_that_spell_a_piece_make_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """`abc` has an id, though its letters become `ab` and `c`: a + b is merged before b + c."""
-    pieces = [*sorted(pre_tokenizers.ByteLevel.alphabet()), "ab", "bc", "abc", "<|endoftext|>"]
-    library = Library(models.BPE({piece: n for n, piece in enumerate(pieces)}, [("a", "b"), ("b", "c"), ("a", "bc")]))
-    library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    library.save(str(tmp_path / "tokenizer.json"))
-    import_tokenizer(tmp_path / "tokenizer.json", tmp_path / "base")
-    (tmp_path / "texts.txt").write_text("abc\n" * 50)
-    words = [str(tmp_path / "base"), f"input={tmp_path / 'texts.txt'}", f"output={tmp_path / 'more'}"]
-    assert main(words) == 64
-    assert "no two pieces are neighbors 20 times" in capsys.readouterr().err
-
-
-def test_a_piece_after_those_of_a_publisher_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "i", "c", *(f"##{letter}" for letter in "cghilmnotuy")]
-    (tmp_path / "vocab.txt").write_text("\n".join(names) + "\n", encoding="utf-8")
-    import_tokenizer(tmp_path / "vocab.txt", tmp_path / "ours", add=["bos"])
-    assert main([str(tmp_path / "ours"), f"input={domain(tmp_path)}", f"output={tmp_path / 'more'}"]) == 64
-    assert "would take that of <s>" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("kind", "words", "message"),
     [
         ("byte_bpe", ["pieces=0"], "pieces"),
         ("byte_bpe", ["min_frequency=1000"], "no two pieces are neighbors 1000 times"),
         ("byte_bpe", ["output=BASE"], "is there already"),
-        (
-            "character",
-            [],
-            "expected a byte-level BPE or WordPiece",
-        ),
+        ("character", [], "expected a byte-level BPE or WordPiece"),
     ],
 )
-def test_mistakes(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, words: list[str], message: str
-) -> None:
+def test_mistakes(tmp_path, capsys, kind, words, message):
     base = trained(tmp_path, kind)
     given = [f"input={domain(tmp_path)}", f"output={tmp_path / 'more'}", *words]
-    assert main([str(base), *(word.replace("BASE", str(base)) for word in given)]) == 64
+    assert extend_tokenizer([str(base), *(word.replace("BASE", str(base)) for word in given)]) == 64
     assert message in capsys.readouterr().err
     assert not (tmp_path / "more").exists()
+
+
+TEXTS = [("en", "a bird sang"), ("de", "ein Käfer"), ("en", "a bird, a tree"), ("zh", "")]
+COUNTED = {
+    "en": {"texts": 2, "words": 7, "bytes": 25, "tokens": 8, "unknown": 3},  # "sang", "," and " tree"
+    "de": {"texts": 1, "words": 2, "bytes": 10, "tokens": 2, "unknown": 1},  # "ein"; ä has two bytes
+    "zh": {"texts": 1, "words": 0, "bytes": 0, "tokens": 0, "unknown": 0},
+}
+PIECES = {"en": {"a", " a", " bird"}, "de": {" Käfer"}, "zh": set[str]()}
+
+
+@pytest.fixture
+def words(tmp_path):
+    """A tokenizer of five pieces: a, " a", " bird", " Käfer" and " dog"."""
+    chosen = choose("clozeline.pipeline.tokenize.tokenizers", {"name": "word", "min_frequency": 1})
+    text = "a bird Käfer dog a"
+    tokenizer = find("clozeline.pipeline.tokenize.tokenizers", "word").train(
+        [text], chosen.options, tmp_path / "tokenizer"
+    )
+    save_tokenizer(tokenizer, "word", tmp_path / "tokenizer")
+    return tokenizer
+
+
+@pytest.mark.parametrize("texts_a_batch", [1, 3, 4])
+def test_figures_are_those_counted_by_hand(words, texts_a_batch, monkeypatch):
+    monkeypatch.setattr(tokenizer_report, "_BATCH_TEXTS", texts_a_batch)
+    found = measure(words, iter(TEXTS))
+    assert found == {
+        language: LanguageFigures(**amounts, used=found[language].used) for language, amounts in COUNTED.items()
+    }
+    assert {language: {words.piece(token) for token in figures.used} for language, figures in found.items()} == PIECES
+
+
+def test_the_table_has_both_sides_of_pairs(words, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    (_, english), (_, german), (_, more), (_, empty) = TEXTS
+    documents = [
+        document(0, english, "en", target_text=german, target_language="de"),
+        document(1, more, "en"),
+        document(2, empty, "zh"),
+    ]
+    stage = write_parts(tmp_path / "clean", documents, 2)
+    assert tokenizer_report_main([str(tmp_path / "tokenizer"), str(stage)]) == 0
+    shown = plain_text(capsys.readouterr().out)
+    assert "en 2 7 8 1.14 0.320 37.500 60.00" in shown
+    assert "de 1 2 2 1.00 0.200 50.000 20.00" in shown
+    assert "zh 1 0 0 – – – 0.00" in shown
+
+
+def test_a_folder_without_documents_is_named(words, tmp_path, capsys):
+    assert tokenizer_report_main([str(tmp_path / "tokenizer"), str(tmp_path)]) == 64
+    assert f"{tmp_path}: expected the folder of a stage that writes documents" in capsys.readouterr().err
+
+
+def document(number, text, language, **more):
+    uid = document_uid("test", "a.jsonl", "jsonl", number)
+    return Document(uid=uid, text=text, source="a.jsonl", source_group="a", offset=number, length=1, url=None,
+                    language=language, **more)  # fmt: skip

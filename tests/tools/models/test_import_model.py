@@ -1,37 +1,37 @@
-"""A folder of transformers becomes one of ours, from which the same model is built."""
+"""Models in and out: a folder of transformers becomes one of ours, and goes back as it was."""
 
 import json
 import os
+import re
+import shutil
 
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file, save_file
 
 from clozeline.errors import WeightsError
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
-from clozeline.tools.models.export_model import main as export
-from clozeline.tools.models.import_model import main
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from clozeline.tools.models.compare_logits import main as compare
+from clozeline.tools.models.compare_logits import main as compare_logits
+from clozeline.tools.models.export_model import main as export_model
+from clozeline.tools.models.import_model import main as import_main
+from clozeline.tools.models.import_model import main as import_model
 from tests.model.checkpoints.published import TYPES, difference, edit_config, saved
+from tests.train.written_runs import write_run
 
 
 @pytest.mark.parametrize("model_type", TYPES)
 def test_the_imported_folder_holds_the_model(tmp_path, model_type, capsys):
     theirs = saved(tmp_path / "in", model_type)
-    assert main([str(tmp_path / "in"), str(tmp_path / "out")]) == 0
+    assert import_model([str(tmp_path / "in"), str(tmp_path / "out")]) == 0
     assert f"out: {model_type}, family" in capsys.readouterr().out
     imported = read_checkpoint(tmp_path / "out")
     assert imported.config == read_checkpoint(tmp_path / "in").config
     assert imported.token_ids == read_checkpoint(tmp_path / "in").token_ids
     assert difference(build_checkpoint(imported), theirs) < 1e-5
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"model.yaml", "model.safetensors", "model.json"}
-
-
-def test_what_is_set_aside_is_printed(tmp_path, capsys):
-    saved(tmp_path / "in", "bert")
-    path = tmp_path / "in" / "model.safetensors"
-    save_file(load_file(path) | {"bert.pooler.dense.bias": torch.zeros(4)}, path)
-    assert main([str(tmp_path / "in"), str(tmp_path / "out")]) == 0
-    assert "not read, no part of the model: bert.pooler.dense.bias" in capsys.readouterr().out
 
 
 def add_tensors(folder, *names):
@@ -42,12 +42,12 @@ def add_tensors(folder, *names):
 def test_further_heads_are_left_out_and_named(tmp_path, capsys):
     theirs = saved(tmp_path / "in", "bert")
     add_tensors(tmp_path / "in", "cls.chain.weight", "cls.chain.bias", "cls.graft.0.weight", "species.out.weight")
-    assert main([str(tmp_path / "in"), str(tmp_path / "out")]) == 0
+    assert import_model([str(tmp_path / "in"), str(tmp_path / "out")]) == 0
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     said = "left out, 4 tensors of heads that bert does not have: cls.chain.*, cls.graft.*, species.*"
     assert lines.count(said) == 1
     assert difference(build_checkpoint(read_checkpoint(tmp_path / "out")), theirs) < 1e-5
-    assert main([str(tmp_path / "in"), str(tmp_path / "strict"), "--strict"]) == 65
+    assert import_model([str(tmp_path / "in"), str(tmp_path / "strict"), "--strict"]) == 65
     assert "4 tensors that a model of its type does not have: cls.chain.bias," in capsys.readouterr().err
     assert not (tmp_path / "strict").exists()
 
@@ -56,37 +56,25 @@ def test_further_heads_are_left_out_and_named(tmp_path, capsys):
     "name",
     [
         "bert.encoder.layer.0.attention.self.gate.weight",  # in a layer
-        "bert.embeddings.scale",
-        "bert.encoder.norm.weight",
         "encoder.layer.0.gate.weight",  # of the body, without its prefix
         "cls.predictions.scale.weight",  # in a head that the model has
-        "cls.weight",
         "temperature",
     ],
 )
 def test_an_unknown_tensor_of_the_body_or_of_a_known_head_is_refused(tmp_path, name, capsys):
     saved(tmp_path / "in", "bert")
     add_tensors(tmp_path / "in", "cls.chain.weight", name)
-    assert main([str(tmp_path / "in"), str(tmp_path / "out")]) == 65
+    assert import_model([str(tmp_path / "in"), str(tmp_path / "out")]) == 65
     assert f"1 tensors that a model of its type does not have: {name};" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_all_of_a_file_of_the_class_without_heads_is_body(tmp_path, capsys):
-    saved(tmp_path / "whole", "bert")
-    assert main([str(tmp_path / "whole"), str(tmp_path / "ours")]) == 0
-    assert export([str(tmp_path / "ours"), str(tmp_path / "in"), "--parts", "encoder"]) == 0
-    add_tensors(tmp_path / "in", "adapters.0.weight")
-    assert main([str(tmp_path / "in"), str(tmp_path / "out")]) == 65
-    assert "does not have: adapters.0.weight;" in capsys.readouterr().err
-
-
 def test_refusals_change_nothing(tmp_path, capsys):
     saved(tmp_path / "in", "bert")
-    assert main([str(tmp_path / "in"), str(tmp_path / "in")]) == 64
+    assert import_model([str(tmp_path / "in"), str(tmp_path / "in")]) == 64
     assert "expected a new or empty folder" in capsys.readouterr().err
     (tmp_path / "in" / "config.json").write_text(json.dumps({"model_type": "bloom"}))
-    assert main([str(tmp_path / "in"), str(tmp_path / "out")]) == 64
+    assert import_model([str(tmp_path / "in"), str(tmp_path / "out")]) == 64
     assert "model_type: expected one of" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -136,7 +124,7 @@ def test_a_damaged_folder_gives_one_message_and_no_output(tmp_path, damage, code
     saved(tmp_path / "in", "gpt2")
     damage(tmp_path / "in")
     capsys.readouterr()  # the progress of transformers
-    assert main([str(tmp_path / "in"), str(tmp_path / "out")]) == code
+    assert import_model([str(tmp_path / "in"), str(tmp_path / "out")]) == code
     message = capsys.readouterr().err
     assert said in message
     assert message.startswith("error: ")
@@ -146,14 +134,14 @@ def test_a_damaged_folder_gives_one_message_and_no_output(tmp_path, damage, code
 
 def test_an_imported_folder_is_not_imported_again(tmp_path, capsys):
     saved(tmp_path / "in", "gpt2")
-    main([str(tmp_path / "in"), str(tmp_path / "out")])
-    assert main([str(tmp_path / "out"), str(tmp_path / "again")]) == 64
+    import_model([str(tmp_path / "in"), str(tmp_path / "out")])
+    assert import_model([str(tmp_path / "out"), str(tmp_path / "again")]) == 64
     assert "has been imported already" in capsys.readouterr().err
 
 
 def test_a_changed_or_unfinished_import_is_refused(tmp_path):
     saved(tmp_path / "in", "gpt2")
-    main([str(tmp_path / "in"), str(tmp_path / "out")])
+    import_model([str(tmp_path / "in"), str(tmp_path / "out")])
     weights = tmp_path / "out" / "model.safetensors"
     whole = weights.read_bytes()
     weights.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
@@ -166,14 +154,147 @@ def test_a_changed_or_unfinished_import_is_refused(tmp_path):
         read_checkpoint(tmp_path / "out")
 
 
-def test_what_the_folder_does_not_say_of_its_tokenizer_is_printed(tmp_path, capsys):
-    saved(tmp_path / "in", "bert")
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat"]
-    (tmp_path / "in" / "vocab.txt").write_text("\n".join(pieces) + "\n")
-    assert main([str(tmp_path / "in"), str(tmp_path / "silent")]) == 0
-    shown = capsys.readouterr().out
-    assert "guessed: no tokenizer_class: read as BertTokenizer, by the model_type bert of config.json" in shown
-    facts = {"tokenizer_class": "BertTokenizer", "do_lower_case": True}
-    (tmp_path / "in" / "tokenizer_config.json").write_text(json.dumps(facts))
-    assert main([str(tmp_path / "in"), str(tmp_path / "told")]) == 0
-    assert "guessed" not in capsys.readouterr().out
+@pytest.mark.parametrize("model_type", ["roberta", "llama", "t5", "bert masked_lm+sentence"])
+def test_ours_and_theirs(tmp_path, model_type, capsys):
+    saved(tmp_path / "in", model_type)
+    import_main([str(tmp_path / "in"), str(tmp_path / "ours")])
+    capsys.readouterr()
+    assert compare_logits([str(tmp_path / "ours"), str(tmp_path / "in"), "--theirs"]) == 0
+    assert float(capsys.readouterr().out.split()[-1]) < 1e-5
+    saved(tmp_path / "other", model_type, seed=1)
+    assert compare_logits([str(tmp_path / "ours"), str(tmp_path / "other")]) == 65
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"architectures": ["GPT2Model"]}, "no heads|heads have"),
+        ({"architectures": ["AutoTokenizer"]}, "transformers refuses it"),
+        ({"vocab_size": 7}, "transformers refuses it"),
+        (b"{", "not a valid JSON file"),
+    ],
+)
+def test_a_folder_that_transformers_refuses_is_a_mistake_of_the_user(tmp_path, change, reason, capsys):
+    saved(tmp_path / "good", "gpt2")
+    shutil.copytree(tmp_path / "good", tmp_path / "bad")
+    file = tmp_path / "bad" / "config.json"
+    file.write_bytes(
+        change if isinstance(change, bytes) else json.dumps(json.loads(file.read_bytes()) | change).encode()
+    )
+    for pair in (("good", "bad"), ("bad", "bad")):
+        capsys.readouterr()
+        assert compare_logits([*(str(tmp_path / name) for name in pair), "--theirs"]) == 64
+        error = capsys.readouterr().err
+        assert re.search(reason, error)
+        assert "Traceback" not in error
+
+
+BERT = {
+    "model__type_vocab_size": 2, "model__norm_place": "post", "model__final_norm": False, "model__emb_norm": True,
+    "model__eps": 1e-12,
+}  # fmt: skip
+
+
+BOTH = {"use_bottleneck_attention": True, "key_query_shared_bottleneck": True}
+UNREAD = [("bert", {"tie_word_embeddings": False}), ("mobilebert", BOTH)]
+
+
+@pytest.mark.parametrize(
+    ("case", "changes"),
+    [*UNREAD, *((case, {}) for case in ("bert lm", "gpt2", "t5", "bart"))],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_import_then_export_gives_the_same_tensors(tmp_path, case, changes):
+    """Those too that our model does not read."""
+    saved(tmp_path / "in", case, **changes)
+    assert import_main([str(tmp_path / "in"), str(tmp_path / "ours")]) == 0
+    assert export_model([str(tmp_path / "ours"), str(tmp_path / "out")]) == 0
+    before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("in", "out"))
+    assert before.keys() == after.keys()
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert export_model([str(tmp_path / "ours"), str(tmp_path / "second")]) == 0
+    for path in (tmp_path / "out").iterdir():
+        if path.name != "README.md":
+            assert path.read_bytes() == (tmp_path / "second" / path.name).read_bytes()
+    assert (tmp_path / "out" / "generation_config.json").exists() == (case not in ("bert", "mobilebert"))
+
+
+def test_a_run_is_exported_with_its_facts(shard_sets, tmp_path, capsys):
+    """Padding rows are cut off, special ids come from the set, and the card says what is known."""
+    model = write_run(tmp_path, shard_sets, [3, 12], 2, **BERT, model__vocab_multiple=128)
+    folder = tmp_path / "out"
+    words = [str(tmp_path), str(folder), "--licence", "cc-by-4.0", "--language", "en"]
+    assert export_model(words) == 0
+    assert "BertForMaskedLM" in capsys.readouterr().out
+    theirs, report = transformers.BertForMaskedLM.from_pretrained(folder, output_loading_info=True)
+    assert not any(report.values())
+    draw = torch.Generator().manual_seed(1)
+    ids = torch.randint(10, model.vocab_size, (2, 9), generator=draw)
+    ours = {"input_ids": ids, "position_ids": torch.arange(9).expand(2, 9), "lengths": torch.tensor([9, 9])}
+    with torch.no_grad():
+        logits = model.eval().logits(ours)["masked_lm"]
+        assert (theirs(input_ids=ids).logits - logits).abs().max() < 1e-5
+    config, card = json.loads((folder / "config.json").read_text()), (folder / "README.md").read_text()
+    assert config["vocab_size"] == model.vocab_size == len(theirs.bert.embeddings.word_embeddings.weight)
+    assert config["mask_token_id"] is not None
+    for words in ("license: \"cc-by-4.0\"", 'language: ["en"]', "| steps | 12 |", "| objective | masked_lm |",
+                  "tokenizer's fingerprint", "AutoModelForMaskedLM.from_pretrained"):  # fmt: skip
+        assert words in card
+
+
+def test_the_body_of_a_run_alone(shard_sets, tmp_path):
+    write_run(tmp_path, shard_sets, [3], 1, **BERT)
+    assert export_model([str(tmp_path), str(tmp_path / "other"), "--head", "lm"]) == 64
+    assert export_model([str(tmp_path), str(tmp_path / "other"), "--head", "masked_lm"]) == 0
+    more = ["--parts", "encoder", "--pooling", "mean", "--max-shard-size", "10KB"]
+    assert export_model([str(tmp_path), str(tmp_path / "out"), "--step", "3", *more]) == 0
+    assert (tmp_path / "out" / "1_Pooling" / "config.json").is_file()
+    assert (tmp_path / "out" / "model.safetensors.index.json").is_file()
+    _, report = transformers.BertModel.from_pretrained(
+        tmp_path / "out", output_loading_info=True, add_pooling_layer=False
+    )
+    assert not any(report.values())
+
+
+def test_refusals_say_what_differs(shard_sets, tmp_path, capsys):
+    write_run(tmp_path, shard_sets, [3], 1)
+    assert export_model([str(tmp_path), str(tmp_path / "out")]) == 64
+    assert "no model type of transformers computes what this model does" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert export_model([str(tmp_path), str(tmp_path)]) == 64
+    assert "expected a new or empty folder" in capsys.readouterr().err
+    assert export_model([str(tmp_path / "nowhere"), str(tmp_path / "out")]) == 64
+    assert export_model([str(tmp_path), str(tmp_path / "out"), "--step", "9"]) == 64
+    assert "no checkpoint of step 9" in capsys.readouterr().err
+
+
+def test_the_tokenizer_goes_out_and_comes_in_with_the_model(shard_sets, tmp_path):
+    """Ids of the exported tokenizer, by transformers, and of the one imported again are those of the run's."""
+    write_run(tmp_path, shard_sets, [3], 1, **BERT)
+    out, again = tmp_path / "out", tmp_path / "again"
+    assert export_model([str(tmp_path), str(out)]) == 0
+    assert import_main([str(out), str(again)]) == 0
+    own = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
+    theirs = transformers.AutoTokenizer.from_pretrained(out)
+    imported = load_tokenizer(again / "tokenizer")
+    for text in ("The cat sat.", "naïve  café\n¿qué?", "<mask> [MASK]"):
+        ids = own.encode([text])[0].ids.tolist()
+        assert imported.encode([text])[0].ids.tolist() == ids
+        if "mask" not in text:
+            assert theirs(text, add_special_tokens=False)["input_ids"] == ids
+    assert json.loads((again / "model.json").read_text())["tokenizer"] == "tokenizer"
+    assert "AutoTokenizer.from_pretrained" in (out / "README.md").read_text()
+    assert compare([str(again), str(tmp_path), "--text", "The cat sat."]) == 0
+
+
+def test_a_tokenizer_with_ids_beyond_the_model_is_refused(shard_sets, tmp_path, capsys):
+    write_run(tmp_path, shard_sets, [3], 1, **BERT)
+    assert export_model([str(tmp_path), str(tmp_path / "out")]) == 0
+    saved(tmp_path / "small", "bert")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(tmp_path / "out" / name, tmp_path / "small")
+    words = [str(tmp_path / "small"), str(tmp_path / "again")]
+    assert import_main(words) == 64
+    assert "ids, the model 37 rows: they do not belong together" in capsys.readouterr().err
+    assert not (tmp_path / "again").exists()
+    assert import_main([*words, "--no-tokenizer"]) == 0

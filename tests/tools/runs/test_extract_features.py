@@ -1,49 +1,46 @@
-"""Features by the command: a manifest that says where they come from, refusals, and a classifier that learns them."""
-
-from __future__ import annotations
+"""Vectors of texts: framed as in training, whatever the batches; files that are damaged; nearest ones by hand."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-import transformers
 from sklearn.linear_model import LogisticRegression
 
+import clozeline.model.scoring.features
+import clozeline.tools.runs.inference.feature_files
 from clozeline.configuration.config import load_config
+from clozeline.errors import ConfigurationError, IntegrityError, NewerFormatError
 from clozeline.files import file_hash
-from clozeline.tools.models.export_model import main as export
+from clozeline.sealed_json import seal
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
-from clozeline.tools.runs.extract_features import main
-from clozeline.tools.runs.inference.feature_files import open_features
+from clozeline.tools.runs.extract_features import main as extract_features
+from clozeline.tools.runs.inference.feature_files import Extraction, Features, open_features, write_features
+from clozeline.tools.runs.inference.text_likelihoods import word_spans
+from clozeline.tools.runs.neighbors import NeighborOptions, find_neighbors
+from clozeline.tools.runs.neighbors import main as neighbors
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
 from clozeline.train.open_run import open_run
 from clozeline.train.run import run
-from tests.distributed import RankPool
 from tests.pipeline.task_files import sentences
-from tests.tools.models.test_export_model import BERT
 from tests.tools.runs.evaluation.task_runs import tuned_run
 from tests.train.written_runs import write_run
 
 
 @pytest.fixture(scope="module")
-def tuned(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tuned(one_rank, tmp_path_factory):
     return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
 
 
-def lines(path: Path, texts: list[str]) -> Path:
+def lines(path, texts):
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
     return path
 
 
-def test_the_manifest_says_where_vectors_come_from(
-    tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_manifest_says_where_vectors_come_from(tuned, tmp_path, capsys):
     texts = lines(tmp_path / "texts.jsonl", ["a good film", "a bad plot with no heart"])
     words = [str(tuned), f"input={texts}", f"output={tmp_path / 'out'}", "layer=last", "pool=token", "max_length=7"]
-    assert main(words) == 0
+    assert extract_features(words) == 0
     said = "8 vectors of 20 numbers from 2 texts, layer last, pool token; 1 cut at 7 tokens, 0 without a token"
     assert said in capsys.readouterr().out
     found = open_features(tmp_path / "out")
@@ -54,28 +51,8 @@ def test_the_manifest_says_where_vectors_come_from(
     assert facts["checkpoint"] == file_hash(tuned / "checkpoints" / "step-00000006" / "checkpoint.json")
     assert facts["input"] == {"texts.jsonl": file_hash(texts)}
     assert found.uids == ["texts.jsonl:1"] * 3 + ["texts.jsonl:2"] * 5
-    assert main(words) == 64
+    assert extract_features(words) == 64
     assert "holds something already" in capsys.readouterr().err
-
-
-def test_a_text_longer_than_the_training_rows_is_read_as_far_as_by_the_export(shard_sets: Path, tmp_path: Path) -> None:
-    """Rows of the training have up to 48 tokens, the model 64 positions; transformers' own classes are the oracle."""
-    write_run(tmp_path / "run", shard_sets, [3], 1, **BERT)
-    texts = ["the page", "a longer text about the cat and the page of the book " * 2, "many more words " * 60]
-    given = lines(tmp_path / "texts.jsonl", texts)
-    assert main([str(tmp_path / "run"), f"input={given}", f"output={tmp_path / 'out'}"]) == 0
-    assert export([str(tmp_path / "run"), str(tmp_path / "exported"), "--parts", "encoder"]) == 0
-    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "exported")
-    body = transformers.AutoModel.from_pretrained(tmp_path / "exported", add_pooling_layer=False).eval()
-    found, lengths = open_features(tmp_path / "out"), []
-    for text, vector in zip(texts, found.vectors, strict=True):
-        rows = tokenizer(text, return_tensors="pt", truncation=True)
-        lengths.append(rows["input_ids"].shape[1])
-        with torch.no_grad():
-            wanted = body(**rows).last_hidden_state[0].mean(0)
-        assert np.abs(vector - wanted.numpy()).max() < 1e-4, text
-    assert lengths[0] < 48 < lengths[1] < lengths[2] == 64
-    assert found.facts["truncated"] == 1
 
 
 @pytest.mark.parametrize(
@@ -90,26 +67,21 @@ def test_a_text_longer_than_the_training_rows_is_read_as_far_as_by_the_export(sh
     ],
     ids=["input", "layer", "pool", "mix", "file", "step"],
 )
-def test_mistakes(
-    tuned: Path, tmp_path: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+def test_mistakes(tuned, tmp_path, words, said, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines(tmp_path / "texts.jsonl", ["a good film"])
-    assert main([str(tuned), *(word.replace("TEXTS", "texts.jsonl") for word in words)]) == 64
+    assert extract_features([str(tuned), *(word.replace("TEXTS", "texts.jsonl") for word in words)]) == 64
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def start(world: World, config: Path, words: list[str]) -> int:
+def start(world, config, words):
     return run(load_config(TrainConfig, config, words), joined=world)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mix", [False, True], ids=["last layer", "mix of all layers"])
-def test_a_classifier_learns_from_vectors_what_a_head_learns_beside_a_frozen_body(
-    one_rank: RankPool, tuned: Path, tmp_path: Path, mix: bool
-) -> None:
+def test_a_classifier_learns_from_vectors_what_a_head_learns_beside_a_frozen_body(one_rank, tuned, tmp_path, mix):
     """The logistic regression of scikit-learn on exported vectors, within a hundredth of the head trained inside."""
     words = [f"model.init_from={tuned}", "freeze=body", "steps=400", "schedule.steps=400", "evaluate.max_rows=0"]
     head = {"hidden": None, "pool": "mean", "scalar_mix": mix}
@@ -121,9 +93,171 @@ def test_a_classifier_learns_from_vectors_what_a_head_learns_beside_a_frozen_bod
     for name, part in (("train", rows[:60]), ("dev", rows[60:])):
         texts = lines(tmp_path / f"{name}.jsonl", [text for text, _ in part])
         layer = "scalar_mix" if mix else "last"
-        assert main([str(frozen), f"input={texts}", f"output={tmp_path / name}", f"layer={layer}", "pool=mean"]) == 0
+        assert (
+            extract_features(
+                [str(frozen), f"input={texts}", f"output={tmp_path / name}", f"layer={layer}", "pool=mean"]
+            )
+            == 0
+        )
         vectors.append(open_features(tmp_path / name).vectors)
     train, dev = np.array([label for _, label in rows[:60]]), np.array([label for _, label in rows[60:]])
     outside = LogisticRegression(C=100, max_iter=5000).fit(vectors[0], train).score(vectors[1], dev)
     assert inside > 0.7
     assert outside >= inside - 0.01
+
+
+TEXTS = [
+    ("a:1", "the page of the book is long é."),
+    ("a:2", "a"),
+    ("b.txt", "another page, of another book " * 3),
+    ("a:4", "book"),
+    ("a:5", "Мама мыла раму 我们 喜欢"),
+]
+
+
+@pytest.fixture(scope="module")
+def encoder(shard_sets, tmp_path_factory):
+    run = tmp_path_factory.mktemp("featured")
+    write_run(run, shard_sets, [3], 1)
+    return run, open_run(run)
+
+
+def written(run, folder, **changes):
+    chosen = Extraction(**{"layer": "last", "pool": "mean", "precision": "f32", "max_length": 40} | changes)
+    write_features(folder, run[1], run[1].objectives[0], TEXTS, chosen, {"step": 3})
+    return open_features(folder)
+
+
+def row_of(trained, text, room):
+    """States of a row alone: [CLS], the text, [SEP]."""
+    vocabulary = trained.tokenizer.vocabulary
+    ids = trained.tokenizer.encode([text])[0].ids[:room].tolist()
+    row = torch.tensor([[vocabulary.specials["cls"], *ids, vocabulary.specials["sep"]]])
+    places = torch.arange(row.shape[1])[None]
+    with torch.no_grad():
+        states = trained.model.family({"input_ids": row, "position_ids": places, "lengths": torch.tensor(row.shape[1])})
+    return states[0]
+
+
+@pytest.mark.parametrize("pool", ["cls", "mean", "max", "last"])
+def test_texts_in_their_order(encoder, tmp_path, pool):
+    found = written(encoder, tmp_path, pool=pool, max_length=12)
+    assert found.uids == [name for name, _ in TEXTS]
+    assert found.texts == [text for _, text in TEXTS]
+    for (_, text), vector in zip(TEXTS, found.vectors, strict=True):
+        states = row_of(encoder[1], text, 10)
+        plain = {"cls": states[0], "last": states[-1], "mean": states.mean(0), "max": states.max(0).values}
+        assert np.abs(vector - plain[pool].numpy()).max() < 1e-5
+    encoded = encoder[1].tokenizer.encode([text for _, text in TEXTS])
+    assert found.facts["truncated"] == sum(len(one.ids) > 10 for one in encoded) > 0
+    assert (found.facts["texts"], found.facts["rows"], found.facts["width"]) == (5, 5, found.vectors.shape[1])
+
+
+def test_tokens_and_words(encoder, tmp_path):
+    trained = encoder[1]
+    tokens, words = (written(encoder, tmp_path / pool, pool=pool) for pool in ("token", "first_subword"))
+    for name, text in TEXTS:
+        encoded, states = trained.tokenizer.encode([text])[0], row_of(trained, text, 38)
+        rows = [row for row, uid in enumerate(tokens.uids) if uid == name]
+        assert [tokens.positions[row] for row in rows] == list(range(min(38, len(encoded.ids))))
+        assert [tokens.texts[row] for row in rows] == [trained.tokenizer.piece(int(one)) for one in encoded.ids[:38]]
+        assert np.abs(tokens.vectors[rows] - states[1:-1].numpy()).max() < 1e-5
+        pieces = [trained.tokenizer.piece(int(one)) for one in encoded.ids]  # a character for each byte
+        holder = [number for number, piece in enumerate(pieces) for _ in piece]
+        spans, of_words = word_spans(text), [row for row, uid in enumerate(words.uids) if uid == name]
+        for row in of_words:
+            start, end = spans[words.positions[row]]
+            assert words.texts[row] == text[start:end]
+            place = holder[len(text[:start].encode())]
+            assert np.abs(words.vectors[row] - states[1 + place].numpy()).max() < 1e-5
+        assert len(of_words) == len({*(words.positions[row] for row in of_words)}) <= len(spans)
+    assert words.texts[:8] == ["the", "page", "of", "the", "book", "is", "long", "é"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"layer": "9"}, "layer=9: expected"),
+        ({"max_length": 2}, "max_length: expected room for more than special tokens, got 2"),
+    ],
+    ids=["layer", "length"],
+)
+def test_what_cannot_be_extracted(encoder, tmp_path, changes, message):
+    with pytest.raises((ConfigurationError, clozeline.model.scoring.features.ConfigurationError), match=message):
+        written(encoder, tmp_path, **changes)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_decoder_has_no_first_special_token_to_read(shard_sets, tmp_path):
+    """Packed rows follow </s>; a text without a token is counted."""
+    run = tmp_path / "run"
+    run.mkdir()
+    write_run(run, shard_sets, [3], 1, "causal_lm", model__family="decoder", model__heads={"lm": 1.0})
+    trained = open_run(run)
+    facts = trained.objectives[0]
+    chosen = Extraction("last", "last", "f32", 40)
+    said = write_features(tmp_path / "out", trained, facts, [*TEXTS, ("empty", "")], chosen, {})
+    assert (said["rows"], said["empty"]) == (6, 1)
+    with pytest.raises(ConfigurationError, match="expected a text, got none"):
+        write_features(tmp_path / "none", trained, facts, [], chosen, {})
+    assert not list((tmp_path / "none").glob("*"))
+
+
+def test_damaged_files(encoder, tmp_path):
+    with pytest.raises(
+        ConfigurationError, match=r"found no features\.json: give an output of clozeline extract-features"
+    ):
+        open_features(tmp_path)
+    written(encoder, tmp_path)
+    manifest, file = tmp_path / "features.json", tmp_path / "features.arrow"
+    text = manifest.read_text(encoding="utf-8")
+    manifest.write_text(text.replace('"mean"', '"last"'), encoding="utf-8")
+    with pytest.raises(IntegrityError, match="is damaged: checksum"):
+        open_features(tmp_path)
+    manifest.write_text("{", encoding="utf-8")
+    with pytest.raises(IntegrityError, match="extract the features again"):
+        open_features(tmp_path)
+    manifest.write_text("{}", encoding="utf-8")
+    with pytest.raises(IntegrityError, match=r"features\.json: is damaged"):
+        open_features(tmp_path)
+    plain = {name: value for name, value in json.loads(text).items() if name != "checksum"}
+    manifest.write_text(json.dumps(seal(plain | {"format": 2})), encoding="utf-8")
+    with pytest.raises(NewerFormatError, match="format 2 of a newer version"):
+        open_features(tmp_path)
+    manifest.write_text(text, encoding="utf-8")
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(IntegrityError, match="is missing or not what"):
+        open_features(tmp_path)
+
+
+def features():
+    vectors = np.array([[1, 0], [2, 0.1], [0, 1], [3, 0], [1, 1], [0, 0], [-1, 0]], np.float32)
+    words = ["play", "play", "see", "play", "see", "play", "play"]
+    return Features(["a", "b", "c", "a", "d", "e", "f"], [0, 1, 2, 3, 4, 5, 6], words, vectors, {})
+
+
+def test_neighbours_are_those_of_other_texts_by_cosine():
+    found = find_neighbors(features(), NeighborOptions(query=0))
+    assert [one["row"] for one in found] == [1, 4, 2, 5, 6]
+    cosines = [2 / np.hypot(2, 0.1), 1 / np.sqrt(2), 0, 0, -1]
+    assert [one["cosine"] for one in found] == pytest.approx(cosines)
+    assert found[0] == {"row": 1, "uid": "b", "position": 1, "text": "play", "cosine": pytest.approx(cosines[0])}
+    assert [one["row"] for one in find_neighbors(features(), NeighborOptions(query=0, same=True))] == [1, 5, 6]
+    assert [one["row"] for one in find_neighbors(features(), NeighborOptions(query=0, top=2))] == [1, 4]
+    with pytest.raises(ConfigurationError, match="query: expected a row index below 7, got 7"):
+        find_neighbors(features(), NeighborOptions(query=7))
+
+
+def test_the_command_prints_the_nearest_rows(tmp_path, shard_sets, capsys):
+    write_run(tmp_path / "run", shard_sets, [3], 1)
+    trained, chosen = open_run(tmp_path / "run"), Extraction("table", "first_subword", "f32", 40)
+    texts = [(f"texts.jsonl:{line}", "the page of the book") for line in range(3)]
+    write_features(tmp_path / "features", trained, trained.objectives[0], texts, chosen, {})
+    assert neighbors([str(tmp_path / "features"), "query=1", "same=true", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["query"] == {"row": 1, "uid": "texts.jsonl:0", "position": 1, "text": "page"}
+    assert [(one["row"], round(one["cosine"], 5)) for one in found["neighbours"]] == [(6, 1), (11, 1)]
+    assert neighbors([str(tmp_path / "features"), "query=1", "top=2"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["query", "1.0000", "1.0000"]

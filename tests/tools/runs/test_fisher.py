@@ -1,40 +1,40 @@
 """Fisher information of a small run, measured by the command, and a training that keeps what it says."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
+from torch import nn
 
 from clozeline.configuration.config import load_config
-from clozeline.errors import ClozelineError
+from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.model.heads._head import LabelHead
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.evaluation.task_run import set_rows
-from clozeline.tools.runs.fisher import main
+from clozeline.tools.runs.fisher import main as fisher_main
+from clozeline.tools.runs.inference.fisher_information import diagonal_fisher, require_drawable_labels
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.distributed.process_group import World
 from clozeline.train.open_run import open_run
 from clozeline.train.run import run
-from tests.distributed import RankPool
+from tests.model.small_models import built, full_batch
 from tests.tools.runs.evaluation.task_runs import tuned_run
 
 
 @pytest.fixture(scope="module")
-def tuned(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tuned(one_rank, tmp_path_factory):
     return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
 
 
-def test_the_file_holds_weights_and_squares(tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_file_holds_weights_and_squares(tuned, tmp_path, capsys):
     """The same from the same seed; with all rows and the labels of the data it is the mean over the set, by a loop."""
     files = [tmp_path / name for name in ("a", "b", "c", "all")]
     for path, words in zip(files, (["seed=1"], ["seed=1"], ["seed=2"], ["rows=999", "empirical=true"]), strict=True):
-        assert main([str(tuned), f"output={path}", "rows=20", *words]) == 0
+        assert fisher_main([str(tuned), f"output={path}", "rows=20", *words]) == 0
     assert "60 rows at step 6, mean " in capsys.readouterr().out
     assert files[0].read_bytes() == files[1].read_bytes() != files[2].read_bytes()
     trained = open_run(tuned)
@@ -62,34 +62,31 @@ def test_the_file_holds_weights_and_squares(tuned: Path, tmp_path: Path, capsys:
     [([], "'output' is missing"), (["output=f", "rows=0"], "rows"), (["output=f", "data=nowhere"], "nowhere")],
     ids=["no output", "no rows", "no data"],
 )
-def test_wrong_words_are_refused(
-    tuned: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-) -> None:  # fmt: skip
+def test_wrong_words_are_refused(tuned, words, said, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert main([str(tuned), *words]) in (64, 74)
+    assert fisher_main([str(tuned), *words]) in (64, 74)
     assert said in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
-def start(world: World, config: Path, words: list[str]) -> tuple[int, str]:
+def start(world, config, words):
     try:
         return run(load_config(TrainConfig, config, words), joined=world), ""
     except ClozelineError as error:
         return error.exit_code, str(error)
 
 
-def weights(folder: Path) -> dict[str, torch.Tensor]:
+def weights(folder):
     return {name: p.detach() for name, p in open_run(folder).model.named_parameters()}
 
 
 @pytest.mark.slow
-def test_a_training_keeps_what_was_measured(one_rank: RankPool, tuned: Path, tmp_path: Path) -> None:
+def test_a_training_keeps_what_was_measured(one_rank, tuned, tmp_path):
     """With a great strength the weights that matter stay; without one they go further away."""
-    assert main([str(tuned), f"output={tmp_path / 'fisher'}", "rows=60"]) == 0
+    assert fisher_main([str(tuned), f"output={tmp_path / 'fisher'}", "rows=60"]) == 0
     words = [f"model.init_from={tuned}", "steps=4", "schedule.steps=8", "evaluate.max_rows=0", "seed=3"]
-    moved: dict[str, float] = {}
-    ewc: dict[str, Any] = {"kept": [f"regularizer={{name: ewc, strength: 1e10, fisher: {tmp_path / 'fisher'}}}"]}
+    moved = {}
+    ewc = {"kept": [f"regularizer={{name: ewc, strength: 1e10, fisher: {tmp_path / 'fisher'}}}"]}
     for name, more in {"plain": [], **ewc}.items():
         assert one_rank.run(start, tuned.parent / "train.yaml", [*words, *more, f"output={tmp_path / name}"]) == [
             (0, "")
@@ -101,3 +98,89 @@ def test_a_training_keeps_what_was_measured(one_rank: RankPool, tuned: Path, tmp
     assert moved["kept"] < moved["plain"] / 100
     code, said = one_rank.run(start, tuned.parent / "train.yaml", ["regularizer=l2_sp", f"output={tmp_path / 'no'}"])[0]
     assert (code, "needs model.init_from" in said) == (64, True)
+
+
+class Classes(LabelHead):
+    """One linear map; a row of a batch is one place with one label."""
+
+    target: ClassVar = "masked_lm"
+
+    def __init__(self, width, classes, *, bias):
+        super().__init__()
+        self.map = nn.Linear(width, classes, bias=bias)
+
+    def logits(self, hidden):
+        return self.map(hidden)
+
+
+class Small(nn.Module):
+    """A body and a head on vectors, with the interface of our models."""
+
+    def __init__(self, body, head):
+        super().__init__()
+        self.body = body
+        self.heads = nn.ModuleDict({"masked_lm": head})
+
+    def forward(self, tensors):
+        head = self.heads["masked_lm"]
+        return {"masked_lm": head.loss(self.body(tensors["vectors"])[:, None], tensors)}
+
+
+def rows(vectors, labels):
+    number = len(vectors)
+    return {
+        "vectors": vectors,
+        "input_ids": torch.zeros(number, 1),
+        "row_weight": torch.ones(number),
+        "label_index": torch.arange(number),
+        "label_ids": labels,
+    }
+
+
+def one_by_one(vectors, labels):
+    for vector, label in zip(vectors, labels, strict=True):
+        yield rows(vector[None], label[None])
+
+
+def test_of_softmax_regression_is_the_closed_form():
+    """E over examples of p_j (1 - p_j) x_i², and with the labels of the data ([y = j] - p_j)² x_i²."""
+    torch.manual_seed(0)
+    model = Small(nn.Identity(), Classes(3, 4, bias=False))
+    vectors, labels = torch.randn(1500, 3), torch.randint(0, 4, (1500,))
+    with torch.no_grad():
+        shares = model.heads["masked_lm"].map(vectors).softmax(-1)
+    squares = vectors.square()[:, None]
+    found = diagonal_fisher(model, one_by_one(vectors, labels), 1)["heads.masked_lm.map.weight"]
+    expected = (shares * (1 - shares))[:, :, None] * squares
+    spread = ((1 - shares) * shares * (1 - 2 * shares) ** 2)[:, :, None] * squares.square()  # variance of a draw
+    assert ((found - expected.mean(0)).abs() < 4 * spread.sum(0).sqrt() / 1500).all()
+    empirical = diagonal_fisher(model, one_by_one(vectors, labels), 1, empirical=True)["heads.masked_lm.map.weight"]
+    errors = nn.functional.one_hot(labels, 4) - shares
+    torch.testing.assert_close(empirical, (errors.square()[:, :, None] * squares).mean(0))
+
+
+def test_several_classes_per_row_are_drawn_independently():
+    """The bias of a class has E (y - p)² = p (1 - p), as log p(y|x) is a sum over classes."""
+    model = built("encoder", heads={"classification": {"classes": 3, "multi_label": True}}).eval()
+    require_drawable_labels(model.heads)
+    bias = model.heads["classification"].classifier.out.bias
+    torch.nn.init.normal_(bias, std=1.5, generator=torch.Generator().manual_seed(0))
+    tensors = full_batch()
+    row = {name: value[:1] for name, value in tensors.items() if len(value) == len(tensors["input_ids"])}
+    row["label"] = torch.tensor([[0, 0, 0]])
+    shares = model.logits(row)["classification"][0].detach().sigmoid()
+    found = diagonal_fisher(model, [row] * 200, 1)["heads.classification.classifier.out.bias"]
+    variance = shares * (1 - shares)
+    spread = variance * (1 - 2 * shares) ** 2  # variance of a draw
+    assert ((found - variance).abs() < 3 * (spread / 200).sqrt()).all()
+    expected = diagonal_fisher(model, [row], 1, empirical=True)["heads.classification.classifier.out.bias"]
+    torch.testing.assert_close(expected, shares.square())
+
+
+def test_only_one_head_with_a_distribution_is_drawn_from():
+    head = Classes(3, 4, bias=True)
+    require_drawable_labels({"masked_lm": head})
+    with pytest.raises(ConfigurationError, match=r"has a, b; set empirical=true"):
+        require_drawable_labels({"a": head, "b": head})
+    with pytest.raises(ConfigurationError, match=r"model.heads.token: labels cannot be sampled"):
+        require_drawable_labels({"token": nn.Linear(1, 1)})

@@ -1,80 +1,43 @@
-"""Continuations of texts, with untrained models over real sets."""
-
-from __future__ import annotations
+"""Continuations of texts and fillings of masks, with untrained models over real sets."""
 
 import json
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
+import torch
 
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import build_model
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.generation.decoding import Continuation, Decoding
-from clozeline.model.generation.generate import beams, generate
+from clozeline.model.generation.generate import beams
 from clozeline.model.scoring.causal import log_likelihoods
-from clozeline.tools.runs.generate import main
-from clozeline.tools.runs.inference.generation import Settings, continuations, text_of
-from clozeline.train.open_run import Run, open_run
-from tests.train.written_runs import write_run
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from clozeline.tools.runs.fill_mask import iterate_masked_words
+from clozeline.tools.runs.fill_mask import main as fill_mask
+from clozeline.tools.runs.generate import main as generate
+from clozeline.tools.runs.inference.generation import blank_after, find_language_token, prompt_ids, text_of
+from clozeline.tools.runs.inference.masked_text import encode_masked_text, fill_text, parts_of
+from clozeline.train.data.sets.recorded_sets import describe_set
+from clozeline.train.data.stream.phases import Input
+from clozeline.train.open_run import open_run
+from tests.pipeline.tokenize.tokenizers.word_marks import KINDS, ROLES
+from tests.tools.small_run import example_sets
+from tests.train.written_runs import opened, write_run
 
 DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}
-PAIRED = {"model__family": "encoder_decoder", "model__heads": {"lm": 1.0}}
 
 
 @pytest.fixture(scope="module")
-def decoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
+def decoder(shard_sets, tmp_path_factory):
     run = tmp_path_factory.mktemp("decoder")
     write_run(run, shard_sets, [3], 1, "causal_lm", **DECODER)
     return run, open_run(run)
 
 
-def test_the_command_prints_what_the_model_generates(
-    decoder: tuple[Path, Run], capsys: pytest.CaptureFixture[str]
-) -> None:
-    run, trained = decoder
-    prompt = trained.tokenizer.encode(["the page"])[0].ids.tolist()
-    wanted = generate(
-        trained.model,
-        [prompt] * 2,
-        Decoding(max_tokens=5, mode="sample", temperature=1.5, top_p=0.9, seed=4),
-        end_ids={trained.tokenizer.vocabulary.specials["eos"]},
-    )
-    words = ["max_tokens=5", "mode=sample", "temperature=1.5", "top_p=0.9", "seed=4", "samples=2", "step=3"]
-    assert main([str(run), "the page", *words]) == 0
-    assert capsys.readouterr().out == "".join(
-        f"the page{trained.tokenizer.decode(one.ids)} ({one.stop}, {one.score:.3f})\n" for one in wanted
-    )
-
-
-def test_an_encoder_decoder_answers(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_run(tmp_path, shard_sets, [3], 1, "span_corruption", **PAIRED)
-    trained = open_run(tmp_path)
-    (wanted,) = continuations(trained, "the <extra_0> page", Settings(max_tokens=4))
-    assert main([str(tmp_path), "the <extra_0> page", "max_tokens=4"]) == 0
-    assert capsys.readouterr().out == f"{trained.tokenizer.decode(wanted.ids)} ({wanted.stop}, {wanted.score:.3f})\n"
-
-
-def test_a_tokenizer_without_an_end_continues_to_the_last_token(
-    decoder: tuple[Path, Run], shard_sets: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A published tokenizer may have none, and an encoder's mistake is not that."""
-    trained = decoder[1]
-    vocabulary = trained.tokenizer.vocabulary
-    kept = {name: number for name, number in vocabulary.specials.items() if name != "eos"}
-    monkeypatch.setattr(trained.tokenizer, "vocabulary", replace(vocabulary, specials=kept))
-    prompt = trained.tokenizer.encode(["the page"])[0].ids.tolist()
-    wanted = generate(trained.model, [prompt], Decoding(max_tokens=5))
-    assert continuations(trained, "the page", Settings(max_tokens=5)) == wanted
-
-
-def test_an_encoder_has_no_next_tokens(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_run(tmp_path, shard_sets, [3], 1, "masked_lm")
-    assert main([str(tmp_path), "the page"]) == 64
-    assert "needs a head that predicts next tokens, got masked_lm" in capsys.readouterr().err
-
-
-def test_a_beam_prints_its_best_rows_and_their_scores(
-    decoder: tuple[Path, Run], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_beam_prints_its_best_rows_and_their_scores(decoder, capsys):
     run, trained = decoder
     tokenizer = trained.tokenizer
     prompt = tokenizer.encode(["the page"])[0].ids.tolist()
@@ -86,7 +49,7 @@ def test_a_beam_prints_its_best_rows_and_their_scores(
     (wanted,) = beams(trained.model, [prompt], settings, end_ids=end, banned=banned)
     assert wanted[0].ids != first.ids
     keys = ["mode=beam", "width=3", "max_tokens=5", "length_penalty=0.6", "length_form=gnmt", "min_tokens=2"]
-    assert main([str(run), "the page", *keys, "samples=2", f"ban={json.dumps([word])}"]) == 0
+    assert generate([str(run), "the page", *keys, "samples=2", f"ban={json.dumps([word])}"]) == 0
     lines = [f"the page{tokenizer.decode(one.ids)} ({one.stop}, {one.score:.3f})\n" for one in wanted[:2]]
     assert printable(capsys.readouterr().out) == printable("".join(lines))
 
@@ -94,9 +57,7 @@ def test_a_beam_prints_its_best_rows_and_their_scores(
 ALLOWED = [" of", " of the book", " a page", "s"]
 
 
-def test_only_allowed_texts_are_written(
-    decoder: tuple[Path, Run], capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_only_allowed_texts_are_written(decoder, capsys, tmp_path):
     """A beam ranks all of them by the probability of the text and its end; blanks may be on either side."""
     run, trained = decoder
     tokenizer = trained.tokenizer
@@ -107,35 +68,27 @@ def test_only_allowed_texts_are_written(
     sums = {each: float(scores[len(prompt) - 1 :].sum()) for each, scores in zip(ALLOWED, rows, strict=True)}
     wanted = [f"the page{each} (end, {sums[each]:.3f})\n" for each in sorted(sums, key=lambda each: -sums[each])]
     keys = ["mode=beam", "width=4", "samples=4", "length_penalty=0"]
-    assert main([str(run), "the page", *keys, f"allowed={json.dumps(ALLOWED)}"]) == 0
+    assert generate([str(run), "the page", *keys, f"allowed={json.dumps(ALLOWED)}"]) == 0
     assert capsys.readouterr().out == "".join(wanted)
     (tmp_path / "allowed.txt").write_text("of\nof the book\n\na page\n", encoding="utf-8")
-    assert main([str(run), "the page ", *keys, f"allowed={tmp_path / 'allowed.txt'}", "samples=3"]) == 0
+    assert generate([str(run), "the page ", *keys, f"allowed={tmp_path / 'allowed.txt'}", "samples=3"]) == 0
     assert capsys.readouterr().out == "".join(line for line in wanted if not line.startswith("the pages"))
-    assert main([str(run), "the page", f"allowed={json.dumps(ALLOWED)}"]) == 0
+    assert generate([str(run), "the page", f"allowed={json.dumps(ALLOWED)}"]) == 0
     assert capsys.readouterr().out.rpartition(" (end, ")[0] in {f"the page{each}" for each in ALLOWED}
 
 
-def test_an_encoder_decoder_writes_allowed_texts(
-    shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write_run(tmp_path, shard_sets, [3], 1, "text_infilling", **PAIRED)
-    assert main([str(tmp_path), "the page", 'allowed=["a book", "the page of"]']) == 0
-    assert capsys.readouterr().out.rpartition(" (end, ")[0] in ("a book", "the page of")
-
-
-def printable(text: str) -> str:
+def printable(text):
     """Return a text as a console shows it."""
     return "".join(character for character in text if character.isprintable())
 
 
-def test_a_stop_string_ends_the_text_before_it(decoder: tuple[Path, Run], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_stop_string_ends_the_text_before_it(decoder, capsys):
     run, trained = decoder
     keys = ["mode=sample", "seed=3", "max_tokens=9"]
-    assert main([str(run), "the page", *keys]) == 0
+    assert generate([str(run), "the page", *keys]) == 0
     free = capsys.readouterr().out.rpartition(" (")[0]
     stop = free[len("the page") + 6 :][:2]
-    assert main([str(run), "the page", *keys, f"stop={json.dumps([stop, 'no such text'])}"]) == 0
+    assert generate([str(run), "the page", *keys, f"stop={json.dumps([stop, 'no such text'])}"]) == 0
     text, _, reason = capsys.readouterr().out.rpartition(" (")
     assert reason.startswith("string, ")
     assert text == free[: free.index(stop, len("the page"))]
@@ -159,30 +112,137 @@ def test_a_stop_string_ends_the_text_before_it(decoder: tuple[Path, Run], capsys
         (["the", "step=4"], 64, "holds no checkpoint of step 4"),
         (["the page " * 70], 65, "the position table has room for 64"),
     ],
-    ids=[
-        "alike",
-        "greedy",
-        "width",
-        "narrow",
-        "minimum",
-        "stop",
-        "masks",
-        "file",
-        "joined",
-        "room",
-        "unknown",
-        "step",
-        "long",
-    ],
 )
-def test_mistakes_are_named(
-    decoder: tuple[Path, Run],
-    capsys: pytest.CaptureFixture[str],
-    words: list[str],
-    code: int,
-    message: str,
-) -> None:
-    assert main([str(decoder[0]), *words]) == code
+def test_mistakes_are_named(decoder, capsys, words, code, message):
+    assert generate([str(decoder[0]), *words]) == code
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert message in error
+
+
+def test_a_prompt_is_framed_like_the_rows_of_training(shard_sets):
+    tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
+    specials, sentinels = tokenizer.vocabulary.specials, tokenizer.vocabulary.sentinels
+    ids = tokenizer.encode(["the page", " of", ""])
+    objectives = {
+        label: open_shards(example_sets(shard_sets)[label][0]).manifest.objective
+        for label in ("causal_lm", "span_corruption", "bart")
+    }
+    framed = {
+        label: prompt_ids(tokenizer, objective, "the page <mask> of<extra_0>")
+        for label, objective in objectives.items()
+        if objective is not None
+    }
+    plain = [*ids[0].ids, specials["mask"], *ids[1].ids, sentinels[0]]
+    assert framed["causal_lm"] == plain
+    assert framed["span_corruption"] == [*plain, specials["eos"]]
+    assert framed["bart"] == [specials["bos"], *plain, specials["eos"]]
+    assert objectives["causal_lm"] is not None
+    with pytest.raises(ConfigurationError, match="at least one token"):
+        prompt_ids(tokenizer, objectives["causal_lm"], "")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_prompt_and_its_continuation_spell_the_text(name, tmp_path):
+    """Cut after each word, where a model that has learned the text continues it."""
+    tokenizer = import_tokenizer(KINDS[name][0](tmp_path / "in"), tmp_path / "out", **ROLES)
+    words = ["The", "quick", "brown", "fox", "watches", "the", "garden"]
+    ids = tokenizer.encode([" ".join(words)])[0].ids.tolist()
+    for number in range(1, len(words)):
+        prompt = " ".join(words[:number])
+        first = len(tokenizer.encode([prompt])[0].ids)
+        shown = prompt + blank_after(tokenizer, prompt) + tokenizer.decode_part(ids[first:])
+        assert shown.rstrip() == " ".join(words)
+        assert blank_after(tokenizer, f"{prompt} ") == ""
+
+
+def test_a_language_ends_the_prompt_and_starts_the_decoder(shard_sets):
+    tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
+    bart = open_shards(example_sets(shard_sets)["bart"][0]).manifest.objective
+    assert bart is not None
+    mbart = bart.model_copy(update={"options": {**bart.options, "language_tokens": {"de": "<reserved_1>"}}})
+    token = find_language_token(tokenizer, mbart, "de")
+    assert token is not None
+    assert tokenizer.piece(token) == "<reserved_1>"
+    assert find_language_token(tokenizer, bart, None) is None
+    with pytest.raises(ConfigurationError, match="one of de, got none"):
+        find_language_token(tokenizer, mbart, None)
+    with pytest.raises(ConfigurationError, match="one of de, got en"):
+        find_language_token(tokenizer, mbart, "en")
+    with pytest.raises(ConfigurationError, match="bart have no language tokens"):
+        find_language_token(tokenizer, bart, "de")
+
+
+@pytest.fixture(scope="module")
+def encoder(shard_sets, tmp_path_factory):
+    run = tmp_path_factory.mktemp("encoder")
+    write_run(run, shard_sets, [3], 1)
+    return run, open_run(run)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("no mask", "a text with <mask>"), ("long " * 64 + "<mask>", "rows of at most 64")]
+)
+def test_a_text_that_does_not_fit_is_refused(encoder, text, message):
+    with pytest.raises(ConfigurationError, match=message):
+        encode_masked_text(encoder[1], text)
+
+
+def test_a_filled_text_has_no_special_tokens(encoder):
+    trained = encoder[1]
+    decoding = Decoding(mode="unmask", temperature=5.0, order="random")
+    fillings = fill_text(trained, "the <mask> page <mask><mask> of it", decoding, 3)
+    assert len({tuple(filling.ids) for filling in fillings}) == 3
+    for filling in fillings:
+        parts = parts_of(trained, filling)
+        assert [new for _, new in parts] == [False, True, False, True, False]
+        assert (parts[0][0], parts[2][0], parts[4][0]) == ("the", " page", " of it")
+        assert not trained.tokenizer.vocabulary.special[filling.ids[1:-1]].any()
+    (longer,) = fill_text(trained, "the page", Decoding(mode="unmask", max_tokens=6, steps=2))
+    assert len(longer.filled) == 6
+
+
+def test_the_commands_fill_several_masks(encoder, capsys):
+    run, trained = encoder
+    text = "the <mask> page <mask> of it"
+    assert fill_mask([str(run), "--text", text, "--beam", "3"]) == 0
+    printed = capsys.readouterr().out
+    wanted = fill_text(trained, text, Decoding(mode="unmask", width=3), 3)
+    assert printed == "".join(
+        f"{''.join(part for part, _ in parts_of(trained, each)).strip()} ({each.score:.3f})\n" for each in wanted
+    )
+    assert generate([str(run), text, "mode=unmask", "width=3", "samples=3"]) == 0
+    assert capsys.readouterr().out.split() == printed.split()
+    assert generate([str(run), text, "mode=unmask", "samples=2"]) != 0
+    assert "samples: greedy continuations are all the same" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def trained(shard_sets):
+    shards = open_shards(example_sets(shard_sets)["masked_lm"][0])
+    facts = shards.manifest.tokenizer
+    config = ModelConfig(
+        family="encoder", dim=8, layers=1, attention_heads=2, ffn_dim=8, heads={"masked_lm": 1.0},
+        position=PositionConfig(maximum=64),
+    )  # fmt: skip
+    torch.manual_seed(1)
+    model = build_model(config, facts.vocab_size, facts.special_ids).eval()
+    sets = (describe_set(shards.path, Input(shards)),)
+    return opened(model, shard_sets / "train_tokenizer", sets)
+
+
+def test_hidden_words_are_whole_words_of_original_rows(trained, shard_sets):
+    mask = trained.tokenizer.vocabulary.specials["mask"]
+    found = list(
+        iterate_masked_words(
+            trained, open_shards(example_sets(shard_sets)["masked_lm"][0].parent.parent / "heldout"), 4
+        )
+    )
+    assert 1 <= len(found) <= 4
+    for ids, position in found:
+        assert mask not in ids
+        word = trained.tokenizer.decode_part([int(ids[position])]).strip()
+        assert len(word) >= 4
+        assert word.isalpha()
+        after = trained.tokenizer.decode_part([int(ids[position + 1])])
+        assert not after[:1].isalnum() or trained.tokenizer.vocabulary.word_start[ids[position + 1]]

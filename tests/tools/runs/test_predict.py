@@ -1,13 +1,8 @@
 """Predictions of rows without labels: those of `evaluate` on the same rows, whatever the batches, after a kill too."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet
@@ -17,9 +12,13 @@ from seqeval.metrics import f1_score
 from sklearn.metrics import accuracy_score
 from sklearn.metrics import f1_score as class_f1
 
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks.readers import Rejected, TaskFacts
 from clozeline.tools.runs import evaluate, predict
-from clozeline.train.answers import _answer
+from clozeline.tools.runs.inference.prediction_files import PredictionParts, write_output
 from clozeline.train.answers.classification import Classification
+from clozeline.train.answers.regression import Regression
+from clozeline.train.answers.span import Span
 from tests.pipeline.task_files import (
     make_choice_sets,
     make_labeled_sets,
@@ -28,15 +27,16 @@ from tests.pipeline.task_files import (
     make_tagged_sets,
     make_text_sets,
 )
+from tests.pipeline.tasks.readers.reading import reader_of, written
 from tests.tools.runs.test_pseudo_label import probabilities
 from tests.train.written_runs import write_run_on
 
 
-def labeled(answer: str) -> Callable[[Path], Path]:
+def labeled(answer):
     return lambda folder: make_labeled_sets(folder, answer)
 
 
-TASKS: dict[str, tuple[Callable[[Path], Path], str, dict[str, Any]]] = {
+TASKS = {
     "classes": (make_sets, "classification", {"labels": ["0", "1"]}),
     "several": (labeled("labels: tags"), "classification", {"labels": ["bad", "film", "good"], "multi_label": True}),
     "numbers": (labeled("score: score"), "regression", {}),
@@ -49,11 +49,11 @@ TASKS: dict[str, tuple[Callable[[Path], Path], str, dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def runs(tmp_path_factory):
     """Runs with wide random weights, whose predictions differ from row to row; each is made once."""
-    made: dict[str, Path] = {}
+    made = {}
 
-    def run_of(name: str) -> Path:
+    def run_of(name):
         if name not in made:
             made[name] = folder = tmp_path_factory.mktemp(name)
             make, head, options = TASKS[name]
@@ -66,23 +66,22 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return run_of
 
 
-def predicted(folder: Path, source: Path, output: Path, *words: str) -> list[dict[str, Any]]:
+def predicted(folder, source, output, *words):
     assert predict.main([str(folder / "run"), f"input={source}", f"output={output}", *words]) == 0
     return [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
 
 
-def scores(folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, float]:
+def scores(folder, capsys):
     capsys.readouterr()
     assert evaluate.main([str(folder / "run"), "--json"]) == 0
-    found: dict[str, float] = json.loads(capsys.readouterr().out)["metrics"]
-    return found
+    return json.loads(capsys.readouterr().out)["metrics"]
 
 
-def gold_rows(folder: Path) -> list[dict[str, Any]]:
+def gold_rows(folder):
     return [json.loads(line) for line in (folder / "files" / "dev.jsonl").read_text().splitlines()]
 
 
-def test_classes(runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_classes(runs, tmp_path, capsys):
     """Against the model on each row by itself, and scikit-learn; then as a submission."""
     folder = runs("classes")
     with (folder / "files" / "dev.tsv").open() as file:
@@ -100,9 +99,7 @@ def test_classes(runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.Cap
     assert lines == ["index\tprediction", *(f"{number}\t{row['label']}" for number, row in enumerate(found))]
 
 
-def test_several_classes_and_numbers(
-    runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_several_classes_and_numbers(runs, tmp_path, capsys):
     folder = runs("several")
     found = predicted(folder, folder / "files" / "dev.jsonl", tmp_path / "several.jsonl")
     names, gold = ("bad", "film", "good"), gold_rows(folder)
@@ -119,7 +116,7 @@ def test_several_classes_and_numbers(
 
 
 @pytest.mark.parametrize("name", ["tags", "words"])
-def test_tags(runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_tags(runs, tmp_path, capsys, name):
     """CoNLL's columns and lists of words; a sentence of several windows has every word once."""
     folder = runs(name)
     source = folder / "files" / ("dev.txt" if name == "tags" else "dev.jsonl")
@@ -137,7 +134,7 @@ def test_tags(runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.Captur
     assert 0 < metrics["accuracy"] < 1
 
 
-def test_answers(runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_answers(runs, tmp_path, capsys):
     """Of SQuAD's file without answers, and of a table of questions."""
     folder = runs("answers")
     data = json.loads((folder / "files" / "dev.json").read_text())
@@ -160,7 +157,7 @@ def test_answers(runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.Cap
     assert [row["answer"] for row in table] == [row["answer"] for row in found]
 
 
-def test_choices_and_texts(runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_choices_and_texts(runs, tmp_path, capsys):
     folder = runs("choices")
     found = predicted(folder, folder / "files" / "dev.jsonl", tmp_path / "choices.jsonl")
     gold = gold_rows(folder)
@@ -174,33 +171,15 @@ def test_choices_and_texts(runs: Callable[[str], Path], tmp_path: Path, capsys: 
     assert len({row["text"] for row in written}) > 1
 
 
-def test_neither_batches_nor_order_matter(
-    runs: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = runs("classes")
-    rows = (folder / "files" / "dev.tsv").read_text().splitlines()
-    (tmp_path / "reversed.tsv").write_text("\n".join([rows[0], *rows[:0:-1]]) + "\n")
-    found = predicted(folder, folder / "files" / "dev.tsv", tmp_path / "a.jsonl")
-    monkeypatch.setattr(_answer, "_BATCH", 5)
-    other = predicted(folder, tmp_path / "reversed.tsv", tmp_path / "b.jsonl", "part_rows=4")[::-1]
-    assert [row["label"] for row in found] == [row["label"] for row in other]
-    assert [row["probabilities"]["1"] for row in found] == pytest.approx(
-        [row["probabilities"]["1"] for row in other], abs=2e-6
-    )
-
-
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
-def test_a_killed_command_ends_with_the_same_bytes(
-    runs: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+def test_a_killed_command_ends_with_the_same_bytes(runs, tmp_path, monkeypatch, suffix, capsys):
     """Parts that are done are not computed again, and other settings do not continue them."""
     folder, whole, killed = runs("classes"), tmp_path / f"whole.{suffix}", tmp_path / f"killed.{suffix}"
     words = [str(folder / "run"), f"input={folder / 'files' / 'dev.tsv'}", "part_rows=5"]
     assert predict.main([*words, f"output={whole}"]) == 0
     real, calls = Classification.records, []
 
-    def dying(*arguments: Any) -> Any:
+    def dying(*arguments):
         calls.append(1)
         if len(calls) == 3:
             raise KeyboardInterrupt
@@ -217,9 +196,7 @@ def test_a_killed_command_ends_with_the_same_bytes(
     assert not killed.with_name(f"{killed.name}.parts").exists()
 
 
-def test_every_row_of_the_input_is_in_the_output(
-    runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_every_row_of_the_input_is_in_the_output(runs, tmp_path, capsys):
     """Rows without a prediction say why, in each format."""
     folder = runs("classes")
     rows = ["name;about", "x;a good film", "y;", 'z;"dull\nplot"', "no field", "w;\u200b"]
@@ -253,12 +230,62 @@ def test_every_row_of_the_input_is_in_the_output(
         (["output=p.csv", "input=gone.csv"], "gone.csv: no such file"),
     ],
 )
-def test_what_cannot_be_predicted_is_refused(
-    runs: Callable[[str], Path], tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+def test_what_cannot_be_predicted_is_refused(runs, tmp_path, capsys, words, message, monkeypatch):
     monkeypatch.chdir(tmp_path)
     source = runs("classes") / "files" / "dev.tsv"
     assert predict.main([str(runs("classes") / "run"), f"input={source}", *words]) == 64
     error = " ".join(capsys.readouterr().err.split())
     assert re.search(message, error), error
+
+
+def test_questions_that_may_have_no_answer_have_a_probability_of_it(tmp_path):
+    answer = Span(TaskFacts(name="v2", head="span", metrics=("f1",), unanswerable=True))
+    records = [{"row": 0, "id": "a", "answer": "Ada", "na_prob": 0.25}, {"row": 1, "id": "b", "rejected": "no_tokens"}]
+    write_output(tmp_path / "answers.json", "squad", records, answer)
+    assert json.loads((tmp_path / "answers.json").read_text()) == {"a": "Ada", "b": ""}
+    assert json.loads((tmp_path / "answers.na_prob.json").read_text()) == {"a": 0.25, "b": 1.0}
+
+
+def test_a_submission_of_numbers_and_one_that_lacks_a_row(tmp_path):
+    answer = Regression(TaskFacts(name="stsb", head="regression", metrics=("pearson",), texts=2))
+    write_output(tmp_path / "STS-B.tsv", "glue", [{"row": 0, "score": 3.14159}], answer)
+    assert (tmp_path / "STS-B.tsv").read_text() == "index\tprediction\n0\t3.142\n"
+    with pytest.raises(ConfigurationError, match=r"row 1 has no prediction .empty_text."):
+        write_output(tmp_path / "other.tsv", "glue", [{"row": 1, "rejected": "empty_text"}], answer)
+    assert not (tmp_path / "other.tsv").exists()
+
+
+def test_parts_belong_to_one_prediction(tmp_path):
+    parts = PredictionParts(tmp_path / "p.jsonl", {"input": "x"})
+    parts.write(0, [{"row": 0}])
+    again = PredictionParts(tmp_path / "p.jsonl", {"input": "x"})
+    assert (again.has(0), again.has(1)) == (True, False)
+    assert list(again.records(1)) == [{"row": 0}]
+    with pytest.raises(ConfigurationError, match=r"p\.jsonl\.parts: holds parts of another prediction .input differ"):
+        PredictionParts(tmp_path / "p.jsonl", {"input": "y"})
+    again.remove()
+    assert not again.folder.exists()
+
+
+def test_answers_of_a_passage_share_a_line(tmp_path):
+    asked = [{"question": f"Who {number}?", "idx": 10 + number, "answers": [{"text": "Ada", "idx": 20 + 2 * number},
+                                                                           {"text": "Bob", "idx": 21 + 2 * number}]}
+             for number in range(2)]  # fmt: skip
+    lines = [{"idx": number, "passage": {"text": "Ada met.", "questions": asked}} for number in (3, 4)]
+    reader = reader_of("superglue", task="multirc")
+    rows = reader.read_unlabeled(written(tmp_path, "".join(f"{json.dumps(line)}\n" for line in lines)))
+    assert rows is not None
+    items = list(rows)
+    assert [item.index for item, _ in items] == list(range(8))
+    assert [key for _, key in items] == [[passage, 10 + at // 2, 20 + at] for passage in (3, 4) for at in range(4)]
+
+
+def test_queries_are_answered_by_texts(tmp_path):
+    row = {"idx": 1, "passage": {"text": "Ada met Bob.", "entities": []},
+           "qas": [{"query": "@placeholder won", "idx": 5}, {"query": "@placeholder lost", "idx": 6}]}  # fmt: skip
+    reader = reader_of("superglue", task="record")
+    rows = reader.read_unlabeled(written(tmp_path, f"{json.dumps(row)}\n{{}}\n"))
+    assert rows is not None
+    (first, key), (second, _), (rejected, _) = rows
+    assert (first.index, key, second.index) == (0, 5, 1)
+    assert rejected == Rejected("fields", 2)

@@ -1,18 +1,177 @@
-"""Prompts from the command line: what they say, what changes nothing, and what is refused."""
+"""Prompts: rows, demonstrations, templates, and labels by scores that are known."""
 
-from __future__ import annotations
-
+import gzip
 import json
+import math
+from collections import Counter
 from pathlib import Path
-from typing import Any
+from zlib import crc32
 
 import pytest
 import torch
 
+from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.causal import log_likelihoods
-from clozeline.tools.runs.prompt import main
+from clozeline.tools.runs.prompt import main as prompt_main
+from clozeline.tools.runs.prompting.answers import Answered, answer_rows
+from clozeline.tools.runs.prompting.report import metrics_of, prediction_lines, prompt_scores
+from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRow, read_rows
+from clozeline.tools.runs.prompting.scorers import Candidate
+from clozeline.tools.runs.prompting.template import Prompt, Template, prompt_of, read_template
 from clozeline.train.open_run import open_run
-from tests.tools.runs.prompting.prompted_runs import prompted_run
+from tests.tools.runs.prompting.test_scorers import prompted_run
+
+PLAIN = {
+    "example": "{text} is{label}", "separator": " ; ", "labels": {"a": [" x", " xyz"], "b": [" yy"]}, "null": "-",
+}  # fmt: skip
+
+
+def template(**changes):
+    return validate(Template, PLAIN | changes, "test")
+
+
+class Letters:
+    """Every letter is a token; each of a word has a log-probability that its prompt's first letter tells."""
+
+    def candidate(self, prompt, word):
+        ids = tuple(map(ord, prompt.before + word))
+        return Candidate(ids, tuple(range(len(prompt.before) + 1, len(ids))))
+
+    def scores(self, candidates):
+        weights = {"p": {"x": -1.0, "y": -0.7, "z": -0.5}, "-": {"x": -0.1, "y": -0.6, "z": -0.5}}
+        found = []
+        for one in candidates:
+            of = weights["-" if chr(one.ids[0]) == "-" else "p"]
+            found.append(torch.tensor([of[chr(one.ids[place])] for place in one.positions], dtype=torch.float64))
+        return found
+
+
+def row(text, label="a"):
+    return PromptRow(crc32(text.encode()), {"text": text}, label)
+
+
+def none(_):
+    return []
+
+
+@pytest.mark.parametrize(
+    ("normalise", "words"),
+    [
+        ("sum", ([-1.0, -2.2], [-1.4])),
+        ("mean", ([-1.0, -2.2 / 3], [-0.7])),
+        ("per_byte", ([-1.0, -2.2 / 3], [-0.7])),
+        ("pmi", ([-0.9, -2.2 + 1.2], [-1.4 + 1.2])),
+    ],
+    ids=["sum", "mean", "per_byte", "pmi"],
+)
+def test_scores_of_labels(normalise, words):
+    (found,) = answer_rows([row("page")], template(), none, Letters(), 99, normalise)
+    assert found.scores == pytest.approx([math.log(sum(map(math.exp, own))) for own in words])
+    (found,) = answer_rows([row("page")], template(words="mean"), none, Letters(), 99, normalise)
+    assert found.scores == pytest.approx([sum(own) / len(own) for own in words])
+
+
+@pytest.mark.parametrize("window", range(9, 40))
+def test_the_oldest_demonstrations_are_left_out_and_the_row_never_is_cut(window):
+    """`page is xyz` has 11 letters, each demonstration before it 9 more: `oldest is x ; `, and the last one."""
+    shown = [row("o1"), row("m2"), row("n3")]
+    (found,) = answer_rows([row("page")], template(), lambda _: shown, Letters(), window)
+    whole = len("page is xyz")
+    room = max(0, min(3, (window - whole) // len("o1 is x ; ")))
+    assert found.dropped == 3 - room
+    assert found.demonstrations == tuple(one.uid for one in shown[3 - room :])
+    assert bool(found.scores) == (window >= whole)
+
+
+POLARITY = {
+    "example": "Input: {text}\nPolarity:{label}.",
+    "labels": {"positive": [" good", " fine"], "negative": [" bad"]},
+}
+
+
+def written_template(**changes):
+    return validate(Template, POLARITY | changes, "test")
+
+
+def test_demonstrations_come_between_the_instruction_and_the_row():
+    shown = [({"text": "{a}"}, "negative"), ({"text": "b"}, "positive")]
+    prompt = prompt_of(written_template(instruction="Say.", separator=" | "), shown, {"text": "c"})
+    before = "Say. | Input: {a}\nPolarity: bad. | Input: b\nPolarity: good. | Input: c\nPolarity:"
+    assert prompt == Prompt(before, ".")
+    assert prompt_of(written_template(), [], {"text": "c"}) == Prompt("Input: c\nPolarity:", ".")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"example": "{text}"}, "expected {label} once, got it 0 times"),
+        ({"example": "{label}{text}{label}"}, "expected {label} once, got it 2 times"),
+        ({"example": "It is{label}"}, "expected a field of the row"),
+        ({"example": "{text.__class__}{label}"}, "expected plain names in braces"),
+        ({"example": "{text!r}{label}"}, "expected plain names in braces"),
+        ({"example": "{text:>9}{label}"}, "expected plain names in braces"),
+        ({"labels": {"positive": [" good"]}}, "expected two or more"),
+        ({"labels": {"positive": [" good"], "negative": []}}, "each with at least one word"),
+        ({"labels": {"positive": [" good"], "negative": ["good"]}}, "'good' more than once"),
+        ({"values": {"1": "positiv"}}, "expected labels of positive, negative, got 'positiv'"),
+        ({"fields": {"txt": "sentence"}}, "'txt' is no name of the example; it has text"),
+        ({"shot": 3}, "shot"),
+    ],
+)
+def test_mistakes_are_named(changes, message):
+    with pytest.raises(ConfigurationError) as caught:
+        written_template(**changes)
+    assert message in str(caught.value)
+
+
+def test_a_file_is_read_as_yaml(tmp_path):
+    path = tmp_path / "own.yaml"
+    path.write_text('example: "{text}{label}"\nlabels: {a: [" x"], b: [" y"]}\nvalues: {"1": a}\n')
+    assert read_template(path).labels == {"a": (" x",), "b": (" y",)}
+    with pytest.raises(ConfigurationError, match="no such file"):
+        read_template(tmp_path / "none.yaml")
+
+
+LABELS = ["a", "b"]
+ANSWERED = [
+    Answered(PromptRow(1, {}, "a"), (-1.0, -2.0), (7, 8), 0),
+    Answered(PromptRow(2, {}, "b"), (-1.0, -2.0), (7,), 1),
+    Answered(PromptRow(3, {}, "b"), (-3.0, -3.0), (), 2),
+    Answered(PromptRow(4, {}, None), (-3.0, -1.0), (), 0),
+    Answered(PromptRow(5, {}, "a"), (), (), 2),
+    Answered(PromptRow(6, {}, "b"), (-3.0, -2.0), (), 0),
+]
+
+
+def test_counts_and_metrics():
+    """Of the rows 1, 2, 3 and 6 the first and the last are right; the third is a tie, which the first label has."""
+    found = prompt_scores(ANSWERED, LABELS, [])
+    assert {name: found[name] for name in ("n", "unlabelled", "skipped", "truncated", "ties")} == {
+        "n": 4, "unlabelled": 1, "skipped": 1, "truncated": 0, "ties": 1,
+    }  # fmt: skip
+    assert (found["dropped_demonstrations"], found["rows_with_dropped"]) == (5, 3)
+    assert found["predicted"] == {"a": 3, "b": 2}
+    assert found["metrics"]["accuracy"] == 0.5
+    assert found["metrics"]["macro_f1"] == pytest.approx((0.5 + 0.5) / 2)
+    majority = found["baselines"]["majority"]
+    assert (majority["label"], majority["metrics"]["accuracy"]) == ("b", 0.75)
+    train = [PromptRow(9, {}, "a")]
+    assert prompt_scores(ANSWERED, LABELS, train)["baselines"]["majority"]["metrics"]["accuracy"] == 0.25
+    assert metrics_of([], [], LABELS) == {}
+    assert metrics_of(["a", "b", "a", "b"], ["a", "b", "b", "b"], LABELS)["matthews"] == pytest.approx(3**-0.5)
+
+
+def test_a_line_for_each_row():
+    lines = [json.loads(line) for line in prediction_lines(ANSWERED, LABELS)]
+    assert [line["prediction"] for line in lines] == ["a", "a", "a", "b", None, "b"]
+    assert lines[1] == {
+        "uid": "0000000000000002", "label": "b", "prediction": "a", "scores": {"a": -1.0, "b": -2.0},
+        "probabilities": pytest.approx({"a": 1 / (1 + math.exp(-1)), "b": 1 / (1 + math.exp(1))}),
+        "demonstrations": ["0000000000000007"], "dropped": 1,
+    }  # fmt: skip
+    assert lines[4]["scores"] is None
+
 
 ROOT = Path(__file__).parents[3]
 TEMPLATE = """
@@ -25,7 +184,7 @@ values: {"1": positive, "0": negative}
 WORDS = ("page", "book", "note", "letter", "line", "word")
 
 
-def sentences(count: int) -> list[tuple[str, int]]:
+def sentences(count):
     """Different texts of a few words, and their labels."""
     found = []
     for number in range(count):
@@ -34,13 +193,13 @@ def sentences(count: int) -> list[tuple[str, int]]:
     return found
 
 
-def write_rows(path: Path, rows: list[tuple[str, int]]) -> Path:
+def write_rows(path, rows):
     path.write_text("sentence\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in rows))
     return path
 
 
 @pytest.fixture(scope="module")
-def folder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(shard_sets, tmp_path_factory):
     """Runs of two kinds, and the rows."""
     folder = tmp_path_factory.mktemp("prompted")
     for kind in ("causal", "cloze"):
@@ -55,34 +214,16 @@ def folder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def ask(folder: Path, kind: str, *words: str, rows: str = "dev") -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def ask(folder, kind, *words, rows="dev"):
     """The scores, and the lines of the rows."""
     output = [f"output={folder / 'scores.json'}", f"predictions={folder / 'rows.jsonl'}"]
     given = [f"template={folder / 'short.yaml'}", f"input={folder / rows}.tsv"]
-    assert main([str(folder / kind), *given, *output, *words]) == 0
+    assert prompt_main([str(folder / kind), *given, *output, *words]) == 0
     lines = (folder / "rows.jsonl").read_text().splitlines()
     return json.loads((folder / "scores.json").read_text()), [json.loads(line) for line in lines]
 
 
-@pytest.mark.parametrize("kind", ["causal", "cloze"])
-@pytest.mark.parametrize("score", ["sum", "pmi"])
-def test_scores_and_rows(folder: Path, kind: str, score: str, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = [f"train={folder / 'train.tsv'}", "shots=2", f"score={score}", "window=64"]
-    scores, lines = ask(folder, kind, *shown)
-    said = capsys.readouterr().out
-    assert f"by {kind}, score {score}, 2 demonstrations (balanced, seed 0): 10 rows, step 3" in said
-    assert "majority" in said
-    assert {"checkpoint", "tokenizer", "seed", "step", "template", "ties", "skipped", "truncated"} <= scores.keys()
-    assert scores["n"] == len(lines) == 10
-    right = sum(line["prediction"] == line["label"] for line in lines)
-    assert scores["metrics"]["accuracy"] == pytest.approx(right / 10)
-    assert scores["dropped_demonstrations"] == sum(line["dropped"] for line in lines)
-    for line in lines:
-        assert line["prediction"] == max(line["scores"], key=line["scores"].__getitem__)
-        assert line["uid"] not in line["demonstrations"]
-
-
-def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(folder: Path, tmp_path: Path) -> None:
+def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(folder, tmp_path):
     """Probabilities are those of the answers alone; a correct label that no answer names is counted."""
     answers = ["page", "book", "negative", "no"]
     (tmp_path / "answers.txt").write_text("".join(f"{each}\n" for each in answers), encoding="utf-8")
@@ -103,24 +244,7 @@ def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(folder: 
         assert line["prediction"] == answers[shares.index(max(shares))]
 
 
-def test_batches_order_and_repetition_change_nothing(folder: Path) -> None:
-    words = [f"train={folder / 'train.tsv'}", "shots=2", "window=64"]
-    scores, lines = ask(folder, "causal", *words)
-    again, same = ask(folder, "causal", *words)
-    assert (scores, lines) == (again, same)
-    for changed in (
-        ask(folder, "causal", *words, "batch_tokens=50")[1],
-        ask(folder, "causal", *words, rows="reversed")[1][::-1],
-    ):
-        for one, other in zip(lines, changed, strict=True):
-            assert one["scores"] == pytest.approx(other["scores"], abs=1e-5)
-            assert (one["uid"], one["demonstrations"]) == (other["uid"], other["demonstrations"])
-    assert [line["demonstrations"] for line in ask(folder, "causal", *words, "seed=1")[1]] != [
-        line["demonstrations"] for line in lines
-    ]
-
-
-def test_a_small_window_drops_demonstrations_then_skips_rows(folder: Path) -> None:
+def test_a_small_window_drops_demonstrations_then_skips_rows(folder):
     words = [f"train={folder / 'train.tsv'}", "shots=3"]
     whole, few, none = (ask(folder, "causal", *words, f"window={size}")[0] for size in (64, 30, 5))
     assert few["dropped_demonstrations"] > whole["dropped_demonstrations"]
@@ -129,7 +253,7 @@ def test_a_small_window_drops_demonstrations_then_skips_rows(folder: Path) -> No
     assert (none["skipped"], none["n"], none["metrics"]) == (10, 0, {})
 
 
-def test_refusals(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals(folder, capsys):
     given = [f"template={ROOT / 'configs/prompts/polarity.yaml'}", f"input={folder / 'dev.tsv'}"]
     for words, message in (
         (["shots=2"], "shots=2: expected train=FILE"),
@@ -141,5 +265,96 @@ def test_refusals(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ([f"template={folder / 'open.yaml'}"], "open.yaml: has no labels; add them, or name the answers: answers=FILE"),
         ([f"input={folder / 'none.tsv'}"], "none.tsv: no such file"),
     ):
-        assert main([str(folder / "causal"), *given, *words]) == 64
+        assert prompt_main([str(folder / "causal"), *given, *words]) == 64
         assert message in capsys.readouterr().err
+
+
+TEMPLATE_OF_ROWS = validate(
+    Template,
+    {
+        "example": "{text}{label}", "labels": {"yes": [" yes"], "no": [" no"]}, "fields": {"text": "sentence"},
+        "values": {"1": "yes", "0": "no"},
+    },
+    "test",
+)  # fmt: skip
+
+
+def test_a_table_has_a_header_and_quotes_without_meaning(tmp_path):
+    path = tmp_path / "dev.tsv"
+    path.write_text(
+        '\ufeffsentence\tlabel\r\na "film\t1\r\nb\t0\r\nc\r\n\r\nd\t7\r\n \t1\r\n', encoding="utf-8", newline=""
+    )
+    found = read_rows(path, TEMPLATE_OF_ROWS, labeled=True)
+    assert [(row.fields["text"], row.label) for row in found.rows] == [('a "film', "yes"), ("b", "no")]
+    assert found.refused == {"columns": 1, "bad_label": 1, "no_text": 1}
+
+
+def test_lines_of_json_plain_or_compressed(tmp_path):
+    lines = [
+        {"sentence": "a", "label": 1},
+        {"sentence": "b"},
+        {"text": "c", "label": 0},
+        {"sentence": "d", "label": "no"},
+    ]
+    content = "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / "dev.jsonl").write_text(content)
+    (tmp_path / "dev.jsonl.gz").write_bytes(gzip.compress(content.encode()))
+    for name in ("dev.jsonl", "dev.jsonl.gz"):
+        found = read_rows(tmp_path / name, TEMPLATE_OF_ROWS, labeled=False)
+        assert [row.label for row in found.rows] == ["yes", None, "no"]
+        assert found.refused == {"no_text": 1}
+        assert read_rows(tmp_path / name, TEMPLATE_OF_ROWS, labeled=True).refused == {"no_text": 1, "no_label": 1}
+
+
+def test_a_file_without_rows_is_refused(tmp_path):
+    (tmp_path / "dev.tsv").write_text("text\tlabel\na\t1\n")
+    with pytest.raises(ConfigurationError, match="expected rows with sentence, got none that can be read: 1 x no_text"):
+        read_rows(tmp_path / "dev.tsv", TEMPLATE_OF_ROWS, labeled=True)
+    with pytest.raises(ConfigurationError, match="no such file"):
+        read_rows(tmp_path / "none.tsv", TEMPLATE_OF_ROWS, labeled=True)
+
+
+def rows(count, first=0):
+    """Rows with three labels, of which one is rare."""
+    names = ["a", "b", "a", "b", "a", "c"]
+    return [
+        PromptRow(1000 + number, {"text": str(number)}, names[number % 6]) for number in range(first, first + count)
+    ]
+
+
+@pytest.mark.parametrize("selection", ["random", "balanced", "fixed"])
+def test_they_do_not_depend_on_the_order_and_never_hold_the_row(selection):
+    pool = rows(24)
+    one, other = (Demonstrations(part, 5, selection, 3) for part in (pool, pool[::-1]))
+    seen = set()
+    for row in rows(30):
+        found = one.of(row)
+        assert found == other.of(row)
+        assert len({shown.uid for shown in found}) == 5
+        assert row.uid not in {shown.uid for shown in found}
+        seen.add(tuple(shown.uid for shown in found))
+    own = {shown.uid for shown in one.of(PromptRow(1, {}, None))}
+    assert len(seen) == (1 + sum(row.uid in own for row in pool) if selection == "fixed" else 30)
+    assert [Demonstrations(pool, 5, selection, 4).of(row) for row in pool] != [one.of(row) for row in pool]
+
+
+@pytest.mark.parametrize("selection", ["balanced", "fixed"])
+@pytest.mark.parametrize("shots", [3, 4, 6, 12])
+def test_each_label_has_as_many_or_one_more(selection, shots):
+    """As long as the rarest has so many."""
+    found = Demonstrations(rows(60), shots, selection, 0)
+    firsts = Counter[str]()
+    for row in rows(40, first=100):
+        counts = Counter(str(shown.label) for shown in found.of(row))
+        assert max(counts.values()) - min(counts[label] for label in "abc") <= 1
+        firsts[str(found.of(row)[0].label)] += 1
+    if selection == "balanced":
+        assert len(firsts) == 3, "the order in the prompt is drawn, too"
+
+
+def test_equal_rows_are_one_and_too_few_are_refused():
+    twice = [PromptRow(7, {"text": "x"}, "b"), PromptRow(7, {"text": "x"}, "a"), *rows(2)]
+    assert {shown.label for shown in Demonstrations(twice, 2, "random", 0).of(rows(1)[0])} == {"a", "b"}
+    with pytest.raises(ConfigurationError, match="shots=3: expected a file train=FILE with more labeled rows"):
+        Demonstrations(twice, 3, "random", 0)
+    assert Demonstrations([], 0, "random", 0).of(rows(1)[0]) == []

@@ -1,13 +1,10 @@
 """The tool's account of a batch is what the stream delivers."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
 import numpy as np
 import pytest
-import yaml
 
 from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.preview.row_view import visible
@@ -48,19 +45,6 @@ def test_rows_are_named_with_document_source_and_text(shard_sets):
         decoded = tokenizer.decode(row["input_ids"].tolist())
         assert facts["input_ids"].split()[:3] == " ".join(decoded.split()).split()[:3]
     assert [one["place"] for one in explain(feed, 16, lane=2)] == [4, 5]
-
-
-def test_a_run_says_what_it_has_read(shard_sets, tmp_path, capsys):
-    manifest = example_sets(shard_sets)["masked_lm"][0]
-    run = run_directory(tmp_path, manifest, 16)
-    for step, state in ((2, "read already"), (3, "not read yet"), (9, "after the run's last step")):
-        assert main(["--run", str(run), "--step", str(step)]) == 0
-        out = capsys.readouterr().out
-        assert f"samples {8 * step - 8} to {8 * step}, step {step}, {state}" in out
-        assert "http://site.example/" in out
-    assert main(["--run", str(run), "--samples", "16", "--json"]) == 0
-    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert rows == explain(Feed(as_phases(open_shards(manifest)), 3, 4, 8), 16)
 
 
 def test_steps_are_those_that_the_run_took_whatever_its_configuration_says_now(shard_sets, tmp_path, capsys):
@@ -111,25 +95,6 @@ def test_skipped_samples_are_filler(shard_sets, tmp_path, capsys, monkeypatch):
     assert out.count("filler: skipped by the objective (too_short)") == 8
     assert out.count("\n       document: ") == 8
     assert "ids: " not in out
-
-
-def test_a_run_over_phases_is_read_from_its_configuration(shard_sets, tmp_path, capsys):
-    sets = example_sets(shard_sets)
-    run = run_directory(tmp_path, "nowhere", 0)
-    config = yaml.safe_load((run / "config.yaml").read_text())
-    del config["data"]["shards"]
-    both = [str(sets[label][0]) for label in ("masked_lm", "causal_lm")]
-    config["data"]["phases"] = [
-        {"shards": both[0], "until_samples": 16},
-        {"shards": both, "weights": [1.0, 3.0], "global_batch": 16},
-    ]
-    (run / "config.yaml").write_text(yaml.safe_dump(config))
-    one, two = "masked_lm/train", "masked_lm/train + causal_lm/train"
-    for step, names, samples, counts in ((2, one, "8 to 16", (8, 0)), (4, two, "32 to 48", (4, 12))):
-        assert main(["--run", str(run), "--step", str(step)]) == 0
-        out = capsys.readouterr().out
-        assert out.startswith(f"{names}: samples {samples}, step {step}, not read yet")
-        assert (out.count(", masked_lm/train, epoch"), out.count(", causal_lm/train, epoch")) == counts
 
 
 @pytest.mark.parametrize("reason", ["quarantine", "skipped"])
@@ -184,31 +149,6 @@ def test_a_run_whose_lines_cannot_be_read_is_refused(shard_sets, tmp_path, capsy
     assert f"note: {run}/metrics.jsonl: 2 damaged lines are skipped" in capsys.readouterr().err
 
 
-def test_a_run_whose_data_moved_says_how_to_name_it(tmp_path, capsys):
-    run = run_directory(tmp_path, "data/masked_lm/train", 0)
-    assert main(["--run", str(run), "--step", "1"]) == 74
-    error = capsys.readouterr().err
-    assert f"{run / 'config.yaml'} names data/masked_lm/train" in error
-    assert "data.shards=MANIFEST" in error
-    assert len(error.splitlines()) == 1
-
-
-def test_filler_rows_and_sets_without_tokenizer_are_shown(tmp_path, capsys):
-    folder = str(toy_set(tmp_path, [3]).path)
-    assert main([folder, "--samples", "0", "--global-batch", "4"]) == 0
-    out, err = capsys.readouterr()
-    assert err == f"note: no tokenizer above {folder}: ids are shown; --tokenizer names its folder\n"
-    assert out.count("filler row, weight 0") == 1
-    assert out.count("input_ids: ") == 3
-    assert "17 30 43" in out  # ids of uid 1
-
-
-def test_samples_before_corruption_can_be_explained(shard_sets, capsys):
-    samples = example_sets(shard_sets)["masked_lm"][1]
-    assert main([str(samples), "--step", "1"]) == 0
-    assert capsys.readouterr().out.count("ids: ") == 64
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -238,13 +178,3 @@ def test_token_sets_and_empty_sets_have_no_batches(shard_sets, tmp_path, capsys)
     assert main([str(toy_set(tmp_path, []).path), "--step", "1"]) == 64
     lines = capsys.readouterr().err.splitlines()
     assert ["a token set is not streamed" in lines[0], "has no rows to stream" in lines[1]] == [True, True]
-
-
-def test_a_damaged_block_is_named(shard_sets, tmp_path, capsys):
-    folder = shutil.copytree(example_sets(shard_sets)["causal_lm"][0].parent, tmp_path / "set")
-    for path in folder.glob("shard-*"):
-        content = bytearray(path.read_bytes())
-        content[-2000] ^= 1
-        path.write_bytes(content)
-    assert main([str(folder), "--step", "1", "--global-batch", "102", "--lanes", "1"]) == 65
-    assert "expected xxh3-128" in capsys.readouterr().err

@@ -1,18 +1,24 @@
 """Views of a row, against what the row holds; the page is self-contained and escapes."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest
 
-from clozeline.pipeline.corrupt.preview.view import Passage, Sheet
+from clozeline.pipeline.corrupt.preview.view import Passage
 from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
+from clozeline.tools.runs.data.feed import Feed
+from clozeline.tools.shards.explain_batch import explain
 from clozeline.tools.shards.inspect_shard import main, view_of
+from clozeline.tools.shards.inspect_shard import main as inspect
+from clozeline.tools.shards.viewer.sheets import describe_answer
+from clozeline.train.data.stream.phases import as_phases
 from tests.pages import checked
-from tests.tools.shards.viewer.shown_rows import part, row_of, text
+from tests.pipeline.task_files import make_choice_sets, make_question_sets, make_sets, make_tagged_sets, open_split
 from tests.tools.small_run import documents, example_sets, plain_text
+from tests.train.data.sets.test_stored_scores import write_scores
+from tests.train.masked_set import write_masked_sets
 
 
 def test_the_terminal_shows_text_as_text(shard_sets, capsys):
@@ -76,18 +82,6 @@ def test_mistakes_end_in_one_message(shard_sets, tmp_path, capsys):
         assert "Traceback" not in error
 
 
-def test_a_corrupt_block_is_named(shard_sets, tmp_path, capsys):
-    output = shutil.copytree(shard_sets, tmp_path / "out")
-    manifest, _ = example_sets(output)["masked_lm"]
-    shards = open_shards(manifest)
-    path = shards.shard_path(0)
-    raw = bytearray(path.read_bytes())
-    raw[int(shards.index.offset[0]) + 600] ^= 1
-    path.write_bytes(raw)
-    assert main([str(manifest)]) == 65
-    assert f"{path}: block 0" in capsys.readouterr().err
-
-
 def test_without_its_tokenizer_a_row_is_shown_as_ids(shard_sets, tmp_path, capsys):
     """With the same marks, and restored to the same ids; a parent set names the tokenizer."""
     for label, (manifest, _) in example_sets(shard_sets).items():
@@ -104,32 +98,106 @@ def test_without_its_tokenizer_a_row_is_shown_as_ids(shard_sets, tmp_path, capsy
         assert capsys.readouterr().err == ""
 
 
-def test_a_damaged_vocabulary_is_named(shard_sets, tmp_path, capsys):
-    output = shutil.copytree(shard_sets, tmp_path / "out")
-    manifest, _ = example_sets(output)["masked_lm"]
-    vocabulary = output / "train_tokenizer" / "tokenizer" / "vocabulary.json"
-    for damage in (b"{", b"[]", vocabulary.read_bytes().replace(b"fingerprint", b"fingerprinu")):
-        vocabulary.write_bytes(damage)
-        assert main([str(manifest)]) == 65
-        assert f"{vocabulary}: not a vocabulary" in capsys.readouterr().err
+def part(view, title):
+    return next(found for found in view.parts if found.title.startswith(title))
 
 
-def test_an_example_that_contradicts_itself_is_shown_with_the_reason(shard_sets):
-    from clozeline.pipeline.corrupt.objectives import build_objective
-    from clozeline.pipeline.corrupt.preview.row_view import Pieces
-    from clozeline.pipeline.rows import Row
-    from clozeline.tools.shards.inspect_shard import _restore
+def text(cell):
+    return cell if isinstance(cell, str) else cell.plain
 
-    manifest, _ = example_sets(shard_sets)["bart"]
-    facts = open_shards(manifest).manifest.objective
-    row = row_of(manifest, 0)
-    target = row["target_ids"].copy()
-    target[0] += 1
-    wrong = Row(row.fixed, {**row.columns, "target_ids": target})
-    show = Pieces(load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer"), 100)
-    objective = build_objective({"name": facts.name, **facts.options}, show.vocabulary, facts.label)
-    (sheet,) = _restore(facts, wrong, show)
-    assert isinstance(sheet, Sheet)
-    with pytest.raises(ValueError) as error:
-        objective.uncorrupt(wrong)
-    assert sheet.rows == (("not possible", str(error.value)),)
+
+def row_of(path, number):
+    shards = open_shards(path)
+    block, place = shards.locate(number)
+    return shards.read_block(block).row(place)
+
+
+def test_all_documents_of_a_row_are_named(shard_sets):
+    """Packed rows of short documents hold several; `explain_batch` names the same."""
+    manifest, _ = example_sets(shard_sets)["causal_lm"]
+    shards = open_shards(manifest)
+    named = {
+        (facts["shard"], facts["block"], facts["row"]): [other["document"] for other in facts["others"]]
+        for facts in explain(Feed(as_phases(shards), 0, 1, len(shards)), 0)
+    }
+    several = 0
+    for number in range(40):
+        block, place = shards.locate(number)
+        path = shards.shard_path(int(shards.index.shard[block])).name
+        origin = part(view_of(manifest, number), "where it comes from")
+        others = [text(value).split(":")[0] for name, value in origin.rows if name == "then document"]
+        assert others == named[path, int(shards.index.block[block]), place]
+        several += bool(others)
+    assert several > 5
+
+
+def test_the_best_classes_stand_next_to_their_label(tmp_path):
+    """Stored are the label with label / 64, and the id before it with 1 / 4."""
+    manifest = write_masked_sets(tmp_path / "sets", rows=41, heldout=3)
+    shards = open_shards(manifest)
+    scores = write_scores(tmp_path / "scores", shards)
+    shown = part(view_of(manifest, 5, columns=scores), "best scores of the teacher")
+    labels = shards.read_block(0).row(5)["label_ids"].tolist()
+    assert len(shown.rows) == len(labels) > 0
+    for (label, best), number in zip(shown.rows, labels, strict=True):
+        entries = sorted([(number / 64, str(number)), (0.25, str(number - 1))], reverse=True)
+        assert label.strip() == str(number)
+        assert [entry.split() for entry in best.split(" · ")] == [[name, f"{share:.3f}"] for share, name in entries]
+    titles = [one.title for one in view_of(manifest, 5).parts]
+    assert "best scores of the teacher" not in titles
+
+
+def test_a_class_has_its_name(tmp_path, capsys):
+    sets = make_sets(tmp_path)
+    shards = open_split(sets, "dev")
+    row = shards.read_block(0).row(0)
+    number = int(row["label"][0])
+    facts = facts_of(shards.manifest)
+    assert facts is not None
+    assert describe_answer(facts, row) == {"label": f"{number}, '{number}' of sst2"}
+    assert describe_answer(None, row) == {}
+    number_task = TaskFacts(name="toy", head="regression", metrics=("pearson",), low=0, high=5)
+    assert describe_answer(number_task, type(row)(row.fixed, {"target": row["label"] + 0.5}))["target"].startswith(
+        f"{number}.5, "
+    )
+    assert inspect([str(sets / "dev")]) == 0
+    out = capsys.readouterr().out
+    assert f"{number}, '{number}' of sst2" in out
+    assert "not possible" not in out
+
+
+def test_tags_stand_beside_their_words(tmp_path, capsys):
+    sets = make_tagged_sets(tmp_path)
+    row = open_split(sets, "dev").read_block(0).row(0)
+    facts = facts_of(open_split(sets, "dev").manifest)
+    said = describe_answer(facts, row)["tags"].split()
+    assert {one.rpartition("/")[2] for one in said} <= {"O", "B-X", "I-X"}
+    assert all(("film" in one or "plot" in one) == one.endswith("/B-X") for one in said)
+    assert inspect([str(sets / "dev")]) == 0
+    assert " ".join(said) in capsys.readouterr().out
+
+
+def test_answers_are_parts_of_their_text(tmp_path):
+    shards = open_split(make_question_sets(tmp_path), "dev")
+    said = [describe_answer(facts_of(shards.manifest), row)["answer"] for row in shards.read_block(0)]
+    assert len(said) == len(shards) > 21
+    assert sum(one.startswith("'") for one in said) >= 21
+    assert any(one.startswith("none in this window, of ['") for one in said)
+
+
+def test_a_choice_has_its_number(tmp_path, capsys):
+    sets = make_choice_sets(tmp_path)
+    shards = open_split(sets, "dev")
+    row = shards.read_block(0).row(0)
+    said = f"{int(row['choice'][0])} of {len(row['choice_starts'])}, numbered from 0"
+    assert describe_answer(facts_of(shards.manifest), row) == {"choice": said}
+    assert inspect([str(sets / "dev")]) == 0
+    out = capsys.readouterr().out
+    assert said in out
+    assert "not possible" not in out
+
+
+@pytest.fixture(scope="session")
+def tokenizer(shard_sets):
+    """The tokenizer of the sets."""
+    return load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")

@@ -1,15 +1,22 @@
-"""The tables name what the set holds; the page needs no other file."""
+"""Counts and tables of a set, recomputed from its rows; the documents nearest to a threshold."""
 
-from __future__ import annotations
+import json
+from collections import Counter
 
-import re
-import shutil
-
+import numpy as np
 import pytest
 
+from clozeline.configuration.config import load_config
+from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.shards.shard_stats import main
-from tests.pages import checked
+from clozeline.tools.shards.filter_report import collect_reasons
+from clozeline.tools.shards.filter_report import main as filter_report
+from clozeline.tools.shards.provenance.set_statistics import tables, tally
+from clozeline.tools.shards.shard_stats import main as shard_stats
+from tests.pipeline.clean.cleaning import run_clean
+from tests.shard_sets import IDS, list_column, toy_set, write_set
+from tests.shard_sets import rows as rows_of
 from tests.tools.small_run import example_sets, plain_text
 
 
@@ -21,7 +28,7 @@ def wide(monkeypatch):
 @pytest.mark.parametrize("label", ["masked_lm", "span_corruption", "bart", "causal_lm"])
 def test_figures_of_example_sets(shard_sets, label, capsys):
     manifest = example_sets(shard_sets)[label][0]
-    assert main([str(manifest)]) == 0
+    assert shard_stats([str(manifest)]) == 0
     shown = plain_text(capsys.readouterr().out)
     totals = open_shards(manifest).manifest.totals
     assert f"rows {totals.samples:,} tokens {totals.tokens:,}" in shown
@@ -33,37 +40,142 @@ def test_figures_of_example_sets(shard_sets, label, capsys):
 
 def test_token_and_sample_sets_have_figures_too(shard_sets, capsys):
     for manifest in (shard_sets / "encode", example_sets(shard_sets)["bart"][1]):
-        assert main([str(manifest)]) == 0
+        assert shard_stats([str(manifest)]) == 0
     shown = plain_text(capsys.readouterr().out)
     assert "sentence_starts" in shown
     (count,) = open_shards(shard_sets / "encode").manifest.totals.tokens_by_source.values()
     assert f"default {count:,} 100.00" in shown
 
 
-def test_the_page_has_the_tables(shard_sets, tmp_path, capsys):
-    manifest = example_sets(shard_sets)["masked_lm"][0]
-    assert main([str(manifest), "--html", str(tmp_path / "page.html")]) == 0
-    page = checked((tmp_path / "page.html").read_text(encoding="utf-8"))
-    assert any("vocabulary coverage" in text for text in page.texts)
-    assert "page: " in capsys.readouterr().out
+SIZES = (3, 9, 8, 12, 10, 25, 11, 40)
 
 
-def test_without_its_tokenizer_a_set_shows_ids(shard_sets, tmp_path, capsys):
-    folder = shutil.copytree(example_sets(shard_sets)["masked_lm"][0].parent, tmp_path / "alone")
-    assert main([str(folder)]) == 0
-    shown = plain_text(capsys.readouterr().out)
-    assert re.search(r"input_ids \d+ [\d.]+ \d+ \d+ \d+ 3 ", shown)  # 3 is the mask
+def run(tmp_path, *filters):
+    path = tmp_path / "texts.jsonl"
+    lines = [json.dumps({"text": f"grade{chr(97 + size % 26)} " + "the and words " * size}) for size in SIZES]
+    path.write_text("\n".join(lines) + "\n")
+    run_clean(str(path), tmp_path / "out", {"language": None, "filters": list(filters), "keep_text": 1.0})
+    return tmp_path / "out"
 
 
-def test_mistakes_end_in_one_message(shard_sets, tmp_path, capsys):
-    assert main([]) == 64
-    assert main([str(tmp_path)]) == 74
-    broken = shutil.copytree(example_sets(shard_sets)["masked_lm"][0].parent, tmp_path / "broken")
-    shard = next(broken.glob("shard-*"))
-    content = bytearray(shard.read_bytes())
-    content[len(content) // 2] ^= 1
-    shard.write_bytes(content)
-    assert main([str(broken)]) == 65
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 3
-    assert all(line.startswith("error: ") for line in lines)
+def collect(out, most=2):
+    return collect_reasons(out, load_config(Recipe, out / "clean" / "config.yaml"), most, 100)
+
+
+def test_the_nearest_documents_of_each_side(tmp_path):
+    """A text has three words a unit of its size, and one."""
+    out = run(tmp_path, {"name": "gopher_quality", "words": [30, 100], "stop_words": 0})
+    reasons, measured = collect(out)
+    short, long = reasons["gopher_short_doc"], reasons["gopher_long_doc"]
+    assert (measured, short.rejected, long.rejected) == (4, 3, 1)
+    assert [each.shown for each in sorted(short.below)] == ["25 words < 30", "28 words < 30"]
+    assert [each.shown for each in sorted(short.above)] == ["34 words >= 30", "31 words >= 30"]
+    assert [each.shown for each in long.below] == ["121 words > 100"]
+    assert [each.shown for each in sorted(long.above)] == ["37 words <= 100", "76 words <= 100"]
+    offset = (tmp_path / "texts.jsonl").read_text().index('{"text": "gradeo')
+    assert long.below[0].origin == f"default/texts.jsonl at {offset:,}"
+    assert long.below[0].text.startswith("gradeo the and words")
+
+
+def test_tables_and_page(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    out = run(tmp_path, {"name": "gopher_quality", "words": [30, 100], "stop_words": 0}, "c4_quality")
+    assert filter_report([str(out), "--html", str(tmp_path / "page.html")]) == 0
+    shown = capsys.readouterr().out
+    assert "8 documents rejected by filters, 0 kept documents measured" in shown
+    assert "gopher_quality: gopher_short_doc" in shown
+    page = (tmp_path / "page.html").read_text()
+    assert "28 words &lt; 30" in page
+    assert "Legend" not in page
+
+
+def test_another_folder_is_refused(tmp_path, capsys):
+    assert filter_report([str(tmp_path)]) == 64
+    assert "expected the output folder of a pipeline run" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def made(shard_sets):
+    shards = open_shards(example_sets(shard_sets)["unilm_mixture"][0])
+    found = {one.title.partition(" (")[0]: one for one in tables(shards, tally(shards), None)}
+    return shards, [row for block in range(len(shards.index)) for row in shards.read_block(block)], found
+
+
+def test_lengths_are_those_of_the_rows(made):
+    _, rows, found = made
+    for name, smallest, mean, median, ninety, almost, largest, total in found["lengths"].rows:
+        lengths = sorted(len(row[name]) for row in rows)
+        assert (smallest, largest, total) == (lengths[0], lengths[-1], sum(lengths))
+        assert mean == pytest.approx(sum(lengths) / len(rows))
+        assert [median, ninety, almost] == [lengths[-(-len(rows) * per // 100) - 1] for per in (50, 90, 99)]
+
+
+def test_labels_and_coverage_are_those_of_the_rows(made):
+    shards, rows, found = made
+    tokens, labels = (sum(len(row[name]) for row in rows) for name in ("input_ids", "label_ids"))
+    ((name, count, _, share),) = found["labels"].rows
+    assert (name, count) == ("label_ids", labels)
+    assert share == pytest.approx(100 * labels / tokens)
+    kinds = found["input at label positions"].rows
+    assert sum(row[1] for row in kinds) == labels
+    assert sum(row[2] for row in kinds) == pytest.approx(100)
+    for name, used, share, half, ninety, almost, frequent in found["vocabulary coverage"].rows:
+        counts = Counter(token for row in rows for token in row[name].tolist())
+        assert used == len(counts)
+        assert share == pytest.approx(100 * used / shards.manifest.tokenizer.vocab_size)
+        ordered = np.cumsum(sorted(counts.values(), reverse=True))
+        assert [half, ninety, almost] == [
+            int(np.flatnonzero(100 * ordered >= per * ordered[-1])[0]) + 1 for per in (50, 90, 99)
+        ]
+        best = max(counts.values())
+        assert counts[int(frequent.split()[0])] == best
+
+
+def test_shares_are_those_of_the_rows(made):
+    shards, rows, found = made
+    parts = Counter(str(row.fixed["part"]) for row in rows)
+    assert dict(found["rows by part"].rows) == parts
+    (language,) = found["tokens by language"].rows
+    assert language == ("en", sum(len(row["input_ids"]) for row in rows), 100)
+    facts = dict(next(one for title, one in found.items() if title == shards.manifest.name).rows)
+    assert (facts["rows"], facts["shards"]) == (len(rows), len(shards.manifest.shards))
+    assert facts["bytes a row"] == pytest.approx(facts["bytes"] / len(rows))
+
+
+def test_columns_of_a_few_numbers_are_classes(tmp_path):
+    content = rows_of([1, 2, 3, 4, 5])
+    for name, values in (("kind", [7, 7, 2, 7, 2]), ("single", [1] * 5)):
+        content.columns[name] = Ragged.from_lists([[value] for value in values], np.uint8)
+    columns = (IDS, *(list_column(name, "uint8") for name in ("kind", "single")))
+    shards = write_set(tmp_path, [content], columns=columns)
+    found = {one.title: one.rows for one in tables(shards, tally(shards), None)}
+    assert found["rows by kind (kind)"] == (("2", 2, 40), ("7", 3, 60))
+    assert not [title for title in found if "single" in title], "one value is not a class"
+
+
+def test_labels_and_classes_agree_with_a_loop_over_rows(shard_sets):
+    shards = open_shards(example_sets(shard_sets)["unilm_mixture"][0])
+    found = tally(shards)
+    kinds, attention = Counter(), Counter()
+    for block in range(len(shards.index)):
+        for row in shards.read_block(block):
+            attention.update(row["attention"].tolist())
+            for place, label in zip(row["label_positions"], row["label_ids"], strict=True):
+                there = row["input_ids"][place]
+                kinds[0 if there == shards.manifest.tokenizer.special_ids["mask"] else 1 if there == label else 2] += 1
+    assert dict(enumerate(found.labels.tolist())) == kinds
+    assert min(kinds.values()) > 0
+    assert +Counter(dict(enumerate(found.numbers["attention"].tolist()))) == attention
+    assert "input_ids" not in found.numbers
+    assert "label_positions" not in found.numbers
+
+
+def test_rows_in_quarantine_are_not_counted(tmp_path):
+    shards = toy_set(tmp_path, [9])
+    (tmp_path / "quarantine.json").write_text(
+        json.dumps([{"shard": shards.manifest.shards[0].path, "block": 1, "reason": "spike"}])
+    )
+    shards = open_shards(tmp_path)
+    assert tally(shards).lengths["input_ids"].tolist() == [0] * 8 + [5]
+    (facts, *_) = tables(shards, tally(shards), None)
+    assert facts.rows[-1] == ("rows in quarantine, in 1 block, not counted below", 4)

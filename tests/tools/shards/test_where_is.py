@@ -1,7 +1,5 @@
 """Every visit that the tool names is one that the batches show, and none is left out."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
@@ -38,21 +36,6 @@ def test_each_variant_is_found_in_its_shard(shard_sets, capsys):
     assert out.count("variant 1; masked_lm/train, shard-0000") == 2
 
 
-def test_a_run_says_which_visits_are_over(shard_sets, tmp_path, capsys):
-    manifest = example_sets(shard_sets)["masked_lm"][0]
-    run = run_directory(tmp_path, manifest, 400)  # of 8 steps of 8 rows by its configuration
-    uid = f"{int(open_shards(manifest).read_block(0).fixed['uid'][0]):x}"
-    assert main(["--run", str(run), "--uid", uid, "--epochs", "4"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 8
-    ends = [int(line.split(" to ")[1].split(", row")[0].replace(",", "")) for line in lines]
-    states = ["read already" if end <= 400 else "after the run's last step" for end in ends]
-    assert [line.split("), ")[1].split(": sample")[0] for line in lines] == states
-    assert len(set(states)) == 2
-    assert main(["--run", str(run), "--uid", uid]) == 0
-    assert {line.split(":")[0] for line in capsys.readouterr().out.splitlines()} == {"epoch 0"}
-
-
 def test_samples_that_the_stream_corrupts_have_a_variant_an_epoch(shard_sets, tmp_path, capsys):
     samples = example_sets(shard_sets)["masked_lm"][1]
     run = run_directory(tmp_path, samples, 0, data__corrupt={"name": "masked_lm", "max_length": 48})
@@ -66,7 +49,7 @@ def test_samples_that_the_stream_corrupts_have_a_variant_an_epoch(shard_sets, tm
 def test_all_readings_of_a_document_are_named(shard_sets, label):
     """A document is in the batches that `explain` shows it in, wherever in a row it begins, and in no others."""
     feed = Feed(as_phases(open_shards(example_sets(shard_sets)[label][0])), 3, 4, 8)
-    shown: dict[str, set[tuple[int, int]]] = {}
+    shown = {}
     for samples in range(0, feed.reading.orders[0].lane_rows * 4, 8):
         for facts in explain(feed, samples):
             for document in [facts, *facts["others"]] if "sample" in facts and facts["epoch"] == 0 else ():

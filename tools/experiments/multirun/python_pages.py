@@ -87,7 +87,7 @@ def write_warc(path: Path, pages: Iterable[tuple[str, str]]) -> None:
             writer.write_record(record)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str]) -> int:
     parser = Arguments(description=__doc__)
     parser.add_argument("output", type=Path, metavar="FILE", help="new WARC")
     return run_tool(parser, arguments, lambda options: write_warc(options.output, render_pages()))
@@ -96,4 +96,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 if __name__ == "__main__":
     warnings.simplefilter("ignore")  # of modules that are deprecated
     os.environ.clear()  # the page of `os` shows it
-    raise SystemExit(main())
+    raise SystemExit(main(sys.argv[1:]))

@@ -14,7 +14,7 @@ from clozeline.tools.experiments.multirun.comparison import difference_text, mea
 from clozeline.tools.experiments.multirun.study_plan import Plan, Study, Variant
 from clozeline.tools.experiments.multirun.study_sets import Documents
 from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_scores, read_pairs
-from clozeline.tools.runs.evaluation.ngrams import WordModel
+from clozeline.tools.runs.evaluation.ngrams import WordNgrams
 from clozeline.tools.runs.inference.text_likelihoods import open_scorer
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.open_run import open_run
@@ -31,13 +31,13 @@ class PairTest:
     """Minimal pairs, and a word model of the training texts, which gives the n-gram baselines."""
 
     pairs: Sequence[Pair]
-    words: WordModel
+    words: WordNgrams
 
     @classmethod
     def read(cls, pairs: Path, documents: Path) -> "PairTest":
         """Read the first hundred pairs of each paradigm, and count the words of a stage's documents."""
         texts = (document.text for document in read_all_documents(documents))
-        return cls(read_pairs(pairs, _PER_PARADIGM), WordModel(texts))
+        return cls(read_pairs(pairs, _PER_PARADIGM), WordNgrams(texts))
 
 
 def write_scores(variant: Variant, plan: Plan, test: PairTest | None, scores: Path) -> None:

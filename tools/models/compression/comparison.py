@@ -12,8 +12,6 @@ from pydantic import Field
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import MODEL
-from clozeline.report import charts
-from clozeline.report.html_page import grid, page, section, table
 from clozeline.tools.models.compression.measurements import BATCHES, Latency, Sizes, measure_latencies, measure_sizes
 from clozeline.tools.models.compression.written_models import find_claim
 from clozeline.tools.models.export.exportable import exported_form
@@ -190,27 +188,3 @@ def table_lines(rows: Sequence[Row]) -> Iterator[str]:
         if number:
             row = rows[number - 1]
             yield f"  {row.savings}" + (f"; the paper's claim: {row.claim}" if row.claim else "")
-
-
-def comparison_page(rows: Sequence[Row]) -> str:
-    """Return a page with the table and pictures of the score over the latency of each batch size."""
-    # the dense model has the latency that was measured next to each of the others: their median row
-    shown = [[*row.cells, row.savings, row.claim] for row in rows]
-    pictures = [_draw_scores(rows, size) for size in BATCHES]
-    names = [*header_of(rows), "saved", "the paper's claim"]
-    return page(
-        "Compressed models", [section("Table", table(names, shown)), section("Score and time", grid(*pictures))]
-    )
-
-
-def _draw_scores(rows: Sequence[Row], size: int) -> str:
-    """Return the picture of scores over the latency of a batch size; "" without scores."""
-    series = []
-    measured = [row.latencies[size] for row in rows if row.latencies]
-    for row in rows:
-        if row.score is None or not measured:
-            continue
-        seconds = row.latencies[size].own if row.latencies else fmean(latency.dense for latency in measured)
-        series.append(charts.Series(row.name, [(1e3 * seconds, 100 * fmean(row.score.values))]))
-    metric = next((row.score.metric for row in rows if row.score is not None), "score")
-    return charts.lines(f"{metric}, %, by latency at batch {size}", series, "milliseconds a batch, one thread")

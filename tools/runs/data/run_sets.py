@@ -10,7 +10,7 @@ from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.store import as_url, local_path
-from clozeline.tools.settings import settings_of
+from clozeline.tools.command import settings_of
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.sets.recorded_sets import RecordedSet, read_sets
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.limits import Limits
 
@@ -52,15 +51,6 @@ def named_texts(path: Path) -> Iterator[tuple[str, str]]:
             yield file.name, "\n".join(line for _, line in text_lines(file))
             continue
         yield from ((f"{file.name}:{number}", text) for number, text in json_texts(file))
-
-
-def stored_texts(path: Path) -> Iterator[str]:
-    """Yield the texts of a file or folder as `texts_of_files` does, and those of documents of a pipeline (*.arrow)."""
-    for file in files_of(path):
-        if file.suffix == ".arrow":
-            yield from (document.text for document in read_documents(file))
-        else:
-            yield from texts_of_files(file)
 
 
 def json_texts(path: Path) -> Iterator[tuple[int, str]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines, texts_of_files
-from clozeline.tools.runs.evaluation.ngrams import WordModel
+from clozeline.tools.runs.evaluation.ngrams import WordNgrams
 from clozeline.tools.runs.inference.text_likelihoods import Score, TextScorer, open_scorer
 from clozeline.train.open_run import Run
 
@@ -56,11 +56,11 @@ def score(
 ) -> dict[str, Any]:
     """Return the scores of at most `pairs` pairs of each paradigm, next to the words of the texts of a baseline."""
     scorer, chosen = open_scorer(run, trained, kind)
-    words = None if baseline is None else WordModel(texts_of_files(baseline))
+    words = None if baseline is None else WordNgrams(texts_of_files(baseline))
     return {"score": chosen, **pair_scores(read_pairs(path, pairs), scorer, words)}
 
 
-def pair_scores(pairs: Sequence[Pair], scorer: TextScorer, baseline: WordModel | None) -> dict[str, Any]:
+def pair_scores(pairs: Sequence[Pair], scorer: TextScorer, baseline: WordNgrams | None) -> dict[str, Any]:
     """Return accuracy by paradigm and phenomenon, and that of baselines; ties are wrong, and counted.
 
     The accuracies of a phenomenon and of all pairs are means over paradigms. Because longer sentences have lower sums,
@@ -73,8 +73,9 @@ def pair_scores(pairs: Sequence[Pair], scorer: TextScorer, baseline: WordModel |
     preferred, ties, same_length = good > bad, good == bad, good_tokens == bad_tokens
     by_baseline = {"shorter": good_tokens < bad_tokens}
     if baseline is not None:
-        for name, score in (("unigram", baseline.unigram), ("bigram", baseline.bigram)):
-            by_baseline[name] = np.array([score(pair.good) > score(pair.bad) for pair in pairs])
+        for order, name in enumerate(("unigram", "bigram"), 1):
+            totals = [[baseline.log_probability(text, order) for text in (pair.good, pair.bad)] for pair in pairs]
+            by_baseline[name] = np.array([good > bad for good, bad in totals])
     groups: dict[str, list[int]] = {name: [] for name in sorted({pair.paradigm for pair in pairs})}
     for index, pair in enumerate(pairs):
         groups[pair.paradigm].append(index)

@@ -13,7 +13,7 @@ from clozeline.model.scoring.causal import log_likelihoods_in_windows
 from clozeline.model.scoring.masked import pseudo_log_likelihoods_in_windows
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
-from clozeline.tools.runs.evaluation.token_ngrams import TokenNgrams
+from clozeline.tools.runs.evaluation.ngrams import TokenNgrams
 from clozeline.tools.runs.inference.text_likelihoods import (
     Score,
     choose_score,

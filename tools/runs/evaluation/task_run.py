@@ -15,7 +15,6 @@ from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
-from clozeline.tools.command import require_model
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.tools.runs.evaluation.answer_threshold import stored_threshold
 from clozeline.train.answers import answer_of
@@ -74,7 +73,6 @@ def open_task_run(
     `split` is a folder next to the training set, such as `dev_matched`; `task` the folder of the task's sets, by
     default that of the training set. `step` None: the checkpoint that the run would resume from.
     """
-    require_model(run)
     trained, data, folder = open_run(run, step), None, task
     if folder is None or trained.config is not None:  # a model folder names no sets
         data = locate_sets(run, trained.require_config().data, set_paths or SetPaths())

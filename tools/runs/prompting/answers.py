@@ -7,8 +7,8 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 from torch import Tensor
 
-from clozeline.tools.runs.prompting.candidates import Candidate, Scorer
 from clozeline.tools.runs.prompting.rows import PromptRow
+from clozeline.tools.runs.prompting.scorers import Candidate, Scorer
 from clozeline.tools.runs.prompting.template import Prompt, Template, prompt_of
 
 Normalization: TypeAlias = Literal["sum", "mean", "per_byte", "pmi"]

@@ -68,11 +68,12 @@ def as_ranks(ragged: Ragged, ranks: NDArray[np.int64]) -> Ragged:
     return Ragged(mapped[chosen], np.concatenate((np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64))))
 
 
-def special_ids(manifest: Manifest) -> Bool:
-    """Return a mask of the special tokens and sentinels, shape [vocabulary]."""
-    special = np.zeros(manifest.tokenizer.vocab_size, dtype=np.bool_)
-    special[[*manifest.tokenizer.special_ids.values(), *manifest.tokenizer.sentinels]] = True
-    return special
+def value_or(ragged: Ragged, default: int) -> NDArray[np.int64]:
+    """Return the one value of each row, shape [rows]; the default for rows of a mixture that lack the column."""
+    found = np.full(len(ragged), default, np.int64)
+    single = ragged.lengths == 1
+    found[single] = ragged.values[ragged.offsets[:-1][single]]
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,7 @@ def score_sheets(pieces: Pieces, row: Row, shards: ShardSet) -> list[Sheet]:
     return [Sheet("best scores of the teacher", ("label", "class and weight"), tuple(lines))]
 
 
-def answer_of(facts: TaskFacts | None, row: Row) -> dict[str, str]:
+def describe_answer(facts: TaskFacts | None, row: Row) -> dict[str, str]:
     """Return `label`, `labels`, `target`, `choice`, `tags` or `answer` with its meaning; {} without an answer."""
     if facts is None:
         return {}

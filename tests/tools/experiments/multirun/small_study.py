@@ -1,9 +1,5 @@
 """A study of two variants and a part, on sets of walks over a small vocabulary."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import yaml
 
 from tests.train.masked_set import plain_config, write_masked_sets
@@ -25,7 +21,7 @@ variants:
 """
 
 
-def write_study(folder: Path, *, flops: float = 3e7, one: str = "one", two: str = "two") -> Path:
+def write_study(folder, *, flops=30000000.0, one="one", two="two"):
     """Write a study; return its folder.
 
     Args:
@@ -46,7 +42,7 @@ def write_study(folder: Path, *, flops: float = 3e7, one: str = "one", two: str 
     return study
 
 
-def write_walks(folder: Path) -> Path:
+def write_walks(folder):
     """Write both sets; return their folder."""
     for name in ("one", "two"):
         write_masked_sets(folder / name, name=name)

@@ -1,14 +1,21 @@
-from __future__ import annotations
+"""Scores of fine-tuned runs: tables, matrices, averages of benchmarks, and the best keys, by hand."""
 
 import json
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.sealed_json import seal
+from clozeline.tools.experiments import finetune
+from clozeline.tools.experiments.finetune import choose_words
+from clozeline.tools.experiments.multirun.comparison import difference_text
 from clozeline.tools.experiments.multirun.finetuning_scores import (
+    BENCHMARKS,
+    ScoredRun,
+    average_lines,
     comparison_lines,
     matrix_lines,
     read_by_split,
@@ -22,7 +29,7 @@ FACTS = {"name": "toy", "head": "classification", "labels": ["0", "1"], "metrics
 ANSWERS = [0, 1, 0, 1]
 
 
-def write(folder: Path, seed: int, predicted: list[int], **changes: Any) -> None:
+def write(folder, seed, predicted, **changes):
     right = sum(one == other for one, other in zip(ANSWERS, predicted, strict=True)) / 4
     scores = {"task": "toy", "split": "dev", "n": 4, "seed": seed, "set": "s", "metrics": {"accuracy": right},
               "unit": "texts", "notes": {},
@@ -32,7 +39,7 @@ def write(folder: Path, seed: int, predicted: list[int], **changes: Any) -> None
     (folder / "scores" / f"seed-{seed}.json").write_text(json.dumps(seal(plain)), encoding="utf-8")
 
 
-def test_a_table_of_two_folders(tmp_path: Path) -> None:
+def test_a_table_of_two_folders(tmp_path):
     for seed, predicted in ((0, [0, 1, 0, 1]), (1, [0, 1, 0, 0]), (10, [0, 1, 1, 0])):
         write(tmp_path / "a", seed, predicted)
     write(tmp_path / "b", 0, [1, 1, 1, 0])
@@ -55,7 +62,7 @@ def test_a_table_of_two_folders(tmp_path: Path) -> None:
         list(comparison_lines([groups[0], ("other", read_scored(tmp_path / "other"))]))
 
 
-def test_a_matrix_of_folders_by_sets(tmp_path: Path) -> None:
+def test_a_matrix_of_folders_by_sets(tmp_path):
     """Means over seeds; the gap is dev less the mean of the others."""
     for seed, predicted in ((0, [0, 1, 0, 1]), (1, [0, 1, 0, 0])):
         write(tmp_path / "en", seed, predicted)
@@ -74,7 +81,7 @@ def test_a_matrix_of_folders_by_sets(tmp_path: Path) -> None:
     ]
 
 
-def test_folders_that_hold_no_scores(tmp_path: Path) -> None:
+def test_folders_that_hold_no_scores(tmp_path):
     with pytest.raises(ConfigurationError, match=r"expected an output of clozeline finetune with scores, got none"):
         read_scored(tmp_path)
     write(tmp_path, 0, ANSWERS)
@@ -86,10 +93,59 @@ def test_folders_that_hold_no_scores(tmp_path: Path) -> None:
         read_scored(tmp_path)
 
 
-def test_a_changed_digit_of_a_score_is_named(tmp_path: Path) -> None:
-    write(tmp_path, 0, ANSWERS)
-    path = tmp_path / "scores" / "seed-0.json"
-    assert len(read_scored(tmp_path)) == 1
-    path.write_text(path.read_text().replace('"n": 4', '"n": 5'), encoding="utf-8")
-    with pytest.raises(IntegrityError, match=r"seed-0.json: is damaged \(checksum.*; remove it, and the same command"):
-        read_scored(tmp_path)
+def runs(task, *metrics):
+    """A run for each seed; metrics that the task does not name do not count."""
+    named = tuple(name for name in metrics[0] if name != "further")
+    facts = TaskFacts(name=task, head="classification", labels=("0", "1"), metrics=named)
+    return [ScoredRun({"metrics": of_seed, "seed": seed}, facts) for seed, of_seed in enumerate(metrics)]
+
+
+def test_metrics_are_averaged_before_tasks():
+    folders = [
+        ("a", {"dev": runs("mrpc", {"accuracy": 0.8, "f1": 0.9, "further": 0.0}, {"accuracy": 0.6, "f1": 0.7})}),
+        ("b", {"dev": runs("mnli", {"accuracy": 0.5}), "mm": runs("mnli", {"accuracy": 0.7})}),
+        ("c", {"dev": runs("sst2", {"accuracy": 0.9}), "other": runs("sst2", {"accuracy": 0.0})}),
+    ]
+    *tasks, last = average_lines(folders)
+    assert [line.split()[:2] for line in tasks] == [["mrpc", "75.00"], ["mnli", "60.00"], ["sst2", "90.00"]]
+    assert "on dev, mm" in tasks[1]
+    assert last == "GLUE: mean of 3 of its 9 tasks, without cola, qnli, qqp, rte, stsb, wnli: 75.00"
+
+
+def test_all_tasks_and_other_tasks():
+    everything = [(task, {"dev": runs(task, {"accuracy": 0.5})}) for task in sorted(BENCHMARKS["SuperGLUE"])]
+    assert [*average_lines(everything)][-1] == "SuperGLUE: mean of all 8 tasks: 50.00"
+    shared = [*average_lines([("x", {"dev": runs("rte", {"accuracy": 0.25})})])]
+    assert [line.partition(":")[0] for line in shared[1:]] == ["GLUE", "SuperGLUE"]
+    assert [*average_lines([("x", {"dev": runs("own", {"accuracy": 0.25})})])][-1] == "mean of 1 tasks 25.00"
+
+
+def test_the_best_score_chooses_and_the_first_of_equal_ones(tmp_path, monkeypatch):
+    scores = {"run-0": 0.5, "run-1": 0.7, "run-2": 0.7, "run-3": 0.6}
+    trained = []
+
+    def collect(trainings):
+        trained.extend(trainings)
+
+    def read(folder):
+        metrics = {"accuracy": scores[folder.name], "other": 1.0}
+        return [SimpleNamespace(scores={"metrics": metrics}, facts=SimpleNamespace(metrics=("accuracy", "other")))]
+
+    monkeypatch.setattr(finetune, "collect_all", collect)
+    monkeypatch.setattr(finetune.finetuning_scores, "read_scored", read)
+    chosen, lines = choose_words(tmp_path, Path("train.yaml"), ["seed=0"], {"steps": [1, 2, 3, 4]})
+    assert chosen == ["steps=2"]
+    assert [training.overrides for training in trained] == [
+        ["seed=0", f"steps={number + 1}", f"output={tmp_path / f'run-{number}' / 'run'}"] for number in range(4)
+    ]
+    assert [line.endswith("<- chosen") for line in lines] == [False, False, True, False, False]
+    assert json.loads((tmp_path / "choice.json").read_text(encoding="utf-8"))["chosen"] == ["steps=2"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "shown"),
+    [([3.0, 3.2, 3.1], [2.0, 2.4], "+0.90 ± 0.38"), ([2.0, 2.4], [3.0, 3.2, 3.1], "-0.90 ± 0.38"),
+     ([0.5, 0.5], [0.25, 0.25], "+0.25 ± 0.00"), ([0.5], [0.2, 0.3], "+0.25 (one seed)")],
+)  # fmt: skip
+def test_a_difference_has_the_deviations_of_both_groups(first, second, shown):
+    assert difference_text(first, second, 2) == shown

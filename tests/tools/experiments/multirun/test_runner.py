@@ -1,54 +1,44 @@
-"""Trainings of an experiment are launched once and resumed, and a folder of runs is for one set of words."""
+"""Trainings are launched once and resumed; a folder of runs is for one set of words; Python's pages."""
 
-from __future__ import annotations
-
+import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import yaml
+from warcio.archiveiterator import ArchiveIterator
 
 from clozeline.errors import ConfigurationError
 from clozeline.tools.experiments.multirun import runner
+from clozeline.tools.experiments.multirun.python_pages import module_names
 from clozeline.tools.experiments.multirun.runner import (
-    StepFailedError,
     Training,
     collect_all,
     record_folder_facts,
-    run_step,
 )
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+def started(monkeypatch):
     """The commands of trainings, which are not run."""
-    seen: list[list[str]] = []
+    seen = []
 
-    def step(*command: str | Path, **_: object) -> None:
+    def step(*command, **_):
         seen.append([str(word) for word in command])
 
     monkeypatch.setattr(runner, "run_step", step)
     return seen
 
 
-def test_a_step_killed_by_a_signal_has_an_exit_code() -> None:
-    with pytest.raises(StepFailedError) as caught:
-        run_step("python", "-c", "import os; os.kill(os.getpid(), 9)")
-    assert caught.value.exit_code == 1
-
-
 @pytest.mark.parametrize("at_once", [1, 3])
-def test_a_training_is_started_while_a_result_is_missing(
-    started: list[list[str]], tmp_path: Path, at_once: int
-) -> None:
-    def write(path: Path) -> None:
+def test_a_training_is_started_while_a_result_is_missing(started, tmp_path, at_once):
+    def write(path):
         path.write_text(str(len(started)), encoding="utf-8")
 
-    def training(seed: int) -> Training:
+    def training(seed):
         results = {tmp_path / f"{name}-{seed}": write for name in ("dev", "test")}
         return Training(tmp_path / f"{seed}.yaml", results, keys={"seed": seed}, overrides=["steps=2"])
 
@@ -91,7 +81,7 @@ sys.exit(run_tool(Arguments(""), [], together))
 @pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize(("name", "code"), [("SIGHUP", 75), ("SIGTERM", 75), ("SIGINT", 130)])
 @pytest.mark.parametrize("at_once", [1, 2])
-def test_trainings_save_when_their_tool_is_told_to_stop(tmp_path: Path, name: str, code: int, at_once: int) -> None:
+def test_trainings_save_when_their_tool_is_told_to_stop(tmp_path, name, code, at_once):
     """The signal comes twice, as from a lost connection; nothing further is started."""
     command = [sys.executable, "-c", STEPS, str(tmp_path), str(at_once)]
     with subprocess.Popen(command) as tool:
@@ -104,28 +94,13 @@ def test_trainings_save_when_their_tool_is_told_to_stop(tmp_path: Path, name: st
     assert len(list(tmp_path.glob("*/saved"))) == at_once
 
 
-def wait_until(condition: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
+def wait_until(condition, process):
     while not condition():
         assert process.poll() is None
         time.sleep(0.02)
 
 
-def test_an_incomplete_result_is_measured_again(started: list[list[str]], tmp_path: Path) -> None:
-    result = tmp_path / "done"
-    result.write_text("half", encoding="utf-8")
-
-    def is_complete(path: Path) -> bool:
-        return path.read_text(encoding="utf-8") == "complete"
-
-    measures = {result: lambda path: path.write_text("complete", encoding="utf-8")}
-    training = Training(tmp_path / "train.yaml", measures, is_complete=is_complete)
-    training.collect()
-    training.collect()
-    assert started == [["clozeline", "train", "--config", str(tmp_path / "train.yaml")]]
-    assert not (tmp_path / "train.yaml").exists(), "it is a file of the user"
-
-
-def test_a_folder_is_for_one_thing(tmp_path: Path) -> None:
+def test_a_folder_is_for_one_thing(tmp_path):
     """From its first run on: what a command leaves that is refused before does not bind the next one."""
     note = tmp_path / "runs" / "words.json"
     record_folder_facts(note, {"task": "other"})
@@ -140,3 +115,45 @@ def test_a_folder_is_for_one_thing(tmp_path: Path) -> None:
     note.write_text("{", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"words\.json: is damaged"):
         record_folder_facts(note, {"task": "a", "seeds": [1]})
+
+
+MODULE = "clozeline.tools.experiments.multirun.python_pages"
+WRITE = (
+    f"import sys; from pathlib import Path; import {MODULE} as s; s.topics = {{'while': 'a & b'}};"
+    "s.module_names = lambda: ('ctypes', 'keyword', 'nothing_there', 'tokenize', 'weakref');"
+    "s.write_warc(Path(sys.argv[1]), s.render_pages())"
+)
+
+
+def test_modules_are_listed_by_their_files():
+    before = set(sys.modules)
+    names = set(module_names())
+    assert not set(sys.modules) - before
+    assert len(names) >= 300
+    assert {"json", "json.decoder", "email.mime.text", "xml.dom.minidom"} <= names
+    assert not names & {"antigravity", "this", "tkinter", "turtle", "sys", "json.__main__", "unittest.__main__"}
+
+
+@pytest.mark.slow
+def test_every_process_writes_the_same_bytes(tmp_path):
+    """Sets, addresses and handles differ from process to process; so do arguments, paths and the environment."""
+    found = []
+    for name in ("one", "another"):
+        path = tmp_path / name / "pages.warc.gz"
+        subprocess.run(
+            [sys.executable, "-c", WRITE, str(path)],
+            env={**os.environ, "PYTHONHASHSEED": "0", "HOME": name},
+            check=True,
+        )
+        found.append(path.read_bytes())
+    assert found[0] == found[1]
+    with path.open("rb") as file:
+        pages = {
+            record.rec_headers.get_header("WARC-Target-URI"): record.content_stream().read().decode()
+            for record in ArchiveIterator(file, check_digests="raise")
+        }
+    names = ["topics/while", "ctypes", "keyword", "tokenize", "weakref"]
+    assert list(pages) == [f"http://pydoc.example/{name}.html" for name in names]
+    assert "a &amp; b" in pages[f"http://pydoc.example/{names[0]}.html"]
+    assert "PyDLL" in pages["http://pydoc.example/ctypes.html"]
+    assert not re.search("0x[0-9a-f]{8}|href=.file:|handle [0-9a-f]", "".join(pages.values()))

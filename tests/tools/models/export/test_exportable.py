@@ -1,14 +1,45 @@
+"""What an export says of a model, its frames of texts, its integers, and the files next to its weights."""
+
+import json
+import subprocess
+import sys
+from itertools import pairwise
 from pathlib import Path
 
+import pytest
 import torch
+import transformers
+import yaml
+from clozeline.model.quantization import holds_integers
+from transformers import AutoTokenizer
 
-from clozeline.tools.models.export.exportable import card_rows, exported_form
+from clozeline.errors import ConfigurationError
+from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
+from clozeline.model.configuration.position import PositionConfig
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tasks.task_rows import FRAMES
+from clozeline.pipeline.tokenize.published.exporting import PAIR, Frame, export_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
+from clozeline.registry import choose, find
+from clozeline.tools.model_folder import write_imported
+from clozeline.tools.models.export.exportable import card_rows, exported_form, frame_of
+from clozeline.tools.models.export.framed_rows import compare_frames
+from clozeline.tools.models.export.model_card import model_card
+from clozeline.tools.models.export.sentence_embeddings import check_pooling, write_modules
+from clozeline.tools.models.export.torchao_format import integers_of_class, write_torchao
+from clozeline.tools.runs.inference.generation import prompt_ids
+from clozeline.train.configuration.data import DataConfig
+from clozeline.train.data.sets.recorded_sets import describe_set
+from clozeline.train.data.stream.phases import open_phases
 from clozeline.train.open_run import open_run
-from tests.model.checkpoints.published import saved
+from tests.model.checkpoints.published import loaded, rows, saved
+from tests.model.small_models import small_config
+from tests.pipeline.tokenize.published.published_files import corpus
+from tests.tools.small_run import build
 from tests.train.written_runs import write_run
 
 
-def test_a_run_gives_masters_ids_and_facts(shard_sets: Path, tmp_path: Path) -> None:
+def test_a_run_gives_masters_ids_and_facts(shard_sets, tmp_path):
     model = write_run(tmp_path, shard_sets, [3, 12], 2)
     found = exported_form(open_run(tmp_path))
     for name, parameter in model.named_parameters():
@@ -17,11 +48,228 @@ def test_a_run_gives_masters_ids_and_facts(shard_sets: Path, tmp_path: Path) -> 
     assert [card_rows(open_run(tmp_path, step))["steps"] for step in (None, 3)] == ["12", "3"]
 
 
-def test_rotary_positions_say_the_length_of_rows(shard_sets: Path, tmp_path: Path) -> None:
-    write_run(tmp_path, shard_sets, [3], 1, model__position={"kind": "rope", "maximum": 4}, model__attention_heads=5)
-    assert exported_form(open_run(tmp_path)).config.position.maximum == 48
+def test_given_facts_stay_in_their_places():
+    more = {"languages": ["en", "de"], "mark": "[MASK]", "options": {"pooling": False}}
+    text = model_card("a|b\nc", "AutoModel", 1, {"k": "x|y"}, licence='"mit": 1', **more)
+    front = yaml.safe_load(text.split("---")[1])
+    assert front["license"] == '"mit": 1'
+    assert front["language"] == ["en", "de"]
+    assert "# a\\|b c\n" in text
+    assert "| k | x\\|y |" in text
+    assert 'AutoTokenizer.from_pretrained("path/to/this/folder")' in text
+    assert 'AutoModel.from_pretrained("path/to/this/folder", pooling=False)' in text
+    assert "`[MASK]`, are ordinary letters" in text
+    assert "tokenizer(text, split_special_tokens=True)" in text
 
 
-def test_a_folder_of_transformers(tmp_path: Path) -> None:
-    saved(tmp_path, "gpt2")
-    assert card_rows(open_run(tmp_path)) == {"model type": "gpt2", "imported from": tmp_path.name}
+def content(path):
+    return json.loads(path.read_text())
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_the_files_are_those_of_the_format(tmp_path, pooling):
+    write_modules(tmp_path, pooling, small_config("encoder", position=PositionConfig(maximum=40)))
+    assert content(tmp_path / "modules.json") == [
+        {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+    ]
+    assert content(tmp_path / "1_Pooling" / "config.json") == {
+        "word_embedding_dimension": 24,
+        "pooling_mode_cls_token": pooling == "cls",
+        "pooling_mode_mean_tokens": pooling == "mean",
+        "pooling_mode_max_tokens": False,
+        "pooling_mode_mean_sqrt_len_tokens": False,
+    }
+    assert content(tmp_path / "sentence_bert_config.json") == {"max_seq_length": 40, "do_lower_case": False}
+
+
+@pytest.mark.parametrize(
+    ("config", "encoder_alone", "tokenizer", "words"),
+    [
+        (small_config("decoder"), True, True, "expected a model with an encoder, got a decoder"),
+        (small_config("encoder"), False, True, "add --parts encoder"),
+        (small_config("encoder"), True, False, "needs its tokenizer"),
+    ],
+    ids=["decoder", "head", "no tokenizer"],
+)
+def test_models_that_cannot_be_pooled(config, encoder_alone, tokenizer, words):
+    with pytest.raises(ConfigurationError, match=words):
+        check_pooling(config, encoder_alone=encoder_alone, tokenizer=tokenizer)
+
+
+LOAD = """
+from clozeline.tools.models.export.quiet_transformers import import_transformers
+
+transformers = import_transformers("a comparison")
+config = transformers.BertConfig(vocab_size=8, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
+transformers.BertForMaskedLM(config).save_pretrained({folder!r})
+transformers.BertForMaskedLM.from_pretrained({folder!r})
+"""
+
+
+def test_loading_a_model_prints_nothing(tmp_path):
+    code = LOAD.format(folder=str(tmp_path / "model"))
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
+
+
+ROBERTA = Frame(FRAMES["roberta"].head, FRAMES["roberta"].between, FRAMES["roberta"].tail)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    target = tmp_path_factory.mktemp("tokenizer")
+    kind = find("clozeline.pipeline.tokenize.tokenizers", "byte_bpe")
+    save_tokenizer(kind.train(corpus(), kind.Options(size=480), target), "byte_bpe", target)
+    return target
+
+
+def exported(folder, out, frame):
+    export_tokenizer(folder, out, frame=frame, texts=())
+    return AutoTokenizer.from_pretrained(out)
+
+
+def test_pairs_of_roberta_are_those_of_the_export(folder, tmp_path):
+    tokenizer = load_tokenizer(folder)
+    texts = [encoding.ids for encoding in tokenizer.encode(corpus())]
+    rows = [FRAMES["roberta"].row(pair, tokenizer.vocabulary, 1000).ids for pair in pairwise(texts)]
+    rows += [FRAMES["roberta"].row([text], tokenizer.vocabulary, 1000).ids for text in texts]
+    assert "30 training rows compared, all" in compare_frames(
+        rows, tokenizer, exported(folder, tmp_path / "right", ROBERTA), is_prompt=False
+    )
+    wrong = compare_frames(rows, tokenizer, exported(folder, tmp_path / "wrong", PAIR), is_prompt=False)
+    assert "30 of 30 training rows otherwise" in wrong
+
+
+def test_masked_and_packed_rows_are_compared_at_both_ends(folder, tmp_path):
+    tokenizer = load_tokenizer(folder)
+    cls, sep, bos, eos, mask = (tokenizer.vocabulary.specials[role] for role in ("cls", "sep", "bos", "eos", "mask"))
+    (text,) = (encoding.ids.tolist() for encoding in tokenizer.encode(["the cat sat"]))
+    masked = [[cls, mask, *text, mask, sep], [cls, *[*text, sep] * 3], [cls, *text[1:], mask, *text, sep]]
+    right = exported(folder, tmp_path / "right", PAIR)
+    assert "3 training rows compared, 0 of them complete" in compare_frames(masked, tokenizer, right, is_prompt=False)
+    for wrong in (Frame(("cls",)), Frame((), ("sep",), ("sep",)), Frame(("bos",), ("eos",), ("eos",)), Frame()):
+        other = exported(folder, tmp_path / "-".join(sum(wrong, ())) / "wrong", wrong)
+        assert "3 of 3" in compare_frames(masked, tokenizer, other, is_prompt=False)
+    packed = [[*text, eos, *text, eos, *text], [eos, *text, eos, *text], [*text, eos, *text, eos]]
+    bare, begun = (exported(folder, tmp_path / name, Frame(head)) for name, head in (("bare", ()), ("begun", ("bos",))))
+    assert "3 training rows compared" in compare_frames(packed, tokenizer, bare, is_prompt=True)
+    assert "3 of 3" in compare_frames(packed, tokenizer, begun, is_prompt=True)
+    rows = [[bos, *row] for row in packed]
+    assert "3 training rows compared" in compare_frames(rows, tokenizer, begun, is_prompt=True)
+    assert "3 of 3" in compare_frames(rows, tokenizer, bare, is_prompt=True)
+
+
+PAIRS = ("text_infilling", "span_corruption", "document_rotation", "bart")
+LABELS = (*PAIRS, "masked_lm", "causal_lm")
+
+
+@pytest.fixture(scope="module")
+def output(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("frames") / "out", labels=LABELS)
+
+
+def recorded(output, label):
+    manifest = output / "corrupt" / label / "train" / "manifest.json"
+    ((source,),) = (phase.sources for phase in open_phases(DataConfig(shards=manifest)))
+    return describe_set(manifest, source)
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_the_export_frames_texts_as_the_stored_rows(output, tmp_path, label):
+    trained_on, folder = recorded(output, label), output / "train_tokenizer" / "tokenizer"
+    export_tokenizer(folder, tmp_path, frame=frame_of(trained_on), texts=())
+    exported, tokenizer = AutoTokenizer.from_pretrained(tmp_path), load_tokenizer(folder)
+    rows = [row["input_ids"] for row in open_shards(Path(trained_on.path))]
+    is_prompt = trained_on.objective.architecture == "decoder"
+    assert "each as the" in compare_frames(rows, tokenizer, exported, is_prompt=is_prompt)
+    if label in PAIRS:
+        prompts = [prompt_ids(tokenizer, trained_on.objective, text) for text in corpus()]
+        assert exported(corpus()).input_ids == prompts
+
+
+pytest.importorskip("torchao")
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+SIZES = {"hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 96}
+T5 = {"d_model": 64, "num_heads": 2, "d_kv": 32, "d_ff": 96, "num_layers": 2, "num_decoder_layers": 2}
+TYPES = {
+    "bert": SIZES,
+    "llama": SIZES | {"num_key_value_heads": 1, "head_dim": 32},
+    "gpt_neox": SIZES,  # queries, keys and values of each head are rows of one matrix
+    "modernbert": SIZES,
+    "t5": T5,
+}
+
+
+def configs():
+    from torchao import quantization
+
+    return {
+        "int8": quantization.Int8WeightOnlyConfig(),
+        "int8_dynamic": quantization.Int8DynamicActivationInt8WeightConfig(),
+        "int4": quantization.IntxWeightOnlyConfig(torch.int4, quantization.PerGroup(32)),
+    }
+
+
+def quantized(tmp_path, model_type, kind):
+    """A folder with integers, and its export."""
+    saved(tmp_path / "dense", model_type, **TYPES.get(model_type, {}))
+    dense = read_checkpoint(tmp_path / "dense")
+    (tmp_path / "integers").mkdir()
+    export = write_torchao(tmp_path / "integers", export_checkpoint(dense), dense, kind)
+    (tmp_path / "integers" / "config.json").write_text(json.dumps(export.config))
+    return tmp_path / "integers", export
+
+
+@pytest.mark.parametrize("kind", ["int8", "int8_dynamic", "int4"])
+@pytest.mark.parametrize("model_type", TYPES)
+def test_transformers_computes_what_we_do(tmp_path, model_type, kind):
+    folder, export = quantized(tmp_path, model_type, kind)
+    theirs, remarks = loaded(folder, export.loader)
+    assert not remarks
+    stored = read_checkpoint(folder, quantized=True)
+    assert any(map(holds_integers, stored.tensors.values()))
+    # what transformers itself makes of the dense model, except for the matrices that stay
+    left = export.config["quantization_config"]["modules_to_not_convert"]
+    rounding = transformers.TorchAoConfig(configs()[kind], modules_to_not_convert=left)
+    expected, _ = loaded(tmp_path / "dense", export.loader, quantization_config=rounding)
+    ours, their, valid = rows(theirs)
+    with torch.no_grad():
+        scores = [model(**their).logits[valid] for model in (theirs, expected)]
+        (found,) = build_checkpoint(stored).logits(ours).values()
+        (dense,) = build_checkpoint(read_checkpoint(tmp_path / "dense")).logits(ours).values()
+    limit = 1e-5
+    if kind == "int8_dynamic":  # an input may round to the next integer; T5's logits differ by 1.4e-2
+        limit = 2e-2 if model_type == "t5" else 1e-2
+    held = theirs.state_dict()
+    for name, tensor in expected.state_dict().items():
+        assert holds_integers(tensor) == holds_integers(held[name])
+        pairs = [(tensor.qdata, held[name].qdata), (tensor.scale, held[name].scale)] if holds_integers(tensor) else []
+        assert all(torch.equal(*pair) for pair in pairs or [(tensor, held[name])])
+    assert (scores[1] - scores[0]).norm() <= limit * scores[0].norm()
+    assert (found[valid] - scores[0]).norm() <= limit * scores[0].norm()
+    assert (dense[valid] - scores[0]).norm() > 1e-3 * scores[0].norm()
+
+
+@pytest.mark.parametrize("kind", ["int8", "int8_dynamic", "int4"])
+def test_our_own_format_gives_back_the_integers(tmp_path, kind):
+    saved(tmp_path / "dense", "gpt_neox", **SIZES)
+    dense = read_checkpoint(tmp_path / "dense")
+    stored = choose("clozeline.model.compression", kind).build().compress(dense, ()).checkpoint
+    (tmp_path / "ours").mkdir()
+    write_imported(tmp_path / "ours", stored, tmp_path / "dense")
+    found = read_checkpoint(tmp_path / "ours", quantized=True).tensors
+    assert found.keys() == stored.tensors.keys()
+    for name, tensor in stored.tensors.items():
+        parts = ("qdata", "scale") if holds_integers(tensor) else ("data",)
+        assert all(torch.equal(getattr(tensor, part), getattr(found[name], part)) for part in parts)
+    with pytest.raises(ConfigurationError, match="neither trained nor converted"):
+        read_checkpoint(tmp_path / "ours")
+
+
+def test_transposed_weights_are_refused(tmp_path):
+    saved(tmp_path / "gpt2", "gpt2")  # its class multiplies by transposed matrices
+    dense = read_checkpoint(tmp_path / "gpt2")
+    with pytest.raises(ConfigurationError, match="type gpt2 multiplies by transposed weights"):
+        integers_of_class(dense, "int8")

@@ -1,29 +1,25 @@
-from __future__ import annotations
+"""The rows, steps and sets of a run, against a real stream and against loops."""
+
+import shutil
+from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
-from clozeline.tools.runs.data.feed import Feed
+from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, split_set_paths
+from clozeline.tools.runs.data.run_steps import RunSteps, Step
 from clozeline.tools.shards.explain_batch import explain
 from clozeline.tools.shards.provenance.row_search import find_rows
 from clozeline.tools.shards.where_is import visits
-from clozeline.train.data.stream.phases import as_phases
-from tests.shard_sets import toy_set
+from clozeline.train.configuration.data import DataConfig, PhaseConfig
+from clozeline.train.data.sets.recorded_sets import record_sets
+from clozeline.train.data.stream.mixture import Phase, SkippedRows, Timeline
+from clozeline.train.data.stream.phases import open_phases
 from tests.tools.feeds import delivered, mixed
-
-
-@pytest.mark.parametrize(("sizes", "lanes", "global_batch"), [([9, 2, 13], 2, 6), ([3], 4, 4), ([33, 8], 4, 8)])
-def test_batches_are_those_of_the_stream(tmp_path, sizes, lanes, global_batch):
-    shards = toy_set(tmp_path, sizes)
-    feed = Feed(as_phases(shards), 5, lanes, global_batch)
-    fillers = 0
-    for samples, origin in delivered(as_phases(shards), 5, lanes, global_batch, 20):
-        visits = feed.batch(samples)
-        assert [visit.stored or (-1, -1) for visit in visits] == [tuple(row[1:]) for row in origin.tolist()]
-        assert [feed.index_in_batch(visit) for visit in visits] == list(range(global_batch))
-        fillers += sum(visit.stored is None for visit in visits)
-    epoch = feed.reading.orders[0].lane_rows * lanes
-    assert 0 <= fillers - 20 * global_batch // epoch * (epoch - len(shards)) < lanes
+from tests.tools.small_run import example_sets
+from tests.train.data.stream.streams import keys
 
 
 def test_mixtures_and_phases_are_those_of_the_stream(tmp_path):
@@ -45,22 +41,6 @@ def test_no_batch_has_rows_of_two_phases(tmp_path):
     assert {feed.batch_start(visit) for visit in feed.batch(20)} == {20}
     with pytest.raises(ConfigurationError, match="a global batch of 4 at 22 crosses the end of a phase at 24"):
         feed.batch(22)
-
-
-@pytest.mark.parametrize(("sizes", "lanes", "global_batch"), [([9, 2, 13], 2, 6), ([3], 4, 4), ([33, 8], 4, 8)])
-def test_visits_are_the_inverse_of_batches(tmp_path, sizes, lanes, global_batch):
-    feed = Feed(as_phases(toy_set(tmp_path, sizes)), 5, lanes, global_batch)
-    epochs = 3
-    shown = {}
-    for samples in range(0, (epochs + 1) * feed.reading.orders[0].lane_rows * lanes, global_batch):
-        for facts in explain(feed, samples):
-            if "sample" in facts and facts["epoch"] < epochs:
-                shown[facts["sample"], facts["epoch"]] = (samples, facts["place"], facts["lane"])
-    assert len(shown) == epochs * sum(sizes)
-    for uid in range(1, sum(sizes) + 1):
-        for one in visits(feed, [(0, row) for row in find_rows(feed.sets[0], uid)], [range(epochs)]):
-            assert shown[f"{uid:016x}", one["epoch"]] == (one["samples"], one["place"], one["lane"])
-            assert one["step"] == one["samples"] // global_batch + 1
 
 
 def test_visits_of_mixtures_and_phases_are_the_inverse_of_batches(tmp_path):
@@ -90,3 +70,97 @@ def test_epochs_begun_are_those_of_the_batches(tmp_path):
         for visit in feed.batch(feed.samples(step)):
             begun[visit.source] = max(begun[visit.source], visit.epoch + 1)
     assert begun[1] > 2 * begun[0]
+
+
+PLANS = [Phase(keys(0), (), 48, 8), Phase(keys(0), (), 96, None), Phase(keys(0), (), None, 16)]
+
+
+def slow(taken, until):
+    """One step after another: those taken, then 8 rows up to sample 48, 4 up to 96, and 16."""
+    steps, begin = [], 0
+    for rows in taken:
+        steps.append(Step(len(steps) + 1, begin, rows))
+        begin += rows
+    while begin < until:
+        rows = 8 if begin < 48 else 4 if begin < 96 else 16
+        steps.append(Step(len(steps) + 1, begin, rows))
+        begin += rows
+    return steps
+
+
+@given(st.lists(st.sampled_from([4, 8, 16]), max_size=12), st.integers(1, 3))
+def test_steps_and_positions_are_inverse(sizes, lines_every):
+    while sum(sizes) not in (0, 48) and sum(sizes) % 16:
+        sizes.append(4)
+    expected = slow(sizes, 300)
+    ends = [(step.number, step.begin + step.rows) for step in expected[: len(sizes)]]
+    uniform = len(set(sizes)) <= 1
+    taken = [end for place, end in enumerate(ends, 1) if not uniform or place % lines_every == 0 or place == len(ends)]
+    steps = RunSteps(Timeline(PLANS, 2, 4), taken)
+    for step in expected:
+        assert steps.step_of(step.number) == step
+        assert {steps.at(step.begin + inside) for inside in range(step.rows)} == {step}
+
+
+def test_skipped_rows_of_steps_by_tokens_are_one_step():
+    """Which of the steps that were taken back read a row is not known; the others are those of the records."""
+    steps = RunSteps(Timeline(PLANS, 2, 4), [(1, 8), (2, 64)], by_tokens=True, skipped=[SkippedRows(1, 8, 48)])
+    assert steps.at(20) == Step(2, 8, 40)
+    assert steps.at(50) == steps.step_of(2) == Step(2, 48, 16)
+
+
+def with_rollbacks(rollbacks, rows_at):
+    """The steps that count, one after another, and the rows skipped: after `more` steps, a return by some of them."""
+    steps, begin, skipped = [], 0, []
+    for more, back in [*rollbacks, (12, 0)]:
+        for _ in range(more):
+            steps.append(Step(len(steps) + 1, begin, rows_at(begin)))
+            begin += steps[-1].rows
+        if lost := steps[len(steps) - back :] if back else []:
+            del steps[-len(lost) :]
+            skipped = [entry for entry in skipped if entry.step <= len(steps)]  # others are taken back
+            start = lost[0].begin
+            # rows that were skipped before the first of the lost steps are skipped in any case
+            skipped.append(SkippedRows(len(steps), start, begin))
+    return steps, skipped
+
+
+@given(
+    st.lists(st.integers(1, 8).flatmap(lambda more: st.tuples(st.just(more), st.integers(1, more + 2))), max_size=3),
+    st.integers(1, 4),
+    st.integers(0, 12),
+)
+def test_steps_after_rollbacks_go_on_behind_the_skipped_rows(rollbacks, every, unrecorded):
+    """With records of each step and phases, and with records of some and one size; none of the last steps."""
+    plan = PLANS if every == 1 else [Phase(keys(0), (), None, 8)]
+    steps, skipped = with_rollbacks(rollbacks, lambda begin: 8 if every > 1 or begin < 48 else 4 if begin < 96 else 16)
+    recorded = steps[: len(steps) - unrecorded]
+    taken = [(step.number, step.begin + step.rows) for step in recorded if step.number % every == 0]
+    known = RunSteps(Timeline(plan, 2, 4), taken, skipped=skipped)
+    for step in steps:
+        assert known.step_of(step.number) == step
+        assert {known.at(step.begin + inside) for inside in range(step.rows)} == {step}
+        assert known.skipped(step.begin) is None
+    for back_to, start, stop in skipped:
+        assert known.skipped(start) == known.skipped(stop - 1) == (back_to, start, stop)
+        assert known.at(start) == Step(back_to + 1, start, known.at(start).rows)
+
+
+def test_words_about_sets_are_taken_out():
+    given, rest = split_set_paths(["rows=2", "data.shards=[a, b]", "data=c", "data.heldout=d"])
+    assert (given.sets, given.heldout, rest) == ([Path("a"), Path("b")], Path("d"), ["rows=2", "data=c"])
+    assert split_set_paths([])[0] == SetPaths()
+    with pytest.raises(ConfigurationError, match=r"data\.shards"):
+        split_set_paths(["data.shards={3: 4}"])
+
+
+def test_sets_of_phases_are_recognized_by_their_digests(shard_sets, tmp_path):
+    first, second = (example_sets(shard_sets)[name][0].parent for name in ("masked_lm", "whole_word_masking"))
+    phases = [PhaseConfig(shards=first, until_samples=64), PhaseConfig(shards=[second, first])]
+    data = DataConfig(phases=phases, global_batch=8, lanes=8)
+    record_sets(tmp_path, data, open_phases(data))
+    copies = [shutil.copytree(path, tmp_path / name) for path, name in ((first, "a"), (second, "b"))]
+    found = locate_sets(tmp_path, data, SetPaths(shards=[*reversed(copies)]))
+    assert [phase.sets for phase in found.all_phases.values()] == [[copies[0]], [copies[1], copies[0]]]
+    with pytest.raises(ConfigurationError, match=r"data\.shards: .* reads whole_word_masking.* none of those given"):
+        locate_sets(tmp_path, data, SetPaths(shards=copies[0]))

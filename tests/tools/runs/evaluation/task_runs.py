@@ -1,15 +1,8 @@
 """A small fine-tuned run, for tools that score it."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
 from clozeline.configuration.config import load_config
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
-from tests.distributed import RankPool
 from tests.pipeline.task_files import (
     make_chat_sets,
     make_choice_sets,
@@ -23,11 +16,11 @@ from tests.pipeline.task_files import (
 from tests.train.masked_set import write_config
 
 
-def _start(world: World, config: Path) -> int:
+def _start(world, config):
     return run(load_config(TrainConfig, config), joined=world)
 
 
-def tuned_run(ranks: RankPool, folder: Path, *, steps: int = 6, **changes: Any) -> Path:
+def tuned_run(ranks, folder, *, steps=6, **changes):
     """Make the sets of the small task, and a run of a few steps on them."""
     sets = make_sets(folder)
     config = write_config(
@@ -38,50 +31,25 @@ def tuned_run(ranks: RankPool, folder: Path, *, steps: int = 6, **changes: Any) 
     return folder / "run"
 
 
-def several_run(ranks: RankPool, folder: Path, *, steps: int = 60) -> Path:
-    """Make the sets of the small task with several classes per row, and a short run on them."""
-    return _run_of(ranks, folder, make_labeled_sets(folder, "labels: tags"), "classification", steps)
+WIDE = {"model__init": {"std": 0.2}}
+"""At a width of 20 the usual 0.02 lets nothing of a source through in a few steps."""
+PAIRED = {"model__family": "encoder_decoder", **WIDE}
+TASKS = {
+    "several": (lambda folder: make_labeled_sets(folder, "labels: tags"), "classification", 60, {}),
+    "tags": (make_tagged_sets, "tagging", 40, {}),
+    "questions": (make_question_sets, "span", 80, {}),
+    "choices": (make_choice_sets, "multiple_choice", 60, {}),
+    "texts": (make_text_sets, "lm", 60, PAIRED),
+    "written classes": (make_worded_sets, "lm", 60, PAIRED),
+    "dialogues": (make_chat_sets, "lm", 60, {"model__family": "decoder", **WIDE}),
+}
+"""By task: writer of its sets, head, steps after which it is learned, and the model."""
 
 
-def tagged_run(ranks: RankPool, folder: Path, *, steps: int = 40) -> Path:
-    """Make the sets of the small tagged task, and a run that learns them."""
-    return _run_of(ranks, folder, make_tagged_sets(folder), "tagging", steps)
-
-
-def question_run(ranks: RankPool, folder: Path, *, steps: int = 80) -> Path:
-    """Make the sets of the small task of questions, and a run that learns them."""
-    return _run_of(ranks, folder, make_question_sets(folder), "span", steps)
-
-
-def choice_run(ranks: RankPool, folder: Path, *, steps: int = 60) -> Path:
-    """Make the sets of the small task of choices, and a run that learns them."""
-    return _run_of(ranks, folder, make_choice_sets(folder), "multiple_choice", steps)
-
-
-def text_run(ranks: RankPool, folder: Path, *, steps: int = 60) -> Path:
-    """Make the sets of the small task of texts, and a short run of an encoder-decoder."""
-    wide = {"std": 0.2}  # at a width of 20 the usual 0.02 lets nothing of the source through in so few steps
-    return _run_of(
-        ranks, folder, make_text_sets(folder), "lm", steps, model__family="encoder_decoder", model__init=wide
-    )
-
-
-def worded_run(ranks: RankPool, folder: Path, *, steps: int = 60) -> Path:
-    """Make the sets of the small task in words, and a short run of an encoder-decoder that writes the classes."""
-    wide = {"std": 0.2}
-    return _run_of(
-        ranks, folder, make_worded_sets(folder), "lm", steps, model__family="encoder_decoder", model__init=wide
-    )
-
-
-def chat_run(ranks: RankPool, folder: Path, *, steps: int = 60) -> Path:
-    """Make the sets of the small task of dialogues, and a run of a decoder that learns them."""
-    return _run_of(
-        ranks, folder, make_chat_sets(folder), "lm", steps, model__family="decoder", model__init={"std": 0.2}
-    )
-
-
-def _run_of(ranks: RankPool, folder: Path, sets: Path, head: str, steps: int, **more: Any) -> Path:
+def learned_run(ranks, folder, task):
+    """Make the sets of a small task, and a run that learns them."""
+    make, head, steps, more = TASKS[task]
+    sets = make(folder)
     config = write_config(
         folder / "train.yaml", sets / "train", folder / "run", model__heads={head: {}}, model__dropout={},
         model__position={"maximum": 64}, data__global_batch=16, steps=steps,

@@ -3,13 +3,9 @@
 The harness is an optional dependency; where it is not installed, tests that need it are skipped.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -26,12 +22,12 @@ from clozeline.train.open_run import open_run
 from tests.pipeline.miniature import text
 from tests.train.written_runs import write_run
 
-DECODER: dict[str, Any] = {
+DECODER = {
     "label": "causal_lm", "model__init": {"std": 0.3}, "model__family": "decoder", "model__heads": {"lm": 1.0},
     "model__activation": "gelu_tanh",
 }  # fmt: skip
 SPLIT = {"dataset_path": "json", "test_split": "test", "doc_to_text": "{{context}}"}
-TASKS: dict[str, dict[str, Any]] = {
+TASKS = {
     "choices": {"output_type": "multiple_choice", "doc_to_choice": "{{choices}}", "doc_to_target": "{{label}}"},
     "following": {"output_type": "loglikelihood", "doc_to_target": "{{choices[0]}}",
                   "metric_list": [{"metric": "perplexity"}, {"metric": "acc"}]},
@@ -43,7 +39,7 @@ TASKS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def write_tasks(folder: Path) -> Path:
+def write_tasks(folder):
     """Twenty items, and a task of each kind of request that reads them."""
     folder.mkdir()
     words = [text(number, 2).split() for number in range(20)]
@@ -60,9 +56,7 @@ def write_tasks(folder: Path) -> Path:
 
 
 @pytest.mark.filterwarnings("ignore")  # warnings of the harness are not ours
-def test_scores_are_those_of_the_exported_folder(
-    shard_sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scores_are_those_of_the_exported_folder(shard_sets, tmp_path, monkeypatch):
     pytest.importorskip("lm_eval", reason="lm-eval is not installed: pip install lm-eval==0.4.13")
     from lm_eval import simple_evaluate
     from lm_eval.models.huggingface import HFLM
@@ -88,7 +82,7 @@ def test_scores_are_those_of_the_exported_folder(
         assert own.continue_text(context, kwargs) == sample["resps"][0][0]
 
 
-def test_a_continuation_ends_at_each_end_id_of_the_publisher(shard_sets: Path, tmp_path: Path) -> None:
+def test_a_continuation_ends_at_each_end_id_of_the_publisher(shard_sets, tmp_path):
     write_run(tmp_path / "run", shard_sets, [3], 1, **DECODER)
     trained = open_run(tmp_path / "run")
     folder = tmp_path / "tokenizer"
@@ -105,7 +99,7 @@ def test_a_continuation_ends_at_each_end_id_of_the_publisher(shard_sets: Path, t
     assert scores.continue_text("the cat", {"max_gen_toks": 6}) == trained.tokenizer.decode_part(free.ids[:1])
 
 
-def test_a_masked_lm_scores_each_token_masked_alone(shard_sets: Path, tmp_path: Path) -> None:
+def test_a_masked_lm_scores_each_token_masked_alone(shard_sets, tmp_path):
     write_run(tmp_path / "run", shard_sets, [3], 1, model__init={"std": 0.3})
     trained = open_run(tmp_path / "run")
     scores, special = RunScores(tmp_path / "run", trained), trained.tokenizer.vocabulary.specials
@@ -126,7 +120,7 @@ def test_a_masked_lm_scores_each_token_masked_alone(shard_sets: Path, tmp_path: 
         scores.continue_text("the", {})
 
 
-def test_the_way_out_without_the_harness(shard_sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_way_out_without_the_harness(shard_sets, tmp_path, monkeypatch):
     write_run(tmp_path / "run", shard_sets, [3], 1)
     monkeypatch.setitem(sys.modules, "lm_eval", None)
     with pytest.raises(ConfigurationError, match=r"install clozeline\[lm-eval\]"):

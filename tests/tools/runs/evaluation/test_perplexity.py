@@ -1,28 +1,27 @@
 """Perplexity against loops over tokens, of a model that knows nothing, and of masked tokens against transformers."""
 
-from __future__ import annotations
-
 import json
 import math
-from itertools import pairwise
+from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
+import hypothesis
+import numpy as np
 import pytest
 import torch
 import transformers
 import yaml
+from hypothesis import settings
+from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.causal import log_likelihoods
-from clozeline.model.scoring.masked import pseudo_log_likelihoods
-from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.export_model import main as export
+from clozeline.tools.runs.evaluation.ngrams import TokenNgrams, WordNgrams
 from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
-from clozeline.tools.runs.evaluation.token_ngrams import TokenNgrams
 from clozeline.tools.runs.inference.text_likelihoods import word_indices
 from clozeline.tools.start import demo
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.open_run import open_run
 from tests.tools.small_run import example_sets
 from tests.train.written_runs import write_run
 
@@ -33,20 +32,20 @@ TEXTS = ["the page of the book is long é.", "a", "another page of another book"
 
 
 @pytest.fixture(scope="module")
-def decoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
+def decoder(shard_sets, tmp_path_factory):
     run = tmp_path_factory.mktemp("scored_decoder")
     write_run(run, shard_sets, [3], 1, "causal_lm", **DECODER)
     return run, open_run(run)
 
 
 @pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def texts(tmp_path_factory):
     path = tmp_path_factory.mktemp("texts") / "texts.jsonl"
     path.write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS), encoding="utf-8")
     return path
 
 
-def test_texts_follow_the_end_of_another(decoder: tuple[Path, Run], texts: Path) -> None:
+def test_texts_follow_the_end_of_another(decoder, texts):
     run, trained = decoder
     end = trained.tokenizer.vocabulary.specials["eos"]
     rows = [[end, *one.ids.tolist()] for one in trained.tokenizer.encode(TEXTS)]
@@ -63,23 +62,7 @@ def test_texts_follow_the_end_of_another(decoder: tuple[Path, Run], texts: Path)
     assert "bits per byte; step 3" in lines[0]
 
 
-def test_rows_of_a_set_are_scored_as_they_are(decoder: tuple[Path, Run]) -> None:
-    run, trained = decoder
-    shards = open_shards(Path(trained.sets[0].path))
-    rows = [
-        shards.read_block(block).row(number)["input_ids"].tolist()
-        for block in range(len(shards.index))
-        for number in range(len(shards.read_block(block)))
-    ]
-    scores = torch.cat(log_likelihoods(trained.model, rows))
-    found = perplexity_scores(run, trained, shards.path, None, 48)
-    assert (found["window"], found["tokens"]) == (48, len(scores))
-    assert found["nats"] == pytest.approx(-float(scores.mean()))
-    assert (found["bits_per_byte"], found["first_token"]) == (None, "context")
-    assert "bits" not in next(iter(perplexity_lines(found | {"step": 3})))
-
-
-def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary(decoder: tuple[Path, Run], texts: Path) -> None:
+def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary(decoder, texts):
     run, _ = decoder
     trained = open_run(run)
     torch.nn.init.zeros_(trained.model.family.tokens.weight)
@@ -89,9 +72,7 @@ def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary(decoder:
         assert found["tokens"] == sum(len(one.ids) for one in trained.tokenizer.encode(TEXTS))
 
 
-def test_what_has_no_perplexity_is_refused(
-    decoder: tuple[Path, Run], texts: Path, shard_sets: Path, tmp_path: Path
-) -> None:
+def test_what_has_no_perplexity_is_refused(decoder, texts, shard_sets, tmp_path):
     run, trained = decoder
     for given, message in (
         ((texts, 65, None), "window: the position table has room for 64, got 65"),
@@ -111,7 +92,7 @@ def test_what_has_no_perplexity_is_refused(
         perplexity_scores(tmp_path, open_run(tmp_path), texts, None, None)
 
 
-def test_ngrams_score_the_same_tokens(decoder: tuple[Path, Run], texts: Path, tmp_path: Path) -> None:
+def test_ngrams_score_the_same_tokens(decoder, texts, tmp_path):
     run, trained = decoder
     counted = tmp_path / "counted.txt"
     counted.write_text("the page of the book is long. another page of another book", encoding="utf-8")
@@ -132,7 +113,7 @@ def test_ngrams_score_the_same_tokens(decoder: tuple[Path, Run], texts: Path, tm
 
 
 @pytest.fixture(scope="module")
-def encoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
+def encoder(shard_sets, tmp_path_factory):
     run = tmp_path_factory.mktemp("scored_encoder")
     model = yaml.safe_load((ROOT / demo.TRAINING).read_text(encoding="utf-8"))["model"]
     write_run(run, shard_sets, [3], 1, model=model)
@@ -141,9 +122,7 @@ def encoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
 
 @pytest.mark.parametrize("window", [48, 9, 3])
 @pytest.mark.parametrize("kind", ["pll", "pll_word"])
-def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(
-    encoder: tuple[Path, Run], texts: Path, tmp_path: Path, kind: Any, window: int
-) -> None:
+def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(encoder, texts, tmp_path, kind, window):
     """Each token is read by the exported model in a row of its own, with as much of the text as a window holds."""
     run, trained = encoder
     assert export([str(run), str(tmp_path / "exported")]) == 0
@@ -174,34 +153,7 @@ def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(
     assert lines[1].endswith(f"each masked in a window of {window}; not comparable with a causal perplexity")
 
 
-def test_pseudo_perplexity_of_a_set_scores_its_documents(
-    encoder: tuple[Path, Run], shard_sets: Path, tmp_path: Path
-) -> None:
-    """Documents of packed samples, without the separators between them, score as their texts do."""
-    run, trained = encoder
-    samples = open_shards(next(shard_sets.glob("group/*48*/heldout/manifest.json")))
-    special = trained.tokenizer.vocabulary.special
-    documents = []
-    for block in range(len(samples.index)):
-        rows = samples.read_block(block)
-        for number in range(len(rows)):
-            row = rows.row(number)
-            edges = [0, *(int(start) for start in row["document_starts"] if start), len(row["ids"])]
-            documents += [row["ids"][first:last].tolist() for first, last in pairwise(edges)]
-    assert any(special[token] for ids in documents for token in ids)
-    ids = [[token for token in own if not special[token]] for own in documents]
-    rows = [[trained.tokenizer.vocabulary.specials["cls"], *own, trained.tokenizer.vocabulary.specials["sep"]]
-            for own in ids]  # fmt: skip
-    mask = trained.tokenizer.vocabulary.specials["mask"]
-    scores = torch.cat(pseudo_log_likelihoods(trained.model, rows, [range(1, len(row) - 1) for row in rows], mask))
-    found = perplexity_scores(run, trained, samples.path, 64, None)
-    assert (found["score"], found["tokens"], found["bytes"]) == ("pll", len(scores), None)
-    assert found["nats"] == pytest.approx(-float(scores.mean()))
-
-
-def test_scores_without_a_pseudo_perplexity_are_refused(
-    encoder: tuple[Path, Run], decoder: tuple[Path, Run], texts: Path, shard_sets: Path
-) -> None:
+def test_scores_without_a_pseudo_perplexity_are_refused(encoder, decoder, texts, shard_sets):
     with pytest.raises(ConfigurationError, match=r"score=pll: the run was not trained for it.* by causal"):
         perplexity_scores(*decoder, texts, None, None, score="pll")
     for given, score, message in (
@@ -213,3 +165,87 @@ def test_scores_without_a_pseudo_perplexity_are_refused(
     ):
         with pytest.raises(ConfigurationError, match=message):
             perplexity_scores(*encoder, *given, score=score)
+
+
+V = 5
+
+
+class SlowKneserNey:
+    """Dictionaries of tuples, one probability at a time."""
+
+    def __init__(self, documents, order):
+        self.order = order
+        raw = defaultdict(int)
+        left = defaultdict(set)
+        opens = defaultdict(int)
+        for document in documents:
+            for end in range(1, len(document)):  # the last token of an n-gram is never the first of the document
+                for n in range(1, min(order, end + 1) + 1):
+                    gram = tuple(document[end - n + 1 : end + 1])
+                    raw[gram] += 1
+                    if end - n >= 0:
+                        left[gram].add(document[end - n])
+                    else:
+                        opens[gram] += 1
+        self.counts = {gram: raw[gram] if len(gram) == order else len(left[gram]) + opens[gram] for gram in raw}
+        self.discounts = {}
+        for n in range(1, order + 1):
+            of = [count for gram, count in self.counts.items() if len(gram) == n]
+            once, twice = of.count(1), of.count(2)
+            self.discounts[n] = once / (once + 2 * twice) if once and twice else 0.5
+
+    def probability(self, history, token):
+        lower = self.probability(history[1:], token) if history else 1 / V
+        n = len(history) + 1
+        after = {gram: count for gram, count in self.counts.items() if gram[:-1] == history and len(gram) == n}
+        total = sum(after.values())
+        if not total:
+            return lower
+        discount = self.discounts[n]
+        return (max(after.get((*history, token), 0) - discount, 0) + discount * len(after) * lower) / total
+
+
+DOCUMENTS = st.lists(st.lists(st.integers(0, V - 1), min_size=1, max_size=12), min_size=1, max_size=6).filter(
+    lambda documents: any(len(document) > 1 for document in documents)
+)
+
+
+@settings(max_examples=60, deadline=None)
+@hypothesis.given(DOCUMENTS, st.lists(st.integers(0, V - 1), min_size=2, max_size=8), st.integers(1, 4))
+def test_probabilities_are_those_of_the_formulas(documents, text, order):
+    slow, found = SlowKneserNey(documents, order), TokenNgrams(documents, order, V).log_probabilities(text)
+    expected = [
+        math.log(slow.probability(tuple(text[max(0, at - order + 1) : at]), text[at])) for at in range(1, len(text))
+    ]
+    assert found.tolist() == pytest.approx(expected, abs=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@hypothesis.given(DOCUMENTS, st.lists(st.integers(0, V - 1), min_size=1, max_size=5), st.integers(1, 4))
+def test_probabilities_after_a_history_sum_to_one(documents, history, order):
+    model = TokenNgrams(documents, order, V)
+    assert sum(math.exp(model.log_probabilities([*history, token])[-1]) for token in range(V)) == pytest.approx(1)
+
+
+def test_longer_histories_predict_a_repeated_text_better():
+    documents = [[0, *np.random.default_rng(1).integers(1, V, 40).tolist()] for _ in range(30)]
+    documents += [[0, 1, 2, 3, 4, 4, 3, 2, 1]] * 20
+    nats = [-TokenNgrams(documents, order, V).log_probabilities(documents[-1]).mean() for order in (1, 2, 3)]
+    assert nats[0] > nats[1] > nats[2]
+
+
+def test_words_are_counted_as_tokens_and_unknown_ones_share_an_id():
+    model = WordNgrams(["the cat saw the dog .", "the dog ran"])
+    ids = {"": 0, "the": 1, "cat": 2, "saw": 3, "dog": 4, ".": 5, "ran": 6, "zebra": 7}
+    documents = [[0, 1, 2, 3, 1, 4, 5], [0, 1, 4, 6]]
+    assert model.words == 9
+    for text in ("the dog", "zebra ran.", "unicorn ran ."):
+        row = [0, *(ids.get(word, 7) for word in text.replace(".", " .").split())]
+        for order in (1, 2):
+            expected = TokenNgrams(documents, order, 8).log_probabilities(row).sum()
+            assert model.log_probability(text, order) == pytest.approx(expected)
+
+
+def test_nothing_to_count_is_refused():
+    with pytest.raises(ConfigurationError, match="expected texts with tokens to count"):
+        TokenNgrams([[1], []], 2, V)

@@ -1,39 +1,138 @@
-from __future__ import annotations
+"""A run and its split, its threshold of no answer, its scores and errors, and texts to score."""
 
+import gzip
 import json
 import shutil
-from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
+from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 
-from clozeline.errors import ConfigurationError
-from clozeline.files import file_hash
+from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.model.build import build_model
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
+from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
+from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.tools.runs.data.run_sets import SetPaths
-from clozeline.tools.runs.evaluation.task_run import open_task_run
-from tests.distributed import RankPool
-from tests.pipeline.task_files import make_sets
+from clozeline.tools.runs.evaluate import main as evaluate
+from clozeline.tools.runs.evaluation.answer_threshold import store_threshold, stored_threshold
+from clozeline.tools.runs.evaluation.error_analysis import answered_records, error_lines
+from clozeline.tools.runs.evaluation.heldout_score import heldout_score, label_loss
+from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines, texts_of_files
+from clozeline.tools.runs.evaluation.scores import lines_of
+from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
+from clozeline.train.answers.classification import Classification
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.stream.collate import Collate
+from tests.pipeline.task_files import make_sets, write_questions, write_vocabulary
 from tests.tools.runs.evaluation.task_runs import tuned_run
+from tests.tools.runs.test_predict import TASKS
+from tests.train.masked_set import plain_config, write_masked_sets
+from tests.train.written_runs import write_run_on
+
+
+def test_lines_of_json_and_whole_files(tmp_path):
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in ("one", "zwei\nDrei")) + "\n"
+    (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(lines.encode()))
+    (tmp_path / "b.txt").write_text("first\n\nsecond é\n", encoding="utf-8")
+    (tmp_path / ".hidden").write_text("no")
+    assert [*texts_of_files(tmp_path)] == ["one", "zwei\nDrei", "first\n\nsecond é"]
+    assert [path.name for path in files_of(tmp_path, (".jsonl",))] == ["a.jsonl.gz"]
+    assert [number for number, _ in json_lines(tmp_path / "a.jsonl.gz")] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"text": "a"}\n{"words": 1}\n', r"a.jsonl, line 2: expected a field 'text', got words"),
+        (b"[1]\n", r"line 1: expected a JSON object, got list"),
+        (b"{\n", r"line 1: expected a JSON object: "),
+        (b'{"text": "\xff"}\n', r"line 1: expected UTF-8"),
+        (gzip.compress(b'{"text": "a"}\n' * 99)[:-20], r"a.jsonl: is damaged \(truncated\); fetch it again"),
+    ],
+    ids=["field", "list", "broken", "bytes", "cut"],
+)
+def test_damage_is_named(tmp_path, content, message):
+    (tmp_path / "a.jsonl").write_bytes(content)
+    with pytest.raises(IntegrityError, match=message):
+        list(texts_of_files(tmp_path))
+
+
+SCORES = {
+    "task": "toy", "split": "dev", "n": 10, "metrics": {"accuracy": 0.7, "f1": 0.9},
+    "baselines": {"majority": {"accuracy": 0.5, "f1": 0.0}, "words": {"accuracy": 0.8, "f1": 0.9}},
+    "below": {"accuracy": ["words"], "f1": []}, "degenerate": False, "seed": 3, "step": 20, "truncated": 4,
+    "skipped": {"fields": 2, "bad_label": 1}, "unit": "texts", "notes": {},
+}  # fmt: skip
+
+
+def test_a_score_below_a_baseline_is_printed_as_such():
+    head, accuracy, f1 = lines_of(SCORES)
+    assert head == "toy dev: 10 texts, 4 truncated, 3 skipped; step 20, seed 3"
+    assert " ".join(accuracy.split()) == (
+        "accuracy 0.7000 (baselines: majority 0.5000, words 0.8000) BELOW the baseline words"
+    )
+    assert "BELOW" not in f1
+
+
+def test_a_run_keeps_the_threshold_of_its_checkpoint(tmp_path):
+    assert stored_threshold(tmp_path, "a") == 0.0
+    store_threshold(tmp_path, -1.5, {"checkpoint": "a", "set": "s", "f1": 0.5})
+    assert (stored_threshold(tmp_path, "a"), stored_threshold(tmp_path, "b")) == (-1.5, 0.0)
+    path = tmp_path / "answer_threshold.json"
+    path.write_text(path.read_text(encoding="utf-8").replace("-1.5", "-2.5"), encoding="utf-8")
+    with pytest.raises(IntegrityError, match=r"answer_threshold\.json"):
+        stored_threshold(tmp_path, "a")
+    path.write_text(json.dumps({}), encoding="utf-8")
+    with pytest.raises(IntegrityError, match=r"answer_threshold\.json"):
+        stored_threshold(tmp_path, "a")
+
+
+def test_evaluate_tunes_and_later_scores_use_it(tmp_path, capsys):
+    """Of an untrained run, whose margins are arbitrary: every second question has no answer."""
+    files = write_questions(tmp_path / "files")
+    for path in files.iterdir():
+        data = json.loads(path.read_text(encoding="utf-8"))
+        for number, article in enumerate(data["data"]):
+            if number % 2:
+                article["paragraphs"][0]["qas"][0] |= {"answers": [], "is_impossible": True}
+        path.write_text(json.dumps({**data, "version": "v2.0"}), encoding="utf-8")
+    reader, recipe = "{name: squad, task: toy, unanswerable: true}", tmp_path / "recipe.yaml"
+    recipe.write_text(f"corpus: toy\nseed: 1\ntasks:\n  reader: {reader}\n  max_length: 14\n", encoding="utf-8")
+    words = [f"input={files}", f"tokenizer.path={write_vocabulary(tmp_path / 'words')}", f"output={tmp_path / 'out'}"]
+    assert run_pipeline(["--config", str(recipe), *words]) == 0
+    model = {"model__heads": {"span": {}}, "model__init": {"std": 0.5}}
+    write_run_on(tmp_path / "run", tmp_path / "out/tasks/toy/train/manifest.json", [1], 1, **model)
+    capsys.readouterr()
+
+    def scores(*words):
+        assert evaluate([str(tmp_path / "run"), "--json", *words]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    before = scores()
+    tuned, after = scores("tune=true"), scores()
+    assert before["threshold"] == 0.0
+    assert tuned == after
+    assert after["threshold"] == stored_threshold(tmp_path / "run", after["checkpoint"]) != 0.0
+    assert after["metrics"]["f1"] >= max(before["metrics"]["f1"], 11 / 21 - 1e-9)  # 11 of 21 with an answer, or none
+    assert evaluate([str(tmp_path / "run"), "split=train"]) == 0
+    assert f"threshold of no answer {after['threshold']:.3f}" in capsys.readouterr().out
 
 
 @pytest.fixture(scope="module")
-def tuned(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tuned(one_rank, tmp_path_factory):
     return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
 
 
-def test_a_run_and_its_split(tuned: Path) -> None:
-    opened = open_task_run(tuned, "dev")
-    assert (opened.facts.name, opened.head, opened.seed) == ("sst2", "classification", 7)
-    assert (len(opened.shards), len(opened.train)) == (21, 60)
-    assert opened.checkpoint == file_hash(tuned / "checkpoints" / "step-00000006" / "checkpoint.json")
-
-
-def test_a_split_that_is_not_there(tuned: Path) -> None:
+def test_a_split_that_is_not_there(tuned):
     with pytest.raises(ConfigurationError, match=r"split=test: .* holds no such split, but dev, train"):
         open_task_run(tuned, "test")
 
 
-def test_sets_that_moved_are_named(tuned: Path, tmp_path: Path) -> None:
+def test_sets_that_moved_are_named(tuned, tmp_path):
     run = shutil.copytree(tuned, tmp_path / "run")
     sets = shutil.copytree(tuned.parent / "out" / "tasks" / "sst2", tmp_path / "moved")
     opened = open_task_run(run, "dev", set_paths=SetPaths(shards=sets / "train"))
@@ -45,7 +144,7 @@ def test_sets_that_moved_are_named(tuned: Path, tmp_path: Path) -> None:
         open_task_run(run, "dev")
 
 
-def test_a_run_for_other_classes(tuned: Path, tmp_path: Path) -> None:
+def test_a_run_for_other_classes(tuned, tmp_path):
     """The run's classes are those of its checkpoint, whatever config.yaml says now."""
     sets = shutil.copytree(tuned.parent / "out" / "tasks" / "sst2", tmp_path / "sst2")
     manifest = sets / "dev" / "manifest.json"
@@ -58,7 +157,92 @@ def test_a_run_for_other_classes(tuned: Path, tmp_path: Path) -> None:
         open_task_run(tuned, "dev", sets)
 
 
-def test_a_split_of_another_tokenizer(tuned: Path, tmp_path: Path) -> None:
-    other = make_sets(tmp_path, "tokenizer.specials={mask: film}")
-    with pytest.raises(ConfigurationError, match="was made with the tokenizer"):
-        open_task_run(tuned, "dev", other)
+NAMES = ("a", "b", "c")
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_scores_by_class_against_scikit_learn(several):
+    generator = np.random.Generator(np.random.PCG64(2))
+    gold, guessed = generator.integers(0, 2, (2, 50, 3)) if several else generator.integers(0, 3, (2, 80))
+    facts = TaskFacts(name="t", head="classification", labels=NAMES, metrics=(), multi_label=several)
+
+    def named(row):
+        return [NAMES[index] for index in np.flatnonzero(row)] if several else NAMES[row]
+
+    records = [
+        {"gold": named(one), "labels" if several else "label": named(two), "error": 0.0}
+        for one, two in zip(gold, guessed, strict=True)
+    ]
+    lines = list(error_lines(Classification(facts), records))
+    header = lines.index("Scores by class:") + 1
+    found = [line.split() for line in lines[header + 1 : header + 4]]
+    columns = precision_recall_fscore_support(gold, guessed)
+    for name, row, expected in zip(NAMES, found, zip(*columns, strict=True), strict=True):
+        assert row == [name, *(f"{value:.4f}" for value in expected[:3]), str(expected[3])]
+    if not several:
+        table = [list(map(int, line.split()[1:])) for line in lines[2:5]]
+        assert table == confusion_matrix(gold, guessed).tolist()
+
+
+def test_every_prediction_of_a_split_with_its_answer(tmp_path, capsys):
+    """The accuracy of the score follows from the file."""
+    manifest = make_sets(tmp_path) / "train" / "manifest.json"
+    heads = {"classification": {"labels": ["0", "1"]}}
+    write_run_on(tmp_path / "run", manifest, [3], 1, model__heads=heads, model__init={"std": 0.5})
+    capsys.readouterr()
+    words = [f"predictions={tmp_path / 'p.jsonl'}", "errors=true"]
+    assert evaluate([str(tmp_path / "run"), *words, f"output={tmp_path / 's.json'}"]) == 0
+    shown = capsys.readouterr().out
+    records = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    right = [record["label"] == record["gold"] for record in records]
+    assert json.loads((tmp_path / "s.json").read_text())["metrics"]["accuracy"] == pytest.approx(np.mean(right))
+    assert [record["error"] == 0 for record in records] == right
+    assert {record["texts"][0].split()[-1] + record["gold"] for record in records} == {"good1", "bad0"}
+    assert f"Wrong: {len(right) - sum(right)} of {len(right)}, the worst" in shown
+    assert evaluate([str(tmp_path / "run"), "perplexity=x.txt", "errors=true"]) == 64
+
+
+@pytest.mark.parametrize("name", [name for name in TASKS if name != "classes"])
+def test_every_head_has_errors(tmp_path, name):
+    """An error is 0 where gold and prediction agree, and only there."""
+    make, head, options = TASKS[name]
+    family = {"model__family": "encoder_decoder"} if head == "lm" else {}
+    manifest = make(tmp_path) / "train" / "manifest.json"
+    write_run_on(tmp_path / "run", manifest, [3], 1, model__heads={head: options}, model__init={"std": 0.5}, **family)
+    opened = open_task_run(tmp_path / "run", "dev")
+    rows = set_rows(opened.shards)
+    records = answered_records(opened, rows, opened.answer.predict(opened.task, rows))
+    assert len(records) == len({record["uid"] for record in records}) > 0
+    assert all(record["error"] >= 0 for record in records)
+    assert any(record["error"] > 0 for record in records)
+    key = {"tagging": "tags", "multiple_choice": "choice"}.get(head)
+    if key:
+        assert [record["error"] == 0 for record in records] == [record["gold"] == record[key] for record in records]
+    assert ", the worst" in "\n".join(error_lines(opened.answer, records))
+
+
+def test_nats_are_those_of_all_labels(tmp_path):
+    """A mean over labels, not over rows or batches, which have different numbers of them."""
+    shards = open_shards(write_masked_sets(tmp_path).parents[1] / "heldout")
+    config = validate(TrainConfig, plain_config(data__shards="x", output="y"), "")
+    facts = shards.manifest.tokenizer
+    model = build_model(config.model, facts.vocab_size, facts.special_ids).eval()
+    collate = Collate.from_manifest(shards.manifest)
+    total = count = 0.0
+    first_rows = (0.0, 0.0)
+    with torch.no_grad():
+        for block in range(len(shards.index)):
+            rows = shards.read_block(block)
+            for row in range(len(rows)):
+                columns = {name: rows.columns[name].take(np.array([row])) for name in collate.columns}
+                (loss,) = model(collate(columns, np.ones(1, np.float32))).values()
+                total, count = total + float(loss.total), count + float(loss.count)
+                first_rows = (total, count) if block == 0 and row == 4 else first_rows
+    assert heldout_score(model, shards) == ("nats", pytest.approx(total / count, rel=1e-5))
+    assert heldout_score(model, shards, 5) == ("nats", pytest.approx(first_rows[0] / first_rows[1], rel=1e-5))
+    # variants are compared on the same labels, whichever share of the gradient a row had in training
+    for head in model.heads.values():
+        head.normalise = "row"
+    assert heldout_score(model, shards)[1] != pytest.approx(total / count, rel=1e-6)
+    assert label_loss(model, shards, 10**6) == pytest.approx(total / count, rel=1e-5)
+    assert label_loss(model, shards, 5) == pytest.approx(first_rows[0] / first_rows[1], rel=1e-5)

@@ -1,25 +1,35 @@
-from __future__ import annotations
+"""Scores of a teacher: those of each label, in shards, and checked against the teacher."""
 
+import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from torch.nn import functional as F
 
-from clozeline.errors import ConfigurationError
+from clozeline.configuration.config import to_plain
+from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.checkpoints import Checkpoint
-from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.execution.unit_record import Output
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.shards import open_shards
 from clozeline.seeding import TEACHER, kernel_keys, random_bits
+from clozeline.tools.models.teaching import score_shards
+from clozeline.tools.models.teaching.score_shards import Task, write_shards
 from clozeline.tools.runs.inference import teacher_scores
 from clozeline.tools.runs.inference.teacher_scores import TeacherScores, draw_classes, keep_best, plan_scores
+from clozeline.tools.shards.validate_shards import validate
+from clozeline.tools.shards.validation import stored_scores as checks
 from clozeline.train.compression.distillation.losses.scores import ScoreOptions, Scores
+from clozeline.train.data.sets import stored_scores
+from clozeline.train.data.sets.stored_scores import StoredScores
 from clozeline.train.open_run import Run
 from tests.pipeline.task_files import make_sets
-from tests.shard_sets import toy_set
+from tests.shard_sets import damage, toy_set
 from tests.train.compression.distillation.pairs import model
+from tests.train.data.sets.test_stored_scores import write_scores
 from tests.train.masked_set import FIRST_WORD, WORDS, write_masked_sets
 from tests.train.objective_sets import write_objective_sets
 
@@ -28,30 +38,30 @@ CLASSES, DRAWS = 11, 2000
 
 
 @pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> ShardSet:
+def shards(tmp_path_factory):
     return open_shards(write_masked_sets(tmp_path_factory.mktemp("sets"), rows=41, heldout=3))
 
 
 @pytest.fixture(autouse=True)
-def few_labels_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def few_labels_at_once(monkeypatch):
     monkeypatch.setattr(teacher_scores, "_CACHED", 7 * (FIRST_WORD + WORDS))
 
 
-def weights(shards: ShardSet, **changes: Any) -> Run:
+def weights(shards, **changes):
     made = model(vocab_multiple=1, **changes)
     rows = shards.manifest.tokenizer.vocab_size
     tensors = {name: own.detach() for name, own in made.named_parameters()}
     cut = {name: own[:rows] if own.shape[:1] == (53,) else own for name, own in tensors.items()}
-    config: ModelConfig = made.config
+    config = made.config
     return Run(Path("runs/teacher"), Checkpoint(config, rows, cut, {}, None, ()))
 
 
-def plan(shards: ShardSet, teacher: Run, **changes: Any) -> Any:
+def plan(shards, teacher, **changes):
     settings = {"head": None, "k": 5, "how": "top", "temperature": 1.0, "seed": 7, **changes}
     return plan_scores(teacher, shards, **settings)
 
 
-def logits_of(shards: ShardSet, teacher: Run, block: int) -> list[torch.Tensor]:
+def logits_of(shards, teacher, block):
     """Logits at the labels of each row, computed row by row."""
     alone, rows = teacher.model, shards.read_block(block)
     found = []
@@ -67,7 +77,7 @@ def logits_of(shards: ShardSet, teacher: Run, block: int) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("temperature", [1.0, 2.5])
-def test_the_best_classes_of_each_label_are_stored(shards: ShardSet, temperature: float) -> None:
+def test_the_best_classes_of_each_label_are_stored(shards, temperature):
     teacher = weights(shards)
     scores = TeacherScores(teacher, shards, plan(shards, teacher, temperature=temperature), CPU)
     for block in (0, len(shards.index) - 1):
@@ -82,17 +92,7 @@ def test_the_best_classes_of_each_label_are_stored(shards: ShardSet, temperature
             np.testing.assert_allclose(got, expected.values[:, :5], rtol=1e-3, atol=1e-6)
 
 
-def test_all_classes_are_stored_in_single_precision(shards: ShardSet) -> None:
-    teacher = weights(shards)
-    size = FIRST_WORD + WORDS
-    columns = TeacherScores(teacher, shards, plan(shards, teacher, k=size), CPU).score(shards.read_block(0)).columns
-    assert columns["teacher_weights"].values.dtype == np.float32
-    assert set(columns["teacher_ids"].values[:size].tolist()) == set(range(size))
-    sums = columns["teacher_weights"].values.reshape(-1, size).sum(-1)
-    np.testing.assert_allclose(sums, np.ones(len(sums)), atol=1e-5)
-
-
-def test_draws_depend_on_seed_and_row_alone(shards: ShardSet) -> None:
+def test_draws_depend_on_seed_and_row_alone(shards):
     """Not on the block or the batch: the inverse of the cumulative distribution, from bits of the row's key."""
     teacher = weights(shards)
     stored = plan(shards, teacher, how="drawn", k=6)
@@ -113,9 +113,9 @@ def test_draws_depend_on_seed_and_row_alone(shards: ShardSet) -> None:
     assert (other["teacher_ids"].values != together["teacher_ids"].values).any()
 
 
-def gradients(ids: torch.Tensor, shares: torch.Tensor, how: str) -> torch.Tensor:
+def gradients(ids, shares, how):
     """Gradient of the loss of each row with respect to the student's logits, through the loss that reads scores."""
-    options = ScoreOptions(temperature=2.0, how=how, head="masked_lm")  # type: ignore[arg-type]
+    options = ScoreOptions(temperature=2.0, how=how, head="masked_lm")
     config = model().config
     draw = torch.Generator().manual_seed(5)
     logits = torch.randn(CLASSES, generator=draw).repeat(len(ids), 1).requires_grad_()
@@ -125,7 +125,7 @@ def gradients(ids: torch.Tensor, shares: torch.Tensor, how: str) -> torch.Tensor
     return logits.grad
 
 
-def test_drawn_scores_have_the_mean_gradient_of_all_classes_and_the_best_have_not() -> None:
+def test_drawn_scores_have_the_mean_gradient_of_all_classes_and_the_best_have_not():
     draw = torch.Generator().manual_seed(3)
     teacher = torch.randn(1, CLASSES, generator=draw)
     student = torch.randn(CLASSES, generator=torch.Generator().manual_seed(5)).requires_grad_()
@@ -139,7 +139,7 @@ def test_drawn_scores_have_the_mean_gradient_of_all_classes_and_the_best_have_no
     assert ((best - student.grad).abs() > 4 * error).any()
 
 
-def test_a_draw_at_the_end_of_the_range_is_a_class() -> None:
+def test_a_draw_at_the_end_of_the_range_is_a_class():
     uniform = torch.tensor([[0.0, 1.0 - 2.0**-53]], dtype=torch.float64)
     ids, shares = draw_classes(torch.tensor([[0.0, 0.0, -200.0]]), uniform, 1.0)
     assert (ids.tolist(), shares.tolist()) == ([[0, 1]], [[0.5, 0.5]])
@@ -152,12 +152,12 @@ def test_a_draw_at_the_end_of_the_range_is_a_class() -> None:
         ({"head": "tagging"}, "head: expected a head of the teacher .*, masked_lm; got tagging"),
     ],
 )
-def test_refusals(shards: ShardSet, changes: dict[str, Any], message: str) -> None:
+def test_refusals(shards, changes, message):
     with pytest.raises(ConfigurationError, match=message):
         plan(shards, weights(shards), **changes)
 
 
-def test_sets_without_labels_of_the_teacher_are_refused(shards: ShardSet, tmp_path: Path) -> None:
+def test_sets_without_labels_of_the_teacher_are_refused(shards, tmp_path):
     with pytest.raises(ConfigurationError, match="for the architecture decoder, the teacher runs/teacher is encoder"):
         plan(toy_set(tmp_path / "decoder", [3]), weights(shards))
 
@@ -171,10 +171,99 @@ def test_sets_without_labels_of_the_teacher_are_refused(shards: ShardSet, tmp_pa
         ("sst2", {"regression": 1.0, "tagging": {"classes": 3}}),
     ],
 )
-def test_heads_without_a_distribution_for_each_label_are_refused(
-    objective: str, heads: dict[str, Any], shards: ShardSet, tmp_path: Path
-) -> None:
+def test_heads_without_a_distribution_for_each_label_are_refused(objective, heads, shards, tmp_path):
     """Yes or no for each token, vectors, several classes of a row, numbers; or labels of another head."""
     path = make_sets(tmp_path) / "train" if objective == "sst2" else write_objective_sets(tmp_path, objective, 9, 3)
     with pytest.raises(ConfigurationError, match=r"head: expected a head of the teacher with classes .* there is none"):
         plan(open_shards(path), weights(shards, heads=heads))
+
+
+STORED = StoredScores(source="bert", digest="d", head="masked_lm", k=2, how="top", temperature=1.0, seed=0, batch=32)
+
+
+def prepare(tmp_path, monkeypatch):
+    """A set of two shards with three blocks each, and a teacher with random weights."""
+    made = model()
+    tensors = {name: own.detach()[:50] if own.shape[:1] == (53,) else own.detach() for name, own in
+               made.named_parameters()}  # fmt: skip
+    weights = Run(Path("bert"), Checkpoint(made.config, 50, tensors, {}, None, ()))
+    monkeypatch.setattr(score_shards, "open_teacher", lambda *_: weights)
+    return Task(Path("bert"), write_masked_sets(tmp_path / "sets", rows=75), tmp_path / "columns", STORED)
+
+
+def test_blocks_in_quarantine_get_no_scores(tmp_path, monkeypatch):
+    task = prepare(tmp_path, monkeypatch)
+    name = open_shards(task.shards).manifest.shards[1].path
+    entry = [{"shard": name, "block": 0, "reason": "test"}]
+    task.shards.with_name("quarantine.json").write_text(json.dumps(entry))
+    shards = open_shards(task.shards)
+    assert list(write_shards(task, shards, 1)) == [0, 1]
+    with pa.OSFile(str(task.output / "shard-00001-of-00002.arrow")) as file:
+        blocks = pa.ipc.open_file(file)
+        ids = [blocks.get_batch(number)["teacher_ids"] for number in range(blocks.num_record_batches)]
+    assert [len(own) for own in ids] == [16, 16, 6]
+    assert [len(own.values) > 0 for own in ids] == [False, True, True]
+
+
+@pytest.fixture
+def task(tmp_path, monkeypatch):
+    """A set of two shards with three blocks each, and a teacher with random weights that any path opens."""
+    made = prepare(tmp_path, monkeypatch)
+    monkeypatch.setattr(checks, "open_teacher", score_shards.open_teacher)
+    weights = score_shards.open_teacher(made.run, None, open_shards(made.shards), "RUN")
+    plain = {**to_plain(made.stored), "digest": weights.weights_digest}
+    return made._replace(stored=stored_scores.StoredScores(**plain))
+
+
+def taught(task):
+    """The column set of the task."""
+    shards = open_shards(task.shards)
+    assert list(score_shards.write_shards(task, shards, 1)) == [0, 1]
+    facts = shards.manifest
+    parents = [{"name": facts.name, "digest": shards.digest, "role": "rows"}]
+    score_shards.writer_of(shards, task.stored).write_manifest(
+        Output(task.output), name="scores", kind="columns", seed=0, parents=parents,
+        tokenizer=facts.tokenizer.model_dump(), config=task.stored.to_config(),
+    )  # fmt: skip
+    return open_shards(task.output)
+
+
+def test_a_sample_of_blocks_is_computed_again(task):
+    taught(task)
+    assert validate(task.output).endswith("75 rows in 6 blocks of 2 shards, "
+                                          f"{open_shards(task.output).manifest.totals.bytes:,} bytes; every hash and "
+                                          "count agrees")  # fmt: skip
+    line = validate(task.output, task.shards, teacher=task.run)
+    assert line.endswith("; as many scores as labels in 6 blocks, 3 of them computed again")
+
+
+def test_scores_of_something_else_are_noticed(task, monkeypatch):
+    score = score_shards.TeacherScores.score
+
+    def other_classes(self, rows):
+        columns = dict(score(self, rows).columns)
+        ids = columns["teacher_ids"]
+        return Rows({}, {**columns, "teacher_ids": Ragged(ids.values[::-1].copy(), ids.offsets)})
+
+    with monkeypatch.context() as patch:
+        patch.setattr(score_shards.TeacherScores, "score", other_classes)
+        taught(task)
+    with pytest.raises(IntegrityError, match=r"block 0: expected the scores that bert computes, .* entries differ"):
+        validate(task.output, task.shards, teacher=task.run)
+
+
+def test_another_teacher_and_other_rows_are_refused(task, tmp_path):
+    shards = open_shards(task.shards)
+    other = write_scores(tmp_path / "other", shards, digest="e" * 32)
+    with pytest.raises(ConfigurationError, match="--teacher bert: has weights of digest"):
+        validate(other, task.shards, teacher=task.run)
+    with pytest.raises(ConfigurationError, match="expected a column set, and --against its rows"):
+        validate(task.shards, teacher=task.run)
+    with pytest.raises(ConfigurationError, match="name the set that they were made from"):
+        validate(other, task.shards.parents[1] / "heldout")
+
+
+def test_damage_is_found_without_a_teacher(task):
+    damage(taught(task), 4)
+    with pytest.raises(IntegrityError, match="shard-00001"):
+        validate(task.output)

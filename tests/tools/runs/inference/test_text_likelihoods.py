@@ -1,26 +1,18 @@
 """Scores of texts against rows built by hand, and refusals of scores that no training prepared."""
 
-from __future__ import annotations
-
-from pathlib import Path
-from typing import Any
-
-import numpy as np
 import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards.manifest import FrameFacts, ObjectiveFacts
-from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.tools.runs.inference.text_likelihoods import (
     TextScorer,
     first_token,
     open_scorer,
-    prepared_scores,
     ready_scores,
     word_indices,
 )
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.open_run import open_run
 from tests.train.written_runs import write_run
 
 DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}
@@ -28,17 +20,17 @@ TEXTS = ["the page of the book", "a", "another page, unread"]
 
 
 @pytest.fixture(scope="module")
-def encoder(shard_sets: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Run]:
+def encoder(shard_sets, tmp_path_factory):
     run = tmp_path_factory.mktemp("scored_encoder")
     write_run(run, shard_sets, [3], 1)
     return run, open_run(run)
 
 
-def facts(architecture: Any, name: str = "masked_lm", heads: tuple[str, ...] = ("masked_lm",), **frame: Any) -> Any:
+def facts(architecture, name="masked_lm", heads=("masked_lm",), **frame):
     return ObjectiveFacts(name=name, label=name, architecture=architecture, heads=heads, frame=FrameFacts(**frame))
 
 
-def test_causal_scores_follow_the_end_of_a_document(shard_sets: Path, tmp_path: Path) -> None:
+def test_causal_scores_follow_the_end_of_a_document(shard_sets, tmp_path):
     write_run(tmp_path, shard_sets, [3], 1, "causal_lm", **DECODER)
     trained = open_run(tmp_path)
     scorer, kind = open_scorer(tmp_path, trained, None)
@@ -57,7 +49,7 @@ def test_causal_scores_follow_the_end_of_a_document(shard_sets: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("kind", ["pll", "pll_word", "mntp"])
-def test_masked_scores_frame_the_text(encoder: tuple[Path, Run], kind: Any) -> None:
+def test_masked_scores_frame_the_text(encoder, kind):
     _, trained = encoder
     vocabulary, many = trained.tokenizer.vocabulary, False
     for text, found in zip(TEXTS, TextScorer(trained, kind, None).score(TEXTS), strict=True):
@@ -80,32 +72,12 @@ def test_masked_scores_frame_the_text(encoder: tuple[Path, Run], kind: Any) -> N
     assert many
 
 
-def test_a_score_that_no_training_prepared_is_refused(encoder: tuple[Path, Run]) -> None:
-    run, trained = encoder
-    assert open_scorer(run, trained, None)[1] == "pll"
-    assert open_scorer(run, trained, "pll_word")[1] == "pll_word"
-    for kind in ("causal", "mntp"):
-        with pytest.raises(
-            ConfigurationError, match=f"score={kind}: the run was not trained for it.* by pll, pll_word"
-        ):
-            open_scorer(run, trained, kind)  # type: ignore[arg-type]
-
-
-def test_what_an_objective_prepares() -> None:
-    assert prepared_scores(facts("encoder")) == ("pll", "pll_word")
-    assert prepared_scores(facts("encoder", predict_from="previous")) == ("mntp",)
-    assert prepared_scores(facts("encoder", "causal_lm", predict_from="previous")) == ("causal",)
-    assert prepared_scores(facts("encoder", heads=("token",))) == ()
-    assert prepared_scores(facts("decoder", "causal_lm", ("lm",))) == ("causal",)
-    assert prepared_scores(facts("encoder_decoder", "span_corruption", ("lm",))) == ()
-
-
-def test_the_token_before_a_text_is_that_of_training(encoder: tuple[Path, Run]) -> None:
+def test_the_token_before_a_text_is_that_of_training(encoder):
     _, trained = encoder
     specials = trained.tokenizer.vocabulary.specials
     packed = facts("decoder", "causal_lm", ("lm",))
 
-    def of(**options: Any) -> int | None:
+    def of(**options):
         return first_token(trained, packed.model_copy(update={"options": options}))
 
     assert of() == of(grouping="packed", separator="eos") == specials["eos"]
@@ -115,16 +87,8 @@ def test_the_token_before_a_text_is_that_of_training(encoder: tuple[Path, Run]) 
     assert first_token(trained, facts("encoder", "causal_lm")) == specials["cls"]
 
 
-def test_words_are_runs_of_letters_or_single_characters() -> None:
-    """Tokens: un | read| pa|ges|,| a|b|.|  and one for the blank at the end."""
-    text = "unread pages, ab. "
-    starts = np.array([0, 2, 6, 9, 12, 13, 15, 16, 17])
-    encoding = Encoding(np.zeros(9, dtype=np.uint16), starts, np.append(starts[1:], len(text)))
-    assert word_indices(text, encoding) == [0, 0, 1, 1, 2, 3, 3, 4, -1]
-
-
 @pytest.mark.parametrize("beside", ["pll", "mntp"])
-def test_fused_scores_are_means(encoder: tuple[Path, Run], beside: Any) -> None:
+def test_fused_scores_are_means(encoder, beside):
     _, trained = encoder
     cls = trained.tokenizer.vocabulary.specials["cls"]
     kinds = [[*TextScorer(trained, kind, cls).score(TEXTS)] for kind in ("causal", beside)]
@@ -135,7 +99,7 @@ def test_fused_scores_are_means(encoder: tuple[Path, Run], beside: Any) -> None:
         assert found.tokens == causal.tokens == masked.tokens
 
 
-def test_only_training_for_both_prepares_a_fused_score() -> None:
+def test_only_training_for_both_prepares_a_fused_score():
     causal, masked, previous = (
         facts("encoder", "causal_lm"),
         facts("encoder"),

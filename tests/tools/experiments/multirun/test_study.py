@@ -1,0 +1,265 @@
+"""Studies: equal operations, sets by variant, tables, and a small one from begin to end."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError
+from clozeline.model.build import build_model
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
+from clozeline.pipeline.shards import open_shards
+from clozeline.tools.experiments import study as tool
+from clozeline.tools.experiments.multirun import runner, study_sets
+from clozeline.tools.experiments.multirun.study_plan import Ordering, Study, load_study, plan_training
+from clozeline.tools.experiments.multirun.study_scores import loss_lines, pair_lines, step_lines
+from clozeline.tools.experiments.multirun.study_sets import Documents, make_all_sets, measured_sets, named_files
+from clozeline.tools.runs.evaluate import SuiteOptions, evaluate_mode
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.logs.json_lines import read_lines
+from tests.matrices import mark_slow_but
+from tests.tools.experiments.multirun.small_study import write_study, write_walks
+from tests.train.written_runs import write_run_on
+
+
+def flops_of_a_row(config, manifest):
+    """Return the operations of a mean row of the first block, taken for the set."""
+    shards = open_shards(manifest)
+    facts = shards.manifest.tokenizer
+    model = build_model(config.model, facts.vocab_size, facts.special_ids)
+    block = shards.read_block(0)
+    lengths, labels = (block.columns[name].lengths.mean() for name in ("input_ids", "label_ids"))
+    return model.flops(round(lengths), 0, float(labels))
+
+
+@pytest.mark.parametrize("name", ["plain", "mixed"])
+def test_the_operations_are_those_of_the_study(tmp_path, name):
+    folder, sets = write_study(tmp_path), write_walks(tmp_path / "sets")
+    study, variants = load_study(folder)
+    training = plan_training(folder, study, variants[name], sets, tmp_path / "run", 7)
+    config = validate(TrainConfig, training.config, "")
+    assert (config.seed, config.data.seed, config.steps) == (7, 7, sum(training.steps))
+    shares = [part.share for part in variants[name].phases]
+    row = flops_of_a_row(config, sets / "one" / "train")  # both sets have rows of the same lengths
+    for steps, share, each in zip(training.steps, shares, training.flops, strict=True):
+        assert each == pytest.approx(config.data.global_batch * row, rel=0.01)
+        assert abs(steps * each - share * study.flops) <= each / 2
+    assert abs(training.total - study.flops) <= sum(training.flops) / 2
+    ends = [phase.until_samples for phase in config.data.phases]
+    assert ends == [*(config.data.global_batch * sum(training.steps[: n + 1]) for n in range(len(ends) - 1)), None]
+
+
+def test_a_teacher_in_memory_takes_its_forward_passes(tmp_path):
+    """A student's step costs its own operations and a third of a training step of the teacher, of three layers."""
+    folder, sets = write_study(tmp_path), write_walks(tmp_path / "sets")
+    study, variants = load_study(folder)
+    write_run_on(tmp_path / "teacher", sets / "one" / "train", [1], 1, model__layers=3)
+    plain = plan_training(folder, study, variants["plain"], sets, tmp_path / "run", 0)
+    variants["plain"].train["distil"] = {"teacher": str(tmp_path / "teacher"), "losses": ["scores"]}
+    taught = plan_training(folder, study, variants["plain"], sets, tmp_path / "run", 0)
+    config = validate(TrainConfig, taught.config, "")
+    teacher = flops_of_a_row(replace(config, model=replace(config.model, layers=3)), sets / "one" / "train") / 3
+    assert taught.flops[0] - plain.flops[0] == pytest.approx(config.data.global_batch * teacher, rel=0.01)
+    assert abs(taught.total - study.flops) <= taught.flops[0] / 2
+    assert taught.steps < plain.steps
+
+
+def test_mistakes_are_named(tmp_path):
+    folder, sets = write_study(tmp_path), write_walks(tmp_path / "sets")
+    study, variants = load_study(folder)
+    with pytest.raises(ConfigurationError, match="less than a step of each part"):
+        plan_training(folder, type(study)(title="x", flops=1.0, variants={}), variants["mixed"], sets, tmp_path, 0)
+    wrong = (folder / "study.yaml").read_text().replace("higher: mixed", "higher: none")
+    (folder / "study.yaml").write_text(wrong)
+    with pytest.raises(ConfigurationError, match="no variant none with the measure masked; variants: mixed, plain"):
+        load_study(folder)
+    (folder / "study.yaml").write_text(wrong.replace("share: 0.7", "share: 0.5"))
+    with pytest.raises(ConfigurationError, match="shares that are 1 together"):
+        load_study(folder)
+
+
+STUDIES = Path(__file__).parents[4] / "configs" / "studies"
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    path = tmp_path_factory.mktemp("texts") / "texts.jsonl"
+    rows = [
+        {"text": " ".join(f"The {a} of page {number} met a {b} by the river." for a in ["fox", "hen", "owl", "cat"]
+                          for b in ("dog", "cow", "fish"))}
+        for number in range(60)
+    ]  # fmt: skip
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+NAMES = sorted(folder.name for folder in STUDIES.iterdir())
+
+
+@pytest.mark.parametrize("name", mark_slow_but(NAMES[:1], NAMES))
+def test_sets_and_variants_go_together(name, texts, tmp_path):
+    """Sets of different kinds in the phases of one variant would end a study after all the others were trained."""
+    near = [] if name == "data" else ["dedup.near=null"]
+    words = [f"input={texts}", f"output={tmp_path}", "train_tokenizer.size=430", "heldout.fraction=0.1"]
+    assert run_pipeline(["--config", str(STUDIES / name / "pipeline.yaml"), *words, *near]) == 0
+    study, variants = load_study(STUDIES / name)
+    for variant in variants.values():
+        training = plan_training(STUDIES / name, study, variant, tmp_path / "corrupt", tmp_path / "run", 0)
+        assert training.total == pytest.approx(study.flops, rel=0.005)
+
+
+def figures(accuracy, alike):
+    baselines = {"shorter": 0.25, "unigram": 0.5, "bigram": 0.75}
+    return {"n": 200, "accuracy": accuracy, "ties": 0, "baselines": baselines, "correlation_with_bigram": alike}
+
+
+def test_each_score_of_each_variant_is_a_line():
+    one = [{"pairs": {"causal": figures(0.50, 0.9)}}, {"pairs": {"causal": figures(0.52, 0.7)}}]
+    two = [{"pairs": {"pll": figures(0.4, None), "mntp": figures(0.6, 0.1)}}]
+    assert list(pair_lines({"one": one, "two": two, "three": [{}]})) == [
+        "minimal pairs, one by causal: 51.0 ± 1.4 % of 200; correlation with the bigram 0.80",
+        "minimal pairs, two by pll: 40.0 % of 200",
+        "minimal pairs, two by mntp: 60.0 % of 200; correlation with the bigram 0.10",
+        "minimal pairs, baselines: shorter 25.0 %, unigram 50.0 %, bigram 75.0 %",
+    ]
+    assert not list(pair_lines({"three": [{}]}))
+
+
+@pytest.mark.parametrize(("seeds", "said"), [(1, "one seed"), (3, "3 seeds")])
+def test_the_table_says_how_many_seeds_a_claim_has(seeds, said):
+    claim = Ordering(measure="masked", lower="plain", higher="mixed", said="said by nobody")
+    study = Study(title="a study", flops=1e9, seeds=seeds, orderings=[claim], variants={})
+    runs = {
+        name: [{"steps": 1, "tokens": 8, "losses": {"masked": loss + seed / 100}} for seed in range(seeds)]
+        for name, loss in (("plain", 3.0), ("mixed", 3.5))
+    }
+    first, *_, last = loss_lines(study, runs)
+    assert first.endswith(f"{said}; nats on held-out rows")
+    spread = "(one seed)" if seeds == 1 else "± 0.020"
+    assert last == f"masked: plain below mixed by +0.500 {spread}. said by nobody"
+
+
+def test_a_step_removes_documents_and_gains_nats():
+    variants = {"raw": SimpleNamespace(base=None), "filters": SimpleNamespace(base="raw")}
+    left = {"raw": Documents(8, 1000, 1.0), "filters": Documents(6, 500, 3.0)}
+    runs = {name: [{"losses": {"prose": loss, "leaked": 1.0}}] for name, loss in (("raw", 3.5), ("filters", 3.0))}
+    lines = list(step_lines(variants, runs, left))
+    assert [line.split() for line in lines[1:3]] == [["raw", "8"], ["filters", "6", "2", "0.500", "+2.0"]]
+    gains = {"prose": "+0.500", "leaked": "+0.000"}
+    assert lines[3:] == [f"{name}: filters gains {gain} (one seed) nats" for name, gain in gains.items()]
+
+
+STUDY = Path(__file__).parents[4] / "configs" / "studies" / "data"
+VARIANTS = {
+    "raw": "{phases: [{sets: {causal_lm: 1.0}}], measures: {prose: causal_lm}, pipeline: {}}",
+    "exact": "{base: raw, pipeline: {dedup: {exact: {key: text}, near: null}}}",
+}
+
+
+def write_steps(folder, **changes):
+    variants = "".join(f"  {name}: {text}\n" for name, text in (VARIANTS | changes).items())
+    (folder / "study.yaml").write_text(f"title: small\nflops: 1.0e+9\nseeds: 1\nvariants:\n{variants}")
+
+
+@pytest.fixture
+def study(tmp_path):
+    """Return a study of two steps with a small tokenizer, and texts of which each stands there twice."""
+    folder = tmp_path / "study"
+    folder.mkdir()
+    write_steps(folder)
+    (folder / "pipeline.yaml").write_text((STUDY / "pipeline.yaml").read_text().replace("4096", "420"))
+    texts = [f"The fox of page {number} met a dog by the river, {number * number} times." for number in range(40)]
+    (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts * 2))
+    (tmp_path / "prose.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts[:9]))
+    return folder
+
+
+def test_each_variant_gets_its_documents_and_all_share_a_tokenizer(study, tmp_path, monkeypatch):
+    def run_here(*command, **_):
+        assert run_pipeline([str(word) for word in command[2:]]) == 0
+
+    monkeypatch.setattr(study_sets, "run_step", run_here)
+    _, variants = load_study(study)
+    assert list(variants) == ["raw", "exact"]  # a base before the steps on it
+    assert variants["exact"].measures == variants["raw"].measures
+    files = (str(tmp_path / "texts.jsonl"), {"prose": str(tmp_path / "prose.jsonl")})
+    folders = make_all_sets(study, tmp_path / "out", variants, *files)
+    assert [study_sets.count_documents(folders[name].parent).count for name in variants] == [80, 40]
+    heldout = measured_sets(variants["exact"], folders)
+    assert heldout == {"prose": tmp_path / "out/shards/heldout-prose/corrupt/causal_lm/train"}
+    tokenizers = {
+        open_shards(path).manifest.tokenizer.fingerprint
+        for path in (*(folders[name] / "causal_lm" / "train" for name in variants), heldout["prose"])
+    }
+    assert len(tokenizers) == 1
+
+
+def test_words_without_a_use_are_refused(study, tmp_path):
+    _, variants = load_study(study)
+    with pytest.raises(ConfigurationError, match=r"expected NAME=FILES, got 'prose'"):
+        named_files(["prose"])
+    with pytest.raises(ConfigurationError, match=r"give --heldout prose=FILES"):
+        make_all_sets(study, tmp_path, variants, "texts", {})
+    with pytest.raises(ConfigurationError, match=r"expected one of prose, got blimp"):
+        make_all_sets(study, tmp_path, variants, "texts", {"prose": "a", "blimp": "b"})
+    _, shared = load_study(STUDY.parent / "hybrid")
+    with pytest.raises(ConfigurationError, match=r"as all variants share one pipeline, got causal"):
+        make_all_sets(study, tmp_path, shared, "texts", {"causal": "a"})
+
+
+def test_wrong_bases_are_refused(study):
+    for base, message in (("none", "none is no variant"), ("exact", "exact is its own base")):
+        write_steps(study, exact=f"{{base: {base}}}")
+        with pytest.raises(ConfigurationError, match=message):
+            load_study(study)
+    write_steps(study, exact=VARIANTS["raw"].replace("pipeline: {}", "pairs: []"))
+    with pytest.raises(ConfigurationError, match="a pipeline for every variant or for none"):
+        load_study(study)
+
+
+@pytest.mark.slow
+def test_losses_are_those_of_the_trainer(shard_sets, tmp_path, monkeypatch, capsys):
+    folder = write_study(tmp_path, flops=6e8, one="masked_lm", two="unilm")
+    sets = shard_sets / "corrupt"  # there already
+    monkeypatch.setattr(tool, "make_all_sets", lambda _, output, variants, *more: dict.fromkeys(variants, sets))
+    monkeypatch.setenv("MASTER_PORT", "29500")  # of the user's own; runs beside one another need a port each
+    words = [str(folder), "--output", str(tmp_path / "out")]
+    assert tool.main(words) == 0
+    first = (tmp_path / "out" / "study.txt").read_text()
+    assert ", one seed; nats on held-out rows" in first
+    (claim,) = [line for line in first.splitlines() if line.startswith("masked: plain below mixed by")]
+    assert claim.endswith(" (one seed). none")
+    for name, measures in {"plain-0": ["masked"], "mixed-0": ["masked", "other"]}.items():
+        scores = json.loads((tmp_path / "out" / "scores" / f"{name}.json").read_text())
+        metrics = read_lines(tmp_path / "out" / "runs" / name / "metrics.jsonl")
+        assert list(scores["losses"]) == measures
+        assert (scores["steps"], scores["tokens"]) == (metrics[-1]["step"], metrics[-1]["tokens"])
+        for measure in measures:
+            loss = metrics[-1]["heldout"][measure]["loss"]
+            assert scores["losses"][measure] == pytest.approx(loss, rel=1e-5)
+
+    shown = (tmp_path / "out" / "study.html").read_text()
+    assert "masked loss (nats) over FLOPs" in shown
+    assert "plain from" in shown
+
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text('{"good": "one of the men was there", "bad": "the of was"}\n' * 3)
+    assert tool.main([*words, "--pairs", str(pairs)]) == 0
+    run = tmp_path / "out" / "runs" / "plain-0"
+    alone = json.loads(evaluate_mode(run, SuiteOptions(suite="pairs", input=pairs, score="pll"))[0])
+    of_study = json.loads((tmp_path / "out" / "scores" / "plain-0.json").read_text())["pairs"]["pll"]
+    assert (of_study["n"], of_study["accuracy"]) == (3, alone["accuracy"])
+    assert of_study["baselines"]["shorter"] == alone["baselines"]["shorter"] == 0
+    assert "minimal pairs, plain by pll" in (with_pairs := (tmp_path / "out" / "study.txt").read_text())
+    assert with_pairs.startswith(first)
+
+    def never(*_, **__):
+        raise AssertionError("it was done")
+
+    monkeypatch.setattr(runner, "run_step", never)
+    assert tool.main(words) == 0
+    assert (tmp_path / "out" / "study.txt").read_text() == with_pairs
+    assert with_pairs in capsys.readouterr().out

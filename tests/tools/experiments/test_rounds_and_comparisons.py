@@ -1,0 +1,180 @@
+"""Self-training in rounds, and runs side by side."""
+
+import json
+
+import pytest
+import yaml
+
+from clozeline.tools.experiments.compare_runs import main as compare_runs
+from clozeline.tools.experiments.self_train import Round, reason_to_stop, table_lines
+from clozeline.tools.experiments.self_train import main as self_train
+from clozeline.train.open_run import read_config
+from tests.pages import checked
+from tests.pipeline.task_files import write_recipe
+from tests.sealed_lines import sealed
+from tests.tools.runs.evaluation.task_runs import tuned_run
+from tests.train.synthetic import plain_config
+
+
+def rounds_of(*scores, changed=0.5):
+    return [Round(10, None if number < 2 else changed, {"accuracy": score}) for number, score in enumerate(scores)]
+
+
+@pytest.mark.parametrize(
+    ("scores", "changed", "patience", "expected"),
+    [
+        ([0.5], 0.5, 1, None),
+        ([0.5, 0.6], 0.5, 1, None),
+        ([0.5, 0.6, 0.6], 0.5, 1, "no higher score for 1 round"),
+        ([0.5, 0.6, 0.6], 0.5, 2, None),
+        ([0.5, 0.6, 0.4, 0.59], 0.5, 2, "no higher score for 2 rounds"),
+        ([0.5, 0.6, 0.4, 0.61], 0.5, 2, None),
+        ([0.5, 0.6, 0.7], 0.009, 1, "fewer than 1% of the labels changed"),
+        ([0.1, 0.2, 0.3, 0.4, 0.5], 0.5, 1, "4 rounds, as `rounds` says"),
+    ],
+)
+def test_when_no_other_round_follows(scores, changed, patience, expected):
+    assert reason_to_stop(rounds_of(*scores, changed=changed), 4, patience) == expected
+
+
+def test_the_table_names_the_best_round():
+    lines = list(table_lines(rounds_of(0.5, 0.625, 0.6), "why"))
+    assert [line.split() for line in lines[1:4]] == [
+        ["0", "10", "-", "0.5000"],
+        ["1", "10", "-", "0.6250", "best"],
+        ["2", "10", "50.0%", "0.6000"],
+    ]
+    assert lines[4] == "stopped: why; the best run is round-1/seed-0"
+
+
+def test_a_missing_file_is_refused(tmp_path, capsys):
+    (tmp_path / "body").mkdir()
+    words = ["task=sst2", f"train={tmp_path}/t", f"dev={tmp_path}/d", f"unlabeled={tmp_path}/u", f"output={tmp_path}/o"]
+    assert self_train([str(tmp_path / "body"), *words]) == 64
+    assert "/u: no such file; give one with texts" in capsys.readouterr().err
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.slow
+def test_rounds_until_the_score_stays(one_rank, tmp_path, capsys):
+    """Students train from the body on labeled rows and the labels of the round before; a second call adds nothing."""
+    body, recipe, output = tuned_run(one_rank, tmp_path / "first"), tmp_path / "toy", tmp_path / "out"
+    recipe.mkdir()
+    write_recipe(recipe).rename(recipe / "pipeline.yaml")
+    text = "model: {heads: {classification: {hidden: tanh}}}\noptimizer: {name: adamw, learning_rate: 0.01}\n"
+    text += "schedule: {name: linear, warmup: 1}\ndata: {global_batch: 16, lanes: 4, micro_batch: 8}\nsteps: 6\n"
+    (recipe / "train.yaml").write_text(text, encoding="utf-8")
+    files = tmp_path / "first" / "files"
+    texts = [line.rsplit("\t", 1)[0] for line in (files / "dev.tsv").read_text(encoding="utf-8").splitlines()[1:]]
+    (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    words = [str(body), f"task={recipe}", f"train={files / 'train.tsv'}", f"dev={files / 'dev.tsv'}"]
+    words += [f"unlabeled={tmp_path / 'texts.txt'}", f"output={output}", "threshold=0.5", "log.tensorboard=false"]
+    assert self_train([*words, "rounds=1"]) == 0
+    printed = capsys.readouterr().out
+    recorded = json.loads((output / "rounds.json").read_text(encoding="utf-8"))
+    assert [one["labels"] for one in recorded] == [0, len(texts)]
+    assert "stopped: " in printed
+    student = read_config(output / "round-1" / "seed-0")
+    assert student.model.init_from == body
+    assert [path.name for path in student.data.shards] == ["train", "train_pseudo"]
+    labeled_by = json.loads((output / "round-1" / "pseudo.jsonl.json").read_text(encoding="utf-8"))["run"]
+    assert labeled_by == str(output / "round-0" / "seed-0")
+    before = [(output / f"round-{number}" / "seed-0" / "metrics.jsonl").stat() for number in range(2)]
+    pseudo = (output / "round-1" / "pseudo.jsonl").stat()
+    assert self_train([*words, "rounds=2", "patience=2"]) == 0
+    again = json.loads((output / "rounds.json").read_text(encoding="utf-8"))
+    assert again[:2] == recorded
+    assert len(again) == 3
+    assert before == [(output / f"round-{number}" / "seed-0" / "metrics.jsonl").stat() for number in range(2)]
+    assert pseudo == (output / "round-1" / "pseudo.jsonl").stat()
+    assert self_train([*words[:-2], "threshold=0.7", "log.tensorboard=false"]) == 64
+    assert "holds runs with other settings: threshold was 0.5, is 0.7" in capsys.readouterr().err
+
+
+def write_run(folder, losses, **changes):
+    """A run with one record a step; held-out losses at every second step are 1 below those in training."""
+    folder.mkdir(parents=True)
+    (folder / "config.yaml").write_text(yaml.safe_dump(plain_config(output=str(folder), **changes)))
+    lines = []
+    for step, loss in enumerate(losses, 1):
+        record = {
+            "step": step, "samples": 8 * step, "tokens": 100 * step, "flops": 1e12 * step, "time": 100.0 + 2 * step,
+            "loss": loss, "losses": {"masked_lm": loss}, "tokens_per_s": 50.0 * step, "padded_tokens_per_s": 80.0,
+            "mfu": 0.25, "memory_bytes": 2**20 * step, "stream": {"waited_share": 0.125},
+        }  # fmt: skip
+        if step % 2 == 0:
+            lost = None if loss is None else loss - 1
+            record["heldout"] = {"heldout": {"loss": lost, "unigram_entropy": 2.75, "labels": 5}}
+        lines.append(record)
+    (folder / "metrics.jsonl").write_text("".join(f"{sealed(**line)}\n" for line in lines))
+    (folder / "events.jsonl").write_text(sealed(event="start", time=100.0) + "\n")
+    return folder
+
+
+def test_figures_are_the_last_and_the_best(tmp_path, capsys):
+    runs = [
+        write_run(tmp_path / "a" / "run", [5.0, 3.0, 4.0, 3.5, 3.25]),
+        write_run(tmp_path / "b" / "run", [5.0, 4.0, None, None], optimizer__learning_rate=0.5, seed=8),
+    ]
+    assert compare_runs([*map(str, runs), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [run["name"] for run in found["runs"]] == ["a/run", "b/run"]
+    first, second = (run["figures"] for run in found["runs"])
+    assert first == {
+        "step": 5, "samples": 40, "tokens": 500, "seconds": 10.0, "flops": 5e12, "training loss": 3.25,
+        "held-out loss, last": 2.5, "held-out loss, best": 2.0, "held-out loss, step of the best": 2,
+        "held-out unigram entropy": 2.75, "tokens/s, median": 150.0, "padded tokens/s, median": 80.0,
+        "MFU, median": 0.25, "share of time waiting for data, median": 0.125,
+        "resident bytes of rank 0, most": 5 * 2**20,
+    }  # fmt: skip
+    assert "training loss" not in second  # it is not finite
+    assert (second["held-out loss, last"], second["held-out loss, best"]) == (3.0, 3.0)
+    assert found["differences"] == {"optimizer.learning_rate": ["0.003", "0.5"], "seed": ["7", "8"]}
+
+
+def test_one_run_that_has_only_begun(tmp_path, capsys):
+    run = write_run(tmp_path / "run", [])
+    assert compare_runs([str(run), "--html", str(tmp_path / "page.html")]) == 0
+    assert "differ" not in capsys.readouterr().out
+    assert checked((tmp_path / "page.html").read_text()).pictures == []
+
+
+def test_secrets_of_a_configuration_are_not_shown(tmp_path, capsys):
+    runs = [
+        write_run(tmp_path / name, [1.0], data__store={"fsspec": {"s3": {"secret": f"hidden-{name}", "anon": name}}})
+        for name in ("a", "b")
+    ]
+    assert compare_runs([*map(str, runs), "--json"]) == 0
+    shown = capsys.readouterr().out
+    assert "hidden" not in shown
+    assert "data.store.fsspec.s3.anon" in shown
+
+
+def test_damaged_lines_are_left_out(tmp_path, capsys):
+    run = write_run(tmp_path / "run", [5.0, 3.0])
+    with (run / "metrics.jsonl").open("a") as file:
+        last = sealed(step=4, heldout=[1], loss="x")
+        file.write(f'{{"step": 3, "loss"\n{sealed(step="x")}\n[]\n{last}\n')
+    assert compare_runs([str(run), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["runs"][0]["figures"]["step"] == 4
+    assert f"note: {run / 'metrics.jsonl'}: 2 lines cannot be read, torn or damaged, and skipped" in shown.err
+    (run / "events.jsonl").unlink(missing_ok=True)
+    assert compare_runs([str(run), "--json"]) == 0
+    assert f"note: {run / 'events.jsonl'} is missing or empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["nowhere"], "config.yaml: no such file"),
+        (["run", "run"], "the same run is given twice"),
+        (["run"] * 9, "expected at most 8 runs"),
+        ([], "RUN"),
+    ],
+)
+def test_mistakes_are_one_message(tmp_path, monkeypatch, capsys, words, message):
+    monkeypatch.chdir(tmp_path)
+    write_run(tmp_path / "run", [1.0])
+    assert compare_runs(words) == 64
+    assert message in capsys.readouterr().err

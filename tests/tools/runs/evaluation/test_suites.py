@@ -1,0 +1,284 @@
+"""Minimal pairs, last words, facts and layers, against the model's own scores of one text at a time."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.__main__ import main as run_pipeline
+from clozeline.tools.runs.evaluate import main as evaluate
+from clozeline.tools.runs.evaluation.last_word_prediction import read_passages
+from clozeline.tools.runs.evaluation.masked_facts import read_facts
+from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_lines, pair_scores, read_pairs
+from clozeline.tools.runs.evaluation.ngrams import WordNgrams
+from clozeline.tools.runs.inference.text_likelihoods import TextScore, TextScorer
+from clozeline.train.open_run import open_run
+from tests.pipeline.task_files import make_sets, write_vocabulary
+from tests.train.written_runs import write_run, write_run_on
+
+PAIRS = [
+    Pair("the cat runs", "the cat run", "agreement", "morphology"),
+    Pair("the dog runs", "the dog run fast", "agreement", "morphology"),
+    Pair("a dog runs", "a dog runs", "agreement", "morphology"),
+    Pair("who left", "left who", "questions", "syntax"),
+    Pair("who ran off", "ran who off", "questions", "syntax"),
+    Pair("she saw it", "she saw", "objects", "syntax"),
+]
+TOTALS = {"the cat runs": -3.0, "the cat run": -4.0, "the dog runs": -9.0, "the dog run fast": -2.0, "a dog runs": -1.0,
+          "who left": -1.0, "left who": -2.0, "who ran off": -3.0, "ran who off": -5.0, "she saw it": -7.0,
+          "she saw": -3.0}  # fmt: skip
+
+
+class Table(TextScorer):
+    def __init__(self):
+        pass
+
+    def score(self, texts):
+        return (TextScore(TOTALS[text], len(text.split())) for text in texts)
+
+
+def write(path, pairs):
+    names = ("sentence_good", "sentence_bad", "UID", "linguistics_term")
+    rows = [dict(zip(names, (one.good, one.bad, one.paradigm, one.phenomenon), strict=True)) for one in pairs]
+    path.write_text("".join(json.dumps(row | {"pairID": "1"}) + "\n" for row in rows))
+
+
+def test_shares_are_means_over_paradigms_and_ties_are_wrong():
+    found = pair_scores(PAIRS, Table(), WordNgrams(["the dog run fast . who left ? she saw it . she saw it"]))
+    assert {name: one["accuracy"] for name, one in found["paradigms"].items()} == {
+        "agreement": pytest.approx(1 / 3),
+        "objects": 0.0,
+        "questions": 1.0,
+    }
+    assert found["accuracy"] == pytest.approx((1 / 3 + 0 + 1) / 3)
+    assert found["phenomena"] == {"morphology": pytest.approx(1 / 3), "syntax": 0.5}
+    assert (found["n"], found["ties"], found["paradigms"]["agreement"]["ties"]) == (6, 1, 1)
+    assert found["same_length"] == {"n": 4, "accuracy": 0.75}
+    by_paradigm = {name: one["baselines"] for name, one in found["paradigms"].items()}
+    assert by_paradigm["agreement"]["shorter"] == pytest.approx(1 / 3)
+    assert by_paradigm["questions"] == {"shorter": 0.0, "unigram": 0.0, "bigram": 0.5}, "the second is a tie"
+    assert found["baselines"]["shorter"] == pytest.approx((1 / 3 + 0 + 0) / 3)
+    ours, bigrams = [1 / 3, 0.0, 1.0], [by_paradigm[name]["bigram"] for name in found["paradigms"]]
+    means = [sum(values) / 3 for values in (ours, bigrams)]
+    moved = [[value - mean for value in values] for values, mean in zip((ours, bigrams), means, strict=True)]
+    expected = (
+        sum(x * y for x, y in zip(*moved, strict=True))
+        / (sum(x * x for x in moved[0]) * sum(y * y for y in moved[1])) ** 0.5
+    )
+    assert found["correlation_with_bigram"] == pytest.approx(expected)
+
+
+def test_lines_name_the_baselines_that_are_better():
+    found = {"suite": "blimp", "score": "causal", "step": 7}
+    plain = [*pair_lines(found | pair_scores(PAIRS[1:3], Table(), None))]
+    assert plain[0] == "blimp by causal: 2 pairs of 1 paradigms, 1 ties; step 7"
+    assert "  mean of the paradigms               0.0 %" in plain
+    assert "  baseline shorter                   50.0 %  BELOW this baseline" in plain
+    assert not any("bigram" in line for line in plain)
+    assert plain[-1].startswith("  published, all 67 paradigms: 5-gram 61.2, LSTM 69.8")
+
+
+def test_files_in_the_format_of_blimp(tmp_path):
+    write(tmp_path / "a.jsonl", PAIRS[:4])
+    write(tmp_path / "b.jsonl", PAIRS[4:])
+    assert read_pairs(tmp_path) == PAIRS
+    assert read_pairs(tmp_path, 1) == [PAIRS[0], PAIRS[3], PAIRS[5]]
+    (tmp_path / "c.jsonl").write_text('{"sentence_good": "a"}\n')
+    with pytest.raises(IntegrityError, match=r"c.jsonl, line 1: expected a field 'sentence_bad', got sentence_good"):
+        read_pairs(tmp_path)
+    (tmp_path / "none.jsonl").write_text("")
+    with pytest.raises(ConfigurationError, match="expected pairs of sentences, got none"):
+        read_pairs(tmp_path / "none.jsonl")
+
+
+def test_pairs_of_any_file(tmp_path):
+    """A file is a paradigm where its lines name none."""
+    lines = [{"good": "a b", "bad": "b a"}, {"good": "c", "bad": "d", "UID": "other", "linguistics_term": "x"}]
+    path = tmp_path / "order.jsonl"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    assert read_pairs(path) == [Pair("a b", "b a", "order", "pairs"), Pair("c", "d", "other", "x")]
+    path.write_text('{"good": "a"}\n', encoding="utf-8")
+    with pytest.raises(IntegrityError, match="expected a field 'sentence_bad'"):
+        read_pairs(path)
+
+
+PASSAGES = ["the page of the book", "a page of another page", "one book", "unread pages of it, the"]
+
+
+def test_a_word_is_right_with_all_of_its_tokens(shard_sets, tmp_path, capsys):
+    run, file = tmp_path / "run", tmp_path / "passages.jsonl"
+    run.mkdir()
+    write_run(run, shard_sets, [3], 1, "causal_lm", model__family="decoder", model__heads={"lm": 1.0})
+    trained = open_run(run)
+    end = trained.tokenizer.vocabulary.specials["eos"]
+    row = [end, *trained.tokenizer.encode(["the page of"])[0].ids.tolist()]
+    for _ in range(3):  # a passage that ends as the model would write
+        row.append(int(_scores(trained, row)[-1].argmax()))
+    own = trained.tokenizer.decode(row[1:])
+    passages = [*PASSAGES, own]
+    file.write_text("".join(f"{json.dumps({'text': text})}\n" for text in passages), encoding="utf-8")
+    right, total, count = 0, 0.0, 0
+    for text in passages:
+        before = len(text.strip().rsplit(maxsplit=1)[0])
+        encoding = trained.tokenizer.encode([text.strip()])[0]
+        ids = [end, *encoding.ids.tolist()]
+        places = [place + 1 for place, start in enumerate(encoding.starts.tolist()) if start >= before]
+        scores = _scores(trained, ids).log_softmax(-1)
+        right += all(int(scores[place - 1].argmax()) == ids[place] for place in places)
+        total += sum(float(scores[place - 1, ids[place]]) for place in places)
+        count += 1
+    capsys.readouterr()
+    assert evaluate([str(run), "suite=lambada", f"input={file}", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["n"] == count
+    assert found["accuracy"] == right / count
+    assert found["perplexity"] == pytest.approx(math.exp(-total / count), rel=1e-4)
+    assert evaluate([str(run), "suite=lambada", f"input={file}"]) == 0
+    assert f"{count} passages, 0 truncated, 0 skipped" in capsys.readouterr().out
+
+
+def _scores(trained, ids):
+    tensors = {"input_ids": torch.tensor([ids]), "position_ids": torch.arange(len(ids))[None]}
+    with torch.no_grad():
+        return trained.model.logits(tensors | {"lengths": torch.tensor([len(ids)])})["lm"][0]
+
+
+def test_passages_of_lines_and_of_json(tmp_path):
+    """A line of plain text is a passage, as published; one word alone is none."""
+    path = tmp_path / "test.txt"
+    path.write_text("one two\n\nthree\n four five \n", encoding="utf-8")
+    assert read_passages(path) == ["one two", "four five"]
+    path.write_text("one\n", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="expected passages of two words or more"):
+        read_passages(path)
+    path = tmp_path / "test.jsonl"
+    path.write_text('{"txt": "a b"}\n', encoding="utf-8")
+    with pytest.raises(IntegrityError, match="line 1: expected a field 'text', got txt"):
+        read_passages(path)
+
+
+WORDS = ["of", "the", "page", "book", "to", "in", "and", "is", "that", "a", "not"]
+
+
+def line(text, word, relation=None):
+    named = {} if relation is None else {"predicate_id": relation}
+    return json.dumps({"masked_sentence": text, "obj_label": word, **named}) + "\n"
+
+
+def rank(trained, before, after, word, words):
+    """Candidates that are at least as probable as the word."""
+    special = trained.tokenizer.vocabulary.specials
+    left, right = (one.ids.tolist() for one in trained.tokenizer.encode([before, after]))
+    ids = [special["cls"], *left, special["mask"], *right, special["sep"]]
+    tensors = {"input_ids": torch.tensor([ids]), "position_ids": torch.arange(len(ids))[None]}
+    with torch.no_grad():
+        scores = trained.model.logits(tensors | {"lengths": torch.tensor([len(ids)])})["masked_lm"][0, 1 + len(left)]
+    tokens = [trained.tokenizer.encode([f"x {one}"])[0].ids.tolist()[-1] for one in words]
+    own = scores[trained.tokenizer.encode([f"x {word}"])[0].ids.tolist()[-1]]
+    return sum(bool(scores[token] >= own) for token in tokens)
+
+
+def test_shares_are_means_over_relations(shard_sets, tmp_path, capsys):
+    """A word of several tokens is skipped; words that compete may come from a file."""
+    run, folder = tmp_path / "run", tmp_path / "facts"
+    run.mkdir()
+    folder.mkdir()
+    write_run(run, shard_sets, [3], 1)
+    trained = open_run(run)
+    words = [word for word in WORDS if len(trained.tokenizer.encode([f"a {word}"])[0].ids) == 2]
+    assert len(words) > 4
+    facts = [("it", f"was {number} {words[number % 3]}", words[number % 4], f"R{number // 9}") for number in range(13)]
+    text = "".join(line(f"{before} [MASK] {after}", word, name) for before, after, word, name in facts)
+    (folder / "facts.jsonl").write_text(text + line("it [MASK].", "qzxkvqzxkv"), encoding="utf-8")
+    (tmp_path / "words.txt").write_text("\n".join(words), encoding="utf-8")
+    for given, compete in ((["candidates=" + str(tmp_path / "words.txt")], words), ([], words[:4])):
+        capsys.readouterr()
+        assert evaluate([str(run), "suite=lama", f"input={folder}", "--json", *given]) == 0
+        found = json.loads(capsys.readouterr().out)
+        ranks = [rank(trained, before, f" {after}", word, compete) for before, after, word, _ in facts]
+        shares = [[at <= limit for at in ranks] for limit in (1, 10)]
+        means = [(sum(one[:9]) / 9 + sum(one[9:]) / 4) / 2 for one in shares]
+        assert [found["p_at_1"], found["p_at_10"]] == pytest.approx(means)
+        assert (found["n"], found["skipped"], found["candidates"]) == (13, 1, len(compete))
+        assert found["majority"] == pytest.approx((3 / 9 + 1 / 4) / 2)
+        assert [one["n"] for one in found["relations"].values()] == [9, 4]
+    assert evaluate([str(run), "suite=lama", f"input={folder}"]) == 0
+    shown = capsys.readouterr().out
+    assert "13 facts, 1 skipped" in shown
+    assert ("BELOW the most frequent word" in shown) == (found["p_at_1"] < found["majority"])
+
+
+def test_files(tmp_path):
+    path = tmp_path / "P19.jsonl"
+    path.write_text('{"masked_sentences": ["Ada was born", "in [MASK] ."], "obj_label": "London"}\n', encoding="utf-8")
+    assert read_facts(path) == [("Ada was born in ", " .", "London", "P19")]
+    for text in ('{"masked_sentence": "a [MASK] [MASK]", "obj_label": "b"}\n', '{"masked_sentence": "a [MASK]"}\n'):
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(IntegrityError, match=r"P19\.jsonl, line 1: expected obj_label, and a masked_sentence"):
+            read_facts(path)
+    path.write_text("\n", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="expected facts, lines of JSON, got none"):
+        read_facts(path)
+
+
+FILLERS = ("film", "one", "with", "heart")
+
+
+@pytest.fixture(scope="module")
+def run_and_task(tmp_path_factory):
+    """Sentences in which the class of `plot` is told by the word before it, and an untrained encoder."""
+    folder = tmp_path_factory.mktemp("probe")
+    files, draws = folder / "files", np.random.default_rng(3)
+    files.mkdir()
+    for name, count in (("train", 160), ("dev", 60)):
+        lines = []
+        for _ in range(count):
+            good = bool(draws.integers(2))
+            before, after = draws.choice(FILLERS, 2).tolist(), draws.choice(FILLERS, 1).tolist()
+            tagged = [*((word, "DET") for word in before), ("good" if good else "bad", "ADJ")]
+            tagged += [("plot", "NOUN" if good else "VERB"), *((word, "DET") for word in after)]
+            lines += [f"{at}\t{word}\t_\t{tag}{chr(9)}_\t_\t_\t_\t_\t_" for at, (word, tag) in enumerate(tagged, 1)]
+            lines.append("")
+        (files / f"{name}.conllu").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    recipe = folder / "recipe.yaml"
+    reader = "{name: conllu, task: toy, column: upos}"
+    recipe.write_text(f"corpus: toy\nseed: 1\ntasks:\n  reader: {reader}\n  max_length: 16\n", encoding="utf-8")
+    words = [f"input={files}", f"tokenizer.path={write_vocabulary(folder / 'words')}", f"output={folder / 'out'}"]
+    assert run_pipeline(["--config", str(recipe), *words]) == 0
+    task = folder / "out" / "tasks" / "toy"
+    model = {"model__dropout": {}, "model__init": {"std": 0.3}}
+    write_run_on(folder / "run", task / "train" / "manifest.json", [1], 1, **model)
+    return folder / "run", task
+
+
+def test_layers_with_attention_know_the_neighbors(run_and_task, capsys):
+    run, task = run_and_task
+    assert evaluate([str(run), "probe=layers", f"task={task}", "--json"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    layers = open_run(run).model.config.layers
+    assert len(scores["layers"]) == layers + 1
+    assert (scores["train_words"], scores["words"], scores["ambiguous_words"]) == (160 * 5, 60 * 5, 60)
+    usual = scores["baselines"]["most_frequent_tag"]
+    # words tell everything but the class of `plot`
+    assert usual["accuracy"] == pytest.approx(0.8 + 0.2 * usual["ambiguous_accuracy"])
+    assert scores["layers"][0]["ambiguous_accuracy"] == pytest.approx(usual["ambiguous_accuracy"], abs=0.2)
+    assert scores["layers"][0]["accuracy"] < 0.95
+    assert scores["layers"][layers]["accuracy"] > 0.97
+    assert evaluate([str(run), "probe=layers", f"task={task}"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("toy dev by layer, step 1: 300 words, 60 ambiguous; probes learned from 800 words")
+    assert [line.split()[0] for line in lines[2:]] == [*map(str, range(layers + 1)), "baseline"]
+
+
+def test_what_cannot_be_probed_is_refused(run_and_task, tmp_path, capsys):
+    run, task = run_and_task
+    assert evaluate([str(run), "probe=layers"]) == 64
+    assert "'task' is missing" in capsys.readouterr().err
+    sets = make_sets(tmp_path)
+    assert evaluate([str(run), "probe=layers", f"task={sets}"]) == 64
+    assert "is a task of classification, expected one of tagged words" in capsys.readouterr().err
+    assert evaluate([str(run), "probe=layers", f"task={task}", "split=test"]) == 64
+    assert "holds no such split" in capsys.readouterr().err

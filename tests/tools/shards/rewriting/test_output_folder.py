@@ -1,0 +1,363 @@
+"""Sets in another form and exports: the same rows in the same order, all files or none, on a disk and in a store."""
+
+import gc
+import io
+import json
+import shutil
+import tarfile
+from pathlib import Path
+
+import fsspec
+import numpy as np
+import pytest
+import webdataset
+import zstandard
+
+from clozeline.errors import ConfigurationError, StorageError
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
+from clozeline.pipeline.ingest.documents.document import Document, document_uid
+from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.shards.quarantine import publish_quarantine
+from clozeline.tools.shards.export_documents import main as export_documents
+from clozeline.tools.shards.export_webdataset import export
+from clozeline.tools.shards.export_webdataset import main as export_webdataset
+from clozeline.tools.shards.repack_shards import main as repack_shards
+from clozeline.tools.shards.repack_shards import repack
+from clozeline.tools.shards.rewriting import output_folder
+from clozeline.tools.shards.rewriting.output_folder import new_target
+from clozeline.train.data.stream.phases import as_phases
+from clozeline.train.data.stream.reading_order import ReadingOrder
+from tests.shard_sets import rows, toy_set, write_set
+from tests.tools.small_run import example_sets
+
+WRITERS = [
+    (repack_shards, ["--container", "tar"]),
+    (export_webdataset, ["--rows", "2"]),
+]
+
+
+def quarantine(folder, *blocks):
+    """Put blocks of shards, by their numbers, in quarantine."""
+    names = sorted(path.name for path in folder.glob("shard-*"))
+    entries = [{"shard": names[shard], "block": block, "reason": f"reason {shard}"} for shard, block in blocks]
+    publish_quarantine(folder, entries)
+
+
+def break_off_after(monkeypatch, files, error):
+    """Let the `files`-th file that is published, and all after it, fail."""
+    published = output_folder.Output.file
+    done = []
+
+    def file(self, relative):
+        done.append(relative)
+        if len(done) >= files:
+            raise error
+        return published(self, relative)
+
+    monkeypatch.setattr(output_folder.Output, "file", file)
+
+
+@pytest.mark.parametrize(("tool", "options"), WRITERS)
+@pytest.mark.parametrize(("error", "code"), [(OSError(28, "No space left on device"), 74), (KeyboardInterrupt(), 130)])
+def test_nothing_half_written_is_left(tmp_path, monkeypatch, capsys, tool, options, error, code):
+    source = toy_set(tmp_path / "set", [5, 3])
+    break_off_after(monkeypatch, 2, error)
+    output = tmp_path / "new" / "folder"
+    assert tool([str(source.path), "--output", str(output), *options]) == code
+    assert not output.parent.exists()
+    output.mkdir(parents=True)
+    (output / "mine.txt").touch()
+    assert tool([str(source.path), "--output", str(output), *options]) == code
+    assert [path.name for path in output.iterdir()] == ["mine.txt"]
+    errors = capsys.readouterr().err.splitlines()
+    assert len(errors) == 2
+    monkeypatch.undo()
+    assert tool([str(source.path), "--output", str(output), *options]) == 0
+    assert (output / "mine.txt").exists()
+
+
+@pytest.mark.parametrize(("tool", "options"), WRITERS)
+def test_sets_in_stores_and_empty_paths_are_refused(tmp_path, capsys, tool, options):
+    source = str(toy_set(tmp_path / "set", [5]).path)
+    assert tool([source, "--output", "", *options]) == 64
+    assert "expected a path, got nothing" in capsys.readouterr().err
+    if tool is not export_webdataset:
+        assert tool(["s3://bucket/set", "--output", str(tmp_path / "out"), *options]) == 64
+        assert "s3://bucket/set: expected a local folder" in capsys.readouterr().err
+
+
+def test_quarantine_is_kept(tmp_path):
+    first = toy_set(tmp_path / "first", [9, 6])
+    quarantine(tmp_path / "first", (0, 2), (1, 0))
+    repack(open_shards(first.path), tmp_path / "tar", container="tar", codec="zstd")
+    again = open_shards(tmp_path / "tar")
+    assert again.quarantined == {2, 3}
+    assert json.loads((tmp_path / "tar" / "quarantine.json").read_text())["blocks"][1] == {
+        "shard": "shard-00001-of-00002.tar", "block": 0, "reason": "reason 1",
+    }  # fmt: skip
+
+
+def test_blocks_in_quarantine_keep_their_rows(tmp_path, capsys):
+    source = toy_set(tmp_path / "set", [9])
+    quarantine(tmp_path / "set", (0, 1))
+    options = [str(source.path), "--output", str(tmp_path / "out"), "--block-rows", "3"]
+    assert repack_shards(options) == 64
+    assert "1 block in quarantine, of 4 rows each" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_rows_in_quarantine_are_not_exported_nor_read(tmp_path, capsys):
+    source = toy_set(tmp_path / "set", [9, 2])
+    quarantine(tmp_path / "set", (0, 1))
+    index = source.index
+    with source.shard_path(0).open("rb+") as file:  # it need not even be readable
+        file.seek(int(index.offset[1]) + int(index.length[1]) // 2)
+        file.write(b"damage")
+    assert export_webdataset([str(source.path), "--output", str(tmp_path / "out")]) == 0
+    assert "7 rows in 1 tar," in (out := capsys.readouterr().out)
+    assert "4 in quarantine dropped" in out
+    assert json.loads((tmp_path / "out" / "export.json").read_text())["rows_in_quarantine"] == 4
+
+
+@pytest.fixture
+def system(monkeypatch):
+    monkeypatch.setattr("clozeline.pipeline.shards.store._LONGEST_PAUSE_S", 0.0)
+    system = fsspec.filesystem("memory")
+    yield system
+    if system.exists("/export"):
+        system.rm("/export", recursive=True)
+
+
+def write(url, **files):
+    with new_target(Path(url)) as target:
+        for name, content in files.items():
+            with target.file(name) as path:
+                path.write_text(content)
+
+
+def test_files_are_written_and_a_second_export_is_refused(system):
+    write("memory://export/a", one="1", two="22")
+    assert {name: system.cat(f"/export/a/{name}") for name in ("one", "two")} == {"one": b"1", "two": b"22"}
+    with pytest.raises(ConfigurationError, match="holds files already; choose another folder of the store"):
+        write("memory://export/a", one="1")
+
+
+def test_an_error_leaves_no_file(system):
+    with pytest.raises(TypeError):
+        write("memory://export/a", one="1", two=None)
+    assert not system.exists("/export/a/one")
+
+
+def test_a_web_server_takes_no_files():
+    with pytest.raises((ConfigurationError, StorageError), match="a web server takes no files"):
+        write("http://127.0.0.1:9/a", one="1")
+
+
+TEXTS = ["A plain text.", "Zwei Zeilen\nmit Umlauten: äöü", "العربية 😀", 'quotes " and \\ and \t tabs']
+
+
+@pytest.fixture
+def documents(tmp_path):
+    """Return documents in two files, the second without any row."""
+    folder = tmp_path / "dedup" / "documents"
+    folder.mkdir(parents=True)
+    rows = [
+        Document(
+            uid=document_uid("corpus", "a.jsonl", "jsonl", number), text=text, source="a.jsonl", offset=number,
+            date=1_700_000_000 + number if number % 2 else None, language="de" if number else "und",
+            extra={"title": text[:3]} if number == 2 else {}, target_text="pair" if number == 3 else None,
+        )
+        for number, text in enumerate(TEXTS)
+    ]  # fmt: skip
+    write_documents(folder / "000000.arrow", rows)
+    write_documents(folder / "000001.arrow", [])
+    return folder
+
+
+def test_lines_of_json_have_every_column(documents, tmp_path, capsys):
+    assert export_documents([str(documents), f"output={tmp_path / 'out'}"]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'out'}: 4 documents in 2 files\n"
+    text = zstandard.ZstdDecompressor().decompressobj().decompress((tmp_path / "out/000000.jsonl.zst").read_bytes())
+    rows = [json.loads(line) for line in text.decode().splitlines()]
+    for row, document in zip(rows, read_documents(documents / "000000.arrow"), strict=True):
+        assert list(row) == sorted(row)
+        assert bytes.fromhex(row["uid"]) == document.uid
+        assert row["extra"] == document.extra
+        for name in ("text", "source", "offset", "language", "target_text"):
+            assert row.get(name) == getattr(document, name)
+    assert [row.get("date", "")[:10] for row in rows] == ["", "2023-11-14", "", "2023-11-14"]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_the_pipeline_reads_the_export(kind, documents, tmp_path):
+    assert export_documents([str(documents), f"output={tmp_path / 'out'}", f"format={kind}"]) == 0
+    recipe = tmp_path / "recipe.yaml"
+    recipe.write_text("{corpus: back, clean: {language: null, filters: []}, heldout: {fraction: 0}}")
+    words = ["--config", str(recipe), f"input={tmp_path / 'out'}/*.*", f"output={tmp_path / 'back'}"]
+    assert run_pipeline(words) == 0
+    files = sorted((tmp_path / "back" / "clean" / "documents").glob("*.arrow"))
+    assert sorted(each.text for file in files for each in read_documents(file)) == sorted(TEXTS)
+
+
+def test_a_folder_without_documents_is_refused(tmp_path, capsys):
+    assert export_documents([str(tmp_path), f"output={tmp_path / 'out'}"]) == 64
+    assert "give a folder such as OUT/dedup/documents" in capsys.readouterr().err
+
+
+def rows_of(shards):
+    return [row for block in range(len(shards.index)) for row in shards.read_block(block)]
+
+
+@pytest.mark.parametrize("label", ["masked_lm", "span_corruption"])
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of files that webdataset leaves to the collector
+def test_plain_webdataset_reads_every_row(shard_sets, tmp_path, label):
+    manifest = example_sets(shard_sets)[label][0]
+    names = list(export(manifest, tmp_path, rows=50)["files"])
+    shards = open_shards(manifest)
+    assert len(names) == -(-len(shards) // 50)
+    found = list(webdataset.WebDataset([str(tmp_path / name) for name in names], shardshuffle=False))
+    for row, sample in zip(rows_of(shards), found, strict=True):
+        uid, variant = int(row.fixed["uid"]), int(row.fixed["variant"])
+        assert sample["__key__"] == f"{uid:016x}-{variant}"
+        facts = json.loads(sample["json"])
+        assert facts["document_uid"] == row.fixed["document_uid"].tobytes().hex()
+        assert (facts["uid"], facts["variant"], facts["language"]) == (f"{uid:016x}", variant, "en")
+        assert facts["document_offset"] == row.fixed["document_offset"]
+        for name, values in row.columns.items():
+            stored = np.load(io.BytesIO(sample[f"{name}.npy"]), allow_pickle=False)
+            assert stored.dtype == values.dtype
+            np.testing.assert_array_equal(stored, values)
+    gc.collect()
+
+
+def test_token_sets_are_keyed_by_document(shard_sets, tmp_path):
+    (name,) = export(shard_sets / "encode", tmp_path)["files"]
+    with tarfile.open(tmp_path / name) as archive:
+        keys = {member.name.split(".")[0] for member in archive}
+        assert all((member.mtime, member.uid, member.mode) == (0, 0, 0o644) for member in archive)
+    documents = {row.fixed["document_uid"].tobytes().hex() for row in rows_of(open_shards(shard_sets / "encode"))}
+    assert keys == documents
+
+
+def test_mistakes_end_in_one_message(shard_sets, tmp_path, capsys):
+    manifest = str(example_sets(shard_sets)["masked_lm"][0])
+    twice = write_set(tmp_path / "twice", [rows([4, 4])])
+    assert export_webdataset([str(twice.path), "--output", str(tmp_path / "out")]) == 65
+    assert not (tmp_path / "out" / "export.json").exists()
+    assert export_webdataset([manifest, "--output", str(tmp_path / "out")]) == 0
+    assert export_webdataset([manifest, "--output", str(tmp_path / "out")]) == 64
+    assert export_webdataset([manifest, "--output", str(tmp_path / "out"), "--rows", "-1"]) == 64
+    assert export_webdataset([manifest]) == 64
+    assert export_webdataset([manifest, "--output", str(twice.path.parent)]) == 64
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 5
+    assert "two consecutive rows have the key 0000000000000004-0" in lines[0]
+    assert "holds an export already" in lines[1]
+    assert "holds a shard set already" in lines[4]
+
+
+def rows_by_shard(shards):
+    """All rows of each shard."""
+    blocks = [[] for _ in shards.manifest.shards]
+    for block, shard in enumerate(shards.index.shard.tolist()):
+        blocks[shard].append(shards.read_block(block))
+    return [Rows.concatenate(found) for found in blocks]
+
+
+def assert_same(left, right):
+    assert list(left.fixed) == list(right.fixed)
+    assert list(left.columns) == list(right.columns)
+    for name, column in left.fixed.items():
+        np.testing.assert_array_equal(column, right.fixed[name])
+    for name, ragged in left.columns.items():
+        np.testing.assert_array_equal(ragged.offsets, right.columns[name].offsets)
+        np.testing.assert_array_equal(ragged.values, right.columns[name].values)
+
+
+@pytest.mark.parametrize("label", ["masked_lm", "span_corruption"])
+def test_there_and_back_gives_the_same_bytes(shard_sets, tmp_path, label):
+    source = open_shards(example_sets(shard_sets)[label][0])
+    other = "tar" if source.manifest.container == "arrow" else "arrow"
+    repack(source, tmp_path / "there", container=other, codec="none", block_rows=5)
+    there = open_shards(tmp_path / "there")
+    back = repack(there, tmp_path / "back", container=source.manifest.container, codec="zstd", level=3, block_rows=16)
+    assert back.digest == source.digest
+    for facts in source.manifest.shards:
+        assert (tmp_path / "back" / facts.path).read_bytes() == source.path.with_name(facts.path).read_bytes()
+    sides = [manifest.model_dump(mode="json") for manifest in (source.manifest, back)]
+    assert {name for name in sides[0] if sides[0][name] != sides[1][name]} == {"parents", "checksum"}
+
+
+def stream(shards, lanes=4):
+    """Uid and variant of every row of two epochs, lane by lane."""
+    order = ReadingOrder(as_phases(shards), 7, lanes, lanes)
+    read = [shards.read_block(block).fixed for block in range(len(shards.index))]
+    found = []
+    for _, block, row in order.origins(0, 2 * order.orders[0].lane_rows).tolist():
+        fixed = read[block]
+        found.append(None if block < 0 else (int(fixed["uid"][row]), int(fixed["variant"][row])))
+    return found
+
+
+def test_the_stream_is_the_same_unless_blocks_change(shard_sets, tmp_path, capsys):
+    manifest = example_sets(shard_sets)["masked_lm"][0]
+    assert (
+        repack_shards([str(manifest), "--output", str(tmp_path / "tar"), "--container", "tar", "--codec", "none"]) == 0
+    )
+    assert "the stream is the same" in capsys.readouterr().out
+    assert repack_shards([str(manifest), "--output", str(tmp_path / "blocks"), "--block-rows", "10"]) == 0
+    assert "blocks of 10 rows instead of 16 give the stream another order" in capsys.readouterr().out
+    before = stream(open_shards(manifest))
+    assert stream(open_shards(tmp_path / "tar")) == before
+    other = stream(open_shards(tmp_path / "blocks"))
+    assert other != before
+    assert sorted(map(str, other)) == sorted(map(str, before))
+
+
+def test_a_token_set_keeps_its_tables(shard_sets, tmp_path):
+    source = open_shards(shard_sets / "encode")
+    repack(source, tmp_path / "encode", container="tar")
+    assert_same(
+        Rows.concatenate(rows_by_shard(source)),
+        Rows.concatenate(rows_by_shard(open_shards(tmp_path / "encode"))),
+    )
+    tables = [
+        path for path in (shard_sets / "encode").glob("*.arrow") if path.name.startswith(("documents-", "token_"))
+    ]
+    assert len(tables) == 3
+    for path in tables:
+        assert (tmp_path / "encode" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_damage_is_not_carried_over(shard_sets, tmp_path, capsys):
+    folder = shutil.copytree(example_sets(shard_sets)["masked_lm"][0].parent, tmp_path / "damaged")
+    shard = sorted(folder.glob("shard-*"))[2]
+    content = bytearray(shard.read_bytes())
+    content[20] ^= 1  # in the schema, which no block's hash holds
+    shard.write_bytes(content)
+    assert repack_shards([str(folder), "--output", str(tmp_path / "out")]) == 65
+    assert f"{shard}: expected SHA-256" in capsys.readouterr().err
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    assert not list((tmp_path / "out").glob("*.tmp"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--container", "zip"], "invalid choice: 'zip'"),
+        (["--codec", "none", "--level", "3"], "only zstd has levels"),
+        (["--level", "20"], "invalid choice: 20"),
+        (["--block-rows", "0"], "expected a number above 0, got 0"),
+        (["--block-rows", "x"], "expected an integer"),
+    ],
+)
+def test_wrong_use_ends_in_one_message(shard_sets, tmp_path, capsys, arguments, message):
+    manifest = example_sets(shard_sets)["masked_lm"][0]
+    assert repack_shards([str(manifest), "--output", str(tmp_path / "out"), *arguments]) == 64
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1
+    (tmp_path / "file").touch()
+    assert repack_shards([str(manifest), "--output", str(tmp_path / "file")]) == 64

@@ -1,0 +1,355 @@
+"""Rules for rows, on sets of which one row is changed."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clozeline.errors import IntegrityError
+from clozeline.pipeline.rows import PLACES, STARTS, UNDO, WEIGHT, Ragged, Role, Rows
+from clozeline.pipeline.shards import ColumnSpec, base_columns, open_shards
+from clozeline.tools.shards.validate_shards import validate
+from clozeline.tools.shards.validation.ragged_checks import LocatedRows
+from clozeline.tools.shards.validation.row_rules import check_rows
+from tests.pipeline.task_files import (
+    make_chat_sets,
+    make_choice_sets,
+    make_question_sets,
+    make_sets,
+    make_tagged_sets,
+    open_split,
+)
+from tests.pipeline.token_sets import recipe, run_stage, write_token_set
+from tests.shard_sets import IDS, fixed, list_column, toy_set
+from tests.tools.rewritten_set import changed, repeated
+from tests.tools.small_run import example_sets
+
+
+def with_fixed(rows, name, row, value):
+    column = rows.fixed[name].copy()
+    column[row] = value
+    return replace(rows, fixed={**rows.fixed, name: column})
+
+
+@pytest.mark.parametrize(
+    ("label", "change", "message"),
+    [
+        ("masked_lm", lambda rows: changed(rows, "label_positions", 2, 1, 0), "expected rising label_positions"),
+        ("masked_lm", lambda rows: changed(rows, "label_positions", 2, -1, 900), "label_positions below the"),
+        ("masked_lm", lambda rows: changed(rows, "label_ids", 2, 0, 3), "labels that are text"),
+        ("masked_lm", lambda rows: with_fixed(rows, "language", 2, 7), "language: expected a code below 1, got 7"),
+        ("masked_lm", lambda rows: with_fixed(rows, "variant", 2, 9), "variant: expected a code below 2, got 9"),
+        ("permuted_lm", lambda rows: changed(rows, "prediction_order", 2, 0, 0), "that of a special token"),
+        ("permuted_lm", lambda rows: changed(rows, "prediction_order", 2, 0, 900), "prediction_order below the"),
+        ("permuted_lm", lambda rows: repeated(rows, "prediction_order"), "each position once"),
+        ("unilm", lambda rows: changed(rows, "attention", 2, 0, 4), "expected attention below 4, got [4]"),
+        ("unilm", lambda rows: changed(rows, "attention", 2, 0, 1), "else 0; got"),
+        ("unilm", lambda rows: changed(rows, "prefix_length", 2, 0, 900), "prefix_length inside the row"),
+        ("span_boundary", lambda rows: changed(rows, "span_starts", 2, -1, 47), "spans that cover the labels"),
+        ("span_boundary", lambda rows: changed(rows, "span_lengths", 2, -1, 1000), "tokens in spans"),
+        ("corrective_lm", lambda rows: changed(rows, "crop_start", 2, 0, 46), "a crop inside the"),
+        ("corrective_lm", lambda rows: changed(rows, "crop_length", 2, 0, 0), "a crop inside the"),
+        ("span_corruption", lambda rows: changed(rows, "target_ids", 2, 0, 9), "sentinels of target_ids in order"),
+    ],
+)
+def test_the_first_row_that_breaks_a_rule_is_named(shard_sets, label, change, message):
+    assert_names_the_row(example_sets(shard_sets)[label][0], change, message)
+
+
+@pytest.mark.parametrize(
+    ("value", "place", "message"),
+    [(0, -1, "never fall"), (900, 1, "target_document_starts below the"), (1, 0, "to start with 0")],
+)
+def test_documents_of_targets_follow_those_of_inputs(tmp_path, value, place, message):
+    write_token_set(tmp_path, [1 + (7 * document) % 9 for document in range(200)])
+    entry = {
+        "name": "span_corruption",
+        "input_length": 40,
+        "cross_documents": False,
+        "block_rows": 8,
+    }
+    made = recipe(tmp_path, [entry])
+    for stage in ("group", "corrupt"):
+        run_stage(made, stage)
+    manifest = tmp_path / "corrupt" / "span_corruption" / "train"
+    assert_names_the_row(manifest, lambda rows: changed(rows, "target_document_starts", 2, place, value), message)
+    assert_names_the_row(
+        manifest, lambda rows: without_last(rows, "target_document_starts", 2), "documents in input_ids"
+    )
+
+
+def without_last(rows, name, row):
+    lists = [rows.columns[name][number] for number in range(len(rows))]
+    lists[row] = lists[row][:-1]
+    return replace(rows, columns={**rows.columns, name: Ragged.from_lists(lists, np.uint16)})
+
+
+@pytest.mark.parametrize(
+    ("role", "right", "wrong", "message"),
+    [
+        (PLACES, [2, 0], [3], "expected column below the 3 tokens of the row's input_ids, got 3"),
+        (PLACES, [], [1, 1], "each position once in column"),
+        (STARTS, [0, 2], [1, 2], "column to start with 0"),
+        (STARTS, [0], [], "column to start with 0"),
+        (STARTS, [0], [0, 3], "column below the row's 3 tokens"),
+        (STARTS, [0], [0, 2, 1], "rising column"),
+        (Role("start", "target_ids"), [0, 1, 1], [0, 2, 1], "column that never fall"),
+        (Role("label", "places"), [7], [7, 7], "as many column as places, got 2 and 1"),
+        (Role("label", "places", head="mine"), [7], [], "as many column as places, got 0 and 1"),
+        (Role("label", "none"), [], [7], "as many column as none, got 1 and 0"),
+        (Role("label", "none", head="mine"), [], [7], "as many column as none, got 1 and 0"),
+        (Role("row"), [900], [], "expected one column, got []"),
+        (Role("row", below=3), [2], [3], "expected column below 3, got [3.0]"),
+        (WEIGHT, [1], [0], "a column above 0"),
+        (WEIGHT, [0.5], [np.nan], "a column above 0"),
+        (WEIGHT, [0.5], [np.inf], "a column above 0"),
+        (WEIGHT, [0.5], [0.5, 0.5], "expected one column"),
+        (UNDO, [9, 9], None, ""),
+    ],
+)
+def test_values_are_what_the_role_says(tmp_path, role, right, wrong, message):
+    manifest = toy_set(tmp_path, [2]).manifest
+    roles = {"input_ids": IDS.role, "target_ids": IDS.role, "places": UNDO, "none": UNDO, "column": role}
+    specs = [ColumnSpec(name, "uint16", "list", "", one) for name, one in roles.items()]
+    manifest = manifest.model_copy(update={"columns": (*base_columns(), *specs)})
+    empty = role.use == "label" and not right
+
+    def check(values):
+        lists = {"input_ids": [[5, 6, 7]] * 2, "target_ids": [[5, 6, 7]] * 2, "places": [[1]] * 2, "none": [[]] * 2,
+                 "column": [right, values]}  # fmt: skip
+        rows = {name: Ragged.from_lists(one, np.float64) for name, one in lists.items()}
+        check_rows(LocatedRows(Path("shard"), 0, Rows(fixed(np.arange(2)), rows)), manifest)
+
+    if empty and not role.head:
+        with pytest.raises(IntegrityError, match=r"row 0 .*at least one, got none"):
+            check(right)
+    else:
+        check(right)
+    if wrong is not None:
+        with pytest.raises(IntegrityError, match="row 1 ") as caught:
+            check(wrong)
+        assert message in str(caught.value)
+
+
+PAIRED = {"next_sentence_prediction": "label_ids", "sentence_order_prediction": "label_ids",
+          "translation_lm": "label_ids", "sentence_comparison": "input_ids_b", "text_to_text": "target_ids",
+          "mixture": "label_ids", "unilm": "label_ids"}  # fmt: skip
+WINDOWS = {"name": "masked_lm", "max_length": 34, "grouping": "sentence_pair"}
+ATTENTION = {"name": "masked_lm", "max_length": 34, "attention": "bidirectional"}
+ENTRIES = [
+    *({"name": name, "max_length": 34} for name in list(PAIRED)[:4]),
+    {"name": "text_to_text", "input_length": 40, "target_length": 60},
+    {"name": "mixture", "parts": [{**ATTENTION, "label": "a"},
+                                  {**ATTENTION, "label": "b", "attention": "left_to_right", "max_length": 30}]},
+    {"name": "mixture", "label": "unilm", "parts": [
+        {"name": "next_sentence_prediction", "label": "a", "max_length": 34},
+        {"name": "next_sentence_prediction", "label": "b", "max_length": 34, "attention": "prefix"},
+        {**WINDOWS, "label": "c", "attention": "left_to_right"}]},
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pairs")
+    write_token_set(folder, [(31 * document) % 90 for document in range(120)])
+    made = recipe(folder, ENTRIES, heldout=0.3)
+    run_stage(made, "group")
+    run_stage(made, "corrupt")
+    return folder
+
+
+def sets(out, label):
+    examples = open_shards(out / "corrupt" / label / "train")
+    return examples, open_shards(out / "group" / examples.manifest.parents[0].name)
+
+
+@pytest.mark.parametrize("label", PAIRED)
+def test_right_sets_are_whole_and_restored(out, label):
+    examples, samples = sets(out, label)
+    assert f"{len(examples):,} examples restored" in validate(examples.path, samples.path)
+    validate(samples.path)
+
+
+@pytest.mark.parametrize(
+    ("label", "change", "message"),
+    [
+        (
+            "next_sentence_prediction",
+            lambda rows: changed(rows, "sentence_label", 2, 0, 2),
+            "expected sentence_label below 2",
+        ),
+        ("next_sentence_prediction", lambda rows: changed(rows, "segment_starts", 2, 1, 2), "text on both sides"),
+        (
+            "sentence_order_prediction",
+            lambda rows: changed(rows, "segment_starts", 2, 1, 3),
+            r"\[SEP\] before the second",
+        ),
+        ("translation_lm", lambda rows: changed(rows, "languages", 2, 1, 2), r"expected languages below 2, got \["),
+    ],
+)
+def test_wrong_rows_are_found_without_samples(out, label, change, message):
+    examples, _ = sets(out, label)
+    with pytest.raises(IntegrityError, match=message):
+        check_rows(LocatedRows(examples.path, 0, change(examples.read_block(0))), examples.manifest)
+
+
+@pytest.mark.parametrize(("column", "part"), [("segment_starts", 0), ("segment_starts", 1), ("sentence_label", 0)])
+def test_a_row_that_lost_what_its_part_has_is_found(out, column, part):
+    """Rows of other parts have no such value and pass."""
+    examples, _ = sets(out, "unilm")
+    rows = examples.read_block(0)
+    check_rows(LocatedRows(examples.path, 0, rows), examples.manifest)
+    lost = int(np.flatnonzero(rows.fixed["part"] == part)[1])
+    lists = [values if row != lost else values[:0] for row, values in enumerate(rows.columns[column])]
+    broken = Ragged.from_lists(lists, rows.columns[column].values.dtype)
+    with pytest.raises(IntegrityError, match=rf"row {lost} .*expected (one )?{column}"):
+        check_rows(LocatedRows(examples.path, 0, Rows(rows.fixed, {**rows.columns, column: broken})), examples.manifest)
+
+
+def own_partner(rows):
+    uids = rows.columns["partner_document_uid"]
+    values = uids.values.copy()
+    values[32:48] = rows.fixed["document_uid"][2]
+    return Rows(rows.fixed, {**rows.columns, "partner_document_uid": Ragged(values, uids.offsets)})
+
+
+def long_partner(rows):
+    return Rows(rows.fixed, {**rows.columns, "partner_ids": rows.columns["ids"]})
+
+
+def unknown_language(rows):
+    return changed(rows, "target_language", 2, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("label", "change", "message"),
+    [
+        ("next_sentence_prediction", own_partner, "row 2 .*a partner from another document"),
+        ("next_sentence_prediction", long_partner, "row 0 .*a partner of 1 to"),
+        ("translation_lm", unknown_language, "row 2 .*expected target_language below 2"),
+    ],
+)
+def test_wrong_samples_are_found(out, label, change, message):
+    _, samples = sets(out, label)
+    with pytest.raises(IntegrityError, match=message):
+        check_rows(LocatedRows(samples.path, 0, change(samples.read_block(0))), samples.manifest)
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory):
+    return open_split(make_sets(tmp_path_factory.mktemp("task")), "dev").manifest
+
+
+def check(manifest, name, values, dtype):
+    lists = {
+        "input_ids": Ragged.from_lists([[2, 5, 3]] * len(values), np.uint16),
+        name: Ragged.from_lists(values, dtype),
+    }
+    manifest = manifest.model_copy(update={"columns": (*base_columns(), IDS, list_column(name))})
+    rows = Rows(fixed(np.arange(len(values))), lists)
+    check_rows(LocatedRows(Path("shard"), 0, rows), manifest)
+
+
+def changed_is_refused(manifest, lists, change, message):
+    """One row of a set with these columns passes, and the same row with a changed column is refused."""
+    columns = [spec for spec in manifest.columns if spec.kind == "fixed" or spec.name in lists]
+    manifest = manifest.model_copy(update={"columns": tuple(columns)})
+    right, wrong = (
+        Rows(fixed(np.arange(1)), {name: Ragged.from_lists([row], np.uint32) for name, row in one.items()})
+        for one in (lists, lists | change)
+    )
+    check_rows(LocatedRows(Path("shard"), 0, right), manifest)
+    with pytest.raises(IntegrityError, match=message):
+        check_rows(LocatedRows(Path("shard"), 0, wrong), manifest)
+
+
+def regression(manifest):
+    assert manifest.objective is not None
+    facts = {**manifest.objective.options["task"], "head": "regression", "labels": [], "low": 0.0, "high": 5.0}
+    objective = manifest.objective.model_copy(update={"options": {"task": facts}})
+    return manifest.model_copy(update={"objective": objective})
+
+
+def test_right_answers_pass(classes):
+    check(classes, "label", [[0], [1]], np.uint16)
+    check(regression(classes), "target", [[0.0], [5.0], [3.8]], np.float32)
+
+
+@pytest.mark.parametrize("values", [[[0], [2]], [[0], []], [[0], [1, 1]]], ids=["unknown", "none", "two"])
+def test_wrong_classes(classes, values):
+    with pytest.raises(IntegrityError, match=r"row 1 .*expected (one label|label below 2)"):
+        check(classes, "label", values, np.uint16)
+
+
+@pytest.mark.parametrize("values", [[[0, 1], [0, 2]], [[1, 1], [1]]], ids=["no flag", "too few"])
+def test_wrong_flags_of_classes(classes, values):
+    assert classes.objective is not None
+    facts = {**classes.objective.options["task"], "multi_label": True}
+    objective = classes.objective.model_copy(update={"options": {"task": facts}})
+    several = classes.model_copy(update={"objective": objective})
+    check(several, "labels", [[0, 1], [0, 0]], np.uint8)
+    with pytest.raises(IntegrityError, match=r"row 1 .*expected labels (of|below)"):
+        check(several, "labels", values, np.uint8)
+
+
+@pytest.mark.parametrize("value", [-0.1, 5.1, np.nan, np.inf], ids=str)
+def test_wrong_numbers(classes, value):
+    with pytest.raises(IntegrityError, match=r"row 1 .*expected a number from 0 to 5 of the task sst2"):
+        check(regression(classes), "target", [[1.0], [value]], np.float32)
+
+
+TAGGED = {"input_ids": [2, 5, 6, 3], "tag_positions": [1, 2], "tags": [0, 2], "word_numbers": [65535, 0, 1, 65535]}
+ASKED = {"input_ids": [2, 5, 6, 3], "answer_span": [1, 2], "answer_places": [0, 1, 2], "owned_places": [2],
+         "offsets": [0, 0, 0, 1, 2, 3, 0, 0]}  # fmt: skip
+CHOSEN = {"input_ids": [2, 5, 3, 3, 2, 5, 3, 3], "choice_starts": [0, 4], "segment_starts": [0, 3, 4, 7], "choice": [1]}
+SAID = {"input_ids": [7, 7, 6, 5], "label_positions": [2, 3], "label_ids": [6, 5]}  # 5 ends an answer
+RIGHT = {"tags": (make_tagged_sets, TAGGED), "answers": (make_question_sets, ASKED),
+         "choices": (make_choice_sets, CHOSEN), "turns": (make_chat_sets, SAID)}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def manifests(tmp_path_factory):
+    return {name: open_split(make(tmp_path_factory.mktemp(name)), "dev").manifest for name, (make, _) in RIGHT.items()}
+
+
+@pytest.mark.parametrize(
+    ("task", "column", "values", "message"),
+    [
+        ("tags", "tags", [0, 3], r"expected tags below 3, got \[0, 3\]"),
+        ("tags", "tags", [0], "as many tags as tag_positions, got 1 and 2"),
+        ("tags", "tag_positions", [2, 1], "rising tag_positions"),
+        ("tags", "tag_positions", [1, 4], "below the 4 tokens of the row's input_ids, got 4"),
+        ("tags", "word_numbers", [0, 1, 2], "a word number for each of 4 tokens"),
+        ("answers", "answer_span", [2, 1], r"first and last position of an answer among answer_places, got \[2, 1\]"),
+        ("answers", "answer_span", [1], "last position of an answer"),
+        ("answers", "answer_span", [1, 3], "last position of an answer"),
+        ("answers", "answer_places", [0, 1, 1, 2], "once in answer_places"),
+        ("answers", "answer_places", [0, 1, 2, 4], "answer_places below the 4 tokens"),
+        ("answers", "owned_places", [3], "last position of an answer"),
+        ("answers", "offsets", [0, 1], "two offsets for each of 4 tokens, got 2"),
+        ("choices", "choice_starts", [0], r"two or more choices and a choice below 1, got \[1\]"),
+        ("choices", "choice", [], r"expected one choice, got \[\]"),
+        ("choices", "choice", [2], r"a choice below 2, got \[2\]"),
+        ("choices", "choice_starts", [1, 4], "choice_starts to start with 0"),
+        ("choices", "choice_starts", [0, 8], "choice_starts below the row's 8 tokens, got 8"),
+        ("choices", "segment_starts", [0, 4, 2, 6], "rising segment_starts"),
+        ("turns", "label_ids", [7, 5], r"the tokens at label_positions 1 and later, got \[7, 5\]"),
+        ("turns", "label_positions", [0, 2], "the tokens at label_positions 1 and later"),
+        ("turns", "label_positions", [2, 4], "label_positions below the 4 tokens"),
+        ("turns", "label_ids", [5], "as many label_ids as label_positions, got 1 and 2"),
+    ],
+)
+def test_a_changed_column_of_a_task_is_refused(manifests, task, column, values, message):
+    changed_is_refused(manifests[task], RIGHT[task][1], {column: values}, message)
+
+
+def assert_names_the_row(manifest, change, message):
+    """The rows of a block pass; once the second or third of them is changed, it is named with the rule."""
+    shards = open_shards(manifest)
+    check_rows(LocatedRows(shards.path, 1, shards.read_block(1)), shards.manifest)
+    with pytest.raises(IntegrityError) as caught:
+        check_rows(LocatedRows(shards.path, 1, change(shards.read_block(1))), shards.manifest)
+    assert message in str(caught.value)
+    assert re.search(r"block 1: row [12] \(sample ", str(caught.value))

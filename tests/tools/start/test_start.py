@@ -1,0 +1,337 @@
+"""First steps: `clozeline new`, `demo`, `show` and `doctor`."""
+
+import io
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+from pydoc_data.topics import topics
+
+import pytest
+import torch
+import transformers
+import yaml
+
+from clozeline import registry
+from clozeline.configuration.config import load_config, validate
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.sizes import all_sizes, read_size
+from clozeline.pipeline.corrupt.preview import corrupt_text
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
+from clozeline.pipeline.execution.stages import check_recipe
+from clozeline.pipeline.recipe import load_recipe
+from clozeline.tools.experiments.multirun.runner import run_step
+from clozeline.tools.models.export_model import main as export
+from clozeline.tools.start import demo
+from clozeline.tools.start.doctor import main as doctor
+from clozeline.tools.start.new import grouping_of
+from clozeline.tools.start.new import main as new
+from clozeline.tools.start.project.templates import (
+    ANY,
+    MODELS,
+    absolute_input,
+    check_language,
+    check_model,
+    check_size,
+    pipeline_yaml,
+    sizes_of,
+    train_yaml,
+)
+from clozeline.tools.start.show import main as show_main
+from clozeline.tools.start.show import show
+from clozeline.train.configuration.config import TrainConfig
+from tests.distributed import run_program
+from tests.matrices import mark_slow_but
+from tests.pages import checked
+from tests.pipeline.tokenize.tokenizers.test_tokenizer import trained
+from tests.sealed_lines import sealed
+from tests.tools.small_run import plain_text
+from tests.train.written_runs import write_run
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    for number, text in enumerate(sorted(topics.values())):
+        (folder / f"{number}.txt").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("model", mark_slow_but(["gpt"], MODELS))
+def test_what_it_writes_runs(texts, tmp_path, model, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert new(["mine", f"input={texts}", "language=en", f"model={model}"]) == 0
+    monkeypatch.chdir(texts)  # the paths of the files are absolute
+    assert run_pipeline(["--config", str(tmp_path / "mine" / "pipeline.yaml")]) == 0
+    more = ["steps=2", "schedule.warmup=0", "data.micro_batch=2", "data.global_batch=16", "data.lanes=16"]
+    train(tmp_path / "mine", *more)
+    assert (tmp_path / "mine" / "run" / "report.html").is_file()
+
+
+def train(project, *words, timeout=300):
+    words = ("--config", str(project / "train.yaml"), *words)
+    done = run_program(f"from clozeline.train.command import main\nassert main({list(words)}) == 0", project, timeout)
+    assert done.codes == [0], done.errors
+
+
+class Terminal(io.StringIO):
+    """Typed lines."""
+
+    def isatty(self):
+        return True
+
+
+def test_three_questions_are_asked_until_the_answers_are_valid(texts, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", Terminal(f"{tmp_path}/none\n{texts}\nenglish\nde\n\n"))
+    assert new([str(tmp_path / "mine")]) == 0
+    out = capsys.readouterr().out
+    assert out.count("Your texts: ") == 2
+    assert out.count("Their language: ") == 2
+    assert "nothing at" in out
+    recipe = (tmp_path / "mine" / "pipeline.yaml").read_text(encoding="utf-8")
+    assert "keep: [de]" in recipe
+    assert "name: masked_lm" in recipe
+    assert "stop_words: 0" in recipe
+    monkeypatch.setattr("sys.stdin", Terminal(f"{texts}\n"))
+    assert new([str(tmp_path / "other")]) == 64
+    assert "no answer; give input=FILES" in capsys.readouterr().err
+    assert not (tmp_path / "other").exists()
+
+
+def test_without_a_terminal_the_texts_are_needed(texts, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert new([str(tmp_path / "mine")]) == 64
+    assert "input is missing: give the folder of your texts, such as input=texts" in capsys.readouterr().err
+    assert new([str(tmp_path / "mine"), f"input={texts}"]) == 0
+    assert "keep: []" in (tmp_path / "mine" / "pipeline.yaml").read_text(encoding="utf-8")
+    before = (tmp_path / "mine" / "train.yaml").read_bytes()
+    assert new([str(tmp_path / "sized"), f"input={texts}", "model=llama", "size=llama3_8b"]) == 0
+    assert "size: llama3_8b" in (tmp_path / "sized" / "train.yaml").read_text(encoding="utf-8")
+    assert new([str(tmp_path / "wrong"), f"input={texts}", "model=llama", "size=bert_base"]) == 64
+    assert not (tmp_path / "wrong").exists()
+    assert new([str(tmp_path / "mine"), f"input={texts}", "model=t5"]) == 64
+    assert "pipeline.yaml exists: name another folder, or remove the file" in capsys.readouterr().err
+    assert (tmp_path / "mine" / "train.yaml").read_bytes() == before
+
+
+SIZES = sorted(all_sizes())
+TAUGHT = {"distilbert", "tinybert_4", "tinybert_6"}
+"""Sizes of models that learn from a teacher."""
+OF = {"xlm_r_base": "xlm_r", "deberta_v2_xlarge": "deberta_v2", "gpt1": "gpt", "t5_v1_1_small": "t5", "mass": "mass"}
+"""Sizes whose names belong to one of several models, or are no prefix and a word."""
+
+
+def write(folder, source, language, model, size=None):
+    folder.mkdir()
+    (folder / "pipeline.yaml").write_text(pipeline_yaml(folder, source, language, model), encoding="utf-8")
+    recipe = load_recipe(folder / "pipeline.yaml")
+    text = train_yaml(folder, model, language, grouping_of(recipe), size)
+    (folder / "train.yaml").write_text(text, encoding="utf-8")
+    return recipe, load_config(TrainConfig, folder / "train.yaml")
+
+
+@pytest.mark.parametrize("language", ["en", "de", ANY])
+@pytest.mark.parametrize("model", MODELS)
+def test_both_files_are_valid_and_name_each_other(tmp_path, model, language):
+    texts = tmp_path / "texts: 'all' \"mine\""
+    texts.mkdir()
+    (texts / "a.txt").write_text("x" * 10)
+    folder = tmp_path / "my # project"
+    if model == "mbart" and language == ANY:
+        with pytest.raises(ConfigurationError, match="name it, such as language=en"):
+            write(folder, str(texts), language, model)
+        return
+    recipe, config = write(folder, str(texts), language, model)
+    check_recipe(recipe)
+    assert [entry.path for entry in recipe.input] == [str(texts)]
+    assert recipe.clean.language.options.keep == ([] if language == ANY else [language])
+    (entry,) = recipe.corrupt
+    (online,) = config.data.corrupt
+    assert (online.objective, online.label) == (entry.objective, entry.label), "a preview shows what the model reads"
+    assert str(config.data.shards).startswith(f"{folder}/data/group/")
+    assert config.steps == "auto"
+    assert config.checkpoint.keep_best
+    assert config.checkpoint.every == config.evaluate.every
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_every_size_has_a_model_or_a_teacher(tmp_path, size):
+    """It is the size's body, with heads that the model's objective serves, and no higher learning rate."""
+    (tmp_path / "a.txt").write_text("x")
+    models = [model for model in MODELS if size in sizes_of(model)]
+    assert len(models) == (size not in TAUGHT)
+    if not models:
+        return
+    (model,) = models
+    assert OF.get(size, model) == model
+    published = validate(ModelConfig, read_size(size), size)
+    recipe, config = write(tmp_path / "sized", str(tmp_path / "a.txt"), "en", model, size)
+    assert [getattr(config.model, key) for key in ("family", "dim", "layers", "position", "tied")] == [
+        getattr(published, key) for key in ("family", "dim", "layers", "position", "tied")
+    ]
+    objective = recipe.corrupt[0].objective.type
+    assert set(config.model.targets.values()) <= set(objective.heads)
+    assert config.model.architecture in objective.architectures
+    _, small = write(tmp_path / "small", str(tmp_path / "a.txt"), "en", model)
+    assert small.model.dim == 128
+    assert small.optimizer.options.learning_rate >= config.optimizer.options.learning_rate
+
+
+def test_inputs_become_absolute_and_must_exist(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.jsonl").write_text("{}")
+    assert absolute_input("a.jsonl") == str(tmp_path / "a.jsonl")
+    assert absolute_input("'*.jsonl'") == str(tmp_path / "*.jsonl")
+    entry = {"path": str(tmp_path / "a.jsonl"), "text_key": "body"}
+    assert absolute_input("{path: a.jsonl, text_key: body}") == entry
+    assert absolute_input("[a.jsonl, https://x.example/b.txt]") == [entry["path"], "https://x.example/b.txt"]
+    for wrong, said in (("none", "nothing at"), ("5", "nothing at"), ("{text_key: body}", "expected a path")):
+        with pytest.raises(ConfigurationError, match=said):
+            absolute_input(wrong)
+
+
+def test_languages_and_models_are_known():
+    assert (check_language("ga"), check_language(ANY), check_model("t5")) == ("ga", ANY, "t5")
+    with pytest.raises(ConfigurationError, match="expected a code such as en or de, or any, got 'english'; known: "):
+        check_language("english")
+    with pytest.raises(ConfigurationError, match=r"expected one of bert, gpt, llama, .*, got 'llama2'"):
+        check_model("llama2")
+    assert (check_size("llama2_7b", "llama"), check_size(None, "llama")) == ("llama2_7b", None)
+    with pytest.raises(ConfigurationError, match=r"expected one of bert_base, .*, got 'roberta_base'"):
+        check_size("roberta_base", "bert")
+
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(("loss", "said"), [(3.5, "1.50 nats below it: the model uses"), (6.0, "not learned")])
+def test_the_loss_is_compared_with_the_entropy(tmp_path, loss, said):
+    heldout = {"dev": {"loss": loss, "unigram_entropy": 5.0, "labels": 9}}
+    (tmp_path / "metrics.jsonl").write_text(sealed(step=1, heldout=heldout) + "\n", encoding="utf-8")
+    assert said in demo.heldout_lines(tmp_path)[-1]
+
+
+def test_a_failed_step_ends_the_demo_with_its_code(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(demo, "write_pages", lambda path: run_step("python", "-c", "raise SystemExit(3)"))
+    assert demo.main(["--output", str(tmp_path)]) == 3
+    said = capsys.readouterr()
+    assert "$ python -c 'raise SystemExit(3)'" in said.out
+    assert "this command ended with exit code 3" in said.err
+
+
+def test_the_model_of_the_demo_is_one_of_transformers(shard_sets, tmp_path):
+    """Exported, it makes the same guesses there; a changed weight shows."""
+    run, exported = tmp_path / "run", tmp_path / "exported"
+    model = yaml.safe_load((ROOT / demo.TRAINING).read_text(encoding="utf-8"))["model"]
+    write_run(run, shard_sets, [3], 1, model=model)
+    assert export([str(run), str(exported)]) == 0
+    loaded = transformers.AutoModelForMaskedLM.from_pretrained(exported)
+    assert type(loaded).__name__ == "ModernBertForMaskedLM"
+    assert demo.compare_guesses(run, exported, demo.SENTENCES) < 1e-5
+    with torch.no_grad():
+        loaded.decoder.bias[300] += 9.0
+    loaded.save_pretrained(exported)
+    with pytest.raises(IntegrityError, match="makes other predictions"):
+        demo.compare_guesses(run, exported, demo.SENTENCES)
+
+
+@pytest.mark.slow
+def test_small_demo_and_its_second_run(tmp_path):
+    """Every step once; given again, nothing is written, made or trained again."""
+    command = [sys.executable, "-m", "clozeline", "demo", "--output", str(tmp_path / "demo"), "--steps", "8"]
+    first, second = (
+        subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900) for _ in range(2)
+    )
+    for done in (first, second):
+        assert done.returncode == 0, done.stderr
+        assert "unigram entropy of the same tokens" in done.stdout
+        assert done.stdout.count("hidden:") == 5
+        assert "transformers has the model that was trained here" in done.stdout
+    assert "corrupt: already complete" in second.stderr
+    assert "python_pages" not in second.stdout
+    assert "8/8" not in second.stdout, "no step was trained again"
+    metrics = (tmp_path / "demo" / "train" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(metrics) == 8
+
+
+OBJECTIVES = registry.names("clozeline.pipeline.corrupt.objectives")
+
+
+@pytest.mark.parametrize("name", OBJECTIVES)
+def test_every_objective_shows_the_sample_text(name, capsys):
+    assert show_main([name]) == 0
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert "kitten" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_without_an_objective_all_are_listed(capsys):
+    assert show_main([]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"\n {name} " in shown for name in OBJECTIVES)
+
+
+def test_settings_and_options_are_those_of_the_call_from_python():
+    words = ["mask_rate=0.5", "seed=3", "variant=2"]
+    wanted = corrupt_text({"name": "masked_lm", "mask_rate": 0.5}, "It is raining again.", seed=3, variant=2)
+    assert str(show("masked_lm", "It is raining again.", words)) == str(wanted)
+    assert str(show("masked_lm", "seed=3", [])) == str(show("masked_lm", None, ["seed=3"]))
+    assert "a=3" in str(show("masked_lm", "a=3 is what it says.", [])).replace(" ", "")
+
+
+def test_pieces_of_a_tokenizer_are_shown_as_text(tmp_path, capsys):
+    for name in ("byte_bpe", "unigram", "wordpiece"):
+        trained(name, tmp_path / name)
+        assert show_main(["masked_lm", "The cat sat on the mat.", f"tokenizer={tmp_path / name}"]) == 0
+        shown = capsys.readouterr().out
+        assert not [sign for sign in ("Ġ", "▁", "##") if sign in shown]
+        assert "sat on the" in plain_text(shown)
+
+
+def test_the_page_says_the_same(tmp_path, capsys):
+    file = tmp_path / "page.html"
+    assert show_main(["span_corruption", "--html", str(file)]) == 0
+    texts = "".join(checked(file.read_text(encoding="utf-8")).texts)
+    assert "<extra_0>" in texts
+    assert capsys.readouterr().out.endswith(f"page: {file}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["masked_ml"], "did you mean 'masked_lm'?"),
+        (["masked_lm", "It rains.", "mask_rat=0.3"], "unknown key 'mask_rat'; did you mean 'mask_rate'?"),
+        (["masked_lm", "It rains.", "variant=70000"], "variant"),
+        (["translation_lm", "It rains."], "give the other side as target"),
+        (["sentence_reordering", "One sentence."], "at least 1 tokens and 2 sentences"),
+        (["masked_lm", "It rains.", "tokenizer=nowhere"], "nowhere: no such file or folder"),
+        (["masked_lm", " "], "expected a text, got nothing"),
+    ],
+)
+def test_mistakes_end_in_one_message(words, said, capsys):
+    assert show_main(words) == 64
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Traceback" not in error
+
+
+def test_this_machine_has_all_that_is_needed(tmp_path, capsys):
+    assert doctor([f"output={tmp_path / 'new' / 'folder'}"]) == 0
+    names = {line.split("  ")[0] for line in capsys.readouterr().out.splitlines()}
+    assert {"Python", "torch", "GPUs", "C++ compiler", "compiled module", "cores", "memory", "disk"} <= names
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_missing_is_named_with_what_to_do(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setattr(metadata, "requires", lambda _: ["numpy>=2", "no-such-package==1", 'extra-one; extra == "x"'])
+    assert doctor([]) == 64
+    out, err = capsys.readouterr()
+    assert "missing: no-such-package, torch, C++ compiler" in err
+    assert all(
+        advice in out for advice in ("install g++", "pip install torch", "pip install -c constraints.txt no-such")
+    )

@@ -1,0 +1,264 @@
+"""Check what the roles of columns say about their values, and what columns of our own objectives mean together."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+import numpy as np
+
+from clozeline.arrays import Bool
+from clozeline.pipeline.rows import Ragged, Role, Use
+from clozeline.pipeline.shards import Manifest
+from clozeline.pipeline.tasks.readers import facts_of
+from clozeline.tools.shards.provenance.tokenizer import vocabulary_of_manifest
+from clozeline.tools.shards.validation.ragged_checks import (
+    Check,
+    LocatedRows,
+    Problem,
+    as_ranks,
+    first_falling,
+    first_not_ascending,
+    first_of_values,
+    first_outside,
+    first_repeated,
+    first_row,
+    rank_in_row,
+    row_of_values,
+    rows_with,
+    value_or,
+)
+from clozeline.train.answers import answer_of
+
+BASE_COLUMNS: Final = {"tokens": "token_ids", "samples": "ids", "examples": "input_ids"}
+"""The column with the text of a row, in each type of set."""
+
+
+def check_rows(block: LocatedRows, manifest: Manifest) -> None:
+    """Raise IntegrityError for the first row of a block that contradicts a role, or a rule of its columns."""
+    for check in (_codes, _roles, *COLUMN_RULES, _task):
+        for row, message in check(block, manifest):
+            raise block.error(row, message)
+
+
+def _task(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require answers that the task allows."""
+    facts = facts_of(manifest)
+    if facts is not None:
+        yield from answer_of(facts).problems(block.rows.columns)
+
+
+def _codes(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require tokens, and codes of fixed columns below the size of what they index."""
+    base = BASE_COLUMNS[manifest.kind]
+    if manifest.kind != "tokens" and (row := first_row(block.rows.columns[base].lengths == 0)) is not None:
+        yield row, f"{base} is empty"
+    limits = {"variant": manifest.variants, "source_group": len(manifest.source_groups) or 1 << 16,
+              "language": len(manifest.languages) or 1 << 8}  # fmt: skip
+    for name, limit in limits.items():
+        codes = block.rows.fixed.get(name, np.empty(0))
+        if (row := first_row(codes >= limit)) is not None:
+            yield row, f"{name}: expected a code below {limit}, got {int(codes[row])}"
+
+
+def _roles(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    columns, facts = block.rows.columns, facts_of(manifest)
+    limits = {"languages": len(manifest.languages), **({"classes": len(facts.labels)} if facts is not None else {})}
+    for spec in manifest.columns:
+        role = spec.role
+        if role is None or role.use == "undo":
+            continue
+        column = columns[spec.name]
+        limit = limits.get(role.below) if isinstance(role.below, str) else role.below
+        if limit is not None and (row := first_of_values(column, column.values >= limit)) is not None:
+            yield row, f"expected {spec.name} below {limit}, got {column[row].tolist()}"
+        if role.use in _BY_USE:
+            present = rows_with(column, block, manifest)
+            yield from _BY_USE[role.use](spec.name, role, columns, present)
+
+
+def _positions(name: str, role: Role, columns: Mapping[str, Ragged], present: Bool) -> Iterator[Problem]:
+    places, of = columns[name], columns[role.of]
+    if (row := first_outside(places, of.lengths)) is not None:
+        yield row, f"expected {name} below the {of.lengths[row]} tokens of the row's {role.of}, got {places[row].max()}"
+    if first_not_ascending(places) is not None and (row := first_repeated(places)) is not None:
+        yield row, f"expected each position once in {name}, got {places[row].tolist()}"
+
+
+def _starts(name: str, role: Role, columns: Mapping[str, Ragged], present: Bool) -> Iterator[Problem]:
+    starts, lengths = columns[name], columns[role.of].lengths
+    # a part without tokens, at the end too, starts where the next one does
+    if (row := first_outside(starts, np.maximum(lengths, 1))) is not None:
+        yield row, f"expected {name} below the row's {lengths[row]} tokens, got {starts[row].max()}"
+    first = np.full(len(starts), -1)
+    full = starts.lengths > 0
+    first[full] = starts.values[starts.offsets[:-1][full]]
+    if (row := first_row((first != 0) & (present & (lengths > 0) | full))) is not None:
+        yield row, f"expected {name} to start with 0, got {starts[row][:3].tolist()}"
+    if role.of != "target_ids" and (row := first_not_ascending(starts)) is not None:
+        yield row, f"expected rising {name}, got {starts[row].tolist()}"
+    if (row := first_falling(starts)) is not None:
+        yield row, f"expected {name} that never fall, got {starts[row].tolist()}"
+
+
+def _labels(name: str, role: Role, columns: Mapping[str, Ragged], present: Bool) -> Iterator[Problem]:
+    if not role.of:
+        return
+    labels, of = columns[name], columns[role.of]
+    if (row := first_row(labels.lengths != of.lengths)) is not None:
+        yield row, f"expected as many {name} as {role.of}, got {labels.lengths[row]} and {of.lengths[row]}"
+    if (row := first_not_ascending(of)) is not None:
+        yield row, f"expected rising {role.of}, got {of[row].tolist()}"
+    if not role.head and (row := first_row(present & (labels.lengths == 0))) is not None:
+        yield row, f"expected {name}, at least one, got none"
+
+
+def _one_value(name: str, role: Role, columns: Mapping[str, Ragged], present: Bool) -> Iterator[Problem]:
+    column = columns[name]
+    if (row := first_row((column.lengths != 1) & (present | (column.lengths > 0)))) is not None:
+        yield row, f"expected one {name}, got {column[row].tolist()}"
+
+
+def _weights(name: str, role: Role, columns: Mapping[str, Ragged], present: Bool) -> Iterator[Problem]:
+    yield from _one_value(name, role, columns, present)
+    weights = columns[name]
+    if (row := first_of_values(weights, ~(np.isfinite(weights.values) & (weights.values > 0)))) is not None:
+        yield row, f"expected a {name} above 0, got {weights[row].tolist()}"
+
+
+_BY_USE: Final[Mapping[Use, Callable[[str, Role, Mapping[str, Ragged], Bool], Iterator[Problem]]]] = {
+    "position": _positions, "start": _starts, "label": _labels, "row": _one_value, "weight": _weights,
+}  # fmt: skip
+
+
+_FRAME: Final = 2
+"""Special tokens of a row of one text."""
+_PAIR_FRAME: Final = 3
+_PREFIX: Final = 3
+"""The attention mode with a prefix."""
+
+
+def _text_alone(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require that labels are text; the answers of a task also end with a special token."""
+    columns, special = block.rows.columns, vocabulary_of_manifest(manifest.tokenizer).special
+    if "label_ids" in columns and facts_of(manifest) is None:
+        labels = columns["label_ids"]
+        if (row := first_of_values(labels, special[labels.values])) is not None:
+            yield row, f"expected labels that are text, got a special id among {labels[row].tolist()}"
+    if "prediction_order" not in columns:
+        return
+    order, rows = columns["prediction_order"], columns["input_ids"]
+    if (row := first_row(rows_with(order, block, manifest) & (order.lengths == 0))) is not None:
+        yield row, "prediction_order is empty"
+    predicted = rows.values[order.values + np.repeat(rows.offsets[:-1], order.lengths)]
+    if (row := first_of_values(order, special[predicted])) is not None:
+        yield row, f"expected positions of text in prediction_order, got that of a special token: {order[row].tolist()}"
+
+
+def _attention(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    columns = block.rows.columns
+    if "attention" not in columns or "prefix_length" not in columns:
+        return
+    mode, prefix = columns["attention"], columns["prefix_length"]
+    prefixes = value_or(prefix, 0)
+    wrong = ((value_or(mode, 0) == _PREFIX) != (prefixes > 0)) | (prefixes > columns["input_ids"].lengths)
+    if (row := first_row(wrong)) is not None:
+        values = f"{prefix[row].tolist()} with attention {mode[row].tolist()}"
+        yield row, f"expected a prefix_length inside the row for attention {_PREFIX}, else 0; got {values}"
+
+
+def _label_spans(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require spans that cover the labels, all of them and nothing else."""
+    columns = block.rows.columns
+    if not {"span_starts", "label_positions"} <= columns.keys():
+        return
+    # rows of other parts of a mixture have no spans
+    stored = np.flatnonzero(columns["span_starts"].lengths)
+    names = ("span_starts", "span_lengths", "label_positions")
+    starts, lengths, labels = (columns[name].take(stored) for name in names)
+    sizes = lengths.values.astype(np.int64)
+    # positions that all spans cover, one after the other
+    ends = np.cumsum(sizes)
+    covered = np.repeat(starts.values.astype(np.int64) - ends + sizes, sizes) + np.arange(int(sizes.sum()))
+    per_row = np.bincount(row_of_values(starts), sizes, minlength=len(starts)).astype(np.int64)
+    if (row := first_row(per_row != labels.lengths)) is not None:
+        yield int(stored[row]), f"expected spans of {labels.lengths[row]} labels, got {per_row[row]} tokens in spans"
+    elif (row := first_of_values(labels, covered != labels.values)) is not None:
+        given_starts = f"starts {starts[row].tolist()}"
+        yield int(stored[row]), f"expected spans that cover the labels {labels[row].tolist()}, got {given_starts}"
+
+
+def _crops(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    columns = block.rows.columns
+    if "crop_start" not in columns:
+        return
+    starts, lengths, rows = columns["crop_start"], columns["crop_length"], columns["input_ids"]
+    size = value_or(lengths, 1)
+    outside = value_or(starts, 0) + size > rows.lengths - _FRAME
+    if (row := first_row((starts.lengths == 1) & ((size == 0) | outside))) is not None:
+        crop = f"{lengths[row].tolist()} from {starts[row].tolist()}"
+        yield row, f"expected a crop inside the {rows.lengths[row] - _FRAME} content tokens, got {crop}"
+
+
+def _documents_of_targets(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require the same documents in both texts."""
+    starts, documents = (block.rows.columns.get(name) for name in ("target_document_starts", "document_starts"))
+    if starts is None or documents is None:
+        return
+    if (row := first_row(starts.lengths != documents.lengths)) is not None:
+        yield row, f"{documents.lengths[row]} documents in input_ids, {starts.lengths[row]} in target_ids"
+
+
+def _sentinels(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require sentinels in order, each once, in the input and in the target."""
+    sentinels = list(manifest.tokenizer.sentinels)
+    if not {"input_ids", "target_ids"} <= block.rows.columns.keys() or not sentinels:
+        return
+    ranks = np.full(manifest.tokenizer.vocab_size, -1, dtype=np.int64)
+    ranks[sentinels] = np.arange(len(sentinels))
+    for name in ("input_ids", "target_ids"):
+        found = as_ranks(block.rows.columns[name], ranks)
+        if (row := first_of_values(found, found.values != rank_in_row(found))) is not None:
+            yield row, f"expected the sentinels of {name} in order, each once, got {found[row].tolist()}"
+
+
+def _segments(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require two segments with text, separated by [SEP]."""
+    columns = block.rows.columns
+    if "segment_starts" not in columns or "input_ids" not in columns or "choice_starts" in columns:
+        return
+    starts, rows = columns["segment_starts"], columns["input_ids"]
+    paired = rows_with(starts, block, manifest)
+    if (row := first_row(paired & (starts.lengths != 2))) is not None:
+        yield row, f"expected two segment_starts, got {starts[row].tolist()}"
+        return
+    # the second segment's start per row; rows without segments get a value that passes
+    second = np.full(len(rows), _PAIR_FRAME, np.int64)
+    second[paired] = starts.values[1::2]
+    lengths = np.where(paired, rows.lengths, _PAIR_FRAME + 2)
+    if (row := first_row((second < _PAIR_FRAME) | (second + 1 >= lengths))) is not None:
+        yield row, f"expected text on both sides of the second segment's start {second[row]} of {rows.lengths[row]}"
+        return
+    sep = manifest.tokenizer.special_ids.get("sep", -1)
+    before = rows.values[np.where(paired, rows.offsets[:-1] + second - 1, 0)]
+    if (row := first_row(paired & (before != sep))) is not None:
+        yield row, f"expected [SEP] before the second segment, which starts at {second[row]}"
+
+
+def _partners(block: LocatedRows, manifest: Manifest) -> Iterator[Problem]:
+    """Require a partner from another document that is shorter than the window."""
+    columns = block.rows.columns
+    if "partner_ids" not in columns:
+        return
+    partners, windows, uids = columns["partner_ids"], columns["ids"], columns["partner_document_uid"]
+    if (row := first_row((partners.lengths == 0) | (partners.lengths >= windows.lengths))) is not None:
+        yield row, f"expected a partner of 1 to {windows.lengths[row] - 1} tokens, got {partners.lengths[row]}"
+    if (row := first_row(uids.lengths != 16)) is not None:
+        yield row, f"expected the 16 bytes of the partner's document, got {uids.lengths[row]}"
+        return
+    same = (uids.values.reshape(-1, 16) == block.rows.fixed["document_uid"]).all(axis=1)
+    if (row := first_row(same)) is not None:
+        yield row, "expected a partner from another document, got one from the window's own"
+
+
+COLUMN_RULES: Final[tuple[Check, ...]] = (
+    _text_alone, _attention, _label_spans, _crops, _documents_of_targets, _sentinels, _segments, _partners,
+)  # fmt: skip
