@@ -14,7 +14,7 @@ from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.shards import Manifest
 from clozeline.train.configuration.model_source import with_source
-from clozeline.train.data.sets.task_answers import with_answers
+from clozeline.train.data.sets.model_fit import with_answers
 from tests.pipeline.task_files import make_sets, open_split
 from tests.shard_sets import rows, write_set
 from tests.train.synthetic import tiny

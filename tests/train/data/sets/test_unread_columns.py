@@ -10,7 +10,7 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.pipeline.rows import ROW
-from clozeline.train.data.sets.unread_columns import refuse_unread, unread_lines
+from clozeline.train.data.sets.model_fit import refuse_unread, unread_lines
 from tests.shard_sets import roles_of
 
 MASKED = ("input_ids", "label_positions", "label_ids")

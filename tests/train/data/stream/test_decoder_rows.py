@@ -19,7 +19,7 @@ from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.layers.documents import attend_one_by_one
 from clozeline.pipeline.rows import Ragged, Row
 from clozeline.pipeline.shards import ShardSet, open_shards
-from clozeline.train.data.sets.unread_columns import refuse_unread
+from clozeline.train.data.sets.model_fit import refuse_unread
 from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.stream import Stream
