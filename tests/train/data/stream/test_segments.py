@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import Manifest
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.data.stream.segments import segment_tensors
+from clozeline.train.data.stream.padding import segment_tensors
 from tests.shard_sets import IDS, fixed, list_column, objective, write_set
 from tests.train.data.stream.test_collate import collated, column
 
