@@ -34,6 +34,7 @@ from clozeline.train.data.stream.labels import (
 from clozeline.train.data.stream.padding import (
     bound_tensors,
     document_bounds,
+    empty_rows,
     expand_positions,
     one_a_row,
     pad_left,
@@ -184,8 +185,7 @@ class Collate:
     @property
     def tensor_names(self) -> frozenset[str]:
         """Return the names of the tensors of every batch."""
-        empty = Ragged(np.zeros(0, np.int64), np.zeros(2, np.int64))
-        return frozenset(self(dict.fromkeys(self.columns, empty), np.zeros(1, np.float32), np.full(1, -1)))
+        return frozenset(self(dict.fromkeys(self.columns, empty_rows(1)), np.zeros(1, np.float32), np.full(1, -1)))
 
     def columns_of(self, source: int) -> tuple[str, ...]:
         """Return the list columns that are read from a source."""
@@ -301,7 +301,7 @@ class Collate:
         if "teacher_ids" in self.roles:
             tensors.update(build_stored_scores(columns, tensors))
         if self._answers:
-            empty = Ragged(np.zeros(0, np.int64), np.zeros(len(ids) + 1, np.int64))
+            empty = empty_rows(len(ids))
             lists = {name: columns.get(name, empty) for name in (*self.roles, "label_positions", "label_ids")}
             batch = HeadBatch(self.roles, lists, dict(tensors), ids, lengths, self._pad)
             for answer in self._answers:

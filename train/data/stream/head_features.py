@@ -14,7 +14,7 @@ from clozeline.arrays import Int64
 from clozeline.model.loss import IGNORED
 from clozeline.pipeline.rows import Ragged, Role
 from clozeline.registry import find, names
-from clozeline.train.data.stream.padding import flatten, one_a_row
+from clozeline.train.data.stream.padding import empty_rows, flatten, one_a_row
 
 _ANSWERS = "clozeline.train.answers"
 
@@ -61,7 +61,7 @@ def rows_of_choices(
     """
     # row bounds in the flat ids: the starts of all choices, and of examples without any
     ids, offsets = columns["input_ids"].values, columns["input_ids"].offsets
-    empty = Ragged(np.zeros(0, np.int64), np.zeros(len(offsets), np.int64))
+    empty = empty_rows(len(offsets) - 1)
     starts, examples = flatten(columns.get("choice_starts", empty))
     counts = np.bincount(examples, minlength=len(offsets) - 1)
     begins = np.sort(np.concatenate((offsets[:-1][examples] + starts, offsets[:-1][counts == 0])))

@@ -1,7 +1,7 @@
 """Pad ragged columns to matrices, on the right or left, and number their parts: positions, segments, languages."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -35,32 +35,28 @@ def pad_rows(column: Ragged, pad: int, dtype: DTypeLike = np.int64) -> tuple[Int
     return matrix, lengths
 
 
+def empty_rows(count: int, dtype: DTypeLike = np.int64) -> Ragged:
+    """Return a column in which no row has a value."""
+    return Ragged(np.zeros(0, dtype), np.zeros(count + 1, np.int64))
+
+
 def flatten(column: Ragged) -> tuple[Int64, Int64]:
     """Return all values [N] in row order, and the row of each value [N]."""
     return column.values.astype(np.int64), np.repeat(np.arange(len(column)), column.lengths)
 
 
-def one_a_row(column: Ragged, missing: int = 0) -> Int64:
+def one_a_row(column: Ragged, missing: float = 0, dtype: DTypeLike = np.int64) -> NDArray[Any]:
     """Return the single value of each row [B]; `missing` for filler rows, which have none.
 
     Raises:
         IntegrityError: a row has several; a batch has no form for several classes of a row.
     """
-    values, rows = flatten(column)
-    if (rows[1:] == rows[:-1]).any():
-        raise IntegrityError(
-            f"expected one value of this column in each row, got {np.bincount(rows).max()}: write one label per row"
-        )
-    scalars = np.full(len(column), missing, np.int64)
-    scalars[rows] = values
-    return scalars
-
-
-def a_number_a_row(column: Ragged, missing: float) -> NDArray[np.float32]:
-    """Return the single number of each row [B]; `missing` for rows that have none."""
-    numbers = np.full(len(column), missing, np.float32)
-    numbers[column.lengths > 0] = column.values
-    return numbers
+    counts = column.lengths
+    if (most := int(counts.max())) > 1:
+        raise IntegrityError(f"expected one value of this column in each row, got {most}: write one label per row")
+    values = np.full(len(column), missing, dtype)
+    values[counts > 0] = column.values
+    return values
 
 
 def role_tensors(
@@ -80,13 +76,13 @@ def role_tensors(
         pad: id of padding.
     """
     rows = len(tensors["row_weight"])
-    empty = Ragged(np.zeros(0, np.int64), np.zeros(rows + 1, np.int64))
+    empty = empty_rows(rows)
     column, of = columns.get(name, empty), columns.get(role.of, empty)
     lengths = of.lengths
     width = max(1, int(lengths.max()))
     if role.use == "weight" or (role.use == "row" and role.fraction):
         missing = 1.0 if role.use == "weight" else np.nan if role.head else 0.0
-        return {name: torch.from_numpy(a_number_a_row(column, missing))}
+        return {name: torch.from_numpy(one_a_row(column, missing, np.float32))}
     if role.use == "row":
         return {name: torch.from_numpy(one_a_row(column, IGNORED if role.head else 0))}
     if role.use == "ids":

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model, build_model
 from clozeline.registry import choose
-from clozeline.train.compression.pruning._masks import CubicOptions, matrices_to_prune
+from clozeline.train.compression.pruning._pruning import CubicOptions, matrices_to_prune
 from clozeline.train.distributed.process_group import World
 from clozeline.train.optim.weights.freezing import freeze
 from tests.distributed import RankPool
