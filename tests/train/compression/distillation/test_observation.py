@@ -11,10 +11,8 @@ from torch import nn
 
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.model.compilation.layer_calls import recompute_layers
-from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.loss import weigh_rows_equally
-from clozeline.registry import find, names
-from clozeline.train.compression.distillation.observation import has_label_logits, label_weights, observe
+from clozeline.train.compression.distillation.observation import label_weights, observe
 from tests.train.compression.distillation.pairs import batch, model
 
 EVERYTHING = {f"{kind}_{layer}" for kind in ("state", "attention", "visible", "queries") for layer in range(4)}
@@ -116,16 +114,3 @@ def test_weights_are_those_of_the_loss_of_the_head() -> None:
         assert float((weights * losses).sum()) == pytest.approx(float(expected), rel=1e-5)
     assert torch.equal(label_weights(head, batch()) > 0, torch.tensor([1, 0, 1, 1, 1, 1, 0, 0]) > 0)
     assert weigh_rows_equally(batch(), "masked_lm")["label_weight"][2] == 0.5
-
-
-def test_heads_with_a_row_of_classes_for_each_label() -> None:
-    fitting = {
-        name
-        for name in names("clozeline.model.heads")
-        if has_label_logits(find("clozeline.model.heads", name), HeadConfig(weight=1.0))
-    }
-    assert {"masked_lm", "lm", "tagging", "classification"} <= fitting
-    assert not fitting & {"regression", "similarity", "span", "multiple_choice", "token", "corrective"}
-    assert not has_label_logits(
-        find("clozeline.model.heads", "classification"), HeadConfig(weight=1.0, multi_label=True)
-    )

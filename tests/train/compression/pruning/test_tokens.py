@@ -18,7 +18,7 @@ from clozeline.train.distributed.process_group import World
 from clozeline.train.hooks import Step
 from tests.distributed import RankPool
 from tests.matrices import WORLDS, mark_slow_but
-from tests.train.compression.pruning.pruned import pruned, started, train
+from tests.train.compression.pruning.pruned import plain_adamw, pruned, started, train
 from tests.train.synthetic import VOCABULARY, build, random_rows, resume, save, tiny, train_steps
 
 METHOD = "clozeline.train.compression.pruning"
@@ -37,11 +37,7 @@ def plain_loop(world: World, config: TrainConfig, name: str) -> tuple[list[float
     assert config.prune is not None
     model: Any = build_model(config.model, VOCABULARY, {}, seed=1)
     soft: Any = LearnedRetention(2, 7) if name == "retention" else LearnedThresholds(2, 0.05, 0.03)
-    groups = [
-        {"params": [p for p in model.parameters() if (p.dim() >= 2) == wide], "weight_decay": 0.1 * wide}
-        for wide in (True, False)
-    ]
-    of_model = torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.98), eps=1e-6)
+    of_model = plain_adamw(model.parameters())
     of_rule, weight = torch.optim.Adam(soft.parameters(), lr=1.0), config.prune.options.weight
     pruning, schedule, losses = TokenPruning(model, soft), config.schedule.build(8), []
     for step in range(1, 9):
@@ -145,12 +141,6 @@ def resumed(world: World, config: TrainConfig, folder: str, stop: int) -> tuple[
 @pytest.mark.parametrize(("stage", "stop"), mark_slow_but([(0, 3)], [(0, 3), (0, 6), (3, 3), (3, 6)]))
 def test_a_resumed_run_ends_with_the_same_bits(one_rank: RankPool, tmp_path: Path, stage: int, stop: int) -> None:
     resume_to_the_bit(one_rank, tmp_path, pruned(RULES["retention"], zero__stage=stage), stop)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("stage", "precision"), [(0, "fp32"), (1, "bf16"), (2, "fp32"), (3, "fp32")])
-def test_two_ranks_resume_to_the_bit(two_ranks: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
-    resume_to_the_bit(two_ranks, tmp_path, pruned(RULES["thresholds"], zero__stage=stage, precision=precision), 3)
 
 
 def resume_to_the_bit(ranks: RankPool, folder: Path, config: TrainConfig, stop: int) -> None:

@@ -1,3 +1,5 @@
+"""Damaged, changing and slow files; interrupts, forks, kills and closing: no wrong row, no thread that stays."""
+
 from __future__ import annotations
 
 import contextlib
@@ -8,11 +10,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
 import pytest
 
@@ -20,7 +22,7 @@ from clozeline.errors import ConfigurationError, StreamError
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from tests.shard_sets import damage, toy_set
 from tests.train.data.stream.streams import open_stream as open_toy
-from tests.train.data.stream.streams import run
+from tests.train.data.stream.streams import rows_of, run
 
 open_stream = partial(open_toy, micro_batch=8, io_threads=2)
 
@@ -161,20 +163,6 @@ def test_a_sample_set_needs_a_transform(tmp_path: Path) -> None:
         open_stream(shards)
 
 
-def test_an_empty_set_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="no rows"):
-        open_stream(toy_set(tmp_path, [0, 0]))
-
-
-@pytest.mark.parametrize("size", [1, 3, 4, 5])
-def test_sets_smaller_than_lanes_and_block(tmp_path: Path, size: int) -> None:
-    shards = toy_set(tmp_path, [size], block_rows=64)
-    with open_stream(shards, global_batch=16, micro_batch=16) as stream:
-        (batch,) = stream.next_step()  # several epochs in one step
-        found = np.unique(batch.origin[batch.origin[:, 0] >= 0][:, 2]).tolist()
-        assert found == list(range(size))
-
-
 @pytest.mark.usefixtures("default_signals")
 def test_ctrl_c_interrupts_a_wait_and_close_does_not_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that never answers: the interrupt arrives in `next_step`, and closing does not wait for the read."""
@@ -213,3 +201,99 @@ def test_a_dropped_stream_ends_its_threads(tmp_path: Path) -> None:
     while threading.active_count() > before and time.monotonic() < deadline:
         time.sleep(0.01)
     assert threading.active_count() <= before
+
+
+open_whole = partial(open_toy, global_batch=8, micro_batch=8)
+SIZES = [24, 24, 24]
+STEPS = 27
+"""Three passes over the set."""
+
+
+def _truncate(length: float) -> Callable[[Path, Path], None]:
+    return lambda path, other: os.truncate(path, int(path.stat().st_size * length))
+
+
+def _swap(path: Path, other: Path) -> None:
+    between = path.with_suffix(".between")
+    path.rename(between)
+    other.rename(path)
+    between.rename(other)
+
+
+def _replace(path: Path, other: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _pipe(path: Path, other: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+CHANGES: dict[str, Callable[[Path, Path], None]] = {
+    "empty": _truncate(0),
+    "half": _truncate(0.5),
+    "longer": lambda path, other: os.truncate(path, 2 * path.stat().st_size),
+    "overwritten": lambda path, other: path.write_bytes(bytes(path.stat().st_size)),
+    "another's": lambda path, other: path.write_bytes(other.read_bytes()),
+    "swapped": _swap,
+    "deleted": lambda path, other: path.unlink(),
+    "a folder": _replace,
+    "a pipe": _pipe,
+}
+HARMLESS = {"longer"}
+SLOW_FORMS = [("arrow", 0), ("tar", 0), ("tar", 2)]
+FORMS = [("arrow", 2), *(pytest.param(*form, marks=pytest.mark.slow) for form in SLOW_FORMS)]
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clozeline.train.data.stream.rounds._PAUSE_S", 0)
+
+
+def changed(shards: ShardSet, name: str) -> None:
+    CHANGES[name](shards.shard_path(1), shards.shard_path(2))
+
+
+@pytest.fixture
+def expected(tmp_path: Path) -> list[list[tuple[list[int], list[int], float]]]:
+    with open_whole(toy_set(tmp_path / "whole", SIZES, container="arrow")) as stream:
+        return [rows_of(stream.next_step()) for _ in range(STEPS)]
+
+
+@pytest.mark.parametrize(("container", "threads"), FORMS)
+@pytest.mark.parametrize("name", CHANGES)
+def test_raise_ends_with_the_block_and_gives_no_other_row(
+    tmp_path: Path, expected, name: str, threads: int, container: str
+) -> None:
+    shards = toy_set(tmp_path / "set", SIZES, container=container)
+    given, damaged = [], None
+    with open_whole(shards, io_threads=threads) as stream:
+        try:
+            for step in range(STEPS):
+                given.append(rows_of(stream.next_step()))
+                if step == 1:
+                    changed(shards, name)
+        except DamagedBlock as error:
+            damaged = error
+    assert given == expected[: len(given)]
+    assert (damaged is None) == (name in HARMLESS)
+    assert damaged is None or damaged.shard in {str(shards.shard_path(number)) for number in (1, 2)}
+
+
+@pytest.mark.parametrize(("container", "threads"), FORMS)
+@pytest.mark.parametrize("name", CHANGES)
+def test_skip_gives_filler_instead_of_the_rows_that_are_lost(
+    tmp_path: Path, expected, name: str, threads: int, container: str
+) -> None:
+    shards = toy_set(tmp_path / "set", SIZES, container=container)
+    lost = 0
+    with open_whole(shards, io_threads=threads, max_damaged_fraction=1.0) as stream:
+        for step in range(STEPS):
+            rows = rows_of(stream.next_step())
+            for row, whole in zip(rows, expected[step], strict=True):
+                assert row == whole or row[2] == 0.0
+                lost += row != whole
+            if step == 1:
+                changed(shards, name)
+    assert (lost == 0) == (name in HARMLESS)

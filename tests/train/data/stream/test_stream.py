@@ -1,7 +1,10 @@
+"""One rank's batches: the same for every world size, thread, container and resume, and owned by the caller."""
+
 from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,9 +17,11 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError, StateMismatch
 from clozeline.pipeline.shards import ShardSet
+from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.collate import Collate
+from clozeline.train.data.stream.phases import phase_of
 from clozeline.train.data.stream.stream import Stream
-from tests.shard_sets import ids_of, objective, rows, toy_set, write_set
+from tests.shard_sets import objective, rows, toy_set, write_set
 from tests.train.data.stream.streams import contents, open_stream
 
 SIZES = [10, 0, 1, 27, 13]
@@ -52,15 +57,6 @@ def test_first_batches_are_golden(shards: ShardSet) -> None:
 
 
 GOLDEN = "5a7b240afdae3632988385253c0fbdb0fb40d2e670d183fa9499bcbba9c63381"
-
-
-def test_rows_are_what_was_stored(shards: ShardSet) -> None:
-    with open_stream(shards) as stream:
-        for _ in range(20):
-            for batch in stream.next_step():
-                for row, origin in zip(contents([batch]), batch.origin, strict=True):
-                    uid = uid_at(shards, origin)
-                    assert row == (ids_of(uid, 8).tolist() if uid else [0])
 
 
 @settings(max_examples=30, deadline=None)
@@ -116,56 +112,6 @@ def test_resume_at_every_position(shards: ShardSet) -> None:
         with open_stream(shards, global_batch=4) as resumed:
             resumed.load_state_dict(state)
             assert steps(resumed, 2) == batches[number : number + 2]
-
-
-def test_resume_at_another_world_size(shards: ShardSet) -> None:
-    """World 8 to 2 to 4, in the middle of an epoch."""
-    options = {"lanes": 8, "global_batch": 16, "micro_batch": 1}
-    with open_stream(shards, **options) as stream:
-        expected = steps(stream, 9)
-    found, state = [], open_stream(shards, **options).state_dict()
-    for world in (8, 2, 4):
-        streams = [open_stream(shards, rank, world, **options) for rank in range(world)]
-        for stream in streams:
-            stream.load_state_dict(state)
-        found += [[row for stream in streams for row in contents(stream.next_step())] for _ in range(3)]
-        assert len({json.dumps(stream.state_dict()) for stream in streams}) == 1
-        state = streams[0].state_dict()
-    assert found == expected
-
-
-def test_global_batch_may_grow(shards: ShardSet) -> None:
-    with open_stream(shards, micro_batch=4) as stream:
-        seen: Counter[int] = Counter()
-        for global_batch in [4] * 5 + [8] * 2 + [16] * 1:
-            for batch in stream.next_step(global_batch):
-                seen.update(uid_at(shards, origin) for origin in batch.origin)
-        assert stream.samples == 52 == stream.samples_per_epoch
-    assert seen.pop(0) == 1
-    assert seen == Counter(range(1, 52))
-
-
-def test_state_is_small_and_valid_before_and_after_use(shards: ShardSet) -> None:
-    with open_stream(shards) as stream, open_stream(shards, io_threads=2, prefetch_blocks=3) as ahead:
-        assert stream.state_dict() == ahead.state_dict()
-        steps(stream, 3)
-        steps(ahead, 3)
-        state = stream.state_dict()
-        assert ahead.state_dict() == state
-        assert len(json.dumps(state)) < 300
-        assert state["samples"] == 24
-        expected = steps(stream, 2)
-        stream.load_state_dict(state)
-        assert steps(stream, 2) == expected
-
-
-def test_a_state_holds_for_an_iterator_that_exists(shards: ShardSet) -> None:
-    with open_stream(shards, io_threads=1) as stream:
-        batches = iter(stream)
-        expected = [contents(next(batches)) for _ in range(6)]
-        stream.load_state_dict({**stream.state_dict(), "samples": 16})
-        assert [contents(next(batches)) for _ in range(4)] == expected[2:]
-        assert stream.samples == 48
 
 
 def test_the_state_is_small_however_far_the_stream_is(shards: ShardSet) -> None:
@@ -260,30 +206,6 @@ def test_a_batch_belongs_to_the_caller(tmp_path: Path, architecture: str, make: 
                         row.fill_(-7)
 
 
-def test_explain_is_what_was_delivered(shards: ShardSet) -> None:
-    with open_stream(shards, global_batch=12, micro_batch=4) as stream:
-        for _ in range(12):
-            told = stream.explain(stream.samples)
-            origins = np.concatenate([batch.origin for batch in stream.next_step()])
-            assert (told == origins).all()
-            blocks = stream.sources[0].blocks
-            position = stream.samples // LANES - 3
-            for number, (source, block, row) in enumerate(origins.tolist()):
-                if source >= 0:
-                    lane, at = divmod(number, 3)
-                    epoch = (position + at) // stream.order.lane_rows
-                    assert stream.order.where(*blocks.to_logical(block, row), epoch) == (lane, position + at)
-
-
-def test_statistics(shards: ShardSet) -> None:
-    with open_stream(shards) as stream:
-        steps(stream, -(-stream.samples_per_epoch // 8))
-        stats = stream.stats()
-    assert stats["blocks"] >= len(shards.index)
-    assert stats["bytes"] >= int(shards.index.length.sum())
-    assert stats["wait_seconds"] >= 0
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -301,19 +223,15 @@ def test_wrong_options(shards: ShardSet, options: dict[str, Any], message: str) 
         open_stream(shards, **options)
 
 
-def test_state_at_no_whole_position(shards: ShardSet) -> None:
+def test_positions_are_whole_lane_rows(shards: ShardSet) -> None:
     with open_stream(shards) as stream:
+        for samples in (6, -4):
+            for ask in (stream.set_position, stream.explain):
+                with pytest.raises(ConfigurationError, match=f"position {samples}: expected a multiple of the 4 lanes"):
+                    ask(samples)
         for samples in (4.5, "4", None):
             with pytest.raises(ConfigurationError, match="samples: expected an integer"):
                 stream.load_state_dict(stream.state_dict() | {"samples": samples})
-
-
-@pytest.mark.parametrize("samples", [6, -4])
-def test_positions_are_whole_lane_rows(shards: ShardSet, samples: int) -> None:
-    with open_stream(shards) as stream:
-        for ask in (stream.set_position, stream.explain):
-            with pytest.raises(ConfigurationError, match=f"position {samples}: expected a multiple of the 4 lanes"):
-                ask(samples)
 
 
 @pytest.mark.parametrize("threads", [0, 1])
@@ -344,3 +262,40 @@ def test_after_an_error_the_same_batch_comes(
 def test_default_lanes(shards: ShardSet) -> None:
     with open_stream(shards, lanes=None, global_batch=96) as stream:
         assert stream.lanes == 32
+
+
+def test_no_python_for_each_row_or_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Function calls of a step do not grow with rows or lanes."""
+    monkeypatch.setattr("clozeline.train.data.stream.batches._ROWS_AT_ONCE", 1)  # a step at a time
+
+    def calls(data: Any, lanes: int, batch: int) -> int:
+        with open_stream(data, lanes=lanes, global_batch=batch, micro_batch=batch) as stream:
+            stream.next_step()
+            counts = []
+
+            def count_calls(frame: Any, event: str, argument: Any) -> None:
+                counts[-1] += event in ("call", "c_call")
+
+            for _ in range(3):  # what is collected as garbage meanwhile may call too
+                counts.append(0)
+                sys.setprofile(count_calls)
+                try:
+                    stream.next_step()
+                finally:
+                    sys.setprofile(None)
+            return min(counts)
+
+    equal = toy_set(tmp_path / "equal", [64 * 40], block_rows=40)
+    mixed = write_set(tmp_path / "mixed", [rows(range(1, 2561), [n % 7 + 1 for n in range(2560)])], block_rows=40)
+    other = toy_set(tmp_path / "other", [64 * 40], block_rows=40, name="other")
+    for data in (equal, mixed, [phase_of((equal, other))]):
+        assert calls(data, 8, 8) == calls(data, 64, 64) == calls(data, 8, 64)
+
+
+def test_a_batch_names_its_tensors_and_counts_its_rows_without_filler() -> None:
+    tensors = {"input_ids": torch.zeros(3, 7, dtype=torch.int64), "label_ids": torch.zeros(4, dtype=torch.int32)}
+    batch = Batch(tensors, torch.tensor([1.0, 1.0, 0.0]), np.zeros((3, 3), np.int64), 3, 0.5)
+    assert repr(batch) == "Batch(2 rows: input_ids [3, 7], label_ids [4])"
+    html = batch._repr_html_()
+    assert "batch of 2 rows, epoch 0.50" in html
+    assert "<td>input_ids</td><td>int64</td><td>[3, 7]</td>" in html

@@ -22,7 +22,6 @@ from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 
-Evaluated = tuple[np.ndarray, bool]
 RATE, DECAY, PATIENCE = 0.4, 0.05, 2
 
 
@@ -102,16 +101,6 @@ def test_decay_and_steps_without_a_gradient() -> None:
     assert layer.bias.item() == pytest.approx(0.5)
     averages = [optimizer.state[one]["average"].item() for one in (layer.weight, layer.bias, lonely)]
     assert averages == pytest.approx([(2 + 1.4) / 2, (1 + 0.5) / 2, 3.0])
-
-
-def test_an_element_has_as_many_states_as_the_estimate_of_memory_counts() -> None:
-    layer, chosen = torch.nn.Linear(3, 2), choose("clozeline.train.optim.optimizers", "nt_asgd")
-    builder = chosen.build()
-    optimizer = builder.build([{"params": [layer.weight, layer.bias], "name": "decay", "weight_decay": 0.0}])
-    builder.follow(optimizer, [1.0] * 6 + [2.0])
-    optimizer.step()
-    sizes = [value.numel() for value in optimizer.state[layer.weight].values() if value.numel() > 1]
-    assert sizes == [layer.weight.numel()] * chosen.type.states
 
 
 @pytest.fixture(scope="module")

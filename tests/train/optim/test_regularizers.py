@@ -1,4 +1,4 @@
-"""Pulls to anchors under DeepSpeed, against a plain loop that pulls whole parameters."""
+"""Regularizers: their anchors, the pull to them, and runs that resume with them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from safetensors.torch import save_file
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.registry import choose
 from clozeline.train.checkpoint.checkpoints import restore
 from clozeline.train.checkpoint.zero_partitions import fragments, memory
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
+from clozeline.train.optim.regularizers import Anchored
+from clozeline.train.optim.regularizers._regularizer import pull
 from tests.distributed import RankPool
-from tests.matrices import USUAL_WORLDS, WORLDS, mark_slow_but
-from tests.train.synthetic import NO_DROPOUT, VOCABULARY, build, random_rows, resume, save, tiny, train_steps
+from tests.train.synthetic import NO_DROPOUT, VOCABULARY, build, resume, save, tiny, train_steps
 
 Steps = list[tuple[float, float]]
 FRESH = ("heads.masked_lm.transform.weight", "heads.masked_lm.projection.bias")
@@ -30,29 +34,6 @@ KEPT: dict[str, Any] = {
 
 def kept(regularizer: dict[str, Any] | None, **changes: Any) -> TrainConfig:
     return tiny(**{**KEPT, "regularizer": regularizer, **changes})
-
-
-def plain_loop(world: World, config: TrainConfig, alpha: float, beta: float) -> Steps:
-    """One process; weights are pulled one whole parameter at a time, by the quotient that solves the proximal step."""
-    from clozeline.model.build import build_model
-
-    model = build_model(config.model, VOCABULARY, {}, seed=1)
-    start = {name: p.detach().clone() * (name not in FRESH) for name, p in model.named_parameters()}
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1.0, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.0)
-    schedule, found = config.schedule.build(8), []
-    for step in range(1, 7):
-        rate = optimizer.param_groups[0]["lr"] = 0.02 * schedule(step)
-        loss = model(random_rows(step, 8, 0, 8))["masked_lm"]
-        (loss.total / loss.count).backward()
-        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        with torch.no_grad():
-            optimizer.step()
-            for name, p in model.named_parameters():
-                share = rate * (beta if name in FRESH else alpha)
-                p.copy_((p + share * start[name]) / (1 + share))
-        optimizer.zero_grad()
-        found.append((float(loss.total.detach()) / loss.count, float(norm)))
-    return found
 
 
 def steps(world: World, config: TrainConfig, folder: str | None = None, target: TrainConfig | None = None) -> Steps:
@@ -69,29 +50,6 @@ def steps(world: World, config: TrainConfig, folder: str | None = None, target: 
     found += train_steps(engine, 4, 6)
     engine.close()
     return [(float.fromhex(loss), float.fromhex(norm)) for loss, norm in found]
-
-
-@pytest.mark.parametrize(("size", "stage"), mark_slow_but(USUAL_WORLDS, WORLDS))
-def test_every_stage_equals_a_plain_loop(one_rank: RankPool, two_ranks: RankPool, size: int, stage: int) -> None:
-    l2_sp = {"name": "l2_sp", "alpha": 20.0, "beta": 5.0}
-    (expected,) = one_rank.run(plain_loop, kept(l2_sp), 20.0, 5.0)
-    (plain,) = one_rank.run(plain_loop, kept(l2_sp), 0.0, 0.0)
-    assert abs(expected[-1][0] - plain[-1][0]) > 0.005, "the pull is felt"
-    for found in (two_ranks if size == 2 else one_rank).run(steps, kept(l2_sp, zero__stage=stage)):
-        assert found == [pytest.approx(pair, rel=5e-6) for pair in expected]
-
-
-@pytest.mark.parametrize(("stage", "precision"), mark_slow_but([(2, "bf16")], [(1, "fp32"), (2, "bf16"), (3, "fp32")]))
-def test_no_strength_is_no_regularizer(two_ranks: RankPool, stage: int, precision: str) -> None:
-    changes: dict[str, Any] = {"zero__stage": stage, "precision": precision}
-    free = kept({"name": "l2_sp", "alpha": 0.0, "beta": 0.0}, **changes)
-    assert two_ranks.run(steps, free) == two_ranks.run(steps, kept(None, **changes))
-
-
-@pytest.mark.parametrize(("stage", "precision"), mark_slow_but([(1, "bf16")], [(0, "fp32"), (1, "bf16"), (3, "fp32")]))
-def test_a_resumed_run_keeps_its_anchors(two_ranks: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
-    config = kept({"name": "l2_sp", "alpha": 20.0}, zero__stage=stage, precision=precision)
-    assert two_ranks.run(steps, config, str(tmp_path)) == two_ranks.run(steps, config)
 
 
 def test_anchors_survive_another_stage(two_ranks: RankPool, tmp_path: Path) -> None:
@@ -136,3 +94,66 @@ def test_a_regularizer_needs_something_to_keep() -> None:
         tiny(regularizer="l2_sp")
     with pytest.raises(ConfigurationError, match="weight_decay: expected 0 with the regularizer l2_sp"):
         kept({"name": "l2_sp"}, optimizer__weight_decay=0.1)
+
+
+def ewc_anchor(path: Path, name: str = "a", *, start: int = 0, fresh: bool = False) -> Anchored:
+    found: Anchored = (
+        choose("clozeline.train.optim.regularizers", {"name": "ewc", "fisher": str(path), "strength": 10.0})
+        .build()
+        .anchor(name, torch.full((4,), 9.0), start, fresh=fresh)
+    )
+    return found
+
+
+def test_anchors_are_weights_of_the_file_and_strengths_its_squares(tmp_path: Path) -> None:
+    path = tmp_path / "fisher"
+    save_file({"weight/a": torch.arange(6.0).view(2, 3), "fisher/a": torch.arange(6.0).view(2, 3) / 10}, path)
+    found = ewc_anchor(path, start=1)
+    assert found.anchor.tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert found.strength.tolist() == pytest.approx([1.0, 2.0, 3.0, 4.0])
+    free = ewc_anchor(path, "heads.new", fresh=True)
+    assert free.strength.tolist() == [0.0] * 4
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"is no file; `clozeline fisher RUN output="):
+        ewc_anchor(tmp_path / "none")
+    (tmp_path / "damaged").write_bytes(b"no tensors")
+    with pytest.raises(IntegrityError, match=r"damaged: .*write it again"):
+        ewc_anchor(tmp_path / "damaged")
+    save_file({"weight/a": torch.zeros(3), "fisher/a": torch.zeros(3)}, tmp_path / "other")
+    with pytest.raises(ConfigurationError, match="weight/a ends before element 4"):
+        ewc_anchor(tmp_path / "other")
+    with pytest.raises(ConfigurationError, match="has no weight/b; measure the run"):
+        ewc_anchor(tmp_path / "other", "b")
+
+
+def test_weights_are_their_own_anchors_and_new_ones_fall_to_zero() -> None:
+    regularizer = choose("clozeline.train.optim.regularizers", {"name": "l2_sp", "alpha": 0.5, "beta": 0.25}).build()
+    weight = torch.tensor([1.0, 2.0])
+    own, new = (regularizer.anchor("a", weight, 0, fresh=fresh) for fresh in (False, True))
+    weight += 1.0  # later updates do not move the anchor
+    assert (own.anchor.tolist(), own.strength.tolist()) == ([1.0, 2.0], [0.5, 0.5])
+    assert (new.anchor.tolist(), new.strength.tolist()) == ([0.0, 0.0], [0.25, 0.25])
+
+
+NUMBERS = st.floats(-3, 3, width=32)
+
+
+@given(weight=NUMBERS, anchor=NUMBERS, strength=st.floats(0, 1e6), rate=st.floats(1e-6, 1))
+def test_a_pull_ends_at_the_minimum_of_penalty_and_distance(
+    weight: float, anchor: float, strength: float, rate: float
+) -> None:
+    """Its derivative, by hand: s (v - a) + (v - w) / r = 0."""
+    moved = torch.tensor([weight], dtype=torch.float64)
+    pull(moved, torch.tensor([anchor], dtype=torch.float64), torch.tensor([strength], dtype=torch.float64), rate)
+    expected = (weight + rate * strength * anchor) / (1 + rate * strength)
+    assert abs(float(moved) - expected) <= 1e-9
+
+
+def test_what_is_free_or_at_its_anchor_keeps_every_bit() -> None:
+    weight = torch.randn(1000)
+    for anchor, strength in ((torch.randn(1000), torch.zeros(1000)), (weight.clone(), torch.full((1000,), 1e8))):
+        moved = weight.clone()
+        pull(moved, anchor, strength, 0.1)
+        assert torch.equal(moved, weight)

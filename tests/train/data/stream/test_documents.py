@@ -1,4 +1,4 @@
-"""Rows of encoder-decoders whose documents are kept apart: from the stage's shards to losses and gradients."""
+"""Packed rows whose documents are kept apart, from the stage's shards to the model."""
 
 from __future__ import annotations
 
@@ -16,20 +16,109 @@ from torch import Tensor
 from clozeline.model.build import Model, build_model
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.position import PositionConfig
-from clozeline.model.layers.documents import attend_one_by_one
 from clozeline.pipeline.rows import Ragged, Row
 from clozeline.pipeline.shards import ShardSet, open_shards
-from clozeline.train.data.sets.model_fit import refuse_unread
 from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.stream import Stream
-from tests.model.closeness import FLOAT32, assert_gradients_close
 from tests.model.small_models import small_config
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
 from tests.shard_sets import roles_of
 
-APART = {"grouping": "packed", "cross_documents": False}
 ENTRIES: dict[str, dict[str, Any]] = {
+    "decoder": {"name": "causal_lm", "max_length": 24, "cross_documents": False},
+    "encoder": {"name": "masked_lm", "max_length": 24, "cross_documents": False},
+}
+KINDS = [("decoder", "rope"), ("decoder", "learned"), ("encoder", "learned"), ("encoder", "t5")]
+
+
+@pytest.fixture(scope="module")
+def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows of several short documents, some of which go on in the next row."""
+    out = tmp_path_factory.mktemp("packed")
+    write_token_set(out, [1 + (7 * document) % 19 for document in range(91)])
+    made = recipe(out, list(ENTRIES.values()))
+    run_stage(made, "group")
+    run_stage(made, "corrupt")
+    return out
+
+
+def packed(chain: Path, family: str) -> ShardSet:
+    return open_shards(chain / "corrupt" / ENTRIES[family]["name"] / "train")
+
+
+def batches(shards: ShardSet) -> Iterator[tuple[list[Row], Batch]]:
+    """Micro-batches of 4 rows over an epoch, filler at its end included, with the rows as they were stored."""
+    lanes = next(lanes for lanes in (8, 12, 20) if len(shards) % lanes)
+    options: Any = {"lanes": lanes, "seed": 2, "global_batch": lanes, "micro_batch": 4, "io_threads": 0}
+    with Stream(shards, rank=0, world_size=1, **options) as stream:
+        for _ in range(stream.order.lane_rows):
+            for batch in stream.next_step():
+                yield [shards.read_block(b).row(r) for _, b, r in batch.origin.tolist() if b >= 0], batch
+
+
+def network_of(family: str, kind: str) -> Model:
+    torch.manual_seed(0)
+    position = PositionConfig(kind=kind, maximum=24, buckets=8, max_distance=9)  # type: ignore[arg-type]
+    model = build_model(small_config(family, position=position, type_vocab_size=0), WORDS.size, WORDS.specials)
+    return model.eval()
+
+
+def logits_of(model: Model, tensors: dict[str, Tensor]) -> Tensor:
+    (head,) = model.heads.values()
+    with torch.no_grad():
+        return head.logits(model.family(tensors))
+
+
+@pytest.mark.parametrize("family", ENTRIES)
+def test_bounds_positions_and_labels_equal_a_slow_loop(chain: Path, family: str) -> None:
+    seen = filler = 0
+    for rows, batch in batches(packed(chain, family)):
+        found = {name: tensor.tolist() for name, tensor in batch.tensors.items()}
+        width = len(found["input_ids"][0])
+        bounds, labels = [], []
+        for b in range(4):
+            row = rows[b] if b < len(rows) else None
+            length = 0 if row is None else len(row["input_ids"])
+            starts = [] if row is None else row["document_starts"].tolist()
+            bounds += [b * width + place for place in sorted({0, *starts, length} - {width})]
+            for number, (first, end) in enumerate(pairwise([*starts, length])):
+                assert found["document_ids"][b][first:end] == [number] * (end - first)
+                assert found["position_ids"][b][first:end] == list(range(end - first))
+                if family == "decoder":  # each token but a document's first is predicted, by the one before it
+                    labels += [(b * width + i - 1, int(row["input_ids"][i])) for i in range(first + 1, end)]  # type: ignore[index]
+            if family == "encoder" and row is not None:
+                places = row["label_positions"].tolist()
+                labels += [(b * width + i, j) for i, j in zip(places, row["label_ids"].tolist(), strict=True)]
+            seen, filler = seen + len(starts), filler + (row is None)
+        assert list(zip(found["label_index"], found["label_ids"], strict=True)) == labels
+        bounds.append(4 * width)
+        assert found["cu_seqlens"] == bounds
+        assert found["max_seqlen"] == max(b - a for a, b in pairwise(bounds))
+    assert seen > 100
+    assert filler
+
+
+@pytest.mark.parametrize(("family", "kind"), KINDS)
+def test_another_document_changes_nothing(chain: Path, family: str, kind: str) -> None:
+    """Other tokens in one document leave the logits of all others as they are, to the last bit."""
+    model, compared = network_of(family, kind), 0
+    for _, batch in batches(packed(chain, family)):
+        tensors, documents = batch.tensors, batch.tensors["document_ids"]
+        real = torch.arange(documents.shape[1]) < tensors["lengths"][:, None]
+        before = logits_of(model, tensors)
+        for number in range(int(documents.max()) + 1):
+            own = (documents == number) & real
+            other = torch.where(own, tensors["input_ids"] % 7 + 20, tensors["input_ids"])
+            after = logits_of(model, tensors | {"input_ids": other})
+            assert torch.equal(after[real & ~own], before[real & ~own])
+            assert not torch.equal(after[own], before[own])
+            compared += int((real & ~own).sum())
+    assert compared > 1000
+
+
+APART = {"grouping": "packed", "cross_documents": False}
+PAIRED: dict[str, dict[str, Any]] = {
     "span_corruption": {"name": "span_corruption", "input_length": 40, "noise_density": 0.4},
     "masked_encoder_decoder": {"name": "masked_encoder_decoder", "max_length": 40, "mask_rate": 0.4},
     "causal_lm": {"name": "causal_lm", "max_length": 40, "architecture": "encoder_decoder"},
@@ -46,29 +135,29 @@ SHAPES: dict[str, dict[str, Any]] = {
     "sinusoidal": {**BART, "position": PositionConfig(kind="sinusoidal")},
     "rope": {**BART, "head_dim": 6, "position": PositionConfig(kind="rope")},
 }
-objectives = pytest.mark.parametrize("objective", ENTRIES)
+objectives = pytest.mark.parametrize("objective", PAIRED)
 PAIRS = [
-    *((objective, shape) for objective in ENTRIES for shape in ("t5", "bart")),
+    *((objective, shape) for objective in PAIRED for shape in ("t5", "bart")),
     *(("span_corruption", shape) for shape in SHAPES if shape not in ("t5", "bart")),
 ]
 
 
 @pytest.fixture(scope="module")
-def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Rows of several short documents, some of which go on in the next row."""
     out = tmp_path_factory.mktemp("pairs")
     write_token_set(out, [2 + (7 * document) % 19 for document in range(60)])
-    made = recipe(out, [entry | APART for entry in ENTRIES.values()])
+    made = recipe(out, [entry | APART for entry in PAIRED.values()])
     run_stage(made, "group")
     run_stage(made, "corrupt")
     return out
 
 
-def packed(chain: Path, objective: str) -> ShardSet:
-    return open_shards(chain / "corrupt" / objective / "train")
+def packed_pairs(pairs: Path, objective: str) -> ShardSet:
+    return open_shards(pairs / "corrupt" / objective / "train")
 
 
-def batches(shards: ShardSet, steps: int | None = None) -> Iterator[tuple[list[Row], Batch]]:
+def batches_of_pairs(shards: ShardSet, steps: int | None = None) -> Iterator[tuple[list[Row], Batch]]:
     """Micro-batches of 4 rows, of the first steps or an epoch, with the rows as they were stored."""
     options: Any = {"lanes": 4, "seed": 2, "global_batch": 4, "micro_batch": 4, "io_threads": 0}
     with Stream(shards, rank=0, world_size=1, **options) as stream:
@@ -77,7 +166,7 @@ def batches(shards: ShardSet, steps: int | None = None) -> Iterator[tuple[list[R
                 yield [shards.read_block(b).row(r) for _, b, r in batch.origin.tolist() if b >= 0], batch
 
 
-def network_of(shape: str) -> Model:
+def paired_network(shape: str) -> Model:
     torch.manual_seed(0)
     config = small_config("encoder_decoder", **({"type_vocab_size": 0} | SHAPES[shape]))
     return build_model(config, WORDS.size, WORDS.specials).eval()
@@ -135,10 +224,10 @@ def gradients(model: Model, batches: list[dict[str, Tensor]]) -> tuple[float, di
 
 
 @pytest.mark.parametrize(("objective", "shape"), PAIRS)
-def test_documents_in_a_row_are_as_they_are_alone(chain: Path, objective: str, shape: str) -> None:
+def test_documents_in_a_row_are_as_they_are_alone(pairs: Path, objective: str, shape: str) -> None:
     """Loss and gradients of packed rows are those of each document as a row of its own."""
-    shards, model, documents = packed(chain, objective), network_of(shape), 0
-    for rows, batch in batches(shards, steps=1):
+    shards, model, documents = packed_pairs(pairs, objective), paired_network(shape), 0
+    for rows, batch in batches_of_pairs(shards, steps=1):
         singles = [alone(shards, *one) for row in rows for one in documents_of(row) if one[1] or one[3]]
         documents += len(singles)
         together, one_by_one = gradients(model, [batch.tensors]), gradients(model, singles)
@@ -151,62 +240,9 @@ def test_documents_in_a_row_are_as_they_are_alone(chain: Path, objective: str, s
 
 
 @objectives
-def test_bounds_give_the_loss_and_gradients_of_a_mask(
-    chain: Path, objective: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model, (_, batch) = network_of("bart"), next(batches(packed(chain, objective)))
-    calls: list[Any] = []
-
-    def count(*given: Any) -> Tensor:
-        calls.append(given)
-        return attend_one_by_one(*given)
-
-    monkeypatch.setattr("clozeline.model.layers.attention.attend", count)
-    masked, self_attention = gradients(model, [batch.tensors]), len(calls)
-    monkeypatch.setattr("clozeline.model.layers.stack.reads_documents", lambda *_, **__: True)
-    found = gradients(model, [batch.tensors])
-    assert len(calls) == 2 * self_attention + 2 * model.config.decoder_depth
-    assert found[0] == pytest.approx(masked[0], rel=1e-6)
-    assert_gradients_close(found[1], masked[1], FLOAT32)
-
-
-@objectives
-@pytest.mark.parametrize("shape", ["t5", "bart"])
-def test_no_gradient_reaches_another_document(chain: Path, objective: str, shape: str) -> None:
-    """The states of a document depend on its own tokens of both sides, and on no other's, to the last bit."""
-    model, compared = network_of(shape), 0
-    (_, batch) = next(batches(packed(chain, objective)))
-    tensors = batch.tensors
-    looked_up: list[Tensor] = []  # the vectors of both sides, one beside the other
-
-    def keep(_: object, given: tuple[Tensor], out: Tensor) -> Tensor:
-        looked_up.append(out.detach().requires_grad_())
-        return looked_up[-1]
-
-    model.family.tokens.register_forward_hook(keep)
-    states = model.family(tensors)
-    sides = [(tensors[f"{side}document_ids"], tensors[f"{side}input_ids"]) for side in ("", "decoder_")]
-    real = torch.arange(states.shape[1]) < tensors["decoder_lengths"][:, None]
-    for row in range(4):
-        for number in tensors["decoder_document_ids"][row][real[row]].unique().tolist():
-            own = (tensors["decoder_document_ids"][row] == number) & real[row]
-            (both,) = torch.autograd.grad(states[row, own].sin().sum(), looked_up, retain_graph=True)
-            found = both.split([ids.shape[1] for _, ids in sides], dim=1)
-            for (documents, _), gradient in zip(sides, found, strict=True):
-                inside = torch.zeros_like(documents, dtype=torch.bool)
-                inside[row] = documents[row] == number
-                assert not gradient[~inside].any()
-                # Padding after a row's last token has its last document's number.
-                reached = gradient[row].abs().sum(1)[inside[row]]
-                assert reached[0] > 0
-                compared += int((reached > 0).sum())
-    assert compared > 80
-
-
-@objectives
-def test_every_place_and_label_equals_a_slow_loop(chain: Path, objective: str) -> None:
-    shards, documents = packed(chain, objective), 0
-    for rows, batch in batches(shards):
+def test_every_place_and_label_equals_a_slow_loop(pairs: Path, objective: str) -> None:
+    shards, documents = packed_pairs(pairs, objective), 0
+    for rows, batch in batches_of_pairs(shards):
         tensors, sizes = batch.tensors, [[0, 0]]
         columns = [tensors[f"{side}input_ids"].shape[1] for side in ("", "decoder_")]
         for b, row in enumerate(rows):
@@ -240,12 +276,6 @@ def test_every_place_and_label_equals_a_slow_loop(chain: Path, objective: str) -
         assert len(ids) == len(wanted)
         assert (tensors["label_index"] // width < len(rows)).all()
     assert documents > 50
-
-
-@objectives
-def test_the_columns_are_read_or_kept_on_purpose(chain: Path, objective: str) -> None:
-    manifest = packed(chain, objective).manifest
-    refuse_unread(manifest, network_of("t5").config, [], "data.shards")
 
 
 def test_sets_with_and_without_isolation_share_a_batch() -> None:
