@@ -207,20 +207,3 @@ def test_the_best_of_early_stopping_and_the_first_at_or_after_a_number_of_tokens
     config = CheckpointConfig(keep_last=1, at=("300 tokens", "450 tokens", "451 tokens"))
     prune(tmp_path, "step-00000008", 1, config, ())
     assert sorted(path.name[-1] for path in tmp_path.iterdir()) == ["2", "3", "5", "8"]
-
-
-def test_an_index_is_read_once_for_each_time_that_it_was_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also the index of a checkpoint whose evaluation came later: it is the best then."""
-    folder, reads = written(tmp_path), list[str]()
-    read = Index.read
-    monkeypatch.setattr(Index, "read", lambda path: (reads.append(path.name), read(path))[1])
-    config = CheckpointConfig(keep_last=9, keep_best=True)
-    for _ in range(3):
-        prune(folder, "step-00000009", 9, config, ())
-    assert sorted(reads) == [f"step-{step:08d}" for step in LOSSES]
-    Index({"step": 6, "samples": 6, "heldout_loss": 0.01}, {}, {}, [], {}).write(folder / "step-00000006")
-    prune(folder, "step-00000009", 1, config, ())
-    assert reads[len(LOSSES) :] == ["step-00000006"]
-    assert {path.name for path in folder.glob("step-0*")} == {"step-00000006", "step-00000009"}
