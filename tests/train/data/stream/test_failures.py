@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -203,97 +202,61 @@ def test_a_dropped_stream_ends_its_threads(tmp_path: Path) -> None:
     assert threading.active_count() <= before
 
 
-open_whole = partial(open_toy, global_batch=8, micro_batch=8)
-SIZES = [24, 24, 24]
-STEPS = 27
-"""Three passes over the set."""
-
-
-def _truncate(length: float) -> Callable[[Path, Path], None]:
-    return lambda path, other: os.truncate(path, int(path.stat().st_size * length))
-
-
-def _swap(path: Path, other: Path) -> None:
-    between = path.with_suffix(".between")
-    path.rename(between)
-    other.rename(path)
-    between.rename(other)
-
-
-def _replace(path: Path, other: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def _pipe(path: Path, other: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-CHANGES: dict[str, Callable[[Path, Path], None]] = {
-    "empty": _truncate(0),
-    "half": _truncate(0.5),
-    "longer": lambda path, other: os.truncate(path, 2 * path.stat().st_size),
-    "overwritten": lambda path, other: path.write_bytes(bytes(path.stat().st_size)),
-    "another's": lambda path, other: path.write_bytes(other.read_bytes()),
-    "swapped": _swap,
-    "deleted": lambda path, other: path.unlink(),
-    "a folder": _replace,
-    "a pipe": _pipe,
-}
-HARMLESS = {"longer"}
+CHANGES = ("empty", "half", "longer", "overwritten", "another's", "swapped", "deleted", "a folder", "a pipe")
+SIZES, STEPS = [24, 24, 24], 27  # three passes over the set
 SLOW_FORMS = [("arrow", 0), ("tar", 0), ("tar", 2)]
 FORMS = [("arrow", 2), *(pytest.param(*form, marks=pytest.mark.slow) for form in SLOW_FORMS)]
 
 
-@pytest.fixture(autouse=True)
-def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clozeline.train.data.stream.rounds._PAUSE_S", 0)
+def change(name: str, path: Path, other: Path) -> None:
+    size = path.stat().st_size
+    if name in ("empty", "half", "longer"):
+        os.truncate(path, {"empty": 0, "half": size // 2, "longer": 2 * size}[name])
+    elif name in ("overwritten", "another's"):
+        path.write_bytes(bytes(size) if name == "overwritten" else other.read_bytes())
+    elif name == "swapped":
+        between = path.rename(path.with_suffix(".between"))
+        other.rename(path)
+        between.rename(other)
+    else:
+        path.unlink()
+        if name == "a folder":
+            path.mkdir()
+        elif name == "a pipe":
+            os.mkfifo(path)
 
 
-def changed(shards: ShardSet, name: str) -> None:
-    CHANGES[name](shards.shard_path(1), shards.shard_path(2))
-
-
-@pytest.fixture
-def expected(tmp_path: Path) -> list[list[tuple[list[int], list[int], float]]]:
-    with open_whole(toy_set(tmp_path / "whole", SIZES, container="arrow")) as stream:
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    with open_stream(toy_set(tmp_path_factory.mktemp("whole"), SIZES)) as stream:
         return [rows_of(stream.next_step()) for _ in range(STEPS)]
 
 
 @pytest.mark.parametrize(("container", "threads"), FORMS)
 @pytest.mark.parametrize("name", CHANGES)
-def test_raise_ends_with_the_block_and_gives_no_other_row(
-    tmp_path: Path, expected, name: str, threads: int, container: str
+@pytest.mark.parametrize("skipped", [0.0, 1.0])
+def test_files_that_change_give_a_named_error_or_filler_and_never_another_row(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    expected: Any,
+    name: str,
+    threads: int,
+    container: str,
+    skipped: float,
 ) -> None:
+    monkeypatch.setattr("clozeline.train.data.stream.rounds._PAUSE_S", 0)
     shards = toy_set(tmp_path / "set", SIZES, container=container)
-    given, damaged = [], None
-    with open_whole(shards, io_threads=threads) as stream:
+    lost, damaged = 0, None
+    with open_stream(shards, io_threads=threads, max_damaged_fraction=skipped) as stream:
         try:
             for step in range(STEPS):
-                given.append(rows_of(stream.next_step()))
+                for row, whole in zip(rows_of(stream.next_step()), expected[step], strict=True):
+                    assert row == whole or (skipped and row[2] == 0.0)
+                    lost += row != whole
                 if step == 1:
-                    changed(shards, name)
+                    change(name, shards.shard_path(1), shards.shard_path(2))
         except DamagedBlock as error:
             damaged = error
-    assert given == expected[: len(given)]
-    assert (damaged is None) == (name in HARMLESS)
-    assert damaged is None or damaged.shard in {str(shards.shard_path(number)) for number in (1, 2)}
-
-
-@pytest.mark.parametrize(("container", "threads"), FORMS)
-@pytest.mark.parametrize("name", CHANGES)
-def test_skip_gives_filler_instead_of_the_rows_that_are_lost(
-    tmp_path: Path, expected, name: str, threads: int, container: str
-) -> None:
-    shards = toy_set(tmp_path / "set", SIZES, container=container)
-    lost = 0
-    with open_whole(shards, io_threads=threads, max_damaged_fraction=1.0) as stream:
-        for step in range(STEPS):
-            rows = rows_of(stream.next_step())
-            for row, whole in zip(rows, expected[step], strict=True):
-                assert row == whole or row[2] == 0.0
-                lost += row != whole
-            if step == 1:
-                changed(shards, name)
-    assert (lost == 0) == (name in HARMLESS)
+            assert error.shard in {str(shards.shard_path(number)) for number in (1, 2)}
+    assert (damaged is None) == bool(skipped or name == "longer")
+    assert (lost == 0) == (not skipped or name == "longer")

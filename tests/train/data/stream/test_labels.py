@@ -259,25 +259,6 @@ def test_labels_stand_exactly_where_examples_have_them(entry: dict[str, Any]) ->
     assert len(nothing["label_index"]) == len(nothing["label_ids"]) == 0
 
 
-def test_labels_for_models_of_other_libraries() -> None:
-    """By hand: two rows and filler, of which one label would be counted if it had weight."""
-    tensors = {
-        "input_ids": torch.tensor([[5, 6, 7], [8, 9, 0], [4, 4, 4]], dtype=torch.int32),
-        "position_ids": torch.arange(3).expand(3, 3),
-        "lengths": torch.tensor([3, 2, 3]),
-        "row_weight": torch.tensor([1.0, 1.0, 0.0]),
-        "label_index": torch.tensor([0, 1, 3, 6]),
-        "label_ids": torch.tensor([6, 7, 9, 4]),
-    }
-    found = dense_labels(tensors)
-    assert found["input_ids"].dtype == torch.int64
-    assert found["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 0], [1, 1, 1]]
-    assert found["labels"].tolist() == [[6, 7, NONE], [9, NONE, NONE], [NONE, NONE, NONE]]
-    shifted = dense_labels(tensors, next_token=True)["labels"]
-    assert shifted.tolist() == [[NONE, 6, 7], [NONE, 9, NONE], [NONE, NONE, NONE]]
-    assert torch.equal(shifted[0, 1:], found["input_ids"][0, 1:]), "a causal model shifts them itself"
-
-
 MASKED = {"label_positions": [[1, 3, 8], [2, 5]], "label_ids": [[9, 11, 6], [7, 5]]}
 IDS = {"input_ids": [[7, 8, 9, 10, 11, 12, 5, 6, 13], [6, 5, 14, 7, 9, 8]]}
 PACKED = {"document_starts": [[0, 4, 7], [0, 3]]}
@@ -317,33 +298,19 @@ def test_a_model_of_transformers_has_our_loss(tmp_path: Path, case: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("architecture", "lists", "options", "name"),
+    ("architecture", "lists", "name"),
     [
-        ("encoder", {"prediction_order": [[1, 0], [2]]}, {}, "rank"),
-        ("encoder", MASKED | {"label_weight": [[0.5], [2.0]]}, {}, "label_weight"),
-        ("encoder", MASKED | {"sentence_label": [[1], [0]]}, {}, "sentence_label"),
-        ("encoder", MASKED | {"languages": [[1], [2]]}, {}, "languages"),
-        ("encoder", MASKED | {"teacher_ids": [[1], [2]], "teacher_weights": [[1], [1]]}, {}, "teacher_ids"),
-        (
-            *("encoder_decoder", PACKED | {"target_ids": [[5, 6], [7]], "target_document_starts": [[0, 1], [0]]}),
-            *({"decoder_start": 0}, "decoder_document_ids"),
-        ),
-        (
-            *("encoder_decoder", {"target_ids": [[5, 6], [7]], "target_start": [[3], [1]]}, {"decoder_start": 0}),
-            "decoder_position_ids",
-        ),
+        ("encoder", MASKED | {"label_weight": [[0.5], [2.0]]}, "label_weight"),
+        ("encoder_decoder", PACKED | {"target_ids": [[5, 6], [7]], "target_document_starts": [[0, 1], [0]]},
+         "decoder_document_ids"),
+        ("encoder_decoder", {"target_ids": [[5, 6], [7]], "target_start": [[3], [1]]}, "decoder_position_ids"),
     ],
-)
-def test_what_no_input_holds_is_refused_by_name(
-    architecture: Any, lists: dict[str, Any], options: dict[str, Any], name: str
-) -> None:
+)  # fmt: skip
+def test_what_no_input_holds_is_refused_by_name(architecture: Any, lists: dict[str, Any], name: str) -> None:
     types = {"label_weight": np.float32}
     columns = {key: Ragged.from_lists(rows, types.get(key, np.uint16)) for key, rows in (IDS | lists).items()}
-    if "teacher_ids" in columns:
-        columns |= {
-            key: Ragged.from_lists([[1, 2, 3], [1, 2]], np.uint16) for key in ("teacher_ids", "teacher_weights")
-        }
-    tensors = Collate(architecture, roles_of(columns), {"pad": 0}, **options)(columns, None)
+    start = 0 if architecture == "encoder_decoder" else None
+    tensors = Collate(architecture, roles_of(columns), {"pad": 0}, decoder_start=start)(columns, None)
     with pytest.raises(ConfigurationError, match=rf"dense_labels.*\b{name}\b"):
         dense_labels(tensors)
 
@@ -365,12 +332,3 @@ def test_they_depend_on_seed_step_and_row_alone() -> None:
     every = [word for found in (whole, words(seed=2), words(step=4)) for row in found for word in row]
     assert len(set(every)) == len(every) == 3 * sum(map(len, whole))
     assert all(0 <= word < 1 << 32 for word in every)
-
-
-def test_a_further_label_changes_none_before_it() -> None:
-    tensors = random_rows(4, 6, 0, 6)
-    inside = tensors["label_index"] // LENGTH != 2
-    fewer = sample_words(1, 3, ORIGIN, {**tensors, "label_index": tensors["label_index"][inside]})
-    whole = words()
-    assert fewer.tolist() == [word for row, found in enumerate(whole) if row != 2 for word in found]
-    assert sample_words(1, 3, ORIGIN, {**tensors, "label_index": tensors["label_index"][:0]}).shape == (0,)
