@@ -13,14 +13,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from clozeline.model.build import Model, build_model
-from clozeline.model.configuration.position import PositionConfig
+from clozeline.model.build import Model
 from clozeline.pipeline.rows import Ragged, Row
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.stream import Stream
-from tests.model.small_models import small_config
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
 from tests.shard_sets import roles_of
 
@@ -61,13 +59,6 @@ def batches(shards: ShardSet) -> Iterator[tuple[list[Row], Batch]]:
                 yield [shards.read_block(b).row(r) for _, b, r in batch.origin.tolist() if b >= 0], batch
 
 
-def network_of(family: str, kind: str) -> Model:
-    torch.manual_seed(0)
-    position = PositionConfig(kind=kind, maximum=24, buckets=8, max_distance=9)  # type: ignore[arg-type]
-    model = build_model(small_config(family, position=position, type_vocab_size=0), WORDS.size, WORDS.specials)
-    return model.eval()
-
-
 def logits_of(model: Model, tensors: dict[str, Tensor]) -> Tensor:
     (head,) = model.heads.values()
     with torch.no_grad():
@@ -101,24 +92,6 @@ def test_bounds_positions_and_labels_equal_a_slow_loop(chain: Path, family: str)
         assert found["max_seqlen"] == max(b - a for a, b in pairwise(bounds))
     assert seen > 100
     assert filler
-
-
-@pytest.mark.parametrize(("family", "kind"), KINDS)
-def test_another_document_changes_nothing(chain: Path, family: str, kind: str) -> None:
-    """Other tokens in one document leave the logits of all others as they are, to the last bit."""
-    model, compared = network_of(family, kind), 0
-    for _, batch in batches(packed(chain, family)):
-        tensors, documents = batch.tensors, batch.tensors["document_ids"]
-        real = torch.arange(documents.shape[1]) < tensors["lengths"][:, None]
-        before = logits_of(model, tensors)
-        for number in range(int(documents.max()) + 1):
-            own = (documents == number) & real
-            other = torch.where(own, tensors["input_ids"] % 7 + 20, tensors["input_ids"])
-            after = logits_of(model, tensors | {"input_ids": other})
-            assert torch.equal(after[real & ~own], before[real & ~own])
-            assert not torch.equal(after[own], before[own])
-            compared += int((real & ~own).sum())
-    assert compared > 1000
 
 
 def documents_of(row: Row) -> list[tuple[list[int], list[int], int, list[tuple[int, int]]]]:

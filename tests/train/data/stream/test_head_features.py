@@ -13,11 +13,8 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Ragged
-from clozeline.tools.runs.evaluation.task_run import set_rows
-from clozeline.train.data.global_batch import count_real_tokens
 from clozeline.train.data.stream.collate import Architecture, Collate
 from clozeline.train.data.stream.head_features import rows_of_choices
-from clozeline.train.data.stream.stream import Stream
 from tests.pipeline.task_files import make_choice_sets, make_sets, open_split
 from tests.shard_sets import IDS, TOKENIZER, list_column, objective, roles_of, write_set
 from tests.train.data.stream.test_collate import MASK, PAD, SPECIAL, collated, column
@@ -190,36 +187,6 @@ def test_a_batch_of_filler_alone() -> None:
     found, chosen = rows_of_choices({"input_ids": empty}, {})
     assert [len(row) for row in found["input_ids"]] == [0, 0]
     assert (chosen["choices"].tolist(), chosen["label"].tolist()) == ([1, 1], [-100, -100])
-
-
-@pytest.mark.parametrize("frame", ["bert", "roberta"])
-def test_batches_of_a_stream(tmp_path: Path, frame: str) -> None:
-    """60 examples in batches of 16: the last has filler, which no weight and no token counts."""
-    shards = open_split(make_choice_sets(tmp_path, f"tasks.frame={frame}"), "train")
-    held = {tuple(row["input_ids"].tolist()): row for row in set_rows(shards)}
-    collate = Collate.from_manifest(shards.manifest)
-    assert "choice_starts" in collate.columns
-    seen = 0
-    with Stream(shards, rank=0, world_size=1, lanes=8, seed=3, global_batch=16, micro_batch=8, io_threads=0) as stream:
-        for _ in range(4):
-            for batch in stream.next_step():
-                tensors = batch.tensors
-                assert len(tensors["row_weight"]) == len(tensors["choices"]) == len(tensors["label"]) == 8
-                assert tensors["input_ids"].shape[0] == int(tensors["choices"].sum()) == len(tensors["lengths"])
-                first, tokens = 0, 0
-                for number, count in enumerate(tensors["choices"].tolist()):
-                    parts = [
-                        tensors["input_ids"][row, : tensors["lengths"][row]] for row in range(first, first + count)
-                    ]
-                    first += count
-                    if not tensors["row_weight"][number]:
-                        continue
-                    row = held[tuple(torch.cat(parts).tolist())]
-                    assert int(row["choice"][0]) == int(tensors["label"][number])
-                    tokens, seen = tokens + len(row["input_ids"]), seen + 1
-                assert count_real_tokens([batch]) == tokens
-                assert ("type_ids" in tensors) == (frame == "bert")
-    assert seen == 60
 
 
 def test_other_rows_beside_choices_are_refused(tmp_path: Path) -> None:

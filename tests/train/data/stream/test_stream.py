@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,11 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError, StateMismatch
-from clozeline.pipeline.shards import ShardSet
+from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.data.stream.phases import phase_of
 from clozeline.train.data.stream.stream import Stream
+from clozeline.train.distributed.process_group import World
+from tests.distributed import RankPool
 from tests.shard_sets import objective, rows, toy_set, write_set
 from tests.train.data.stream.streams import contents, open_stream
 
@@ -114,13 +114,31 @@ def test_resume_at_every_position(shards: ShardSet) -> None:
             assert steps(resumed, 2) == batches[number : number + 2]
 
 
-def test_the_state_is_small_however_far_the_stream_is(shards: ShardSet) -> None:
-    with open_stream(shards, seed=2**63 - 1) as stream:
-        stream.set_position(10**18)
-        assert len(json.dumps(stream.state_dict())) < 200
-        told = stream.explain(10**18)
-        assert np.array_equal(np.concatenate([batch.origin for batch in stream.next_step()]), told)
-        assert len(np.unique(told, axis=0)) == 8
+def rows_of_rank(world: World, folder: Path) -> tuple[list[list[list[int]]], str]:
+    """Return the rows that a rank of a real process group reads from the middle of an epoch on, and its state."""
+    options: Any = {"lanes": 8, "global_batch": 16, "io_threads": 1}
+    with open_stream(open_shards(folder), world.rank, world.size, **options) as stream:
+        stream.set_position(2 * 16)
+        return steps(stream, 12), json.dumps(stream.state_dict())
+
+
+def test_two_processes_read_the_same_global_batches(tmp_path: Path, two_ranks: RankPool) -> None:
+    with open_stream(ragged_set(tmp_path), lanes=8, global_batch=16) as stream:
+        expected = steps(stream, 14)[2:]
+    (first, state), (second, other) = two_ranks.run(rows_of_rank, tmp_path)
+    assert [left + right for left, right in zip(first, second, strict=True)] == expected
+    assert state == other
+
+
+def test_batches_in_order_of_length_hold_the_same_rows(tmp_path: Path) -> None:
+    """Length buckets move rows between a rank's micro-batches of a step, never between steps."""
+    shards = ragged_set(tmp_path)
+    with open_stream(shards) as plain, open_stream(shards, by_length=True) as sorted_stream:
+        for _ in range(20):
+            batches = sorted_stream.next_step()
+            lengths = [row for batch in batches for row in batch.tensors["lengths"].tolist()]
+            assert lengths == sorted(lengths)
+            assert sorted(contents(batches)) == sorted(contents(plain.next_step()))
 
 
 @pytest.mark.parametrize(
@@ -156,30 +174,6 @@ def test_another_container_streams_alike(tmp_path: Path) -> None:
         streams[3].load_state_dict(state)
     streams[3].load_state_dict(state, allow_changed=["data"])
     assert steps(streams[3], 2) == steps(streams[0], 2)
-
-
-@pytest.mark.parametrize("size", [1, LANES - 1, LANES, LANES + 1, 3 * 4 + 1])
-def test_finite_pass(tmp_path: Path, size: int) -> None:
-    """Each row once, the same number of steps on every rank, filler at the end."""
-    shards = toy_set(tmp_path, [size])
-    for world in (1, 2, 4):
-        streams = [open_stream(shards, rank, world) for rank in range(world)]
-        passes = [list(stream.one_pass(8)) for stream in streams]
-        assert {len(found) for found in passes} == {-(-streams[0].order.lane_rows // 2)}
-        origins = [batch.origin for found in passes for step in found for batch in step]
-        seen = Counter(uid_at(shards, origin) for origin in np.concatenate(origins))
-        del seen[0]
-        assert seen == Counter(range(1, size + 1))
-        assert streams[0].samples == 0
-
-
-def test_finite_pass_leaves_the_position(shards: ShardSet) -> None:
-    with open_stream(shards, io_threads=2) as stream, open_stream(shards) as other:
-        steps(stream, 2)
-        for step in stream.one_pass():
-            assert len(step) == 4
-        steps(other, 2)
-        assert steps(stream, 3) == steps(other, 3)
 
 
 @pytest.mark.parametrize("architecture", ["encoder", "decoder"])
@@ -262,34 +256,6 @@ def test_after_an_error_the_same_batch_comes(
 def test_default_lanes(shards: ShardSet) -> None:
     with open_stream(shards, lanes=None, global_batch=96) as stream:
         assert stream.lanes == 32
-
-
-def test_no_python_for_each_row_or_lane(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Function calls of a step do not grow with rows or lanes."""
-    monkeypatch.setattr("clozeline.train.data.stream.batches._ROWS_AT_ONCE", 1)  # a step at a time
-
-    def calls(data: Any, lanes: int, batch: int) -> int:
-        with open_stream(data, lanes=lanes, global_batch=batch, micro_batch=batch) as stream:
-            stream.next_step()
-            counts = []
-
-            def count_calls(frame: Any, event: str, argument: Any) -> None:
-                counts[-1] += event in ("call", "c_call")
-
-            for _ in range(3):  # what is collected as garbage meanwhile may call too
-                counts.append(0)
-                sys.setprofile(count_calls)
-                try:
-                    stream.next_step()
-                finally:
-                    sys.setprofile(None)
-            return min(counts)
-
-    equal = toy_set(tmp_path / "equal", [64 * 40], block_rows=40)
-    mixed = write_set(tmp_path / "mixed", [rows(range(1, 2561), [n % 7 + 1 for n in range(2560)])], block_rows=40)
-    other = toy_set(tmp_path / "other", [64 * 40], block_rows=40, name="other")
-    for data in (equal, mixed, [phase_of((equal, other))]):
-        assert calls(data, 8, 8) == calls(data, 64, 64) == calls(data, 8, 64)
 
 
 def test_a_batch_names_its_tensors_and_counts_its_rows_without_filler() -> None:
