@@ -114,3 +114,28 @@ def test_weights_are_those_of_the_loss_of_the_head() -> None:
         assert float((weights * losses).sum()) == pytest.approx(float(expected), rel=1e-5)
     assert torch.equal(label_weights(head, batch()) > 0, torch.tensor([1, 0, 1, 1, 1, 1, 0, 0]) > 0)
     assert weigh_rows_equally(batch(), "masked_lm")["label_weight"][2] == 0.5
+
+
+def test_a_window_and_documents_hide_the_same_keys_from_bounds_as_from_a_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layer 2 sees two tokens on each side; rows of documents of 5, 4 and 2 tokens, and of 3 and 4."""
+    one = model(dim=12, position={"kind": "rope"}, local={"window": 2, "global_every": 2}).eval()
+    documents = torch.tensor([[0] * 5 + [1] * 4 + [2] * 2, [0] * 3 + [1] * 4 + [1] * 4])
+    tensors = {**batch((11, 7), filler=0), "document_ids": documents}
+    tensors["cu_seqlens"] = torch.tensor([0, 5, 9, 11, 14, 18, 22], dtype=torch.int32)
+    tensors["max_seqlen"] = torch.tensor(5)
+    found = []
+    for bounds in (False, True):
+        if bounds:
+            monkeypatch.setattr("clozeline.model.layers.stack.reads_documents", lambda *_, **__: True)
+        with torch.no_grad(), observe(one, {"visible_1", "visible_2"}) as seen:
+            one(tensors)
+        found.append(seen)
+    place = torch.arange(11)
+    near = (place[:, None] - place[None]).abs() <= 2
+    for row, length in enumerate((11, 7)):
+        together = documents[row, :, None] == documents[row][None]
+        for layer, expected in (("visible_1", together), ("visible_2", together & near)):
+            for seen in found:
+                assert torch.equal(
+                    seen[layer].expand(2, -1, 11, 11)[row, 0, :length, :length], expected[:length, :length]
+                )
