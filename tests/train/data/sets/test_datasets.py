@@ -93,29 +93,6 @@ def test_an_optimizer_that_follows_held_out_losses_needs_a_held_out_set(tmp_path
         open_datasets(load_config(TrainConfig, config, words))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", [pytest.param(0, marks=pytest.mark.slow), 1])
-def test_phases_change_sets_and_batches_and_resume_exactly(
-    one_rank: RankPool, tmp_path: Path, sets: list[str], stage: int
-) -> None:
-    """Three steps of 8 rows from one set, then steps of 16 from both; stopped before, at and after the boundary."""
-    phases = [
-        {"shards": sets[0], "until_samples": 48, "global_batch": 8},
-        {"shards": sets, "weights": [3.0, 1.0], "global_batch": 16},
-    ]
-    straight = config_file(tmp_path / "straight.yaml", {"phases": phases}, zero__stage=stage)
-    parts = config_file(tmp_path / "parts.yaml", {"phases": phases}, zero__stage=stage)
-    assert one_rank.run(start, straight, []) == [(0, "")]
-    samples = [record[2] for record in logged(straight)]
-    assert samples == [8, 16, 24, 32, 40, 48, 64, 80]
-    for steps in (5, 6, 7):
-        assert one_rank.run(start, parts, [f"steps={steps}"]) == [(0, "")]
-    other = [{**phases[0], "until_samples": 32}, phases[1]]  # what was read stays as it was
-    changed = config_file(tmp_path / "parts.yaml", {"phases": other}, zero__stage=stage)
-    assert one_rank.run(start, changed, ["steps=8"]) == [(0, "")]
-    assert logged(parts) == logged(straight)
-
-
 def test_what_a_checkpoint_holds_of_the_data(one_rank: RankPool, tmp_path: Path, sets: list[str]) -> None:
     """Changes of weights become phases where the run was; weights count as they are drawn, however they are spelt."""
     mixed = tmp_path / "mixed.yaml"

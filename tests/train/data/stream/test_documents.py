@@ -18,9 +18,9 @@ from clozeline.pipeline.rows import Ragged, Row
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.data.stream.stream import Stream
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
 from tests.shard_sets import roles_of
+from tests.train.data.stream.streams import open_stream
 
 APART = {"grouping": "packed", "cross_documents": False}
 ENTRIES: dict[str, dict[str, Any]] = {
@@ -52,8 +52,7 @@ def packed(chain: Path, name: str) -> ShardSet:
 def batches(shards: ShardSet) -> Iterator[tuple[list[Row], Batch]]:
     """Micro-batches of 4 rows over an epoch, filler at its end included, with the rows as they were stored."""
     lanes = next(lanes for lanes in (8, 12, 20) if len(shards) % lanes)
-    options: Any = {"lanes": lanes, "seed": 2, "global_batch": lanes, "micro_batch": 4, "io_threads": 0}
-    with Stream(shards, rank=0, world_size=1, **options) as stream:
+    with open_stream(shards, lanes=lanes, global_batch=lanes, micro_batch=4) as stream:
         for _ in range(stream.order.lane_rows):
             for batch in stream.next_step():
                 yield [shards.read_block(b).row(r) for _, b, r in batch.origin.tolist() if b >= 0], batch

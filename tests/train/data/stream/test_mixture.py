@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,8 +12,7 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError, StateMismatch
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import Manifest, ShardSet
-from clozeline.pipeline.shards.manifest import ObjectiveFacts
+from clozeline.pipeline.shards import ShardSet
 from clozeline.train.data.stream.mixture import Mixture, Phase, SourceKey, Timeline
 from clozeline.train.data.stream.phases import (
     Input,
@@ -26,7 +24,7 @@ from clozeline.train.data.stream.phases import (
 )
 from tests.shard_sets import TOKENIZER, objective, toy_set
 from tests.train.data.stream.slow_order import SlowPhase, SlowSet, SlowStream
-from tests.train.data.stream.streams import keys, open_stream
+from tests.train.data.stream.streams import ToyCorruption, keys, open_stream
 
 weights = st.lists(st.integers(1, 20), min_size=1, max_size=6)
 
@@ -126,18 +124,14 @@ SETS = [
 TWINS = {0: 3, 3: 0}
 
 
-@dataclass(frozen=True)
-class Fake:
-    """An objective that changes nothing, under a name."""
+def unchanged(rows: Rows, variants: Any) -> tuple[Rows, Any]:
+    return rows, np.zeros(len(rows), np.uint8)
 
-    identity: str
 
-    def manifest(self, samples: Manifest) -> Manifest:
-        facts = ObjectiveFacts.model_validate({**objective("decoder"), "label": self.identity}, strict=False)
-        return Manifest.model_construct(**{**dict(samples), "objective": facts, "kind": "examples"})
-
-    def __call__(self, rows: Any, variants: Any) -> Any:
-        return rows, np.zeros(len(rows), np.uint8)
+def sevens(rows: Rows, variants: Any) -> tuple[Rows, Any]:
+    """Write 7 everywhere."""
+    ids = rows.columns["input_ids"]
+    return unchanged(Rows(rows.fixed, {"input_ids": Ragged(np.full_like(ids.values, 7), ids.offsets)}), variants)
 
 
 @pytest.fixture(scope="module")
@@ -160,7 +154,7 @@ class Part(NamedTuple):
     steps: int
 
     def phase(self, sets: list[ShardSet], until: int | None = None) -> Phase[Input]:
-        corruptions: Any = tuple(Fake(self.objective) for _ in self.sets)
+        corruptions: Any = tuple(ToyCorruption(unchanged, identity=self.objective) for _ in self.sets)
         weights = tuple(map(float, self.weights))
         return phase_of(tuple(sets[n] for n in self.sets), weights, until, self.batch, corruptions)
 
@@ -273,19 +267,10 @@ def test_what_was_read_stays_as_it_was() -> None:
     assert continue_phases([a, b], [Phase(keys(2))], 0) == [Phase(keys(2))]
 
 
-class Sevens(Fake):
-    """An objective that writes 7 everywhere."""
-
-    def __call__(self, rows: Any, variants: Any) -> Any:
-        ids = rows.columns["input_ids"]
-        sevens = Ragged(np.full_like(ids.values, 7), ids.offsets)
-        return Rows(rows.fixed, {"input_ids": sevens}), np.zeros(len(rows), np.uint8)
-
-
 @pytest.mark.parametrize("threads", [0, 2])
 def test_a_phase_has_a_corruption_of_its_own_over_the_same_samples(sets: list[ShardSet], threads: int) -> None:
     """From the very sample on, in the middle of blocks, and each row once an epoch over all phases."""
-    objectives: Any = (Fake("x"), Sevens("sevens"))
+    objectives: Any = (ToyCorruption(unchanged), ToyCorruption(sevens, identity="sevens"))
     ends = (24, None)
     phases = [phase_of((sets[2],), (), end, None, (one,)) for end, one in zip(ends, objectives, strict=True)]
     seen: list[tuple[int, int]] = []
