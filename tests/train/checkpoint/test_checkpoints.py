@@ -76,6 +76,23 @@ def test_resume_is_exact_to_the_last_bit(two_ranks: RankPool, tmp_path: Path, st
         assert same
 
 
+def back_to_the_start(world: World, config: TrainConfig, folder: str) -> bool:
+    """Save before the first step, train, and load that."""
+    engine = build(config, world)
+    save(engine, Path(folder), 0)
+    before = everything(engine)
+    train_steps(engine, 1, 2)
+    resume(engine, Path(folder))
+    same = everything(engine) == before
+    engine.close()
+    return same
+
+
+def test_what_an_engine_holds_that_a_checkpoint_lacks_is_dropped(one_rank: RankPool, tmp_path: Path) -> None:
+    config = tiny(hooks=[{"name": "average", "decay": 0.9}])
+    assert one_rank.run(back_to_the_start, config, str(tmp_path)) == [True]
+
+
 def begin(world: World, config: TrainConfig, folder: str) -> tuple[Losses, Losses]:
     """4 steps straight with a save at 2."""
     engine = build(config, world, prepare=grown)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import multiprocessing
 from itertools import islice
 from pathlib import Path
@@ -113,3 +114,4 @@ def test_worker_processes_are_refused(tmp_path: Path, start: str) -> None:
             next(iter(loader))
         with pytest.raises(StreamError, match="copied"):
             copy.deepcopy(dataset)
+    gc.collect()  # ends the worker, which the error's traceback holds and which holds the pipes of this process
