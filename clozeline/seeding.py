@@ -94,11 +94,12 @@ def random_bits(keys: UInt64, stream: int, count: int, start: int = 0) -> UInt64
 
 def random_bits_of(base: int, uid: int, stream: int, index: int) -> int:
     """Return 64 random bits of one row in plain integers, equal to `random_bits(kernel_keys(...))`."""
-    key = _mix_one(_mix_one(uid) ^ base)
-    return _mix_one((key + _GOLDEN * ((stream << 32) + index + 1)) & _MASK)
+    key = mix_one(mix_one(uid) ^ base)
+    return mix_one((key + _GOLDEN * ((stream << 32) + index + 1)) & _MASK)
 
 
-def _mix_one(x: int) -> int:
+def mix_one(x: int) -> int:
+    """Return what `mix` does to one number."""
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
     return x ^ (x >> 31)

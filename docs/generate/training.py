@@ -6,7 +6,7 @@ from clozeline import registry
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Objective, build_objective
 from clozeline.pipeline.corrupt.preview.words import Words
-from clozeline.train.data.sets.head_data import judges_generator
+from clozeline.train.data.sets.model_fit import judges_generator
 from clozeline.train.data.stream.collate import Collate
 from docs.generate.objective_cases import EVERY_WORD
 

@@ -20,7 +20,6 @@ from clozeline.train.checkpoint import checkpoints as checkpoint
 from clozeline.train.checkpoint import part_writer
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.command import main
-from clozeline.train.data.stream import batches as building
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.engine import Engine
 from clozeline.train.logs.recorder import Recorder
@@ -184,21 +183,6 @@ def stream_an_epoch(url: str) -> int:
     left = len(list(Path("/proc/self/fd").iterdir())) - files
     print(json.dumps({"rows": rows, "stats": stats, "left": [left, threading.active_count()]}), flush=True)
     return 0
-
-
-def tell_of_step(step: int, folder: str, *arguments: str) -> int:
-    """Train, and make a file named after the rank when it asks for the batches of a step; they are built one by one."""
-    building._VALUES_AT_ONCE = 1  # type: ignore[misc]
-    asked = 0
-
-    def count(*_: Any) -> None:
-        nonlocal asked
-        asked += 1
-        if asked == step:
-            (Path(folder) / str(rank())).write_text("here")
-
-    before(Stream, "next_step", count)
-    return main(arguments)
 
 
 def kill_at_replace(target: str, occurrence: int, when: str, *arguments: str) -> int:

@@ -24,7 +24,7 @@ from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import Manifest
-from clozeline.pipeline.tasks.readers import Rejected, TaskFacts, TaskItem, TaskReader
+from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskFacts, TaskItem, TaskReader
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.train.configuration.model_source import unset_head_key
@@ -105,12 +105,14 @@ class TaskAnswer(Answer, ABC):
     # -- training --------------------------------------------------------------------------------------------------
 
     def configure(self, model: ModelConfig, name: str, where: str) -> HeadConfig:
-        """Return the head with what a set determines: by default the labels, which must be those of the set.
+        """Return the head with what a set determines: by default its labels, if it has any.
 
         Raises:
             ConfigurationError: the configuration, or another set, has other labels.
         """
         head, facts, key = model.heads[name], self.facts, f"model.heads.{name}"
+        if not facts.labels:
+            return head
         if head.labels and head.labels != facts.labels:
             raise ConfigurationError(
                 f"{key}.labels: expected {', '.join(facts.labels)} in this order, as {where} has, got "
@@ -212,6 +214,68 @@ class TaskAnswer(Answer, ABC):
     @abstractmethod
     def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, Any]) -> Scored:
         """Return the metrics of all rows of a split, next to baselines that are fitted on the training rows."""
+
+
+class RowAnswer(TaskAnswer):
+    """Answers that stand in a column of the set."""
+
+    inputs: ClassVar[tuple[str, ...]] = ("text",)
+    optional_inputs: ClassVar[tuple[str, ...]] = ("text_pair",)
+    layout: str | None = "glue"
+
+    def input_keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        if self.facts.texts > 1:
+            return (*self.inputs, "text_pair"), ()
+        return super().input_keys()
+
+    def build(self, texts: Mapping[str, str], reader: TaskReader, index: int, key: Any) -> TaskItem | Rejected:
+        facts = self.facts
+        return LabeledText(tuple(texts.values()), 0 if facts.labels and not facts.multi_label else None, 0.0, index)
+
+    @abstractmethod
+    def answers(self, rows: Rows) -> NDArray[Any]:
+        """Return the answers that rows store, an entry for each."""
+
+    @abstractmethod
+    def values(self, predicted: Mapping[int, Any]) -> NDArray[Any]:
+        """Return predictions in the form of `answers`."""
+
+    @abstractmethod
+    def record(self, prediction: Any) -> Record:
+        """Return the record of a prediction."""
+
+    @abstractmethod
+    def baselines(self, task: TaskModel, train: Rows, rows: Rows) -> dict[str, NDArray[Any]]:
+        """Return the predictions of each baseline."""
+
+    def is_degenerate(self, answers: NDArray[Any], values: NDArray[Any]) -> bool:
+        """Return whether the task's correlations are not defined."""
+        return False
+
+    def show(self, answer: Any) -> Any:
+        """Return a stored answer as a record shows it."""
+        return answer
+
+    def records(self, task: TaskModel, rows: Rows, predicted: Mapping[int, Any]) -> Iterator[tuple[int, Record]]:
+        yield from ((row, self.record(prediction)) for row, prediction in sorted(predicted.items()))
+
+    def gold(self, task: TaskModel, rows: Rows) -> dict[int, Record]:
+        pairs = zip(texts_of(rows, task.tokenizer), self.answers(rows).tolist(), strict=True)
+        return {row: {"texts": list(texts), "gold": self.show(answer)} for row, (texts, answer) in enumerate(pairs)}
+
+    def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, Any]) -> Scored:
+        from clozeline.train.answers._metrics import score_rows
+
+        answers, values = self.answers(rows), self.values(predicted)
+        return Scored(
+            len(answers),
+            score_rows(self.facts, answers, values, rows),
+            {
+                name: score_rows(self.facts, answers, baseline, rows)
+                for name, baseline in self.baselines(task, train, rows).items()
+            },
+            self.is_degenerate(answers, values),
+        )
 
 
 def merge_shares(shares: Sequence[Mapping[int, Any]], count: int) -> dict[int, Any]:

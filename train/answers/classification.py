@@ -11,8 +11,7 @@ from torch import Tensor
 from clozeline.model.loss import IGNORED
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.train.answers._answer import Record, TaskModel, array_of, finite, rounded, texts_of
-from clozeline.train.answers._row_answer import RowAnswer
+from clozeline.train.answers._answer import Record, RowAnswer, TaskModel, array_of, finite, rounded, texts_of
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import pad_rows
 

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from clozeline.model.configuration.head import HeadConfig
-from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.pipeline.rows import Ragged, Rows
@@ -23,9 +21,6 @@ class Lm(TaskAnswer):
     """A prediction is the text that the model generates greedily from the source of a row."""
 
     inputs = ("source",)
-
-    def configure(self, model: ModelConfig, name: str, where: str) -> HeadConfig:
-        return model.heads[name]
 
     def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
         """Require a decoder's labels to be its row's own tokens, except the first, which nothing precedes."""

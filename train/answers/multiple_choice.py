@@ -9,13 +9,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clozeline.arrays import Int64
-from clozeline.model.configuration.head import HeadConfig
-from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import Choices, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
-from clozeline.train.answers._answer import Record, TaskModel, finite, join_cells, rounded, texts_of
-from clozeline.train.answers._row_answer import RowAnswer
+from clozeline.train.answers._answer import Record, RowAnswer, TaskModel, finite, join_cells, rounded, texts_of
 from clozeline.train.data.stream.head_features import rows_of_choices
 
 
@@ -26,9 +23,6 @@ class MultipleChoice(RowAnswer):
     inputs: ClassVar[tuple[str, ...]] = ("context", "choices")
     optional_inputs: ClassVar[tuple[str, ...]] = ("begin",)
     layout = None
-
-    def configure(self, model: ModelConfig, name: str, where: str) -> HeadConfig:
-        return model.heads[name]
 
     def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
         counts, right = columns["choice_starts"].lengths, columns["choice"].values

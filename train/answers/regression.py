@@ -11,8 +11,7 @@ from torch import Tensor
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.train.answers._answer import Record, TaskModel, array_of, finite, rounded, texts_of
-from clozeline.train.answers._row_answer import RowAnswer
+from clozeline.train.answers._answer import Record, RowAnswer, TaskModel, array_of, finite, rounded, texts_of
 
 NO_RANGE: Final = HeadConfig().range
 """Range of a head that configures none."""

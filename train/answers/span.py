@@ -10,8 +10,6 @@ import torch
 from torch import Tensor
 
 from clozeline.errors import IntegrityError
-from clozeline.model.configuration.head import HeadConfig
-from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.decoding.answers import Answers, read_answers
 from clozeline.model.loss import IGNORED
 from clozeline.pipeline.rows import Ragged, Rows
@@ -82,9 +80,6 @@ class Span(TaskAnswer):
             "answer_end": torch.from_numpy(bounds[:, 1].copy()),
             "answer_places": torch.from_numpy(allowed),
         }
-
-    def configure(self, model: ModelConfig, name: str, where: str) -> HeadConfig:
-        return model.heads[name]
 
     def problems(self, columns: Mapping[str, Ragged]) -> Iterator[tuple[int, str]]:
         sizes, offsets = columns["input_ids"].lengths, columns["offsets"].lengths

@@ -6,7 +6,7 @@ from clozeline.native.library import missing_note
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import Datasets
-from clozeline.train.data.sets.unread_columns import unread_lines
+from clozeline.train.data.sets.model_fit import unread_lines
 from clozeline.train.data.stream.phases import distinct_sets
 from clozeline.train.distributed.process_group import describe_network
 from clozeline.train.logs.display import Display

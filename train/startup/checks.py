@@ -9,8 +9,8 @@ from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.configuration.config import TrainConfig, check_world
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import Datasets, open_datasets
+from clozeline.train.data.sets.model_fit import with_answers
 from clozeline.train.data.sets.passes import plan_steps
-from clozeline.train.data.sets.task_answers import with_answers
 from clozeline.train.data.stream.phases import distinct_sets, open_phases
 from clozeline.train.logs.trackers import check_tracker
 from clozeline.train.open_run import read_config

@@ -1,64 +1,49 @@
-"""Metrics against their formulas in plain Python and scikit-learn, and where they are not defined."""
+"""Metrics against their formulas and the libraries' own calls, of classes, numbers and generated texts."""
 
 from __future__ import annotations
 
-import math
+import doctest
+from collections.abc import Mapping
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from rouge_score.rouge_scorer import RougeScorer
+from sacrebleu import corpus_bleu, corpus_chrf
+from scipy import stats
+from sklearn import metrics
 from sklearn.metrics import f1_score
 
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tasks.readers.glue import GLUE_TASKS
-from clozeline.train.answers._metrics import METRICS, degenerate, parity_scores, question_scores, score
-
-PAIRS = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), min_size=2, max_size=30)
-NUMBERS = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=20)
-CLASSES = TaskFacts(name="toy", head="classification", labels=("0", "1"), positive=1,
-                    metrics=("accuracy", "f1", "matthews_correlation"))  # fmt: skip
-SCORES = TaskFacts(name="toy", head="regression", metrics=("pearson", "spearman"), high=6.0)
-
-
-def columns(pairs: list[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-    answers, predicted = zip(*pairs, strict=True)
-    return np.array(answers), np.array(predicted)
+from clozeline.pipeline.tasks.task_rows import record_bytes
+from clozeline.train.answers import _text_metrics
+from clozeline.train.answers._answer import Scored
+from clozeline.train.answers._metrics import METRICS, parity_scores, question_scores, score
+from clozeline.train.answers._text_metrics import text_metrics
+from clozeline.train.answers.lm import Lm
+from tests.pipeline.tasks.readers.reading import reader_of
+from tests.shard_sets import fixed
 
 
-@given(PAIRS)
-def test_metrics_of_classes(pairs: list[tuple[int, int]]) -> None:
-    tp, tn, fp, fn = (pairs.count(pair) for pair in ((1, 1), (0, 0), (0, 1), (1, 0)))
-    root = math.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn))
-    found = score(CLASSES, *columns(pairs))
-    assert found["accuracy"] == pytest.approx((tp + tn) / len(pairs))
-    assert found["f1"] == pytest.approx(2 * tp / (2 * tp + fp + fn) if tp else 0.0)
-    assert found["matthews_correlation"] == pytest.approx((tp * tn - fp * fn) / root if root else 0.0)
-
-
-def correlation(left: list[float], right: list[float]) -> float:
-    means = sum(left) / len(left), sum(right) / len(right)
-    pairs = [(a - means[0], b - means[1]) for a, b in zip(left, right, strict=True)]
-    return sum(a * b for a, b in pairs) / math.sqrt(sum(a * a for a, _ in pairs) * sum(b * b for _, b in pairs))
-
-
-def ranks(values: list[float]) -> list[float]:
-    """Average ranks of equal values."""
-    return [sum(other < one for other in values) + (values.count(one) + 1) / 2 for one in values]
-
-
-@given(NUMBERS)
-def test_correlations(pairs: list[tuple[int, int]]) -> None:
-    answers, predicted = columns(pairs)
-    found = score(SCORES, answers.astype(float), predicted.astype(float))
-    if len(set(answers)) == 1 or len(set(predicted)) == 1:
-        assert found == {"pearson": 0.0, "spearman": 0.0}
-        assert degenerate(answers, predicted)
-        return
-    left, right = answers.tolist(), predicted.tolist()
-    assert found["pearson"] == pytest.approx(correlation(left, right), abs=1e-9)
-    assert found["spearman"] == pytest.approx(correlation(ranks(left), ranks(right)), abs=1e-9)
+@pytest.mark.parametrize(
+    ("answers", "predicted", "expected"),
+    [
+        ([1, 1, 1, 0, 0], [1, 1, 0, 1, 0], {"accuracy": 0.6, "f1": 2 / 3, "matthews_correlation": 1 / 6}),
+        ([0, 1], [0, 0], {"accuracy": 0.5, "f1": 0.0, "matthews_correlation": 0.0}),
+        ([0.0, 1.0, 2.0, 5.0], [0.0, 3.0, 4.0, 5.0], {"pearson": 12 / 14, "spearman": 1.0}),
+        ([0.0, 1.0], [2.0, 2.0], {"pearson": 0.0, "spearman": 0.0}),
+        ([0, 0, 1, 1], [0, 1, 1, 1], {"macro_f1": (2 / 3 + 4 / 5 + 0) / 3}),
+    ],
+)
+def test_metrics_by_hand(answers: list[float], predicted: list[float], expected: dict[str, float]) -> None:
+    """Where a side is constant, no correlation is defined; a class that is never there has an F1 of 0."""
+    facts = TaskFacts(
+        name="toy", head="classification", labels=("a", "b", "c"), positive=1, metrics=tuple(expected), high=6.0
+    )
+    assert score(facts, np.array(answers), np.array(predicted)) == pytest.approx(expected)
 
 
 def test_every_metric_of_a_task_is_here() -> None:
@@ -67,13 +52,6 @@ def test_every_metric_of_a_task_is_here() -> None:
     unknown = TaskFacts(name="toy", head="regression", metrics=("bleu",))
     with pytest.raises(ConfigurationError, match="no metric 'bleu'; known: accuracy"):
         score(unknown, np.zeros(2), np.zeros(2))
-
-
-def test_macro_f1_is_the_mean_over_classes() -> None:
-    """Of three classes, one is never there and never predicted: its F1 is 0."""
-    facts = TaskFacts(name="toy", head="classification", labels=("a", "b", "c"), metrics=("macro_f1",))
-    found = score(facts, np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1]))
-    assert found["macro_f1"] == pytest.approx((2 / 3 + 4 / 5 + 0) / 3)
 
 
 def test_metrics_of_several_classes_per_row() -> None:
@@ -116,3 +94,153 @@ def test_parity_of_pairs_in_any_order() -> None:
     assert found["gender_parity"] == sum(one == other for one, other in both) / len(both)
     assert len(both) == 30
     assert found["accuracy"] == pytest.approx((answers == predicted).mean())
+
+
+def rows_of(*targets: list[str]) -> Rows:
+    records = [{"source": f"text {number}", "targets": accepted} for number, accepted in enumerate(targets)]
+    columns = {"record": Ragged.from_lists([record_bytes(one) for one in records], np.uint8)}
+    return Rows(fixed(np.arange(len(records))), columns)
+
+
+def scored_by(facts: TaskFacts, rows: Rows, texts: Mapping[int, str]) -> Scored:
+    task = SimpleNamespace(manifest=SimpleNamespace(languages=["und"]))
+    return Lm(facts).score(task, rows, rows, texts)  # type: ignore[arg-type]
+
+
+def labelled_rows(targets: list[str]) -> Rows:
+    return rows_of(*([target] for target in targets))
+
+
+def test_the_signature_names_the_tokenizer() -> None:
+    facts = TaskFacts(name="toy", head="lm", metrics=("bleu",))
+    assert "tok:zh" in scored_by(facts, labelled_rows(["我们喜欢小狗和猫。"]), {0: "我们"}).signatures["bleu"]
+
+
+def test_any_accepted_text_is_right_and_the_most_frequent_first_one_is_the_baseline() -> None:
+    facts = TaskFacts(name="toy", head="lm", metrics=("exact_match",))
+    scored = scored_by(facts, rows_of(["one"], ["same"], ["same", "y"]), {0: "", 1: "same", 2: " y"})
+    assert scored.metrics == {"exact_match": 2 / 3}
+    assert scored.baselines == {"majority": {"exact_match": 2 / 3}}
+
+
+WRITTEN = ["equivalent", "not_equivalent", "equivalent", "equivalent", "not_equivalent", "not_equivalent", "equivalent"]
+READ = [" equivalent\n", "equivalent", "not_equivalent", "equivalent", "not_equivalent", "equivalentish", ""]
+
+
+@pytest.mark.parametrize("task", ["cola", "mrpc", "qqp", "sst2", "rte", "mnli"])
+def test_written_classes_have_the_metrics_of_glue(task: str) -> None:
+    """An output that is no class is wrong, as in T5's code: of two classes the other one."""
+    facts = reader_of("glue", as_text=True, task=task).facts
+    golds = [facts.words[0 if gold.startswith("not") else 1] for gold in WRITTEN]
+    outputs = [
+        facts.words[0 if text.strip().startswith("not") else 1] if text.strip() in WRITTEN else text for text in READ
+    ]
+    rows = labelled_rows(golds)
+    scored = scored_by(facts, rows, dict(enumerate(outputs)))
+    answers = [facts.words.index(gold) for gold in golds]
+    two = len(facts.words) == 2
+    found = [
+        facts.words.index(text) if text in facts.words else 1 - answer if two else -1
+        for text, answer in zip(outputs, answers, strict=True)
+    ]
+    expected = {
+        "accuracy": metrics.accuracy_score(answers, found), "f1": metrics.f1_score(answers, found) if two else None,
+        "matthews_correlation": metrics.matthews_corrcoef(answers, found),
+    }  # fmt: skip
+    assert facts.metrics == reader_of("glue", task=task).facts.metrics
+    assert scored.metrics == pytest.approx({name: expected[name] for name in facts.metrics})
+    assert (scored.count, scored.unparsable) == (7, 2)
+    assert set(scored.baselines) == {"majority"}
+
+
+def test_written_numbers_have_the_metrics_of_glue() -> None:
+    """An output that is no number from 0 to 5 is the lowest one."""
+    facts = reader_of("glue", as_text=True, task="stsb").facts
+    golds, outputs = ["0.0", "1.2", "2.4", "3.8", "5.0", "1.0"], ["0.2", " 1.0", "3.0", "four", "4.6", "1e9"]
+    scored = scored_by(facts, labelled_rows(golds), dict(enumerate(outputs)))
+    answers, found = [float(gold) for gold in golds], [0.2, 1.0, 3.0, 0.0, 4.6, 0.0]
+    assert scored.metrics == pytest.approx(
+        {"pearson": stats.pearsonr(answers, found)[0], "spearman": stats.spearmanr(answers, found)[0]}
+    )
+    assert scored.unparsable == 2
+    assert scored.metrics.keys() == set(reader_of("glue", task="stsb").facts.metrics)
+
+
+def test_examples() -> None:
+    assert not doctest.testmod(_text_metrics).failed
+
+
+class Characters:
+    """Words that the test cuts itself: each character of the cases below, without spaces and marks."""
+
+    def tokenize(self, text: str) -> list[str]:
+        return [character for character in text if character not in " 。"]
+
+
+UNSPACED = {
+    "zh": ("我们喜欢小猫。", "我们喜欢小狗和猫。"),
+    "ja": ("ねこが好きです", "いぬが好きです"),
+    "lo": ("ລາວສວຍງາມ", "ລາວສວຍດ"),
+    "km": ("ខមរភសនង", "ខមរភសក"),
+}
+
+
+@pytest.mark.parametrize("language", UNSPACED)
+@pytest.mark.parametrize("metric", ["rouge1", "rouge2", "rougeL"])
+def test_characters_are_words_where_no_spaces_are(language: str, metric: str) -> None:
+    found, gold = UNSPACED[language]
+    facts = TaskFacts(name="toy", head="lm", metrics=(metric,))
+    expected = RougeScorer([metric], tokenizer=Characters()).score(gold, found)[metric].fmeasure
+    assert 0 < expected < 1
+    assert text_metrics(facts, [found], [[gold]])[metric] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("language", "tokenize"), [("zh", "zh"), ("ja", "char"), ("lo", "char"), ("km", "char"), ("th", "char")]
+)
+@pytest.mark.parametrize("named", [True, False])
+def test_bleu_by_language_or_script(language: str, tokenize: str, named: bool) -> None:
+    """Of a set without a language the script of its targets decides."""
+    found, gold = UNSPACED.get(language, ("แมวนอนหลับ", "แมวนอนอยู่"))
+    facts = TaskFacts(name="toy", head="lm", metrics=("bleu", "chrf"))
+    scores = text_metrics(facts, [found], [[gold]], language if named else "und")
+    assert scores["bleu"] == pytest.approx(corpus_bleu([found], [[gold]], tokenize=tokenize).score / 100)
+    assert scores["bleu"] > corpus_bleu([found], [[gold]]).score / 100
+    assert scores["chrf"] == pytest.approx(corpus_chrf([found], [[gold]]).score / 100)
+
+
+ALL = ("exact_match", "bleu", "chrf", "rouge1", "rouge2", "rougeL", "rougeLsum")
+FACTS = TaskFacts(name="toy", head="lm", metrics=ALL)
+TEXTS = ["The cat sat on the mat near us.", "One two three four five."]
+GOLDS = [["A cat sat on the mat near us.", "The cat was there."], ["One two three four six."]]
+
+
+def test_metrics_are_those_of_the_libraries() -> None:
+    found = text_metrics(FACTS, TEXTS, GOLDS)
+    references = [[gold[0] for gold in GOLDS], ["The cat was there.", None]]
+    assert found["bleu"] == pytest.approx(corpus_bleu(TEXTS, references).score / 100)
+    assert found["chrf"] == pytest.approx(corpus_chrf(TEXTS, references).score / 100)
+    scorer = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=True)
+    for name in ("rouge1", "rouge2", "rougeL"):
+        pairs = zip(TEXTS, GOLDS, strict=True)
+        best = [max(scorer.score(gold, text)[name].fmeasure for gold in given) for text, given in pairs]
+        assert found[name] == pytest.approx(np.mean(best))
+    assert found["exact_match"] == 0
+
+
+def test_exact_match_is_of_any_accepted_text() -> None:
+    facts = TaskFacts(name="toy", head="lm", metrics=("exact_match",))
+    assert text_metrics(facts, [" yes\n", "Yes", "no"], [["no", "yes"], ["yes"], ["no"]]) == {"exact_match": 2 / 3}
+
+
+def test_sentences_in_another_order() -> None:
+    facts = TaskFacts(name="toy", head="lm", metrics=("rougeL", "rougeLsum"))
+    found = text_metrics(facts, ["The dog ran. A cat sat."], [["A cat sat. The dog ran."]])
+    assert found["rougeLsum"] == 1.0
+    assert found["rougeL"] == pytest.approx(0.5)
+
+
+def test_rouge_of_other_scripts() -> None:
+    facts = TaskFacts(name="toy", head="lm", metrics=("rouge1",))
+    assert text_metrics(facts, ["кот сидел"], [["Кот спал"]]) == {"rouge1": 0.5}
+    assert text_metrics(facts, ["हिंदी भाषा"], [["हिंदी बोली"]]) == {"rouge1": 0.5}

@@ -23,7 +23,6 @@ from clozeline.train.answers._answer import Scored
 from clozeline.train.answers._squad_metrics import best_threshold, exact_match, token_f1
 from clozeline.train.answers.span import AskedQuestion, Span, questions_of
 from clozeline.train.data.stream.collate import Collate
-from tests.pipeline.tasks.readers.reading import items_of, published, reader_of, with_data
 from tests.shard_sets import roles_of
 from tests.train.data.stream.test_collate import SPECIAL
 
@@ -135,21 +134,6 @@ def test_answers_begin_where_they_have_most_context(tmp_path: Path) -> None:
     scores[0, 3] = torch.nan
     with pytest.raises(IntegrityError, match="are not finite"):
         Span(V1).read(scores, batch_of(rows) | {"answer_places": torch.ones(scores.shape[:2], dtype=torch.bool)}, rows)
-
-
-@pytest.mark.data
-@with_data
-@pytest.mark.parametrize("file", ["xquad.en", "xquad.zh", "squad_v2_dev_part"])
-@pytest.mark.parametrize("length", [384, 128])
-def test_perfect_scores_on_real_files(tmp_path: Path, file: str, length: int) -> None:
-    """By BERT's pieces. Answers over 30 pieces, or that end in part of one, cost the last percents."""
-    found = items_of(reader_of("squad"), published(f"squad/{file}.json.zst"))
-    items = [item for item in found if isinstance(item, Question)][:300]
-    tokenizer = import_tokenizer(published("../hf/bert-base-uncased/vocab.txt"), tmp_path)
-    kind = AnswerRows(V1, Form(FRAMES["bert"], length, 128), tokenizer, "corpus", "f")
-    rows = kind.rows(items)
-    assert kind.counts["notes"].get("questions_without_window", 0) == 0
-    assert scored_by(V1, rows).metrics["exact_match"] > 0.97
 
 
 QUESTIONS = st.lists(

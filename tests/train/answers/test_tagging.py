@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -11,18 +10,15 @@ import torch
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.tasks.readers import TaggedWords, TaskFacts
-from clozeline.pipeline.tasks.splits import split_by_group
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tasks.window_rows import TaggedRows
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.train.answers.tagging import Sentence, Tagging
 from tests.pipeline.task_files import write_vocabulary
-from tests.pipeline.tasks.readers.reading import items_of, published, reader_of, with_data
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 FACTS = TaskFacts(name="ner", head="tagging", labels=LABELS, metrics=("entity_f1", "strict_entity_f1", "accuracy"))
 POS = TaskFacts(name="pos", head="tagging", labels=("NOUN", "PROPN", "VERB"), metrics=("accuracy",))
-
 ROWS = Rows({})
 
 
@@ -96,29 +92,3 @@ def test_baselines() -> None:
     found = Tagging(POS).baselines(train, [sentence("runs Bob bird Ada", "VERB PROPN NOUN PROPN")])
     assert found["majority"] == [["NOUN"] * 4]
     assert found["most_frequent_tag"] == [["VERB", "NOUN", "NOUN", "PROPN"]]
-
-
-@pytest.mark.data
-@with_data
-@pytest.mark.parametrize(
-    ("reader", "options", "file", "low", "high"),
-    [
-        ("conll", {}, "ner/wikigold.conll.txt.zst", 0.13, 0.25),
-        ("conllu", {}, "ud/en_ewt-ud-dev.conllu.zst", 0.77, 0.82),
-    ],
-    ids=["wikigold", "ewt"],
-)
-def test_the_most_frequent_tag_of_real_files(
-    reader: str, options: dict[str, Any], file: str, low: float, high: float
-) -> None:
-    """Split by documents, WikiGold's reaches an F1 of about .18, where sentences at random gave .43; EWT's .80."""
-    opened = reader_of(reader, **options)
-    items = items_of(opened, published(file))
-    splits = split_by_group(items, {"test": 0.3}, "train", 1)
-    facts, sides = opened.facts, {}
-    for split in ("train", "test"):
-        chosen = [item for item, own in zip(items, splits, strict=True) if own == split]
-        sides[split] = [Sentence(one.words, tuple(facts.labels[tag] for tag in one.tags), ()) for one in chosen]
-    found = Tagging(facts).baselines(sides["train"], sides["test"])["most_frequent_tag"]
-    scores = Tagging(facts).metrics([one.tags for one in sides["test"]], found)
-    assert low < scores[facts.metrics[0]] < high

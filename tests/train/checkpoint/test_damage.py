@@ -90,12 +90,6 @@ def found_in(world: World, folder: str, options: dict[str, Any]) -> tuple[str | 
     return None if chosen is None else chosen[0].name, 0, ""
 
 
-def test_a_renamed_folder_is_not_taken(one_rank: RankPool, tmp_path: Path) -> None:
-    one_rank.run(save_again, tiny(), str(tmp_path), [1, 2], {})
-    (tmp_path / "step-00000002").rename(tmp_path / "step-00000005")
-    assert one_rank.run(found_in, str(tmp_path), {}) == [("step-00000001", 0, "")]
-
-
 def change_state(path: Path, **changed: Any) -> None:
     """Write an index with another state, as a fault of the program would."""
     plain = json.loads((path / "checkpoint.json").read_text())

@@ -1,3 +1,5 @@
+"""The index of a checkpoint, and ranges of its parts: any range, and nothing of a file that changed."""
+
 from __future__ import annotations
 
 import json
@@ -8,6 +10,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 
 from clozeline.errors import CheckpointError, NewerFormatError
@@ -21,7 +25,9 @@ from clozeline.train.checkpoint.format import (
     steps_in,
     tiling_problem,
 )
-from clozeline.train.checkpoint.part_reader import CheckpointReader
+from clozeline.train.checkpoint.part_reader import CheckpointReader, check_files
+from clozeline.train.checkpoint.zero_partitions import _share
+from clozeline.train.optim.weights.flat_buffers import Segment
 
 
 def cuts(size: int, parts: int) -> list[tuple[int, int, int]]:
@@ -141,3 +147,70 @@ def test_torn_index(tmp_path: Path, text: str) -> None:
     (tmp_path / "checkpoint.json").write_text(text)
     with pytest.raises(CheckpointError, match=r"checkpoint\.json: cannot be read"):
         Index.read(tmp_path)
+
+
+@settings(max_examples=60, deadline=None)
+@given(size=st.integers(1, 97), parts=st.integers(1, 8), data=st.data())
+def test_any_range_is_read_from_any_parts(
+    tmp_path_factory: pytest.TempPathFactory, size: int, parts: int, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("parts")
+    index = write_parts(folder, size, parts)
+    start = data.draw(st.integers(0, size))
+    count = data.draw(st.integers(0, size - start))
+    assert tiling_problem("p", index.parameters["p"]) == ""
+    assert CheckpointReader(folder, index).read("weight", "p", start, count).tolist() == list(
+        range(start, start + count)
+    )
+
+
+def test_a_buffer_is_in_the_first_part(tmp_path: Path) -> None:
+    index = write_parts(tmp_path, 4, 1)
+    values = torch.arange(4.0)
+    save_file({"weight/p": values, "buffer/b": values.long()}, tmp_path / part_name(0))
+    assert CheckpointReader(tmp_path, index).buffer("b", [4]).tolist() == [0, 1, 2, 3]
+    with pytest.raises(CheckpointError, match=r"buffer b has shape \[4\], not \[2, 2\]"):
+        CheckpointReader(tmp_path, index).buffer("b", [2, 2])
+
+
+def test_files_are_compared(tmp_path: Path) -> None:
+    index = write_parts(tmp_path, 100, 2)
+    part = tmp_path / part_name(1)
+    whole = part.read_bytes()
+    check_files(tmp_path, index.files, only=index.files)
+    part.write_bytes(whole[:-1])
+    with pytest.raises(CheckpointError, match=rf"part-00001.*expected {len(whole)} bytes, got {len(whole) - 1}"):
+        check_files(tmp_path, index.files, only=index.files)
+    part.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(CheckpointError, match=r"part-00001.*corrupted"):
+        check_files(tmp_path, index.files, only=index.files)
+    part.unlink()
+    with pytest.raises(CheckpointError, match=r"part-00001.*No such file"):
+        check_files(tmp_path, index.files, only=index.files)
+
+
+def test_reader_names_what_is_missing(tmp_path: Path) -> None:
+    index = write_parts(tmp_path, 10, 2)
+    reader = CheckpointReader(tmp_path, index)
+    with pytest.raises(CheckpointError, match="no exp_avg of parameter p"):
+        reader.read("exp_avg", "p", 0, 1)
+    with pytest.raises(CheckpointError, match="no weight of parameter q"):
+        reader.read("weight", "q", 0, 1)
+    with pytest.raises(CheckpointError, match="lacks elements"):
+        reader.read("weight", "p", 8, 5)
+    assert reader.parameter("weight", "p").shape == (10,)
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=6), st.integers(1, 8))
+def test_shares_of_ranks_tile_every_parameter_and_are_equal(sizes: list[int], world: int) -> None:
+    whole = [Segment(f"p{n}", (size,), torch.empty(size), "decay", 0, 0, size) for n, size in enumerate(sizes)]
+    shares = [list(_share(whole, rank, world)) for rank in range(world)]
+    for n, size in enumerate(sizes):
+        slices = [
+            (rank, piece.start, piece.count) for rank, share in enumerate(shares) for piece in share
+            if piece.name == f"p{n}"
+        ]  # fmt: skip
+        assert tiling_problem(f"p{n}", ParameterRecord([size], "decay", [], slices)) == ""
+    counts = [sum(piece.count for piece in share) for share in shares]
+    assert max(counts) - min(counts) <= 1
+    assert all(piece.offset == piece.start for share in shares for piece in share)

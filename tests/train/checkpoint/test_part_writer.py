@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from clozeline.errors import SaveError
 from clozeline.train.checkpoint import part_writer
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
@@ -77,40 +76,6 @@ def test_later_updates_do_not_reach_the_file(two_ranks: RankPool, tmp_path: Path
         assert not there
         assert same_pages
     assert bytes_of(tmp_path / "waited" / NAME) == bytes_of(tmp_path / "background" / NAME)
-
-
-def fail_in_background(world: World, config: TrainConfig, folder: str) -> tuple[list[bool], list[str], str]:
-    """Rank 1 cannot write its parts of the steps 2, 4, 5 and 6."""
-    engine = build(config, world)
-    found = store(Path(folder), world)
-    real = part_writer.save_file
-
-    def broken(tensors: Any, path: Path) -> None:
-        if world.rank == 1 and any(f"{step:08d}" in str(path) for step in (2, 4, 5, 6)):
-            raise OSError(28, "No space left on device")
-        real(tensors, path)
-
-    part_writer.save_file = broken
-    done, message = [], ""
-    try:
-        for step in range(1, 7):
-            assert found.save(engine, TrainState(step=step, samples=step), wait=False)
-            done.append(found.finish())
-    except SaveError as error:
-        message = str(error)
-    finally:
-        part_writer.save_file = real
-    assert train_steps(engine, 1, 1)
-    engine.close()
-    return done, [one["event"] for one in found.reports], message  # type: ignore[attr-defined]
-
-
-def test_a_failure_on_one_rank_is_one_of_all(two_ranks: RankPool, tmp_path: Path) -> None:
-    for done, events, message in two_ranks.run(fail_in_background, tiny(), str(tmp_path)):
-        assert done == [True, False, True, False, False]
-        assert events == ["save", "save_failed", "save", *["save_failed"] * 3]
-        assert "rank 1: [Errno 28]" in message
-    assert [path.name for path in sorted(tmp_path.iterdir()) if path.name != "latest"] == ["step-00000003"]
 
 
 @pytest.fixture(scope="module")

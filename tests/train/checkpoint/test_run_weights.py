@@ -1,7 +1,8 @@
-"""The checkpoint that a start takes: the one that `latest` names, then the newest; and the weights in it."""
+"""The checkpoint that a start takes, the weights in it, and the checkpoints that stay."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from safetensors.torch import save_file
 from clozeline.errors import CheckpointError, ConfigurationError, NewerFormatError, PeerError
 from clozeline.files import file_hash
 from clozeline.train.checkpoint.format import FileRecord, Index, ParameterRecord, part_name
+from clozeline.train.checkpoint.retention import prune, remove
 from clozeline.train.checkpoint.run_weights import (
     LATEST,
     candidates,
@@ -21,6 +23,7 @@ from clozeline.train.checkpoint.run_weights import (
     find_newest,
     read_weights,
 )
+from clozeline.train.configuration.checkpoint import CheckpointConfig
 
 NAMES = ["step-00000012", "step-00000008", "step-00000004"]
 INDEX = Index({}, {}, {}, [], {})
@@ -99,14 +102,6 @@ def test_a_checkpoint_of_a_newer_version_ends_the_search(error: Exception) -> No
         choose(Path("c"), NAMES, check, lambda name, why: pytest.fail(why))
 
 
-def test_a_torn_index_is_passed_over_and_nothing_is_started_over(tmp_path: Path) -> None:
-    folders(tmp_path, b"step-00000008\n")
-    with pytest.raises(CheckpointError, match="start from step 0 in another output") as error:
-        find_newest(tmp_path, lambda name, why: pytest.fail(why))
-    named = [line.split("/")[-2] for line in str(error.value).splitlines()[1:]]
-    assert named == [NAMES[1], NAMES[0], NAMES[2]]
-
-
 def write_step(run: Path, step: int, values: torch.Tensor) -> None:
     folder = run / "checkpoints" / f"step-{step:08d}"
     folder.mkdir(parents=True)
@@ -158,3 +153,57 @@ def test_a_damaged_one_is_passed_over(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_no_run(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="expected a run directory with checkpoints"):
         find_checkpoint(tmp_path)
+
+
+LOSSES = {1: 0.9, 2: math.nan, 3: 0.1, 4: 0.8, 5: 0.7, 6: None, 7: 0.6, 9: 0.05}
+
+
+def written(folder: Path) -> Path:
+    for step, loss in LOSSES.items():
+        (folder / f"step-{step:08d}").mkdir()
+        Index({"step": step, "samples": step, "heldout_loss": loss}, {}, {}, [], {}).write(folder / f"step-{step:08d}")
+    (folder / "step-backup").mkdir()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("keep_last", "keep_every", "keep_best", "refused", "kept"),
+    [
+        (1, None, False, (), {7, 9}),  # 9 is later than the newest of this run: left to be replaced
+        (3, None, False, (), {5, 6, 7, 9}),
+        (1, 2, False, (), {2, 4, 6, 7, 9}),
+        (1, None, True, (), {3, 7, 9}),
+        (1, None, True, (3,), {7, 9}),
+        (2, None, False, (6,), {5, 7, 9}),
+        (1, 2, True, (4,), {2, 3, 6, 7, 9}),
+    ],
+)
+def test_what_stays(
+    tmp_path: Path, keep_last: int, keep_every: int | None, keep_best: bool, refused: tuple[int, ...], kept: set[int]
+) -> None:
+    config = CheckpointConfig(keep_last=5, keep_every=keep_every, keep_best=keep_best)
+    prune(written(tmp_path), "step-00000007", keep_last, config, {f"step-{step:08d}" for step in refused})
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"step-backup", *(f"step-{step:08d}" for step in kept)}
+
+
+def test_removal_hides_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill after the rename leaves a folder that no start takes for a checkpoint."""
+    folder = written(tmp_path)
+    monkeypatch.setattr("clozeline.train.checkpoint.retention.shutil.rmtree", lambda *_, **__: None)
+    remove(folder / "step-00000003")
+    assert not (folder / "step-00000003").exists()
+    assert (folder / ".tmp-old-step-00000003" / "checkpoint.json").exists()
+    remove(folder / "step-00000009" / "checkpoint.json")
+    remove(folder / "step-00000099")
+
+
+def test_the_best_of_early_stopping_and_the_first_at_or_after_a_number_of_tokens_stay(tmp_path: Path) -> None:
+    """Step 3 has exactly 300 tokens; 450 and 451 tokens are first passed by step 5, which has 500."""
+    for step in range(1, 9):
+        state = {"step": step, "tokens": 100 * step, "best": {"step": 2}}
+        (tmp_path / f"step-{step:08d}").mkdir()
+        Index(state, {}, {}, [], {}).write(tmp_path / f"step-{step:08d}")
+    config = CheckpointConfig(keep_last=1, at=("300 tokens", "450 tokens", "451 tokens"))
+    prune(tmp_path, "step-00000008", 1, config, ())
+    assert sorted(path.name[-1] for path in tmp_path.iterdir()) == ["2", "3", "5", "8"]

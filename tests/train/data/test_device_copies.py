@@ -72,17 +72,6 @@ def test_the_device_is_not_waited_for_before_a_buffer_is_needed_again() -> None:
     assert done == [0, 0, 1, 2]
 
 
-def test_pinned_buffers_are_kept() -> None:
-    copies = DeviceCopies(CPU)
-    for number in range(6):
-        copies.start(batch(number))
-    before = [pinned for pinned, _ in copies._ring]
-    for number in range(6):
-        copies.start(batch(number))
-    assert all(pinned is same for (pinned, _), same in zip(copies._ring, before, strict=True))
-    assert len(before) == 2
-
-
 def train_and_evaluate(world: World, config: TrainConfig, copied: bool) -> tuple[list[Any], list[str]]:
     """Losses and norms of two steps, losses of an evaluation, and the order of copies and passes."""
     engine: Any = build(config, world)

@@ -50,6 +50,13 @@ def test_both_rows_of_a_pair_count_and_filler_does_not() -> None:
     assert count_real_tokens([micro_batch([1.0, 0.0, 1.0]), micro_batch([1.0])]) == (1 + 3) * 11 + 11
 
 
+def test_choices_count_if_their_example_does() -> None:
+    """Three examples of 2, 1 and 3 choices, the second of which is filler."""
+    tensors = {"row_weight": torch.tensor([1.0, 0.0, 1.0]), "choices": torch.tensor([2, 1, 3])}
+    batch = SimpleNamespace(tensors=tensors | {"lengths": torch.tensor([1, 2, 4, 8, 16, 32])})
+    assert count_real_tokens([batch]) == 1 + 2 + 8 + 16 + 32
+
+
 def test_both_views_of_a_row_count() -> None:
     batch = micro_batch([1.0, 0.0, 1.0])
     del batch.tensors["decoder_lengths"]

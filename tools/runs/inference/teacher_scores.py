@@ -20,7 +20,7 @@ from clozeline.registry import find
 from clozeline.seeding import TEACHER, kernel_keys
 from clozeline.train.compression.distillation.observation import choose_head, has_label_logits
 from clozeline.train.compression.distillation.teacher import Teacher
-from clozeline.train.data.sets.batch_tensors import refuse_unreadable
+from clozeline.train.data.sets.model_fit import refuse_unreadable
 from clozeline.train.data.sets.stored_scores import StoredScores
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.open_run import Run

@@ -9,7 +9,7 @@ import torch
 
 from clozeline.configuration.config import config_class
 from clozeline.model.compression._selection import Scope, Sparsity
-from clozeline.train.compression.pruning._masks import CubicOptions, MaskedWeights
+from clozeline.train.compression.pruning._pruning import CubicOptions, MaskedWeights
 from clozeline.train.hooks import Step
 
 

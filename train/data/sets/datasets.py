@@ -11,10 +11,14 @@ from clozeline.pipeline.shards.manifest import manifest_path
 from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.data import DataConfig
-from clozeline.train.data.sets.batch_tensors import refuse_missing, refuse_unreadable
-from clozeline.train.data.sets.head_data import find_targets, refuse_unfit_heads
+from clozeline.train.data.sets.model_fit import (
+    find_targets,
+    refuse_missing,
+    refuse_unfit_heads,
+    refuse_unread,
+    refuse_unreadable,
+)
 from clozeline.train.data.sets.stored_scores import refuse_unfit_scores
-from clozeline.train.data.sets.unread_columns import refuse_unread
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.online_corruption import Corruption, corruption_of
@@ -178,13 +182,13 @@ def _check(source: Input, config: TrainConfig, key: str, corrupted: bool) -> set
             "label: set it to label, or train on objectives without weights"
         )
     # columns, lengths and languages
-    refuse_unfit_heads(manifest, model, f"{key}: {shards.path}")
-    refuse_unread(manifest, model, config.data.ignore, f"{key}: {shards.path}")
-    collate = Collate.from_manifest(manifest)
-    refuse_unreadable(collate, model, f"{key}: {shards.path}")
+    where, collate = f"{key}: {shards.path}", Collate.from_manifest(manifest)
+    refuse_unfit_heads(manifest, model, where)
+    refuse_unread(manifest, model, config.data.ignore, where)
+    refuse_unreadable(collate, model, where)
     if config.prune is not None and (unread := sorted(config.prune.type.unread & collate.tensor_names)):
         raise ConfigurationError(
-            f"{key}: {shards.path}: prune: {config.prune.name} reads rows of one text each, padded on the right, and "
+            f"{where}: prune: {config.prune.name} reads rows of one text each, padded on the right, and "
             f"these rows have {unread[0]}: group them without packing, in another frame than xlnet"
         )
     several = "choice_starts" in manifest.roles  # each choice is a row of its own

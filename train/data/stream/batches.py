@@ -13,6 +13,7 @@ from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.report.html_page import fragment, table
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import Stretch
+from clozeline.train.data.stream.padding import empty_rows
 from clozeline.train.data.stream.reading_order import ReadingOrder
 from clozeline.train.data.stream.rounds import Rounds, Source
 from clozeline.train.data.stream.threads import BackgroundBuilder, LoaderThreads
@@ -165,7 +166,7 @@ class Builder:
 
 def _with_columns(rows: Rows, names: Mapping[str, None]) -> Rows:
     """Return rows with empty lists in those of the named columns that their set does not have."""
-    empty = Ragged(np.empty(0, np.uint8), np.zeros(len(rows) + 1, np.int64))
+    empty = empty_rows(len(rows), np.uint8)
     return Rows(rows.fixed, {name: rows.columns.get(name, empty) for name in names})
 
 

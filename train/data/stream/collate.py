@@ -1,7 +1,7 @@
 """Build the tensors of a micro-batch from stored columns: a rule for each column, or one for each role.
 
 Rows are padded to the longest row of the micro-batch. Then come `padding.py` (ragged columns to matrices), `labels.py`
-(labels and decoder inputs), `segments.py` (types, languages) and `head_features.py` (what single heads read).
+(labels and decoder inputs) and `head_features.py` (what single heads read).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Ragged, Role
 from clozeline.pipeline.shards import Manifest
-from clozeline.train.data.stream.head_features import head_tensors, rows_of_choices, ruled_columns
+from clozeline.train.data.stream.head_features import HeadBatch, find_answers, rows_of_choices
 from clozeline.train.data.stream.labels import (
     TARGET_END,
     build_decoder_rows,
@@ -34,6 +34,7 @@ from clozeline.train.data.stream.labels import (
 from clozeline.train.data.stream.padding import (
     bound_tensors,
     document_bounds,
+    empty_rows,
     expand_positions,
     one_a_row,
     pad_left,
@@ -41,9 +42,10 @@ from clozeline.train.data.stream.padding import (
     paired_bounds,
     restarting_positions,
     role_tensors,
+    segment_tensors,
     start_marks,
+    types_of_modes,
 )
-from clozeline.train.data.stream.segments import segment_tensors, types_of_modes
 
 Architecture: TypeAlias = Literal["encoder", "decoder", "encoder_decoder"]
 
@@ -88,14 +90,11 @@ class Collate:
         restart_segments: bool = False,
     ) -> None:
         self.architecture = architecture
-        self.roles = {name: role for name, role in roles.items() if role.use != "undo"}
-        self.plain = _plain_columns(self.roles)
-        """columns that become tensors of their names, as their roles say"""
+        self._use({name: role for name, role in roles.items() if role.use != "undo"})
         start = -1 if decoder_start is None else decoder_start
         self._decoder_start = TARGET_END if start == "target_end" else start
         self._mask = special_ids.get("mask", -1)
         # the rules for positions and labels
-        self._restart = "document_starts" in self.roles
         self._previous = predict_from == "previous"
         self._restart_segments = restart_segments
         causal = architecture == "decoder" or "attention" in self.roles
@@ -126,6 +125,15 @@ class Collate:
             inserted = "label_ids" in self.roles and self._mask >= 0 and decoder_start != "target_end"
             if "target_ids" not in self.roles and not inserted:
                 raise ConfigurationError("an encoder-decoder needs target_ids, or labels and a mask id")
+
+    def _use(self, roles: Mapping[str, Role]) -> None:
+        """Choose what turns columns of these roles into tensors."""
+        self.roles = roles
+        self._restart = "document_starts" in roles
+        self._answers = find_answers(roles)
+        ruled = _RULED.union(*(answer.columns for answer in self._answers))
+        self.plain = tuple(name for name in roles if name not in ruled)
+        """columns that become tensors of their names, as their roles say"""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -160,9 +168,8 @@ class Collate:
                     "labels of one objective; give all sets of the run the same columns, or none"
                 )
             merged = copy(first)
-            merged.roles = {name: role for part in parts for name, role in part.roles.items()}
-            merged.plain = _plain_columns(merged.roles)
-            merged._restart, merged._bare = "document_starts" in merged.roles, False
+            merged._use({name: role for part in parts for name, role in part.roles.items()})
+            merged._bare = False
             merged._parts = parts
             first = merged
             next_tokens = ("label_positions",) if any(part._next_tokens for part in parts) else ()
@@ -178,8 +185,7 @@ class Collate:
     @property
     def tensor_names(self) -> frozenset[str]:
         """Return the names of the tensors of every batch."""
-        empty = Ragged(np.zeros(0, np.int64), np.zeros(2, np.int64))
-        return frozenset(self(dict.fromkeys(self.columns, empty), np.zeros(1, np.float32), np.full(1, -1)))
+        return frozenset(self(dict.fromkeys(self.columns, empty_rows(1)), np.zeros(1, np.float32), np.full(1, -1)))
 
     def columns_of(self, source: int) -> tuple[str, ...]:
         """Return the list columns that are read from a source."""
@@ -294,8 +300,12 @@ class Collate:
             tensors.update(build_label_weights(columns, tensors))
         if "teacher_ids" in self.roles:
             tensors.update(build_stored_scores(columns, tensors))
-        if any(role.head for role in self.roles.values()):
-            tensors.update(head_tensors(self.roles, columns, tensors, ids, lengths, self._pad))
+        if self._answers:
+            empty = empty_rows(len(ids))
+            lists = {name: columns.get(name, empty) for name in (*self.roles, "label_positions", "label_ids")}
+            batch = HeadBatch(self.roles, lists, dict(tensors), ids, lengths, self._pad)
+            for answer in self._answers:
+                tensors.update(answer.tensors(batch))
         for name in self.plain:
             tensors.update(role_tensors(name, self.roles[name], columns, tensors, self._pad))
         return tensors
@@ -341,10 +351,6 @@ class Collate:
         index, labels = (torch.cat([part[name] for part in parts]) for name in ("label_index", "label_ids"))
         order = torch.argsort(index, stable=True)
         return {"label_index": index[order], "label_ids": labels[order], **rank}
-
-
-def _plain_columns(roles: Mapping[str, Role]) -> tuple[str, ...]:
-    return tuple(name for name in roles if name not in _RULED | ruled_columns(roles))
 
 
 def _check_tags(have: Collection[str]) -> None:

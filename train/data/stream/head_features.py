@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from clozeline.arrays import Int64
 from clozeline.model.loss import IGNORED
 from clozeline.pipeline.rows import Ragged, Role
 from clozeline.registry import find, names
-from clozeline.train.data.stream.padding import flatten, one_a_row
+from clozeline.train.data.stream.padding import empty_rows, flatten, one_a_row
 
 _ANSWERS = "clozeline.train.answers"
 
@@ -38,38 +37,11 @@ class HeadBatch:
     """id of padding"""
 
 
-def ruled_columns(roles: Mapping[str, Role]) -> frozenset[str]:
-    """Return the columns from which the answers of their heads build tensors; others follow their roles alone."""
-    return frozenset(name for answer in _answers_of(_heads(roles)) for name in answer.columns)
-
-
-def head_tensors(
-    roles: Mapping[str, Role],
-    columns: Mapping[str, Ragged],
-    tensors: Mapping[str, Tensor],
-    ids: Int64,
-    lengths: Int64,
-    pad: int,
-) -> dict[str, Tensor]:
-    """Return the tensors that single heads read, as `train/answers/HEAD.py` builds them; see `HeadBatch`."""
-    empty = Ragged(np.zeros(0, np.int64), np.zeros(len(ids) + 1, np.int64))
-    lists = {name: columns.get(name, empty) for name in (*roles, "label_positions", "label_ids")}
-    batch = HeadBatch(roles, lists, tensors, ids, lengths, pad)
-    added: dict[str, Tensor] = {}
-    for answer in _answers_of(_heads(roles)):
-        if not answer.columns.isdisjoint(roles):
-            added |= answer.tensors(batch)
-    return added
-
-
-def _heads(roles: Mapping[str, Role]) -> frozenset[str]:
-    return frozenset(role.head for role in roles.values() if role.head)
-
-
-@lru_cache
-def _answers_of(heads: frozenset[str]) -> tuple[Any, ...]:
-    """Return the answers of heads that have a file."""
-    return tuple(find(_ANSWERS, head) for head in sorted(heads & {*names(_ANSWERS)}))
+def find_answers(roles: Mapping[str, Role]) -> tuple[Any, ...]:
+    """Return the answers of `train/answers/HEAD.py` that build tensors from columns of their own among these."""
+    heads = {role.head for role in roles.values() if role.head}
+    answers = [find(_ANSWERS, head) for head in sorted(heads & {*names(_ANSWERS)})]
+    return tuple(answer for answer in answers if not answer.columns.isdisjoint(roles))
 
 
 def rows_of_choices(
@@ -89,7 +61,7 @@ def rows_of_choices(
     """
     # row bounds in the flat ids: the starts of all choices, and of examples without any
     ids, offsets = columns["input_ids"].values, columns["input_ids"].offsets
-    empty = Ragged(np.zeros(0, np.int64), np.zeros(len(offsets), np.int64))
+    empty = empty_rows(len(offsets) - 1)
     starts, examples = flatten(columns.get("choice_starts", empty))
     counts = np.bincount(examples, minlength=len(offsets) - 1)
     begins = np.sort(np.concatenate((offsets[:-1][examples] + starts, offsets[:-1][counts == 0])))

@@ -16,7 +16,7 @@ from clozeline.pipeline.kernels.sampling import draw
 from clozeline.pipeline.rows import Ragged
 from clozeline.seeding import ROLES, hash64, mix
 from clozeline.train.data.stream.padding import (
-    a_number_a_row,
+    empty_rows,
     expand_positions,
     flatten,
     one_a_row,
@@ -107,7 +107,7 @@ def build_label_weights(columns: Mapping[str, Ragged], tensors: Mapping[str, Ten
     weights = np.ones(len(tensors["input_ids"]), np.float32)
     counts = np.bincount(rows, minlength=len(tensors["lengths"]))
     if "label_weight" in columns:
-        weights = a_number_a_row(columns["label_weight"], 1.0)
+        weights = one_a_row(columns["label_weight"], 1.0, np.float32)
     if "label_count" in columns:
         stored = one_a_row(columns["label_count"], -1)
         counts = np.where(stored < 0, counts, stored)
@@ -124,7 +124,7 @@ def build_stored_scores(columns: Mapping[str, Ragged], tensors: Mapping[str, Ten
     """
     scores = {}
     for name, dtype in (("teacher_ids", np.int64), ("teacher_weights", np.float32)):
-        values = columns.get(name, Ragged(np.zeros(0, dtype), np.zeros(len(tensors["row_weight"]) + 1, np.int64)))
+        values = columns.get(name, empty_rows(len(tensors["row_weight"]), dtype))
         if "label_ids" not in tensors:
             scores[name] = torch.from_numpy(pad_rows(values, 0, dtype)[0].astype(dtype, copy=False))
             continue

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError
-from clozeline.seeding import hash64, random_bits
+from clozeline.seeding import hash64, mix_one, random_bits
 
 _MASK: Final = 0xFFFFFFFFFFFFFFFF
 _GOLDEN: Final = 0x9E3779B97F4A7C15
@@ -95,12 +95,6 @@ class Load:
     slots: NDArray[np.int64] | slice
 
 
-def _mix(x: int) -> int:
-    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
-    return x ^ (x >> 31)
-
-
 class FeistelPermutation:
     """A keyed bijection of 0 .. n-1 without tables: the order of an epoch needs no memory.
 
@@ -114,7 +108,7 @@ class FeistelPermutation:
         self.n = n
         self._a = isqrt(n - 1) + 1
         self._b = -(-n // self._a)
-        self._keys = [_mix((key + _GOLDEN * (i + 1)) & _MASK) for i in range(_ROUNDS)]
+        self._keys = [mix_one((key + _GOLDEN * (i + 1)) & _MASK) for i in range(_ROUNDS)]
 
     def __call__(self, x: int) -> int:
         """Return the image of x."""
@@ -122,9 +116,9 @@ class FeistelPermutation:
             high, low = divmod(x, self._b)
             for i, key in enumerate(self._keys):
                 if i % 2:
-                    low = (low + _mix(key ^ high)) % self._b
+                    low = (low + mix_one(key ^ high)) % self._b
                 else:
-                    high = (high + _mix(key ^ low)) % self._a
+                    high = (high + mix_one(key ^ low)) % self._a
             x = high * self._b + low
             if x < self.n:
                 return x
@@ -135,9 +129,9 @@ class FeistelPermutation:
             high, low = divmod(y, self._b)
             for i, key in reversed(list(enumerate(self._keys))):
                 if i % 2:
-                    low = (low - _mix(key ^ high)) % self._b
+                    low = (low - mix_one(key ^ high)) % self._b
                 else:
-                    high = (high - _mix(key ^ low)) % self._a
+                    high = (high - mix_one(key ^ low)) % self._a
             y = high * self._b + low
             if y < self.n:
                 return y

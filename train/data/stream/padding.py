@@ -1,19 +1,21 @@
-"""Pad ragged columns to matrices, on the right or left, and build position ids that restart within a row."""
+"""Pad ragged columns to matrices, on the right or left, and number their parts: positions, segments, languages."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
 from numpy.typing import DTypeLike, NDArray
 from torch import Tensor
 
-from clozeline.arrays import Int64
+from clozeline.arrays import Bool, Int64
 from clozeline.errors import IntegrityError
 from clozeline.model.loss import IGNORED
 from clozeline.pipeline.rows import Ragged, Role
 
 _CLASS_TYPE: Final = 2
+_TYPES_OF_MODE: Final = np.array([0, 2, 3, 4])
+_PREFIX_MODE: Final = 3
 
 
 def expand_positions(rows: int, width: int) -> Tensor:
@@ -33,32 +35,28 @@ def pad_rows(column: Ragged, pad: int, dtype: DTypeLike = np.int64) -> tuple[Int
     return matrix, lengths
 
 
+def empty_rows(count: int, dtype: DTypeLike = np.int64) -> Ragged:
+    """Return a column in which no row has a value."""
+    return Ragged(np.zeros(0, dtype), np.zeros(count + 1, np.int64))
+
+
 def flatten(column: Ragged) -> tuple[Int64, Int64]:
     """Return all values [N] in row order, and the row of each value [N]."""
     return column.values.astype(np.int64), np.repeat(np.arange(len(column)), column.lengths)
 
 
-def one_a_row(column: Ragged, missing: int = 0) -> Int64:
+def one_a_row(column: Ragged, missing: float = 0, dtype: DTypeLike = np.int64) -> NDArray[Any]:
     """Return the single value of each row [B]; `missing` for filler rows, which have none.
 
     Raises:
         IntegrityError: a row has several; a batch has no form for several classes of a row.
     """
-    values, rows = flatten(column)
-    if (rows[1:] == rows[:-1]).any():
-        raise IntegrityError(
-            f"expected one value of this column in each row, got {np.bincount(rows).max()}: write one label per row"
-        )
-    scalars = np.full(len(column), missing, np.int64)
-    scalars[rows] = values
-    return scalars
-
-
-def a_number_a_row(column: Ragged, missing: float) -> NDArray[np.float32]:
-    """Return the single number of each row [B]; `missing` for rows that have none."""
-    numbers = np.full(len(column), missing, np.float32)
-    numbers[column.lengths > 0] = column.values
-    return numbers
+    counts = column.lengths
+    if (most := int(counts.max())) > 1:
+        raise IntegrityError(f"expected one value of this column in each row, got {most}: write one label per row")
+    values = np.full(len(column), missing, dtype)
+    values[counts > 0] = column.values
+    return values
 
 
 def role_tensors(
@@ -78,13 +76,13 @@ def role_tensors(
         pad: id of padding.
     """
     rows = len(tensors["row_weight"])
-    empty = Ragged(np.zeros(0, np.int64), np.zeros(rows + 1, np.int64))
+    empty = empty_rows(rows)
     column, of = columns.get(name, empty), columns.get(role.of, empty)
     lengths = of.lengths
     width = max(1, int(lengths.max()))
     if role.use == "weight" or (role.use == "row" and role.fraction):
         missing = 1.0 if role.use == "weight" else np.nan if role.head else 0.0
-        return {name: torch.from_numpy(a_number_a_row(column, missing))}
+        return {name: torch.from_numpy(one_a_row(column, missing, np.float32))}
     if role.use == "row":
         return {name: torch.from_numpy(one_a_row(column, IGNORED if role.head else 0))}
     if role.use == "ids":
@@ -167,6 +165,45 @@ def part_numbers(column: Ragged, lengths: Int64, width: int) -> Int64:
     numbers: Int64 = np.maximum(np.cumsum(start_marks(column, len(lengths), width), axis=1) - 1, 0)
     numbers[np.arange(width) >= lengths[:, None]] = 0
     return numbers
+
+
+def segment_tensors(
+    columns: Mapping[str, Ragged], lengths: Int64, width: int, restarts: bool | Bool
+) -> dict[str, Tensor]:
+    """Return tensors [B, T] from `segment_starts` and `languages`, int64; absent columns give none.
+
+    `type_ids` are segment indices. `languages` are language codes, stored per row or per segment. `position_ids`
+    restart at 0 with every segment of the rows `restarts`; without any there are none.
+    """
+    numbers = np.zeros((len(lengths), width), np.int64)
+    tensors = {}
+    if "segment_starts" in columns:
+        numbers = part_numbers(columns["segment_starts"], lengths, width)
+        tensors["type_ids"] = torch.from_numpy(numbers)
+        if np.any(restarts):
+            marks = start_marks(columns["segment_starts"], *numbers.shape) * np.reshape(restarts, (-1, 1))
+            tensors["position_ids"] = torch.from_numpy(restarting_positions(marks))
+    if "languages" in columns:
+        # table [B, most codes in a row]: the codes of each row by segment; 0 in filler rows
+        codes, rows = flatten(columns["languages"])
+        counts = np.bincount(rows, minlength=len(numbers))
+        table = np.zeros((len(numbers), max(1, int(counts.max()))), np.int64)
+        table[rows, np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)] = codes
+        segment = np.minimum(numbers, np.maximum(counts, 1)[:, None] - 1)
+        tensors["languages"] = torch.from_numpy(np.take_along_axis(table, segment, axis=1))
+    return tensors
+
+
+def types_of_modes(mode: Int64, prefix: Int64, segments: Tensor | None, lengths: Int64, width: int) -> Int64:
+    """Return the segment types that mark UniLM's attention modes (arXiv 1905.03197 §2.1).
+
+    The segment index in bidirectional rows, 2 left-to-right, 3 right-to-left, 4 in a prefix and 5 after it; 0 on
+    padding.
+    """
+    columns = np.arange(width)
+    types: Int64 = _TYPES_OF_MODE[mode][:, None] + ((mode == _PREFIX_MODE)[:, None] & (columns >= prefix[:, None]))
+    types[columns >= lengths[:, None]] = 0
+    return types if segments is None else np.where(mode[:, None] == 0, segments.numpy(), types)
 
 
 def pad_left(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -19,11 +19,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from clozeline.arrays import Int64
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.pipeline.shards.columns import cut
 from clozeline.train.data.stream.online_corruption import Corruption
 from clozeline.train.data.stream.order import BlockOrder, Load, LogicalBlocks, Piece, Round
+from clozeline.train.data.stream.padding import empty_rows
 from clozeline.train.data.stream.threads import LoaderThreads
 
 _REREADS: Final = 2
@@ -266,10 +267,9 @@ class Rounds:
         blocks = [block for load in item.loads if (block := load.result()) is not None]
         types = {name: column.values.dtype for name, column in blocks[0].rows.columns.items()} if blocks else {}
         # row 0: filler, with columns of the types of the others
-        nothing = np.zeros(2, np.int64)
         filler = Rows(
             {"weight": np.zeros(1, np.float32), "origin": np.full((1, 3), -1, np.int64)},
-            {name: Ragged(np.empty(0, types.get(name, np.uint16)), nothing) for name in self.source.columns},
+            {name: empty_rows(1, types.get(name, np.uint16)) for name in self.source.columns},
         )
         # cells [lanes x lane rows]: a row of a block becomes its index among the joined ones
         first, last = self.source.lanes

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -52,6 +51,9 @@ class Stream:
     Raises:
         ConfigurationError: the numbers do not divide each other, a set is empty, or sets do not go together.
     """
+
+    _process = 0
+    """of the threads; 0: they were not started"""
 
     def __init__(
         self,
@@ -120,8 +122,6 @@ class Stream:
         self._batches = Batches(self.reading, self.sources, self._assembly, self._loaders, prefetch_blocks)
         self._process = os.getpid()
         self._closed = False
-        self._release: weakref.finalize[..., Stream] | None = None
-        self._finalize()
 
     @property
     def timeline(self) -> Timeline:
@@ -179,7 +179,6 @@ class Stream:
         if reading.phases != self.reading.phases:
             self.reading = reading
             self._batches = Batches(reading, self.sources, self._assembly, self._loaders, self._prefetch)
-            self._finalize()
 
     def next_step(self, global_batch: int | None = None) -> list[Batch]:
         """Return the rank's micro-batches of the next global batch.
@@ -245,8 +244,6 @@ class Stream:
 
     def close(self) -> None:
         """Stop the threads; the stream cannot be used afterwards."""
-        if self._release is not None:
-            self._release.detach()
         if not self._closed and self._process == os.getpid():
             self._batches.stop()
             self._loaders.close()
@@ -260,11 +257,10 @@ class Stream:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _finalize(self) -> None:
-        if self._release is not None:
-            self._release.detach()
-        self._release = weakref.finalize(self, _release, self._process, self._batches, self._loaders)
-        self._release.atexit = False
+    def __del__(self) -> None:
+        if self._process == os.getpid():  # the threads of a forked child's stream are its parent's
+            self._batches.stop(wait=False)
+            self._loaders.release()
 
     def _check_open(self) -> None:
         if self._process != os.getpid():
@@ -299,12 +295,6 @@ def _lanes_of_rank(lanes: int, rank: int, world_size: int) -> tuple[int, int]:
         raise ConfigurationError(f"rank {rank} of {world_size}: {must}")
     share = lanes // world_size
     return rank * share, (rank + 1) * share
-
-
-def _release(process: int, batches: Batches, loaders: LoaderThreads) -> None:
-    if process == os.getpid():
-        batches.stop(wait=False)
-        loaders.release()
 
 
 def _warn_of_partial_rounds(sources: Sequence[Source], memory_bytes: int) -> None:

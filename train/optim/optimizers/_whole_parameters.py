@@ -43,27 +43,13 @@ class WholeParameterOptimizer(torch.optim.Optimizer, ABC):
     def update(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
         """Update flats of the same age and their states; all ranks make the same exchanges in the same order."""
 
-    def begin(self, flats: Sequence[Tensor], *keys: str) -> tuple[float, list[list[Tensor]]]:
-        """Count an update of flats; return its index from 1, and the states of each key, zeros at first."""
+    def states_of(self, flats: Sequence[Tensor], *keys: str) -> list[list[Tensor]]:
+        """Return the states of each key, zeros at first, next to the number of updates, which is the key `step`."""
         for flat in flats:
             if not self.state[flat]:
                 zeros = {key: torch.zeros_like(flat, requires_grad=False) for key in keys}
                 self.state[flat] |= {"step": torch.tensor(0.0), **zeros}
-        torch._foreach_add_([self.state[flat]["step"] for flat in flats], 1)
-        return float(self.state[flats[0]]["step"]), [[self.state[flat][key] for flat in flats] for key in keys]
-
-    def roots_of_means(self, flats: Sequence[Tensor], *terms: Sequence[Tensor]) -> Tensor:
-        """Return root mean squares over entire parameters by one exchange: float64 [own segments, terms]."""
-        sums = [square_sums(self.layout.pieces(flats, term), flats[0].device) for term in terms]
-        norms = self.layout.whole_sums(flats, torch.stack(sums, dim=1)).sqrt_()
-        return norms.div_(self.layout.whole_sizes(flats).sqrt()[:, None])
-
-    def descend(self, flats: Sequence[Tensor], directions: Sequence[Tensor], rates: Tensor) -> None:
-        """Subtract directions times the rate of each own segment from the flats; directions are overwritten."""
-        scaled = self.layout.pieces(flats, directions)
-        if scaled:
-            torch._foreach_mul_(scaled, rates.float().unbind())
-            torch._foreach_sub_(self.layout.pieces(flats, flats), scaled)
+        return [[self.state[flat][key] for flat in flats] for key in ("step", *keys)]
 
 
 class WholeParameterBuilder(OptimizerBuilder):
@@ -87,15 +73,6 @@ def bundles(tensors: Sequence[Tensor]) -> Iterator[list[Tensor]]:
         bundle.append(tensor)
     if bundle:
         yield bundle
-
-
-def update_moments(
-    means: list[Tensor], squares: list[Tensor], gradients: list[Tensor], decays: tuple[float, float]
-) -> None:
-    """Update first and second moments by gradients, as Adam does."""
-    torch._foreach_lerp_(means, gradients, 1 - decays[0])
-    torch._foreach_mul_(squares, decays[1])
-    torch._foreach_addcmul_(squares, gradients, gradients, value=1 - decays[1])
 
 
 def square_sums(tensors: Sequence[Tensor], device: torch.device) -> Tensor:

@@ -53,7 +53,6 @@ class Adafactor(WholeParameterBuilder):
     options: Options
 
     def build(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
-        """Return the optimizer; each group holds matrices alone, or vectors alone."""
         return _Adafactor(groups, self.options)
 
 
@@ -65,34 +64,35 @@ class _Adafactor(WholeParameterOptimizer):
         self.options = options
 
     def update(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
-        """Update second moments, then weights by the size of their parameter and of its update."""
         if any(len(shape) > 1 for shape in self.layout.shapes(*flats).values()):
             self._update_matrices(group, flats, gradients)
             return
         # vectors: a moving mean of squares for each element
-        step, (variances,) = self.begin(flats, "variance")
+        steps, variances = self.states_of(flats, "variance")
+        step = _count(steps)
         torch._foreach_lerp_(variances, torch._foreach_mul(gradients, gradients), step**_BETA2_DECAY)
         roots = torch._foreach_clamp_min(variances, self.options.eps**2)
         torch._foreach_rsqrt_(roots)
         torch._foreach_mul_(roots, gradients)
-        # step, by root mean squares of entire weights and directions
-        sizes, strengths = self.roots_of_means(flats, flats, roots).unbind(1)
-        self._decay(group, flats)
-        self.descend(flats, roots, self._rates(group, step, sizes, strengths))
+        self._descend(group, step, flats, self.layout.pieces(flats, roots))
 
-    def _decay(self, group: dict[str, Any], flats: list[Tensor]) -> None:
+    def _descend(self, group: dict[str, Any], step: float, flats: list[Tensor], directions: list[Tensor]) -> None:
+        """Subtract the direction of each own segment, times a rate that its entire parameter and direction decide."""
+        weights = self.layout.pieces(flats, flats)
+        squares = torch.stack([square_sums(of, flats[0].device) for of in (weights, directions)], dim=1)
+        means = self.layout.whole_sums(flats, squares) / self.layout.whole_sizes(flats)[:, None]
+        sizes, strengths = means.sqrt_().unbind(1)
+        rates = sizes.clamp(min=_LEAST_SIZE) * min(group["lr"], step**-0.5) / strengths.clamp(min=1.0)
         if group["weight_decay"]:
             torch._foreach_mul_(flats, 1 - group["lr"] * group["weight_decay"])
-
-    def _rates(self, group: dict[str, Any], step: float, sizes: Tensor, strengths: Tensor) -> Tensor:
-        """Return relative steps, scaled by root mean squares of parameters, clipped by those of updates."""
-        share = min(group["lr"], step**-0.5)
-        rates: Tensor = sizes.clamp(min=_LEAST_SIZE) * share
-        return rates.div_(strengths.clamp_(min=1.0))
+        if directions:
+            torch._foreach_mul_(directions, rates.float().unbind())
+            torch._foreach_sub_(weights, [part.view_as(of) for part, of in zip(directions, weights, strict=True)])
 
     def _update_matrices(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
-        """Update matrices one by one, with two exchanges for all of them."""
-        (step, _), own = self.begin(flats), self.layout.own(*flats)
+        """Update matrices with two exchanges for all of them."""
+        (steps,), own = self.states_of(flats), self.layout.own(*flats)
+        step = _count(steps)
         rows_of = [_Rows(segment, flats[0].device) for segment in own]
         slices = [rows.pad(of) for rows, of in zip(rows_of, self.layout.pieces(flats, gradients), strict=True)]
         # sums over entire rows and columns of squared gradients, on all ranks
@@ -117,14 +117,13 @@ class _Adafactor(WholeParameterOptimizer):
             name, eps = rows.segment.name, self.options.eps
             moments = rows.moments(self.whole[f"row/{name}"], self.whole[f"col/{name}"], eps)
             part.mul_(moments.clamp_(min=eps**2).rsqrt_())
-        # step, by root mean squares of entire weights and directions
-        weights = self.layout.pieces(flats, flats)
-        squares = torch.stack([square_sums(of, sums.device) for of in (weights, slices)], dim=1)
-        roots = (self.layout.whole_sums(flats, squares) / self.layout.whole_sizes(flats)[:, None]).sqrt_()
-        rates = self._rates(group, step, *roots.unbind(1)).float()
-        self._decay(group, flats)
-        for rows, weight, part, rate in zip(rows_of, weights, slices, rates.unbind(), strict=True):
-            weight.view(-1).sub_(rows.cut(part.mul_(rate)))
+        self._descend(group, step, flats, [rows.cut(part) for rows, part in zip(rows_of, slices, strict=True)])
+
+
+def _count(steps: list[Tensor]) -> float:
+    """Count an update; return its index from 1."""
+    torch._foreach_add_(steps, 1)
+    return float(steps[0])
 
 
 def _moments_of(shape: Sequence[int]) -> tuple[int, int]:

@@ -29,7 +29,6 @@ class AdamW(OptimizerBuilder):
     options: Options
 
     def build(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
-        """Return the optimizer; each group keeps its weight decay."""
         return torch.optim.AdamW(
             list(groups), lr=self.options.learning_rate, betas=self.options.betas, eps=self.options.eps, fused=True
         )

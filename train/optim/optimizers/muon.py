@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, Literal
 import torch
 from pydantic import Field
 from torch import Tensor
+from torch.optim.adamw import adamw
 
 from clozeline.configuration.config import config_class
 from clozeline.train.optim.optimizers import OptimizerOptions
@@ -16,7 +17,6 @@ from clozeline.train.optim.optimizers._whole_parameters import (
     WholeParameterBuilder,
     WholeParameterOptimizer,
     square_sums,
-    update_moments,
 )
 
 _COEFFICIENTS: Final = (3.4445, -4.7750, 2.0315)
@@ -58,7 +58,6 @@ class Muon(WholeParameterBuilder):
     options: Options
 
     def build(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
-        """Return the optimizer: Muon in groups named `matrix`, AdamW in the others."""
         return _Muon(groups, self.options)
 
 
@@ -72,15 +71,10 @@ class _Muon(WholeParameterOptimizer):
     def update(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
         options = self.options
         if group["name"].partition(".")[0] != "matrix":
-            # AdamW
-            step, (means, squares) = self.begin(flats, "exp_avg", "exp_avg_sq")
-            (first, second), rate = _BETAS, group["lr"] * options.adam_rate
-            update_moments(means, squares, gradients, _BETAS)
-            roots = torch._foreach_sqrt(squares)
-            torch._foreach_div_(roots, math.sqrt(1 - second**step))
-            torch._foreach_add_(roots, options.eps)
-            torch._foreach_mul_(flats, 1 - rate * group["weight_decay"])
-            torch._foreach_addcdiv_(flats, means, roots, value=-rate / (1 - first**step))
+            steps, means, squares = self.states_of(flats, "exp_avg", "exp_avg_sq")
+            settings = {"weight_decay": group["weight_decay"], "eps": options.eps, "amsgrad": False, "maximize": False}
+            rates = {"lr": group["lr"] * options.adam_rate, "beta1": _BETAS[0], "beta2": _BETAS[1]}
+            adamw(flats, gradients, means, squares, [], steps, foreach=True, **rates, **settings)
             return
         # momentum, Nesterov's
         for flat in flats:

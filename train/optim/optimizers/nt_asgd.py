@@ -38,11 +38,9 @@ class NTASGD(OptimizerBuilder):
     options: Options
 
     def build(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
-        """Return the optimizer, which does not average yet."""
         return _AveragedSGD([{**group, "averaging": False} for group in groups], lr=self.options.learning_rate)
 
     def follow(self, optimizer: torch.optim.Optimizer, losses: Sequence[float]) -> bool:
-        """Average from the next step on once the losses stop falling; return whether that is new."""
         begins = no_longer_falls(losses, self.options.patience) and not optimizer.param_groups[0]["averaging"]
         for group in optimizer.param_groups:
             group["averaging"] = group["averaging"] or begins

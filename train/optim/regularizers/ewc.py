@@ -32,7 +32,6 @@ class Ewc(Regularizer):
     options: Options
 
     def anchor(self, name: str, weight: Tensor, start: int, *, fresh: bool) -> Anchored:
-        """Return weights and Fisher information of the file; refuse a file of another model."""
         if fresh and f"fisher/{name}" not in self._names:
             return Anchored(torch.zeros_like(weight), torch.zeros_like(weight))
         anchor, fisher = (self._read(f"{kind}/{name}", weight, start) for kind in ("weight", "fisher"))

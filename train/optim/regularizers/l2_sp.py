@@ -27,7 +27,6 @@ class L2Sp(Regularizer):
     options: Options
 
     def anchor(self, name: str, weight: Tensor, start: int, *, fresh: bool) -> Anchored:
-        """Return the weights as they are, or zeros for new ones."""
         if fresh:
             return Anchored(torch.zeros_like(weight), torch.full_like(weight, self.options.beta))
         return Anchored(weight.clone(), torch.full_like(weight, self.options.alpha))

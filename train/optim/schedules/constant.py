@@ -1,7 +1,6 @@
 """Linear warm-up, then a constant rate."""
 
-from clozeline.configuration.config import config_class
-from clozeline.train.optim.schedules import Schedule, ScheduleOptions
+from clozeline.train.optim.schedules import Schedule
 
 
 class Constant(Schedule):
@@ -10,12 +9,5 @@ class Constant(Schedule):
     With `warmup` 2: steps 1..4 give 0.5, 1, 1, 1.
     """
 
-    @config_class
-    class Options(ScheduleOptions):
-        """Options of the constant schedule."""
-
-    options: Options
-
     def after_warmup(self, step: int) -> float:
-        """Return the peak, 1."""
         return 1.0

@@ -24,6 +24,5 @@ class Cosine(Schedule):
     options: Options
 
     def after_warmup(self, step: int) -> float:
-        """Return a point of half a cosine from 1 to `final`."""
         final = self.options.final
         return final + (1.0 - final) * 0.5 * (1.0 + math.cos(math.pi * self.progress(step)))

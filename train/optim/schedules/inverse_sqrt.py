@@ -2,8 +2,7 @@
 
 import math
 
-from clozeline.configuration.config import config_class
-from clozeline.train.optim.schedules import Schedule, ScheduleOptions
+from clozeline.train.optim.schedules import Schedule
 
 
 class InverseSqrt(Schedule):
@@ -12,16 +11,9 @@ class InverseSqrt(Schedule):
     With `warmup` 4: steps 1, 2, 4, 16, 64 give 0.25, 0.5, 1, 0.5, 0.25.
     """
 
-    @config_class
-    class Options(ScheduleOptions):
-        """Options of the inverse square root schedule."""
-
-    options: Options
-
     def __call__(self, step: int) -> float:
         """Return the multiplier for a step, counted from 1; the horizon has no effect."""
         return step / self.options.warmup if step < self.options.warmup else self.after_warmup(step)
 
     def after_warmup(self, step: int) -> float:
-        """Return the inverse square root, 1 at the end of the warm-up."""
         return math.sqrt(max(1, self.options.warmup) / step)

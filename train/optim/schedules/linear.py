@@ -22,5 +22,4 @@ class Linear(Schedule):
     options: Options
 
     def after_warmup(self, step: int) -> float:
-        """Return a point of the line from 1 to `final`."""
         return 1.0 - (1.0 - self.options.final) * self.progress(step)

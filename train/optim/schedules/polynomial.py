@@ -24,6 +24,5 @@ class Polynomial(Schedule):
     options: Options
 
     def after_warmup(self, step: int) -> float:
-        """Return a point of the curve from 1 to `final`."""
         left: float = (1.0 - self.progress(step)) ** self.options.power
         return self.options.final + (1.0 - self.options.final) * left

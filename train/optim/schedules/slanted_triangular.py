@@ -30,7 +30,6 @@ class SlantedTriangular(Schedule):
         return self.after_warmup(min(step, max(self.steps, self.options.warmup)))
 
     def after_warmup(self, step: int) -> float:
-        """Return a point of the two lines."""
         cut = self.options.warmup or max(1, math.floor(self.steps * self.options.rise))
         share = step / cut if step < cut else 1.0 - (step - cut) / max(1, self.steps - cut)
         return (1.0 + share * (self.options.ratio - 1.0)) / self.options.ratio

@@ -30,7 +30,6 @@ class Wsd(Schedule):
     options: Options
 
     def after_warmup(self, step: int) -> float:
-        """Return the peak, or a point of the decay."""
         begin = self.options.decay_from
         begin = self.steps - math.floor(self.steps * self.options.decay) if begin is None else min(begin, self.steps)
         first = max(self.options.warmup, begin)

@@ -33,8 +33,14 @@ def loss(name: str, **options: Any) -> Chosen:
 
 
 def pair(student: Model, teacher: Model, *losses: Chosen) -> tuple[Student, Teacher]:
-    made = Student(student, losses, teacher.config, seed=3)
+    made = Student(student, losses, teacher.config, seed=3).eval()
     return made, Teacher(teacher, made.needed_of_teacher)
+
+
+def compared(student: Student, teacher: Teacher, tensors: dict[str, Tensor], name: str) -> tuple[float, int]:
+    """Sum and count of a loss against a teacher in memory."""
+    found = student({**tensors, **teacher(tensors)})[f"distil/{name}"]
+    return float(found.total.detach()), int(found.count)
 
 
 def batch(lengths: Sequence[int] = (7, 4, 9), seed: int = 0, filler: int = 1, columns: int = 11) -> dict[str, Tensor]:

@@ -11,10 +11,8 @@ from torch import nn
 
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.model.compilation.layer_calls import recompute_layers
-from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.loss import weigh_rows_equally
-from clozeline.registry import find, names
-from clozeline.train.compression.distillation.observation import has_label_logits, label_weights, observe
+from clozeline.train.compression.distillation.observation import label_weights, observe
 from tests.train.compression.distillation.pairs import batch, model
 
 EVERYTHING = {f"{kind}_{layer}" for kind in ("state", "attention", "visible", "queries") for layer in range(4)}
@@ -118,14 +116,26 @@ def test_weights_are_those_of_the_loss_of_the_head() -> None:
     assert weigh_rows_equally(batch(), "masked_lm")["label_weight"][2] == 0.5
 
 
-def test_heads_with_a_row_of_classes_for_each_label() -> None:
-    fitting = {
-        name
-        for name in names("clozeline.model.heads")
-        if has_label_logits(find("clozeline.model.heads", name), HeadConfig(weight=1.0))
-    }
-    assert {"masked_lm", "lm", "tagging", "classification"} <= fitting
-    assert not fitting & {"regression", "similarity", "span", "multiple_choice", "token", "corrective"}
-    assert not has_label_logits(
-        find("clozeline.model.heads", "classification"), HeadConfig(weight=1.0, multi_label=True)
-    )
+def test_a_window_and_documents_hide_the_same_keys_from_bounds_as_from_a_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layer 2 sees two tokens on each side; rows of documents of 5, 4 and 2 tokens, and of 3 and 4."""
+    one = model(dim=12, position={"kind": "rope"}, local={"window": 2, "global_every": 2}).eval()
+    documents = torch.tensor([[0] * 5 + [1] * 4 + [2] * 2, [0] * 3 + [1] * 4 + [1] * 4])
+    tensors = {**batch((11, 7), filler=0), "document_ids": documents}
+    tensors["cu_seqlens"] = torch.tensor([0, 5, 9, 11, 14, 18, 22], dtype=torch.int32)
+    tensors["max_seqlen"] = torch.tensor(5)
+    found = []
+    for bounds in (False, True):
+        if bounds:
+            monkeypatch.setattr("clozeline.model.layers.stack.reads_documents", lambda *_, **__: True)
+        with torch.no_grad(), observe(one, {"visible_1", "visible_2"}) as seen:
+            one(tensors)
+        found.append(seen)
+    place = torch.arange(11)
+    near = (place[:, None] - place[None]).abs() <= 2
+    for row, length in enumerate((11, 7)):
+        together = documents[row, :, None] == documents[row][None]
+        for layer, expected in (("visible_1", together), ("visible_2", together & near)):
+            for seen in found:
+                assert torch.equal(
+                    seen[layer].expand(2, -1, 11, 11)[row, 0, :length, :length], expected[:length, :length]
+                )

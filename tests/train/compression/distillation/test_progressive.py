@@ -21,7 +21,6 @@ from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.test_distillation_runs import NO_DROPOUT, losses, records, start
 
 LOSSES = [loss("states", weight=2.0), loss("attention"), loss("embeddings"), loss("scores"), loss("cosine")]
-MAP = {1: 2, 2: 3, 3: 5}
 
 
 def test_each_stage_compares_one_layer_and_the_last_what_has_no_layers() -> None:
@@ -148,22 +147,6 @@ def test_an_evaluation_after_a_resume_is_of_the_stage_of_its_step() -> None:
         student.progressive.resume(step)
         assert student.distillation["states"].layers == layers
         assert (student.loss_weights["masked_lm"] > 0) == (step == 7)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("stage", "ranks"), [(1, 1), (3, 1), (2, 2), (3, 2)])
-def test_stages_of_zero_and_ranks_change_nothing(
-    folder: Path, one_rank: RankPool, two_ranks: RankPool, stage: int, ranks: int
-) -> None:
-    config, pool = folder / "train.yaml", one_rank if ranks == 1 else two_ranks
-    if not (folder / "reference").exists():
-        assert one_rank.run(start, config, words_of(folder, "reference", "steps=6")) == [(0, "")]
-    output = f"stage{stage}{ranks}"
-    words = words_of(folder, output, "steps=6", f"zero.stage={stage}", "data.micro_batch=4")
-    assert pool.run(start, config, words) == [(0, "")] * ranks
-    for step, other in zip(losses(folder / "reference"), losses(folder / output), strict=True):
-        assert other == pytest.approx(step, rel=2e-6, abs=1e-6)
-    assert changed_parts(folder / output) == changed_parts(folder / "reference")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,15 @@ def train(
         for name, states in tensors.items():
             assert torch.equal(states["weight"], model[name].flatten()), name
     return [(float.fromhex(loss), float.fromhex(norm)) for loss, norm in measured], tensors
+
+
+def plain_adamw(parameters: Iterable[Tensor]) -> torch.optim.AdamW:
+    """The optimizer of these runs in plain torch; each step sets its rate."""
+    own = list(parameters)
+    groups = [
+        {"params": [p for p in own if (p.dim() >= 2) == wide], "weight_decay": 0.1 * wide} for wide in (True, False)
+    ]
+    return torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.98), eps=1e-6)
 
 
 def matrices(tensors: Tensors) -> Tensors:

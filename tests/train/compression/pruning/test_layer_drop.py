@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from clozeline.train.distributed.process_group import World
 from clozeline.train.hooks import Step
 from tests.distributed import RankPool
 from tests.matrices import USUAL_WORLDS, WORLDS, mark_slow_but
-from tests.train.compression.pruning.pruned import pruned, started, train
+from tests.train.compression.pruning.pruned import plain_adamw, pruned, started, train
 from tests.train.synthetic import VOCABULARY, random_rows, tiny, train_steps
 
 CASE = {"prune": {"p": 0.5}}
@@ -75,24 +74,11 @@ def test_the_share_of_skipped_layers_is_p() -> None:
     assert abs(sum(drawn) / 10_000 - 0.2) < 4 * (0.2 * 0.8 / 10_000) ** 0.5
 
 
-@pytest.mark.parametrize("dropout", mark_slow_but([{"hidden": 0.1}], [{}, {"hidden": 0.1}]))
-def test_p_0_is_bit_identical(one_rank: RankPool, dropout: dict[str, float]) -> None:
-    plain = pruned(None, **DEEP)
-    without, zero = (
-        replace(config, model=tiny(**DEEP, model__dropout=dropout).model) for config in (plain, dropping(0.0))
-    )
-    assert [losses for losses, _ in one_rank.run(train, without)] == [losses for losses, _ in one_rank.run(train, zero)]
-
-
 def plain_loop(world: World, config: TrainConfig, skipped: list[list[int]]) -> list[float]:
     """One process whose stack has only the layers that a step keeps, run directly; the others get gradients of 0."""
     model: Any = build_model(config.model, VOCABULARY, {}, seed=1)
     layers, order = list(model.family.stack.layers), model.family.stack.order
-    groups = [
-        {"params": [p for p in model.parameters() if (p.dim() >= 2) == wide], "weight_decay": 0.1 * wide}
-        for wide in (True, False)
-    ]
-    optimizer = torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.98), eps=1e-6)
+    optimizer = plain_adamw(model.parameters())
     schedule, losses = config.schedule.build(8), []
     for step, gone in enumerate(skipped, start=1):
         for group in optimizer.param_groups:
@@ -150,9 +136,3 @@ def test_families_without_plain_layers_are_refused(model: dict[str, Any], messag
         built = Model(tiny(model=model).model, VOCABULARY)
     with pytest.raises(ConfigurationError, match=message):
         choose("clozeline.train.compression.pruning", "layer_drop").build().describe(built, 8)
-
-
-@pytest.mark.parametrize("p", [-0.1, 1.0])
-def test_a_probability_outside_its_range_is_refused(p: float) -> None:
-    with pytest.raises(ConfigurationError, match="p"):
-        dropping(p)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from clozeline.train.distributed.process_group import World
 from tests.distributed import RankPool
 from tests.matrices import mark_slow_but
 from tests.train.compression.pruning.pruned import Tensors, matrices, pruned, started, tensors_of, zeros
-from tests.train.compression.pruning.test_magnitude import resume_to_the_bit
 from tests.train.synthetic import train_steps
 
 ROUNDS: dict[str, Any] = {"name": "lottery", "sparsity": 0.6, "rounds": 2, "every": 3}
@@ -75,17 +73,6 @@ def test_the_first_round_prunes_the_smallest_trained_weights(one_rank: RankPool)
     (by_hand,) = one_rank.run(masks_by_hand, pruned(None))
     first = matrices(one_rank.run(rounds, tickets())[0][2])
     assert all(torch.equal(states["mask"], by_hand[name]["mask"]) for name, states in first.items())
-
-
-@pytest.mark.parametrize("stage", mark_slow_but([0], [0, 3]))
-def test_a_resumed_run_ends_with_the_same_bits(one_rank: RankPool, tmp_path: Path, stage: int) -> None:
-    resume_to_the_bit(one_rank, tmp_path, tickets(zero__stage=stage))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("stage", "precision"), [(0, "fp32"), (1, "bf16"), (2, "fp32"), (3, "fp32")])
-def test_two_ranks_resume_to_the_bit(two_ranks: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
-    resume_to_the_bit(two_ranks, tmp_path, tickets(zero__stage=stage, precision=precision))
 
 
 def test_rounds_that_leave_no_step_are_refused() -> None:

@@ -1,8 +1,7 @@
-"""Gradual magnitude pruning: exact shares, zeros that stay, every stage of ZeRO, exact to resume."""
+"""Gradual magnitude pruning: the steps of a plain loop, and exact shares of zeros."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +10,8 @@ import torch
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from tests.distributed import RankPool
-from tests.matrices import mark_slow_but
-from tests.train.compression.pruning.pruned import Tensors, matrices, pruned, started, tensors_of, train, zeros
-from tests.train.synthetic import VOCABULARY, random_rows, train_steps
+from tests.train.compression.pruning.pruned import Tensors, matrices, plain_adamw, pruned, train, zeros
+from tests.train.synthetic import VOCABULARY, random_rows
 
 GRADUAL: dict[str, Any] = {"name": "magnitude", "sparsity": 0.7, "start": 1, "end": 6, "every": 2}
 
@@ -24,11 +22,7 @@ def plain_loop(world: World, config: TrainConfig) -> tuple[list[float], Tensors]
 
     model = build_model(config.model, VOCABULARY, {}, seed=1)
     named = dict(model.named_parameters())
-    groups = [
-        {"params": [p for p in named.values() if (p.dim() >= 2) == wide], "weight_decay": 0.1 * wide}
-        for wide in (True, False)
-    ]
-    optimizer = torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.98), eps=1e-6)
+    optimizer = plain_adamw(named.values())
     schedule, losses = config.schedule.build(8), []
     layers = [name for name in named if ".layers." in name and name.endswith(".weight") and named[name].dim() == 2]
     removed = {name: torch.zeros_like(named[name], dtype=torch.bool) for name in layers}
@@ -87,55 +81,5 @@ def test_the_share_of_zeros_is_exact_and_only_matrices_of_layers_have_them(one_r
             assert not zeros(states["weight"]), name
 
 
-def hundred_steps(world: World, config: TrainConfig) -> bool:
-    """Prune at once, then train 100 steps; no pruned weight may move."""
-    engine = started(config, world)
-    train_steps(engine, 1, 1)
-    before = matrices(tensors_of(engine, world))
-    train_steps(engine, 2, 101)
-    after = matrices(tensors_of(engine, world))
-    engine.close()
-    return all(
-        torch.equal(states["weight"] == 0, after[name]["weight"] == 0)
-        and zeros(states["weight"]) == round(0.5 * len(states["weight"]))
-        and not torch.equal(states["weight"], after[name]["weight"])
-        for name, states in before.items()
-    )
-
-
-@pytest.mark.slow
-def test_pruned_weights_are_0_after_100_steps_with_weight_decay(one_rank: RankPool) -> None:
-    once = {"name": "magnitude", "sparsity": 0.5, "start": 1, "end": 1}
-    assert one_rank.run(hundred_steps, pruned(once, schedule__steps=120, steps=120)) == [True]
-
-
-@pytest.mark.parametrize(("ranks", "stage"), mark_slow_but([(1, 0)], [(1, 0), (1, 3)]))
-def test_a_resumed_run_ends_with_the_same_bits(one_rank: RankPool, tmp_path: Path, ranks: int, stage: int) -> None:
-    """The masks were last chosen before the save, so that they alone keep weights at 0 after it."""
-    resume_to_the_bit(one_rank, tmp_path, pruned({**GRADUAL, "end": 3}, zero__stage=stage))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("stage", "precision"), [(0, "fp32"), (1, "fp32"), (2, "bf16"), (3, "fp32")])
-def test_two_ranks_resume_to_the_bit(two_ranks: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
-    resume_to_the_bit(two_ranks, tmp_path, pruned(GRADUAL, zero__stage=stage, precision=precision))
-
-
-def resume_to_the_bit(pool: RankPool, folder: Path, config: TrainConfig) -> None:
-    straight = pool.run(train, config)
-    stopped = pool.run(train, config, 8, str(folder))
-    for (losses, tensors), (other_losses, others) in zip(straight, stopped, strict=True):
-        assert losses == other_losses
-        for name, states in tensors.items():
-            assert states.keys() == others[name].keys()
-            assert all(torch.equal(state, others[name][key]) for key, state in states.items()), name
-
-
-@pytest.mark.slow
-def test_masks_survive_another_stage(two_ranks: RankPool, tmp_path: Path) -> None:
-    straight = two_ranks.run(train, pruned(GRADUAL))[0][0]
-    hopped = two_ranks.run(train, pruned(GRADUAL), 8, str(tmp_path), pruned(GRADUAL, zero__stage=3))[0][0]
-    assert hopped == [pytest.approx(pair, rel=5e-6) for pair in straight]
-
-
-CASE = {"prune": {key: value for key, value in GRADUAL.items() if key != "name"}}
+CASE = {"prune": {key: value for key, value in GRADUAL.items() if key != "name"} | {"end": 3}}
+"""The masks are last chosen before half of the run, where a resume comes: they alone keep weights at 0."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,15 +13,21 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from tests.distributed import RankPool
 from tests.matrices import USUAL_WORLDS, WORLDS, mark_slow_but
-from tests.train.compression.pruning.pruned import Tensors, matrices, pruned, started, tensors_of, train, zeros
-from tests.train.compression.pruning.test_magnitude import resume_to_the_bit
+from tests.train.compression.pruning.pruned import (
+    Tensors,
+    matrices,
+    plain_adamw,
+    pruned,
+    started,
+    tensors_of,
+    train,
+    zeros,
+)
 from tests.train.synthetic import VOCABULARY, random_rows, train_steps
 
 HARD: dict[str, Any] = {"name": "movement", "keep": 0.3, "start": 1, "end": 6}
 SOFT: dict[str, Any] = {"name": "movement", "mode": "soft", "threshold": 0.495, "penalty": 50.0, "end": 6}
 CASE = {"prune": {"keep": 0.3, "end": 6}}
-
-Losses = list[tuple[float, float]]
 
 
 class StraightThrough(torch.autograd.Function):
@@ -66,12 +71,8 @@ def autograd_loop(world: World, config: TrainConfig, options: dict[str, Any]) ->
         masks[name] = Masked(module.weight.detach())
         parametrize.register_parametrization(module, "weight", masks[name])
     named = {n: p for n, p in model.named_parameters() if not n.endswith("scores")}
-    groups = [
-        {"params": [p for p in named.values() if (p.dim() >= 2) == wide], "weight_decay": 0.1 * wide}
-        for wide in (True, False)
-    ]
     scores = [own.scores for own in masks.values()]
-    optimizer = torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.98), eps=1e-6)
+    optimizer = plain_adamw(named.values())
     trainer = torch.optim.Adam(scores, lr=1.0)
     schedule, losses, soft = config.schedule.build(8), [], options.get("mode") == "soft"
     start, total = options.get("start", 0), sum(own.numel() for own in scores)
@@ -160,22 +161,3 @@ def count_returned(world: World, config: TrainConfig) -> int:
     after = matrices(tensors_of(engine, world))
     engine.close()
     return sum(int((after[name]["mask"] > own["mask"]).sum()) for name, own in before.items())
-
-
-def test_a_penalty_removes_more(one_rank: RankPool) -> None:
-    counts = []
-    for penalty in (0.0, 2000.0):
-        ((_, tensors),) = one_rank.run(train, pruned({**SOFT, "penalty": penalty}))
-        counts.append(sum(zeros(own["mask"]) for own in matrices(tensors).values()))
-    assert counts[0] < counts[1]
-
-
-@pytest.mark.parametrize("stage", mark_slow_but([0], [0, 3]))
-def test_a_resumed_run_ends_with_the_same_bits(one_rank: RankPool, tmp_path: Path, stage: int) -> None:
-    resume_to_the_bit(one_rank, tmp_path, pruned(HARD, zero__stage=stage))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("stage", "precision"), [(0, "fp32"), (1, "bf16"), (2, "fp32"), (3, "fp32")])
-def test_two_ranks_resume_to_the_bit(two_ranks: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
-    resume_to_the_bit(two_ranks, tmp_path, pruned(SOFT, zero__stage=stage, precision=precision))

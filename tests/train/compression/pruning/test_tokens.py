@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +17,8 @@ from clozeline.train.distributed.process_group import World
 from clozeline.train.hooks import Step
 from tests.distributed import RankPool
 from tests.matrices import WORLDS, mark_slow_but
-from tests.train.compression.pruning.pruned import pruned, started, train
-from tests.train.synthetic import VOCABULARY, build, random_rows, resume, save, tiny, train_steps
+from tests.train.compression.pruning.pruned import plain_adamw, pruned, started, train
+from tests.train.synthetic import VOCABULARY, random_rows, tiny, train_steps
 
 METHOD = "clozeline.train.compression.pruning"
 RETENTION: dict[str, Any] = {"name": "tokens", "rule": "retention", "weight": 0.02, "harden": 5, "positions": 7}
@@ -37,11 +36,7 @@ def plain_loop(world: World, config: TrainConfig, name: str) -> tuple[list[float
     assert config.prune is not None
     model: Any = build_model(config.model, VOCABULARY, {}, seed=1)
     soft: Any = LearnedRetention(2, 7) if name == "retention" else LearnedThresholds(2, 0.05, 0.03)
-    groups = [
-        {"params": [p for p in model.parameters() if (p.dim() >= 2) == wide], "weight_decay": 0.1 * wide}
-        for wide in (True, False)
-    ]
-    of_model = torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.98), eps=1e-6)
+    of_model = plain_adamw(model.parameters())
     of_rule, weight = torch.optim.Adam(soft.parameters(), lr=1.0), config.prune.options.weight
     pruning, schedule, losses = TokenPruning(model, soft), config.schedule.build(8), []
     for step in range(1, 9):
@@ -117,47 +112,6 @@ def penalties_of(world: World, config: TrainConfig) -> list[tuple[float, float]]
         train_steps(engine, step, step)
     engine.close()
     return measured
-
-
-def resumed(world: World, config: TrainConfig, folder: str, stop: int) -> tuple[list[Any], list[Any], list[Any]]:
-    """Steps, rules and states of 8 steps, and of those after a stop and a resume in another engine."""
-    runs: list[Any] = []
-    for resumes in (False, True):
-        engine = build(config, world, seed=2) if resumes else started(config, world)
-        (pruning,) = engine.hooks
-        if resumes:
-            resume(engine, Path(folder))
-            pruning.start((), initialized=True)
-        else:
-            train_steps(engine, 1, stop)
-            save(engine, Path(folder), stop)
-        rules = [pruning.in_state["token_rule"]]
-        losses = train_steps(engine, stop + 1, 8)
-        states = {name: tensor.detach().clone() for name, tensor in pruning.buffers.items()}
-        runs.append((losses, [*rules, pruning.in_state["token_rule"]], states))
-        engine.close()
-    first, second = runs
-    assert first[2].keys() == second[2].keys()
-    assert all(torch.equal(first[2][name], second[2][name]) for name in first[2])
-    return first[:2], second[:2], [*first[2]]
-
-
-@pytest.mark.parametrize(("stage", "stop"), mark_slow_but([(0, 3)], [(0, 3), (0, 6), (3, 3), (3, 6)]))
-def test_a_resumed_run_ends_with_the_same_bits(one_rank: RankPool, tmp_path: Path, stage: int, stop: int) -> None:
-    resume_to_the_bit(one_rank, tmp_path, pruned(RULES["retention"], zero__stage=stage), stop)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("stage", "precision"), [(0, "fp32"), (1, "bf16"), (2, "fp32"), (3, "fp32")])
-def test_two_ranks_resume_to_the_bit(two_ranks: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
-    resume_to_the_bit(two_ranks, tmp_path, pruned(RULES["thresholds"], zero__stage=stage, precision=precision), 3)
-
-
-def resume_to_the_bit(ranks: RankPool, folder: Path, config: TrainConfig, stop: int) -> None:
-    for whole, parts, names in ranks.run(resumed, config, str(folder), stop):
-        assert whole == parts
-        assert len(names) == 4
-        assert (whole[1][0] == {}) == (stop == 3)
 
 
 def test_shares_drop_tokens_from_the_first_step(one_rank: RankPool) -> None:

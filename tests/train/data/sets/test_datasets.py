@@ -1,7 +1,8 @@
-"""Whole runs over several sets, phases and samples: what the configuration's key `data` can say."""
+"""Runs over several sets, phases and samples, and the passes over them."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,27 +12,26 @@ import pytest
 import yaml
 
 from clozeline.configuration.config import load_config
-from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.sets.datasets import check_languages, open_datasets
-from clozeline.train.distributed.process_group import World
+from clozeline.train.data.sets.passes import plan_steps
+from clozeline.train.data.sets.recorded_sets import read_sets, record_sets, tokenizer_of_run
+from clozeline.train.data.stream.phases import open_phases
 from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.run import run
+from clozeline.train.open_run import read_config
 from clozeline.train.startup.dry_run import dry_run
+from tests.crawled_chain import Chain
 from tests.distributed import RankPool
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tests.shard_sets import list_column, objective, write_set
 from tests.train.masked_set import masked_rows, write_config, write_masked_sets
 from tests.train.synthetic import plain_config
-
-
-def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
-    try:
-        return run(load_config(TrainConfig, config, overrides), joined=world), ""
-    except ClozelineError as error:
-        return error.exit_code, str(error)
+from tests.train.test_evaluate import start
 
 
 def config_file(path: Path, data: dict[str, Any], **changes: Any) -> Path:
@@ -93,42 +93,6 @@ def test_an_optimizer_that_follows_held_out_losses_needs_a_held_out_set(tmp_path
         open_datasets(load_config(TrainConfig, config, words))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", [pytest.param(0, marks=pytest.mark.slow), 1])
-def test_phases_change_sets_and_batches_and_resume_exactly(
-    one_rank: RankPool, tmp_path: Path, sets: list[str], stage: int
-) -> None:
-    """Three steps of 8 rows from one set, then steps of 16 from both; stopped before, at and after the boundary."""
-    phases = [
-        {"shards": sets[0], "until_samples": 48, "global_batch": 8},
-        {"shards": sets, "weights": [3.0, 1.0], "global_batch": 16},
-    ]
-    straight = config_file(tmp_path / "straight.yaml", {"phases": phases}, zero__stage=stage)
-    parts = config_file(tmp_path / "parts.yaml", {"phases": phases}, zero__stage=stage)
-    assert one_rank.run(start, straight, []) == [(0, "")]
-    samples = [record[2] for record in logged(straight)]
-    assert samples == [8, 16, 24, 32, 40, 48, 64, 80]
-    for steps in (5, 6, 7):
-        assert one_rank.run(start, parts, [f"steps={steps}"]) == [(0, "")]
-    other = [{**phases[0], "until_samples": 32}, phases[1]]  # what was read stays as it was
-    changed = config_file(tmp_path / "parts.yaml", {"phases": other}, zero__stage=stage)
-    assert one_rank.run(start, changed, ["steps=8"]) == [(0, "")]
-    assert logged(parts) == logged(straight)
-
-
-def test_another_batch_of_a_phase_is_a_new_phase(one_rank: RankPool, tmp_path: Path, sets: list[str]) -> None:
-    """The run's own batch may be spelt out or left out; another one holds from the checkpoint on."""
-    path = tmp_path / "run.yaml"
-    assert one_rank.run(start, config_file(path, {"phases": [{"shards": sets[0]}]}), ["steps=2"]) == [(0, "")]
-    spelt = config_file(path, {"phases": [{"shards": sets[0], "global_batch": 8}]})
-    assert one_rank.run(start, spelt, ["steps=3"]) == [(0, "")]
-    assert len(plans_of(path)) == 1
-    other = config_file(path, {"phases": [{"shards": sets[0], "global_batch": 16}]})
-    assert one_rank.run(start, other, ["steps=4"]) == [(0, "")]
-    assert [samples for _, _, samples in logged(path)] == [8, 16, 24, 40]
-    assert [(until, batch) for _, _, until, batch in plans_of(path)] == [(24, None), (None, 16)]
-
-
 def test_what_a_checkpoint_holds_of_the_data(one_rank: RankPool, tmp_path: Path, sets: list[str]) -> None:
     """Changes of weights become phases where the run was; weights count as they are drawn, however they are spelt."""
     mixed = tmp_path / "mixed.yaml"
@@ -151,76 +115,6 @@ def plans_of(config: Path) -> list[Any]:
     events = read_lines(config.with_suffix("") / "events.jsonl")
     plans: list[Any] = [event["plans"] for event in events if event["event"] == "data"][-1]
     return plans
-
-
-def test_data_that_does_not_fit_is_refused_before_anything_is_made(
-    one_rank: RankPool, tmp_path: Path, sets: list[str]
-) -> None:
-    for data, problem in (
-        ({"shards": sets, "weights": [1.0]}, "expected one for each of 2 sets"),
-        ({"phases": [{"shards": sets[0], "until_samples": 44}, {"shards": sets[1]}]}, "is not a multiple of 8"),
-    ):
-        ((code, message),) = one_rank.run(start, config_file(tmp_path / "run.yaml", data), [])
-        assert (code, problem in message) == (64, True)
-        assert not (tmp_path / "run").exists()
-
-
-def test_phases_that_a_checkpoint_cannot_meet_are_refused(one_rank: RankPool, tmp_path: Path, sets: list[str]) -> None:
-    """From 16 samples on, batches of 24 miss the end at 48, which would end the run only there; those of 16 do not."""
-    path = tmp_path / "run.yaml"
-    assert one_rank.run(start, config_file(path, {"shards": sets[0]}), ["steps=2"]) == [(0, "")]
-    for batch, code in ((24, 64), (16, 0)):
-        phases = [{"shards": sets[0], "until_samples": 48, "global_batch": batch}, {"shards": sets[0]}]
-        ((found, message),) = one_rank.run(start, config_file(path, {"phases": phases}), ["steps=5"])
-        assert found == code
-        assert ("until_samples 48 of phase 1 is not a multiple of 24, counted from 16" in message) == bool(code)
-    assert [samples for _, _, samples in logged(path)] == [8, 16, 32, 48, 56]
-
-
-def test_dry_run_adds_up_the_phases(tmp_path: Path, sets: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """48 rows in steps of 8, then 2 steps of 16 rows from both sets, 3 to 1."""
-    phases = [
-        {"shards": sets[0], "until_samples": 48, "global_batch": 8},
-        {"shards": sets, "weights": [3.0, 1.0], "global_batch": 16},
-    ]
-    config = load_config(TrainConfig, config_file(tmp_path / "run.yaml", {"phases": phases}), [])
-    assert dry_run(config) == 0
-    lengths = [float(open_shards(path).read_block(0).columns["input_ids"].lengths.mean()) for path in sets]
-    lengths[1] *= 90 / 92  # 4 lanes: the last 2 places of its epochs are filler
-    tokens = 48 * lengths[0] + 32 * (3 * lengths[0] + lengths[1]) / 4
-    text = capsys.readouterr().out
-    assert f"8 steps (schedule ends at 8), {tokens:,.0f} tokens, {80 / 292:.2f} epochs" in text
-    assert "8 rows a step = 1 ranks x 4 micro-batches x 2 rows, for 6 steps" in text
-    assert "16 rows a step = 1 ranks x 8 micro-batches x 2 rows, for 2 steps" in text
-
-
-def test_dry_run_tells_of_filler(tmp_path: Path, sets: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """90 rows on 64 lanes: an epoch has 128 places."""
-    data = {"shards": sets[1], "global_batch": 64, "lanes": 64}
-    assert dry_run(load_config(TrainConfig, config_file(tmp_path / "run.yaml", data), ["steps=4"])) == 0
-    length = float(open_shards(sets[1]).read_block(0).columns["input_ids"].lengths.mean())
-    text = capsys.readouterr().out
-    assert "data       90 rows and 38 of filler an epoch" in text
-    assert f"{2 * 90 * length:,.0f} tokens, 2.00 epochs" in text
-
-
-def test_a_mixture_by_shards_and_weights(tmp_path: Path, sets: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    config = config_file(tmp_path / "mixed.yaml", {"shards": sets, "weights": [2.0, 1.0]})
-    assert dry_run(load_config(TrainConfig, config, [])) == 0
-    assert "290 rows" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ({}, "expected shards or phases, got neither"),
-        ({"shards": "x", "phases": [{"shards": "x"}]}, "expected shards or phases, got both"),
-        ({"phases": [{"shards": "x"}], "weights": [1.0]}, "each phase has weights of its own"),
-    ],
-)
-def test_shards_or_phases(tmp_path: Path, data: dict[str, Any], message: str) -> None:
-    with pytest.raises(ClozelineError, match=message):
-        load_config(TrainConfig, config_file(tmp_path / "c.yaml", data), [])
 
 
 def test_problems_of_phases_end_a_dry_run(tmp_path: Path, sets: list[str]) -> None:
@@ -291,3 +185,140 @@ def test_every_token_has_a_language_embedding(columns: tuple[str, ...], embeddin
         return
     with pytest.raises(ConfigurationError, match=message):
         check_languages(manifest, embeddings, Path("set"))
+
+
+AUTO: Any = {"steps": "auto", "schedule__steps": None}
+
+
+def stored(folder: Path, name: str, variants: int, rows: int = 2400) -> Path:
+    """A set that an objective of this name made, with this number of corruptions of each sample."""
+    facts = {**objective("encoder"), "name": name, "heads": ["masked_lm"]}
+    return write_masked_sets(folder, rows=rows, name=folder.name, objective=facts, variants=variants)
+
+
+@pytest.mark.parametrize(
+    ("name", "variants", "steps"),
+    [
+        ("masked_lm", 1, 2 * 2400 // 8),  # each corruption twice
+        ("masked_lm", 3, 2 * 2400 // 8),  # 6 passes over 800 samples
+        ("causal_lm", 1, 4 * 2400 // 8),  # nothing is drawn: four passes
+        ("classification", 1, 4 * 2400 // 8),  # a task
+    ],
+)
+def test_steps_of_stored_sets(
+    tmp_path: Path, name: str, variants: int, steps: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shards = stored(tmp_path / "set", name, variants)
+    config = load_config(TrainConfig, write_config(tmp_path / "c.yaml", shards, tmp_path / "run", **AUTO), [])
+    assert plan_steps(config.data, open_datasets(config).phases) == steps
+    assert dry_run(config) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"{steps:,} steps (schedule ends at {steps:,})" in out
+    assert "by heart" not in out
+
+
+def test_steps_of_samples_and_of_larger_sets(tmp_path: Path) -> None:
+    """Corrupted anew, samples are read 16 times; 4 million tokens are enough, and every row is read once."""
+    write_token_set(tmp_path, [40] * 80)
+    run_stage(recipe(tmp_path, [entry := {"name": "masked_lm", "max_length": 16}]), "group")
+    data = {"shards": str(tmp_path / "group" / "packed-14-sep" / "train"), "corrupt": entry}
+    config = load_config(TrainConfig, config_file(tmp_path / "run.yaml", data, **AUTO), [])
+    phases = open_datasets(config).phases
+    rows = len(phases[0].sources[0].shards)
+    assert plan_steps(config.data, phases) == -(-16 * rows // 8)
+
+    def of_tokens(tokens: int, architecture: str = "encoder") -> int:
+        """Of samples of 100 tokens."""
+        totals = SimpleNamespace(samples=tokens // 100, tokens=tokens)
+        objective = SimpleNamespace(name="masked_lm", architecture=architecture)
+        manifest = SimpleNamespace(totals=totals, variants=1, objective=objective)
+        phase: Any = SimpleNamespace(sources=[SimpleNamespace(manifest=manifest, corruption=True)])
+        return plan_steps(config.data, [phase])
+
+    assert of_tokens(1_000_000) == of_tokens(1_600_000) == 4_000_000 // 100 // 8
+    assert of_tokens(1_000_000, "encoder_decoder") == 2_000_000 // 100 // 8
+    assert of_tokens(80_000_000) == 80_000_000 // 100 // 8
+    assert of_tokens(100) == 100, "room for a warm-up"
+
+
+def test_phases_have_no_passes(tmp_path: Path) -> None:
+    shards = str(write_masked_sets(tmp_path / "set"))
+    config = load_config(TrainConfig, config_file(tmp_path / "a.yaml", {"phases": [{"shards": shards}]}, **AUTO), [])
+    with pytest.raises(ConfigurationError, match="set a number"):
+        dry_run(config)
+
+
+@pytest.mark.parametrize(("steps", "reads"), [(600, None), (900, "3.0")])
+@pytest.mark.parametrize(("name", "variants"), [("masked_lm", 1), ("masked_lm", 2), ("causal_lm", 1), ("toy", 1)])
+def test_a_start_says_how_often_stored_corruptions_are_read(
+    tmp_path: Path, name: str, variants: int, steps: int, reads: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shards = stored(tmp_path / "set", name, variants)
+    changes: Any = {"steps": steps, "schedule__steps": steps}
+    config = load_config(TrainConfig, write_config(tmp_path / "c.yaml", shards, tmp_path / "run", **changes), [])
+    assert dry_run(config) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    if reads is None or name != "masked_lm":
+        assert "by heart" not in out
+    else:
+        assert f"(of {variants}) is read {reads} times" in out
+        assert f"Store {3 * variants} " in out
+        assert "data.corrupt" in out
+
+
+def test_a_resumed_run_keeps_its_number(one_rank: RankPool, tmp_path: Path) -> None:
+    """Stopped and resumed, the bits of a run without a stop; with a larger set since then, the same number of steps."""
+    shards = [str(stored(tmp_path / name, "masked_lm", 1, rows=480)) for name in ("a", "b")]
+    straight, parts, grown = (
+        config_file(tmp_path / f"{name}.yaml", {"shards": shards[0]}, **AUTO) for name in ("straight", "parts", "grown")
+    )
+    assert one_rank.run(start, straight, []) == [(0, "")]
+    assert logged(straight)[-1][0] == read_config(tmp_path / "straight").steps == 2 * 480 // 8
+    for config in (parts, grown):
+        assert one_rank.run(start, config, [], 50) == [(75, "")]
+        assert len(logged(config)) < 60
+    assert one_rank.run(start, parts, []) == [(0, "")]
+    assert logged(parts) == logged(straight)
+    both = config_file(tmp_path / "grown.yaml", {"shards": shards}, **AUTO)
+    assert plan_steps((config := load_config(TrainConfig, both, [])).data, open_datasets(config).phases) == 240
+    assert one_rank.run(start, both, ["checkpoint.allow_changed=[data]"]) == [(0, "")]
+    assert logged(both)[-1][0] == 120
+
+
+def test_facts_and_tokenizer_are_those_of_the_set(chain: Chain, tmp_path: Path) -> None:
+    manifest = chain.output / "corrupt" / "masked_lm" / "train" / "manifest.json"
+    data = DataConfig(shards=manifest)
+    record_sets(tmp_path, data, open_phases(data))
+    (one,) = read_sets(tmp_path)
+    shards = open_shards(manifest)
+    assert one.objective == shards.manifest.objective
+    assert (one.path, one.name, one.digest) == (str(manifest), shards.manifest.name, shards.digest)
+    assert one.columns == tuple(spec.name for spec in shards.columns)
+    folder = tokenizer_of_run(tmp_path, one)
+    assert folder == tmp_path / "tokenizer"
+    assert load_tokenizer(folder).vocabulary.fingerprint == shards.manifest.tokenizer.fingerprint
+    (folder / "vocabulary.json").write_text("{}")
+    record_sets(tmp_path, data, open_phases(data))
+    assert load_tokenizer(folder).vocabulary.size == shards.manifest.tokenizer.vocab_size, "made whole by a start"
+
+
+def test_samples_have_the_facts_of_the_examples_that_the_stream_makes(chain: Chain, tmp_path: Path) -> None:
+    samples = chain.output / "group" / "packed-126-sep" / "train"
+    data = DataConfig(shards=samples, corrupt=[{"name": "masked_lm", "max_length": 128}])  # type: ignore[list-item]
+    record_sets(tmp_path, data, open_phases(data))
+    (one,) = read_sets(tmp_path)
+    assert one.objective.name == "masked_lm"
+    assert {"input_ids", "label_positions", "label_ids"} <= set(one.columns)
+
+
+def test_sets_without_a_tokenizer_and_damaged_facts(tmp_path: Path) -> None:
+    manifest = write_masked_sets(tmp_path / "corrupt")
+    data = DataConfig(shards=manifest)
+    record_sets(tmp_path, data, open_phases(data))
+    assert not (tmp_path / "tokenizer").exists()
+    path = tmp_path / "sets.json"
+    plain = json.loads(path.read_text())
+    plain["sets"][0]["max_length"] += 1
+    path.write_text(json.dumps(plain))
+    with pytest.raises(IntegrityError, match=r"sets\.json: is missing or damaged"):
+        read_sets(tmp_path)

@@ -1,3 +1,5 @@
+"""Tensors of micro-batches from stored columns, by hand and against loops; rows of several sets in one batch."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -12,9 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.rows import IDS, PLACES, ROW, STARTS, UNDO, WEIGHT, Ragged, Role
+from clozeline.pipeline.rows import IDS, PLACES, ROW, STARTS, UNDO, WEIGHT, Ragged, Role, Rows
+from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.train.data.stream.collate import Collate
-from tests.shard_sets import TOKENIZER, objective, roles_of, toy_set, write_set
+from clozeline.train.data.stream.phases import phase_of
+from tests.shard_sets import IDS as IDS_COLUMN
+from tests.shard_sets import TOKENIZER, fixed, ids_of, list_column, objective, roles_of, write_set
+from tests.train.data.stream.streams import open_stream
 
 PAD, MASK, START = 0, 3, 4
 SPECIAL = TOKENIZER["special_ids"]
@@ -50,15 +56,6 @@ def test_masked_encoder() -> None:
     }
 
 
-def test_decoder_predicts_the_next_token() -> None:
-    found = collated("decoder", {"input_ids": [[5, 6, 7], [8, 9], []]}, [1, 1, 0])
-    assert found["input_ids"] == [[5, 6, 7], [8, 9, PAD], [PAD] * 3]
-    assert found["lengths"] == [3, 2, 1]
-    assert found["label_index"] == [0, 1, 3]
-    assert found["label_ids"] == [6, 7, 9]
-    assert found["row_weight"] == [1, 1, 0]
-
-
 def test_prefix_has_no_labels() -> None:
     found = collated(
         "decoder", {"input_ids": [[5, 6, 7, 8], [5, 6, 7], []], "prefix_length": [[3], [0], []]}, [1, 1, 0]
@@ -74,22 +71,6 @@ def test_the_same_labels_may_be_stored_where_the_row_is_read_from_left_to_right(
     stored = {"input_ids": rows, "label_positions": [[3], [1, 2]], "label_ids": [[8], [6, 7]]}
     found = collated("decoder", stored, predict_from="previous")
     assert found == {name: value for name, value in prefixed.items() if name != "prefix_length"}
-
-
-def test_documents_apart() -> None:
-    lists = {"input_ids": [[5, 6, 7, 8, 9], [5, 6]], "document_starts": [[0, 3], [0]]}
-    found = collated("decoder", lists)
-    assert found["document_ids"] == [[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]]
-    assert found["position_ids"] == [[0, 1, 2, 0, 1], [0, 1, 2, 3, 4]]
-    assert found["label_index"] == [0, 1, 3, 5]
-    assert found["label_ids"] == [6, 7, 9, 6]
-    assert found["cu_seqlens"] == [0, 3, 5, 7, 10], "the second row's three pads are a document of their own"
-    assert found["max_seqlen"] == 3
-
-
-def test_segments() -> None:
-    found = collated("encoder", {"input_ids": [[1, 5, 2, 6, 2], [1, 5, 2]], "segment_starts": [[0, 3], [0, 3]]})
-    assert found["type_ids"] == [[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]]
 
 
 def test_encoder_decoder_shifts_the_target() -> None:
@@ -124,30 +105,6 @@ def test_a_fragment_keeps_its_places_and_is_opened_by_the_token_before_it() -> N
     assert found["decoder_lengths"] == [3, 1, 2, 1]
     assert found["label_index"] == [0, 1, 2, 3, 6, 7]
     assert found["label_ids"] == [22, 23, 24, 30, 10, 11]
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(2, 12), min_size=1, max_size=5), st.data())
-def test_fragments_equal_a_slow_loop(lengths: list[int], data: st.DataObject) -> None:
-    """Decoder token j of a fragment at s reads source token s + j - 1, predicts s + j, and is at place s + j."""
-    originals = [data.draw(st.lists(st.integers(5, 60000), min_size=n, max_size=n)) for n in lengths]
-    starts = [data.draw(st.integers(1, n - 1)) for n in lengths]
-    sizes = [data.draw(st.integers(1, n - s)) for n, s in zip(lengths, starts, strict=True)]
-    bounds = [(s, s + k) for s, k in zip(starts, sizes, strict=True)]
-    masked = [
-        [MASK if s <= i < e else t for i, t in enumerate(row)] for row, (s, e) in zip(originals, bounds, strict=True)
-    ]
-    targets = [row[s:e] for row, (s, e) in zip(originals, bounds, strict=True)]
-    lists = {"input_ids": masked, "target_ids": targets, "target_start": [[s] for s in starts]}
-    found = collated("encoder_decoder", lists, decoder_start=START)
-    for b, (row, (s, e)) in enumerate(zip(originals, bounds, strict=True)):
-        for j in range(max(sizes)):
-            inside = s + j < e
-            assert found["decoder_input_ids"][b][j] == (row[s + j - 1] if inside else PAD)
-            assert found["decoder_position_ids"][b][j] == (s + j if inside else 0)
-    width = max(sizes)
-    assert found["label_index"] == [b * width + j for b, k in enumerate(sizes) for j in range(k)]
-    assert found["label_ids"] == [token for target in targets for token in target]
 
 
 MODES = {"bidirectional": 0, "left_to_right": 1, "right_to_left": 2, "prefix": 3}
@@ -198,26 +155,6 @@ def test_segments_are_told_apart_in_bidirectional_rows_only() -> None:
     assert found["segment_ids"] == [[0, 0, 0, 1], [0, 0, 0, 0]], "for a table that holds segments alone"
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_the_mask_of_what_the_objective_stored(mode: str) -> None:
-    """From corrupted rows to the mask; labels and masked rows are those of bidirectional rows."""
-    from tests.pipeline.corrupt.objectives.runner import corrupt, wide
-    from tests.pipeline.corruption_cases import samples, vocabulary
-
-    rows = samples([9, 4, 2], vocabulary())
-    plain = corrupt(wide("masked_lm", vocabulary()), rows)
-    examples = corrupt(wide("masked_lm", vocabulary(), attention=mode), rows)
-    for name, ragged in plain.columns.items():
-        assert examples.columns[name].values.tolist() == ragged.values.tolist()
-    if mode == "bidirectional":
-        assert examples.columns.keys() == plain.columns.keys()
-        return
-    tensors = Collate("encoder", roles_of(examples.columns), SPECIAL)(dict(examples.columns), None)
-    for found, length, prefix in zip(attention_of(tensors), (11, 6, 4), tensors["prefix_length"].tolist(), strict=True):
-        assert (prefix > 0) == (mode == "prefix")
-        assert found == [[may_read(MODES[mode], prefix, length, i, j) for j in range(11)] for i in range(11)]
-
-
 def test_masked_encoder_decoder_reads_the_label_before() -> None:
     """`The puppies are [MASK] outside [MASK] house .` between [CLS] and [SEP]: places 5 and 7 read a label."""
     found = collated(
@@ -242,31 +179,6 @@ def test_only_filler() -> None:
     assert found["input_ids"] == found["decoder_input_ids"] == [[PAD], [PAD]]
     assert found["lengths"] == found["decoder_lengths"] == [1, 1]
     assert found["label_index"] == found["label_ids"] == []
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.lists(st.integers(1, 60000), max_size=9), min_size=1, max_size=6), st.data())
-def test_decoder_equals_a_slow_one(rows: list[list[int]], data: st.DataObject) -> None:
-    prefix = [data.draw(st.integers(0, max(len(row), 1))) for row in rows]
-    starts = [[0, data.draw(st.integers(1, len(row) - 1))] if len(row) > 1 else [0] * bool(row) for row in rows]
-    found = collated("decoder", {"input_ids": rows, "prefix_length": [[p] for p in prefix], "document_starts": starts})
-    width = max([1, *map(len, rows)])
-    index, ids = [], []
-    for b, row in enumerate(rows):
-        for i in range(max(1, prefix[b]), len(row)):
-            if i not in starts[b]:
-                index.append(b * width + i - 1)
-                ids.append(row[i])
-    assert (found["label_index"], found["label_ids"]) == (index, ids)
-    bounds = [b * width + place for b, row in enumerate(rows) for place in sorted({0, *starts[b], len(row)} - {width})]
-    assert found["cu_seqlens"] == [*bounds, len(rows) * width]
-    assert found["input_ids"] == [[*row, *[PAD] * (width - len(row))] for row in rows]
-
-
-def test_configured_by_the_manifest(tmp_path: Path) -> None:
-    shards = toy_set(tmp_path, [3], objective=objective("decoder"))
-    collate = Collate.from_manifest(shards.manifest)
-    assert (collate.architecture, collate.columns) == ("decoder", ("input_ids",))
 
 
 @pytest.mark.parametrize(
@@ -363,37 +275,112 @@ def test_an_order_beside_masked_rows() -> None:
     assert found["label_ids"].tolist() == [5, 7, 6]
 
 
-@pytest.mark.parametrize("family", ["decoder", "encoder"])
-@pytest.mark.parametrize("kind", ["learned", "rope", "t5"])
-def test_no_attention_and_no_position_leaks_across_documents(family: str, kind: str) -> None:
-    """A packed row gives each document the states it has alone; changing one leaves the others' bits as they are."""
-    from clozeline.model.build import build_model
-    from clozeline.model.configuration.position import PositionConfig
-    from tests.model.small_models import small_config
+SEGMENTS = list_column("segment_starts")
+LANGUAGES = list_column("languages", "uint8")
 
-    if (family, kind) == ("encoder", "rope"):
-        pytest.skip("encoders have learned or relative positions")
-    torch.manual_seed(0)
-    position = PositionConfig(kind=kind, maximum=32, buckets=8, max_distance=9)
-    model: Any = build_model(small_config(family, position=position), 37, {"pad": 0}).eval()
-    documents = [[5, 6, 7, 8], [9, 10, 11], [12, 13, 14, 15, 16]]
 
-    def states(rows: list[list[list[int]]]) -> Any:
-        flat = [[token for document in row for token in document] for row in rows]
-        starts = [np.cumsum([0, *map(len, row[:-1])]).tolist() for row in rows]
-        columns = {"input_ids": column(flat), "document_starts": column(starts)}
-        collate = Collate(family, roles_of(columns), SPECIAL)  # type: ignore[arg-type]
-        with torch.no_grad():
-            return model.family(collate({name: columns[name] for name in collate.columns}, None))
+def test_rows_without_segments_have_one_language() -> None:
+    found = collated("encoder", {"input_ids": [[1, 7, 2], [1, 2], []], "languages": [[4], [9], []]}, [1, 1, 0])
+    assert found["languages"] == [[4] * 3, [9] * 3, [0] * 3]
+    assert "type_ids" not in found
 
-    packed = states([documents, [[20, 21, 22]]])
-    for number, document in enumerate(documents):
-        first = sum(map(len, documents[:number]))
-        alone = states([[document]])[0]
-        assert torch.allclose(packed[0, first : first + len(document)], alone, atol=1e-5)
-        changed = [[(token + 1 if n == number else token) for token in other] for n, other in enumerate(documents)]
-        after = states([changed, [[20, 21, 22]]])
-        same = (after[0, :12] == packed[0, :12]).all(-1)
-        assert same.tolist() == [not first <= place < first + len(document) for place in range(12)] or (
-            family == "decoder" and same[:first].all() and same[first + len(document) :].all()
-        )
+
+def written(folder: Path, lists: dict[str, list[list[int]]], **options: Any) -> Manifest:
+    """The manifest of a set of one row."""
+    specs = [spec for spec in (IDS_COLUMN, SEGMENTS, LANGUAGES) if spec.name in lists]
+    columns = {spec.name: Ragged.from_lists(lists[spec.name], np.dtype(spec.dtype)) for spec in specs}
+    rows = Rows(fixed(np.ones(1, np.uint64)), columns)
+    return write_set(folder, [rows], columns=specs, objective=objective("encoder", **options)).manifest
+
+
+def test_each_set_of_a_batch_has_its_own_rule(tmp_path: Path) -> None:
+    """Positions restart with the second segment of a translation, never in a pair of sentences."""
+    pair = {"input_ids": [[1, 7, 2, 8, 9, 2]], "segment_starts": [[0, 3]], "languages": [[3, 5]]}
+    text = {"input_ids": [[1, 7, 7, 7, 7, 2]], "languages": [[4]]}
+    sets = [(pair, {"reset_positions": True}), (pair, {}), (text, {})]
+    manifests = [written(tmp_path / str(number), lists, **options) for number, (lists, options) in enumerate(sets)]
+    columns = {"input_ids": column([lists["input_ids"][0] for lists, _ in sets])}
+    for name in ("segment_starts", "languages"):
+        columns[name] = column([lists[name][0] if name in lists else [] for lists, _ in sets])
+    tensors = Collate.from_manifests(manifests)(columns, np.ones(3, np.float32), np.arange(3))
+    found = {name: tensor.tolist() for name, tensor in tensors.items()}
+    assert found["position_ids"] == [[0, 1, 2, 0, 1, 2], [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5]]
+    assert found["type_ids"] == [[0, 0, 0, 1, 1, 1]] * 2 + [[0] * 6]
+    assert found["languages"] == [[3, 3, 3, 5, 5, 5]] * 2 + [[4] * 6]
+
+
+def test_documents_and_segments_restart_together() -> None:
+    lists = {"input_ids": [[1, 7, 2, 8, 9, 2]] * 2, "segment_starts": [[0, 3], []], "document_starts": [[0], [0, 2]]}
+    found = collated("encoder", lists, restart_segments=True)
+    assert found["position_ids"] == [[0, 1, 2, 0, 1, 2], [0, 1, 0, 1, 2, 3]]
+
+
+ATTENTION = list_column("attention", "uint8")
+
+
+def lengths(count: int) -> list[int]:
+    return [3 + 5 * n % 7 for n in range(count)]
+
+
+def facts(name: str, predict_from: str = "same") -> dict[str, Any]:
+    found = objective("encoder")
+    return {**found, "name": name, "label": name, "frame": {**found["frame"], "predict_from": predict_from}}
+
+
+def masked_set(folder: Path, previous: str) -> ShardSet:
+    """Labels at position 1 and the last one, 100 and 200 above the ids; weight 1/2, divisor 7."""
+    texts = [ids_of(uid, size) for uid, size in zip(range(1, 31), lengths(30), strict=True)]
+    columns = {
+        "input_ids": Ragged.from_lists(texts, np.uint16),
+        "label_positions": Ragged.from_lists([[1, len(text) - 1] for text in texts], np.uint16),
+        "label_ids": Ragged.from_lists([[100, 200]] * 30, np.uint16),
+        "label_weight": Ragged.from_matrix(np.full((30, 1), 0.5, np.float32)),
+        "label_count": Ragged.from_matrix(np.full((30, 1), 7, np.uint16)),
+    }
+    content = Rows(fixed(np.arange(1, 31, dtype=np.uint64)), columns)
+    specs = [IDS_COLUMN, *map(list_column, ("label_positions", "label_ids", "label_count"))]
+    specs.insert(3, list_column("label_weight", "float32"))
+    return write_set(folder, [content], columns=specs, name="masked", objective=facts("masked", previous))
+
+
+def causal_set(folder: Path) -> ShardSet:
+    texts = [ids_of(uid, size) for uid, size in zip(range(1, 24), lengths(23), strict=True)]
+    columns = {
+        "input_ids": Ragged.from_lists(texts, np.uint16),
+        "attention": Ragged.from_matrix(np.ones((23, 1), np.uint8)),
+    }
+    content = Rows(fixed(np.arange(1, 24, dtype=np.uint64)), columns)
+    options: Any = {"columns": [IDS_COLUMN, ATTENTION], "name": "causal", "objective": facts("causal", "previous")}
+    return write_set(folder, [content], **options)
+
+
+@pytest.mark.parametrize("previous", ["same", "previous"])
+def test_each_row_has_what_its_own_set_holds(tmp_path: Path, previous: str) -> None:
+    masked, causal = masked_set(tmp_path / "m", previous), causal_set(tmp_path / "c")
+    phases = [phase_of((masked,), (), 16), phase_of((causal, masked), (2.0, 1.0), 80), phase_of((causal,))]
+    seen = set()
+    with open_stream(phases) as stream:
+        for _ in range(16):
+            for batch in stream.next_step():
+                tensors = batch.tensors
+                width, labels = tensors["input_ids"].shape[1], []
+                for row, (source, block, place) in enumerate(batch.origin.tolist()):
+                    if source < 0:
+                        assert tensors["label_count"][row] == 0
+                        continue
+                    text = stream.sources[source].shards.read_block(block).columns["input_ids"][place].tolist()
+                    seen.add(source)
+                    assert tensors["objective"][row] == source
+                    assert tensors["input_ids"][row, : len(text)].tolist() == text
+                    if source == 0:
+                        shift = previous == "previous"
+                        labels += [(row, 1 - shift, 100, 0.5), (row, len(text) - 1 - shift, 200, 0.5)]
+                    else:
+                        labels += [(row, at, text[at + 1], 1.0) for at in range(len(text) - 1)]
+                    assert tensors["label_count"][row] == (7 if source == 0 else len(text) - 1)
+                    if "attention" in tensors:
+                        assert (tensors["attention"][row], tensors["prefix_length"][row]) == (source, 0)
+                found = zip(tensors["label_index"].tolist(), tensors["label_ids"].tolist(),
+                            tensors["label_weight"].tolist(), strict=True)  # fmt: skip
+                assert [(at // width, at % width, label, weight) for at, label, weight in found] == labels
+    assert seen == {0, 1}

@@ -1,3 +1,5 @@
+"""Damaged, changing and slow files; interrupts, forks, kills and closing: no wrong row, no thread that stays."""
+
 from __future__ import annotations
 
 import contextlib
@@ -12,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import psutil
 import pytest
 
@@ -20,7 +21,7 @@ from clozeline.errors import ConfigurationError, StreamError
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from tests.shard_sets import damage, toy_set
 from tests.train.data.stream.streams import open_stream as open_toy
-from tests.train.data.stream.streams import run
+from tests.train.data.stream.streams import rows_of, run
 
 open_stream = partial(open_toy, micro_batch=8, io_threads=2)
 
@@ -161,20 +162,6 @@ def test_a_sample_set_needs_a_transform(tmp_path: Path) -> None:
         open_stream(shards)
 
 
-def test_an_empty_set_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="no rows"):
-        open_stream(toy_set(tmp_path, [0, 0]))
-
-
-@pytest.mark.parametrize("size", [1, 3, 4, 5])
-def test_sets_smaller_than_lanes_and_block(tmp_path: Path, size: int) -> None:
-    shards = toy_set(tmp_path, [size], block_rows=64)
-    with open_stream(shards, global_batch=16, micro_batch=16) as stream:
-        (batch,) = stream.next_step()  # several epochs in one step
-        found = np.unique(batch.origin[batch.origin[:, 0] >= 0][:, 2]).tolist()
-        assert found == list(range(size))
-
-
 @pytest.mark.usefixtures("default_signals")
 def test_ctrl_c_interrupts_a_wait_and_close_does_not_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that never answers: the interrupt arrives in `next_step`, and closing does not wait for the read."""
@@ -213,3 +200,63 @@ def test_a_dropped_stream_ends_its_threads(tmp_path: Path) -> None:
     while threading.active_count() > before and time.monotonic() < deadline:
         time.sleep(0.01)
     assert threading.active_count() <= before
+
+
+CHANGES = ("empty", "half", "longer", "overwritten", "another's", "swapped", "deleted", "a folder", "a pipe")
+SIZES, STEPS = [24, 24, 24], 27  # three passes over the set
+SLOW_FORMS = [("arrow", 0), ("tar", 0), ("tar", 2)]
+FORMS = [("arrow", 2), *(pytest.param(*form, marks=pytest.mark.slow) for form in SLOW_FORMS)]
+
+
+def change(name: str, path: Path, other: Path) -> None:
+    size = path.stat().st_size
+    if name in ("empty", "half", "longer"):
+        os.truncate(path, {"empty": 0, "half": size // 2, "longer": 2 * size}[name])
+    elif name in ("overwritten", "another's"):
+        path.write_bytes(bytes(size) if name == "overwritten" else other.read_bytes())
+    elif name == "swapped":
+        between = path.rename(path.with_suffix(".between"))
+        other.rename(path)
+        between.rename(other)
+    else:
+        path.unlink()
+        if name == "a folder":
+            path.mkdir()
+        elif name == "a pipe":
+            os.mkfifo(path)
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+    with open_stream(toy_set(tmp_path_factory.mktemp("whole"), SIZES)) as stream:
+        return [rows_of(stream.next_step()) for _ in range(STEPS)]
+
+
+@pytest.mark.parametrize(("container", "threads"), FORMS)
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("skipped", [0.0, 1.0])
+def test_files_that_change_give_a_named_error_or_filler_and_never_another_row(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    expected: Any,
+    name: str,
+    threads: int,
+    container: str,
+    skipped: float,
+) -> None:
+    monkeypatch.setattr("clozeline.train.data.stream.rounds._PAUSE_S", 0)
+    shards = toy_set(tmp_path / "set", SIZES, container=container)
+    lost, damaged = 0, None
+    with open_stream(shards, io_threads=threads, max_damaged_fraction=skipped) as stream:
+        try:
+            for step in range(STEPS):
+                for row, whole in zip(rows_of(stream.next_step()), expected[step], strict=True):
+                    assert row == whole or (skipped and row[2] == 0.0)
+                    lost += row != whole
+                if step == 1:
+                    change(name, shards.shard_path(1), shards.shard_path(2))
+        except DamagedBlock as error:
+            damaged = error
+    assert (damaged is None) == bool(skipped or name == "longer")
+    assert damaged is None or damaged.shard in {str(shards.shard_path(number)) for number in (1, 2)}
+    assert (lost == 0) == (not skipped or name == "longer")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,10 +13,10 @@ from clozeline.model.build import build_model
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ShardSet
 from clozeline.train.data.stream.batches import Batch
-from clozeline.train.data.stream.stream import Stream
 from tests.model.closeness import FLOAT32, assert_gradients_close
 from tests.model.small_models import FAMILIES, VOCABULARY, small_config
 from tests.shard_sets import fixed, list_column, objective, write_set
+from tests.train.data.stream.streams import open_stream
 
 ROWS, LANES = 13, 8
 TOKENIZER = {"name": "t", "fingerprint": "f", "vocab_size": VOCABULARY, "special_ids": {"pad": 0, "mask": 3},
@@ -46,8 +45,7 @@ def example_set(folder: Path, family: str) -> ShardSet:
 
 def batches(shards: ShardSet, lanes: int) -> list[Batch]:
     """One pass: on one lane there is no filler, on eight lanes the last batch has three rows of it."""
-    options: Any = {"lanes": lanes, "seed": 1, "global_batch": lanes, "micro_batch": lanes, "io_threads": 0}
-    with Stream(shards, rank=0, world_size=1, **options) as stream:
+    with open_stream(shards, lanes=lanes, global_batch=lanes, micro_batch=lanes) as stream:
         return [batch for step in stream.one_pass() for batch in step]
 
 
@@ -85,8 +83,7 @@ def test_filler_rows_change_nothing(tmp_path: Path, family: str) -> None:
 def test_a_micro_batch_of_filler_alone_is_nothing(tmp_path: Path, family: str) -> None:
     """A whole step of a rank may be filler: its sum and count are 0, its gradients 0 and finite."""
     shards = example_set(tmp_path, family)
-    options: Any = {"lanes": LANES, "seed": 1, "global_batch": 32, "micro_batch": 1, "io_threads": 0}
-    with Stream(shards, rank=0, world_size=1, **options) as stream:
+    with open_stream(shards, lanes=LANES, global_batch=32, micro_batch=1) as stream:
         (step,) = stream.one_pass()
     empty = [batch for batch in step if not batch.row_weight.any()]
     assert len(empty) == 32 - ROWS

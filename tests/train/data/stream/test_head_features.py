@@ -1,4 +1,4 @@
-"""Tensors that single heads read, against loops over rows."""
+"""Tensors that single heads read, and choices as rows, against loops over rows."""
 
 from __future__ import annotations
 
@@ -14,18 +14,12 @@ from hypothesis import strategies as st
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.collate import Architecture, Collate
-from tests.pipeline.corrupt.objectives.runner import corrupt, wide
-from tests.pipeline.corruption_cases import samples, vocabulary
+from clozeline.train.data.stream.head_features import rows_of_choices
+from tests.pipeline.task_files import make_choice_sets, make_sets, open_split
 from tests.shard_sets import IDS, TOKENIZER, list_column, objective, roles_of, write_set
 from tests.train.data.stream.test_collate import MASK, PAD, SPECIAL, collated, column
 
 MASKED = {"input_ids": [[1, 3, 7, 2], [1, 3, 2]], "label_positions": [[1, 2], [1]], "label_ids": [[9, 7], [8]]}
-
-
-def test_classes_of_rows() -> None:
-    """-100 says that a row has none, as filler and rows of other objectives."""
-    found = collated("encoder", MASKED | {"sentence_label": [[1], []]})
-    assert found["sentence_label"] == [1, -100]
 
 
 @pytest.mark.parametrize("architecture", ["encoder", "decoder"])
@@ -111,19 +105,6 @@ def test_views_of_both_kinds_in_one_batch() -> None:
     assert found["lengths_b"] == [4, 3]
 
 
-def test_the_crop_of_what_the_objective_stored() -> None:
-    rows = samples([9, 4, 2], vocabulary())
-    examples = corrupt(wide("corrective_lm", vocabulary(), crop_rate=0.3), rows)
-    tensors = Collate("encoder", roles_of(examples.columns), SPECIAL)(dict(examples.columns), None)
-    for row in range(3):
-        content = rows.columns["ids"][row].tolist()
-        start, length = (int(examples.columns[name][row][0]) for name in ("crop_start", "crop_length"))
-        view = tensors["input_ids_b"][row, : int(tensors["lengths_b"][row])].tolist()
-        framed = examples.columns["input_ids"][row]
-        assert view == [int(framed[0]), *content[start : start + length], int(framed[-1])]
-        assert 0 < length <= len(content)
-
-
 def test_a_set_without_the_column_has_none_of_it(tmp_path: Any) -> None:
     """One stream of pairs with a class and of masked rows: the rows of the second set have no class."""
 
@@ -177,3 +158,38 @@ def test_answers_and_the_places_where_they_may_be() -> None:
     assert tensors["answer_end"].tolist() == [3, 0, -100]
     assert tensors["answer_places"].dtype == torch.bool
     assert tensors["answer_places"].int().tolist() == [[1, 0, 1, 1], [1, 0, 0, 0], [0, 0, 0, 0]]
+
+
+def test_rows_are_those_of_a_loop() -> None:
+    """Random examples of 2 to 5 choices of 1 to 6 tokens in one or two segments, one in eight filler."""
+    draws = np.random.default_rng(5)
+    examples, rows = [], []
+    for number in range(200):
+        parts = [] if number % 8 == 3 else [draws.integers(9, 99, draws.integers(1, 7)) for _ in range(2 + number % 4)]
+        starts = np.cumsum([0, *map(len, parts)])[:-1].tolist()
+        segments = [[0, 1] if len(part) > 1 else [0] for part in parts]
+        rows += [(part.tolist(), own) for part, own in zip(parts, segments, strict=True)] or [([], [])]
+        flat = [start + at for start, own in zip(starts, segments, strict=False) for at in own]
+        ids = [token for part in parts for token in part]
+        right = [number % 2] if parts else []
+        given = {"input_ids": ids, "choice_starts": starts[: len(parts)], "segment_starts": flat, "choice": right}
+        examples.append(given)
+    columns = {name: Ragged.from_lists([one[name] for one in examples], np.int64) for name in examples[0]}
+    found, chosen = rows_of_choices(columns, roles_of(columns))
+    assert [row.tolist() for row in found["input_ids"]] == [ids for ids, _ in rows]
+    assert [row.tolist() for row in found["segment_starts"]] == [segments for _, segments in rows]
+    assert chosen["choices"].tolist() == [max(1, len(one["choice_starts"])) for one in examples]
+    assert chosen["label"].tolist() == [one["choice"][0] if one["choice"] else -100 for one in examples]
+
+
+def test_a_batch_of_filler_alone() -> None:
+    empty = Ragged(np.zeros(0, np.int64), np.zeros(3, np.int64))
+    found, chosen = rows_of_choices({"input_ids": empty}, {})
+    assert [len(row) for row in found["input_ids"]] == [0, 0]
+    assert (chosen["choices"].tolist(), chosen["label"].tolist()) == ([1, 1], [-100, -100])
+
+
+def test_other_rows_beside_choices_are_refused(tmp_path: Path) -> None:
+    sets = [open_split(make_choice_sets(tmp_path / "a"), "train"), open_split(make_sets(tmp_path / "b"), "train")]
+    with pytest.raises(ConfigurationError, match="encoder with choices and encoder"):
+        Collate.from_manifests([shards.manifest for shards in sets])

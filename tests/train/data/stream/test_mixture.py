@@ -1,66 +1,32 @@
+"""Mixtures and phases: shares, ends, and changes in the middle of a run, row by row against the slow order."""
+
 from __future__ import annotations
 
-from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, StateMismatch
+from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.shards import ShardSet
 from clozeline.train.data.stream.mixture import Mixture, Phase, SourceKey, Timeline
-from tests.train.data.stream.streams import keys
+from clozeline.train.data.stream.phases import (
+    Input,
+    continue_phases,
+    key_phases,
+    phase_of,
+    plain_phases,
+    read_phases,
+)
+from tests.shard_sets import TOKENIZER, objective, toy_set
+from tests.train.data.stream.slow_order import SlowPhase, SlowSet, SlowStream
+from tests.train.data.stream.streams import ToyCorruption, keys, open_stream
 
 weights = st.lists(st.integers(1, 20), min_size=1, max_size=6)
-
-
-def slow_reads(
-    plans: list[Phase[SourceKey]], lanes: int, positions: int, period: int
-) -> list[list[tuple[SourceKey, int]]]:
-    """(source, lane row) at every position of every lane, counted one by one."""
-    timeline = Timeline(plans, lanes, lanes, period)
-    found = []
-    for lane in range(lanes):
-        read: Counter[SourceKey] = Counter()
-        column = []
-        for position in range(positions):
-            phase = timeline.at(position)
-            table = phase.mixture.table
-            source = phase.sources[table[(position - phase.start + lane) % len(table)]]
-            column.append((source, read[source]))
-            read[source] += 1
-        found.append(column)
-    return found
-
-
-def fast_reads(timeline: Timeline, positions: int) -> list[list[tuple[SourceKey, int]]]:
-    """The same in closed form, a stretch at a time."""
-    found: list[list[tuple[SourceKey, int]]] = [[] for _ in range(timeline.lanes)]
-    lanes = np.arange(timeline.lanes)
-    for position in range(positions):
-        phase, at = timeline.at(position), np.array([position])
-        drawn = phase.draw_sources(lanes, at)[:, 0]
-        for lane, k in enumerate(drawn.tolist()):
-            row = int(phase.rows(k, lanes, at)[lane, 0])
-            found[lane].append((phase.sources[k], row))
-            assert phase.position(k, lane, row) == position
-    return found
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(weights, st.integers(1, 30)), min_size=1, max_size=3), st.integers(1, 7), st.data())
-def test_every_lane_reads_consecutive_rows_of_every_source(
-    shapes: list[tuple[list[int], int]], lanes: int, data: st.DataObject
-) -> None:
-    """Over phases that are no multiple of the period, nothing is lost and nothing comes twice."""
-    plans, until = [], 0
-    for number, (shares, length) in enumerate(shapes):
-        until += length
-        sources = keys(*data.draw(st.permutations(range(6)))[: len(shares)])
-        last = number + 1 == len(shapes)
-        plans.append(Phase(sources, tuple(map(float, shares)), None if last else until * lanes))
-    timeline = Timeline(plans, lanes, lanes, 128)
-    assert fast_reads(timeline, until) == slow_reads(plans, lanes, until, 128)
 
 
 @settings(max_examples=100, deadline=None)
@@ -94,38 +60,6 @@ def test_every_global_batch_is_near_its_shares(shares: list[int], lanes: int, co
         assert (abs(share - target) <= 2.2 / lanes).all()
 
 
-def test_two_equal_sources_are_in_every_batch() -> None:
-    phase = Timeline([Phase(keys(0, 1))], 8, 8).stretches[0]
-    for position in range(64):
-        assert np.bincount(phase.draw_sources(np.arange(8), np.array([position]))[:, 0]).tolist() == [4, 4]
-
-
-def test_lanes_differ_by_few_rows() -> None:
-    phase = Timeline([Phase(keys(0, 1, 2), (5.0, 3.0, 2.0))], 64, 64).stretches[0]
-    for position in range(0, 5000, 97):
-        for k in range(3):
-            rows = phase.rows(k, np.arange(64), np.array([position]))
-            assert rows.max() - rows.min() <= 3
-
-
-def test_the_worked_example() -> None:
-    mixture = Mixture((2, 1), 3)
-    assert (mixture.counts.tolist(), mixture.table.tolist()) == ([2, 1], [0, 1, 0])
-
-
-def test_one_source_keeps_all_lanes_together() -> None:
-    plans = [Phase(keys(0), (), 40), Phase(keys(1), (), 60), Phase(keys(0), ())]
-    phases = Timeline(plans, 4, 4).stretches
-    assert phases[2].rows(0, np.arange(4), np.array([15])).tolist() == [[10]] * 4
-
-
-def test_a_batch_lies_in_one_phase() -> None:
-    timeline = Timeline([Phase(keys(0), (), 40), Phase(keys(1))], 4, 4)
-    assert [timeline.at(position, 3) for position in (0, 7, 10)] == [timeline.stretches[n] for n in (0, 0, 1)]
-    with pytest.raises(ConfigurationError, match="a global batch of 12 at 32 crosses the end of a phase at 40"):
-        timeline.at(8, 3)
-
-
 def test_a_phase_ends_on_a_batch_of_its_own_wherever_it_begins() -> None:
     """Else its batches would miss its end, in the middle of a run; from a saved position on only the rest counts."""
     plans = [Phase(keys(0), (), 36, 12), Phase(keys(1), (), 72), Phase(keys(0))]
@@ -144,7 +78,6 @@ def test_a_phase_ends_on_a_batch_of_its_own_wherever_it_begins() -> None:
         ([Phase(keys(0, 1), (1.0, 0.0))], "above 0"),
         ([Phase(keys(0, 1), (1.0, float("inf")))], "finite numbers"),
         ([Phase(keys(0, 1), (float("nan"), 1.0))], "finite numbers"),
-        ([Phase(keys(0, 1), (1e308, 1e308))], "finite numbers"),
         ([Phase(keys(0, 1), (1.0, 1e-6))], "without a row among 4096 rows"),
         ([Phase(keys(0)), Phase(keys(1))], "only the last may be endless"),
         ([Phase(keys(0), (), 8)], "the last must have no until_samples"),
@@ -156,14 +89,6 @@ def test_a_phase_ends_on_a_batch_of_its_own_wherever_it_begins() -> None:
 def test_what_cannot_be_mixed(plans: list[Phase[SourceKey]], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         Timeline(plans, 4, 4)
-
-
-@settings(deadline=None)
-@given(st.lists(st.sampled_from([0.1, 0.2, 0.3, 0.6, 0.7, 1.5]), min_size=2, max_size=6))
-def test_decimal_weights_are_counted_exactly(decimals: list[float]) -> None:
-    """Tenths as whole numbers give the same counts: no binary fraction decides a tie."""
-    tenths = [round(10 * weight) for weight in decimals]
-    assert Mixture(decimals).counts.tolist() == Mixture(tenths).counts.tolist()
 
 
 def key(content: str, name: str = "set") -> SourceKey:
@@ -186,3 +111,195 @@ def test_a_set_is_counted_by_its_content_and_continues_for_a_copy() -> None:
     assert begins([a, b], [c, b], [c, a]) == [[0, 0], [4, 4], [8, 4]]
     assert begins([a], [key("a", "other name")]) == [[0], [0]]
     assert begins([a], [a._replace(corruption="x")]) == [[0], [8]]
+
+
+LANES, SEED = 4, 3
+SETS = [
+    SlowSet("a", (23, 0, 9, 2), 4),
+    SlowSet("b", (3,), 4),
+    SlowSet("c", (11, 26), 5),
+    SlowSet("a", (23, 0, 9, 2), 4),
+]
+"""The last set is like the first one in name, rows and blocks, and holds other rows."""
+TWINS = {0: 3, 3: 0}
+
+
+def unchanged(rows: Rows, variants: Any) -> tuple[Rows, Any]:
+    return rows, np.zeros(len(rows), np.uint8)
+
+
+def sevens(rows: Rows, variants: Any) -> tuple[Rows, Any]:
+    """Write 7 everywhere."""
+    ids = rows.columns["input_ids"]
+    return unchanged(Rows(rows.fixed, {"input_ids": Ragged(np.full_like(ids.values, 7), ids.offsets)}), variants)
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory: pytest.TempPathFactory) -> list[ShardSet]:
+    folder = tmp_path_factory.mktemp("sets")
+    options: Any = {"kind": "samples", "objective": None}
+    return [
+        toy_set(folder / str(number), s.sizes, row_length=8 - number, name=s.name, block_rows=s.block_rows, **options)
+        for number, s in enumerate(SETS)
+    ]
+
+
+class Part(NamedTuple):
+    """Return what is read for some steps: numbers of sets, their weights, and the objective."""
+
+    sets: tuple[int, ...]
+    weights: tuple[int, ...]
+    objective: str
+    batch: int
+    steps: int
+
+    def phase(self, sets: list[ShardSet], until: int | None = None) -> Phase[Input]:
+        corruptions: Any = tuple(ToyCorruption(unchanged, identity=self.objective) for _ in self.sets)
+        weights = tuple(map(float, self.weights))
+        return phase_of(tuple(sets[n] for n in self.sets), weights, until, self.batch, corruptions)
+
+
+@st.composite
+def parts(draw: st.DrawFn) -> Part:
+    chosen = tuple(draw(st.permutations(range(4)))[: draw(st.integers(1, 4))])
+    weights = tuple(draw(st.integers(1, 5)) for _ in chosen)
+    batch = LANES * draw(st.integers(1, 3))
+    return Part(chosen, weights, draw(st.sampled_from("xy")), batch, draw(st.integers(1, 6)))
+
+
+def known_twins(changes: list[Part]) -> list[Part]:
+    """Add the twin of a set that is new where the twin was read before: alone, it would be taken for a copy of it."""
+    found: list[Part] = []
+    for part in changes:
+        read = {number for before in found for number in before.sets}
+        missing = [TWINS[n] for n in part.sets if n in TWINS and n not in read and TWINS[n] in read - {*part.sets}]
+        found.append(part._replace(sets=(*part.sets, *missing), weights=(*part.weights, *[1] * len(missing))))
+    return found
+
+
+changes = st.lists(parts(), min_size=2, max_size=4).map(known_twins)
+TWIN_LEFT = [Part((0, 3), (1, 1), "x", 8, 5), Part((3,), (1,), "x", 8, 3), Part((0, 3), (1, 1), "x", 8, 3)]
+"""Of two sets of one name, one is left out for a while."""
+
+
+@settings(max_examples=10, deadline=None)
+@given(changes, st.booleans())
+@example(TWIN_LEFT, False)
+def test_a_change_reads_no_row_twice_and_leaves_none_out(
+    sets: list[ShardSet], changes: list[Part], planned: bool
+) -> None:
+    check(sets, changes, planned)
+
+
+def check(sets: list[ShardSet], changes: list[Part], planned: bool) -> None:
+    """Each start knows its own sets alone, and what the state says; `planned`: it plans further phases in vain."""
+    state: Any = None
+    digests = [one.digest for one in sets]
+    samples, ends, delivered = 0, [], []
+    for part in changes:
+        data = [part.phase(sets)]
+        if planned and samples % part.batch == 0:  # else no end fits both a start at 0 and this one
+            data = [part.phase(sets, samples + part.batch * (part.steps + 1)), changes[0].phase(sets)]
+        with open_stream(data, lanes=LANES, seed=SEED, micro_batch=LANES) as stream:
+            if state is not None:
+                stream.load_state_dict(state, allow_changed=["data"])
+            numbers = [digests.index(one.digest) for one in stream.reading.sets]
+            for _ in range(part.steps):
+                told = stream.explain(stream.samples)
+                origin = np.concatenate([batch.origin for batch in stream.next_step()])
+                assert (origin == told).all()
+                delivered.append([[numbers[s], b, r] if s >= 0 else [-1] * 3 for s, b, r in origin.tolist()])
+            state = stream.state_dict()
+        samples += part.batch * part.steps
+        assert state["samples"] == samples
+        ends.append(samples)
+    slow, position = SlowStream(SETS, slow_phases(state["data"], changes, ends, digests), SEED, LANES), 0
+    for rows in delivered:
+        count = len(rows) // LANES
+        assert rows == slow.batch(position, count)
+        position += count
+
+
+def slow_phases(plans: list[Any], changes: list[Part], ends: list[int], digests: list[str]) -> list[SlowPhase]:
+    """The recorded phases for the slow order, each of which must be what was asked for while it lasted."""
+    phases = []
+    for sources, _, until, _ in plans:
+        end = ends[-1] if until is None else min(until, ends[-1])
+        part = next(part for part, stop in zip(changes, ends, strict=True) if end <= stop)
+        assert [(digest, objective) for *_, digest, objective in sources] == [
+            (digests[n][:32], part.objective) for n in part.sets
+        ]
+        phases.append(SlowPhase(part.sets, part.weights, until and until // LANES))
+        if until is None or until >= ends[-1]:
+            break
+    return [*phases[:-1], SlowPhase(phases[-1].sources, phases[-1].weights)]
+
+
+def test_a_state_of_other_data_needs_leave(sets: list[ShardSet]) -> None:
+    first, second = (Part((0,), (1,), name, 8, 1) for name in "xy")
+    with open_stream([first.phase(sets)]) as stream, open_stream([second.phase(sets)]) as other:
+        stream.next_step()
+        with pytest.raises(StateMismatch, match="data"):
+            other.load_state_dict(stream.state_dict())
+        other.load_state_dict(stream.state_dict(), allow_changed=["data"])
+        state = other.state_dict()
+        assert [until for _, _, until, _ in state["data"]] == [8, None]
+        other.set_position(0)
+        with pytest.raises(ConfigurationError, match="was read from a, which the configuration no longer names"):
+            other.next_step()
+        other.load_state_dict(state)
+        assert other.next_step()
+
+
+def test_plans_go_through_json(sets: list[ShardSet]) -> None:
+    plans = key_phases([Part((0, 1), (3, 1), "x", 8, 1).phase(sets, 16), Part((2,), (1,), "y", 4, 1).phase(sets)])
+    assert read_phases(plain_phases(plans)) == plans
+    with pytest.raises(ConfigurationError, match="expected the phases of a stream"):
+        read_phases("0123abcd")
+
+
+def test_what_was_read_stays_as_it_was() -> None:
+    a, b = Phase(keys(0), (), 48), Phase(keys(1))
+    assert continue_phases([a, b], [a, b], 16) == [a, b]
+    assert continue_phases([a, b], [Phase(keys(2), (), 32), b], 64) == [a, b], "only what follows may differ"
+    assert continue_phases([a, b], [b], 16) == [Phase(keys(0), (), 16), b]
+    assert continue_phases([a, b], [Phase(keys(2))], 48) == [a, Phase(keys(2))]
+    assert continue_phases([a, b], [Phase(keys(2))], 0) == [Phase(keys(2))]
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_phase_has_a_corruption_of_its_own_over_the_same_samples(sets: list[ShardSet], threads: int) -> None:
+    """From the very sample on, in the middle of blocks, and each row once an epoch over all phases."""
+    objectives: Any = (ToyCorruption(unchanged), ToyCorruption(sevens, identity="sevens"))
+    ends = (24, None)
+    phases = [phase_of((sets[2],), (), end, None, (one,)) for end, one in zip(ends, objectives, strict=True)]
+    seen: list[tuple[int, int]] = []
+    with open_stream(phases, io_threads=threads) as stream:
+        while len(seen) < 37 - 1:
+            before = stream.samples
+            for batch in stream.next_step():
+                seen += [(block, row) for source, block, row in batch.origin.tolist() if source >= 0]
+                real = batch.tensors["input_ids"][batch.row_weight > 0]
+                assert bool((real == 7).all()) == (before >= 24)
+    assert len(set(seen[:37])) == len(seen[:37])
+
+
+def test_weights_that_draw_the_same_are_the_same_data(sets: list[ShardSet]) -> None:
+    found = {tuple(key_phases([phase_of((sets[0], sets[1]), weights)])) for weights in ((), (1.0, 1.0), (2.0, 2.0))}
+    assert len(found) == 1
+    assert found != {tuple(key_phases([phase_of((sets[0], sets[1]), (1.0, 2.0))]))}
+
+
+@pytest.mark.parametrize("phases", [[], [phase_of(())]])
+def test_phases_have_sets(phases: list[Phase[Input]]) -> None:
+    with pytest.raises(ConfigurationError, match="expected a shard set or more in every phase"):
+        open_stream(phases)
+
+
+def test_sets_of_two_architectures_or_tokenizers_are_refused(tmp_path: Path) -> None:
+    one = toy_set(tmp_path / "d", [9], name="d")
+    encoder = toy_set(tmp_path / "e", [9], name="e", objective=objective("encoder"))
+    strange = toy_set(tmp_path / "t", [9], name="t", tokenizer={**TOKENIZER, "fingerprint": "0" * 64})
+    for other, message in ((encoder, r"architecture .*: decoder and encoder"), (strange, "two tokenizers")):
+        with pytest.raises(ConfigurationError, match=message):
+            open_stream([phase_of((one, other))])

@@ -1,4 +1,4 @@
-"""Corrupting in the stream gives the bytes that corrupting beforehand stores."""
+"""Corrupting in the stream gives what corrupting beforehand stores."""
 
 from __future__ import annotations
 
@@ -14,88 +14,36 @@ from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.config import NamedObjective
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import open_shards
-from clozeline.seeding import kernel_keys, random_bits
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.online_corruption import corruption_of
 from clozeline.train.data.stream.phases import Input
-from clozeline.train.data.stream.stream import Stream
 from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
-from tests.shard_sets import list_column, rows, write_set
+from tests.shard_sets import rows, write_set
 from tests.train.data.stream.streams import ToyCorruption, open_stream
 
-COLUMNS = [
-    list_column("input_ids"),
-    list_column("label_positions"),
-    list_column("label_ids"),
-]
 
-
-def corrupt(samples: Rows, variants: NDArray[np.uint16]) -> tuple[Rows, NDArray[np.uint8]]:
-    """A toy kernel, keyed per row: some tokens become 3, some rows are skipped."""
-    text = samples.columns["input_ids"]
-    keys = kernel_keys(9, "toy", samples.fixed["uid"], variants)
-    draws = random_bits(keys, 0, 12)
-    skips = (draws[:, 11] % np.uint64(5) == 0).astype(np.uint8)
-    columns: dict[str, list[Any]] = {"input_ids": [], "label_positions": [], "label_ids": []}
-    for number in range(len(samples)):
-        ids = text[number].copy()
-        places = np.flatnonzero(draws[number, : len(ids)] % np.uint64(3) == 0)
-        labels = ids[places]
-        ids[places] = 3
-        for name, values in zip(columns, (ids, places, labels), strict=True):
-            columns[name].append([] if skips[number] else values)
-    fixed = {**samples.fixed, "variant": variants}
-    return Rows(fixed, {name: Ragged.from_lists(lists, np.uint16) for name, lists in columns.items()}), skips
-
-
-@pytest.mark.parametrize("world", [1, 2, 4])
-def test_online_equals_stored(tmp_path: Path, world: int) -> None:
-    """Normal rounds, last round, virtual blocks, filler and skips: rows and order are those of stored variants."""
-    content = [rows(range(1, 20), [n % 7 + 3 for n in range(19)]), rows(range(20, 42), 6)]
-    samples = write_set(tmp_path / "samples", content, kind="samples", objective=None)
-    stored = {}
-    for epoch in range(3):
-        for shard in content:
-            made, _ = corrupt(shard, np.full(len(shard), epoch, np.uint16))
-            for row in made:
-                stored[epoch, int(row.fixed["uid"])] = {name: values.tolist() for name, values in row.columns.items()}
-    data: Any = Input(samples, ToyCorruption(corrupt, COLUMNS, "encoder"))  # type: ignore[arg-type]
-    options: Any = {"lanes": 4, "seed": 1, "global_batch": 4, "micro_batch": 1}
-    skipped = 0
-    for rank in range(world):
-        with Stream(data, rank=rank, world_size=world, io_threads=rank % 2, **options) as stream:
-            for position in range(3 * stream.order.lane_rows):
-                for batch in stream.next_step():
-                    origin = batch.origin[0]
-                    if origin[0] < 0:
-                        continue
-                    uid = int(samples.read_block(int(origin[1])).fixed["uid"][origin[2]])
-                    expected = stored[position // stream.order.lane_rows, uid]
-                    assert batch.tensors["label_ids"].tolist() == expected["label_ids"]
-                    assert batch.tensors["label_index"].tolist() == expected["label_positions"]
-                    assert batch.tensors["input_ids"].tolist() == [expected["input_ids"] or [0]]
-                    skipped += not expected["input_ids"]
-                    assert batch.row_weight.item() == bool(expected["input_ids"])
-    assert skipped > 5
-
-
-def test_a_pass_uses_variant_zero(tmp_path: Path) -> None:
+@pytest.mark.parametrize("threads", [0, 2])
+def test_rows_that_a_kernel_skips_have_no_weight_and_a_pass_uses_variant_zero(tmp_path: Path, threads: int) -> None:
     samples = write_set(tmp_path, [rows(range(1, 30))], kind="samples", objective=None)
     seen = set()
 
-    def watch(batch: Rows, variants: NDArray[np.uint16]) -> tuple[Rows, NDArray[np.uint8]]:
+    def skip_even(batch: Rows, variants: NDArray[np.uint16]) -> tuple[Rows, NDArray[np.uint8]]:
         seen.update(variants.tolist())
-        return corrupt(batch, variants)
+        return batch, (batch.fixed["uid"] % 2 == 0).astype(np.uint8)
 
-    data: Any = Input(samples, ToyCorruption(watch, COLUMNS, "encoder"))  # type: ignore[arg-type]
-    with open_stream(data, lanes=2, global_batch=4, micro_batch=4) as stream:
+    data: Any = Input(samples, ToyCorruption(skip_even))  # type: ignore[arg-type]
+    with open_stream(data, lanes=2, global_batch=4, micro_batch=4, io_threads=threads, prefetch_blocks=0) as stream:
         stream.set_position(5 * stream.samples_per_epoch)
-        list(stream.one_pass())
+        kept = [number for (batch,) in stream.one_pass() for number in batch.row_weight.tolist()]
+        assert sum(kept) == 15, "of 29, those of odd numbers"
+        assert stream.stats()["skipped_rows"] == 14
         assert seen == {0}
-        stream.next_step()
+        (batch,) = stream.next_step()
         assert seen == {0, 5}
+        uids = [int(samples.read_block(block).fixed["uid"][row]) for _, block, row in batch.origin.tolist()]
+        assert batch.row_weight.tolist() == [uid % 2 for uid in uids]
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,8 @@
-"""Columns of a micro-batch as matrices, against plain loops over rows."""
+"""Ragged columns as matrices, and the parts of their rows, against plain loops."""
 
 from __future__ import annotations
 
+import doctest
 from itertools import product
 
 import numpy as np
@@ -10,17 +11,21 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import clozeline.train.data.stream.padding
 from clozeline.errors import IntegrityError
 from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.padding import (
     document_bounds,
     one_a_row,
+    pad_left,
     pad_rows,
     paired_bounds,
     part_numbers,
     restarting_positions,
+    segment_tensors,
     start_marks,
 )
+from tests.train.data.stream.test_collate import column
 
 LISTS = st.lists(st.lists(st.integers(0, 60_000), max_size=7), min_size=1, max_size=6)
 FEW = settings(max_examples=40)
@@ -108,3 +113,68 @@ def test_targets_share_a_document_with_their_own_source_alone(rows: list[list[tu
         (row, column), (b, place) = divmod(i, target_width), divmod(j, width)
         together = row == b and place < lengths[b] and target[row, column] == source[b, place]
         assert (at[1][i] == at[0][j]) == together
+
+
+ROWS = st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=3), min_size=1, max_size=4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS, st.booleans(), st.lists(st.booleans(), min_size=4, max_size=4))
+def test_tokens_equal_a_slow_loop(rows: list[list[int]], one_code: bool, restarts: list[bool]) -> None:
+    """Rows are given as the sizes of their segments; the code of segment s in row r is 10 r + s."""
+    lengths = np.array([sum(sizes) for sizes in rows])
+    width = int(lengths.max()) + 1
+    types, codes, positions = (np.zeros((len(rows), width), np.int64) for _ in range(3))
+    for row, sizes in enumerate(rows):
+        tokens = [(segment, place) for segment, size in enumerate(sizes) for place in range(size)]
+        for place, (segment, own) in enumerate(tokens):
+            types[row, place] = segment
+            codes[row, place] = 10 * row + (0 if one_code else segment)
+            positions[row, place] = own if restarts[row] else place
+    columns = {
+        "segment_starts": column([np.cumsum([0, *sizes[:-1]]).tolist() for sizes in rows]),
+        "languages": column(
+            [[10 * row + segment for segment in range(1 if one_code else len(sizes))] for row, sizes in enumerate(rows)]
+        ),
+    }
+    found = segment_tensors(columns, lengths, width, np.array(restarts[: len(rows)]))
+    inside = np.arange(width) < lengths[:, None]
+    for name, wanted in (("type_ids", types), ("languages", codes), ("position_ids", positions)):
+        if name in found or name != "position_ids":
+            assert (found[name].numpy() == wanted)[inside].all(), name
+    assert ("position_ids" in found) == any(restarts[: len(rows)])
+
+
+LENGTHS = (5, 3, 1)
+
+
+def test_every_token_keeps_what_belongs_to_it() -> None:
+    """By hand, row by row; pads come before the tokens, and [CLS] has a type of its own."""
+    draw = torch.Generator().manual_seed(0)
+    names = ("input_ids", "position_ids", "type_ids", "rank")
+    batch = {name: torch.randint(0, 9, (3, 5), generator=draw) for name in names}
+    batch |= {"lengths": torch.tensor(LENGTHS), "label_index": torch.tensor([4, 0, 6, 10])}
+    kept = {name: tensor.clone() for name, tensor in batch.items()}
+    moved = pad_left(batch)
+    assert all(torch.equal(batch[name], kept[name]) for name in batch)
+    assert moved["left_padding"].tolist() == [0, 2, 4]
+    assert moved["label_index"].tolist() == [4, 0, 8, 14]
+    for row, length in enumerate(LENGTHS):
+        for name in names:
+            last = [2] if name == "type_ids" else batch[name][row, length - 1 : length].tolist()
+            assert moved[name][row, 5 - length :].tolist() == [*batch[name][row, : length - 1].tolist(), *last]
+            assert moved[name][row, : 5 - length].tolist() == batch[name][row, length:].tolist()
+
+
+def test_bounds_of_documents() -> None:
+    batch = {"input_ids": torch.ones(2, 5), "lengths": torch.tensor([5, 3])}
+    batch["document_ids"] = torch.tensor([[0, 0, 1, 1, 1], [0, 1, 1, 1, 1]])
+    batch["position_ids"] = torch.tensor([[0, 1, 0, 1, 2], [0, 0, 1, 2, 3]])
+    moved = pad_left(batch)
+    assert moved["cu_seqlens"].tolist() == [0, 2, 5, 7, 8, 10]
+    assert moved["max_seqlen"].item() == 3
+    assert moved["document_ids"].tolist() == [[0, 0, 1, 1, 1], [1, 1, 0, 1, 1]]
+
+
+def test_examples_in_docstrings() -> None:
+    assert doctest.testmod(clozeline.train.data.stream.padding).failed == 0

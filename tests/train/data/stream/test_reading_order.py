@@ -90,21 +90,9 @@ class Case(NamedTuple):
         return SlowStream([SETS[number] for number in order], phases, SEED, self.lanes)
 
     def open(self, data: list[Phase[Input]]) -> list[Stream]:
-        return [
-            Stream(
-                data,
-                rank=rank,
-                world_size=self.world,
-                lanes=self.lanes,
-                seed=SEED,
-                global_batch=self.batch,
-                micro_batch=self.lanes // self.world,
-                io_threads=self.threads,
-                prefetch_blocks=self.ahead,
-                memory_bytes=self.memory,
-            )
-            for rank in range(self.world)
-        ]
+        options = {"lanes": self.lanes, "seed": SEED, "global_batch": self.batch, "memory_bytes": self.memory}
+        options |= {"micro_batch": self.lanes // self.world, "io_threads": self.threads, "prefetch_blocks": self.ahead}
+        return [open_stream(data, rank, self.world, **options) for rank in range(self.world)]
 
     def part(self, samples: int) -> Part:
         return next(part for part in self.parts if part.until is None or samples < part.until)

@@ -1,3 +1,5 @@
+"""One rank's batches: the same for every world size, thread, container and resume, and owned by the caller."""
+
 from __future__ import annotations
 
 import hashlib
@@ -13,10 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError, StateMismatch
-from clozeline.pipeline.shards import ShardSet
+from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.stream import Stream
-from tests.shard_sets import ids_of, objective, rows, toy_set, write_set
+from clozeline.train.distributed.process_group import World
+from tests.distributed import RankPool
+from tests.shard_sets import objective, rows, toy_set, write_set
 from tests.train.data.stream.streams import contents, open_stream
 
 SIZES = [10, 0, 1, 27, 13]
@@ -52,15 +57,6 @@ def test_first_batches_are_golden(shards: ShardSet) -> None:
 
 
 GOLDEN = "5a7b240afdae3632988385253c0fbdb0fb40d2e670d183fa9499bcbba9c63381"
-
-
-def test_rows_are_what_was_stored(shards: ShardSet) -> None:
-    with open_stream(shards) as stream:
-        for _ in range(20):
-            for batch in stream.next_step():
-                for row, origin in zip(contents([batch]), batch.origin, strict=True):
-                    uid = uid_at(shards, origin)
-                    assert row == (ids_of(uid, 8).tolist() if uid else [0])
 
 
 @settings(max_examples=30, deadline=None)
@@ -118,63 +114,31 @@ def test_resume_at_every_position(shards: ShardSet) -> None:
             assert steps(resumed, 2) == batches[number : number + 2]
 
 
-def test_resume_at_another_world_size(shards: ShardSet) -> None:
-    """World 8 to 2 to 4, in the middle of an epoch."""
-    options = {"lanes": 8, "global_batch": 16, "micro_batch": 1}
-    with open_stream(shards, **options) as stream:
-        expected = steps(stream, 9)
-    found, state = [], open_stream(shards, **options).state_dict()
-    for world in (8, 2, 4):
-        streams = [open_stream(shards, rank, world, **options) for rank in range(world)]
-        for stream in streams:
-            stream.load_state_dict(state)
-        found += [[row for stream in streams for row in contents(stream.next_step())] for _ in range(3)]
-        assert len({json.dumps(stream.state_dict()) for stream in streams}) == 1
-        state = streams[0].state_dict()
-    assert found == expected
+def rows_of_rank(world: World, folder: Path) -> tuple[list[list[list[int]]], str]:
+    """Return the rows that a rank of a real process group reads from the middle of an epoch on, and its state."""
+    options: Any = {"lanes": 8, "global_batch": 16, "io_threads": 1}
+    with open_stream(open_shards(folder), world.rank, world.size, **options) as stream:
+        stream.set_position(2 * 16)
+        return steps(stream, 12), json.dumps(stream.state_dict())
 
 
-def test_global_batch_may_grow(shards: ShardSet) -> None:
-    with open_stream(shards, micro_batch=4) as stream:
-        seen: Counter[int] = Counter()
-        for global_batch in [4] * 5 + [8] * 2 + [16] * 1:
-            for batch in stream.next_step(global_batch):
-                seen.update(uid_at(shards, origin) for origin in batch.origin)
-        assert stream.samples == 52 == stream.samples_per_epoch
-    assert seen.pop(0) == 1
-    assert seen == Counter(range(1, 52))
+def test_two_processes_read_the_same_global_batches(tmp_path: Path, two_ranks: RankPool) -> None:
+    with open_stream(ragged_set(tmp_path), lanes=8, global_batch=16) as stream:
+        expected = steps(stream, 14)[2:]
+    (first, state), (second, other) = two_ranks.run(rows_of_rank, tmp_path)
+    assert [left + right for left, right in zip(first, second, strict=True)] == expected
+    assert state == other
 
 
-def test_state_is_small_and_valid_before_and_after_use(shards: ShardSet) -> None:
-    with open_stream(shards) as stream, open_stream(shards, io_threads=2, prefetch_blocks=3) as ahead:
-        assert stream.state_dict() == ahead.state_dict()
-        steps(stream, 3)
-        steps(ahead, 3)
-        state = stream.state_dict()
-        assert ahead.state_dict() == state
-        assert len(json.dumps(state)) < 300
-        assert state["samples"] == 24
-        expected = steps(stream, 2)
-        stream.load_state_dict(state)
-        assert steps(stream, 2) == expected
-
-
-def test_a_state_holds_for_an_iterator_that_exists(shards: ShardSet) -> None:
-    with open_stream(shards, io_threads=1) as stream:
-        batches = iter(stream)
-        expected = [contents(next(batches)) for _ in range(6)]
-        stream.load_state_dict({**stream.state_dict(), "samples": 16})
-        assert [contents(next(batches)) for _ in range(4)] == expected[2:]
-        assert stream.samples == 48
-
-
-def test_the_state_is_small_however_far_the_stream_is(shards: ShardSet) -> None:
-    with open_stream(shards, seed=2**63 - 1) as stream:
-        stream.set_position(10**18)
-        assert len(json.dumps(stream.state_dict())) < 200
-        told = stream.explain(10**18)
-        assert np.array_equal(np.concatenate([batch.origin for batch in stream.next_step()]), told)
-        assert len(np.unique(told, axis=0)) == 8
+def test_batches_in_order_of_length_hold_the_same_rows(tmp_path: Path) -> None:
+    """Length buckets move rows between a rank's micro-batches of a step, never between steps."""
+    shards = ragged_set(tmp_path)
+    with open_stream(shards) as plain, open_stream(shards, by_length=True) as sorted_stream:
+        for _ in range(20):
+            batches = sorted_stream.next_step()
+            lengths = [row for batch in batches for row in batch.tensors["lengths"].tolist()]
+            assert lengths == sorted(lengths)
+            assert sorted(contents(batches)) == sorted(contents(plain.next_step()))
 
 
 @pytest.mark.parametrize(
@@ -212,30 +176,6 @@ def test_another_container_streams_alike(tmp_path: Path) -> None:
     assert steps(streams[3], 2) == steps(streams[0], 2)
 
 
-@pytest.mark.parametrize("size", [1, LANES - 1, LANES, LANES + 1, 3 * 4 + 1])
-def test_finite_pass(tmp_path: Path, size: int) -> None:
-    """Each row once, the same number of steps on every rank, filler at the end."""
-    shards = toy_set(tmp_path, [size])
-    for world in (1, 2, 4):
-        streams = [open_stream(shards, rank, world) for rank in range(world)]
-        passes = [list(stream.one_pass(8)) for stream in streams]
-        assert {len(found) for found in passes} == {-(-streams[0].order.lane_rows // 2)}
-        origins = [batch.origin for found in passes for step in found for batch in step]
-        seen = Counter(uid_at(shards, origin) for origin in np.concatenate(origins))
-        del seen[0]
-        assert seen == Counter(range(1, size + 1))
-        assert streams[0].samples == 0
-
-
-def test_finite_pass_leaves_the_position(shards: ShardSet) -> None:
-    with open_stream(shards, io_threads=2) as stream, open_stream(shards) as other:
-        steps(stream, 2)
-        for step in stream.one_pass():
-            assert len(step) == 4
-        steps(other, 2)
-        assert steps(stream, 3) == steps(other, 3)
-
-
 @pytest.mark.parametrize("architecture", ["encoder", "decoder"])
 @pytest.mark.parametrize("make", [toy_set, ragged_set])
 def test_a_batch_belongs_to_the_caller(tmp_path: Path, architecture: str, make: Any) -> None:
@@ -260,30 +200,6 @@ def test_a_batch_belongs_to_the_caller(tmp_path: Path, architecture: str, make: 
                         row.fill_(-7)
 
 
-def test_explain_is_what_was_delivered(shards: ShardSet) -> None:
-    with open_stream(shards, global_batch=12, micro_batch=4) as stream:
-        for _ in range(12):
-            told = stream.explain(stream.samples)
-            origins = np.concatenate([batch.origin for batch in stream.next_step()])
-            assert (told == origins).all()
-            blocks = stream.sources[0].blocks
-            position = stream.samples // LANES - 3
-            for number, (source, block, row) in enumerate(origins.tolist()):
-                if source >= 0:
-                    lane, at = divmod(number, 3)
-                    epoch = (position + at) // stream.order.lane_rows
-                    assert stream.order.where(*blocks.to_logical(block, row), epoch) == (lane, position + at)
-
-
-def test_statistics(shards: ShardSet) -> None:
-    with open_stream(shards) as stream:
-        steps(stream, -(-stream.samples_per_epoch // 8))
-        stats = stream.stats()
-    assert stats["blocks"] >= len(shards.index)
-    assert stats["bytes"] >= int(shards.index.length.sum())
-    assert stats["wait_seconds"] >= 0
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -301,19 +217,15 @@ def test_wrong_options(shards: ShardSet, options: dict[str, Any], message: str) 
         open_stream(shards, **options)
 
 
-def test_state_at_no_whole_position(shards: ShardSet) -> None:
+def test_positions_are_whole_lane_rows(shards: ShardSet) -> None:
     with open_stream(shards) as stream:
+        for samples in (6, -4):
+            for ask in (stream.set_position, stream.explain):
+                with pytest.raises(ConfigurationError, match=f"position {samples}: expected a multiple of the 4 lanes"):
+                    ask(samples)
         for samples in (4.5, "4", None):
             with pytest.raises(ConfigurationError, match="samples: expected an integer"):
                 stream.load_state_dict(stream.state_dict() | {"samples": samples})
-
-
-@pytest.mark.parametrize("samples", [6, -4])
-def test_positions_are_whole_lane_rows(shards: ShardSet, samples: int) -> None:
-    with open_stream(shards) as stream:
-        for ask in (stream.set_position, stream.explain):
-            with pytest.raises(ConfigurationError, match=f"position {samples}: expected a multiple of the 4 lanes"):
-                ask(samples)
 
 
 @pytest.mark.parametrize("threads", [0, 1])
@@ -344,3 +256,12 @@ def test_after_an_error_the_same_batch_comes(
 def test_default_lanes(shards: ShardSet) -> None:
     with open_stream(shards, lanes=None, global_batch=96) as stream:
         assert stream.lanes == 32
+
+
+def test_a_batch_names_its_tensors_and_counts_its_rows_without_filler() -> None:
+    tensors = {"input_ids": torch.zeros(3, 7, dtype=torch.int64), "label_ids": torch.zeros(4, dtype=torch.int32)}
+    batch = Batch(tensors, torch.tensor([1.0, 1.0, 0.0]), np.zeros((3, 3), np.int64), 3, 0.5)
+    assert repr(batch) == "Batch(2 rows: input_ids [3, 7], label_ids [4])"
+    html = batch._repr_html_()
+    assert "batch of 2 rows, epoch 0.50" in html
+    assert "<td>input_ids</td><td>int64</td><td>[3, 7]</td>" in html

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import multiprocessing
 from itertools import islice
 from pathlib import Path
@@ -34,18 +35,6 @@ def test_a_loader_gives_the_micro_batches_and_a_state_continues_them(tmp_path: P
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(ours[name], theirs[name]) for name in ours)
-
-
-def test_a_new_position_drops_the_rest_of_a_step(tmp_path: Path) -> None:
-    """Four micro-batches a step: after one, the state of the step's end leads to the next step, not to the second."""
-    with open_stream(toy_set(tmp_path, [50])) as stream:
-        dataset = StreamDataset(stream)
-        next(iter(dataset))
-        assert stream.samples == 8
-        dataset.load_state_dict({**dataset.state_dict(step=1), "samples": 0})
-        again = [tensors["input_ids"].tolist() for tensors in islice(dataset, 4)]
-        stream.set_position(0)
-        assert again == [batch.tensors["input_ids"].tolist() for batch in stream.next_step()]
 
 
 def test_a_state_is_that_of_its_step_however_far_a_loop_has_fetched(tmp_path: Path) -> None:
@@ -125,3 +114,4 @@ def test_worker_processes_are_refused(tmp_path: Path, start: str) -> None:
             next(iter(loader))
         with pytest.raises(StreamError, match="copied"):
             copy.deepcopy(dataset)
+    gc.collect()  # ends the worker, which the error's traceback holds and which holds the pipes of this process

@@ -59,18 +59,3 @@ def test_two_ranks_give_the_bits_of_one(
     two_ranks: RankPool, straight: Callable[[str], dict[str, bytes]], name: str, stage: int
 ) -> None:
     assert two_ranks.run(updated, configured(name, 2, stage), 1, 6) == [straight(name)] * 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", EXACT)
-def test_four_ranks_give_the_bits_of_one_and_read_what_two_have_saved(
-    two_ranks: RankPool, straight: Callable[[str], dict[str, bytes]], tmp_path: Path, name: str
-) -> None:
-    two_ranks.run(updated, configured(name, 2, 2), 1, 3, None, tmp_path)
-    pool = RankPool(4)
-    try:
-        for stage in range(4):
-            assert pool.run(updated, configured(name, 4, stage), 1, 6) == [straight(name)] * 4, stage
-            assert pool.run(updated, configured(name, 4, stage), 4, 6, tmp_path) == [straight(name)] * 4, stage
-    finally:
-        pool.close()

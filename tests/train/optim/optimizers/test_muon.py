@@ -9,19 +9,17 @@ import numpy as np
 import pytest
 import torch
 
-from clozeline.errors import ConfigurationError
-from clozeline.registry import choose
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.optim.optimizers.muon import orthogonalize
 from tests.distributed import RankPool
 from tests.train.optim.optimizers.injected import MATRICES, SIZES, configured, gradient, start_weights, whole_update
 from tests.train.synthetic import build, resume, save, train_steps
 
 
 @pytest.mark.parametrize("adjust", ["match_rms_adamw", "original"])
-def test_updates_are_those_of_torch(adjust: str) -> None:
-    """Bit for bit, in high and wide matrices; vectors are AdamW's, with a rate of their own."""
+def test_updates_are_those_of_torch(monkeypatch: pytest.MonkeyPatch, adjust: str) -> None:
+    """Bit for bit, in high and wide matrices, two of one shape; vectors are AdamW's, with a rate of their own."""
+    monkeypatch.setitem(SIZES, "again", SIZES["up"])
     own = {"momentum": 0.8, "adjust": adjust, "eps": 1e-3, "adam_rate": 0.5}
     found, weights = whole_update({"name": "muon", "learning_rate": 0.02, **own}, 5), start_weights()
     matrices = [weight for weight in weights.values() if weight.dim() == 2]
@@ -38,17 +36,6 @@ def test_updates_are_those_of_torch(adjust: str) -> None:
             assert torch.equal(found[name], weight)
         else:
             torch.testing.assert_close(found[name], weight, rtol=1e-6, atol=1e-7)
-
-
-def test_singular_values_go_near_one_and_directions_stay() -> None:
-    matrix = gradient("m", (6, 4), 1)
-    found = orthogonalize(matrix.bfloat16()[None])[0].float()
-    left, sizes, right = torch.linalg.svd(matrix, full_matrices=False)
-    assert sizes.max() > 1.5 * sizes.min()
-    inside = left.T @ found @ right.T
-    assert (inside.diagonal() > 0.6).all()
-    assert (inside.diagonal() < 1.3).all()
-    assert (inside - inside.diagonal().diag()).abs().max() < 0.1
 
 
 def test_an_iteration_in_fp32_is_that_of_the_paper() -> None:
@@ -109,9 +96,3 @@ def test_bf16_runs_resume_to_the_same_bits(two_ranks: RankPool, tmp_path: Path, 
     straight = two_ranks.run(trained, config, 1, 4, tmp_path / "straight", True)[0][0]
     begun = two_ranks.run(trained, config, 1, 2, tmp_path / "parts", True)[0][0]
     assert begun + two_ranks.run(trained, config, 3, 4, tmp_path / "parts", False)[0][0] == straight
-
-
-@pytest.mark.parametrize("change", [{"momentum": 1.0}, {"adjust": "none"}, {"adam_rate": 0}])
-def test_values_out_of_range_are_refused(change: dict[str, object]) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(change))):
-        choose("clozeline.train.optim.optimizers", {"name": "muon", **change})

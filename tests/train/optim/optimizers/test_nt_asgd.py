@@ -22,7 +22,6 @@ from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 
-Evaluated = tuple[np.ndarray, bool]
 RATE, DECAY, PATIENCE = 0.4, 0.05, 2
 
 
@@ -81,39 +80,6 @@ def test_a_loss_that_is_not_finite_is_the_worst_one() -> None:
     assert not no_longer_falls([float("inf"), 2.0, float("inf")], 1)
 
 
-def test_decay_and_steps_without_a_gradient() -> None:
-    """A matrix decays, a bias does not; a parameter without a gradient keeps its weight, and is averaged too."""
-    layer, lonely = torch.nn.Linear(1, 1), torch.nn.Parameter(torch.tensor([3.0]))
-    builder = choose(
-        "clozeline.train.optim.optimizers", {"name": "nt_asgd", "learning_rate": 0.5, "patience": 1}
-    ).build()
-    groups = [
-        {"params": [layer.weight], "name": "decay", "weight_decay": 0.1},
-        {"params": [layer.bias, lonely], "name": "no_decay", "weight_decay": 0.0},
-    ]
-    optimizer = builder.build(groups)
-    torch.nn.init.constant_(layer.weight, 2.0)
-    torch.nn.init.constant_(layer.bias, 1.0)
-    assert builder.follow(optimizer, [1.0, 1.0, 2.0])
-    assert not builder.follow(optimizer, [1.0, 1.0, 2.0, 0.5]), "the choice is not taken back"
-    layer.weight.grad, layer.bias.grad = torch.ones(1, 1), torch.ones(1)
-    optimizer.step()
-    assert layer.weight.item() == pytest.approx(2 - 0.5 * (1 + 0.1 * 2))
-    assert layer.bias.item() == pytest.approx(0.5)
-    averages = [optimizer.state[one]["average"].item() for one in (layer.weight, layer.bias, lonely)]
-    assert averages == pytest.approx([(2 + 1.4) / 2, (1 + 0.5) / 2, 3.0])
-
-
-def test_an_element_has_as_many_states_as_the_estimate_of_memory_counts() -> None:
-    layer, chosen = torch.nn.Linear(3, 2), choose("clozeline.train.optim.optimizers", "nt_asgd")
-    builder = chosen.build()
-    optimizer = builder.build([{"params": [layer.weight, layer.bias], "name": "decay", "weight_decay": 0.0}])
-    builder.follow(optimizer, [1.0] * 6 + [2.0])
-    optimizer.step()
-    sizes = [value.numel() for value in optimizer.state[layer.weight].values() if value.numel() > 1]
-    assert sizes == [layer.weight.numel()] * chosen.type.states
-
-
 @pytest.fixture(scope="module")
 def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
@@ -121,45 +87,6 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def trained(world: World, config: Path, overrides: tuple[str, ...] = ()) -> int:
     return run(load_config(TrainConfig, config, overrides), joined=world)
-
-
-STAGES = [pytest.param(stage, id=f"stage {stage}", marks=pytest.mark.slow) for stage in range(4)]
-
-
-@pytest.mark.parametrize("stage", STAGES)
-def test_a_run_resumes_to_the_same_bits_before_and_after_the_trigger(
-    two_ranks: RankPool, tmp_path: Path, shards: Path, stage: int
-) -> None:
-    """Straight through, and with stops at steps with and without an evaluation; the trigger is an event of the run."""
-    chosen = {"name": "nt_asgd", "learning_rate": 2.0, "patience": 1}
-
-    def train(name: str, *overrides: str) -> tuple[list[str], list[str], list[int]]:
-        path, output = tmp_path / f"{name}.yaml", tmp_path / name
-        config = write_config(
-            path, shards, output, optimizer=chosen, schedule={"name": "constant"}, zero__stage=stage, steps=12,
-            evaluate__every=2, model__dropout={}, checkpoint__every=None,
-        )  # fmt: skip
-        assert two_ranks.run(trained, config, overrides) == [0, 0]
-        records = read_lines(output / "metrics.jsonl")
-        losses = [record["loss"].hex() for record in records if "loss" in record]
-        heldout = [
-            record["heldout"]["heldout"]["loss"].hex()
-            for record in records
-            if "heldout" in record and record["step"] % 2 == 0
-        ]
-        begun = [line["step"] for line in read_lines(output / "events.jsonl") if line["event"] == "averaging"]
-        return losses, heldout, begun
-
-    straight = train("straight")
-    values = [float.fromhex(loss) for loss in straight[1]]
-    (begun,) = straight[2]
-    assert begun == next(2 * n for n in range(1, 7) if no_longer_falls(values[:n], 1))
-    assert 4 < begun < 11, "the stops are before and after it"
-    for steps in (3, 4, begun, 11):
-        train("parts", f"steps={steps}")
-    assert train("parts") == straight
-    ours, theirs = (read_weights(*find_checkpoint(tmp_path / name)) for name in ("straight", "parts"))
-    assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
 def test_held_out_losses_and_what_begins_from_the_run_are_those_of_the_average(

@@ -1,10 +1,141 @@
+"""Regularizers: their anchors, the pull to them, and runs that resume with them."""
+
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.torch import save_file
 
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.registry import choose
+from clozeline.train.checkpoint.checkpoints import restore
+from clozeline.train.checkpoint.zero_partitions import fragments, memory
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.optim.regularizers import Anchored
 from clozeline.train.optim.regularizers._regularizer import pull
+from tests.distributed import RankPool
+from tests.train.synthetic import NO_DROPOUT, VOCABULARY, build, resume, save, tiny, train_steps
+
+Steps = list[tuple[float, float]]
+FRESH = ("heads.masked_lm.transform.weight", "heads.masked_lm.projection.bias")
+KEPT: dict[str, Any] = {
+    **NO_DROPOUT,
+    "model__init_from": "elsewhere",
+    "optimizer__weight_decay": 0.0,
+    "optimizer__learning_rate": 0.02,
+}
+
+
+def kept(regularizer: dict[str, Any] | None, **changes: Any) -> TrainConfig:
+    return tiny(**{**KEPT, "regularizer": regularizer, **changes})
+
+
+def steps(world: World, config: TrainConfig, folder: str | None = None, target: TrainConfig | None = None) -> Steps:
+    """Six steps; with a folder, the last three after a save and a resume, perhaps with another configuration."""
+    engine = build(config, world)
+    restore(engine, None, FRESH)
+    found = train_steps(engine, 1, 3)
+    if folder is not None:
+        save(engine, Path(folder), 3)
+        engine.close()
+        engine = build(target or config, world, seed=2)
+        resume(engine, Path(folder))
+        restore(engine, None, ())  # must change nothing
+    found += train_steps(engine, 4, 6)
+    engine.close()
+    return [(float.fromhex(loss), float.fromhex(norm)) for loss, norm in found]
+
+
+def test_anchors_survive_another_stage(two_ranks: RankPool, tmp_path: Path) -> None:
+    l2_sp = {"name": "l2_sp", "alpha": 20.0}
+    straight = two_ranks.run(steps, kept(l2_sp))[0]
+    hopped = two_ranks.run(steps, kept(l2_sp), str(tmp_path), kept(l2_sp, zero__stage=3))[0]
+    assert hopped == [pytest.approx(pair, rel=5e-6) for pair in straight]
+
+
+def test_a_checkpoint_with_anchors_serves_a_run_without(two_ranks: RankPool, tmp_path: Path) -> None:
+    free = kept({"name": "l2_sp", "alpha": 0.0, "beta": 0.0})
+    assert two_ranks.run(steps, free, str(tmp_path), kept(None)) == two_ranks.run(steps, kept(None))
+
+
+def held(world: World, config: TrainConfig) -> tuple[int, dict[str, list[float]]]:
+    engine = build(config, world)
+    restore(engine, None, FRESH)
+    count = sum(p.numel() for p in engine.model.parameters())
+    found = memory(engine)["optimizer"] // (4 * count)
+    tensors = {part.name: part.tensors["strength"].tolist() for part in fragments(engine, owned=False)}
+    engine.close()
+    return found, tensors
+
+
+def test_strengths_are_fisher_information_of_the_file(one_rank: RankPool, tmp_path: Path) -> None:
+    from clozeline.model.build import build_model
+
+    model = build_model(kept(None).model, VOCABULARY, {}, seed=1)
+    fisher = {f"fisher/{name}": torch.rand_like(p) for name, p in model.named_parameters() if name not in FRESH}
+    weights = {f"weight/{name}": p.detach().contiguous() for name, p in model.named_parameters() if name not in FRESH}
+    save_file(fisher | weights, tmp_path / "fisher.safetensors")
+    ewc = {"name": "ewc", "fisher": str(tmp_path / "fisher.safetensors"), "strength": 7.0}
+    ((copies, strengths),) = one_rank.run(held, kept(ewc))
+    assert copies == 2, "anchors and strengths, before the first step"
+    for name, values in strengths.items():
+        expected = 7.0 * fisher[f"fisher/{name}"].flatten() if name not in FRESH else torch.zeros(len(values))
+        torch.testing.assert_close(torch.tensor(values), expected)
+
+
+def test_a_regularizer_needs_something_to_keep() -> None:
+    with pytest.raises(ConfigurationError, match=r"needs model\.init_from"):
+        tiny(regularizer="l2_sp")
+    with pytest.raises(ConfigurationError, match="weight_decay: expected 0 with the regularizer l2_sp"):
+        kept({"name": "l2_sp"}, optimizer__weight_decay=0.1)
+
+
+def ewc_anchor(path: Path, name: str = "a", *, start: int = 0, fresh: bool = False) -> Anchored:
+    found: Anchored = (
+        choose("clozeline.train.optim.regularizers", {"name": "ewc", "fisher": str(path), "strength": 10.0})
+        .build()
+        .anchor(name, torch.full((4,), 9.0), start, fresh=fresh)
+    )
+    return found
+
+
+def test_anchors_are_weights_of_the_file_and_strengths_its_squares(tmp_path: Path) -> None:
+    path = tmp_path / "fisher"
+    save_file({"weight/a": torch.arange(6.0).view(2, 3), "fisher/a": torch.arange(6.0).view(2, 3) / 10}, path)
+    found = ewc_anchor(path, start=1)
+    assert found.anchor.tolist() == [1.0, 2.0, 3.0, 4.0]
+    assert found.strength.tolist() == pytest.approx([1.0, 2.0, 3.0, 4.0])
+    free = ewc_anchor(path, "heads.new", fresh=True)
+    assert free.strength.tolist() == [0.0] * 4
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"is no file; `clozeline fisher RUN output="):
+        ewc_anchor(tmp_path / "none")
+    (tmp_path / "damaged").write_bytes(b"no tensors")
+    with pytest.raises(IntegrityError, match=r"damaged: .*write it again"):
+        ewc_anchor(tmp_path / "damaged")
+    save_file({"weight/a": torch.zeros(3), "fisher/a": torch.zeros(3)}, tmp_path / "other")
+    with pytest.raises(ConfigurationError, match="weight/a ends before element 4"):
+        ewc_anchor(tmp_path / "other")
+    with pytest.raises(ConfigurationError, match="has no weight/b; measure the run"):
+        ewc_anchor(tmp_path / "other", "b")
+
+
+def test_weights_are_their_own_anchors_and_new_ones_fall_to_zero() -> None:
+    regularizer = choose("clozeline.train.optim.regularizers", {"name": "l2_sp", "alpha": 0.5, "beta": 0.25}).build()
+    weight = torch.tensor([1.0, 2.0])
+    own, new = (regularizer.anchor("a", weight, 0, fresh=fresh) for fresh in (False, True))
+    weight += 1.0  # later updates do not move the anchor
+    assert (own.anchor.tolist(), own.strength.tolist()) == ([1.0, 2.0], [0.5, 0.5])
+    assert (new.anchor.tolist(), new.strength.tolist()) == ([0.0, 0.0], [0.25, 0.25])
+
 
 NUMBERS = st.floats(-3, 3, width=32)
 

@@ -167,9 +167,3 @@ def test_rows_of_several_documents_cannot_drop_tokens(folder: Path) -> None:
     ):
         open_datasets(config)
     open_datasets(replace(configured(folder, "causal", "encoder, 0 types"), prune=rule))
-
-
-def test_two_types_mean_segments_alone(folder: Path) -> None:
-    """Rows that are masked, causal, or pairs, in one stream."""
-    config = configured(folder, "masked, causal, pairs", "encoder, 2 types")
-    assert {name for name, _ in first_batches(config)} == {"data", "0", "1", "2"}

@@ -1,0 +1,165 @@
+"""Configuration of a distillation, students with its losses, and teachers in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from clozeline.configuration.config import to_plain, validate
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.configuration.sizes import read_size
+from clozeline.model.heads._head import LabelHead
+from clozeline.train.compression.distillation.student import Student
+from clozeline.train.compression.distillation.teacher import Teacher
+from clozeline.train.configuration.config import frozen
+from tests.train.compression.distillation.pairs import DROPOUT, batch, loss, model, pair
+from tests.train.synthetic import tiny
+
+TEACHER: dict[str, Any] = {"teacher": "runs/teacher"}
+
+
+def test_a_configuration_is_read_again_as_it_was_written() -> None:
+    config = tiny(distil={**TEACHER, "losses": [{"name": "states", "layers": {1: 2, 0: 0}}, "attention"]})
+    again = validate(type(config), to_plain(config), "again")
+    assert again == config
+    assert frozen(again) == frozen(config)
+    assert frozen(config)["distil.losses"][0]["layers"] == {"1": 2, "0": 0}
+    assert not {"distil.teacher", "distil.start"} & frozen(config).keys()
+
+
+def test_without_a_teacher_in_memory_only_stored_scores_are_left() -> None:
+    distil = tiny(distil={"losses": ["cosine", "scores"], "start": {"layers": [0, 2]}}).distil
+    assert distil is not None
+    assert [loss.name for loss in distil.active] == ["scores"]
+    assert distil.start_from is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"distil": {**TEACHER, "losses": ["scores", "scores"]}},
+            "losses: expected one or more, each once, got scores, scores",
+        ),
+        ({"distil": {**TEACHER, "losses": []}}, "losses: expected one or more, each once, got none"),
+        (
+            {"distil": {**TEACHER, "losses": ["score"]}},
+            "no 'score' in train/compression/distillation/losses; did you mean 'scores'",
+        ),
+        ({"distil": {**TEACHER, "losses": [{"name": "scores", "temperature": 0}]}}, "temperature"),
+        (
+            {"distil": TEACHER, "model__adapter": "lora", "model__init_from": "x"},
+            "distil: expected a model that is trained entirely",
+        ),
+        (
+            {"distil": {**TEACHER, "start": {"layers": [0, 1]}}, "model__init_from": "x"},
+            "distil.start: model.init_from gives",
+        ),
+        ({"distil": {**TEACHER, "losses": ["relations"]}, "compile": True}, "compile: distil's loss relations reads"),
+        ({"distil": TEACHER, "compile": True, "data__label_capacity": 8}, "data.label_capacity: distil's loss scores"),
+    ],
+)
+def test_refusals(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        tiny(**changes)
+
+
+@pytest.mark.parametrize("size", ["electra_small", "elmo", "awd_lstm"])
+def test_families_that_cannot_be_students(size: str) -> None:
+    found = validate(ModelConfig, read_size(size), size)
+    distil = tiny(distil=TEACHER).distil
+    assert distil is not None
+    with pytest.raises(ValueError, match=f"distil: expected another family than .*, got {found.family}: remove it"):
+        distil.check(found, compiled=False, label_capacity=None, steps=1)
+
+
+CHOSEN = [loss("scores", weight=5.0), loss("states", weight=0.5), loss("embeddings")]
+
+
+def test_a_student_has_the_names_and_losses_of_its_model() -> None:
+    alone = model(2, dim=12)
+    names, expected = [name for name, _ in alone.named_parameters()], alone.eval()(batch())["masked_lm"].total
+    student, teacher = pair(alone, model(), *CHOSEN)
+    new = [name for name, _ in student.new_parameters()]
+    assert new == ["distillation.states.project.weight", "distillation.embeddings.project.weight"]
+    assert [name for name, _ in student.named_parameters()] == [*names, *new]
+    assert student.num_parameters() == alone.num_parameters()
+    assert student.needs == alone.needs
+    tensors = batch()
+    found = student.eval()({**tensors, **teacher(tensors)})
+    assert torch.equal(found["masked_lm"].total, expected)
+    assert list(found) == ["masked_lm", "distil/scores", "distil/states", "distil/embeddings"]
+    assert student.loss_weights == {
+        "masked_lm": 1.0,
+        "distil/scores": 5.0,
+        "distil/states": 0.5,
+        "distil/embeddings": 1.0,
+    }
+    assert student.layer_maps == {"states": {"1": 1, "2": 2, "3": 3}, "embeddings": {"0": 0}}
+    assert student.lines()[1] == "distil     0.5 x states, student→teacher layers 1→1 2→2 3→3"
+    assert student.lines()[0] == "distil     5 x scores of masked_lm"
+
+
+def test_projections_are_a_function_of_seed_and_name() -> None:
+    """With the variance that keeps the size of states: 1 / width."""
+    made = [Student(model(2, dim=12), losses, model().config, seed=seed) for losses, seed in
+            ((CHOSEN, 1), (CHOSEN[1:2], 1), (CHOSEN, 2))]  # fmt: skip
+    weights = [student.get_parameter("distillation.states.project.weight") for student in made]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+    other = made[0].get_parameter("distillation.embeddings.project.weight")
+    assert not torch.equal(weights[0], other)
+    assert 0.6 < float(torch.cat((weights[0], other)).std().detach()) * 12**0.5 < 1.4
+
+
+def test_gradients_reach_a_teacher_in_no_way() -> None:
+    student, teacher = pair(model(2), model(), *CHOSEN)
+    before = [parameter.clone() for parameter in teacher.model.parameters()]
+    tensors = batch()
+    losses = student({**tensors, **teacher(tensors)})
+    torch.stack([one.total for one in losses.values()]).sum().backward()
+    assert all(parameter.grad is None for parameter in teacher.model.parameters())
+    assert all(torch.equal(*both) for both in zip(before, teacher.model.parameters(), strict=True))
+    assert not any(name.startswith("teacher") for name, _ in student.named_parameters())
+
+
+def test_two_passes_are_equal_and_leave_the_random_stream_alone() -> None:
+    teacher = Teacher(model(dropout=DROPOUT).train(), {"state_3", "logits_masked_lm", "attention_1"})
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    first, second = teacher(batch()), teacher(batch())
+    assert torch.equal(before, torch.get_rng_state())
+    assert first.keys() == {"teacher_state_3", "teacher_logits_masked_lm", "teacher_attention_1"}
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    assert not any(tensor.requires_grad for tensor in first.values())
+
+
+def test_a_teacher_computes_what_is_compared_alone() -> None:
+    """Neither heads whose labels a batch lacks nor logits that nothing reads."""
+    heads = {"masked_lm": 1.0, "classification": {"classes": 2}}
+    for wanted, left in (({"logits_masked_lm"}, ["masked_lm"]), ({"state_0"}, ["masked_lm", "classification"])):
+        teacher = Teacher(model(heads=heads), wanted)
+        assert list(teacher.model.heads) == left
+        assert teacher(batch()).keys() == {f"teacher_{name}" for name in wanted}
+
+
+def test_a_teacher_has_the_type_of_the_students_weights() -> None:
+    teacher = Teacher(model(), {"state_3", "attention_2"}).to(torch.device("cpu"), "bf16")
+    found = teacher(batch())
+    assert found["teacher_state_3"].dtype == torch.bfloat16
+    assert found["teacher_attention_2"].dtype == torch.float32
+
+
+def test_a_teacher_computes_logits_without_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the labels, written out; the chunks of a head do not matter."""
+    source, tensors = model(heads={"masked_lm": {"label_chunk": 3}}).eval(), batch()
+    with torch.no_grad():
+        states = source.family(tensors).flatten(0, 1)
+        expected = source.heads["masked_lm"].logits(states[tensors["label_index"]])
+    monkeypatch.setattr(LabelHead, "forward", None)
+    torch.testing.assert_close(
+        Teacher(source, {"logits_masked_lm"})(tensors), {"teacher_logits_masked_lm": expected}, rtol=0.0, atol=1e-6
+    )

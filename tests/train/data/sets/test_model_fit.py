@@ -1,0 +1,305 @@
+"""Sets whose rows a model would misread are refused before the first step; labels of tasks come from their sets."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+
+from clozeline.configuration.config import to_plain, validate
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.pipeline.rows import ROW
+from clozeline.pipeline.shards import Manifest
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.configuration.model_source import with_source
+from clozeline.train.data.sets.datasets import open_datasets
+from clozeline.train.data.sets.model_fit import refuse_unread, unread_lines, with_answers
+from tests.pipeline.task_files import make_sets, open_split
+from tests.shard_sets import change_manifest, roles_of, rows, write_set
+from tests.train.masked_set import write_config
+from tests.train.objective_sets import write_objective_sets
+from tests.train.synthetic import tiny
+
+PAIRED = {"similarity": {"group_size": 2}}
+
+
+def opened(folder: Path, shards: Any, heads: dict[str, Any], **changes: Any) -> Any:
+    from clozeline.configuration.config import load_config
+
+    changes = {"model__heads": heads, "model__position": {"maximum": 64}, "evaluate__max_rows": 0, **changes}
+    if isinstance(shards, list):
+        changes["data__weights"] = [1.0] * len(shards)
+        shards = [str(path) for path in shards]
+    written = write_config(folder / "train.yaml", folder, folder / "run", **changes | {"data__shards": shards})
+    return open_datasets(load_config(TrainConfig, written, []))
+
+
+def test_an_order_of_prediction_needs_a_query_stream(tmp_path: Path) -> None:
+    """An encoder of one stream would see what it predicts; `data.ignore` does not help it."""
+    shards = str(write_objective_sets(tmp_path, "permuted_lm", rows=8, heldout=2))
+    with pytest.raises(ConfigurationError, match=r"prediction_order .* family encoder .* set model.family to xlnet"):
+        opened(tmp_path, shards, {"masked_lm": 1.0}, data__ignore=["prediction_order"])
+    streams = {"family": "xlnet", "position": {"kind": "sinusoidal"}, "bias": {"qkv": False, "out": False}}
+    changes = {f"model__{key}": value for key, value in streams.items()}
+    assert opened(tmp_path, shards, {"masked_lm": {"transform": False}}, **changes).rows > 0
+
+
+def test_a_pool_of_pairs_needs_segments(tmp_path: Path) -> None:
+    shards = str(write_objective_sets(tmp_path, "masked_lm", rows=8, heldout=2))
+    heads = {"masked_lm": 1.0, "classification": {"pool": "pair", "classes": 2}}
+    with pytest.raises(ConfigurationError, match=r"heads.classification.pool: pair compares .* the set has none"):
+        opened(tmp_path, shards, heads)
+
+
+@pytest.mark.parametrize(
+    ("name", "heads", "ignore"),
+    [
+        ("replaced_token_detection", {"token": 1.0}, []),
+        ("corrective_lm", {"corrective": 1.0, **PAIRED}, []),
+        ("corrective_lm", {"masked_lm": 1.0, "corrective": 1.0}, ["crop_start", "crop_length"]),
+    ],
+)
+def test_heads_that_judge_a_generator(tmp_path: Path, name: str, heads: dict[str, Any], ignore: list[str]) -> None:
+    shards = str(write_objective_sets(tmp_path, name, rows=8, heldout=2))
+    with pytest.raises(ConfigurationError, match=r"judges the tokens of a generator.*replacement: uniform"):
+        opened(tmp_path, shards, heads, data__ignore=ignore)
+    assert opened(
+        tmp_path, shards, {"masked_lm": 1.0}, data__ignore=["token", "corrective", "crop_start", "crop_length"]
+    )
+
+
+def test_a_generator_of_the_family_s_own(tmp_path: Path) -> None:
+    """Rows for masked LM, or for a generator, are enough; rows whose tokens were replaced before have none for it."""
+    generator = {"layers": 1, "dim": 8, "attention_heads": 2, "ffn_dim": 8}
+    family = {"model__family": "replaced_tokens", "model__generator": generator}
+    both = {"masked_lm": 1.0, "token": 50.0}
+    for name in ("masked_lm", "replaced_token_detection"):
+        shards = write_objective_sets(tmp_path / name, name, rows=8, heldout=2)
+        assert opened(tmp_path, str(shards), both, **family)
+    with pytest.raises(ConfigurationError, match=r"heads.token would learn from labels that are for masked_lm"):
+        opened(tmp_path, str(tmp_path / "masked_lm" / "train" / "manifest.json"), both)
+    drawn = write_objective_sets(tmp_path / "drawn", "replaced_token_detection", 8, 2, replacement="uniform")
+    with pytest.raises(ConfigurationError, match=r"heads.masked_lm would learn from labels that are for token"):
+        opened(tmp_path, str(drawn), both, **family)
+
+
+def test_rows_made_for_another_head(tmp_path: Path) -> None:
+    masked = write_objective_sets(tmp_path / "m", "masked_lm", rows=8, heldout=2)
+    replaced = write_objective_sets(
+        tmp_path / "r", "replaced_token_detection", rows=8, heldout=2, replacement="uniform"
+    )
+    with pytest.raises(
+        ConfigurationError, match=r"m/train.*heads.token would learn from labels that are for masked_lm"
+    ):
+        opened(tmp_path, [masked, replaced], {"masked_lm": 1.0, "token": 1.0})
+    pairs = write_objective_sets(tmp_path / "p", "sentence_comparison", rows=8, heldout=2)
+    found = opened(tmp_path, [masked, pairs], {"masked_lm": 1.0, **PAIRED})
+    assert found.rows == 16
+
+
+def test_columns_that_a_head_learns_from(tmp_path: Path) -> None:
+    shards = write_objective_sets(tmp_path, "masked_lm", rows=8, heldout=2)
+    change_manifest(shards.parent, lambda plain: plain["objective"].update(heads=["masked_lm", "sentence"]))
+    with pytest.raises(ConfigurationError, match=r"heads.sentence needs sentence_label, and these rows have no column"):
+        opened(tmp_path, str(shards), {"masked_lm": 1.0, "sentence": 1.0})
+
+
+def test_columns_of_heads_that_are_not_trained(tmp_path: Path) -> None:
+    shards = str(write_objective_sets(tmp_path, "span_boundary", rows=8, heldout=2))
+    with pytest.raises(ConfigurationError, match=r"data.ignore=\[span_starts, span_lengths\]"):
+        opened(tmp_path, shards, {"masked_lm": 1.0})
+    assert opened(tmp_path, shards, {"masked_lm": 1.0}, data__ignore=["span_starts", "span_lengths"])
+
+
+@pytest.fixture(scope="module")
+def task_manifest(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
+    return open_split(make_sets(tmp_path_factory.mktemp("task")), "train").manifest
+
+
+def with_heads(**heads: HeadConfig) -> ModelConfig:
+    return replace(tiny().model, heads=heads)
+
+
+def changed(task_manifest: Manifest, **facts: Any) -> Manifest:
+    """The same set as that of another task."""
+    objective = task_manifest.objective
+    options = {**objective.options, "task": {**objective.options["task"], **facts}}
+    return task_manifest.model_copy(update={"objective": objective.model_copy(update={"options": options})})
+
+
+def test_classes_come_from_the_set(task_manifest: Manifest) -> None:
+    answered = with_answers(with_heads(classification=HeadConfig(hidden="tanh")), [("data.shards", task_manifest)])
+    assert answered.heads["classification"] == HeadConfig(hidden="tanh", labels=("0", "1"))
+    again = with_answers(answered, [("data.shards", task_manifest), ("data.heldout", task_manifest)])
+    assert again == answered
+    several = with_answers(with_heads(classification=HeadConfig()), [("SET", changed(task_manifest, multi_label=True))])
+    assert several.heads["classification"] == HeadConfig(labels=("0", "1"), multi_label=True)
+
+
+@pytest.mark.parametrize(
+    ("head", "message"),
+    [
+        (HeadConfig(classes=3), r"model\.heads\.classification\.classes: SET has 2: 0, 1; got 3"),
+        (HeadConfig(labels=("1", "0")), r"labels: expected 0, 1 in this order, as SET has, got 1, 0"),
+        (HeadConfig(labels=("a", "b", "c")), "labels: expected 0, 1 in this order"),
+    ],
+    ids=["number", "order", "names"],
+)
+def test_other_classes_are_refused(task_manifest: Manifest, head: HeadConfig, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        with_answers(with_heads(classification=head), [("SET", task_manifest)])
+
+
+def test_sets_of_two_tasks_are_refused(task_manifest: Manifest) -> None:
+    other = changed(task_manifest, labels=["entailment", "not_entailment"])
+    with pytest.raises(ConfigurationError, match="as DEV has, got 0, 1"):
+        with_answers(with_heads(classification=HeadConfig()), [("TRAIN", task_manifest), ("DEV", other)])
+
+
+def test_the_range_of_numbers_comes_from_the_set(task_manifest: Manifest) -> None:
+    numbers = changed(task_manifest, head="regression", labels=[], low=0.0, high=5.0)
+    for given, range_ in (
+        (HeadConfig(output="sigmoid"), (0.0, 5.0)),
+        (HeadConfig(output="sigmoid", range=(1.0, 4.0)), (1.0, 4.0)),
+        (HeadConfig(), (0.0, 1.0)),
+    ):
+        assert with_answers(with_heads(regression=given), [("SET", numbers)]).heads["regression"].range == range_
+
+
+def test_other_sets_and_heads_are_left_alone(tmp_path: Path, task_manifest: Manifest) -> None:
+    masked = with_heads(masked_lm=HeadConfig())
+    assert with_answers(masked, [("SET", task_manifest)]) is masked
+    assert with_answers(masked, [("SET", write_set(tmp_path, [rows([1, 2])]).manifest)]) is masked
+
+
+def test_the_number_from_which_texts_are_alike(task_manifest: Manifest) -> None:
+    apart = changed(task_manifest, head="similarity", labels=[], alike=4.0)
+    answered = with_answers(with_heads(similarity=HeadConfig(pool="mean")), [("data.shards", apart)])
+    assert answered.heads["similarity"] == HeadConfig(pool="mean", alike=4.0)
+
+
+def test_scored_pairs_without_a_threshold_are_for_a_head_without_negatives(task_manifest: Manifest) -> None:
+    scored = changed(task_manifest, head="similarity", alike=None, labels=[], low=0.0, high=5.0)
+    answered = with_answers(with_heads(similarity=HeadConfig(negatives="none")), [("SET", scored)])
+    assert (answered.heads["similarity"].range, answered.heads["similarity"].alike) == ((0.0, 5.0), None)
+    with pytest.raises(ConfigurationError, match=r"similarity\.negatives: SET also holds pairs with a low score"):
+        with_answers(with_heads(similarity=HeadConfig()), [("SET", scored)])
+
+
+@pytest.mark.parametrize(
+    ("theirs", "key", "way_out"),
+    [
+        ({"labels": ["b", "a", "c"]}, "labels", []),
+        ({"labels": ["1", "0"]}, "labels", []),
+        ({"classes": 3}, "classes", None),
+    ],
+    ids=["names", "order", "number"],
+)
+def test_a_key_that_the_first_model_brings_is_named_so(
+    tmp_path: Path, task_manifest: Manifest, theirs: dict[str, Any], key: str, way_out: Any
+) -> None:
+    """It cannot be left out; what the message says to set is accepted."""
+    plain = to_plain(with_heads(classification=HeadConfig()))
+    plain["heads"]["classification"] = theirs
+    (tmp_path / "config.yaml").write_text(OmegaConf.to_yaml({"model": plain}), encoding="utf-8")
+    given = {"init_from": str(tmp_path)}
+    with pytest.raises(ConfigurationError) as refused:
+        with_answers(validate(ModelConfig, with_source(given), "model"), [("SET", task_manifest)])
+    key = f"model.heads.classification.{key}"
+    assert f"set {key}={json.dumps(way_out)} for a new head (model.init_from brings the key)" in str(refused.value)
+    plain = with_source(given)
+    plain["heads"]["classification"][key.rpartition(".")[2]] = way_out
+    answered = with_answers(validate(ModelConfig, plain, "model"), [("SET", task_manifest)])
+    assert answered.heads["classification"].labels == ("0", "1")
+    # a key that the user wrote over it is left out
+    plain["heads"]["classification"] = {"labels": ["x", "y"]}
+    with pytest.raises(ConfigurationError, match="leave the key out"):
+        with_answers(validate(ModelConfig, plain, "model"), [("SET", task_manifest)])
+
+
+MASKED = ("input_ids", "label_positions", "label_ids")
+
+
+def holding(
+    *columns: str, heads: tuple[str, ...] = ("masked_lm",), architecture: str = "encoder", name: str = "masked_lm"
+) -> Any:
+    frame = SimpleNamespace(decoder_start=0, padding_side="right", predict_from="same")
+    facts = {"name": "toy", "head": heads[0], "labels": [], "metrics": []}
+    objective = SimpleNamespace(
+        architecture=architecture, heads=heads, frame=frame, options={"task": facts}, name=name, label=name
+    )
+    roles = {**roles_of(columns), **({"mood": ROW} if "mood" in columns else {})}
+    tokenizer = SimpleNamespace(special_ids={"pad": 0, "mask": 1})
+    return SimpleNamespace(objective=objective, roles=roles, tokenizer=tokenizer, name="set")
+
+
+def reader(
+    *targets: str,
+    architecture: str = "encoder",
+    types: int = 0,
+    languages: int = 0,
+    streams: bool = False,
+    pool: str | None = None,
+) -> Any:
+    named = {name: name for name in targets}
+    family = "xlnet" if streams else "encoder"
+    heads = {name: HeadConfig(pool=pool) for name in targets}
+    return SimpleNamespace(targets=named, architecture=architecture, type_vocab_size=types, languages=languages,
+                           family=family, heads=heads)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("columns", "heads", "unread"),
+    [
+        (("segment_starts", "sentence_label"), ("masked_lm", "sentence"), ["segment_starts", "sentence_label"]),
+        (("span_starts", "span_lengths"), ("masked_lm", "span_boundary"), ["span_starts", "span_lengths"]),
+        (("crop_start", "crop_length"), ("masked_lm", "corrective", "similarity"),
+         ["crop_start", "crop_length", "corrective"]),
+        ((), ("masked_lm", "token"), ["token"]),
+        (("languages",), ("masked_lm",), ["languages"]),
+        (("mood",), ("masked_lm",), ["mood"]),
+    ],
+)  # fmt: skip
+def test_unread_columns_are_named(columns: tuple[str, ...], heads: tuple[str, ...], unread: list[str]) -> None:
+    found = holding(*MASKED, *columns, heads=heads)
+    with pytest.raises(ConfigurationError) as caught:
+        refuse_unread(found, reader("masked_lm"), ["other"], "data.shards: x")
+    assert str(caught.value).endswith(f"data.ignore=[{', '.join(['other', *unread])}]")
+    refuse_unread(found, reader("masked_lm"), unread, "data.shards: x")
+
+
+@pytest.mark.parametrize("head", ["classification", "regression", "span", "multiple_choice"])
+def test_segments_of_a_task_may_stay_unread(head: str) -> None:
+    """A body without segment embeddings tells two texts apart by [SEP]; one line says so, and no key is asked for."""
+    pair = holding("input_ids", "segment_starts", heads=(head,), name="task")
+    refuse_unread(pair, reader(head), [], "x")
+    (line,) = unread_lines([pair, pair], reader(head))
+    assert "segment_starts" in line
+    assert "model.type_vocab_size" in line
+    assert unread_lines([pair], reader(head, types=2)) == []
+    assert unread_lines([holding(*MASKED, "segment_starts")], reader("masked_lm", types=2)) == []
+    with pytest.raises(ConfigurationError, match=r"data\.ignore=\[languages\]"):
+        refuse_unread(
+            holding("input_ids", "segment_starts", "languages", heads=(head,), name="task"), reader(head), [], "x"
+        )
+
+
+def test_what_is_read_or_kept_for_inversion_passes() -> None:
+    refuse_unread(holding(*MASKED, "segment_starts"), reader("masked_lm", types=2), [], "x")
+    refuse_unread(holding(*MASKED, "segment_starts"), reader("masked_lm", streams=True), [], "x")
+    pair = holding("input_ids", "segment_starts", "label", heads=("classification",))
+    refuse_unread(pair, reader("classification", pool="pair"), [], "x")
+    refuse_unread(holding("input_ids", "prediction_order"), reader("masked_lm", streams=True), [], "x")
+    refuse_unread(holding(*MASKED, "segment_starts", "languages"), reader("masked_lm", languages=2), [], "x")
+    pairs = holding(*MASKED, "sentence_label", heads=("masked_lm", "sentence"))
+    refuse_unread(pairs, reader("masked_lm", "sentence"), [], "x")
+    noise = ("input_ids", "target_ids", "span_starts", "span_lengths", "step_rotation", "task")
+    denoising = holding(*noise, heads=("lm",), architecture="encoder_decoder")
+    refuse_unread(denoising, reader("lm", architecture="encoder_decoder"), [], "x")

@@ -1,0 +1,311 @@
+"""Groups and flat buffers of parameters, and frozen ones: byte for byte as they were."""
+
+from __future__ import annotations
+
+import json
+import re
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from clozeline.configuration.config import load_config
+from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.model.adaptation import add_adapter
+from clozeline.model.build import Model, build_model
+from clozeline.model.configuration.position import PositionConfig
+from clozeline.registry import names
+from clozeline.train.checkpoint.format import WEIGHT, ParameterRecord, tiling_problem
+from clozeline.train.checkpoint.part_reader import CheckpointReader
+from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.distributed.process_group import World
+from clozeline.train.optim.weights.flat_buffers import Layout, Segment
+from clozeline.train.optim.weights.freezing import freeze, frozen_count, frozen_modules
+from clozeline.train.optim.weights.parameter_groups import depths_below_heads, parameter_groups
+from clozeline.train.run import run
+from tests.distributed import RankPool
+from tests.model.small_models import SPELLINGS, small_config
+from tests.model.small_models import VOCABULARY as WORDS
+from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.synthetic import VOCABULARY, build, tiny
+
+
+def test_a_segment_is_a_view_of_a_tensor_as_long_as_its_flat() -> None:
+    flat = torch.arange(12.0).view(3, 4)
+    segment = Segment("p", (5,), flat, "decay", 4, 2, 3)
+    assert segment.of(flat).tolist() == [4, 5, 6]
+    segment.of(flat).zero_()
+    assert flat.sum() == sum(range(12)) - 15
+
+
+def test_pieces_are_the_segments_of_tensors_in_their_order_without_the_padding() -> None:
+    first, second, last = torch.arange(12.0), torch.arange(4.0), torch.arange(3.0)
+    cut = [Segment("b", (5,), first, "", 7, 2, 3), Segment("a", (4,), first, "", 1, 0, 4)]
+    whole = [Segment("c", (2, 2), second, "", 0, 0, 4)]
+    layout = Layout([first, second, last], [[cut, whole, []]], 0)
+    pieces = layout.pieces([first, second, last], [first, second.view(2, 2), last])
+    assert [piece.tolist() for piece in pieces] == [[7, 8, 9], [1, 2, 3, 4], [[0, 1], [2, 3]]]
+    pieces[0].zero_()
+    assert first.tolist() == [0, 1, 2, 3, 4, 5, 6, 0, 0, 0, 10, 11]
+    assert layout.whole_sizes([first, second, last]).tolist() == [5, 4, 4]
+    assert layout.shapes(first, last) == {"a": (4,), "b": (5,)}
+
+
+def laid_out(world: World, config: TrainConfig) -> list[tuple[bool, str, list[int], list[tuple[int, int, int]]]]:
+    """Of every parameter: whether ranks agree about a sum that counts each element once, and its slices."""
+    engine = build(config, world)
+    layout, found = engine.zero.layout, []
+    for flat, _ in engine.zero.flats():
+        places = torch.zeros(flat.numel())
+        for segment in layout.own(flat):
+            segment.of(places).copy_(torch.arange(segment.start, segment.start + segment.count))
+        own = [(piece.double().sum(), piece.numel()) for piece in layout.pieces([flat], [places])]
+        sums = layout.whole_sums([flat], torch.tensor(own, dtype=torch.float64).view(-1, 2))
+        total = dict(zip((segment.name for segment in layout.own(flat)), sums.tolist(), strict=True))
+        for name, shape in layout.shapes(flat).items():
+            size = prod(shape)
+            right = total.get(name, [size * (size - 1) / 2, size]) == [size * (size - 1) / 2, size]
+            by_rank = enumerate(layout.by_rank(flat))
+            slices = [(rank, s.start, s.count) for rank, of_rank in by_rank for s in of_rank if s.name == name]
+            found.append((right, name, list(shape), slices))
+    assert {name for _, name, *_ in found} == {name for name, _ in engine.model.named_parameters()}
+    engine.close()
+    return found
+
+
+@pytest.mark.parametrize("stage", [0, 1, pytest.param(2, marks=pytest.mark.slow), 3])
+def test_segments_tile_every_parameter_on_all_ranks_alike(two_ranks: RankPool, stage: int) -> None:
+    first, second = two_ranks.run(laid_out, tiny(zero__stage=stage))
+    assert first == second
+    for right, name, shape, slices in first:
+        assert right, name
+        assert tiling_problem(name, ParameterRecord(shape, "decay", [], slices)) == ""
+    assert (max(len(slices) for *_, slices in first) > 1) == (stage > 0)
+
+
+LEARNED = PositionConfig(kind="learned", maximum=16)
+
+
+def shared_table() -> nn.Module:
+    model = nn.ModuleDict(
+        {"table": nn.Embedding(7, 4), "dense": nn.Linear(4, 4), "norm": nn.LayerNorm(4), "out": nn.Linear(4, 7)}
+    )
+    model["out"].weight = model["table"].weight
+    model["dense"].bias.requires_grad_(False)
+    return model
+
+
+def test_every_trainable_parameter_once() -> None:
+    model = shared_table()
+    groups = parameter_groups(model, 0.1)
+    named = {id(p): name for name, p in model.named_parameters()}
+    found = {group["name"]: [named[id(p)] for p in group["params"]] for group in groups}
+    assert found == {"decay": ["table.weight", "dense.weight"], "no_decay": ["norm.weight", "norm.bias", "out.bias"]}
+    assert [group["weight_decay"] for group in groups] == [0.1, 0.0]
+
+
+def test_scalar_parameter_is_refused() -> None:
+    model = nn.Module()
+    model.scale = nn.Parameter(torch.tensor(1.0))
+    with pytest.raises(ConfigurationError, match=r"scale has no dimension: give it the shape \[1\]"):
+        parameter_groups(model, 0.0)
+
+
+def test_depths_are_counted_from_the_heads() -> None:
+    """Two layers, tables below them, heads and a final norm above; each stack counts its own layers."""
+    config = small_config("encoder_decoder", layers=2, decoder_layers=3, final_norm=True, position=LEARNED)
+    found = depths_below_heads(build_model(config, WORDS, {"pad": 0}))
+    shortened = {re.sub(r"(layers\.\d+)\..*", r"\1", name): depth for name, depth in found.items()}
+    assert shortened == {
+        "family.tokens.weight": 4,
+        "family.encoder.position.table.weight": 4,
+        "family.encoder.layers.0": 2,
+        "family.encoder.layers.1": 1,
+        "family.encoder.norm.weight": 0,
+        "family.decoder.position.table.weight": 4,
+        "family.decoder.layers.0": 3,
+        "family.decoder.layers.1": 2,
+        "family.decoder.layers.2": 1,
+        "family.decoder.norm.weight": 0,
+    }
+
+
+@pytest.mark.parametrize("family", names("clozeline.model.families"))
+def test_groups_by_depth_hold_every_parameter_once(family: str) -> None:
+    model = build_model(small_config(family), WORDS, {"pad": 0}, SPELLINGS)
+    groups = parameter_groups(model, 0.1, by_depth=True)
+    depths = depths_below_heads(model)
+    found = {id(p): (group["depth"], group["weight_decay"]) for group in groups for p in group["params"]}
+    assert sum(len(group["params"]) for group in groups) == len(found)
+    assert found == {id(p): (depths[n], 0.1 if p.ndim >= 2 else 0.0) for n, p in model.named_parameters()}
+    assert len({group["name"] for group in groups}) == len(groups) <= 2 * (max(depths.values()) + 1)
+    assert {group["depth"] for group in groups} >= {1, max(depths.values())}
+
+
+@pytest.mark.parametrize("family", ["encoder", "xlnet"])
+def test_matrices_of_layers_are_apart_for_those_who_ask(family: str) -> None:
+    """Tables, also plain parameters that are tables, and heads stay in `decay`."""
+    model = build_model(small_config(family), WORDS, {})
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    groups = parameter_groups(model, 0.1, by_depth=False, matrices_apart=True)
+    found = {group["name"]: {names[id(p)] for p in group["params"]} for group in groups}
+    plain = {group["name"]: {names[id(p)] for p in group["params"]} for group in parameter_groups(model, 0.1)}
+    assert list(found) == ["matrix", "decay", "no_decay"]
+    assert found["no_decay"] == plain["no_decay"]
+    assert found["matrix"] | found["decay"] == plain["decay"]
+    tables = (".tokens.weight", ".table.weight", ".types.weight", ".segments")
+    expected = {n for n in plain["decay"] if ".layers." in n and not n.endswith(tables)}
+    assert found["matrix"] == expected
+    assert len(found["matrix"]) >= 12
+
+
+def test_parameters_with_another_rate_are_apart() -> None:
+    model = build_model(small_config("decoder"), WORDS, {}, seed=1)
+    adapter = add_adapter(model, "own", {"name": "lora", "rank": 2, "rate_ratio": 4.0})
+    groups = parameter_groups(model, 0.1)
+    assert {group["name"]: group["rate"] for group in groups} == {"decay": 1.0, "decay.fast": 4.0, "no_decay": 1.0}
+    (fast,) = [group for group in groups if group["name"] == "decay.fast"]
+    assert {id(p) for p in fast["params"]} == {id(p) for n, p in adapter.named_parameters() if n.endswith(".b")}
+
+
+def small(**changes: Any) -> Model:
+    return build_model(tiny(**changes).model, VOCABULARY, {"pad": 0, "mask": 3})
+
+
+def frozen_names(model: nn.Module) -> set[str]:
+    return {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
+
+
+def test_parts_by_name() -> None:
+    model = small(model__type_vocab_size=2)
+    everything = {name for name, _ in model.named_parameters()}
+    assert freeze(model, ()) == []
+    assert frozen_names(model) == set()
+    (line,) = freeze(model, ("embeddings",))
+    tables = {"family.tokens.weight", "family.stack.position.table.weight", "family.stack.embeddings.types.weight"}
+    assert frozen_names(model) == tables
+    size = sum(dict(model.named_parameters())[name].numel() for name in tables)
+    assert frozen_count(model) == size
+    assert line.startswith(f"frozen     3 parameters, {size:,} of ")
+    freeze(model, (r"family\.stack\.layers\.0\..*",))
+    first = {name for name in everything if name.startswith("family.stack.layers.0.")}
+    assert frozen_names(model) == tables | first
+    freeze(model, ("body",))
+    assert frozen_names(model) == {name for name in everything if name.startswith("family.")}
+
+
+def test_modules_that_only_compute() -> None:
+    model = nn.ModuleDict({"a": nn.Sequential(nn.Linear(2, 2), nn.Dropout()), "b": nn.Linear(2, 2), "c": nn.Dropout()})
+    model["a"].requires_grad_(False)
+    assert list(frozen_modules(model)) == [model["a"], model["a"][0]]
+
+
+@pytest.mark.parametrize(
+    ("patterns", "message"),
+    [
+        (("bodies",), r"freeze: 'bodies' matches no parameter: expected body, embeddings, or a regular expression"),
+        (("family",), "matches no parameter"),
+        (("(",), r"freeze: '\(' is no regular expression"),
+        (("body", r"heads\..*"), "leaves nothing to train"),
+    ],
+    ids=["near", "part-of-a-name", "broken", "all"],
+)
+def test_mistakes(patterns: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        freeze(small(), patterns)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a set, and a configuration with dropout and weight decay."""
+    folder = tmp_path_factory.mktemp("frozen")
+    write_config(
+        folder / "train.yaml", write_masked_sets(folder), folder / "first", data__micro_batch=4, steps=2,
+        schedule={"name": "linear", "warmup": 1, "steps": 40}, optimizer__weight_decay=0.1, model__type_vocab_size=0,
+    )  # fmt: skip
+    return folder
+
+
+def start(world: World, config: Path, words: list[str]) -> tuple[int, str]:
+    try:
+        return run(load_config(TrainConfig, config, words), joined=world), ""
+    except ClozelineError as error:
+        return error.exit_code, str(error)
+
+
+def started(ranks: RankPool, folder: Path, output: str, *words: str) -> Path:
+    """Run; the first run of the folder, which lends its weights, is made where it is missing."""
+    if output != "first" and not (folder / "first").is_dir():
+        started(ranks, folder, "first")
+    source = [] if output == "first" else [f"model.init_from={folder / 'first'}", "steps=5"]
+    answers = ranks.run(start, folder / "train.yaml", [f"output={folder / output}", *source, *words])
+    assert {code for code, _ in answers} == {0}, answers
+    return folder / output
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    return read_weights(*find_checkpoint(run))
+
+
+STAGES = [
+    pytest.param(1, ("zero.stage=0",), id="one-0"),
+    pytest.param(1, ("zero.stage=3",), id="one-3"),
+    pytest.param(1, ("zero.stage=1", "precision=bf16"), id="one-bf16", marks=pytest.mark.slow),
+    *(
+        pytest.param(2, (f"zero.stage={stage}", f"activation_checkpointing={again}"), id=f"two-{stage}",
+                     marks=pytest.mark.slow)
+        for stage, again in ((0, "true"), (1, "false"), (2, "true"), (3, "true"))
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("freezing", ["body", "embeddings"])
+@pytest.mark.parametrize(("size", "words"), STAGES)
+def test_only_the_rest_changes(
+    request: pytest.FixtureRequest, folder: Path, size: int, words: tuple[str, ...], freezing: str
+) -> None:
+    """Byte for byte after five steps with weight decay and dropout, with no state in the optimizer."""
+    ranks = request.getfixturevalue("one_rank" if size == 1 else "two_ranks")
+    name = f"{freezing}-{request.node.callspec.id}"
+    tuned = started(ranks, folder, name, *words, f"freeze={freezing}")
+    before, after = weights(folder / "first"), weights(tuned)
+    body = {one for one in before if one.startswith("family." if freezing == "body" else "family.tokens")}
+    body |= {"family.stack.position.table.weight"}
+    exact = {one: before[one].to(after[one].dtype) for one in before}  # of bf16 runs: what they hold is rounded
+    assert {one for one in before if torch.equal(exact[one], after[one])} == body
+    directory, index = find_checkpoint(tuned)
+    reader = CheckpointReader(directory, index)
+    for one in before:
+        held = {WEIGHT} if one in body else {WEIGHT, "exp_avg", "exp_avg_sq"}
+        assert set(index.parameters[one].keys) == held, one
+    assert reader.parameter(WEIGHT, "family.tokens.weight").shape == before["family.tokens.weight"].shape
+
+
+def losses(run: Path) -> list[float]:
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in lines if "loss" in line]
+
+
+def test_a_frozen_body_has_no_dropout(one_rank: RankPool, folder: Path) -> None:
+    """The losses are those of a body whose configuration has none; without freezing they are not."""
+    none: list[Any] = ["model.dropout={hidden: 0.0, attention: 0.0, embedding: 0.0}", "checkpoint.every=null"]
+    strong = ["model.dropout={hidden: 0.5, attention: 0.1, embedding: 0.1}", "checkpoint.every=null"]
+    plain = losses(started(one_rank, folder, "plain", *none, "freeze=body"))
+    assert losses(started(one_rank, folder, "still", *strong, "freeze=body")) == plain
+    assert losses(started(one_rank, folder, "moving", *strong))[0] != plain[0]
+
+
+def test_a_frozen_run_resumes_to_the_bit(one_rank: RankPool, folder: Path) -> None:
+    whole = started(one_rank, folder, "whole", "freeze=body")
+    parts = started(one_rank, folder, "parts", "freeze=body", "steps=3")
+    answers = one_rank.run(start, folder / "train.yaml", [f"output={parts}", "steps=5", "freeze=body"])
+    assert answers == [(0, "")]
+    assert losses(parts) == losses(whole)
+    assert all(torch.equal(tensor, weights(parts)[name]) for name, tensor in weights(whole).items())
+    code, said = one_rank.run(start, folder / "train.yaml", [f"output={parts}", "steps=6"])[0]
+    assert code == 64
+    assert "freeze: ['body'] in the checkpoint, [] now" in said

@@ -1,0 +1,183 @@
+"""Refuse sets whose rows a model would misread or cannot read, before the first batch; take task labels from sets."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.families.encoder import MODE_TYPES
+from clozeline.pipeline.shards import Manifest
+from clozeline.pipeline.tasks.readers import facts_of
+from clozeline.registry import find, names
+from clozeline.train.configuration.model_source import unset_head_key
+from clozeline.train.data.stream.collate import Collate
+
+_FAMILIES: Final = "clozeline.model.families"
+_HEADS: Final = "clozeline.model.heads"
+_AFTER_GENERATOR: Final = frozenset({"token", "corrective"})
+"""Heads that judge a generator's tokens if the objective also serves masked LM."""
+_OF_ENGINE: Final = frozenset({"sample_words"})
+"""Tensors that the engine adds to a batch."""
+_SEGMENTS: Final = "segment_starts"
+_PAIR_TYPES: Final = 2
+"""Segment types of pairs, the most segments of a row."""
+_LEFT_PADDED_TYPES: Final = 3
+"""Segment types of left-padded rows, whose [CLS] has its own."""
+
+
+def with_answers(model: ModelConfig, manifests: Sequence[tuple[str, Manifest]]) -> ModelConfig:
+    """Return the model with the labels, score range or similarity threshold of its tasks filled in.
+
+    A checkpoint then stores the label names in order. The manifests of all sets have descriptions for messages.
+
+    Raises:
+        ConfigurationError: the configuration, or another set, has other labels.
+    """
+    heads = dict(model.heads)
+    for where, manifest in manifests:
+        facts = facts_of(manifest)
+        for name, target in model.targets.items():
+            if facts is not None and target == facts.head:
+                answer = find("clozeline.train.answers", facts.head)(facts)
+                heads[name] = answer.configure(replace(model, heads=heads), name, where)
+    return replace(model, heads=heads) if heads != model.heads else model
+
+
+def judges_generator(target: str, served: Collection[str]) -> bool:
+    """Return whether a head judges a generator's tokens, given the heads that the objective serves."""
+    return target in _AFTER_GENERATOR and "masked_lm" in served
+
+
+def find_targets(manifest: Manifest, model: ModelConfig) -> set[str]:
+    """Return the heads that a set serves; with a generator, its rows also serve the heads that judge it."""
+    served = set(manifest.objective.heads if manifest.objective else ())
+    return served | _AFTER_GENERATOR if _family_of(model).generator_targets & served else served
+
+
+def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None:
+    """Refuse a set with labels for other heads, or without the columns that a head or the family needs."""
+    # permuted language modeling needs a family that hides later predictions
+    columns, family = manifest.roles.keys(), _family_of(model)
+    if "prediction_order" in columns and "rank" not in family.optional:
+        ordered = [name for name in names(_FAMILIES) if "rank" in find(_FAMILIES, name).optional]
+        raise ConfigurationError(
+            f"{key}: prediction_order says when each position is predicted; the family {model.family} would see "
+            f"the tokens that it predicts: set model.family to {' or '.join(ordered)}"
+        )
+    # check each head: pairs, labels of others, its own columns, a generator
+    served = find_targets(manifest, model)
+    labeled = not columns.isdisjoint({"label_positions", "prediction_order"})
+    for name, target in model.targets.items():
+        head, where = model.heads[name], f"{key}: model.heads.{name}"
+        if head.pool == "pair" and _SEGMENTS not in columns:
+            raise ConfigurationError(
+                f"{where}.pool: pair compares the two segments of a row, and the set has none: take a task of pairs in "
+                "the frame bert, or another pool"
+            )
+        if head.multi_label and target in served and "labels" not in columns:
+            raise ConfigurationError(
+                f"{where}.multi_label: expected false, as the column label of a shard set has one class per row, got "
+                f"true: {unset_head_key(model, name, 'multi_label')}"
+            )
+        if target not in served and "label_index" in find(_HEADS, name).needs and labeled:
+            raise ConfigurationError(
+                f"{where} would learn from labels that are for {', '.join(sorted(served))}: leave the set or the head "
+                "out"
+            )
+        if not family.generator_targets and target in served and judges_generator(target, served):
+            raise ConfigurationError(
+                f"{where} judges the tokens of a generator, and the family {model.family} has none; set "
+                "model.family=replaced_tokens and model.generator, corrupt with replacement: uniform, unigram or "
+                f"shuffle, or leave the head out: data.ignore=[{target}]"
+            )
+
+
+def refuse_unread(manifest: Manifest, model: ModelConfig, ignore: Sequence[str], key: str) -> None:
+    """Refuse columns or heads that this model does not read and `ignore` does not list.
+
+    Training would silently learn another objective. Segments of a task may stay unread: RoBERTa, too, separates texts
+    by [SEP] alone.
+    """
+    spared = {*ignore, *([_SEGMENTS] if facts_of(manifest) is not None else [])}
+    unread = {name: reader for name, reader in _unread(manifest, model) if name not in spared}
+    if unread:
+        readers = "; ".join(f"{name} is for {reader}" for name, reader in unread.items())
+        raise ConfigurationError(
+            f"{key} holds what this model does not read: {readers}. Add what reads it, or leave it unread on purpose: "
+            f"data.ignore=[{', '.join([*ignore, *unread])}]"
+        )
+
+
+def unread_lines(manifests: Sequence[Manifest], model: ModelConfig) -> list[str]:
+    """Return a line for the user if the model does not read the segments of its tasks."""
+    tasks = [manifest for manifest in manifests if facts_of(manifest) is not None]
+    line = (
+        f"{_SEGMENTS} stays unread: the model has no segment embeddings (model.type_vocab_size), so special tokens "
+        "alone part the texts of a row"
+    )
+    return [line] if any(_SEGMENTS in dict(_unread(manifest, model)) for manifest in tasks) else []
+
+
+def _unread(manifest: Manifest, model: ModelConfig) -> Iterator[tuple[str, str]]:
+    """Yield unread columns and heads, each with what would read it."""
+    objective, family, collate = manifest.objective, _family_of(model), Collate.from_manifest(manifest)
+    heads = set(objective.heads if objective else ()) - set(model.targets.values())
+    compared = any(head.pool == "pair" for head in model.heads.values())
+    for name, role in collate.roles.items():
+        if name == _SEGMENTS:
+            if not (model.type_vocab_size or model.languages or "type_ids" in family.optional or compared):
+                yield name, "segment embeddings (model.type_vocab_size) or the pool pair of a head"
+        elif name == "languages":
+            if not model.languages:
+                yield name, "language embeddings (model.languages)"
+        elif role.head in heads:
+            yield name, f"the head {role.head}"
+        elif not role.head and name in collate.plain and name not in family.needs | family.optional:
+            yield name, f"a family that reads it, which {model.family} does not"
+    # heads without a column of their own
+    for head in sorted(heads - {role.head for role in collate.roles.values()}):
+        yield head, "the head of that name, which the objective serves"
+
+
+def refuse_unreadable(collate: Collate, model: ModelConfig, key: str) -> None:
+    """Refuse a set whose batches have tensors that the model would misread or cannot read."""
+    tensors, family = collate.tensor_names, _family_of(model)
+    for name, expected in family.unsupported.items():
+        if name in tensors:
+            raise ConfigurationError(f"{key}: {name}: {expected}")
+    if "left_padding" in tensors:
+        unfit = [f"model.heads.{head}" for head in model.heads if not find(_HEADS, head).left_padding]
+        for part in unfit if family.left_padding else [f"model.family: {model.family}"]:
+            raise ConfigurationError(
+                f"{key}: {part} reads rows padded on the right only, and these are padded on the left: use another "
+                "frame than xlnet"
+            )
+    # the number of segment types
+    modes, table = "attention" in tensors, model.type_vocab_size
+    if modes and _PAIR_TYPES < table < MODE_TYPES:
+        raise ConfigurationError(
+            f"model.type_vocab_size: {key}: rows have modes of attention: expected {MODE_TYPES} to tell modes and "
+            f"segments apart, {_PAIR_TYPES} for segments alone, or 0 for neither; got {table}"
+        )
+    needed = _PAIR_TYPES if ("segment_ids" if modes else "type_ids") in tensors else 0
+    needed = _LEFT_PADDED_TYPES if "left_padding" in tensors and not modes else needed
+    if 0 < table < needed:
+        why = f"rows have the segment types 0 to {needed - 1}: expected {needed} or more, or 0 for none; got {table}"
+        raise ConfigurationError(f"model.type_vocab_size: {key}: {why}")
+
+
+def refuse_missing(collate: Collate, model: ModelConfig, key: str) -> None:
+    """Refuse sets without a tensor that the family or a head reads."""
+    parts = {f"model.family: {model.family}": _family_of(model)}
+    parts |= {f"model.heads.{name}": find(_HEADS, name) for name in model.heads}
+    for part, reader in parts.items():
+        if missing := reader.needs - collate.tensor_names - _OF_ENGINE:
+            raise ConfigurationError(
+                f"{key}: {part} needs {', '.join(sorted(missing))}, and these rows have no column for it: "
+                "name sets of an objective that serves it, or leave it out"
+            )
+
+
+def _family_of(model: ModelConfig) -> Any:
+    return find(_FAMILIES, model.family)
