@@ -17,6 +17,7 @@ from clozeline.model.compilation.label_capacity import pad_labels
 from clozeline.model.compilation.layer_calls import OnFailure, compile_heads, compile_layers, recompute_layers
 from clozeline.model.loss import Loss
 from clozeline.seeding import hash64
+from clozeline.train.compression.distillation.student import Student
 from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.device_copies import DeviceCopies, DeviceCopy
@@ -24,8 +25,7 @@ from clozeline.train.data.global_batch import MicroBatch
 from clozeline.train.data.stream.labels import sample_words
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.step_clock import StepClock
-from clozeline.train.hooks import Step, Trained
-from clozeline.train.hooks_of_run import hooks_of_run
+from clozeline.train.hooks import Hook, Step, Trained
 from clozeline.train.optim.weights.freezing import frozen_modules
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
 from clozeline.train.zero import Zero
@@ -246,6 +246,20 @@ class Engine:
         self.zero.close()
         if self.config.compile is True:
             torch.compiler.reset()
+
+
+def hooks_of_run(config: TrainConfig, model: Model) -> list[Hook]:
+    """Return the hooks that a configuration names, sorted by their `turn`: statistics first, pruning last.
+
+    Within a turn: the regularizer, the stages of a distillation, then `hooks` in their order.
+    """
+    hooks: list[Hook] = [] if config.regularizer is None else [config.regularizer.build()]
+    if isinstance(model, Student) and model.progressive is not None:
+        hooks.append(model.progressive)
+    hooks += [chosen.build() for chosen in config.hooks]
+    if config.prune is not None:
+        hooks.append(config.prune.build())
+    return sorted(hooks, key=lambda hook: hook.turn)
 
 
 def seed_dropout(seed: int, device: torch.device) -> None:

@@ -20,8 +20,8 @@ from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.distributed.process_group import World
-from clozeline.train.open_run import open_run
 from clozeline.train.run import run
+from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.pipeline.task_files import sentences, write_recipe, write_vocabulary
 from tests.train.masked_set import write_config

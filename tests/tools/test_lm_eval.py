@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from clozeline.tools.models.export_model import main
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.open_run import Run, open_run
 from tests.pipeline.miniature import text
 from tests.train.written_runs import write_run
 

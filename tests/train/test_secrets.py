@@ -8,7 +8,7 @@ import pytest
 
 from clozeline.tools.shards import explain_batch
 from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.open_run import read_config
+from clozeline.train.startup.open_run import read_config
 from tests.distributed import run_ranks
 from tests.shard_server import ShardServer
 from tests.train import faulty

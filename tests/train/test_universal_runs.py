@@ -11,7 +11,7 @@ from clozeline.model.build import build_model
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
-from clozeline.train.open_run import read_config
+from clozeline.train.startup.open_run import read_config
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.test_distillation_runs import NO_DROPOUT, losses, records, start

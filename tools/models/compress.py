@@ -38,7 +38,7 @@ from clozeline.tools.models.export_model import export_quantized
 from clozeline.tools.runs.data.run_sets import open_first_set
 from clozeline.tools.runs.inference.fisher_information import draw_rows
 from clozeline.tools.settings import add_settings, settings_of, split_settings
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.open_run import Run, open_run
 from clozeline.train.startup.source_tokenizer import refuse_other_ids
 
 _METHODS: Final = "clozeline.model.compression"

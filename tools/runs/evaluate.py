@@ -29,7 +29,7 @@ from clozeline.tools.command import IntermixedArguments, require_model, run_tool
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.tools.settings import add_settings, settings_of
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.open_run import Run, open_run
 
 if TYPE_CHECKING:
     from clozeline.train.distributed.process_group import World

@@ -20,7 +20,7 @@ from clozeline.tools.command import IntermixedArguments, plural, run_tool, some_
 from clozeline.tools.runs.evaluation.local_texts import files_of, named_texts
 from clozeline.tools.runs.inference.feature_files import MANIFEST, Extraction, Pool, Precision, write_features
 from clozeline.tools.settings import add_settings, settings_of
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 
 
 @config_class

@@ -21,7 +21,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import Arguments, run_tool, some_path
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, locate_sets, open_first_set, split_set_paths
 from clozeline.tools.settings import add_settings, settings_of
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 
 
 @config_class

@@ -18,7 +18,7 @@ from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, require_model, run_tool
 from clozeline.tools.runs.inference.generation import Settings, blank_after, continuations, find_end_ids, text_of
 from clozeline.tools.settings import add_settings, settings_of
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.open_run import Run, open_run
 
 
 def _run(options: argparse.Namespace) -> None:

@@ -27,7 +27,7 @@ from clozeline.tools.runs.prompting.rows import PromptRows, read_rows
 from clozeline.tools.runs.prompting.scorers import Mode, open_scorer
 from clozeline.tools.runs.prompting.template import limit_answers, read_template
 from clozeline.tools.settings import add_settings, settings_of
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 
 
 @config_class

@@ -16,9 +16,9 @@ from clozeline.model.parameters.initial_values import generator_for, normal
 from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
 from clozeline.registry import Chosen
 from clozeline.train.configuration.padded_vocabulary import row_multiple
-from clozeline.train.open_run import Run, digest_of
 from clozeline.train.optim.weights.freezing import fitting
 from clozeline.train.startup.cross_architecture import Translated, translate
+from clozeline.train.startup.open_run import Run, digest_of
 from clozeline.train.startup.source_tokenizer import OtherTokenizer
 
 _BODY = "family."

@@ -14,9 +14,9 @@ from clozeline.registry import find
 from clozeline.seeding import hash64
 from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.open_run import open_run, refuse_other_base, token_bytes
 from clozeline.train.optim.weights.freezing import freeze
 from clozeline.train.startup.initial_weights import fill, translate_source
+from clozeline.train.startup.open_run import open_run, refuse_other_base, token_bytes
 from clozeline.train.startup.source_tokenizer import compare_tokenizers
 from clozeline.train.startup.start_or_resume import StartingPoint
 from clozeline.train.startup.teacher_model import prepare_student, refuse_other_teacher

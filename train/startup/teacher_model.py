@@ -22,8 +22,8 @@ from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.padded_vocabulary import row_multiple
 from clozeline.train.data.sets.stored_scores import read_stored_scores
-from clozeline.train.open_run import Run, open_run
 from clozeline.train.startup.initial_weights import config_without_adapter
+from clozeline.train.startup.open_run import Run, open_run
 from clozeline.train.startup.source_tokenizer import refuse_other_tokenizer
 
 _TABLE: Final = "family.tokens.weight"

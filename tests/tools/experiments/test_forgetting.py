@@ -22,8 +22,8 @@ from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.open_run import open_run
 from clozeline.train.run import run
+from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.pipeline.task_files import WORDS, write_recipe, write_vocabulary
 from tests.tools.runs.evaluation.task_runs import tuned_run

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.tools.experiments.self_train import Round, main, reason_to_stop, table_lines
-from clozeline.train.open_run import read_config
+from clozeline.train.startup.open_run import read_config
 from tests.distributed import RankPool
 from tests.pipeline.task_files import write_recipe
 from tests.tools.runs.evaluation.task_runs import tuned_run

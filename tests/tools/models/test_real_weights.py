@@ -21,7 +21,7 @@ from clozeline.model.checkpoints import build_checkpoint
 from clozeline.tools.models.export.exportable import exported_form
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_main
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.model.checkpoints.published import apart
 from tests.tools.models.test_continued_models import continue_training

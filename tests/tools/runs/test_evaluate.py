@@ -17,7 +17,7 @@ from clozeline.tools.shards.explain_batch import main as explain
 from clozeline.tools.shards.validate_shards import main as validate
 from clozeline.train.checkpoint import part_reader
 from clozeline.train.distributed.process_group import World
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.tools.runs.evaluation.task_runs import (
     chat_run,

@@ -19,8 +19,8 @@ from clozeline.tools.runs.extract_features import main
 from clozeline.tools.runs.inference.feature_files import open_features
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.open_run import open_run
 from clozeline.train.run import run
+from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.pipeline.task_files import sentences
 from tests.tools.models.test_export_model import BERT

@@ -15,7 +15,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.fill_mask import guesses, iterate_masked_words
 from clozeline.train.data.sets.recorded_sets import describe_set
 from clozeline.train.data.stream.phases import Input
-from clozeline.train.open_run import Run
+from clozeline.train.startup.open_run import Run
 from tests.tools.small_run import example_sets
 from tests.train.written_runs import opened
 

@@ -19,8 +19,8 @@ from clozeline.tools.runs.fisher import main
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.distributed.process_group import World
-from clozeline.train.open_run import open_run
 from clozeline.train.run import run
+from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.tools.runs.evaluation.task_runs import tuned_run
 

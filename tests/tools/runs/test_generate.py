@@ -13,7 +13,7 @@ from clozeline.model.generation.generate import beams, generate
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.tools.runs.generate import main
 from clozeline.tools.runs.inference.generation import Settings, continuations, text_of
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.open_run import Run, open_run
 from tests.train.written_runs import write_run
 
 DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}

@@ -11,7 +11,7 @@ import torch
 
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.tools.runs.prompt import main
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 from tests.tools.runs.prompting.prompted_runs import prompted_run
 
 ROOT = Path(__file__).parents[3]

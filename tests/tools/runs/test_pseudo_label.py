@@ -14,7 +14,7 @@ from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.runs import pseudo_label
 from clozeline.tools.runs.evaluation.task_run import open_task_run
 from clozeline.tools.runs.inference.unlabeled_rows import task_reader
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.pipeline.task_files import make_sets, open_split, sentences, texts_of, write_recipe
 from tests.tools.runs.evaluation.task_runs import several_run

@@ -16,9 +16,9 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.global_batch import next_global_batch
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
+from clozeline.train.engine import hooks_of_run
 from clozeline.train.hooks import Step, Trained
 from clozeline.train.hooks.layer_statistics import merge, module_of
-from clozeline.train.hooks_of_run import hooks_of_run
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.optim.weights.flat_buffers import local_layout
 from clozeline.train.run import run

@@ -16,9 +16,9 @@ from clozeline.model.checkpoints import read_checkpoint
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.registry import choose
-from clozeline.train.open_run import open_run
 from clozeline.train.startup.cross_architecture import translate
 from clozeline.train.startup.initial_weights import Filled, fill, translate_source
+from clozeline.train.startup.open_run import open_run
 from tests.model.checkpoints.published import VOCABULARY, saved
 
 IDS = torch.tensor([[5, 9, 30, 7, 11]])

@@ -26,9 +26,9 @@ from clozeline.tools.models.import_model import main as import_model
 from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.open_run import Run, open_run
 from clozeline.train.run import run
 from clozeline.train.startup.initial_weights import Filled, fill, translate_source
+from clozeline.train.startup.open_run import Run, open_run
 from clozeline.train.startup.source_tokenizer import OtherTokenizer
 from tests.distributed import RankPool
 from tests.model.checkpoints.published import VOCABULARY, saved

@@ -14,8 +14,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.open_run import open_run
 from clozeline.train.run import run
+from clozeline.train.startup.open_run import open_run
 from clozeline.train.startup.shared_base import SharedBase
 from tests.distributed import RankPool
 from tests.train.masked_set import FIRST_WORD, WORDS, write_config, write_masked_sets

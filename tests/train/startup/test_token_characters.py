@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from clozeline.pipeline.tokenize.tokenizers.word import Word
-from clozeline.train.open_run import token_bytes
+from clozeline.train.startup.open_run import token_bytes
 
 
 def test_each_token_is_spelled(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from clozeline.tools.command import require_model
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.tools.runs.evaluation.answer_threshold import stored_threshold
 from clozeline.train.answers import answer_of
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.open_run import Run, open_run
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,7 +12,7 @@ from clozeline.model.families import Family
 from clozeline.model.heads._head import VocabularyHead
 from clozeline.tools.models.compression import measurements
 from clozeline.tools.models.compression.measurements import measure_latencies, measure_sizes, random_batch
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 from tests.model.small_models import FAMILIES, built
 from tests.train.written_runs import write_run
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import torch
 
 from clozeline.tools.models.export.exportable import card_rows, exported_form
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 from tests.model.checkpoints.published import saved
 from tests.train.written_runs import write_run
 

@@ -13,7 +13,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.teaching import score_shards
 from clozeline.tools.models.teaching.score_shards import Task, write_shards, writer_of
 from clozeline.train.data.sets.stored_scores import StoredScores
-from clozeline.train.open_run import Run
+from clozeline.train.startup.open_run import Run
 from tests.train.compression.distillation.pairs import model
 from tests.train.masked_set import write_masked_sets
 

@@ -12,7 +12,7 @@ import torch
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.tools.runs.evaluate import main
 from clozeline.tools.runs.evaluation.last_word_prediction import read_passages
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.open_run import Run, open_run
 from tests.train.written_runs import write_run
 
 PASSAGES = ["the page of the book", "a page of another page", "one book", "unread pages of it, the"]

@@ -10,7 +10,7 @@ import pytest
 
 from clozeline.pipeline.__main__ import main as run_pipeline
 from clozeline.tools.runs.evaluate import main
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 from tests.pipeline.task_files import make_sets, write_vocabulary
 from tests.train.written_runs import write_run_on
 

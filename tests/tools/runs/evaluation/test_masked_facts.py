@@ -12,7 +12,7 @@ import torch
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.tools.runs.evaluate import main
 from clozeline.tools.runs.evaluation.masked_facts import read_facts
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.open_run import Run, open_run
 from tests.train.written_runs import write_run
 
 WORDS = ["of", "the", "page", "book", "to", "in", "and", "is", "that", "a", "not"]

@@ -22,7 +22,7 @@ from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplex
 from clozeline.tools.runs.evaluation.token_ngrams import TokenNgrams
 from clozeline.tools.runs.inference.text_likelihoods import word_indices
 from clozeline.tools.start import demo
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.open_run import Run, open_run
 from tests.tools.small_run import example_sets
 from tests.train.written_runs import write_run
 

@@ -17,7 +17,7 @@ from clozeline.errors import ConfigurationError, IntegrityError, NewerFormatErro
 from clozeline.sealed_json import seal
 from clozeline.tools.runs.inference.feature_files import Extraction, Features, open_features, write_features
 from clozeline.tools.runs.inference.text_likelihoods import word_spans
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.open_run import Run, open_run
 from tests.train.written_runs import write_run
 
 TEXTS = [

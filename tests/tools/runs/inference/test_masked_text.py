@@ -11,7 +11,7 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.tools.runs.fill_mask import main as fill_mask
 from clozeline.tools.runs.generate import main as generate
 from clozeline.tools.runs.inference.masked_text import encode_masked_text, fill_text, parts_of
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.open_run import Run, open_run
 from tests.train.written_runs import write_run
 
 

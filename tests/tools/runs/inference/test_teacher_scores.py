@@ -16,7 +16,7 @@ from clozeline.seeding import TEACHER, kernel_keys, random_bits
 from clozeline.tools.runs.inference import teacher_scores
 from clozeline.tools.runs.inference.teacher_scores import TeacherScores, draw_classes, keep_best, plan_scores
 from clozeline.train.compression.distillation.losses.scores import ScoreOptions, Scores
-from clozeline.train.open_run import Run
+from clozeline.train.startup.open_run import Run
 from tests.pipeline.task_files import make_sets
 from tests.shard_sets import toy_set
 from tests.train.compression.distillation.pairs import model

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.open_run import Run, open_run
 from tests.train.written_runs import write_run
 
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -12,7 +12,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.tools.runs.prompting.candidates import Candidate, Cloze, Scorer
 from clozeline.tools.runs.prompting.scorers import open_scorer
 from clozeline.tools.runs.prompting.template import Prompt
-from clozeline.train.open_run import Run
+from clozeline.train.startup.open_run import Run
 from tests.tools.runs.prompting.prompted_runs import KINDS, prompted_run
 
 PROMPT = Prompt("The page of the book.\nPolarity:", " is what it was.")

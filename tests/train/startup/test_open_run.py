@@ -17,8 +17,8 @@ from clozeline.train.checkpoint.format import part_name
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.open_run import open_run
 from clozeline.train.run import run
+from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.tools.small_run import example_sets
 from tests.train.masked_set import write_config, write_masked_sets
