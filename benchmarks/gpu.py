@@ -57,7 +57,7 @@ from benchmarks.model import (
 )
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.compilation.label_capacity import pad_labels
-from clozeline.train.logs.peak_flops import peak_of
+from clozeline.train.logs.cost_estimate import peak_of
 
 _LEAST = 20.0
 """Seconds that an experiment needs at least: imports and compilation."""

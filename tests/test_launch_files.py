@@ -14,7 +14,7 @@ import pytest
 
 from clozeline.configuration.config import load_config
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.logs.status import read_status
+from clozeline.train.logs.journal import read_status
 from tests import one_node_slurm, ssh_to_here
 from tests.distributed import ROOT, RankPool, free_port
 from tests.launchers import noted, stand_in

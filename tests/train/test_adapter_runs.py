@@ -25,7 +25,7 @@ from clozeline.train.configuration.engine_config import placement_of
 from clozeline.train.distributed.process_group import World
 from clozeline.train.engine import Engine
 from clozeline.train.run import run
-from clozeline.train.startup.dry_run import dry_run
+from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.model.adapters.adapted_models import NAMES, case_of, takes_places

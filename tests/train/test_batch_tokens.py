@@ -19,7 +19,7 @@ from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
-from clozeline.train.startup.dry_run import dry_run
+from clozeline.train.startup.announcements import dry_run
 from tests.distributed import RankPool
 from tests.train.masked_set import write_masked_sets
 from tests.train.synthetic import plain_config

@@ -30,7 +30,7 @@ from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.evaluate import _unit, batches_of_pass
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
-from clozeline.train.startup.dry_run import dry_run
+from clozeline.train.startup.announcements import dry_run
 from tests.distributed import RankPool
 from tests.matrices import mark_slow_but
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.logs.status import read_status
 from tests.distributed import Finished, run_ranks
 from tests.matrices import mark_slow_but
 from tests.train import faulty

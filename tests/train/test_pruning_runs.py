@@ -21,7 +21,7 @@ from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
-from clozeline.train.startup.dry_run import dry_run
+from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.matrices import mark_slow_but

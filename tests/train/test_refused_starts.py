@@ -25,7 +25,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
 from clozeline.train.startup import run_directory
-from clozeline.train.startup.dry_run import dry_run
+from clozeline.train.startup.announcements import dry_run
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 

@@ -18,8 +18,8 @@ from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
 from clozeline.train.engine import Engine, StepResult
+from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.logs.status import read_status
 from tests.distributed import RankPool
 from tests.matrices import mark_slow_but
 from tests.train import faulty

@@ -14,7 +14,7 @@ from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
-from clozeline.train.startup.dry_run import dry_run
+from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.open_run import read_config
 from tests.distributed import RankPool
 from tests.pipeline.task_files import make_choice_sets, make_question_sets, make_sets, make_tagged_sets

@@ -116,7 +116,7 @@ class TrainConfig:
     log: LogConfig = LogConfig()
     """metrics"""
     profile: ProfileConfig | None = None
-    """steps whose operations are timed, as a trace and a table: {from: 20, steps: 5}; null: none"""
+    """steps whose operations are timed, as a trace: {from: 20, steps: 5}; null: none"""
     watchdog_s: Annotated[float, Field(ge=0.0)] = 1800.0
     """seconds without progress after which a process dumps its stacks and ends; 0: never"""
     collective_timeout_s: Annotated[float, Field(gt=0.0)] = 600.0

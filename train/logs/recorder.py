@@ -16,13 +16,11 @@ from clozeline.train.data.global_batch import GlobalBatch, MicroBatch, shares
 from clozeline.train.distributed.reporting import Reporting
 from clozeline.train.engine import Engine, StepResult
 from clozeline.train.evaluate import Evaluation, Guesses
-from clozeline.train.logs.cost_estimate import CostEstimate
+from clozeline.train.logs.cost_estimate import CostEstimate, Peak
 from clozeline.train.logs.data_health import LoadingHealth
-from clozeline.train.logs.display import Display
-from clozeline.train.logs.events import announcer
+from clozeline.train.logs.display import Display, announcer
 from clozeline.train.logs.journal import Journal, resident_bytes
 from clozeline.train.logs.json_lines import last_lines, unreadable_lines
-from clozeline.train.logs.peak_flops import Peak
 from clozeline.train.logs.report import closing_lines, write_report
 from clozeline.train.logs.spikes import Spikes
 from clozeline.train.optim.early_stopping import should_stop

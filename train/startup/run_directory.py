@@ -21,9 +21,8 @@ from clozeline.train.data.sets.datasets import Datasets
 from clozeline.train.data.sets.recorded_sets import SETS_FILE, TOKENIZER_FOLDER, record_sets
 from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.phases import Input
-from clozeline.train.logs.journal import Journal
+from clozeline.train.logs.journal import Journal, read_status
 from clozeline.train.logs.json_lines import last_lines
-from clozeline.train.logs.status import read_status
 from clozeline.train.startup.start_or_resume import StartingPoint
 
 _TRACES: Final = {".lock", "checkpoints", "config.yaml", "events.jsonl", "metrics.jsonl", "status.json"}.union(

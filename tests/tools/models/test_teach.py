@@ -26,8 +26,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
-from clozeline.train.startup.starting_model import build_random_model
-from clozeline.train.startup.teacher_model import open_teacher, prepare_student
+from clozeline.train.startup.starting_model import build_random_model, open_teacher, prepare_student
 from tests.distributed import RankPool
 from tests.matrices import mark_slow_but
 from tests.pipeline.corruption_cases import FIRST_CONTENT

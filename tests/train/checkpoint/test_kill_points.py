@@ -12,8 +12,8 @@ import pytest
 
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.checkpoint.run_weights import check_share
+from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.logs.status import read_status
 from tests.matrices import mark_slow_but
 from tests.train import faulty
 from tests.train.aftermath import run_checked

@@ -23,7 +23,7 @@ from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.logs import data_health as supply
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
-from clozeline.train.startup.dry_run import dry_run
+from clozeline.train.startup.announcements import dry_run
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 

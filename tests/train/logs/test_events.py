@@ -7,7 +7,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from clozeline.train.logs.events import announcer, describe_event
+from clozeline.train.logs.display import announcer, describe_event
 from tests.test_docs import ROOT
 
 PHASE = {"phase": 1, "shares": {"a": 0.75, "b": 0.25}, "global_batch": 16}
@@ -43,7 +43,7 @@ def test_events_are_written_and_some_are_shown() -> None:
 
 
 def test_the_operations_page_lists_the_events_that_have_a_sentence() -> None:
-    from clozeline.train.logs.events import _PRINTED, _SENTENCES
+    from clozeline.train.logs.display import _PRINTED, _SENTENCES
 
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     assert all(f"`{name}`" in page for name in (*_PRINTED, *_SENTENCES))

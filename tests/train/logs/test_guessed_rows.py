@@ -10,15 +10,15 @@ import pytest
 
 from clozeline.pipeline.corrupt.preview.row_view import Pieces
 from clozeline.report.html_page import page
-from clozeline.train.logs import guessed_rows
-from clozeline.train.logs.guessed_rows import draw_guesses
+from clozeline.train.logs import report
+from clozeline.train.logs.report import draw_guesses
 from tests.pages import HOSTILE, checked
 from tests.pipeline.corruption_cases import vocabulary
 
 
 @pytest.fixture(autouse=True)
 def numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guessed_rows, "load_tokenizer", lambda _: vocabulary(200))
+    monkeypatch.setattr(report, "load_tokenizer", lambda _: vocabulary(200))
 
 
 def drawn(*rows: dict[str, Any]) -> str:

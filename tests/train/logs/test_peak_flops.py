@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from clozeline.train.logs.peak_flops import Peak, peak_of
+from clozeline.train.logs.cost_estimate import Peak, peak_of
 
 CUDA = torch.device("cuda", 0)
 

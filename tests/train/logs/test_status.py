@@ -13,8 +13,7 @@ import pytest
 from clozeline.files import process_start
 from clozeline.sealed_json import seal
 from clozeline.train.configuration.logs import LogConfig
-from clozeline.train.logs.journal import Journal
-from clozeline.train.logs.status import read_status
+from clozeline.train.logs.journal import Journal, read_status
 from tests.clozeline.test_files import set_clock
 
 HERE = socket.gethostname()

@@ -7,7 +7,7 @@ from unittest.mock import Mock
 import pytest
 
 from clozeline.train.checkpoint.state import TrainState
-from clozeline.train.logs.peak_flops import Peak
+from clozeline.train.logs.cost_estimate import Peak
 from clozeline.train.startup.announcements import announce_start
 from clozeline.train.startup.start_or_resume import StartingPoint
 from tests.train.synthetic import tiny

@@ -12,8 +12,8 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
+from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.checks import resolve_branch
-from clozeline.train.startup.dry_run import dry_run
 from clozeline.train.startup.start_or_resume import branch_point
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets

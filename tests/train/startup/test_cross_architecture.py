@@ -16,8 +16,7 @@ from clozeline.model.checkpoints import read_checkpoint
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.registry import choose
-from clozeline.train.startup.cross_architecture import translate
-from clozeline.train.startup.initial_weights import Filled, fill, translate_source
+from clozeline.train.startup.initial_weights import Filled, fill, translate, translate_source
 from clozeline.train.startup.open_run import open_run
 from tests.model.checkpoints.published import VOCABULARY, saved
 

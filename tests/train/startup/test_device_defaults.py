@@ -11,8 +11,7 @@ import torch
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.startup.device_defaults import automatic, set_up_kernels
-from clozeline.train.startup.start_or_resume import StartingPoint, find_starting_point
+from clozeline.train.startup.start_or_resume import StartingPoint, automatic, find_starting_point, set_up_kernels
 from tests.train.synthetic import tiny
 
 HOST, GPU = torch.device("cpu"), torch.device("cuda", 0)

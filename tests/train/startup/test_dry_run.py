@@ -6,7 +6,7 @@ import pytest
 
 from clozeline.configuration.config import load_config
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.startup.dry_run import dry_run
+from clozeline.train.startup.announcements import dry_run
 from tests.train.masked_set import write_config, write_masked_sets
 
 
@@ -15,7 +15,7 @@ def test_dry_run_measures_the_device_of_the_start(tmp_path: Path, monkeypatch: p
     config = load_config(TrainConfig, write_config(tmp_path / "train.yaml", shards, tmp_path / "run"), [])
     measured = []
     monkeypatch.setattr(
-        "clozeline.train.startup.dry_run.operations_per_second",
+        "clozeline.train.startup.announcements.operations_per_second",
         lambda device, _precision: measured.append(device) or 1e9,
     )
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)

@@ -18,7 +18,7 @@ from clozeline.registry import names
 from clozeline.sealed_json import seal
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.startup.dry_run import dry_run
+from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.start_or_resume import StartingPoint, find_starting_point
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets

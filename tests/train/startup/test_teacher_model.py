@@ -15,8 +15,12 @@ from clozeline.train.data.sets.stored_scores import StoredScores
 from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
 from clozeline.train.startup import teacher_model
-from clozeline.train.startup.starting_model import build_random_model
-from clozeline.train.startup.teacher_model import Distillation, prepare_student, refuse_other_teacher
+from clozeline.train.startup.starting_model import (
+    Distillation,
+    build_random_model,
+    prepare_student,
+    refuse_other_teacher,
+)
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
 

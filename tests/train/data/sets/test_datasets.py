@@ -19,7 +19,7 @@ from clozeline.train.data.sets.datasets import check_languages, open_datasets
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
-from clozeline.train.startup.dry_run import dry_run
+from clozeline.train.startup.announcements import dry_run
 from tests.distributed import RankPool
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tests.shard_sets import list_column, objective, write_set

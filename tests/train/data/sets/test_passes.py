@@ -13,7 +13,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.data.sets.passes import plan_steps
-from clozeline.train.startup.dry_run import dry_run
+from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.open_run import read_config
 from tests.distributed import RankPool
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
