@@ -348,16 +348,8 @@ def test_variables_of_launchers(
     assert ("import 'torch' #" in done.stderr) == (code == 0)
 
 
-@pytest.mark.parametrize(
-    ("rank", "size", "message"),
-    [
-        ("0", "3", "1 of 3 ranks came to {spot} in 2 s: rank 0 on {host}; missing: rank 1, rank 2"),
-        ("1", "2", "rank 1 on {host} found no rank 0 at {spot} in 2 s"),
-    ],
-)
-def test_a_rank_that_waits_in_vain_says_who_came_and_where(
-    tmp_path: Path, shards: Path, rank: str, size: str, message: str
-) -> None:
+@pytest.mark.parametrize(("rank", "size"), [("0", "3"), ("1", "2")])
+def test_a_rank_that_waits_in_vain_says_where(tmp_path: Path, shards: Path, rank: str, size: str) -> None:
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", collective_timeout_s=2)
     port, words = str(free_port()), ["data.lanes=6", "data.global_batch=6", "data.micro_batch=1"]
     variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
@@ -371,7 +363,8 @@ def test_a_rank_that_waits_in_vain_says_who_came_and_where(
         check=False,
     )
     assert done.returncode == 71, done.stderr
-    assert message.format(spot=f"127.0.0.1:{port}", host=socket.gethostname()) in done.stderr
+    found = f"rank {rank} of {size} on {socket.gethostname()} did not meet the others at 127.0.0.1:{port} in 2 s"
+    assert found in done.stderr
     assert not (tmp_path / "run").exists()
 
 

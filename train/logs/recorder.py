@@ -124,12 +124,12 @@ class Recorder:
             self._health.announce_damage(state.step)
 
     def heldout(self, state: TrainState, evaluations: Mapping[str, Evaluation], guesses: Mapping[str, Guesses]) -> None:
-        """Add the results on the held-out sets to the record of their step; guesses become an event."""
+        """Record the results on the held-out sets; guesses become an event."""
         with self._reports("results on held-out sets"):
             heldout = {name: asdict(evaluation) for name, evaluation in evaluations.items()}
             record = {"step": state.step, "samples": state.samples, "time": self._journal.now(), "tokens": state.tokens}
             record["flops"] = self._cost.flops_until(state.samples, state.skipped_rows)
-            self._journal.extend(record, {"heldout": heldout})
+            self._journal.step({**record, "heldout": heldout})
             self._journal.status("running", heldout=heldout)
             self._display.heldout(state.step, heldout)
             if any(guesses.values()):

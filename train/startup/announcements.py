@@ -15,7 +15,7 @@ from clozeline.train.data.sets.passes import describe_rereading
 from clozeline.train.data.sets.unread_columns import unread_lines
 from clozeline.train.data.stream.phases import distinct_sets
 from clozeline.train.distributed.launcher import describe_environment
-from clozeline.train.distributed.process_group import describe_network, device_of
+from clozeline.train.distributed.process_group import device_of
 from clozeline.train.logs.cost_estimate import Peak, estimate_cost, operations_per_second, peak_of
 from clozeline.train.logs.display import Display
 from clozeline.train.logs.journal import Journal, read_status
@@ -40,8 +40,6 @@ def announce_start(point: StartingPoint, lines: Sequence[str], peak: Peak, displ
     now, saved = point.state, point.saved
     for line in point.choices:
         display.say(line)
-    if now.shape.get("world_size", 1) > 1:
-        display.say(f"network    {describe_network()}")
     if note := missing_note():
         display.say(f"note: {note}")
     # a new run: print its cost

@@ -96,7 +96,7 @@ def prepare_directory(
     journal.track(flatten(redact(to_plain(config))))
     heldout = {"heldout": evaluated} if evaluated else {}
     known = {"steps": config.steps, "samples": state.samples, "rollbacks": state.rollbacks}
-    journal.status("running", **known, watchdog_s=config.watchdog_s, **heldout)
+    journal.status("running", **known, **heldout)
     # announce what a person should know
     if before is not None and before.state == "running":
         announce("lost", process=before.process, step=before.step)

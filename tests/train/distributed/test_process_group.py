@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gc
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ import torch
 from clozeline.errors import IntegrityError
 from clozeline.train.distributed.process_group import (
     World,
-    describe_network,
     device_of,
     keep_freed_memory,
     without_startup_garbage,
@@ -55,18 +53,6 @@ def test_a_rank_that_sees_one_gpu_takes_it(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     assert device_of({"LOCAL_RANK": str(local_rank)}) == torch.device("cuda", expected)
     assert device_of({"LOCAL_RANK": str(local_rank), "DS_ACCELERATOR": "cpu"}) == torch.device("cpu")
-
-
-def test_the_interface_of_gloo_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert describe_network({"GLOO_SOCKET_IFNAME": "ib0"}) == "gloo through ib0 (GLOO_SOCKET_IFNAME)"
-    monkeypatch.setattr(socket, "gethostbyname", lambda _: "127.0.0.1")
-    assert describe_network({}).startswith("gloo through lo, which has the host's address 127.0.0.1")
-
-    def fail(_: str) -> str:
-        raise socket.gaierror("unknown")
-
-    monkeypatch.setattr(socket, "gethostbyname", fail)
-    assert "set GLOO_SOCKET_IFNAME" in describe_network({})
 
 
 _FAULTS = """
