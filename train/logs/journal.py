@@ -96,13 +96,11 @@ class Journal:
                 break
             lost += not isinstance(recorded, int)
         # cut the file there
-        with open_unlinked(path, "ab") as file:
+        with open_unlinked(path, "a+b") as file:
             file.truncate(end)
-        if end:
-            with open_unlinked(path, "r+b") as file:
-                file.seek(-1, os.SEEK_END)
-                if file.read(1) != b"\n":  # a kill cut off the newline
-                    file.write(b"\n")
+            file.seek(max(0, end - 1))
+            if file.read() not in (b"", b"\n"):  # a kill cut off the newline
+                file.write(b"\n")
         return lost
 
     def track(self, config: Mapping[str, Any]) -> None:

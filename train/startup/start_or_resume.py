@@ -82,17 +82,11 @@ class StartingPoint:
 
     def beyond_horizon(self) -> str:
         """Describe the learning rate after the schedule's last step; empty where there is nothing to say."""
-        options, steps = self.config.schedule.options, self.config.last_step
-        horizon = options.steps
+        horizon, steps = self.config.schedule.options.steps, self.config.last_step
         schedule = self.config.schedule.build(horizon)
-        if steps <= horizon:
-            return ""
-        if options.warmup > horizon:
-            rises = f"the rate rises up to step {min(options.warmup, steps)}"
-            return f"the schedule ends at step {horizon}, within its warm-up: {rises}"
-        if schedule(steps) != schedule(horizon):
-            return ""
-        return f"the schedule ends at step {horizon}: up to step {steps} the rate keeps its last value"
+        if steps > horizon and schedule(steps) == schedule(horizon):
+            return f"the schedule ends at step {horizon}: up to step {steps} the rate keeps its last value"
+        return ""
 
     def lines(self, status: RunStatus | None) -> list[str]:
         """Return what a dry run prints about a run that exists; `status` is its status.json, if there is one."""

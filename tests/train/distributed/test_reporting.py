@@ -55,7 +55,7 @@ def test_no_report_ends_a_run(one_rank: RankPool, tmp_path: Path, config: Path) 
     assert len(told) == len(WARNINGS), "each is said once"
     assert all("ZeroDivisionError: broken; training continues without it" in line for line in told)
     records = read_lines(tmp_path / "run" / "metrics.jsonl")
-    assert [record["step"] for record in records] == list(range(1, 9))
+    assert [record["step"] for record in records if "loss" in record] == list(range(1, 9))
     assert "heldout" in records[-1]
 
 
