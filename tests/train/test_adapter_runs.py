@@ -24,12 +24,12 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.engine_config import placement_of
 from clozeline.train.distributed.process_group import World
 from clozeline.train.engine import Engine
-from clozeline.train.run import run
 from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.model.adapters.adapted_models import NAMES, case_of, takes_places
 from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.runs import start
 from tests.train.synthetic import VOCABULARY, tiny, train_steps
 
 POSITIONS = {"model__position__maximum": 24}
@@ -42,13 +42,6 @@ def adapter(name: str) -> dict[str, Any]:
     """The options of the adapter's own tests, with dropout where it has some."""
     dropout = {"dropout": 0.1} if hasattr(find("clozeline.model.adapters", name).Options, "dropout") else {}
     return {"name": name, **case_of(name)[1], **dropout}
-
-
-def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
-    try:
-        return run(load_config(TrainConfig, config, overrides), joined=world), ""
-    except ClozelineError as error:
-        return error.exit_code, str(error)
 
 
 @pytest.fixture(scope="module")

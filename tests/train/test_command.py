@@ -29,11 +29,6 @@ from tests.train.masked_set import write_config, write_masked_sets
 BIN = Path(sys.executable).parent
 
 
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
-
-
 def environment() -> dict[str, str]:
     kept = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "MASTER_PORT")}
     return {**kept, "OMP_NUM_THREADS": "1", "PATH": f"{BIN}:{os.environ['PATH']}"}

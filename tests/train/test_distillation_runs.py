@@ -10,19 +10,17 @@ import pytest
 import torch
 
 from clozeline.configuration.config import load_config
-from clozeline.errors import ClozelineError
 from clozeline.model.checkpoints import build_checkpoint
 from clozeline.tools.models.export.exportable import exported_form
 from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
-from clozeline.train.run import run
 from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.pipeline.task_files import make_sets
 from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.runs import start
 
 ALL = (
     "[{name: scores, temperature: 2.0, weight: 5.0}, {name: states, layers: {1: 2, 2: 4}}, {name: attention, "
@@ -32,13 +30,6 @@ NARROW = "[scores, states, {name: embeddings, weight: 0.5}, {name: relations, re
 """Of a student of other width and heads, so that two losses have projections."""
 
 NO_DROPOUT = [f"model.dropout.{part}=0.0" for part in ("embedding", "attention", "hidden")]
-
-
-def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
-    try:
-        return run(load_config(TrainConfig, config, overrides), joined=world), ""
-    except ClozelineError as error:
-        return error.exit_code, str(error)
 
 
 @pytest.fixture(scope="module")

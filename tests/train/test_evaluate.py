@@ -39,11 +39,6 @@ from tests.train.masked_set import masked_rows, write_config, write_masked_sets
 STEPS, EVERY, PASSES = 8, 4, 6  # 45 held-out rows are 6 batches of 8
 
 
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
-
-
 def start(world: World, config: Path, overrides: list[str], stop_at: int = 0, fail: bool = False) -> tuple[int, str]:
     """A run; (exit code, error). The last rank is asked to stop at its n-th look, or the first evaluation fails."""
     asked = 0

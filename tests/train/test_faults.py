@@ -17,12 +17,7 @@ from tests.distributed import Finished, run_ranks
 from tests.matrices import mark_slow_but
 from tests.train import faulty
 from tests.train.aftermath import run_checked, whole_checkpoints
-from tests.train.masked_set import write_config, write_masked_sets
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
+from tests.train.masked_set import write_config
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.temporary_module import temporary_module
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import write_config
 
 FAMILY = '''
     """An encoder that reads its stack twice."""
@@ -91,11 +91,6 @@ SCHEDULE = '''
             """Return 1, and 0.5 from the middle on."""
             return 1.0 if self.progress(step) < 0.5 else 0.5
 '''
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
 
 
 def train_with(

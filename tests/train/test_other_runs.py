@@ -8,21 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.configuration.config import load_config
-from clozeline.errors import ClozelineError
 from clozeline.pipeline.shards import Manifest
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
-from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
-
-
-def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
-    try:
-        return run(load_config(TrainConfig, config, overrides), joined=world), ""
-    except ClozelineError as error:
-        return error.exit_code, str(error)
+from tests.train.runs import start
 
 
 @pytest.fixture(scope="module")

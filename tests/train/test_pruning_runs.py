@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from clozeline.configuration.config import load_config
-from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.errors import ConfigurationError
 from clozeline.model.adaptive_computation.token_pruning import TokenPruning
 from clozeline.model.adaptive_computation.token_rules import TopTokens
 from clozeline.registry import find
@@ -19,26 +19,18 @@ from clozeline.tools.models.export.exportable import card_rows, exported_form
 from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
-from clozeline.train.run import run
 from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.matrices import mark_slow_but
 from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.runs import start
 
 WAYS = {
     "magnitude": "prune={name: magnitude, sparsity: 0.8, end: 4, every: 2}",
     "movement": "prune={name: movement, keep: 0.15, end: 4}",
     "lottery": "prune={name: lottery, sparsity: 0.8, rounds: 2, every: 2}",
 }
-
-
-def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
-    try:
-        return run(load_config(TrainConfig, config, overrides), joined=world), ""
-    except ClozelineError as error:
-        return error.exit_code, str(error)
 
 
 @pytest.fixture(scope="module")

@@ -17,22 +17,17 @@ import torch
 from safetensors.torch import save_file
 
 from clozeline.configuration.config import load_config
-from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards.manifest import canonical_sha256
 from clozeline.sealed_json import seal
 from clozeline.train.checkpoint.format import FORMAT
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.run import run
 from clozeline.train.startup import run_directory
 from clozeline.train.startup.announcements import dry_run
 from tests.distributed import RankPool
-from tests.train.masked_set import write_config, write_masked_sets
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
+from tests.train.masked_set import write_config
+from tests.train.runs import start
 
 
 @pytest.fixture(scope="module")
@@ -51,13 +46,6 @@ def folder(trained: Path, tmp_path: Path) -> Path:
     """A copy of the run."""
     shutil.copytree(trained, tmp_path / "copy")
     return tmp_path / "copy"
-
-
-def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
-    try:
-        return run(load_config(TrainConfig, config, overrides), joined=world), ""
-    except ClozelineError as error:
-        return error.exit_code, str(error)
 
 
 def refused(ranks: RankPool, folder: Path, overrides: list[str], function: Callable[..., Any] = start) -> str:

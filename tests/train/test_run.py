@@ -32,11 +32,6 @@ from tests.train.masked_set import write_config, write_masked_sets
 DAY = 86400.0
 
 
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
-
-
 def start(world: World, config: Path, overrides: list[str], stop_after: int = 0) -> tuple[int, str]:
     """A run; returns (exit code, error). `stop_after` asks rank 1 (or the only one) to stop after that step."""
     asked = 0

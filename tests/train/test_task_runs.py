@@ -9,23 +9,14 @@ from typing import Any
 import pytest
 
 from clozeline.configuration.config import load_config
-from clozeline.errors import ClozelineError
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
-from clozeline.train.run import run
 from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.open_run import read_config
 from tests.distributed import RankPool
 from tests.pipeline.task_files import make_choice_sets, make_question_sets, make_sets, make_tagged_sets
 from tests.train.masked_set import write_config
-
-
-def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
-    try:
-        return run(load_config(TrainConfig, config, overrides), joined=world), ""
-    except ClozelineError as error:
-        return error.exit_code, str(error)
+from tests.train.runs import start
 
 
 @pytest.fixture(scope="module")

@@ -54,14 +54,15 @@ class Journal:
         """Return the time in seconds since 1970, unaffected by later changes of the clock."""
         return self._epoch + time.monotonic()
 
-    def begin(self, step: int, checkpoint: str | None = None) -> int:
+    def begin(self, step: int, checkpoint: str | None = None, *, evaluated: bool = False) -> int:
         """Start to write after checking is done; return the number of unreadable lines among those cut off.
 
-        Metrics after `step` are cut off: a resumed run writes them again. Earlier lines are not read.
+        Metrics after `step` are cut off, and the evaluation of that step unless it is `evaluated` for the run: a
+        resumed run writes them again. Earlier lines are not read.
         """
         if not self._writes:
             return 0
-        dropped = self._cut(self.directory / "metrics.jsonl", step)
+        dropped = self._cut(self.directory / "metrics.jsonl", step, evaluated)
         events, self._held = self._held or [], None
         for event, fields in events:
             self._append("events.jsonl", {"event": event, **fields})
@@ -69,12 +70,12 @@ class Journal:
         self._open_board(step)
         return dropped
 
-    def rewind(self, step: int) -> None:
-        """Cut off the metrics after `step`, to which the run goes back."""
+    def rewind(self, step: int, *, evaluated: bool = False) -> None:
+        """Cut off the metrics after `step`, to which the run goes back, as `begin` does."""
         if not self._writes:
             return
         with self._reports("records in the run directory"):
-            self._cut(self.directory / "metrics.jsonl", step)
+            self._cut(self.directory / "metrics.jsonl", step, evaluated)
         if (board := self._trackers.pop(_BOARD, None)) is not None:
             board.end(failed=False)
             self._open_board(step)
@@ -84,14 +85,15 @@ class Journal:
             with self._reports(_BOARD):
                 self._trackers[_BOARD] = TensorBoard(self.directory / "tensorboard", step)
 
-    def _cut(self, path: Path, step: int) -> int:
+    def _cut(self, path: Path, step: int, evaluated: bool) -> int:
         """Cut off the lines after `step`; return how many of them could not be read."""
         # find the last record to keep, from the end
         lost, end = 0, 0
         for line in last_lines(path):
             # a line of events.jsonl, which somebody has put here, is no record of a step
             recorded = None if line.record is None or "event" in line.record else line.record.get("step")
-            if isinstance(recorded, int) and recorded <= step:
+            again = recorded == step and not evaluated and "heldout" in (line.record or {})
+            if isinstance(recorded, int) and recorded <= step and not again:
                 end = line.stop
                 break
             lost += not isinstance(recorded, int)
@@ -247,7 +249,7 @@ def read_status(run: Path) -> RunStatus | None:
         step=step if isinstance(step, int) else None,
         checkpoint=checkpoint if isinstance(checkpoint, str) else None,
         process=f"process {status.get('pid')} on {status.get('host')}",
-        silence=time.time() - last if isinstance(last := status.get("heartbeat"), float) else math.inf,
+        silence=time.time() - last if isinstance(last := status.get("heartbeat"), int | float) else math.inf,
         rollbacks=rollbacks if isinstance(rollbacks := status.get("rollbacks"), int) else 0,
         heldout=heldout if isinstance(heldout := status.get("heldout"), Mapping) else {},
     )
@@ -258,4 +260,4 @@ def _has_ended(status: Mapping[str, Any]) -> bool:
     try:
         return status["host"] == socket.gethostname() and not still_runs(int(status["pid"]), float(status["start"]))
     except (KeyError, TypeError, ValueError):
-        return False
+        return True

@@ -159,7 +159,7 @@ class Recorder:
         self._ended = None
         self._display.rewind()
         with self._reports("records of a rollback"):
-            self._journal.rewind(state.step)
+            self._journal.rewind(state.step, evaluated=state.heldout_loss is not None)
             self.data(state)
         self._read_spikes()
 

@@ -92,7 +92,7 @@ def prepare_directory(
     # write the configuration, start the journal and the tracker
     problem = write_description(config, datasets.phases)
     with writing(config.output):
-        dropped = journal.begin(state.step, point.name)
+        dropped = journal.begin(state.step, point.name, evaluated=state.heldout_loss is not None)
     journal.track(flatten(redact(to_plain(config))))
     heldout = {"heldout": evaluated} if evaluated else {}
     known = {"steps": config.steps, "samples": state.samples, "rollbacks": state.rollbacks}

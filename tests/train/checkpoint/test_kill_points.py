@@ -85,7 +85,7 @@ def go(folder: Path, function: Any, *arguments: Any, steps: int = LAST) -> Any:
 def logged(folder: Path) -> list[Any]:
     """Return the losses, norms and held-out results of each step."""
     records = read_lines(folder / "run" / "metrics.jsonl")
-    return [(one["step"], one["loss"].hex(), one["gradient_norm"].hex(), one.get("heldout")) for one in records]
+    return [[one["step"], *(str(one.get(key)) for key in ("loss", "gradient_norm", "heldout"))] for one in records]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from clozeline.train.logs.cost_estimate import (
     estimate_cost,
     estimate_memory,
     operations_per_second,
+    peak_of,
 )
 from clozeline.train.zero import Zero
 from tests.distributed import RankPool
@@ -34,29 +35,52 @@ from tests.train.synthetic import build, tiny, train_steps
 
 
 @pytest.mark.parametrize(
-    ("stage", "precision", "world", "per_parameter"),
+    ("stage", "precision", "world", "per_parameter", "hooks"),
     [
-        (0, "fp32", 2, 4 + 4 + 8),
-        (1, "fp32", 1, 4 + 4 + 8),
-        (2, "fp32", 1, 4 + 4 + 8),
-        (3, "fp32", 1, 4 + 4 + 12),
-        (1, "bf16", 1, 2 + 6 + 12),
-        (1, "fp32", 2, 4 + 4 + 12 / 2),
-        (2, "fp32", 2, 4 + 4 / 2 + 12 / 2),
-        (3, "fp32", 2, (4 + 4 + 12) / 2),
-        (1, "bf16", 4, 2 + 6 + 12 / 4),
-        (2, "bf16", 4, 2 + 16 / 4),
-        (3, "bf16", 4, 18 / 4),
+        *(
+            (*case, ())
+            for case in (
+                (0, "fp32", 2, 4 + 4 + 8),
+                (1, "fp32", 1, 4 + 4 + 8),
+                (2, "fp32", 1, 4 + 4 + 8),
+                (3, "fp32", 1, 4 + 4 + 12),
+                (1, "bf16", 1, 2 + 6 + 12),
+                (1, "fp32", 2, 4 + 4 + 12 / 2),
+                (2, "fp32", 2, 4 + 4 / 2 + 12 / 2),
+                (3, "fp32", 2, (4 + 4 + 12) / 2),
+                (1, "bf16", 4, 2 + 6 + 12 / 4),
+                (2, "bf16", 4, 2 + 16 / 4),
+                (3, "bf16", 4, 18 / 4),
+            )
+        ),
+        (1, "fp32", 2, 4 + 4 + 16 / 2, ("average",)),
     ],
 )
-def test_bytes_per_parameter(stage: int, precision: str, world: int, per_parameter: float) -> None:
-    estimate = estimate_memory(tiny(zero__stage=stage, precision=precision), 1000, world)
+def test_bytes_per_parameter(stage: int, precision: str, world: int, per_parameter: float, hooks: Any) -> None:
+    estimate = estimate_memory(tiny(zero__stage=stage, precision=precision, hooks=list(hooks)), 1000, world)
     assert estimate.total == pytest.approx(1000 * per_parameter)
 
 
-def test_a_moving_average_is_one_more_state() -> None:
-    estimate = estimate_memory(tiny(zero__stage=1, hooks=["average"]), 1000, 2)
-    assert estimate.optimizer == pytest.approx(1000 * 16 / 2)
+CUDA = torch.device("cuda", 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "operations"),
+    [("NVIDIA H200", 989e12), ("NVIDIA H200 NVL", 835e12), ("NVIDIA H100 PCIe", 756e12), ("NVIDIA GH200 480GB", 989e12),
+     ("NVIDIA H20", 148e12), ("A100-SXM4-40GB", 312e12), ("NVIDIA L40S", 362e12), ("NVIDIA L40", 181e12),
+     *((unknown, None) for unknown in (
+         "NVIDIA L400", "NVIDIA RTX A100", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA GeForce RTX 4090 Laptop GPU"))],
+)  # fmt: skip
+def test_known_devices_have_their_makers_number_and_others_a_measured_one(
+    monkeypatch: pytest.MonkeyPatch, name: str, operations: float | None
+) -> None:
+    """A slice of a device, and a device with a known part in its name, are others."""
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
+    found = peak_of(CUDA, "bf16", 3.0)
+    assert found.operations == (operations or 3.0)
+    assert ("data sheet of" if operations else f"no data sheet of {name} in bf16") in found.line()
+    assert peak_of(CUDA, "fp32", 5.0).operations == 5.0
+    assert "measured, a matrix product in bf16" in peak_of(torch.device("cpu"), "bf16", 2.0).line()
 
 
 def test_operations_of_samples_follow_the_phases() -> None:
@@ -130,8 +154,7 @@ def test_shares_of_sets_are_those_of_rows(tmp_path: Path) -> None:
     sets = [str(write_masked_sets(tmp_path / str(rows), rows=rows, name=f"of {rows}")) for rows in (6, 48)]
     config = tiny(data__shards=sets, output=str(tmp_path / "run"), data__global_batch=16, data__lanes=16)
     datasets = open_datasets(config)
-    facts = datasets.train.manifest.tokenizer
-    estimate = estimate_cost(config, build_model(config.model, facts.vocab_size, facts.special_ids), datasets, 1)
+    estimate = estimate_cost(config, build_model(config.model, 50, {}), datasets, 1)
     assert estimate.phases[0].shares == pytest.approx({"of 6/train": 3 / 11, "of 48/train": 8 / 11})
 
 

@@ -8,27 +8,14 @@ from pathlib import Path
 import pytest
 
 from clozeline.configuration.config import load_config
-from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.errors import ConfigurationError
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.phases import open_phases
-from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.run import run
 from clozeline.train.startup.run_directory import claim, write_description
 from tests.distributed import RankPool
-from tests.train.masked_set import write_config, write_masked_sets
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
-
-
-def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
-    try:
-        return run(load_config(TrainConfig, config, overrides), joined=world), ""
-    except ClozelineError as error:
-        return error.exit_code, str(error)
+from tests.train.masked_set import write_config
+from tests.train.runs import start
 
 
 def test_one_run_at_a_time(tmp_path: Path, shards: Path) -> None:

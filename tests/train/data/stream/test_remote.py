@@ -15,12 +15,12 @@ import pytest
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.stopping import INTERRUPTED_MESSAGE
-from clozeline.train.logs.json_lines import read_lines
 from tests.distributed import Ranks, run_ranks
 from tests.shard_server import ShardServer
 from tests.shard_sets import toy_set
 from tests.train import faulty
 from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.runs import steps
 
 
 def test_ranks_of_a_node_start_together(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_signal_ends_a_run_that_waits_for_a_store(tmp_path: Path, name: str) -
         tmp_path / "b.yaml", shards.path, tmp_path / "straight", steps=12, schedule__steps=12, data__heldout={}
     )
     assert run_ranks(2, faulty.train_normally, "--config", str(config), folder=tmp_path).codes == [0, 0]
-    runs = [read_lines(tmp_path / folder / "metrics.jsonl") for folder in ("run", "straight")]
+    runs = [steps(tmp_path / folder) for folder in ("run", "straight")]
     losses = [[(record["step"], record["loss"].hex()) for record in records] for records in runs]
     assert losses[0] == losses[1]
     assert len(losses[0]) == 12
