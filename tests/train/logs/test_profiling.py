@@ -13,9 +13,9 @@ from clozeline.errors import ConfigurationError
 from clozeline.train.configuration.config import frozen
 from clozeline.train.logs.profiling import Profiler
 from tests.distributed import RankPool
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import write_config
+from tests.train.runs import events, logged, start
 from tests.train.synthetic import tiny
-from tests.train.test_run import events, logged, start
 
 
 def profiled(folder: Path, first: int, steps: range) -> list[str]:
@@ -73,9 +73,8 @@ def test_a_run_that_ends_before_is_refused(first: int, good: bool) -> None:
 
 
 @pytest.mark.slow
-def test_a_profile_changes_no_bit(two_ranks: RankPool, tmp_path: Path) -> None:
+def test_a_profile_changes_no_bit(two_ranks: RankPool, tmp_path: Path, shards: Path) -> None:
     """Losses, norms and the saved state, with dropout, of two ranks of which one is profiled."""
-    shards = write_masked_sets(tmp_path / "corrupt")
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "plain", zero__stage=2)
     changes = [f"output={tmp_path / 'profiled'}", "profile={from: 3, steps: 2}"]
     assert two_ranks.run(start, config, []) == [(0, "")] * 2

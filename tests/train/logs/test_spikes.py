@@ -10,19 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clozeline.configuration.config import load_config
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.shards.explain_batch import main
-from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.stream import Stream
-from clozeline.train.distributed.process_group import World
-from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.logs.spikes import Spikes, deviations
-from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.shard_sets import objective, write_set
 from tests.train.masked_set import COLUMNS, FIRST_WORD, WORDS, masked_rows, write_config
+from tests.train.runs import events, start
 
 BLOCK = 16
 SPIKE = 44
@@ -101,14 +97,6 @@ def wrong(rows: Rows, number: int) -> Rows:
     return Rows(rows.fixed, {name: Ragged.from_lists(column, np.uint16) for name, column in lists.items()})
 
 
-def start(world: World, config: Path, words: list[str]) -> int:
-    return run(load_config(TrainConfig, config, words), joined=world)
-
-
-def events(output: Path) -> list[dict[str, Any]]:
-    return [line for line in read_lines(output / "events.jsonl") if line["event"] == "spike"]
-
-
 def test_a_wrong_row_is_found_in_its_batch(
     one_rank: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,8 +111,8 @@ def test_a_wrong_row_is_found_in_its_batch(
         schedule={"name": "constant", "steps": 50}, model__dropout={},
     )  # fmt: skip
     for steps in (SPIKE - 2, 50):
-        assert one_rank.run(start, config, [f"steps={steps}", "evaluate.max_rows=0"]) == [0]
-    (event,) = events(tmp_path / "run")
+        assert one_rank.run(start, config, [f"steps={steps}", "evaluate.max_rows=0"]) == [(0, "")]
+    (event,) = events(tmp_path / "run", "spike")
     assert event["step"] == SPIKE
     assert event["loss"]["deviations"] > 6
     assert [0, block, row] in event["rows_source_block_row"]
@@ -134,5 +122,5 @@ def test_a_wrong_row_is_found_in_its_batch(
     assert main([*words[2:], "--json"]) == 0
     shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert (part, number) in [(int("shard-00001" in one["shard"]), one["block"] * BLOCK + one["row"]) for one in shown]
-    assert one_rank.run(start, config, [f"output={tmp_path / 'quiet'}", "steps=50", "log.spike=null"]) == [0]
-    assert not events(tmp_path / "quiet")
+    assert one_rank.run(start, config, [f"output={tmp_path / 'quiet'}", "steps=50", "log.spike=null"]) == [(0, "")]
+    assert not events(tmp_path / "quiet", "spike")

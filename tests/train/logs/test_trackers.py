@@ -12,17 +12,15 @@ from typing import Any
 
 import pytest
 
-from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
-from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.logs import LogConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.journal import Journal
-from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.logs.trackers import check_tracker
-from clozeline.train.run import run
 from tests.distributed import RankPool
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import write_config
+from tests.train.runs import start
+from tests.train.runs import steps as steps_of
 
 CONFIG = {"steps": 8, "model.dim": 20}
 WARNING, CONTINUES = "warning: log.tracker: ", "training continues without it\n"
@@ -57,12 +55,12 @@ def journal(folder: Path, name: str, rank: int = 0) -> Journal:
 def test_calls_of_weights_and_biases(tmp_path: Path, calls: list[Any]) -> None:
     first = journal(tmp_path / "run", "wandb")
     first.step({"step": 1, "loss": 2.5, "losses": {"lm": 2.5}, "gradient_norm": float("inf"), "done": True})
-    first.extend({"step": 1}, {"heldout": {"dev": {"loss": 3.0}}})
+    first.step({"step": 1, "heldout": {"dev": {"loss": 3.0}}})
     first.close()
     assert calls == [
         ("init", {"dir": str(tmp_path / "run"), "name": "run", "resume": "allow", "config": CONFIG}),
         ("log", {"step": 1, "loss": 2.5, "losses/lm": 2.5}, {"step": 1}),
-        ("log", {"heldout/dev/loss": 3.0}, {"step": 1}),
+        ("log", {"step": 1, "heldout/dev/loss": 3.0}, {"step": 1}),
         ("finish", {"exit_code": 0}),
     ]
 
@@ -111,14 +109,13 @@ def tracked(world: World, config: Path, steps: int, broken: str) -> tuple[int, s
     error = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(error):
         patch.setitem(sys.modules, "wandb", module)
-        code = run(load_config(TrainConfig, config, [f"steps={steps}", "log.tracker=wandb"]), joined=world)
+        code, _ = start(world, config, [f"steps={steps}", "log.tracker=wandb"])
     return code, error.getvalue(), found
 
 
 @pytest.mark.parametrize("broken", ["init", "log", "finish"])
-def test_whole_runs_train_without_their_service(one_rank: RankPool, tmp_path: Path, broken: str) -> None:
+def test_whole_runs_train_without_their_service(one_rank: RankPool, tmp_path: Path, shards: Path, broken: str) -> None:
     """It is down at the first start, and again at a resume; then it is there."""
-    shards = write_masked_sets(tmp_path / "sets", rows=48, heldout=10)
     config = write_config(tmp_path / "run.yaml", shards, tmp_path / "run")
     worked = {"init": [], "log": ["init"], "finish": ["init", "log 1", "log 2", "log 2"]}[broken]
     for steps in (2, 4):
@@ -127,7 +124,7 @@ def test_whole_runs_train_without_their_service(one_rank: RankPool, tmp_path: Pa
         assert calls == [call.replace("2", str(steps)).replace("1", str(steps - 1)) for call in worked]
     ((code, error, calls),) = one_rank.run(tracked, config, 6, "")
     assert (code, error, calls) == (0, "", ["init", "log 5", "log 6", "log 6", "finish"])
-    assert [line["step"] for line in read_lines(tmp_path / "run" / "metrics.jsonl")] == list(range(1, 7))
+    assert len(steps_of(tmp_path / "run")) == 6
 
 
 def test_a_module_that_cannot_be_imported_ends_no_start(
