@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from tests.distributed import RankPool
 from tests.matrices import USUAL_WORLDS, WORLDS, mark_slow_but
-from tests.train.synthetic import NO_DROPOUT, VOCABULARY, build, random_rows, resume, save, tiny, train_steps
+from tests.train.synthetic import NO_DROPOUT, VOCABULARY, build, random_rows, tiny, train_steps
 
 Steps = list[tuple[float, float]]
 CASE = {"every": 2}
@@ -29,15 +28,9 @@ EVERY: dict[str, Any] = {
 
 def depth(name: str) -> int:
     """Of a parameter of the tiny encoder, by its name."""
-    return (
-        0
-        if name.startswith(("heads", "family.stack.norm"))
-        else 2
-        if "layers.0" in name
-        else 1
-        if "layers.1" in name
-        else 3
-    )
+    if name.startswith(("heads", "family.stack.norm")):
+        return 0
+    return 2 if "layers.0" in name else 1 if "layers.1" in name else 3
 
 
 def plain_loop(world: World, config: TrainConfig, steps: int) -> tuple[Steps, dict[str, list[float]]]:
@@ -65,18 +58,11 @@ def plain_loop(world: World, config: TrainConfig, steps: int) -> tuple[Steps, di
     return found, {name: p.detach().flatten().tolist() for name, p in model.named_parameters()}
 
 
-def engine_loop(
-    world: World, config: TrainConfig, steps: int, folder: str | None = None
-) -> tuple[Steps, Any, list[int]]:
-    """Also the weights that this rank holds, and the depths that changed at each step; a save and resume at step 4."""
+def engine_loop(world: World, config: TrainConfig, steps: int) -> tuple[Steps, Any, list[int]]:
+    """Also the weights that this rank holds, and the depths that changed at each step."""
     engine = build(config, world)
     found, changed = [], []
     for step in range(1, steps + 1):
-        if folder is not None and step == 5:
-            save(engine, Path(folder), 4)
-            engine.close()
-            engine = build(config, world, seed=2)
-            resume(engine, Path(folder))
         before = weights(engine)
         found += [(float.fromhex(loss), float.fromhex(norm)) for loss, norm in train_steps(engine, step, step)]
         after = weights(engine)
@@ -107,13 +93,3 @@ def test_every_stage_equals_a_plain_loop(
             assert values == pytest.approx(final[name][start : start + len(values)], rel=1e-4, abs=1e-5), name
         if stage == 0:
             assert changed == ([0, 0, 1, 1, 2, 2, 3, 3] if hooks else [3] * 8)
-
-
-@pytest.mark.parametrize(
-    ("stage", "precision"), mark_slow_but([(2, "bf16")], [(0, "fp32"), (1, "fp32"), (2, "bf16"), (3, "fp32")])
-)
-def test_a_resumed_run_unfreezes_as_if_it_had_not_stopped(
-    two_ranks: RankPool, tmp_path: Path, stage: int, precision: str
-) -> None:
-    config = tiny(**{**EVERY, "zero__stage": stage, "precision": precision})
-    assert two_ranks.run(engine_loop, config, 8, str(tmp_path)) == two_ranks.run(engine_loop, config, 8)
