@@ -19,7 +19,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
-from clozeline.train.startup import device_defaults
+from clozeline.train.startup import start_or_resume
 from tests.distributed import RankPool
 from tests.matrices import mark_slow_but
 from tests.model.adapters.adapted_models import NAMES, case_of
@@ -108,16 +108,16 @@ def events(world: World, config: Path, output: str, value: str) -> tuple[str, li
             raise RuntimeError("no compiler here")
         return graph
 
-    original, on_host = engine.compile_layers, device_defaults._ON_HOST
+    original, on_host = engine.compile_layers, start_or_resume._ON_HOST
     engine.compile_layers = partial(original, backend=backend)
-    device_defaults._ON_HOST = {**on_host, "compile": True}  # type: ignore[misc]
+    start_or_resume._ON_HOST = {**on_host, "compile": True}  # type: ignore[misc]
     try:
         run(load_config(TrainConfig, config, [f"output={output}", f"compile={value}"]), joined=world)
         error = ""
     except Exception as failure:
         error = type(failure).__name__
     finally:
-        engine.compile_layers, device_defaults._ON_HOST = original, on_host  # type: ignore[misc]
+        engine.compile_layers, start_or_resume._ON_HOST = original, on_host  # type: ignore[misc]
     losses = [record["loss"] for record in read_lines(Path(output) / "metrics.jsonl") if "loss" in record]
     told = [record for record in read_lines(Path(output) / "events.jsonl") if record["event"] == "not_compiled"]
     return error, losses, told

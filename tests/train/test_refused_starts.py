@@ -23,11 +23,12 @@ from clozeline.sealed_json import seal
 from clozeline.train.checkpoint.format import FORMAT
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
+from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.startup import run_directory
 from clozeline.train.startup.announcements import dry_run
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config
-from tests.train.runs import start
+from tests.train.runs import contents, events, start, steps
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +60,8 @@ def refused(ranks: RankPool, folder: Path, overrides: list[str], function: Calla
     return f"{code} {message}"
 
 
-def contents(folder: Path) -> dict[str, bytes | None]:
-    return {str(path): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+def resume(ranks: RankPool, folder: Path) -> list[tuple[int, str]]:
+    return ranks.run(start, folder / "train.yaml", [f"output={folder / 'run'}", "steps=6"])
 
 
 def rewrite_index(folder: Path, step: int, **changed: Any) -> None:
@@ -72,10 +73,10 @@ def rewrite_index(folder: Path, step: int, **changed: Any) -> None:
     path.write_text(json.dumps({**plain, "checksum": canonical_sha256(plain)}, separators=(",", ":")) + "\n")
 
 
-@pytest.mark.parametrize("steps", [(2, 4), (4,)])
-def test_checkpoints_of_a_newer_version(two_ranks: RankPool, folder: Path, steps: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("newer", [(2, 4), (4,)])
+def test_checkpoints_of_a_newer_version(two_ranks: RankPool, folder: Path, newer: tuple[int, ...]) -> None:
     """Also where an older one could be read: to continue there would overwrite what the newer version trained."""
-    for step in steps:
+    for step in newer:
         rewrite_index(folder, step, format=FORMAT + 1)
     found = refused(two_ranks, folder, ["steps=6"])
     assert found.startswith("64 ")
@@ -161,14 +162,13 @@ def test_an_output_that_cannot_be_written(
         f"74 output: {folder / 'run'} cannot be written ({why}): free space, change its permissions, or choose another "
         "output"
     )
-    assert one_rank.run(start, folder / "train.yaml", [f"output={folder / 'run'}", "steps=6"]) == [(0, "")]
+    assert resume(one_rank, folder) == [(0, "")]
 
 
 def test_records_that_are_gone_are_missed(one_rank: RankPool, folder: Path) -> None:
     (folder / "run" / "metrics.jsonl").unlink()
-    assert one_rank.run(start, folder / "train.yaml", [f"output={folder / 'run'}", "steps=6"]) == [(0, "")]
-    events = [json.loads(line) for line in (folder / "run" / "events.jsonl").read_text().splitlines()]
-    lost = [event for event in events if event["event"] == "records_lost"]
+    assert resume(one_rank, folder) == [(0, "")]
+    lost = events(folder / "run", "records_lost")
     assert [(event["file"], event["steps"]) for event in lost] == [("metrics.jsonl", 4)]
 
 
@@ -178,9 +178,8 @@ def test_a_held_out_set_that_is_gone_is_missed(one_rank: RankPool, folder: Path)
     del status["checksum"]
     status["heldout"] = {"gone": {"loss": 1.0, "unigram_entropy": 2.0, "labels": 3}}
     path.write_text(json.dumps(seal(status)))
-    assert one_rank.run(start, folder / "train.yaml", [f"output={folder / 'run'}", "steps=6"]) == [(0, "")]
-    events = [json.loads(line) for line in (folder / "run" / "events.jsonl").read_text().splitlines()]
-    assert [event["name"] for event in events if event["event"] == "heldout_gone"] == ["gone"]
+    assert resume(one_rank, folder) == [(0, "")]
+    assert [event["name"] for event in events(folder / "run", "heldout_gone")] == ["gone"]
 
 
 def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank: RankPool, folder: Path) -> None:
@@ -192,9 +191,9 @@ def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank: RankPoo
     index.write_bytes(index.read_bytes().replace(b'"samples":', b'"samples": '))
     metrics = folder / "run" / "metrics.jsonl"
     metrics.write_bytes(metrics.read_bytes() + b'\xff\xfe{"step": 3}\n[1]\n{"step": "x"}\n')
-    assert one_rank.run(start, folder / "train.yaml", [f"output={folder / 'run'}", "steps=6"]) == [(0, "")]
-    events = [json.loads(line) for line in (folder / "run" / "events.jsonl").read_text().splitlines()]
-    since = events[[event["event"] for event in events].index("latest_ignored") :]
+    assert resume(one_rank, folder) == [(0, "")]
+    every = read_lines(folder / "run" / "events.jsonl")
+    since = every[[event["event"] for event in every].index("latest_ignored") :]
     assert [event["event"] for event in since[:4]] == [
         "latest_ignored",
         "checkpoint_refused",
@@ -204,7 +203,7 @@ def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank: RankPoo
     assert "changed after it was written" in since[1]["reason"]
     assert since[2]["lines"] == 3
     assert (since[3]["checkpoint"], since[3]["step"]) == ("step-00000002", 2)
-    assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [1, 2, 3, 4, 5, 6]
+    assert [record["step"] for record in steps(folder / "run")] == [1, 2, 3, 4, 5, 6]
     assert (checkpoints / "step-backup").is_dir()
     assert (checkpoints / "latest").read_text() == "step-00000006\n"
 
