@@ -17,13 +17,12 @@ from clozeline.model.build import build_model
 from clozeline.train import engine
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
 from clozeline.train.startup import start_or_resume
 from tests.distributed import RankPool
-from tests.matrices import mark_slow_but
-from tests.model.adapters.adapted_models import NAMES, case_of
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.model.adapters.adapted_models import case_of
+from tests.train import runs
+from tests.train.masked_set import write_config
 from tests.train.objective_sets import write_objective_sets
 from tests.train.synthetic import NO_DROPOUT, VOCABULARY, tiny, train_steps
 from tests.train.test_objectives_train import LM, MASKED
@@ -34,9 +33,7 @@ STEPS = 12
 def losses(world: World, config: Path, output: str, overrides: list[str]) -> list[float]:
     """Losses of each step, and of the evaluations after six and twelve of them."""
     assert run(load_config(TrainConfig, config, [f"output={output}", *overrides]), joined=world) == 0
-    records = read_lines(Path(output) / "metrics.jsonl")
-    steps = [record["loss"] for record in records if "loss" in record]
-    return [*steps, *(record["heldout"]["heldout"]["loss"] for record in records if "heldout" in record)]
+    return [record["loss"] for record in (*runs.steps(Path(output)), *runs.evaluations(Path(output)))]
 
 
 @pytest.mark.slow
@@ -88,11 +85,9 @@ def norms_in_a_row(world: World, adapters: Sequence[str]) -> list[list[tuple[flo
     return found
 
 
-@pytest.mark.parametrize(
-    "adapters", mark_slow_but([["bottleneck", "bitfit"]], [["bottleneck", "bitfit"], [*NAMES, *NAMES]])
-)
-def test_a_compiled_training_after_others_has_its_own_gradients(one_rank: RankPool, adapters: list[str]) -> None:
+def test_a_compiled_training_after_others_has_its_own_gradients(one_rank: RankPool) -> None:
     """torch would take graphs of the training before, whose parameters had other gradients."""
+    adapters = ["bottleneck", "bitfit"]
     for name, norms in zip(adapters, one_rank.run(norms_in_a_row, adapters, timeout=3000)[0], strict=True):
         for plain, compiled in norms:
             assert compiled == pytest.approx(plain, rel=1e-5), name
@@ -118,14 +113,12 @@ def events(world: World, config: Path, output: str, value: str) -> tuple[str, li
         error = type(failure).__name__
     finally:
         engine.compile_layers, start_or_resume._ON_HOST = original, on_host  # type: ignore[misc]
-    losses = [record["loss"] for record in read_lines(Path(output) / "metrics.jsonl") if "loss" in record]
-    told = [record for record in read_lines(Path(output) / "events.jsonl") if record["event"] == "not_compiled"]
-    return error, losses, told
+    losses = [record["loss"] for record in runs.steps(Path(output))]
+    return error, losses, runs.events(Path(output), "not_compiled")
 
 
-def test_auto_goes_on_where_compiling_fails(one_rank: RankPool, tmp_path: Path) -> None:
+def test_auto_goes_on_where_compiling_fails(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
     """In the middle of the first forward pass, and with the losses of a run that never compiled."""
-    shards = write_masked_sets(tmp_path / "sets")
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "unused", steps=3, evaluate__max_rows=0)
     plain, auto, true = (
         one_rank.run(events, config, str(tmp_path / value), value)[0] for value in ("false", "auto", "true")

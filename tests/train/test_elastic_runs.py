@@ -15,12 +15,11 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
-from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.run import run
 from clozeline.train.startup.announcements import dry_run
 from tests.distributed import RankPool
 from tests.matrices import mark_slow_but
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
+from tests.train import runs
 from tests.train.masked_set import write_masked_sets
 from tests.train.synthetic import plain_config
 
@@ -39,11 +38,9 @@ def start(world: World, config: Path, overrides: Sequence[str]) -> list[Rows]:
         seen.append([row for batch in batches for row in rows_of(batch)])
         return batches
 
-    Stream.next_step = watched  # type: ignore[method-assign]
-    try:
-        assert run(load_config(TrainConfig, config, list(overrides)), joined=world) == 0
-    finally:
-        Stream.next_step = real  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stream, "next_step", watched)
+        assert runs.start(world, config, overrides) == (0, "")
     return seen
 
 
@@ -112,8 +109,6 @@ def test_world_sizes_in_turn(one_rank: RankPool, two_ranks: RankPool, tmp_path: 
     if plain["data"].get("length_buckets"):
         straight, turns = [sorted(step) for step in straight], [sorted(step) for step in turns]
     assert turns == straight
-    losses = [
-        [record["loss"] for record in read_lines(tmp_path / name / "metrics.jsonl")] for name in ("straight", "turns")
-    ]
+    losses = [[record["loss"] for record in runs.steps(tmp_path / name)] for name in ("straight", "turns")]
     assert losses[1] == pytest.approx(losses[0], abs=1e-5)
     assert len({str(step) for step in straight}) == STEPS, "no step is another one's copy"

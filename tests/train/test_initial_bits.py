@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 import torch
 
@@ -14,6 +11,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.engine_config import placement_of
 from clozeline.train.distributed.process_group import World
 from tests.distributed import RankPool
+from tests.matrices import STAGES
 from tests.train.synthetic import VOCABULARY, build, tiny
 
 SEED = 11
@@ -55,31 +53,15 @@ def compare(pool: RankPool, config: TrainConfig) -> None:
         assert torch.equal(found[name], expected[name]), name
 
 
-def changes(stage: int, precision: str) -> dict[str, Any]:
-    return {"zero__stage": stage, "zero__persistent": 100, "precision": precision}
-
-
-STAGES = [(0, "fp32"), (1, "fp32"), (2, "fp32"), (3, "fp32"), (1, "bf16"), (2, "bf16"), (3, "bf16")]
-
-
+@pytest.mark.parametrize("size", [1, 2])
 @pytest.mark.parametrize(("stage", "precision"), STAGES)
-def test_two_ranks(two_ranks: RankPool, stage: int, precision: str) -> None:
-    compare(two_ranks, tiny(**changes(stage, precision)))
-
-
-@pytest.mark.parametrize(("stage", "precision"), STAGES)
-def test_one_rank(one_rank: RankPool, stage: int, precision: str) -> None:
-    compare(one_rank, tiny(**changes(stage, precision)))
-
-
-@pytest.fixture(scope="module")
-def four_ranks() -> Iterator[RankPool]:
-    pool = RankPool(4)
-    yield pool
-    pool.close()
+def test_ranks_and_stages(one_rank: RankPool, two_ranks: RankPool, stage: int, precision: str, size: int) -> None:
+    config = tiny(zero__stage=stage, zero__persistent=100, precision=precision)
+    compare(two_ranks if size == 2 else one_rank, config)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("stage", "precision"), STAGES)
-def test_four_ranks(four_ranks: RankPool, stage: int, precision: str) -> None:
-    compare(four_ranks, tiny(**changes(stage, precision)))
+def test_four_ranks() -> None:
+    pool = RankPool(4)
+    compare(pool, tiny(zero__stage=3, zero__persistent=100, precision="bf16"))
+    pool.close()

@@ -1,4 +1,4 @@
-"""A family, head, optimizer or schedule is one file: a module added to its folder is trained with at once."""
+"""A head or an optimizer is one file: a module added to its folder is trained with at once."""
 
 from __future__ import annotations
 
@@ -11,26 +11,11 @@ from clozeline.errors import ConfigurationError
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.cost_estimate import estimate_memory
-from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.temporary_module import temporary_module
 from tests.train.masked_set import write_config
-
-FAMILY = '''
-    """An encoder that reads its stack twice."""
-
-    from clozeline.model.families.encoder import Encoder
-
-
-    class TwiceReader(Encoder):
-        """Shares everything with its parent but its name and its forward."""
-
-        def forward(self, tensors):
-            """Hidden states of the second reading."""
-            return super().forward(tensors) + super().forward(tensors)
-'''
-
+from tests.train.runs import steps
 
 HEAD = '''
     """Masked tokens, where being right about a likely one adds little (arXiv 1708.02002)."""
@@ -78,19 +63,6 @@ OPTIMIZER = '''
             """Return the optimizer."""
             return torch.optim.SGD(list(groups), lr=self.options.learning_rate, momentum=self.options.momentum)
 '''
-SCHEDULE = '''
-    """Half the rate after half of the steps."""
-
-    from clozeline.train.optim.schedules import Schedule
-
-
-    class Halved(Schedule):
-        """Falls once."""
-
-        def after_warmup(self, step):
-            """Return 1, and 0.5 from the middle on."""
-            return 1.0 if self.progress(step) < 0.5 else 0.5
-'''
 
 
 def train_with(
@@ -101,17 +73,7 @@ def train_with(
 
 
 def logged(output: Path, name: str = "loss") -> list[float]:
-    return [record[name] for record in read_lines(output / "metrics.jsonl")]
-
-
-def test_a_second_family_of_an_architecture(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
-    """Shards name an architecture, never a family: a subclass of Encoder is trained on masked-LM rows."""
-    output = tmp_path / "run"
-    config = write_config(tmp_path / "c.yaml", shards, output, model__family="twice_reader", steps=1)
-    assert one_rank.run(train_with, "clozeline.model.families", "twice_reader", FAMILY, tmp_path, config) == [0]
-    plain = write_config(tmp_path / "p.yaml", shards, tmp_path / "plain", steps=1)
-    assert one_rank.run(train_with, "clozeline.model.families", "unused", "", tmp_path, plain) == [0]
-    assert logged(output) != logged(tmp_path / "plain")
+    return [record[name] for record in steps(output)]
 
 
 def test_a_second_head_of_a_target(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
@@ -158,10 +120,3 @@ def test_an_optimizer_says_itself_what_it_needs(tmp_path: Path, shards: Path) ->
         with pytest.raises(ConfigurationError, match=r"sgd needs statistics of an entire matrix.*: set zero\.stage=0"):
             load_config(TrainConfig, config, [])
         assert estimate_memory(load_config(TrainConfig, config, ["zero.stage=0"]), 1000, 2).optimizer == 4 * 1000
-
-
-def test_a_schedule(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
-    output, chosen = tmp_path / "run", {"name": "halved", "warmup": 1, "steps": 5}
-    config = write_config(tmp_path / "c.yaml", shards, output, schedule=chosen, steps=5)
-    assert one_rank.run(train_with, "clozeline.train.optim.schedules", "halved", SCHEDULE, tmp_path, config) == [0]
-    assert logged(output, "learning_rate") == [0.003, 0.003, 0.0015, 0.0015, 0.0015]

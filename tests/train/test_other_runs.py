@@ -11,7 +11,7 @@ import pytest
 from clozeline.pipeline.shards import Manifest
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
-from tests.train.runs import start
+from tests.train.runs import contents, events, start
 
 
 @pytest.fixture(scope="module")
@@ -23,10 +23,6 @@ def trained(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Pat
         config = write_config(folder / name / "train.yaml", shards, folder / name / "run", seed=seed)
         assert one_rank.run(start, config, ["steps=4", "schedule.steps=8", "checkpoint.every=2"]) == [(0, "")]
     return folder
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 CASES = {
@@ -70,6 +66,5 @@ def test_a_whole_other_set_is_a_new_phase_and_the_run_says_so(
     """A set may be replaced on purpose: from the saved position on the run reads the new one."""
     assert resumed(one_rank, trained, tmp_path, "sets/train", "**/*") == (0, "")
     digest = Manifest.load(trained / "other" / "sets" / "train" / "manifest.json").digest
-    events = [json.loads(line) for line in (tmp_path / "run" / "events.jsonl").read_text().splitlines()]
-    (change,) = [event for event in events if event["event"] == "new_phase"]
+    (change,) = events(tmp_path / "run", "new_phase")
     assert digest[:16] in json.dumps(change)
