@@ -10,16 +10,13 @@ from typing import Any
 
 import pytest
 
-from clozeline.configuration.config import load_config
-from clozeline.registry import names
-from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.run import run
 from tests.distributed import ROOT, RankPool
 from tests.recipes import trainings
 from tests.train.masked_set import write_config
 from tests.train.objective_sets import write_objective_sets
+from tests.train.runs import start
 
 STEPS = 30
 
@@ -154,8 +151,7 @@ ALL = [*SOME, *(pytest.param(case, id=name, marks=pytest.mark.slow) for name, ca
 
 
 def learn(world: World, config: Path, output: str, overrides: list[str]) -> list[dict[str, Any]]:
-    settings = load_config(TrainConfig, config, [f"output={output}", *overrides])
-    assert run(settings, joined=world) == 0
+    assert start(world, config, [f"output={output}", *overrides]) == (0, "")
     return read_lines(Path(output) / "metrics.jsonl") if world.rank == 0 else []
 
 
@@ -168,12 +164,6 @@ def configured(folder: Path, case: Case, **sizes: int) -> Path:
         schedule__steps=STEPS, evaluate__every=STEPS, checkpoint__every=None,
         **{f"model__{key}": value for key, value in ({"position": {"maximum": 64}} | case.model).items()},
     )  # fmt: skip
-
-
-def test_cases_are_of_objectives_that_exist() -> None:
-    assert {case.objective for case in (*CASES.values(), *OTHERS.values())} <= set(
-        names("clozeline.pipeline.corrupt.objectives")
-    )
 
 
 def test_the_page_of_models_says_what_learns_what() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,9 +12,9 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.open_run import read_config
 from tests.distributed import RankPool
-from tests.pipeline.task_files import make_choice_sets, make_question_sets, make_sets, make_tagged_sets
+from tests.pipeline.task_files import make_choice_sets, make_question_sets, make_sets
 from tests.train.masked_set import write_config
-from tests.train.runs import start
+from tests.train.runs import evaluations, logged, start, steps
 
 
 @pytest.fixture(scope="module")
@@ -31,56 +29,19 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def records(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-
-
 def weights(run: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in steps_in(run / "checkpoints")[-1].glob("*.safetensors")}
 
 
 def test_a_task_is_learnt_and_resumed_to_the_bit(one_rank: RankPool, task: Path) -> None:
     assert one_rank.run(start, task / "train.yaml", []) == [(0, "")]
-    whole = records(task / "run")
-    *_, last = (record["heldout"]["dev"] for record in whole if record.get("heldout"))
-    assert last["figures"]["classification/accuracy"] == 1.0
+    assert evaluations(task / "run", "dev")[-1]["figures"]["classification/accuracy"] == 1.0
     assert read_config(task / "run").model.heads["classification"].labels == ("0", "1")
     other = task / "resumed"
     assert one_rank.run(start, task / "train.yaml", [f"output={other}", "steps=20"]) == [(0, "")]
     assert one_rank.run(start, task / "train.yaml", [f"output={other}"]) == [(0, "")]
-    losses = [{record["step"]: record["loss"] for record in one if "loss" in record} for one in (whole, records(other))]
-    assert losses[0] == losses[1]
+    assert logged(task / "run") == logged(other)
     assert weights(task / "run") == weights(other)
-
-
-def test_a_new_head_on_the_body_of_another_run(one_rank: RankPool, task: Path) -> None:
-    """Both lists are printed: what is new is the head alone, what is not used the old head alone."""
-    first = task / "first"
-    words = ["steps=2", "schedule.steps=8", "evaluate.max_rows=0"]
-    assert one_rank.run(start, task / "train.yaml", [f"output={first}", *words]) == [(0, "")]
-    pairs = ["model.heads={classification: {labels: [a, b]}}", f"model.init_from={first}"]
-    code, said = one_rank.run(start, task / "train.yaml", [f"output={task / 'second'}", *words, *pairs])[0]
-    assert code == 64
-    assert "labels: expected 0, 1 in this order" in said
-
-
-@pytest.mark.slow
-def test_tags_of_words_are_learnt(one_rank: RankPool, tmp_path: Path) -> None:
-    """The names of the tags come from the set; a head that reads tokens is refused beside them."""
-    sets = make_tagged_sets(tmp_path)
-    write_config(
-        tmp_path / "train.yaml", sets / "train", tmp_path / "run", model__heads={"tagging": {}}, model__dropout={},
-        model__position={"maximum": 64}, optimizer__learning_rate=0.01, data__global_batch=16, steps=40,
-        schedule={"name": "linear", "warmup": 4, "steps": 40}, checkpoint={"every": 40},
-    )  # fmt: skip
-    assert one_rank.run(start, tmp_path / "train.yaml", []) == [(0, "")]
-    *_, last = (record["heldout"]["dev"] for record in records(tmp_path / "run") if record.get("heldout"))
-    assert last["figures"]["tagging/accuracy"] == 1.0
-    assert read_config(tmp_path / "run").model.heads["tagging"].labels == ("O", "B-X", "I-X")
-    both = ["model.heads={tagging: 1.0, masked_lm: 1.0}", f"output={tmp_path / 'other'}"]
-    code, said = one_rank.run(start, tmp_path / "train.yaml", both)[0]
-    assert code == 64
-    assert "masked_lm cannot be trained" in said
 
 
 def test_a_body_without_segments_reads_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -106,10 +67,9 @@ def test_choices_are_learnt_on_any_number_of_ranks(one_rank: RankPool, two_ranks
     )  # fmt: skip
     assert one_rank.run(start, tmp_path / "train.yaml", []) == [(0, "")]
     assert two_ranks.run(start, tmp_path / "train.yaml", [f"output={tmp_path / 'two'}"]) == [(0, "")] * 2
-    runs = [[one["loss"] for one in records(tmp_path / name) if "loss" in one] for name in ("run", "two")]
+    runs = [[one["loss"] for one in steps(tmp_path / name)] for name in ("run", "two")]
     assert runs[0][:10] == pytest.approx(runs[1][:10], rel=1e-4)  # sums in another order drift apart later
-    *_, last = (record["heldout"]["dev"] for record in records(tmp_path / "run") if record.get("heldout"))
-    assert last["figures"]["multiple_choice/accuracy"] > 0.9
+    assert evaluations(tmp_path / "run", "dev")[-1]["figures"]["multiple_choice/accuracy"] > 0.9
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,8 @@ ON: dict[str, Any] = {"on_divergence": {}, "max_consecutive_skips": 20}
         ({"early_stop": {"metric": "a/loss"}, "evaluate": {"every": 2, "max_rows": 0}}, "early_stop: set evaluate"),
         ({"checkpoint__at": ["1M words"]}, "needs checkpoint.tokens_per_word"),
         ({"log__spike": 0.0}, "log.spike: "),
+        ({"model__adapter": "lora"}, "model.adapter: expected model.init_from"),
+        ({"model__adapter": "lora", "model__init_from": "m", "freeze": "body"}, "the model is frozen already"),
         ({"profile": {"from": 6, "steps": 4}}, "profile: steps 6 to 9 cannot be profiled in a run of 8 steps"),
         ({"data": {"global_batch": 8}}, "expected shards or phases, got neither"),
         ({"data__phases": [{"shards": "b"}]}, "expected shards or phases, got both"),

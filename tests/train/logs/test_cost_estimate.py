@@ -149,6 +149,30 @@ def test_the_head_is_counted_at_labels_alone(tmp_path: Path, objective: str, fam
     assert phase.flops_per_row == pytest.approx(model.flops(tokens, target, labels_by_hand(rows)), rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("ends", "batches", "tokens", "steps"),
+    [
+        ((32, 64), (16, 8, 8), None, (2, 4, 4)),
+        ((48, 64), (16, 8, 8), None, (3, 2, 5)),
+        ((16, 24), (8, 8, 8), 24 * 11.8, (1, 9)),  # the second phase has ended before its first step
+        ((80, 88), (8, 8, 8), None, (10,)),
+    ],
+)
+def test_phases_end_at_their_boundaries(
+    tmp_path: Path, shards: Path, ends: tuple[int, ...], batches: tuple[int, ...], tokens: float | None, steps: Any
+) -> None:
+    """Ten steps in all."""
+    phases = [
+        {"shards": str(shards), "global_batch": batch, **({} if end is None else {"until_samples": end})}
+        for batch, end in zip(batches, (*ends, None), strict=True)
+    ]
+    config = tiny(data__shards=None, data__phases=phases, data__batch_tokens=tokens and round(tokens), data__lanes=1,
+                  data__micro_batch=1, steps=10, schedule__steps=10, output=str(tmp_path))  # fmt: skip
+    datasets = open_datasets(config)
+    estimate = estimate_cost(config, build_model(config.model, 50, {}), datasets, 1)
+    assert tuple(phase.steps for phase in estimate.phases) == steps
+
+
 def test_shares_of_sets_are_those_of_rows(tmp_path: Path) -> None:
     """Six rows on 16 lanes come with 10 of filler: of equal weights, 3 of 11 rows."""
     sets = [str(write_masked_sets(tmp_path / str(rows), rows=rows, name=f"of {rows}")) for rows in (6, 48)]
