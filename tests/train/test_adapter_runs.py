@@ -12,24 +12,17 @@ import torch
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError
-from clozeline.model.adaptation import freeze_base
-from clozeline.model.build import build_model
 from clozeline.model.checkpoints import build_checkpoint
 from clozeline.registry import find
 from clozeline.tools.models.export.exportable import exported_form
 from clozeline.train.checkpoint.format import Index, steps_in
-from clozeline.train.checkpoint.zero_partitions import fragments
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.configuration.engine_config import placement_of
-from clozeline.train.distributed.process_group import World
-from clozeline.train.engine import Engine
 from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.model.adapters.adapted_models import NAMES, case_of, takes_places
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.runs import logged, saved, start
-from tests.train.synthetic import VOCABULARY, tiny, train_steps
 
 POSITIONS = {"model__position__maximum": 24}
 """Room for rows of 15 tokens and what an adapter takes."""
@@ -132,50 +125,3 @@ def test_rows_that_fill_the_table_have_no_place_for_a_prompt(base: Path, one_ran
     ((code, said),) = one_rank.run(start, base / "train.yaml", words)
     assert code == 64
     assert "the model has 12 positions in addition to the 12 of its adapter; set it to 27" in said
-
-
-def steps_of(world: World, stage: int, name: str, recomputed: bool) -> tuple[list[Any], list[str], list[str]]:
-    """Losses of three steps, the frozen parameters that changed, and the trained ones that did not."""
-    config = tiny(
-        zero={"stage": stage, "persistent": 0}, activation_checkpointing=recomputed, model__init_from="nowhere",
-        model__adapter=adapter(name), model__dropout={"hidden": 0.0}, **POSITIONS,
-    )  # fmt: skip
-    placement = placement_of(config, world)
-    model = build_model(config.model, VOCABULARY, {}, seed=1, placement=placement)
-    freeze_base(model)
-
-    def values() -> dict[str, torch.Tensor]:
-        found = {}
-        for own, parameter in model.named_parameters():
-            with placement.gather([parameter]):
-                found[own] = parameter.detach().clone()
-        return found
-
-    before = values()
-    engine = Engine(model, config, world)
-    found = train_steps(engine, 1, 3)
-    held = {piece.name for piece in fragments(engine, owned=False)}
-    after = values()
-    trained = {name for name in before if name.startswith("adapters.")}
-    assert held <= trained
-    groups = engine.optimizer.param_groups
-    assert sum(len(group["params"]) for group in groups) <= len(trained)
-    engine.close()
-    still = [name for name in sorted(trained) if torch.equal(before[name], after[name])]
-    return (
-        found,
-        [name for name in sorted(before.keys() - trained) if not torch.equal(before[name], after[name])],
-        still,
-    )
-
-
-def test_the_base_keeps_its_bytes_and_every_trained_tensor_moves_at_each_stage(two_ranks: RankPool) -> None:
-    name, found = FAST[0], {}
-    for stage in (0, 1, 2, 3):
-        for _, frozen, still in (results := two_ranks.run(steps_of, stage, name, stage in (2, 3))):
-            assert frozen == []
-            assert still == []
-        found[stage] = [(float.fromhex(loss), float.fromhex(norm)) for loss, norm in results[0][0]]
-    for stage in (1, 2, 3):
-        for mine, theirs in zip(found[stage], found[0], strict=True):
-            assert mine == pytest.approx(theirs, rel=1e-5), stage

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import torch
 
-from clozeline.train.checkpoint.zero_partitions import fragments
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World, load_deepspeed
 from clozeline.train.engine import Engine
@@ -28,56 +27,11 @@ def weights(engine: Engine) -> dict[str, torch.Tensor]:
     return found
 
 
-def state(engine: Engine) -> list[bytes]:
-    return [
-        view.detach().clone().numpy().tobytes()
-        for piece in fragments(engine, owned=False)
-        for view in piece.tensors.values()
-    ]
-
-
-def exchanged(world: World, config: TrainConfig) -> tuple[float, bool, bool, bool, bool]:
-    """Two steps, the trigger, two steps; the largest difference from the mean of three weights, and what came back."""
-    engine = build(config, world)
-    train_steps(engine, 1, 2)
-    before = weights(engine)
-    with averages_as_weights(engine):
-        untouched = all(torch.equal(one, before[name]) for name, one in weights(engine).items())
-    assert engine.follow(RISING)
-    seen = [before]
-    for step in (3, 4):
-        train_steps(engine, step, step)
-        seen.append(weights(engine))
-    kept = state(engine)
-    with averages_as_weights(engine):
-        averaged = weights(engine)
-    worst = max(float((averaged[name] - sum(one[name] for one in seen) / 3).abs().max()) for name in averaged)
-    moved = any(not torch.equal(one, seen[-1][name]) for name, one in averaged.items())
-    with pytest.raises(RuntimeError, match="evaluation"), averages_as_weights(engine):
-        raise RuntimeError("an evaluation fails")
-    back = all(torch.equal(one, seen[-1][name]) for name, one in weights(engine).items())
-    same = state(engine) == kept
-    engine.close()
-    return worst, untouched, moved, back, same
-
-
 CASES = [
     pytest.param({"zero__stage": 1}, id="stage 1"),
     pytest.param({"zero__stage": 3}, id="stage 3", marks=pytest.mark.slow),
     pytest.param({"zero__stage": 1, "precision": "bf16"}, id="bf16", marks=pytest.mark.slow),
 ]
-
-
-@pytest.mark.parametrize("change", CASES)
-def test_a_model_has_the_mean_of_its_weights_for_a_while(two_ranks: RankPool, change: dict[str, Any]) -> None:
-    config = tiny(optimizer=STEADY, evaluate__every=1, **NO_DROPOUT, **change)
-    near = 1e-2 if "precision" in change else 1e-6
-    for worst, untouched, moved, back, same in two_ranks.run(exchanged, config):
-        assert untouched, "there is no average before the trigger"
-        assert worst < near
-        assert moved
-        assert back, "the weights have their bits again"
-        assert same, "and so have masters and averages"
 
 
 def evaluated(world: World, config: TrainConfig, look: bool) -> list[tuple[str, str]]:

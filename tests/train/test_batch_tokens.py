@@ -8,14 +8,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards.explain_batch import main
-from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.phases import phase_of
 from clozeline.train.data.stream.stream import Stream
-from clozeline.train.startup.announcements import dry_run
 from tests.distributed import RankPool
 from tests.train import runs
 from tests.train.masked_set import write_masked_sets
@@ -78,13 +75,6 @@ def test_steps_are_cut_by_tokens_at_every_world_size(
         assert theirs["gradient_norm"] == pytest.approx(mine["gradient_norm"], rel=1e-4)
     assert main(["--run", str(config.parent / "straight"), "--step", "2", "--json"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == expected[1][0] - expected[0][0]
-
-
-def test_a_dry_run_says_how_many_rows_that_is(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Portions of 8 rows hold about 90 tokens."""
-    assert dry_run(load_config(TrainConfig, config, [f"output={config.parent / 'dry'}"])) == 0
-    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("batch")]
-    assert ["at least 210 tokens a step, about 24 rows" in said[0], "about 32 rows" in said[1]] == [True, True]
 
 
 def test_a_resumed_run_has_the_same_losses_to_the_last_bit(one_rank: RankPool, config: Path) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-import psutil
 import pytest
 
 from clozeline.command import keys_of
@@ -102,36 +100,6 @@ def test_torchrun_takes_the_same_file(tmp_path: Path, shards: Path) -> None:
         done = typed(*launcher("--config", str(config), f"output={tmp_path / launcher.__name__}"))
         assert done.returncode == 0, done.stderr
     assert bits(tmp_path / "torchrun") == bits(tmp_path / "deepspeed")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("start", "part"), [(deepspeed, ""), (deepspeed, "deepspeed.launcher.launch"), (torchrun, "")])
-def test_killing_the_launcher_leaves_no_orphan(
-    tmp_path: Path, shards: Path, start: Callable[..., list[str]], part: str
-) -> None:
-    """SIGTERM to the command alone, of which deepspeed passes nothing on, or to its process of the node; all save."""
-    config = write_config(
-        tmp_path / "train.yaml", shards, tmp_path / "run", steps=100_000, schedule__steps=100_000, log__every=1
-    )
-    launcher = subprocess.Popen(start("--config", str(config)), cwd=ROOT, env=environment(), start_new_session=True)
-    try:
-        metrics = tmp_path / "run" / "metrics.jsonl"
-        while not (metrics.exists() and metrics.stat().st_size):
-            assert launcher.poll() is None
-        family = psutil.Process(launcher.pid).children(recursive=True)
-        assert len(family) >= 2
-        told = next(one for one in family if part in one.cmdline()) if part else launcher
-        told.send_signal(signal.SIGTERM)
-        launcher.wait(timeout=30)
-        _, alive = psutil.wait_procs(family, timeout=60)
-        assert alive == []
-        status = json.loads((tmp_path / "run" / "status.json").read_text())
-        assert (status["state"], status["exit_code"]) == ("stopped", 75)
-        assert (tmp_path / "run" / "checkpoints" / "latest").exists()
-    finally:
-        for process in psutil.Process().children(recursive=True):
-            if process.pid == launcher.pid:
-                os.killpg(launcher.pid, signal.SIGKILL)
 
 
 def called(capsys: pytest.CaptureFixture[str], words: Sequence[str]) -> tuple[int, str, str]:

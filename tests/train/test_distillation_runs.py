@@ -16,9 +16,8 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
-from tests.pipeline.task_files import make_sets
 from tests.train.masked_set import write_config, write_masked_sets
-from tests.train.runs import evaluations, saved, start, steps
+from tests.train.runs import saved, start, steps
 
 ALL = (
     "[{name: scores, temperature: 2.0, weight: 5.0}, {name: states, layers: {1: 2, 2: 4}}, {name: attention, "
@@ -64,21 +63,6 @@ def test_a_student_resumes_to_the_bit_with_all_losses(folder: Path, one_rank: Ra
     state = Index.read(steps_in(folder / "whole" / "checkpoints")[-1]).state["distillation"]
     assert state["layers"]["states"] == {"1": 2, "2": 4}
     assert len(state["digest"]) == 32
-
-
-def test_stages_and_ranks_change_nothing(folder: Path, one_rank: RankPool, two_ranks: RankPool) -> None:
-    config = folder / "train.yaml"
-    for stage, ranks in ((0, 1), (3, 2)):
-        output, pool = folder / f"stage{stage}", one_rank if ranks == 1 else two_ranks
-        words = [*NO_DROPOUT, "steps=3", f"zero.stage={stage}", f"data.micro_batch={4 if ranks == 1 else 2}"]
-        assert pool.run(start, config, student(folder, output.name, ALL, *words)) == [(0, "")] * ranks
-        (heldout,) = evaluations(output)
-        assert list(heldout["losses"]) == ["masked_lm"]
-        assert heldout["loss"] == heldout["losses"]["masked_lm"]
-        distilled = {name for name in heldout["figures"] if name.startswith("distil/")}
-        assert distilled == losses(output)[0].keys() - {"masked_lm"}
-    for one, other in zip(losses(folder / "stage0"), losses(output), strict=True):
-        assert other == pytest.approx(one, rel=2e-6, abs=1e-6)
 
 
 def test_another_teacher_is_refused_and_the_export_has_no_projections(folder: Path, one_rank: RankPool) -> None:
@@ -134,24 +118,3 @@ def test_a_teacher_in_memory_changes_only_what_is_added_to_the_loss(folder: Path
     ]
     ours, theirs = saved(folder / "zero"), saved(folder / "alone")
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
-
-
-@pytest.mark.slow
-def test_a_student_of_a_task_learns_from_a_fine_tuned_teacher(one_rank: RankPool, tmp_path: Path) -> None:
-    """Its labels come from the set, like the teacher's; scores of rows are compared."""
-    sets = make_sets(tmp_path)
-    config = write_config(
-        tmp_path / "train.yaml", sets / "train", tmp_path / "teacher",
-        model__heads={"classification": {"hidden": "tanh"}}, model__dropout={},
-        model__position={"maximum": 64}, optimizer__learning_rate=0.01, data__global_batch=16,
-        steps=40, schedule={"name": "linear", "warmup": 4, "steps": 40}, checkpoint={"every": 40},
-    )  # fmt: skip
-    assert one_rank.run(start, config, []) == [(0, "")]
-    taught = f"distil={{teacher: {tmp_path / 'teacher'}, losses: [{{name: scores, temperature: 2.0}}, cosine]}}"
-    words = [f"output={tmp_path / 'student'}", "model.layers=1", taught]
-    assert one_rank.run(start, config, words) == [(0, "")]
-    first, *_, last = losses(tmp_path / "student")
-    assert last["distil/scores"] < first["distil/scores"] / 2
-    heldout = evaluations(tmp_path / "student", "dev")[-1]
-    assert heldout["figures"]["classification/accuracy"] == 1.0
-    assert heldout["figures"]["distil/scores"] < first["distil/scores"] / 2

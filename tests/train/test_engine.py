@@ -14,7 +14,6 @@ from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.engine import seed_dropout
 from tests.distributed import RankPool
-from tests.matrices import STAGES, mark_slow_but
 from tests.train.synthetic import (
     NO_DROPOUT,
     VOCABULARY,
@@ -77,33 +76,6 @@ def test_one_rank_in_fp32_has_nothing_to_share(one_rank: RankPool) -> None:
     assert found == {key: pytest.approx(value, rel=0.02) for key, value in expected.items()}
 
 
-def weights_and_reductions(world: World, config: TrainConfig, reduce: bool) -> tuple[list[str], int, dict[str, Any]]:
-    """Losses, calls of DeepSpeed's reduction, and weights; one parameter takes no part in the loss."""
-
-    def prepare(model: torch.nn.Module) -> None:
-        model.register_parameter("unused", torch.nn.Parameter(torch.linspace(-1, 1, 12).view(3, 4)))
-
-    engine = build(config, world, prepare=prepare)
-    calls: list[int] = []
-    original = engine.zero.engine.buffered_allreduce_fallback
-    engine.zero.engine.buffered_allreduce_fallback = lambda **options: (calls.append(1), original(**options))
-    engine.zero.engine.enable_backward_allreduce |= reduce
-    found = [loss for pair in train_steps(engine, 1, 4) for loss in pair]
-    weights = {name: weight.tolist() for name, weight in engine.model.named_parameters()}
-    engine.close()
-    return found, len(calls), weights
-
-
-def test_one_rank_reduces_nothing(one_rank: RankPool) -> None:
-    """The same bits as with DeepSpeed's reduction over one rank, also of a parameter without gradient, which decays."""
-    config = tiny()
-    (expected,) = one_rank.run(weights_and_reductions, config, True)
-    (found,) = one_rank.run(weights_and_reductions, config, False)
-    assert (expected[1], found[1]) == (4, 0)
-    assert found[::2] == expected[::2]
-    assert 0 < found[2]["unused"][0][0] + 1 < 0.01
-
-
 def test_seeds_what_torch_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Generators of other devices are left alone; on a GPU its own is seeded, too."""
     for value in (-5, 2**63 - 1):
@@ -158,44 +130,6 @@ def test_batches_without_labels(two_ranks: RankPool, stage: int) -> None:
     assert nothing == (0.0, 0.0, False)
 
 
-def poisoned(world: World, config: TrainConfig) -> tuple[list[bool], list[float], bool, bool, int]:
-    """Steps 1, 2 and 4 are good, step 3 has a gradient that is not a number, on rank 1 alone."""
-    engine = build(config, world)
-    source = RandomSource(config, world)
-    skipped, norms, weights = [], [], []
-    for step in range(1, 5):
-        whole = next_global_batch(source, engine.heads, world, StopRequest())
-        bias = next(p for name, p in engine.model.named_parameters() if name.endswith("projection.bias"))
-        hook = bias.register_hook(lambda gradient: gradient * float("nan")) if step == 3 and world.rank else None
-        result = engine.step(whole.micro_batches, whole.counts, step, 1e-3)
-        if hook is not None:
-            hook.remove()
-        skipped.append(result.skipped)
-        norms.append(result.gradient_norm)
-        engine.train(False)
-        with torch.no_grad():
-            probe = engine.losses(random_rows(0, 2, 0, 2))["masked_lm"].total
-        engine.train(True)
-        weights.append(float(probe))
-    engine.close()
-    return skipped, norms, weights[2] == weights[1], weights[3] != weights[2], engine.skipped
-
-
-@pytest.mark.parametrize(
-    ("stage", "precision"),
-    mark_slow_but([(0, "fp32"), (2, "bf16"), (3, "fp32")], STAGES),
-)
-def test_gradient_that_is_not_finite_is_skipped_on_all_ranks(two_ranks: RankPool, stage: int, precision: str) -> None:
-    for result in two_ranks.run(poisoned, tiny(zero__stage=stage, precision=precision)):
-        skipped, norms, unchanged, recovered, count = result
-        assert skipped == [False, False, True, False]
-        assert norms[2] == math.inf
-        assert all(map(math.isfinite, [norms[0], norms[1], norms[3]]))
-        assert unchanged
-        assert recovered
-        assert count == 1
-
-
 def after_a_skip(world: World, config: TrainConfig, at: int | None) -> list[Any]:
     """Losses and norms of steps 4 to 6, and the weights after them, where step 3 was skipped.
 
@@ -234,21 +168,6 @@ def test_steps_after_a_skip_are_those_without_it(
     expected = pool.run(after_a_skip, config, None)
     for at in (0, -1):
         assert pool.run(after_a_skip, config, at) == expected
-
-
-def linear_after_close(world: World, config: TrainConfig) -> tuple[bool, bool]:
-    before = torch.nn.functional.linear
-    engine = build(config, world)
-    during = torch.nn.functional.linear
-    engine.close()
-    return during is before, torch.nn.functional.linear is before
-
-
-def test_stage_three_leaves_torch_as_it_was(two_ranks: RankPool) -> None:
-    """DeepSpeed replaces `F.linear` for the whole process; other engines must not inherit that."""
-    same_during, same_after = two_ranks.run(linear_after_close, tiny(zero__stage=3))[0]
-    assert not same_during
-    assert same_after
 
 
 def still_referenced(world: World, config: TrainConfig) -> bool:

@@ -16,14 +16,12 @@ import pytest
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.execution.recipe_command import main as make_shards
 from clozeline.pipeline.shards import open_shards
 from clozeline.train import loop
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.phases import as_phases
 from clozeline.train.data.stream.reading_order import ReadingOrder
-from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.evaluate import _unit, batches_of_pass
@@ -31,7 +29,6 @@ from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.startup.announcements import dry_run
 from tests.distributed import RankPool
 from tests.matrices import mark_slow_but
-from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 from tests.train import runs
 from tests.train.masked_set import masked_rows, write_config, write_masked_sets
 from tests.train.runs import evaluations
@@ -154,47 +151,8 @@ def test_a_part_of_the_heldout_set_is_the_same_everywhere(
     assert found[1]["loss"] == pytest.approx(found[3]["loss"], abs=2e-6)
 
 
-def test_each_head_has_the_entropy_of_its_own_labels(two_ranks: RankPool, tmp_path: Path) -> None:
-    """Hidden tokens, and whether the second segment follows; counted here row by row."""
-    recipe = write_recipe(
-        tmp_path, f"{RECIPE.partition('group:')[0]}group: {{}}\ncorrupt: [next_sentence_prediction]\n"
-    )
-    words = [f"input={write_corpus(tmp_path / 'texts')}", f"output={tmp_path / 'out'}"]
-    assert make_shards(["--config", str(recipe), *words]) == 0
-    pairs = tmp_path / "out" / "corrupt" / "next_sentence_prediction" / "train"
-    shards, tokens, sentences = open_shards(pairs), Counter[int](), Counter[int]()
-    for block in range(len(shards.index)):
-        for row in shards.read_block(block):
-            tokens.update(row["label_ids"].tolist())
-            sentences.update(row["sentence_label"].tolist())
-    config = write_config(
-        tmp_path / "a.yaml", pairs, tmp_path / "run", steps=1, model__heads={"masked_lm": 1.0, "sentence": 0.5},
-        model__type_vocab_size=2, model__position={"maximum": 512},
-        data__heldout={"pairs": str(pairs)}, evaluate={"max_rows": None},
-    )  # fmt: skip
-    assert two_ranks.run(start, config, []) == [(0, "")] * 2
-    (found,) = evaluations(tmp_path / "run", "pairs")
-    expected = {"masked_lm": entropy(tokens), "sentence": entropy(sentences)}
-    assert found["labels"] == tokens.total() + sentences.total()
-    assert found["entropies"] == pytest.approx(expected)
-    assert 0 < expected["sentence"] < expected["masked_lm"]
-    assert found["unigram_entropy"] == pytest.approx(expected["masked_lm"] + 0.5 * expected["sentence"])
-
-
 def entropy(counts: Counter[int]) -> float:
     return -sum(count / counts.total() * math.log(count / counts.total()) for count in counts.values())
-
-
-@pytest.mark.parametrize("steps", [0, 1, 2, 3, 6, 9])
-def test_a_part_of_a_pass_loads_what_it_needs(shards: Path, steps: int) -> None:
-    """Its batches are those of the whole pass; 45 rows on 2 lanes are a round of 2 blocks of 16, then the rest."""
-    options: Any = {"rank": 0, "world_size": 1, "lanes": 2, "seed": 1, "global_batch": 8, "micro_batch": 8}
-    heldout = open_shards(shards.parent.parent / "heldout")
-    with Stream(heldout, **options) as stream, Stream(heldout, **options) as other:
-        whole = [batch.origin.tolist() for (batch,) in stream.one_pass()]
-        part = [batch.origin.tolist() for (batch,) in other.one_pass(8, steps)]
-        assert part == whole[:steps]
-        assert other.stats()["blocks"] == (0 if steps == 0 else 2 if steps <= 4 else 3)
 
 
 def test_no_rows_are_no_evaluation(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:

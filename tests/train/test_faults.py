@@ -47,27 +47,6 @@ def valid(folder: Path) -> list[int]:
 
 
 POINTS = ["before part", "half a part", "after part", "before index", "before rename", "after rename", "before latest"]
-CASES = [("after rename", 0), ("after latest", 0), ("half a part", 1), ("after part", 1)]
-"""test_kill_points has every publication, on one rank."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("point", "victim"), CASES)
-def test_kill_in_a_save_leaves_the_old_or_the_new_checkpoint(
-    tmp_path: Path, shards: Path, straight: list[Any], point: str, victim: int
-) -> None:
-    """And the same command continues to the very losses of an undisturbed run."""
-    finished = go(tmp_path, shards, faulty.kill_in_save, point, victim)
-    assert finished.codes[victim] == -signal.SIGKILL
-    assert finished.codes[1 - victim] not in (0, -signal.SIGKILL), "the other rank ended by itself"
-    whole = valid(tmp_path)
-    renamed = point in ("after rename", "before latest", "after latest")
-    assert whole == ([2, 4] if renamed else [2])
-    again = go(tmp_path, shards, faulty.train_normally)
-    assert again.codes == [0, 0], again.errors
-    assert logged(tmp_path) == straight
-    assert valid(tmp_path) == [2, 4, 6, 8]
-    assert not list((tmp_path / "run" / "checkpoints").glob(".tmp*"))
 
 
 @pytest.mark.parametrize(

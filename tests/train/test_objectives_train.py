@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,7 @@ import pytest
 
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.json_lines import read_lines
-from tests.distributed import ROOT, RankPool
-from tests.recipes import trainings
+from tests.distributed import RankPool
 from tests.train.masked_set import write_config
 from tests.train.objective_sets import write_objective_sets
 from tests.train.runs import start
@@ -164,30 +162,6 @@ def configured(folder: Path, case: Case, **sizes: int) -> Path:
         schedule__steps=STEPS, evaluate__every=STEPS, checkpoint__every=None,
         **{f"model__{key}": value for key, value in ({"position": {"maximum": 64}} | case.model).items()},
     )  # fmt: skip
-
-
-def test_the_page_of_models_says_what_learns_what() -> None:
-    """With some of the recipes that make an objective's rows and have a training of that family; else a dash."""
-    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
-    table = page.partition("| objective | family |")[2].partition("\n\n")[0].splitlines()[2:]
-    *_, named = rows = list(zip(*(line.strip("| ").split(" | ") for line in table), strict=True))
-    cases = (*CASES.values(), *OTHERS.values())
-    assert sorted(zip(*rows[:3], strict=True)) == sorted(
-        {(case.objective, case.family, ", ".join(case.heads)) for case in cases}
-    )
-    made = list(trained_recipes())
-    for name, family, of_row in zip(*rows[:2], named, strict=True):
-        recipes = {recipe for *key, recipe in made if key == [name, family]}
-        assert set(of_row.split(", ")) <= {*recipes, "–"}, (name, family, recipes)
-
-
-def trained_recipes() -> Iterator[tuple[str, str, str]]:
-    """Objectives, families and recipes whose pipeline makes rows of the one, and whose training has the other."""
-    for one in trainings():
-        if one.variant is None and not one.recipe.startswith("tasks/"):
-            for entry in one.pipeline_keys["corrupt"]:
-                name = entry if isinstance(entry, str) else entry["name"]
-                yield name, one.keys["model"]["family"], one.recipe
 
 
 @pytest.mark.parametrize("case", ALL)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 from argparse import Namespace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from clozeline.tools.runs.data.feed import open_feed
 from clozeline.train.checkpoint.format import Index, steps_in
-from clozeline.train.checkpoint.state import TrainState, read_state
+from clozeline.train.checkpoint.state import read_state
 from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
@@ -108,10 +107,6 @@ def test_a_rollback_equals_a_run_that_never_read_the_rows(
     assert "rollback 1 to step-00000006; the 64 rows since then are skipped" in page
 
 
-def last_state(output: Path) -> TrainState:
-    return read_state(Index.read(steps_in(output / "checkpoints")[-1]))
-
-
 def explode(world: World, config: Path, at: int, overrides: list[str], rows: Path) -> tuple[int, str]:
     """A run in which the step that reads from a position on has a rate that ruins the weights; writes what it read."""
     real, read = Engine.step, {}
@@ -156,29 +151,6 @@ def test_ruined_weights_are_not_gone_back_to_and_tools_know_the_rows(one_rank: R
         assert {feed.step(visit.position * 4) for visit in visits} == {step}
     assert [feed.state(samples) for samples in (40, 48, 96, 112)] == ["read", "skipped", "skipped", "read"]
     assert feed.step(96) == 11, "the step that read it, and was taken back"
-
-
-def test_early_stopping_and_steps_of_so_many_tokens_go_back(one_rank: RankPool, tmp_path: Path) -> None:
-    """Steps of two or three portions of 8 rows, in each run at the same positions; the run ends at step 14 of 20.
-
-    The first of the evaluations, at step 2, has the highest loss: those that were taken back must not count.
-    """
-    poisoned = write_divergent_set(tmp_path / "poisoned", {1: float("inf")}, rounds=8)
-    paths = [tmp_path / name for name in ("diverged", "never")]
-    changes = {**SETTINGS, "max_consecutive_skips": 3, "data__batch_tokens": 180, "evaluate__every": 2}
-    changes |= {"data__heldout": str(write_divergent_set(tmp_path / "heldout", {}))}
-    changes |= {"early_stop": {"metric": "heldout/loss", "patience": 6, "higher": True}}
-    configs = [write_config(path.with_suffix(".yaml"), poisoned, path, **changes) for path in paths]
-    assert one_rank.run(start, configs[0], ["on_divergence={}"]) == [(0, "")]
-    state = last_state(paths[0])
-    ((_, *jump),) = state.skipped_rows
-    assert one_rank.run(never_read, configs[1], *jump, []) == [(0, "")]
-    found, expected = (learned(path) for path in paths)
-    assert found[1] == expected[1]
-    assert [values[:4] for _, values in found[0]] == [values[:4] for _, values in expected[0]]
-    assert (state.step, state.rollbacks, state.best) == (14, 1, last_state(paths[1]).best)
-    ends = [0, *(record["samples"] for record in steps(paths[0]))]
-    assert {stop - begin for begin, stop in pairwise(ends)} >= {16, 24}
 
 
 def fail_once(world: World, config: Path) -> tuple[int, str]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,8 +14,6 @@ from clozeline.train.checkpoint.format import Index
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
-from clozeline.train.engine import Engine, StepResult
-from clozeline.train.logs.curves import read_run
 from clozeline.train.logs.display import Display
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
@@ -27,8 +23,6 @@ from tests.train import runs
 from tests.train.aftermath import check_status, written
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.runs import evaluations, events, logged, steps
-
-DAY = 86400.0
 
 
 def start(world: World, config: Path, overrides: list[str], stop_after: int = 0) -> tuple[int, str]:
@@ -53,37 +47,6 @@ def start(world: World, config: Path, overrides: list[str], stop_after: int = 0)
     if world.rank == 0:
         check_status(settings.output, code, before)
     return code, message
-
-
-def start_while_the_clock_is_set(world: World, config: Path) -> tuple[int, str]:
-    """A run whose machine's clock is set back by a day at step 3, and forward by two days at step 6."""
-    shift, real, step = 0.0, time.time, Engine.step
-
-    def set_clock(engine: Engine, batches: Any, counts: Any, number: int, *rest: Any, **more: Any) -> StepResult:
-        nonlocal shift
-        shift = {3: -DAY, 6: DAY}.get(number, shift)
-        return step(engine, batches, counts, number, *rest, **more)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(time, "time", lambda: real() + shift)
-        patch.setattr(Engine, "step", set_clock)
-        return start(world, config, ["evaluate.every=4"])
-
-
-def test_a_clock_that_is_set_changes_no_record(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
-    output = tmp_path / "set"
-    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "straight")
-    assert one_rank.run(start, config, ["evaluate.every=4"]) == [(0, "")]
-    assert one_rank.run(start_while_the_clock_is_set, write_config(tmp_path / "b.yaml", shards, output)) == [(0, "")]
-    assert logged(output) == logged(tmp_path / "straight")
-    records, told = read_run(output, "set").records, read_lines(output / "events.jsonl")
-    for times in ([one["time"] for one in records], [one["time"] for one in told], [one["seconds"] for one in records]):
-        assert times == sorted(times)
-        assert times[-1] - times[0] < DAY / 2
-    for record in steps(output):
-        assert record["tokens_per_s"] > 0
-        assert 0 <= record["stream"]["waited_share"] <= 1
-        assert all(0 <= part < 1e3 * DAY / 2 for part in record["step_ms"].values())
 
 
 @pytest.mark.parametrize("stage", mark_slow_but([1], range(4)))

@@ -12,9 +12,9 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.open_run import read_config
 from tests.distributed import RankPool
-from tests.pipeline.task_files import make_choice_sets, make_question_sets, make_sets
+from tests.pipeline.task_files import make_question_sets, make_sets
 from tests.train.masked_set import write_config
-from tests.train.runs import evaluations, logged, start, steps
+from tests.train.runs import evaluations, logged, start
 
 
 @pytest.fixture(scope="module")
@@ -53,23 +53,6 @@ def test_a_body_without_segments_reads_questions(tmp_path: Path, capsys: pytest.
     )  # fmt: skip
     assert dry_run(load_config(TrainConfig, config)) == 0
     assert capsys.readouterr().out.count("segment_starts stays unread") == 1
-
-
-@pytest.mark.slow
-def test_choices_are_learnt_on_any_number_of_ranks(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path) -> None:
-    """An example of three rows beside one of two: the same losses of one rank and of two."""
-    sets = make_choice_sets(tmp_path)
-    write_config(
-        tmp_path / "train.yaml", sets / "train", tmp_path / "run", model__heads={"multiple_choice": {}},
-        model__dropout={}, model__position={"maximum": 16}, optimizer__learning_rate=0.01, data__global_batch=16,
-        steps=60, schedule={"name": "linear", "warmup": 4, "steps": 60},
-        checkpoint={"every": 60},
-    )  # fmt: skip
-    assert one_rank.run(start, tmp_path / "train.yaml", []) == [(0, "")]
-    assert two_ranks.run(start, tmp_path / "train.yaml", [f"output={tmp_path / 'two'}"]) == [(0, "")] * 2
-    runs = [[one["loss"] for one in steps(tmp_path / name)] for name in ("run", "two")]
-    assert runs[0][:10] == pytest.approx(runs[1][:10], rel=1e-4)  # sums in another order drift apart later
-    assert evaluations(tmp_path / "run", "dev")[-1]["figures"]["multiple_choice/accuracy"] > 0.9
 
 
 @pytest.mark.parametrize(

@@ -109,33 +109,24 @@ def test_the_plan_is_made_of_a_block_that_is_read(
     assert "240 rows" in capsys.readouterr().out
 
 
-@pytest.mark.slow
-def test_phases_and_effective_weights_are_told(one_rank: RankPool, tmp_path: Path) -> None:
-    """Weights 1 and 2 are 1,365 and 2,731 of 4,096; a phase is told when its first step is done, and only then.
-
-    Of the second set's rows, every fourth is filler, as 6 rows on 4 lanes are 2 lane rows.
-    """
-    manifests = [str(write_masked_sets(tmp_path / name, rows=rows)) for name, rows in (("a", 240), ("b", 6))]
-    labels = [f"toy/train ({open_shards(Path(path)).digest[:8]})" for path in manifests]
-    phases = [
-        {"shards": manifests[0], "until_samples": 32, "global_batch": 16},
-        {"shards": manifests, "weights": [1.0, 2.0]},
+def test_a_phase_is_told_when_its_first_step_is_done() -> None:
+    """The first phase ends after 32 samples, 8 lane rows of 4 lanes; steps read 16."""
+    phases = [SimpleNamespace(stop=8, global_batch=16), SimpleNamespace(stop=None, global_batch=8)]
+    timeline = SimpleNamespace(at=lambda row: phases[row >= 8], stretches=phases)
+    reading = SimpleNamespace(timeline=timeline, lanes=4, shares=lambda stretch: {"a": float(phases.index(stretch))})
+    stream: Any = SimpleNamespace(timeline=timeline, reading=reading, samples=0, lanes=4, sources=[], stats=dict)
+    world: Any = SimpleNamespace(gather=lambda value: [value])
+    told: list[Any] = []
+    health = supply.LoadingHealth([stream], world, 0.0, lambda event, **fields: told.append((event, fields)))
+    for step in range(1, 5):
+        stream.samples += 16
+        health.note(step, 0.0, 1.0)
+    second = {"phase": 1, "shares": {"a": 1.0}, "global_batch": 8, "until_samples": None}
+    assert told == [("phase", {"step": 3, **second})]
+    assert health.phases() == [
+        {**second, "phase": 0, "shares": {"a": 0.0}, "global_batch": 16, "until_samples": 32},
+        second,
     ]
-    config = write_config(tmp_path / "c.yaml", tmp_path, tmp_path / "run", data__shards=None, data__phases=phases)
-    for steps in (1, 2, 4):
-        assert one_rank.run(start, config, [f"steps={steps}", "evaluate.max_rows=0"]) == [(0, "")]
-    first = {"phase": 0, "shares": {labels[0]: 1.0}, "global_batch": 16, "until_samples": 32}
-    real = (1365, 2731 * 6 / 8)
-    shares = {label: pytest.approx(count / sum(real)) for label, count in zip(labels, real, strict=True)}
-    second = {"phase": 1, "shares": shares, "global_batch": 8, "until_samples": None}
-    starts = events(tmp_path / "run", "data")
-    assert [(one["step"], one["samples"], one["phases"]) for one in starts] == [
-        (step, 16 * step, [first, second]) for step in (0, 1, 2)
-    ]
-    assert all(one["plans"] == starts[0]["plans"] for one in starts)
-    assert events(tmp_path / "run", "phase") == []
-    assert one_rank.run(start, config, [f"output={tmp_path / 'whole'}", "evaluate.max_rows=0"]) == [(0, "")]
-    assert events(tmp_path / "whole", "phase") == [{"step": 3, **second}]
 
 
 def test_waiting_is_judged_over_windows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,8 +173,3 @@ def waited(world: World, seconds: list[float]) -> float:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(global_batch, "time", SimpleNamespace(perf_counter=lambda: now))
         return global_batch.next_global_batch(SimpleNamespace(next_step=read), {}, world, StopRequest()).waited
-
-
-def test_the_slowest_rank_is_what_a_step_waits_for(two_ranks: RankPool) -> None:
-    """And not the time in which one rank waits for the other's."""
-    assert two_ranks.run(waited, [0.25, 3.0]) == [3.0, 3.0]

@@ -9,9 +9,6 @@ import pytest
 import torch
 
 from clozeline.train.logs.profiling import Profiler
-from tests.distributed import RankPool
-from tests.train.masked_set import write_config
-from tests.train.runs import events, logged, start
 from tests.train.synthetic import tiny
 
 
@@ -56,22 +53,3 @@ def test_a_trace_that_cannot_be_written_costs_no_step(tmp_path: Path, monkeypatc
     monkeypatch.setattr(torch.profiler.profile, "export_chrome_trace", lambda _, path: Path(path).write_text(begun))
     assert profiled(tmp_path, 1, range(1, 4)) == ["profile_failed"]
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_a_profile_changes_no_bit(two_ranks: RankPool, tmp_path: Path, shards: Path) -> None:
-    """Losses, norms and the saved state, with dropout, of two ranks of which one is profiled."""
-    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "plain", zero__stage=2)
-    changes = [f"output={tmp_path / 'profiled'}", "profile={from: 3, steps: 2}"]
-    assert two_ranks.run(start, config, []) == [(0, "")] * 2
-    assert two_ranks.run(start, config, changes) == [(0, "")] * 2
-    outputs = [tmp_path / "plain", tmp_path / "profiled"]
-    assert logged(outputs[0]) == logged(outputs[1])
-    parts = [sorted(output.glob("checkpoints/step-*/part-*")) for output in outputs]
-    assert len(parts[0]) == 2
-    assert [part.read_bytes() for part in parts[0]] == [part.read_bytes() for part in parts[1]]
-    (event,) = events(outputs[1], "profile")
-    assert (event["step"], event["steps"], event["trace"]) == (4, 2, "trace-00000003.json")
-    names = set(operations(outputs[1] / event["trace"]))
-    assert {"aten::mm", "aten::_fused_adamw_"} <= names, "forward pass and update"
-    assert any("backward" in name.lower() for name in names)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import sys
-from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -14,13 +11,8 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.train.configuration.logs import LogConfig
-from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.trackers import check_tracker
-from tests.distributed import RankPool
-from tests.train.masked_set import write_config
-from tests.train.runs import start
-from tests.train.runs import steps as steps_of
 
 CONFIG = {"steps": 8, "model.dim": 20}
 WARNING, CONTINUES = "warning: log.tracker: ", "training continues without it\n"
@@ -89,42 +81,6 @@ def test_a_failed_run_is_one_at_the_service_and_only_the_first_rank_sends(
         one.close()
         assert bool(calls) == (rank == 0)
     assert calls[-1] == end
-
-
-def refuse(*_: Any, **__: Any) -> Any:
-    raise ConnectionError("no route to host")
-
-
-def tracked(world: World, config: Path, steps: int, broken: str) -> tuple[int, str, list[str]]:
-    """A run with a service in which a call fails; returns (exit code, stderr, calls that worked)."""
-    found: list[str] = []
-    module = ModuleType("wandb")
-    module.__spec__ = ModuleSpec("wandb", None)
-    module.init = lambda **_: (found.append("init"), run_there)[1]  # type: ignore[attr-defined]
-    run_there = SimpleNamespace(
-        log=lambda *_, step: found.append(f"log {step}"), finish=lambda **_: found.append("finish")
-    )
-    if broken:
-        setattr(module if broken == "init" else run_there, broken, refuse)
-    error = io.StringIO()
-    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(error):
-        patch.setitem(sys.modules, "wandb", module)
-        code, _ = start(world, config, [f"steps={steps}", "log.tracker=wandb"])
-    return code, error.getvalue(), found
-
-
-@pytest.mark.parametrize("broken", ["init", "log", "finish"])
-def test_whole_runs_train_without_their_service(one_rank: RankPool, tmp_path: Path, shards: Path, broken: str) -> None:
-    """It is down at the first start, and again at a resume; then it is there."""
-    config = write_config(tmp_path / "run.yaml", shards, tmp_path / "run")
-    worked = {"init": [], "log": ["init"], "finish": ["init", "log 1", "log 2", "log 2"]}[broken]
-    for steps in (2, 4):
-        ((code, error, calls),) = one_rank.run(tracked, config, steps, broken)
-        assert (code, error) == (0, f"{WARNING}wandb: ConnectionError: no route to host; {CONTINUES}")
-        assert calls == [call.replace("2", str(steps)).replace("1", str(steps - 1)) for call in worked]
-    ((code, error, calls),) = one_rank.run(tracked, config, 6, "")
-    assert (code, error, calls) == (0, "", ["init", "log 5", "log 6", "log 6", "finish"])
-    assert len(steps_of(tmp_path / "run")) == 6
 
 
 def test_a_module_that_cannot_be_imported_ends_no_start(

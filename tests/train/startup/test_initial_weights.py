@@ -237,25 +237,6 @@ def test_a_decoder_may_be_new(tmp_path: Path, changes: dict[str, Any]) -> None:
     assert {name for name in before if name.startswith("family.decoder.layers.")} <= set(filled.fresh)
 
 
-def test_a_decoder_of_another_width_attends_through_a_connector(tmp_path: Path) -> None:
-    """The encoder is transformers' BERT, all of the decoder and the connector are new; and it is given back."""
-    saved(tmp_path, "bert")
-    wide = 2 * read_checkpoint(tmp_path).config.dim
-    changes: dict[str, Any] = {"decoder_dim": wide, "connector": {"hidden_dim": 6}}
-    model = built(tmp_path, family="encoder_decoder", heads={"lm": 1.0}, tied=False, **changes)
-    filled = fill_from(model, tmp_path)
-    with torch.no_grad():
-        expected = transformers.BertModel.from_pretrained(tmp_path).eval()(IDS).last_hidden_state
-        torch.testing.assert_close(model.family.layer_states(tensors())[-1], expected, atol=1e-5, rtol=0)
-    new = ("family.decoder.", "family.connector.", "heads.")
-    assert set(filled.fresh) == {name for name in weights(model) if name.startswith(new)}
-    encoder = replace(model.config, family="encoder", decoder_dim=None, connector=None)
-    back = translate(encoder, model.config, weights(model))
-    assert {name for name in weights(model) if name.startswith(new[:2])} == back.dropped
-    own = {name for name in back.tensors if name.startswith("family.stack.")}
-    assert own == {name for name in read_checkpoint(tmp_path).tensors if name.startswith("family.stack.")}
-
-
 def test_an_encoder_decoder_gives_its_encoder(tmp_path: Path) -> None:
     saved(tmp_path, "bart")
     config = read_checkpoint(tmp_path).config
@@ -269,34 +250,6 @@ def test_an_encoder_decoder_gives_its_encoder(tmp_path: Path) -> None:
         torch.testing.assert_close(model.family(tensors()), expected, atol=1e-5, rtol=0)
     assert any(name.startswith("family.decoder.") for name in filled.unused)
     assert all(name.startswith("heads.") for name in filled.fresh)
-
-
-def test_a_decoder_becomes_an_encoder(tmp_path: Path) -> None:
-    """One place alone sees the same in both; of several, all but the last now see more."""
-    saved(tmp_path, "gpt2", activation_function="gelu")
-    decoder, encoder = built(tmp_path), built(tmp_path, family="encoder", heads={"masked_lm": 1.0})
-    fill_from(decoder, tmp_path)
-    fill_from(encoder, tmp_path)
-    with torch.no_grad():
-        whole = [model.family(tensors()) for model in (decoder, encoder)]
-        one = {"input_ids": IDS[:, :1], "position_ids": torch.zeros(1, 1).long(), "lengths": torch.tensor([1])}
-        first = [model.family(one) for model in (decoder, encoder)]
-    torch.testing.assert_close(*first)
-    assert (whole[0][:, 0] - whole[1][:, 0]).abs().max() > 1e-3
-
-
-def test_relative_distances_of_the_other_direction_are_new(tmp_path: Path) -> None:
-    saved(tmp_path, "t5")
-    config = read_checkpoint(tmp_path).config
-    plain = {"decoder_layers": None, "decoder_attention_heads": None, "decoder_ffn_dim": None}
-    model = built(tmp_path, family="decoder", heads={"lm": 1.0}, layers=config.decoder_depth, **plain)
-    fill_from(model, tmp_path)
-    own, source = weights(model), read_checkpoint(tmp_path).tensors
-    table = next(name for name in own if name.startswith("family.stack.position."))
-    assert torch.equal(own[table], source[table.replace(".stack.", ".decoder.")])
-    encoder = built(tmp_path, family="encoder", heads={"lm": 1.0}, **plain)
-    fill_from(encoder, tmp_path)
-    assert torch.equal(weights(encoder)[table], source[table.replace(".stack.", ".encoder.")])
 
 
 @pytest.mark.parametrize(

@@ -113,29 +113,6 @@ def test_a_dry_run_says_that_a_killed_run_does_not_run(folder: Path, capsys: pyt
     assert "run        not running any more, process " in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("schedule", "steps", "said"),
-    [
-        ({"name": "linear", "warmup": 2, "steps": 8}, 8, ""),
-        (
-            {"name": "constant", "warmup": 2, "steps": 4},
-            8,
-            "ends at step 4: up to step 8 the rate keeps its last value",
-        ),
-        ({"name": "inverse_sqrt", "warmup": 2, "steps": 4}, 8, ""),
-    ],
-)
-def test_what_the_rate_does_after_the_schedule(schedule: dict[str, object], steps: int, said: str) -> None:
-    """The words are held against the rates themselves."""
-    config = tiny(schedule=schedule, steps=steps)
-    words = StartingPoint(config, TrainState(step=0, samples=0), None, None).beyond_horizon()
-    assert said in words
-    assert bool(said) == bool(words)
-    horizon = config.schedule.options.steps
-    rates = [config.schedule.build(horizon)(step) for step in range(horizon, steps + 1)]
-    assert ("keeps" in words) == (len(rates) > 1 and len(set(rates)) == 1)
-
-
 @pytest.fixture
 def capability(monkeypatch: pytest.MonkeyPatch) -> Any:
     def fake(major: int, minor: int = 0) -> None:
