@@ -123,18 +123,6 @@ def build(config: TrainConfig, world: World, seed: int = 1, prepare: Any = None)
     return Engine(model, config, world)
 
 
-def weighted(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    first = tensors["input_ids"][:, 0]
-    return {
-        **tensors,
-        "attention": first % 2,
-        "prefix_length": torch.zeros_like(first),
-        "label_weight": 0.5 + tensors["label_ids"] % 3,
-        "label_count": tensors["lengths"],
-        "row_weight": (first % 5 != 0).float(),
-    }
-
-
 def train_steps(
     engine: Engine, first: int, last: int, kind: type[RandomSource] = RandomSource
 ) -> list[tuple[str, str]]:

@@ -225,30 +225,6 @@ def test_interrupt_during_the_imports_is_one_line(
     assert (done.returncode, done.stdout, done.stderr) == (code, "", f"{INTERRUPTED_MESSAGE}\n")
 
 
-FOREIGN = {"MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "9", "LOCAL_RANK": "1"}  # an address that is nobody's
-BATCH = {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_JOB_ID": "7"}
-
-
-@pytest.mark.parametrize(
-    ("variables", "code", "message"),
-    [
-        ({**FOREIGN, **BATCH}, 0, ""),
-        ({"WORLD_SIZE": "2", **FOREIGN}, 64, "without RANK"),
-    ],
-    ids=["sbatch without srun", "half"],
-)
-def test_variables_of_launchers(
-    tmp_path: Path, shards: Path, variables: dict[str, str], code: int, message: str
-) -> None:
-    """A process that is alone trains alone; what is set in part is told before torch is imported."""
-    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=2)
-    command = [sys.executable, "-v", "train/main.py", "--config", str(config)]
-    done = typed("env", *(f"{key}={value}" for key, value in variables.items()), *command)
-    assert done.returncode == code, done.stderr
-    assert message in done.stderr
-    assert ("import 'torch' #" in done.stderr) == (code == 0)
-
-
 def started_as(rank: str, size: str, port: str, *words: str) -> subprocess.CompletedProcess[str]:
     variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     assigned = [f"{key}={value}" for key, value in variables.items()]

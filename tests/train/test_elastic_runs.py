@@ -61,18 +61,6 @@ def phases_and_mixtures(folder: Path) -> dict[str, Any]:
     }
 
 
-def online_phases(folder: Path) -> dict[str, Any]:
-    """Short samples and then long ones, each set with the objective that reads it."""
-    write_token_set(folder, [(31 * document) % 90 for document in range(12)])
-    entries = [{"name": "masked_lm", "label": f"rows{length}", "max_length": length} for length in (16, 10)]
-    run_stage(recipe(folder, entries), "group")
-    short, long = (str(folder / "group" / f"packed-{length}-sep" / "train") for length in (8, 14))
-    return {
-        "phases": [{"shards": short, "until_samples": 32}, {"shards": [short, long], "weights": [1.0, 2.0]}],
-        "corrupt": entries,
-    }
-
-
 def online(folder: Path) -> dict[str, Any]:
     """Samples that are corrupted in the stream, a few epochs of them, with rows that the objective skips."""
     write_token_set(folder, [(31 * document) % 90 for document in range(12)])
@@ -92,7 +80,7 @@ def test_samples_that_become_too_long_are_refused_before_a_step(tmp_path: Path) 
         dry_run(load_config(TrainConfig, tmp_path / "run.yaml", []))
 
 
-@pytest.mark.parametrize("make", mark_slow_but([phases_and_mixtures], [phases_and_mixtures, online, online_phases]))
+@pytest.mark.parametrize("make", mark_slow_but([phases_and_mixtures], [phases_and_mixtures, online]))
 def test_world_sizes_in_turn(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path, make: Any) -> None:
     """One rank straight; two, one, two and one in turn, stopped in the middle of phases and epochs."""
     plain = plain_config(model__dropout={}, steps=STEPS, schedule__steps=STEPS, output=str(tmp_path / "straight"))

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import signal
-from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -149,10 +147,6 @@ def test_a_part_of_the_heldout_set_is_the_same_everywhere(
     entropy = -float((shares * np.log(shares)).sum())
     assert [evaluation["unigram_entropy"] for evaluation in found] == pytest.approx([entropy] * 4)
     assert found[1]["loss"] == pytest.approx(found[3]["loss"], abs=2e-6)
-
-
-def entropy(counts: Counter[int]) -> float:
-    return -sum(count / counts.total() * math.log(count / counts.total()) for count in counts.values())
 
 
 def test_no_rows_are_no_evaluation(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:

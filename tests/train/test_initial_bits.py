@@ -58,10 +58,3 @@ def compare(pool: RankPool, config: TrainConfig) -> None:
 def test_ranks_and_stages(one_rank: RankPool, two_ranks: RankPool, stage: int, precision: str, size: int) -> None:
     config = tiny(zero__stage=stage, zero__persistent=100, precision=precision)
     compare(two_ranks if size == 2 else one_rank, config)
-
-
-@pytest.mark.slow
-def test_four_ranks() -> None:
-    pool = RankPool(4)
-    compare(pool, tiny(zero__stage=3, zero__persistent=100, precision="bf16"))
-    pool.close()

@@ -182,13 +182,6 @@ def test_refused_on_every_rank(
         assert message in error
 
 
-def test_containers_stream_alike(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
-    tar = write_masked_sets(tmp_path / "tar", container="tar", codec="zstd")
-    for name, path in (("arrow", shards), ("tar", tar)):
-        one_rank.run(start, write_config(tmp_path / f"{name}.yaml", path, tmp_path / name, steps=3), [])
-    assert logged(tmp_path / "arrow") == logged(tmp_path / "tar")
-
-
 def flip(path: Path, block_byte: int) -> None:
     raw = bytearray(path.read_bytes())
     raw[block_byte] ^= 1

@@ -62,14 +62,9 @@ def test_a_body_without_segments_reads_questions(tmp_path: Path, capsys: pytest.
         (["model.heads={classification: {multi_label: true}}"], "has one class per row, got true: leave the key out"),
         (["model.heads={classification: {classes: 3}}"], "has 2: 0, 1; got 3"),
         (["model.heads={classification: {labels: [b, a]}}"], "labels: expected 0, 1 in this order"),
-        (["model.family=decoder"], "is for the architecture encoder"),
-        (["model.position.maximum=3"], "tokens, the model has 3 positions"),
-        (["model.adapter={name: lora, targets: [querry]}"], "'querry' matches no module of the family"),
-        (["model.adapter={name: lora, targets: [norm]}"], "expected linear maps"),
         (["regularizer={name: ewc, fisher: FOLDER/none, strength: 1.0}"], "is no file"),
         (["regularizer={name: l2_sp, alpha: 0.1}"], "weight_decay"),
     ],
-    ids=["head", "several", "count", "order", "family", "places", "pattern", "norm", "fisher", "decay"],
 )
 def test_what_does_not_go_together_is_refused_before_the_first_step(
     one_rank: RankPool, task: Path, words: list[str], message: str

@@ -167,8 +167,6 @@ def test_words_need_the_tokens_of_a_word() -> None:
             {"on_divergence": {"spikes": 9}, "log__spike": None},
             "on_divergence.spikes: counts spikes of the loss, which",
         ),
-        ({"on_divergence": {"spikes": 51}}, "on_divergence.spikes: expected"),
-        ({"on_divergence": {"rollback": 0}}, "on_divergence.rollback: expected"),
         (
             {"prune": {"name": "magnitude", "sparsity": 0.5}},
             "on_divergence: what prune: magnitude removed stays so: remove one of the two keys",

@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import gc
-import time
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from clozeline.model.build import build_model
 from clozeline.pipeline.rows import Rows
 from clozeline.train.compression.distillation.teacher import Teacher
-from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
-from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.cost_estimate import (
     CostEstimate,
     PhaseCost,
@@ -26,10 +21,9 @@ from clozeline.train.logs.cost_estimate import (
     operations_per_second,
     peak_of,
 )
-from clozeline.train.zero import Zero
 from tests.train.masked_set import write_masked_sets
 from tests.train.objective_sets import write_objective_sets
-from tests.train.synthetic import build, tiny, train_steps
+from tests.train.synthetic import tiny
 
 
 @pytest.mark.parametrize(
@@ -202,39 +196,3 @@ def test_a_teacher_in_memory_is_counted(tmp_path: Path) -> None:
     more = counted.phases[0].flops_per_row - without.phases[0].flops_per_row
     assert more == pytest.approx(forward, rel=0.02)  # means over rows have fractions of a label
     assert counted.heldout_flops - without.heldout_flops == pytest.approx(16 * forward, rel=0.02)
-
-
-def stores() -> dict[int, torch.UntypedStorage]:
-    """The storage of every tensor of this process and of its gradient, once each, by address.
-
-    While they are held, no later tensor gets the address of one that is freed meanwhile.
-    """
-    gc.collect()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # looking at some objects is deprecated
-        found = [thing for thing in gc.get_objects() if isinstance(thing, torch.Tensor)]
-    found += [tensor.grad for tensor in found if tensor.is_leaf and tensor.grad is not None]
-    kept = [tensor.untyped_storage() for tensor in found if tensor.layout == torch.strided]
-    return {store.data_ptr(): store for store in kept}
-
-
-def counted(world: World, config: TrainConfig) -> tuple[float, float, float]:
-    """Bytes a parameter of all tensors of an engine that has its gradient, the estimate, and the largest parameter."""
-    before, after = stores(), {}
-    engine = build(config, world)
-    sizes = [getattr(p, "ds_numel", p.numel()) for p in engine.model.parameters()]
-    train_steps(engine, 1, 1)
-    finish = Zero._finish_gradient
-
-    def look(self: Zero, *arguments: Any) -> Any:
-        read = finish(self, *arguments)
-        time.sleep(0.1)  # gloo's thread waits for the interpreter to release the gradient that was sent last
-        after.update({place: store.nbytes() for place, store in stores().items()})
-        return read
-
-    engine.zero._finish_gradient = look.__get__(engine.zero)  # type: ignore[method-assign]
-    train_steps(engine, 2, 2)
-    engine.close()
-    held = sum(size for place, size in after.items() if place not in before)
-    estimate = estimate_memory(config, sum(sizes), world.size).total
-    return held / sum(sizes), estimate / sum(sizes), 4 * max(sizes) / sum(sizes)

@@ -13,12 +13,10 @@ import pytest
 from clozeline.configuration.config import load_config
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data import global_batch
 from clozeline.train.data.stream import rounds
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
-from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.logs import data_health as supply
 from clozeline.train.startup.announcements import dry_run
 from tests.distributed import RankPool
@@ -159,17 +157,3 @@ def test_ranks_may_count_different_things(two_ranks: RankPool, tmp_path: Path, s
     stream = runs.steps(tmp_path / "run")[0]["stream"]
     assert stream["retries"] == 3
     assert stream["blocks"] > 0
-
-
-def waited(world: World, seconds: list[float]) -> float:
-    """Return a turn's account of the wait where the clock moves by these seconds, one for each rank, while it reads."""
-    now = 0.0
-
-    def read() -> list[Any]:
-        nonlocal now
-        now += seconds[world.rank]
-        return []
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(global_batch, "time", SimpleNamespace(perf_counter=lambda: now))
-        return global_batch.next_global_batch(SimpleNamespace(next_step=read), {}, world, StopRequest()).waited

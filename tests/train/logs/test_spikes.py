@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.tools.shards.explain_batch import main
+from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.spikes import Spikes, deviations
+from tests.distributed import RankPool
+from tests.train.masked_set import write_config
+from tests.train.runs import events, start
 
 
 def plain(values: list[float], bar: float) -> list[int]:
@@ -63,10 +69,26 @@ def test_norms_are_judged_and_what_is_not_finite_is_left_out() -> None:
     assert deviations(9, [1, 2, 3, 4, 5]) == pytest.approx(4.05, abs=0.005)
 
 
-def wrong(rows: Rows, number: int) -> Rows:
-    """The rows, of which one asks for a token that no other row has, at all its places but the first."""
-    lists = {name: [column[row].copy() for row in range(len(rows))] for name, column in rows.columns.items()}
-    length = len(lists["input_ids"][number])
-    lists["label_positions"][number] = np.arange(1, length, dtype=np.uint16)
-    lists["label_ids"][number] = np.full(length - 1, 5, np.uint16)
-    return Rows(rows.fixed, {name: Ragged.from_lists(column, np.uint16) for name, column in lists.items()})
+def spiked(world: World, config: Path) -> tuple[int, str]:
+    """A run whose fourth step counts as a spike."""
+
+    def detect(_: Spikes, record: dict[str, Any]) -> dict[str, dict[str, float]]:
+        return {"loss": {"value": 9.0, "median": 3.0, "deviations": 7.0}} if record["step"] == 4 else {}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Spikes, "detect", detect)
+        return start(world, config)
+
+
+def test_a_spike_names_its_rows_and_the_command_that_shows_them(
+    one_rank: RankPool, tmp_path: Path, shards: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = write_config(tmp_path / "run.yaml", shards, tmp_path / "run", steps=5)
+    assert one_rank.run(spiked, config) == [(0, "")]
+    (event,) = events(tmp_path / "run", "spike")
+    words = event["command"].split()
+    assert (event["step"], words[:2]) == (4, ["clozeline", "explain-batch"])
+    assert main([*words[2:], "--json"]) == 0
+    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row[2] for row in event["rows_source_block_row"]] == [one["row"] for one in shown]
+    assert len(shown) == 8

@@ -12,6 +12,7 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.train.configuration.logs import LogConfig
 from clozeline.train.logs.journal import Journal
+from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.logs.trackers import check_tracker
 
 CONFIG = {"steps": 8, "model.dim": 20}
@@ -81,6 +82,22 @@ def test_a_failed_run_is_one_at_the_service_and_only_the_first_rank_sends(
         one.close()
         assert bool(calls) == (rank == 0)
     assert calls[-1] == end
+
+
+def test_a_service_that_fails_ends_sending_and_not_the_run(
+    tmp_path: Path, calls: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: Any, **__: Any) -> Any:
+        raise ConnectionError("no route to host")
+
+    one = journal(tmp_path / "run", "mlflow")
+    monkeypatch.setattr(sys.modules["mlflow"], "log_metrics", refuse, raising=False)
+    for step in (1, 2):
+        one.step({"step": step, "loss": 2.5})
+    one.close()
+    assert [call[0] for call in calls] == ["start_run", "log_dict"]
+    assert capsys.readouterr().err == f"{WARNING}mlflow: ConnectionError: no route to host; {CONTINUES}"
+    assert len(read_lines(tmp_path / "run" / "metrics.jsonl")) == 2
 
 
 def test_a_module_that_cannot_be_imported_ends_no_start(

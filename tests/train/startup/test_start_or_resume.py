@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ import torch
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import CheckpointError, ConfigurationError
-from clozeline.registry import names
 from clozeline.sealed_json import seal
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.state import TrainState
@@ -84,24 +81,6 @@ def test_a_dry_run_refuses_what_a_start_refuses(folder: Path, capsys: pytest.Cap
     (before / "part-00000.safetensors").write_bytes(b"")
     with pytest.raises(CheckpointError, match="holds 2 checkpoints, none of them is valid"):
         dry(folder)
-
-
-@pytest.mark.parametrize("name", names("clozeline.train.optim.schedules"))
-@pytest.mark.parametrize(
-    ("warmup", "horizon", "steps", "fits"),
-    [(5, None, 4, False), (5, 4, 8, False), (4, None, 4, True), (5, 8, 4, True), (5, 5, 4, True)],
-)
-def test_a_warmup_beyond_the_schedule_is_refused(
-    name: str, warmup: int, horizon: int | None, steps: int, fits: bool
-) -> None:
-    """By both figures; a run that is the first part of a longer schedule begins."""
-    config = tiny(precision="fp32", schedule={"name": name, "warmup": warmup, "steps": horizon}, steps=steps)
-    begin = partial(find_starting_point, config, "a set", 1, torch.device("cpu"))
-    with nullcontext() if fits else pytest.raises(ConfigurationError, match=r"expected at most 4, .* got 5") as error:
-        assert begin(None).step == 0
-    if not fits:
-        ways = re.findall(r"schedule\.steps to (\d+)|schedule\.warmup=(\d+)", str(error.value))
-        assert ways == [("", "0"), ("5", "")]
 
 
 def test_a_dry_run_says_that_a_killed_run_does_not_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
