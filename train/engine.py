@@ -24,7 +24,6 @@ from clozeline.train.data.device_copies import DeviceCopies, DeviceCopy
 from clozeline.train.data.global_batch import MicroBatch
 from clozeline.train.data.stream.labels import sample_words
 from clozeline.train.distributed.process_group import World
-from clozeline.train.distributed.step_clock import StepClock
 from clozeline.train.hooks import Hook, Step, Trained
 from clozeline.train.optim.weights.freezing import frozen_modules
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
@@ -43,8 +42,6 @@ class StepResult:
     """gradient norm over all parameters before clipping; inf where the step was skipped"""
     skipped: bool
     """true if the gradient was not finite, so that nothing was updated"""
-    clock: StepClock
-    """seconds of its parts on this rank: forward, backward with its reductions, optimizer"""
     record: Mapping[str, Any] = field(default_factory=dict)
     """entries of hooks for the record of an observed step, the same on every rank"""
 
@@ -152,7 +149,6 @@ class Engine:
         }
         sums = {head: torch.zeros((), dtype=torch.float64, device=self.world.device) for head in scales}
         figures: dict[str, torch.Tensor] = {}
-        clock = StepClock(self.world.device)
         inputs = self.inputs(batches[0], step)
         for index, batch in enumerate(batches):
             last = index + 1 == len(batches)
@@ -161,7 +157,6 @@ class Engine:
             seed_dropout(hash64("dropout", self.config.seed, step, lane, index) - (1 << 63), self.world.device)
             losses = self.losses(inputs)
             scaled = torch.stack([losses[head].total * scale for head, scale in scales.items()]).sum()
-            clock.end("forward")
             # copy the next micro-batch while the device computes
             if not last:
                 inputs = self.inputs(batches[index + 1], step)
@@ -170,10 +165,8 @@ class Engine:
             add_sums(losses, sums, figures)
             for hook in self.hooks:
                 hook.after_backward(batch.tensors)
-            clock.end("backward")
             # clip and update after the last micro-batch
             self.zero.update([*sums.values(), *figures.values()], last)
-            clock.end("optimizer")
         # wait for the device, once; end hooks
         norm, read = self.zero.read()
         self.skipped += norm == torch.inf
@@ -181,7 +174,7 @@ class Engine:
         record: dict[str, Any] = {}
         for hook in self.hooks:
             record |= hook.end(now, norm)
-        return StepResult(totals, further, norm, skipped=norm == torch.inf, clock=clock, record=record)
+        return StepResult(totals, further, norm, skipped=norm == torch.inf, record=record)
 
     def _begin(
         self, micro_batches: int, counts: Mapping[str, float], step: int, learning_rate: float, *, recorded: bool

@@ -209,8 +209,7 @@ class Recorder:
         # throughput
         rows = self._rows(batch)
         flops = self._cost.flops_until(state.samples, state.skipped_rows)
-        parts = {"data": batch.waited, **result.clock.seconds()}
-        parts |= {"other": max(0.0, seconds - sum(parts.values())), "between": between}
+        parts = {"data": batch.waited, "step": max(0.0, seconds - batch.waited), "between": between}
         seconds += between
         per_second = (flops - self._cost.flops_until(state.samples - rows, state.skipped_rows)) / seconds
         device = self._engine.world.device

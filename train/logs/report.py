@@ -140,11 +140,7 @@ def _advise(config: TrainConfig, state: TrainState, last: Record) -> list[str]:
     if risen and best < entropy:
         return [*lines, f"train up to steps={step}, on more texts, or on new corruptions in each pass (data.corrupt)"]
     known = "the model knows how frequent each label is, and no more"
-    enough = math.ceil(LEARNED * state.step / max(1, state.tokens))
-    raised = f"raise steps to {max(enough, 2 * state.step):,}" + (
-        ", or the learning rate" if enough < state.step else ""
-    )
-    return [*lines, f"{known}: a small one needs about {LEARNED:,} tokens: {raised}, and read more texts"]
+    return [*lines, f"{known}: a small one needs about {LEARNED:,} tokens: raise steps, and read more texts"]
 
 
 def _guesses(events: Sequence[Record], output: Path) -> str:

@@ -17,8 +17,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.checkpoint.state import TrainState, find_changes, read_state
-from clozeline.train.configuration.config import TrainConfig, frozen
-from clozeline.train.configuration.schedule import check_schedule
+from clozeline.train.configuration.config import TrainConfig, check_schedule, frozen
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World, set_determinism
 from clozeline.train.logs.journal import RunStatus

@@ -11,11 +11,9 @@ import pytest
 from clozeline.configuration.config import load_config, to_plain, validate
 from clozeline.errors import ConfigurationError
 from clozeline.registry import choose
-from clozeline.train.configuration.absolute_paths import with_absolute_paths
 from clozeline.train.configuration.checkpoint import milestone_tokens
-from clozeline.train.configuration.config import TrainConfig, check_world, frozen
+from clozeline.train.configuration.config import TrainConfig, check_schedule, check_world, frozen, with_absolute_paths
 from clozeline.train.configuration.data import DataConfig
-from clozeline.train.configuration.schedule import check_schedule
 from tests.model.configuration.test_model_config import FAMILY
 from tests.temporary_module import temporary_module
 from tests.train.masked_set import write_config

@@ -134,8 +134,7 @@ def test_closing_lines_compare_with_the_entropy(tmp_path: Path) -> None:
     ("losses", "tokens", "said"),
     [
         ((4.0, 2.5), 1000, ()),
-        ((4.0, 3.5), 1000, ("raise steps to 800,000,",)),  # 200 of 1,000 tokens: 4 million take 4,000 times as many
-        ((4.0, 3.5), 5_000_000, ("raise steps to 400, or the learning rate",)),
+        ((4.0, 3.5), 1000, ("a small one needs about 4,000,000 tokens: raise steps",)),
         ((2.5, 3.5), 1000, ("2.5000 at step 100", "step=100", "steps=100", "data.corrupt")),
         ((2.5, 2.75), 1000, ("2.5000 at step 100", "step=100")),
         ((2.5, None), 1000, ("2.5000 at step 100", "steps=100")),

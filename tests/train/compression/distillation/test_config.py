@@ -9,8 +9,7 @@ from clozeline.configuration.config import to_plain, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.sizes import read_size
-from clozeline.train.configuration.absolute_paths import with_absolute_paths
-from clozeline.train.configuration.config import frozen
+from clozeline.train.configuration.config import frozen, with_absolute_paths
 from tests.train.synthetic import tiny
 
 TEACHER: dict[str, Any] = {"teacher": "runs/teacher"}
