@@ -65,7 +65,7 @@ class _MLflow:
 
 
 Tracker: TypeAlias = TensorBoard | _WeightsAndBiases | _MLflow
-_SERVICES: Final = {"wandb": _WeightsAndBiases, "mlflow": _MLflow}
+_SERVICES: Final[dict[str, type[_WeightsAndBiases] | type[_MLflow]]] = {"wandb": _WeightsAndBiases, "mlflow": _MLflow}
 """Trackers by module name, the value of `log.tracker`."""
 
 
