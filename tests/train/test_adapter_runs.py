@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError
 from clozeline.model.checkpoints import build_checkpoint
 from clozeline.registry import find
 from clozeline.tools.models.export.exportable import exported_form
 from clozeline.train.checkpoint.format import Index, steps_in
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.model.adapters.adapted_models import NAMES, case_of, takes_places
@@ -104,24 +100,3 @@ def test_a_base_that_went_on_is_refused(base: Path, one_rank: RankPool) -> None:
     ((code, said),) = one_rank.run(start, config, [*words, "steps=2"])
     assert code == 64
     assert "the adapter was trained on weights with digest" in said
-
-
-def test_what_trains_is_said_before_the_first_step(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = base / "train.yaml"
-    small = "model.adapter={name: lora, rank: 2}"
-    assert dry_run(load_config(TrainConfig, config, [*adapted(base, "dry", "lora"), small])) == 0
-    said = capsys.readouterr().out
-    found = re.search(r"frozen     41 parameters, ([\d,]+) of ([\d,]+) numbers", said)
-    assert found is not None
-    frozen, every = (int(number.replace(",", "")) for number in found.groups())
-    assert every - frozen == 2 * 2 * 2 * (20 + 20)
-    assert "new: adapters.lora.stack.layers.0.attention.body.query.a, " in " ".join(said.split())
-    with pytest.raises(Exception, match="'querry' matches no module of the family"):
-        dry_run(load_config(TrainConfig, config, [*adapted(base, "dry", "lora"), "model.adapter.targets=[querry]"]))
-
-
-def test_rows_that_fill_the_table_have_no_place_for_a_prompt(base: Path, one_rank: RankPool) -> None:
-    words = adapted(base, "long", "prompt", "model.adapter.length=12", "steps=1")
-    ((code, said),) = one_rank.run(start, base / "train.yaml", words)
-    assert code == 64
-    assert "the model has 12 positions in addition to the 12 of its adapter; set it to 27" in said

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from clozeline.configuration.config import load_config
-from clozeline.errors import ConfigurationError
 from clozeline.model.adaptation import freeze_base
 from clozeline.model.build import build_model
 from clozeline.train import engine
@@ -95,11 +94,3 @@ def test_auto_goes_on_where_compiling_fails(one_rank: RankPool, tmp_path: Path, 
     assert (auto[0], auto[1]) == (plain[0], plain[1])
     assert [len(plain[2]), len(auto[2]), len(true[2])] == [0, 1, 0]
     assert (true[0], true[1]) == ("BackendCompilerFailed", [])
-
-
-def test_a_recurrent_family_is_not_compiled() -> None:
-    sizes = {"model__cell_dim": 20, "model__heads": {"regularised_lm": 1.0}, "model__dropout": {}}
-    unread = {"model__position": {"kind": "none"}, "model__attention_heads": 1, "model__ffn_dim": 1}
-    tiny(model__family="awd_lstm", **sizes, **unread)
-    with pytest.raises(ConfigurationError, match=r"compile: true expects .* the recurrence of the family awd_lstm"):
-        tiny(model__family="awd_lstm", compile=True, **sizes, **unread)

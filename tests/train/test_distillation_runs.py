@@ -7,13 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from clozeline.configuration.config import load_config
 from clozeline.model.checkpoints import build_checkpoint
 from clozeline.tools.models.export.exportable import exported_form
 from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
@@ -92,20 +89,6 @@ def test_another_teacher_is_refused_and_the_export_has_no_projections(folder: Pa
     ((code, said),) = one_rank.run(start, config, [*student(folder, "moved", "[scores]", *sizes), "steps=2"])
     assert code == 64
     assert "distil.losses" in said
-
-
-def test_a_dry_run_says_what_is_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = load_config(TrainConfig, folder / "train.yaml", student(folder, "dry", ALL, "distil.start.layers=[0, 2]"))
-    assert dry_run(found) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    for line in (
-        f"parameters from {folder / 'teacher'}, layers 0←0 1←2",
-        "distil 5 x scores of masked_lm",
-        "distil 1 x states, student→teacher layers 1→2 2→4",
-        f"teacher {folder / 'teacher'}: 15,386 parameters, ",
-    ):
-        assert line in said
-    assert not (folder / "dry").exists()
 
 
 def test_a_teacher_in_memory_changes_only_what_is_added_to_the_loss(folder: Path, one_rank: RankPool) -> None:

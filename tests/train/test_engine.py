@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import math
+import re
 import weakref
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +27,13 @@ from tests.train.synthetic import (
     tiny,
     train_steps,
 )
+
+ROOT = Path(__file__).parents[2]
+FORBIDDEN = re.compile(
+    r"import random\b|np\.random|numpy\.random|torch\.(rand|randn|randint|randperm|seed|Generator|multinomial|load)\b|"
+    r"\.(get|set)_rng_state|pickle"
+)
+SEEDING = {"engine.py": 2}  # of the processor, and of a GPU
 
 
 def losses(world: World, config: TrainConfig, steps: int) -> list[tuple[float, float]]:
@@ -206,3 +215,10 @@ def test_bytes_held_follow_the_formula(two_ranks: RankPool, stage: int) -> None:
             assert found["gradients"] == pytest.approx(expected.gradients, rel=0.02)
         else:
             assert 0 < found["gradients"] <= expected.gradients * (2.1 if stage == 2 else 1.02)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "train").rglob("*.py")), ids=lambda path: path.name)
+def test_no_global_randomness_and_no_pickle(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not FORBIDDEN.search(text)
+    assert text.count("manual_seed") == SEEDING.get(path.name, 0)

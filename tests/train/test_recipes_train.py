@@ -10,11 +10,10 @@ from clozeline.train.distributed.process_group import World
 from tests.crawled_chain import Chain
 from tests.distributed import ROOT, RankPool
 from tests.matrices import mark_slow_but
-from tests.train.runs import evaluations, logged, start, steps
+from tests.train.runs import evaluations, start, steps
 
 RECIPES = {"bert": "masked_lm", "gpt": "causal_lm", "t5": "span_corruption", "bart": "bart"}
 STEPS = 16
-WITHOUT_ATTENTION = {"elmo": "bidirectional_lm", "ulmfit": "regularised_lm"}
 SMALL = [
     *("model.dim=32", "model.layers=1", "model.attention_heads=2", "model.ffn_dim=64", "model.dropout={}"),
     *("data.global_batch=16", "data.micro_batch=8", "data.lanes=8", "optimizer.learning_rate=0.01"),
@@ -36,29 +35,3 @@ def test_the_loss_falls(one_rank: RankPool, chain: Chain, tmp_path: Path, recipe
     assert len(losses) == STEPS
     assert sum(losses[-3:]) / 3 < losses[0] - 0.5
     assert len(evaluations(tmp_path)) == 1
-
-
-NARROW = [
-    *("model.dim=32", "model.layers=2", "model.cell_dim=40", "model.dropout.hidden=0.1", "zero.stage=2"),
-    *("data.global_batch=16", "data.micro_batch=8", "data.lanes=8", "optimizer.learning_rate=0.02"),
-    *("schedule.warmup=2", "schedule.steps=30", "evaluate.every=null", "evaluate.max_rows=64", "log.tensorboard=false"),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("recipe", WITHOUT_ATTENTION)
-def test_models_without_attention_learn_and_resume(
-    two_ranks: RankPool, chain: Chain, tmp_path: Path, recipe: str
-) -> None:
-    """With all their dropouts, whose masks are drawn again as they were."""
-    shards = str(chain.output / "corrupt" / "causal_lm" / "train" / "manifest.json")
-    straight, parts = tmp_path / "straight", tmp_path / "parts"
-    two_ranks.run(learn, recipe, shards, straight, *NARROW, "steps=30", timeout=1200)
-    losses = [record["loss"] for record in steps(straight)]
-    assert sum(losses[-5:]) < 0.9 * sum(losses[:5])
-    (heldout,) = evaluations(straight)
-    assert list(heldout["losses"]) == [WITHOUT_ATTENTION[recipe]]
-    assert 0 < heldout["loss"] < losses[0]
-    for end in (3, 6):
-        two_ranks.run(learn, recipe, shards, parts, *NARROW, f"steps={end}")
-    assert logged(parts) == logged(straight)[:6]

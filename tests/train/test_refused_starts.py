@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import resource
 import shutil
 import signal
@@ -12,20 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from safetensors.torch import save_file
 
-from clozeline.configuration.config import load_config
-from clozeline.errors import ConfigurationError
+from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.manifest import canonical_sha256
 from clozeline.sealed_json import seal
 from clozeline.train.checkpoint.format import FORMAT
-from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.startup.announcements import dry_run
 from tests.distributed import RankPool
-from tests.train.masked_set import write_config
+from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.runs import contents, events, start, steps
 
 
@@ -170,22 +164,57 @@ def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank: RankPoo
     assert (checkpoints / "latest").read_text() == "step-00000006\n"
 
 
-@pytest.mark.parametrize(
-    ("content", "error", "message"),
-    [
-        (None, ConfigurationError, "is no file; `clozeline fisher RUN output="),
-        ({"weight/a": 3}, ConfigurationError, "has no weight/family.tokens.weight; measure the run"),
-    ],
-    ids=["missing", "of another model"],
-)
-def test_a_dry_run_reads_the_fisher_information(
-    trained: Path, tmp_path: Path, content: dict[str, int] | None, error: type[Exception], message: str
+@pytest.fixture(scope="module")
+def two_runs(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs with the same names of files: `own`, and `other` with another seed over other rows."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, seed, rows in (("own", 7, 240), ("other", 8, 208)):
+        shards = write_masked_sets(folder / name / "sets", rows=rows)
+        config = write_config(folder / name / "train.yaml", shards, folder / name / "run", seed=seed)
+        assert one_rank.run(start, config, ["steps=4", "schedule.steps=8", "checkpoint.every=2"]) == [(0, "")]
+    return folder
+
+
+CASES = {
+    "whole run": ("run", "**/*"),
+    "checkpoints": ("run/checkpoints", "**/*"),
+    "parts": ("run/checkpoints", "**/part-*"),
+    "index": ("run/checkpoints", "**/checkpoint.json"),
+    "shards": ("sets/train", "**/shard-*"),
+    "manifest": ("sets/train", "**/manifest.json"),
+    "index of the set": ("sets/train", "**/index.arrow"),
+}
+
+
+def resumed(ranks: RankPool, two_runs: Path, own: Path, part: str, pattern: str) -> tuple[int, str]:
+    """Start over a copy of the run that holds some files of the other."""
+    shutil.copytree(two_runs / "own", own, dirs_exist_ok=True)
+    replaced = 0
+    for path in sorted((two_runs / "other" / part).glob(pattern)):
+        if path.is_file():
+            target = own / part / path.relative_to(two_runs / "other" / part)
+            replaced += not target.exists() or target.read_bytes() != path.read_bytes()
+            shutil.copyfile(path, target)
+    assert replaced
+    before = contents(own)
+    overrides = [f"output={own / 'run'}", f"data.shards={own / 'sets/train/manifest.json'}", "steps=8"]
+    ((code, message),) = ranks.run(start, own / "train.yaml", [*overrides, "schedule.steps=8"])
+    assert code == 0 or contents(own) == before
+    return code, message
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_another_run_wrote_is_refused(one_rank: RankPool, two_runs: Path, tmp_path: Path, case: str) -> None:
+    code, message = resumed(one_rank, two_runs, tmp_path, *CASES[case])
+    assert code in (64, 65), message
+    assert str(tmp_path) in message
+
+
+def test_a_whole_other_set_is_a_new_phase_and_the_run_says_so(
+    one_rank: RankPool, two_runs: Path, tmp_path: Path
 ) -> None:
-    """It said that everything fits together, where a start was refused."""
-    path = tmp_path / "own.fisher"
-    if content is not None:
-        save_file({name: torch.zeros(size) for name, size in content.items()}, path)
-    words = [f"output={tmp_path / 'new'}", f"model.init_from={trained / 'run'}", "optimizer.weight_decay=0"]
-    words.append(f"regularizer={{name: ewc, fisher: {path}}}")
-    with pytest.raises(error, match=re.escape(message)):
-        dry_run(load_config(TrainConfig, trained / "train.yaml", words))
+    """A set may be replaced on purpose: from the saved position on the run reads the new one."""
+    assert resumed(one_rank, two_runs, tmp_path, "sets/train", "**/*") == (0, "")
+    digest = Manifest.load(two_runs / "other" / "sets" / "train" / "manifest.json").digest
+    (change,) = events(tmp_path / "run", "new_phase")
+    assert digest[:16] in json.dumps(change)

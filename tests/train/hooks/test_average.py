@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.train.checkpoint.zero_partitions import fragments
@@ -14,9 +16,10 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.evaluate import averages_as_weights
 from tests.distributed import RankPool
+from tests.matrices import mark_slow_but
 from tests.train.masked_set import write_config
 from tests.train.runs import evaluations, logged, start
-from tests.train.synthetic import NO_DROPOUT, build, resume, save, tiny, train_steps
+from tests.train.synthetic import NO_DROPOUT, RandomSource, build, resume, save, tiny, train_steps
 
 DECAY = 0.34
 """Above the decays of the first three updates, 2/11, 3/12 and 4/13, and below those of the others."""
@@ -98,6 +101,29 @@ def test_an_average_may_begin_or_end_in_the_middle(one_rank: RankPool, tmp_path:
     assert worst < 2e-7
     ((_, _, states),) = one_rank.run(followed, none, tmp_path / "some")
     assert "average" not in states
+
+
+def evaluated(world: World, config: TrainConfig, look: bool) -> list[tuple[str, str]]:
+    """Eight steps; after the fifth, a forward pass with the averages that fails, or none."""
+    engine = build(config, world)
+    found = train_steps(engine, 1, 5)
+    if look:
+        engine.train(False)
+        batch = RandomSource(config, world, 0).next_step()[0]
+        with suppress(RuntimeError), torch.no_grad(), averages_as_weights(engine):
+            engine.losses(engine.inputs(batch, step=0))  # type: ignore[arg-type]
+            raise RuntimeError("an evaluation fails")
+        engine.train(True)
+    found += train_steps(engine, 6, 8)
+    engine.close()
+    return found
+
+
+@pytest.mark.parametrize("stage", mark_slow_but([1], [1, 3]))
+def test_a_pass_with_the_averages_leaves_training_as_it_was(two_ranks: RankPool, stage: int) -> None:
+    """Stage 3 may keep what a forward pass gathered: those would be averages, on which training would go on."""
+    config = tiny(**NO_DROPOUT, zero={"stage": stage, "persistent": 0}, hooks=[average(DECAY)])
+    assert two_ranks.run(evaluated, config, True) == two_ranks.run(evaluated, config, False)
 
 
 def test_an_evaluation_is_one_of_the_average(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:

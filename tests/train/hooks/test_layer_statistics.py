@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,14 +14,9 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.global_batch import next_global_batch
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
-from clozeline.train.engine import hooks_of_run
-from clozeline.train.hooks import Step, Trained
 from clozeline.train.hooks.layer_statistics import merge, module_of
-from clozeline.train.optim.weights.flat_buffers import local_layout
 from tests.distributed import RankPool
 from tests.matrices import WORLDS, mark_slow_but
-from tests.model.heads.test_head import batch_of, with_head
-from tests.model.small_models import HEADS
 from tests.train.masked_set import write_config
 from tests.train.runs import start, steps
 from tests.train.synthetic import NO_DROPOUT, VOCABULARY, RandomSource, build, random_rows, tiny, train_steps
@@ -130,24 +124,6 @@ def test_ranks_are_merged() -> None:
     assert merged["largest_logits"]["x"] == 3.0
     assert math.isnan(merged["largest_logits"]["y"])
     assert merge([({}, {}), ({}, {})]) == {}
-
-
-@pytest.mark.parametrize("name", HEADS)
-def test_every_head_but_that_of_cosines_has_logits(name: str) -> None:
-    """The largest of all micro-batches, in recorded steps only."""
-    network, tensors = with_head(name), batch_of(name)
-    (hook,) = hooks_of_run(tiny(hooks=["layer_statistics"]), network)
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.0)
-    layout = local_layout(optimizer.param_groups)
-    world = SimpleNamespace(size=1, gather=lambda value: [value])
-    hook.attach(Trained(network, optimizer, [], layout, lambda: None, world, 0, 8, 0, 0.0))  # type: ignore[arg-type]
-    for recorded in (False, True):
-        step = Step(1, 0, 8, {}, 1.0, recorded)
-        hook.begin(step)
-        network(tensors)
-        logits = hook.end(step, math.inf).get("largest_logits", {})
-        assert list(logits) == ([name] if recorded and name != "similarity" else [])
-    assert all(largest > 0 for largest in logits.values())
 
 
 def test_records_of_a_run(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path, shards: Path) -> None:

@@ -81,6 +81,16 @@ def test_another_body_is_refused(folder: Path, key: str, value: object) -> None:
     assert f"is another model: model.{key}: {value} here" in said
 
 
+def test_a_body_with_other_parameters_is_refused(folder: Path) -> None:
+    model = fresh(folder)
+    source = translate_source(model.config, open_run(folder))
+    name = next(name for name in source.tensors if name.startswith("family.stack.layers.0."))
+    lacking = {key: tensor for key, tensor in source.tensors.items() if key != name}
+    for tensors in (lacking, {**source.tensors, "family.stack.other": torch.ones(1)}):
+        with pytest.raises(ConfigurationError, match="only one of both models has family.stack."):
+            fill(model, replace(source, tensors=tensors))
+
+
 def test_the_vocabulary_may_be_padded_on_either_side(folder: Path) -> None:
     model = fresh(folder, vocab_multiple=64)
     padding = model.family.tokens.weight[VOCABULARY:].clone()
@@ -221,20 +231,6 @@ def test_an_encoder_becomes_both_stacks(tmp_path: Path) -> None:
             assert torch.equal(value, source[taken]), name
     assert any(".cross." in name for name in after)
     assert not [name for name in filled.fresh if ".cross." not in name and name.startswith("family.")]
-
-
-@pytest.mark.parametrize("changes", [{"decoder_ffn_dim": 5}, {"parts": (r"family\.encoder\..*", "embeddings")}])
-def test_a_decoder_may_be_new(tmp_path: Path, changes: dict[str, Any]) -> None:
-    """One whose layers compute something else is, and one that `init_parts` leaves out."""
-    saved(tmp_path, "bert")
-    parts = changes.pop("parts", ())
-    model = built(tmp_path, family="encoder_decoder", heads={"lm": 1.0}, **changes)
-    before = weights(model)
-    filled = fill_from(model, tmp_path, parts=parts)
-    changed = {name for name, value in weights(model).items() if not torch.equal(value, before[name])}
-    assert not [name for name in changed if name.startswith("family.decoder.layers.")]
-    assert [name for name in changed if name.startswith("family.encoder.layers.")]
-    assert {name for name in before if name.startswith("family.decoder.layers.")} <= set(filled.fresh)
 
 
 def test_an_encoder_decoder_gives_its_encoder(tmp_path: Path) -> None:
