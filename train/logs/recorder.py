@@ -97,7 +97,7 @@ class Recorder:
             self._journal.progress()
             return
         # logged steps: one collective for CPU time, losses, metrics and counters
-        counters = self._health.counters()
+        counters = self._health.training.stats()
         sums = {**result.sums, **result.figures}
         worked, *totals = self._engine.world.total([cpu_seconds, *sums.values(), *counters.values()])
         # counters keep their types: blocks stay integers

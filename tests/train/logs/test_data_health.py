@@ -15,7 +15,6 @@ from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream import rounds
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
-from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs import data_health as supply
 from clozeline.train.startup.announcements import dry_run
@@ -141,19 +140,3 @@ def test_waiting_is_judged_over_windows(monkeypatch: pytest.MonkeyPatch) -> None
     for step, (waited, seconds) in enumerate(steps, 1):
         health.note(step, waited, seconds)
     assert told == [(5, pytest.approx(0.075)), (17, pytest.approx(0.06))]
-
-
-def other_counters(world: World, config: Path) -> tuple[int, str]:
-    """A run on which rank 1 alone counts something more."""
-    real = Stream.stats
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Stream, "stats", lambda self: real(self) | ({"retries": 3} if world.rank else {}))
-        return start(world, config, [])
-
-
-def test_ranks_may_count_different_things(two_ranks: RankPool, tmp_path: Path, shards: Path) -> None:
-    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", steps=1)
-    assert two_ranks.run(other_counters, config) == [(0, "")] * 2
-    stream = runs.steps(tmp_path / "run")[0]["stream"]
-    assert stream["retries"] == 3
-    assert stream["blocks"] > 0
