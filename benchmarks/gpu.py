@@ -56,7 +56,7 @@ from benchmarks.model import (
     short_rows,
 )
 from clozeline.model.compilation.host_shapes import add_host_shapes, pad_labels
-from clozeline.train.logs.peak_flops import peak_of
+from clozeline.train.logs.cost_estimate import peak_of
 
 _LEAST = 20.0
 """Seconds that an experiment needs at least: imports and compilation."""

@@ -165,7 +165,7 @@ def measure_ours(config: TrainConfig, world: World) -> tuple[Times, float]:
     clock = Clock()
     with tick_our_steps(clock):
         run(config, joined=world)
-    records = read_lines(Path(config.output) / "metrics.jsonl")
+    records = [line for line in read_lines(Path(config.output) / "metrics.jsonl") if "step_ms" in line]
     return clock.milliseconds(), median(line["step_ms"]["data"] for line in records[SKIPPED:])
 
 

@@ -106,7 +106,7 @@ def measure(config: Path, shards: Path, folder: Path, steps: int) -> dict[int, d
         length = [f"steps={steps}", f"schedule.steps={steps}"]
         train(config, shards, output, [*length, f"zero.stage={stage}", f"zero.persistent={PERSISTENT}"])
         events = [event for event in read_lines(output / "events.jsonl") if event["event"] == "memory"]
-        losses = [record["loss"] for record in read_lines(output / "metrics.jsonl")]
+        losses = [record["loss"] for record in read_lines(output / "metrics.jsonl") if "loss" in record]
         results[stage] = {"losses": losses, "memory": events[-1]["ranks"]}
     return results
 

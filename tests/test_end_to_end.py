@@ -42,8 +42,9 @@ def test_every_page_is_accounted_for(chain):
 
 def test_it_learns(straight):
     output, records = straight
-    assert [record["step"] for record in records] == list(range(1, STEPS + 1))
-    assert records[-1]["loss"] < records[0]["loss"]
+    losses = [record["loss"] for record in records if "loss" in record]
+    assert len(losses) == STEPS
+    assert losses[-1] < losses[0]
     heldout = records[-1]["heldout"]["heldout"]
     assert 0 < heldout["loss"] < records[0]["loss"]
     assert heldout["labels"] > 0
@@ -56,7 +57,7 @@ def test_stopped_and_continued_it_repeats_every_loss(chain, straight, tmp_path):
     output = tmp_path / "run"
     train(chain, output, STEPS // 2)
     continued = train(chain, output, STEPS)
-    losses = [[record["loss"] for record in records] for records in (straight[1], continued)]
+    losses = [[record.get("loss") for record in records] for records in (straight[1], continued)]
     assert losses[0] == losses[1], "equal to the last bit"
     assert straight[1][-1]["heldout"] == continued[-1]["heldout"]
 

@@ -11,12 +11,13 @@ import pytest
 
 from clozeline.configuration.config import load_config
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.logs.status import read_status
+from clozeline.train.logs.journal import read_status
 from tests import one_node_slurm, ssh_to_here
 from tests.distributed import ROOT, free_port
 from tests.launchers import noted, stand_in
 from tests.train.masked_set import write_config, write_masked_sets
-from tests.train.test_run import logged, start
+from tests.train.runs import logged
+from tests.train.test_run import start
 
 LAUNCH = ROOT / "configs" / "launch"
 SCRIPTS = sorted(LAUNCH.glob("*.sh"))

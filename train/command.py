@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
         config = load_config(TrainConfig, path, options.overrides)
         # run
         if options.dry_run:
-            from clozeline.train.startup.dry_run import dry_run
+            from clozeline.train.startup.announcements import dry_run
 
             return dry_run(config)
         from clozeline.train.run import run

@@ -16,15 +16,14 @@ from clozeline.model.compilation.host_shapes import add_host_shapes, pad_labels
 from clozeline.model.compilation.layer_calls import OnFailure, compile_heads, compile_layers, recompute_layers
 from clozeline.model.loss import Loss
 from clozeline.seeding import hash64
+from clozeline.train.compression.distillation.student import Student
 from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.device_copies import DeviceCopies, DeviceCopy
 from clozeline.train.data.global_batch import MicroBatch
 from clozeline.train.data.stream.labels import sample_words
 from clozeline.train.distributed.process_group import World
-from clozeline.train.distributed.step_clock import StepClock
-from clozeline.train.hooks import Step, Trained
-from clozeline.train.hooks_of_run import hooks_of_run
+from clozeline.train.hooks import Hook, Step, Trained
 from clozeline.train.optim.weights.freezing import frozen_modules
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
 from clozeline.train.zero import Zero
@@ -42,8 +41,6 @@ class StepResult:
     """gradient norm over all parameters before clipping; inf where the step was skipped"""
     skipped: bool
     """true if the gradient was not finite, so that nothing was updated"""
-    clock: StepClock
-    """seconds of its parts on this rank: forward, backward with its reductions, optimizer"""
     record: Mapping[str, Any] = field(default_factory=dict)
     """entries of hooks for the record of an observed step, the same on every rank"""
 
@@ -151,7 +148,6 @@ class Engine:
         }
         sums = {head: torch.zeros((), dtype=torch.float64, device=self.world.device) for head in scales}
         figures: dict[str, torch.Tensor] = {}
-        clock = StepClock(self.world.device)
         inputs = self.inputs(batches[0], step)
         for index, batch in enumerate(batches):
             last = index + 1 == len(batches)
@@ -160,7 +156,6 @@ class Engine:
             seed_dropout(hash64("dropout", self.config.seed, step, lane, index) - (1 << 63), self.world.device)
             losses = self.losses(inputs)
             scaled = torch.stack([losses[head].total * scale for head, scale in scales.items()]).sum()
-            clock.end("forward")
             # copy the next micro-batch while the device computes
             if not last:
                 inputs = self.inputs(batches[index + 1], step)
@@ -169,10 +164,8 @@ class Engine:
             add_sums(losses, sums, figures)
             for hook in self.hooks:
                 hook.after_backward(batch.tensors)
-            clock.end("backward")
             # clip and update after the last micro-batch
             self.zero.update([*sums.values(), *figures.values()], last)
-            clock.end("optimizer")
         # wait for the device, once; end hooks
         norm, read = self.zero.read()
         self.skipped += norm == torch.inf
@@ -180,7 +173,7 @@ class Engine:
         record: dict[str, Any] = {}
         for hook in self.hooks:
             record |= hook.end(now, norm)
-        return StepResult(totals, further, norm, skipped=norm == torch.inf, clock=clock, record=record)
+        return StepResult(totals, further, norm, skipped=norm == torch.inf, record=record)
 
     def _begin(
         self, micro_batches: int, counts: Mapping[str, float], step: int, learning_rate: float, *, recorded: bool
@@ -245,6 +238,20 @@ class Engine:
         self.zero.close()
         if self.config.compile is True:
             torch.compiler.reset()
+
+
+def hooks_of_run(config: TrainConfig, model: Model) -> list[Hook]:
+    """Return the hooks that a configuration names, sorted by their `turn`: statistics first, pruning last.
+
+    Within a turn: the regularizer, the stages of a distillation, then `hooks` in their order.
+    """
+    hooks: list[Hook] = [] if config.regularizer is None else [config.regularizer.build()]
+    if isinstance(model, Student) and model.progressive is not None:
+        hooks.append(model.progressive)
+    hooks += [chosen.build() for chosen in config.hooks]
+    if config.prune is not None:
+        hooks.append(config.prune.build())
+    return sorted(hooks, key=lambda hook: hook.turn)
 
 
 def seed_dropout(seed: int, device: torch.device) -> None:

@@ -14,20 +14,17 @@ from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.distributed.watchdog import Watchdog
 from clozeline.train.engine import Engine
 from clozeline.train.evaluate import open_heldout
-from clozeline.train.logs.cost_estimate import estimate_cost, operations_per_second
+from clozeline.train.logs.cost_estimate import estimate_cost, operations_per_second, peak_of
 from clozeline.train.logs.data_health import LoadingHealth
-from clozeline.train.logs.display import Display
-from clozeline.train.logs.events import announcer
+from clozeline.train.logs.display import Display, announcer
 from clozeline.train.logs.journal import Journal
-from clozeline.train.logs.peak_flops import peak_of
 from clozeline.train.logs.profiling import Profiler
 from clozeline.train.logs.recorder import Recorder
 from clozeline.train.loop import Run, train
 from clozeline.train.startup.announcements import announce_data, announce_start, describe_model
 from clozeline.train.startup.checks import CheckedStart, check_start
-from clozeline.train.startup.device_defaults import set_up_kernels
 from clozeline.train.startup.run_directory import claim, prepare_directory
-from clozeline.train.startup.start_or_resume import find_starting_point
+from clozeline.train.startup.start_or_resume import find_starting_point, set_up_kernels
 from clozeline.train.startup.starting_model import build_starting_model
 
 
@@ -123,7 +120,7 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
     recorder.data(state)
     profiler = None
     if config.profile is not None and world.rank == 0:
-        profiler = Profiler(config.profile, config.output, world.device, announce, display.say)
+        profiler = Profiler(config.profile, config.output, world.device, announce)
         resources.callback(profiler.close)
     job = Run(config, world, engine, stream, heldout, checkpoints, recorder, watchdog, stop, profiler)
     with without_startup_garbage():

@@ -12,8 +12,8 @@ from clozeline.tools.models.export_model import main
 from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.open_run import open_run
 from clozeline.train.run import run
+from clozeline.train.startup.open_run import open_run
 from tests.pipeline.task_files import sentences, write_recipe, write_vocabulary
 from tests.train.masked_set import write_config
 

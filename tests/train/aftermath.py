@@ -11,8 +11,8 @@ from typing import Any
 from clozeline.errors import STOPPED, WATCHDOG, CheckpointError
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.part_reader import check_files
+from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.logs.status import read_status
 from tests.distributed import Finished, run_ranks
 
 SILENT = (-signal.SIGKILL, WATCHDOG)

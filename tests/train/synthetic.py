@@ -123,25 +123,6 @@ def build(config: TrainConfig, world: World, seed: int = 1, prepare: Any = None)
     return Engine(model, config, world)
 
 
-class WeightedSource(RandomSource):
-    """The same batches with causal and bidirectional rows, label weights, counts and filler, all told by the ids."""
-
-    def next_step(self) -> Sequence[RandomBatch]:
-        return [RandomBatch(weighted(batch.tensors), batch.samples) for batch in super().next_step()]
-
-
-def weighted(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    first = tensors["input_ids"][:, 0]
-    return {
-        **tensors,
-        "attention": first % 2,
-        "prefix_length": torch.zeros_like(first),
-        "label_weight": 0.5 + tensors["label_ids"] % 3,
-        "label_count": tensors["lengths"],
-        "row_weight": (first % 5 != 0).float(),
-    }
-
-
 def train_steps(
     engine: Engine, first: int, last: int, kind: type[RandomSource] = RandomSource
 ) -> list[tuple[str, str]]:

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError
-from clozeline.model.build import build_model, freeze_base
 from clozeline.model.checkpoints import build_checkpoint
 from clozeline.registry import find
 from clozeline.tools.models.export.exportable import exported_form
 from clozeline.train.checkpoint.format import Index, steps_in
-from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
-from clozeline.train.checkpoint.zero_partitions import fragments
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.configuration.engine_config import placement_of
-from clozeline.train.distributed.process_group import World
-from clozeline.train.engine import Engine
-from clozeline.train.open_run import open_run
-from clozeline.train.run import run
-from clozeline.train.startup.dry_run import dry_run
+from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.model.adapters.adapted_models import NAMES, case_of, takes_places
 from tests.train.masked_set import write_config, write_masked_sets
-from tests.train.synthetic import VOCABULARY, tiny, train_steps
+from tests.train.runs import logged, saved, start
 
 POSITIONS = {"model__position__maximum": 24}
 """Room for rows of 15 tokens and what an adapter takes."""
@@ -41,13 +30,6 @@ def adapter(name: str) -> dict[str, Any]:
     """The options of the adapter's own tests, with dropout where it has some."""
     dropout = {"dropout": 0.1} if hasattr(find("clozeline.model.adapters", name).Options, "dropout") else {}
     return {"name": name, **case_of(name)[1], **dropout}
-
-
-def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
-    try:
-        return run(load_config(TrainConfig, config, overrides), joined=world), ""
-    except ClozelineError as error:
-        return error.exit_code, str(error)
 
 
 @pytest.fixture(scope="module")
@@ -69,15 +51,6 @@ def adapted(base: Path, output: str, name: str, *words: str) -> list[str]:
     return [*words_of_run, "optimizer.learning_rate=0.01", *words]
 
 
-def losses(output: Path) -> dict[int, float]:
-    lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
-    return {line["step"]: line["loss"] for line in lines if "loss" in line}
-
-
-def saved(output: Path, step: int | None = None) -> dict[str, Any]:
-    return read_weights(*find_checkpoint(output, step))
-
-
 @pytest.mark.parametrize("name", [one if one in FAST else pytest.param(one, marks=pytest.mark.slow) for one in NAMES])
 def test_a_run_saves_its_adapter_alone_and_resumes_to_the_bit(base: Path, one_rank: RankPool, name: str) -> None:
     config = base / "train.yaml"
@@ -85,7 +58,7 @@ def test_a_run_saves_its_adapter_alone_and_resumes_to_the_bit(base: Path, one_ra
     assert one_rank.run(start, config, adapted(base, f"{name}-parts", name, "steps=2")) == [(0, "")]
     assert one_rank.run(start, config, adapted(base, f"{name}-parts", name, "steps=4")) == [(0, "")]
     whole, parts = base / f"{name}-whole", base / f"{name}-parts"
-    assert losses(whole) == losses(parts)
+    assert logged(whole) == logged(parts)
     weights = saved(whole)
     assert weights.keys() == saved(parts).keys()
     assert all(torch.equal(tensor, saved(parts)[own]) for own, tensor in weights.items())
@@ -95,13 +68,6 @@ def test_a_run_saves_its_adapter_alone_and_resumes_to_the_bit(base: Path, one_ra
     index = Index.read(steps_in(whole / "checkpoints")[-1])
     assert len(index.state["base"]) == 32
     assert "base" not in Index.read(steps_in(base / "base" / "checkpoints")[-1]).state
-
-
-def test_a_new_head_trains_next_to_the_adapter(base: Path, one_rank: RankPool) -> None:
-    words = adapted(base, "head", "lora", "steps=1", "model.heads={masked_lm: {transform: false}}")
-    assert one_rank.run(start, base / "train.yaml", words)[0][0] == 0
-    names = {own.split(".")[0] for own in saved(base / "head")}
-    assert names == {"adapters"}, "the bias of the projection is the base's"
 
 
 def test_an_export_holds_the_adapter_merged(base: Path, one_rank: RankPool) -> None:
@@ -134,90 +100,3 @@ def test_a_base_that_went_on_is_refused(base: Path, one_rank: RankPool) -> None:
     ((code, said),) = one_rank.run(start, config, [*words, "steps=2"])
     assert code == 64
     assert "the adapter was trained on weights with digest" in said
-
-
-def test_what_trains_is_said_before_the_first_step(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    config = base / "train.yaml"
-    small = "model.adapter={name: lora, rank: 2}"
-    assert dry_run(load_config(TrainConfig, config, [*adapted(base, "dry", "lora"), small])) == 0
-    said = capsys.readouterr().out
-    found = re.search(r"frozen     41 parameters, ([\d,]+) of ([\d,]+) numbers", said)
-    assert found is not None
-    frozen, every = (int(number.replace(",", "")) for number in found.groups())
-    assert every - frozen == 2 * 2 * 2 * (20 + 20)
-    assert "new: adapters.lora.stack.layers.0.attention.body.query.a, " in " ".join(said.split())
-    with pytest.raises(Exception, match="'querry' matches no module of the family"):
-        dry_run(load_config(TrainConfig, config, [*adapted(base, "dry", "lora"), "model.adapter.targets=[querry]"]))
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["model.adapter=lora"], "model.adapter: expected model.init_from"),
-        (["model.adapter=lora", "model.init_from=BASE", "freeze=body"], "the model is frozen already"),
-        (["model.adapter=lorra", "model.init_from=BASE"], "did you mean 'lora'"),
-        (["model.adapter={name: lora, r: 2}", "model.init_from=BASE"], "unknown key 'r'; it has rank"),
-    ],
-    ids=["no base", "freeze", "name", "key"],
-)
-def test_contradictions_are_refused(base: Path, words: list[str], message: str) -> None:
-    given = [word.replace("BASE", str(base / "base")) for word in words]
-    with pytest.raises(ClozelineError, match=message):
-        load_config(TrainConfig, base / "train.yaml", given)
-
-
-def test_rows_that_fill_the_table_have_no_place_for_a_prompt(base: Path, one_rank: RankPool) -> None:
-    words = adapted(base, "long", "prompt", "model.adapter.length=12", "steps=1")
-    ((code, said),) = one_rank.run(start, base / "train.yaml", words)
-    assert code == 64
-    assert "the model has 12 positions in addition to the 12 of its adapter; set it to 27" in said
-
-
-def steps_of(world: World, stage: int, name: str, recomputed: bool) -> tuple[list[Any], list[str], list[str]]:
-    """Losses of three steps, the frozen parameters that changed, and the trained ones that did not."""
-    config = tiny(
-        zero={"stage": stage, "persistent": 0}, activation_checkpointing=recomputed, model__init_from="nowhere",
-        model__adapter=adapter(name), model__dropout={"hidden": 0.0}, **POSITIONS,
-    )  # fmt: skip
-    placement = placement_of(config, world)
-    model = build_model(config.model, VOCABULARY, {}, seed=1, placement=placement)
-    freeze_base(model)
-
-    def values() -> dict[str, torch.Tensor]:
-        found = {}
-        for own, parameter in model.named_parameters():
-            with placement.gather([parameter]):
-                found[own] = parameter.detach().clone()
-        return found
-
-    before = values()
-    engine = Engine(model, config, world)
-    found = train_steps(engine, 1, 3)
-    held = {piece.name for piece in fragments(engine, owned=False)}
-    after = values()
-    trained = {name for name in before if name.startswith("adapters.")}
-    assert held <= trained
-    groups = engine.optimizer.param_groups
-    assert sum(len(group["params"]) for group in groups) <= len(trained)
-    engine.close()
-    still = [name for name in sorted(trained) if torch.equal(before[name], after[name])]
-    return (
-        found,
-        [name for name in sorted(before.keys() - trained) if not torch.equal(before[name], after[name])],
-        still,
-    )
-
-
-@pytest.mark.parametrize(
-    "name", [one if one in FAST[:1] else pytest.param(one, marks=pytest.mark.slow) for one in NAMES]
-)
-def test_the_base_keeps_its_bytes_and_every_trained_tensor_moves_at_each_stage(two_ranks: RankPool, name: str) -> None:
-    found = {}
-    for stage in (0, 1, 2, 3):
-        for _, frozen, still in (results := two_ranks.run(steps_of, stage, name, stage in (2, 3))):
-            assert frozen == []
-            assert still == []
-        found[stage] = [(float.fromhex(loss), float.fromhex(norm)) for loss, norm in results[0][0]]
-    for stage in (1, 2, 3):
-        for mine, theirs in zip(found[stage], found[0], strict=True):
-            assert mine == pytest.approx(theirs, rel=1e-5), stage

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards.explain_batch import main
-from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.phases import phase_of
 from clozeline.train.data.stream.stream import Stream
-from clozeline.train.distributed.process_group import World
-from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.run import run
-from clozeline.train.startup.dry_run import dry_run
 from tests.distributed import RankPool
+from tests.train import runs
 from tests.train.masked_set import write_masked_sets
+from tests.train.runs import start
 from tests.train.synthetic import plain_config
 
 TOKENS, STEPS, CHANGE = 210, 6, 56
-
-
-def start(world: World, config: Path, words: list[str]) -> int:
-    return run(load_config(TrainConfig, config, words), joined=world)
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +33,6 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     del plain["data"]["shards"]
     (folder / "run.yaml").write_text(yaml.safe_dump(plain), encoding="utf-8")
     return folder / "run.yaml"
-
-
-def records(output: Path) -> list[dict[str, Any]]:
-    return [line for line in read_lines(output / "metrics.jsonl") if "loss" in line]
 
 
 def counted(config: Path) -> list[tuple[int, int]]:
@@ -73,13 +60,13 @@ def test_steps_are_cut_by_tokens_at_every_world_size(
     ends = [samples for samples, _ in expected]
     assert any(before < CHANGE < after for before, after in pairwise(ends))
     assert len({after - before for before, after in pairwise(ends)}) > 1
-    assert one_rank.run(start, config, []) == [0]
-    straight = records(config.parent / "straight")
+    assert one_rank.run(start, config, []) == [(0, "")]
+    straight = runs.steps(config.parent / "straight")
     assert [(record["samples"], record["tokens"]) for record in straight] == expected
     for number, steps in enumerate((2, 3, STEPS)):
         ranks, words = (two_ranks, one_rank)[number % 2], [f"output={config.parent / 'turns'}", f"steps={steps}"]
-        assert set(ranks.run(start, config, [*words, "zero.stage=2"])) == {0}
-    turns = records(config.parent / "turns")
+        assert set(ranks.run(start, config, [*words, "zero.stage=2"])) == {(0, "")}
+    turns = runs.steps(config.parent / "turns")
     for mine, theirs in zip(straight, turns, strict=True):
         assert [mine[key] for key in ("samples", "tokens", "labels")] == [
             theirs[key] for key in ("samples", "tokens", "labels")
@@ -90,28 +77,16 @@ def test_steps_are_cut_by_tokens_at_every_world_size(
     assert len(capsys.readouterr().out.splitlines()) == expected[1][0] - expected[0][0]
 
 
-def test_a_dry_run_says_how_many_rows_that_is(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Portions of 8 rows hold about 90 tokens."""
-    assert dry_run(load_config(TrainConfig, config, [f"output={config.parent / 'dry'}"])) == 0
-    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("batch")]
-    assert ["at least 210 tokens a step, about 24 rows" in said[0], "about 32 rows" in said[1]] == [True, True]
-
-
 def test_a_resumed_run_has_the_same_losses_to_the_last_bit(one_rank: RankPool, config: Path) -> None:
     for steps in (3, STEPS):
-        assert one_rank.run(start, config, [f"output={config.parent / 'again'}", f"steps={steps}"]) == [0]
-    figures = [
-        [(record["loss"], record["gradient_norm"], record["samples"]) for record in records(config.parent / name)]
-        for name in ("straight", "again")
-    ]
-    assert figures[0] == figures[1]
+        assert one_rank.run(start, config, [f"output={config.parent / 'again'}", f"steps={steps}"]) == [(0, "")]
+    assert runs.logged(config.parent / "again") == runs.logged(config.parent / "straight")
 
 
 def test_a_continuation_with_another_number_is_refused(
     one_rank: RankPool, config: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [f"output={config.parent / 'again'}", "steps=8", "data.batch_tokens=300"]
-    with pytest.raises(AssertionError, match=r"data\.batch_tokens: 210 in the checkpoint, 300 now"):
-        one_rank.run(start, config, words)
+    assert "data.batch_tokens: 210 in the checkpoint, 300 now" in one_rank.run(start, config, words)[0][1]
     assert main(["--run", str(config.parent / "again"), "--step", "9"]) == ConfigurationError.exit_code
     assert "only steps of metrics.jsonl are known" in capsys.readouterr().err

@@ -11,59 +11,23 @@ from typing import Any
 import pytest
 
 from clozeline.configuration.config import load_config
-from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model, freeze_base
 from clozeline.train import engine
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
-from clozeline.train.startup import device_defaults
+from clozeline.train.startup import start_or_resume
 from tests.distributed import RankPool
-from tests.matrices import mark_slow_but
-from tests.model.adapters.adapted_models import NAMES, case_of
-from tests.train.masked_set import write_config, write_masked_sets
-from tests.train.objective_sets import write_objective_sets
+from tests.model.adapters.adapted_models import case_of
+from tests.train import runs
+from tests.train.masked_set import write_config
 from tests.train.synthetic import NO_DROPOUT, VOCABULARY, tiny, train_steps
-from tests.train.test_objectives_train import LM, MASKED
-
-STEPS = 12
 
 
 def losses(world: World, config: Path, output: str, overrides: list[str]) -> list[float]:
     """Losses of each step, and of the evaluations after six and twelve of them."""
     assert run(load_config(TrainConfig, config, [f"output={output}", *overrides]), joined=world) == 0
-    records = read_lines(Path(output) / "metrics.jsonl")
-    steps = [record["loss"] for record in records if "loss" in record]
-    return [*steps, *(record["heldout"]["heldout"]["loss"] for record in records if "heldout" in record)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("family", "objective", "heads"), [("encoder", "masked_lm", MASKED), ("encoder_decoder", "span_corruption", LM)]
-)
-def test_a_compiled_run_trains_and_evaluates(
-    one_rank: RankPool, tmp_path: Path, family: str, objective: str, heads: dict[str, Any]
-) -> None:
-    """With dropout a compiled layer draws its random numbers in another order, so that losses of steps differ."""
-    config = write_config(
-        tmp_path / "train.yaml", write_objective_sets(tmp_path / "set", objective), tmp_path / "unused",
-        model__family=family, model__heads=heads, model__position={"maximum": 64}, data__global_batch=16,
-        data__micro_batch=8, steps=STEPS, schedule__steps=STEPS, evaluate__every=6,
-        checkpoint__every=None, watchdog_s=0.0,
-    )  # fmt: skip
-    difference = {}
-    for rate in (0.0, 0.1):
-        dropout = f"model.dropout={{hidden: {rate}, attention: {rate}, embedding: {rate}}}"
-        ((plain,), (compiled,)) = (
-            one_rank.run(losses, config, str(tmp_path / f"{rate}-{key}"), [dropout, f"compile={key}"], timeout=3000)
-            for key in ("false", "true")
-        )
-        assert len(plain) == len(compiled) == STEPS + 2
-        difference[rate] = max(abs(a - b) for a, b in zip(plain, compiled, strict=True))
-    print(f"{family}: largest difference of a loss {difference[0.0]:.1g} without dropout, {difference[0.1]:.2g} with")
-    assert difference[0.0] < 1e-4
-    assert 0 < difference[0.1] < 0.5
+    return [record["loss"] for record in (*runs.steps(Path(output)), *runs.evaluations(Path(output)))]
 
 
 def norms_in_a_row(world: World, adapters: Sequence[str]) -> list[list[tuple[float, float]]]:
@@ -87,11 +51,9 @@ def norms_in_a_row(world: World, adapters: Sequence[str]) -> list[list[tuple[flo
     return found
 
 
-@pytest.mark.parametrize(
-    "adapters", mark_slow_but([["bottleneck", "bitfit"]], [["bottleneck", "bitfit"], [*NAMES, *NAMES]])
-)
-def test_a_compiled_training_after_others_has_its_own_gradients(one_rank: RankPool, adapters: list[str]) -> None:
+def test_a_compiled_training_after_others_has_its_own_gradients(one_rank: RankPool) -> None:
     """torch would take graphs of the training before, whose parameters had other gradients."""
+    adapters = ["bottleneck", "bitfit"]
     for name, norms in zip(adapters, one_rank.run(norms_in_a_row, adapters, timeout=3000)[0], strict=True):
         for plain, compiled in norms:
             assert compiled == pytest.approx(plain, rel=1e-5), name
@@ -107,24 +69,22 @@ def events(world: World, config: Path, output: str, value: str) -> tuple[str, li
             raise RuntimeError("no compiler here")
         return graph
 
-    original, on_host = engine.compile_layers, device_defaults._ON_HOST
+    original, on_host = engine.compile_layers, start_or_resume._ON_HOST
     engine.compile_layers = partial(original, backend=backend)
-    device_defaults._ON_HOST = {**on_host, "compile": True}  # type: ignore[misc]
+    start_or_resume._ON_HOST = {**on_host, "compile": True}  # type: ignore[misc]
     try:
         run(load_config(TrainConfig, config, [f"output={output}", f"compile={value}"]), joined=world)
         error = ""
     except Exception as failure:
         error = type(failure).__name__
     finally:
-        engine.compile_layers, device_defaults._ON_HOST = original, on_host  # type: ignore[misc]
-    losses = [record["loss"] for record in read_lines(Path(output) / "metrics.jsonl") if "loss" in record]
-    told = [record for record in read_lines(Path(output) / "events.jsonl") if record["event"] == "not_compiled"]
-    return error, losses, told
+        engine.compile_layers, start_or_resume._ON_HOST = original, on_host  # type: ignore[misc]
+    losses = [record["loss"] for record in runs.steps(Path(output))]
+    return error, losses, runs.events(Path(output), "not_compiled")
 
 
-def test_auto_goes_on_where_compiling_fails(one_rank: RankPool, tmp_path: Path) -> None:
+def test_auto_goes_on_where_compiling_fails(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
     """In the middle of the first forward pass, and with the losses of a run that never compiled."""
-    shards = write_masked_sets(tmp_path / "sets")
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "unused", steps=3, evaluate__max_rows=0)
     plain, auto, true = (
         one_rank.run(events, config, str(tmp_path / value), value)[0] for value in ("false", "auto", "true")
@@ -133,11 +93,3 @@ def test_auto_goes_on_where_compiling_fails(one_rank: RankPool, tmp_path: Path) 
     assert (auto[0], auto[1]) == (plain[0], plain[1])
     assert [len(plain[2]), len(auto[2]), len(true[2])] == [0, 1, 0]
     assert (true[0], true[1]) == ("BackendCompilerFailed", [])
-
-
-def test_a_recurrent_family_is_not_compiled() -> None:
-    sizes = {"model__cell_dim": 20, "model__heads": {"regularised_lm": 1.0}, "model__dropout": {}}
-    unread = {"model__position": {"kind": "none"}, "model__attention_heads": 1, "model__ffn_dim": 1}
-    tiny(model__family="awd_lstm", **sizes, **unread)
-    with pytest.raises(ConfigurationError, match=r"compile: true expects .* the recurrence of the family awd_lstm"):
-        tiny(model__family="awd_lstm", compile=True, **sizes, **unread)

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from clozeline.configuration.config import load_config
-from clozeline.errors import ClozelineError
 from clozeline.model.checkpoints import build_checkpoint
 from clozeline.tools.models.export.exportable import exported_form
 from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
-from clozeline.train.open_run import open_run
-from clozeline.train.run import run
-from clozeline.train.startup.dry_run import dry_run
+from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
-from tests.pipeline.task_files import make_sets
 from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.runs import saved, start, steps
 
 ALL = (
     "[{name: scores, temperature: 2.0, weight: 5.0}, {name: states, layers: {1: 2, 2: 4}}, {name: attention, "
@@ -32,13 +24,6 @@ NARROW = "[scores, states, {name: embeddings, weight: 0.5}, {name: relations, re
 """Of a student of other width and heads, so that two losses have projections."""
 
 NO_DROPOUT = [f"model.dropout.{part}=0.0" for part in ("embedding", "attention", "hidden")]
-
-
-def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
-    try:
-        return run(load_config(TrainConfig, config, overrides), joined=world), ""
-    except ClozelineError as error:
-        return error.exit_code, str(error)
 
 
 @pytest.fixture(scope="module")
@@ -57,81 +42,24 @@ def student(folder: Path, output: str, losses: str, *words: str) -> list[str]:
     return [f"output={folder / output}", "model.layers=2", distil, "evaluate.max_rows=32", *words]
 
 
-def records(output: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
-
-
 def losses(output: Path) -> list[dict[str, float]]:
-    return [record["losses"] for record in records(output) if "losses" in record]
-
-
-def saved(output: Path) -> dict[str, Any]:
-    return read_weights(*find_checkpoint(output))
+    return [record["losses"] for record in steps(output)]
 
 
 def test_a_student_resumes_to_the_bit_with_all_losses(folder: Path, one_rank: RankPool) -> None:
     config, start_from = folder / "train.yaml", "distil.start.layers=[1, 3]"
     assert one_rank.run(start, config, student(folder, "whole", ALL, "steps=4", start_from)) == [(0, "")]
-    for steps in (2, 4):
-        assert one_rank.run(start, config, student(folder, "parts", ALL, f"steps={steps}", start_from)) == [(0, "")]
+    for end in (2, 4):
+        assert one_rank.run(start, config, student(folder, "parts", ALL, f"steps={end}", start_from)) == [(0, "")]
     assert losses(folder / "whole") == losses(folder / "parts")
     assert len(losses(folder / "whole")) == 4
-    assert sorted(losses(folder / "whole")[0]) == sorted(
-        [
-            "masked_lm",
-            *(f"distil/{name}" for name in ("scores", "states", "attention", "embeddings", "cosine", "relations")),
-        ]
-    )
+    names = ("scores", "states", "attention", "embeddings", "cosine", "relations")
+    assert losses(folder / "whole")[0].keys() == {"masked_lm", *(f"distil/{name}" for name in names)}
     ours, theirs = saved(folder / "whole"), saved(folder / "parts")
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
     state = Index.read(steps_in(folder / "whole" / "checkpoints")[-1]).state["distillation"]
     assert state["layers"]["states"] == {"1": 2, "2": 4}
     assert len(state["digest"]) == 32
-
-
-@pytest.mark.parametrize(
-    ("found", "sizes", "stages"),
-    [
-        pytest.param(ALL, [], [(0, 1), (3, 1), (1, 2), (3, 2)], id="same width"),
-        pytest.param(
-            *(ALL, [], [(0, 1), (1, 1), (2, 1), (2, 2)]), id="same width, other stages", marks=pytest.mark.slow
-        ),
-        pytest.param(
-            *(NARROW, ["model.dim=18", "model.attention_heads=3"], [(0, 1), (3, 1), (3, 2)]),
-            id="narrow",
-            marks=pytest.mark.slow,
-        ),
-    ],
-)
-def test_stages_and_ranks_change_nothing(
-    folder: Path,
-    one_rank: RankPool,
-    two_ranks: RankPool,
-    found: str,
-    sizes: list[str],
-    stages: list[tuple[int, int]],
-) -> None:
-    config = folder / "train.yaml"
-    reference: list[dict[str, float]] = []
-    for stage, ranks in stages:
-        output = f"stage{stage}{ranks}{len(sizes)}"
-        pool = one_rank if ranks == 1 else two_ranks
-        words = [*NO_DROPOUT, "steps=3", f"zero.stage={stage}", f"data.micro_batch={4 if ranks == 1 else 2}"]
-        assert pool.run(start, config, student(folder, output, found, *sizes, *words)) == [(0, "")] * ranks
-        reference = reference or losses(folder / output)
-        for step, expected in enumerate(reference):
-            for name, value in expected.items():
-                assert losses(folder / output)[step][name] == pytest.approx(value, rel=2e-6, abs=1e-6), (
-                    output,
-                    step,
-                    name,
-                )
-        heldout = [record["heldout"]["heldout"] for record in records(folder / output) if "heldout" in record][-1]
-        assert list(heldout["losses"]) == ["masked_lm"]
-        assert heldout["loss"] == heldout["losses"]["masked_lm"]
-        assert {name for name in heldout["figures"] if name.startswith("distil/")} == reference[0].keys() - {
-            "masked_lm"
-        }
 
 
 def test_another_teacher_is_refused_and_the_export_has_no_projections(folder: Path, one_rank: RankPool) -> None:
@@ -163,20 +91,6 @@ def test_another_teacher_is_refused_and_the_export_has_no_projections(folder: Pa
     assert "distil.losses" in said
 
 
-def test_a_dry_run_says_what_is_compared(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = load_config(TrainConfig, folder / "train.yaml", student(folder, "dry", ALL, "distil.start.layers=[0, 2]"))
-    assert dry_run(found) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    for line in (
-        f"parameters from {folder / 'teacher'}, layers 0←0 1←2",
-        "distil 5 x scores of masked_lm",
-        "distil 1 x states, student→teacher layers 1→2 2→4",
-        f"teacher {folder / 'teacher'}: 15,386 parameters, ",
-    ):
-        assert line in said
-    assert not (folder / "dry").exists()
-
-
 def test_a_teacher_in_memory_changes_only_what_is_added_to_the_loss(folder: Path, one_rank: RankPool) -> None:
     """With weight 0 every bit is that of a run without a teacher: neither data nor dropout has moved."""
     config = folder / "train.yaml"
@@ -187,24 +101,3 @@ def test_a_teacher_in_memory_changes_only_what_is_added_to_the_loss(folder: Path
     ]
     ours, theirs = saved(folder / "zero"), saved(folder / "alone")
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())
-
-
-@pytest.mark.slow
-def test_a_student_of_a_task_learns_from_a_fine_tuned_teacher(one_rank: RankPool, tmp_path: Path) -> None:
-    """Its labels come from the set, like the teacher's; scores of rows are compared."""
-    sets = make_sets(tmp_path)
-    config = write_config(
-        tmp_path / "train.yaml", sets / "train", tmp_path / "teacher",
-        model__heads={"classification": {"hidden": "tanh"}}, model__dropout={},
-        model__position={"maximum": 64}, optimizer__learning_rate=0.01, data__global_batch=16,
-        steps=40, schedule={"name": "linear", "warmup": 4, "steps": 40}, checkpoint={"every": 40},
-    )  # fmt: skip
-    assert one_rank.run(start, config, []) == [(0, "")]
-    taught = f"distil={{teacher: {tmp_path / 'teacher'}, losses: [{{name: scores, temperature: 2.0}}, cosine]}}"
-    words = [f"output={tmp_path / 'student'}", "model.layers=1", taught]
-    assert one_rank.run(start, config, words) == [(0, "")]
-    first, *_, last = losses(tmp_path / "student")
-    assert last["distil/scores"] < first["distil/scores"] / 2
-    heldout = [record["heldout"]["dev"] for record in records(tmp_path / "student") if "heldout" in record][-1]
-    assert heldout["figures"]["classification/accuracy"] == 1.0
-    assert heldout["figures"]["distil/scores"] < first["distil/scores"] / 2

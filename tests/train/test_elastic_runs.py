@@ -15,12 +15,11 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
-from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.run import run
-from clozeline.train.startup.dry_run import dry_run
+from clozeline.train.startup.announcements import dry_run
 from tests.distributed import RankPool
 from tests.matrices import mark_slow_but
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
+from tests.train import runs
 from tests.train.masked_set import write_masked_sets
 from tests.train.synthetic import plain_config
 
@@ -39,11 +38,9 @@ def start(world: World, config: Path, overrides: Sequence[str]) -> list[Rows]:
         seen.append([row for batch in batches for row in rows_of(batch)])
         return batches
 
-    Stream.next_step = watched  # type: ignore[method-assign]
-    try:
-        assert run(load_config(TrainConfig, config, list(overrides)), joined=world) == 0
-    finally:
-        Stream.next_step = real  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Stream, "next_step", watched)
+        assert runs.start(world, config, overrides) == (0, "")
     return seen
 
 
@@ -61,18 +58,6 @@ def phases_and_mixtures(folder: Path) -> dict[str, Any]:
             {"shards": [a, b], "weights": [1.0, 3.0], "until_samples": 80, "global_batch": 16},
             {"shards": [b, a], "weights": [2.0, 1.0], "global_batch": 8},
         ]
-    }
-
-
-def online_phases(folder: Path) -> dict[str, Any]:
-    """Short samples and then long ones, each set with the objective that reads it."""
-    write_token_set(folder, [(31 * document) % 90 for document in range(12)])
-    entries = [{"name": "masked_lm", "label": f"rows{length}", "max_length": length} for length in (16, 10)]
-    run_stage(recipe(folder, entries), "group")
-    short, long = (str(folder / "group" / f"packed-{length}-sep" / "train") for length in (8, 14))
-    return {
-        "phases": [{"shards": short, "until_samples": 32}, {"shards": [short, long], "weights": [1.0, 2.0]}],
-        "corrupt": entries,
     }
 
 
@@ -95,7 +80,7 @@ def test_samples_that_become_too_long_are_refused_before_a_step(tmp_path: Path) 
         dry_run(load_config(TrainConfig, tmp_path / "run.yaml", []))
 
 
-@pytest.mark.parametrize("make", mark_slow_but([phases_and_mixtures], [phases_and_mixtures, online, online_phases]))
+@pytest.mark.parametrize("make", mark_slow_but([phases_and_mixtures], [phases_and_mixtures, online]))
 def test_world_sizes_in_turn(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path, make: Any) -> None:
     """One rank straight; two, one, two and one in turn, stopped in the middle of phases and epochs."""
     plain = plain_config(model__dropout={}, steps=STEPS, schedule__steps=STEPS, output=str(tmp_path / "straight"))
@@ -112,8 +97,6 @@ def test_world_sizes_in_turn(one_rank: RankPool, two_ranks: RankPool, tmp_path: 
     if plain["data"].get("length_buckets"):
         straight, turns = [sorted(step) for step in straight], [sorted(step) for step in turns]
     assert turns == straight
-    losses = [
-        [record["loss"] for record in read_lines(tmp_path / name / "metrics.jsonl")] for name in ("straight", "turns")
-    ]
+    losses = [[record["loss"] for record in runs.steps(tmp_path / name)] for name in ("straight", "turns")]
     assert losses[1] == pytest.approx(losses[0], abs=1e-5)
     assert len({str(step) for step in straight}) == STEPS, "no step is another one's copy"

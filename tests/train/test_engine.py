@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import math
+import re
 import weakref
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,34 +16,34 @@ from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.engine import seed_dropout
 from tests.distributed import RankPool
-from tests.matrices import STAGES, mark_slow_but
 from tests.train.synthetic import (
     NO_DROPOUT,
     VOCABULARY,
     RandomBatch,
     RandomSource,
-    WeightedSource,
     build,
     global_loss,
     random_rows,
     tiny,
     train_steps,
-    weighted,
 )
 
+ROOT = Path(__file__).parents[2]
+FORBIDDEN = re.compile(
+    r"import random\b|np\.random|numpy\.random|torch\.(rand|randn|randint|randperm|seed|Generator|multinomial|load)\b|"
+    r"\.(get|set)_rng_state|pickle"
+)
+SEEDING = {"engine.py": 2}  # of the processor, and of a GPU
 
-def losses(
-    world: World, config: TrainConfig, steps: int, kind: type[RandomSource] = RandomSource
-) -> list[tuple[float, float]]:
+
+def losses(world: World, config: TrainConfig, steps: int) -> list[tuple[float, float]]:
     engine = build(config, world)
-    found = train_steps(engine, 1, steps, kind)
+    found = train_steps(engine, 1, steps)
     engine.close()
     return [(float.fromhex(loss), float.fromhex(norm)) for loss, norm in found]
 
 
-def reference(
-    world: World, config: TrainConfig, steps: int, change: Callable[..., Any] = dict
-) -> list[tuple[float, float]]:
+def reference(world: World, config: TrainConfig, steps: int) -> list[tuple[float, float]]:
     """The same run in plain torch: one process, one batch a step, mean over all labels."""
     from clozeline.model.build import build_model
     from clozeline.train.optim.weights.parameter_groups import parameter_groups
@@ -55,7 +56,7 @@ def reference(
     for step in range(1, steps + 1):
         for group in optimizer.param_groups:
             group["lr"] = 0.003 * schedule(step)
-        loss = model(change(random_rows(step, 8, 0, 8)))["masked_lm"]
+        loss = model(random_rows(step, 8, 0, 8))["masked_lm"]
         (loss.total / loss.count).backward()
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
@@ -75,52 +76,13 @@ def test_equals_a_plain_loop(one_rank: RankPool, two_ranks: RankPool) -> None:
     assert one_rank.run(losses, config, 10)[0] == [pytest.approx(pair, rel=2e-6) for pair in expected]
 
 
-@pytest.mark.parametrize("stage", [1, 2, 3])
-def test_bf16_equals_a_plain_loop_at_any_accumulation(one_rank: RankPool, two_ranks: RankPool, stage: int) -> None:
-    """To the rounding of bf16: a micro-batch that counts twice would change the norm by a fifth or more."""
-    (expected,) = one_rank.run(reference, tiny(**NO_DROPOUT), 3)
-    for micro_batch in (4, 2, 1):
-        config = tiny(**NO_DROPOUT, zero__stage=stage, precision="bf16", data__micro_batch=micro_batch)
-        for found in (one_rank.run(losses, config, 3)[0], two_ranks.run(losses, config, 3)[0]):
-            assert found == [pytest.approx(pair, rel=0.02) for pair in expected], f"{8 // micro_batch} micro-batches"
-
-
 def test_one_rank_in_fp32_has_nothing_to_share(one_rank: RankPool) -> None:
     """Stages 1 and 2 are stage 0 to the last bit, with dropout and clipping, and hold no second copy of the weights."""
     plain, *others = (one_rank.run(losses, tiny(zero__stage=stage), 4) for stage in (0, 1, 2))
     assert others == [plain, plain]
-    for stage in (1, 2):
-        ((found, count),) = one_rank.run(held_bytes, tiny(zero__stage=stage))
-        expected = {"weights": 4 * count, "gradients": 4 * count, "optimizer": 8 * count}
-        assert found == {key: pytest.approx(value, rel=0.02) for key, value in expected.items()}, f"stage {stage}"
-
-
-def weights_and_reductions(world: World, config: TrainConfig, reduce: bool) -> tuple[list[str], int, dict[str, Any]]:
-    """Losses, calls of DeepSpeed's reduction, and weights; one parameter takes no part in the loss."""
-
-    def prepare(model: torch.nn.Module) -> None:
-        model.register_parameter("unused", torch.nn.Parameter(torch.linspace(-1, 1, 12).view(3, 4)))
-
-    engine = build(config, world, prepare=prepare)
-    calls: list[int] = []
-    original = engine.zero.engine.buffered_allreduce_fallback
-    engine.zero.engine.buffered_allreduce_fallback = lambda **options: (calls.append(1), original(**options))
-    engine.zero.engine.enable_backward_allreduce |= reduce
-    found = [loss for pair in train_steps(engine, 1, 4) for loss in pair]
-    weights = {name: weight.tolist() for name, weight in engine.model.named_parameters()}
-    engine.close()
-    return found, len(calls), weights
-
-
-@pytest.mark.parametrize("name", ["adamw", "muon"])
-def test_one_rank_reduces_nothing(one_rank: RankPool, name: str) -> None:
-    """The same bits as with DeepSpeed's reduction over one rank, also of a parameter without gradient, which decays."""
-    config = tiny(optimizer={"name": name, "learning_rate": 0.003, "weight_decay": 0.1})
-    (expected,) = one_rank.run(weights_and_reductions, config, True)
-    (found,) = one_rank.run(weights_and_reductions, config, False)
-    assert (expected[1], found[1]) == (4, 0)
-    assert found[::2] == expected[::2]
-    assert 0 < found[2]["unused"][0][0] + 1 < 0.01
+    ((found, count),) = one_rank.run(held_bytes, tiny(zero__stage=2))
+    expected = {"weights": 4 * count, "gradients": 4 * count, "optimizer": 8 * count}
+    assert found == {key: pytest.approx(value, rel=0.02) for key, value in expected.items()}
 
 
 def test_seeds_what_torch_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,57 +99,11 @@ def test_seeds_what_torch_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [generator.initial_seed() for generator in (*generators, torch.default_generator)] == [untouched, 7, 7]
 
 
-@pytest.mark.parametrize(
-    ("stage", "precision"),
-    mark_slow_but([(3, "bf16")], STAGES),
-)
-def test_recomputed_activations_change_no_bit(two_ranks: RankPool, stage: int, precision: str) -> None:
+def test_recomputed_activations_change_no_bit(two_ranks: RankPool) -> None:
     """With dropout, which must draw the same again."""
-    changes: dict[str, Any] = {"zero__stage": stage, "precision": precision, "zero__persistent": 0}
+    changes: dict[str, Any] = {"zero__stage": 3, "precision": "bf16", "zero__persistent": 0}
     expected = two_ranks.run(losses, tiny(**changes), 4)
     assert two_ranks.run(losses, tiny(**changes, activation_checkpointing=True), 4) == expected
-
-
-def compiled_heads(world: World, config: TrainConfig) -> dict[str, bool]:
-    engine = build(config, world)
-    try:
-        return {name: "forward" in vars(head) for name, head in engine.heads.items()}
-    finally:
-        engine.close()
-
-
-def test_padded_labels_change_no_loss(one_rank: RankPool) -> None:
-    """A capacity below and one above the number of labels; heads are compiled where there is one."""
-    expected = one_rank.run(losses, tiny(**NO_DROPOUT), 4)[0]
-    for capacity in (7, 64):
-        found = one_rank.run(losses, tiny(**NO_DROPOUT, data__label_capacity=capacity), 4)[0]
-        assert found == [pytest.approx(pair, rel=2e-6) for pair in expected]
-    assert one_rank.run(compiled_heads, tiny(compile=True)) == [{"masked_lm": False}]
-    assert one_rank.run(compiled_heads, tiny(compile=True, data__label_capacity=64)) == [{"masked_lm": True}]
-
-
-@pytest.mark.parametrize("normalise", mark_slow_but(["row"], ["label", "row"]))
-def test_weights_do_not_depend_on_the_split(one_rank: RankPool, two_ranks: RankPool, normalise: str) -> None:
-    """Label weights, declared counts, rows of two modes of attention and filler; or each row as heavy as another."""
-    head = {"masked_lm": {"weight": 1.0, "normalise": normalise}}
-    config = tiny(**NO_DROPOUT, model__heads=head)
-    kind, change = (WeightedSource, weighted) if normalise == "label" else (RandomSource, dict)
-    (expected,) = one_rank.run(reference, config, 4, change)
-    unweighted = one_rank.run(reference, tiny(**NO_DROPOUT), 4)[0]
-    assert expected[0][0] != pytest.approx(unweighted[0][0], rel=1e-4)
-    for ranks, micro_batch, stage in ((one_rank, 4, 1), (two_ranks, 1, 0), (two_ranks, 2, 1), (two_ranks, 4, 3)):
-        config = tiny(**NO_DROPOUT, model__heads=head, data__micro_batch=micro_batch, zero__stage=stage)
-        found = ranks.run(losses, config, 4, kind)[0]
-        assert found == [pytest.approx(pair, rel=2e-6) for pair in expected], (micro_batch, stage)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("micro_batch", [1, 2, 4])
-@pytest.mark.parametrize("stage", [0, 1, 2, 3])
-def test_loss_does_not_depend_on_micro_batch(two_ranks: RankPool, stage: int, micro_batch: int) -> None:
-    base = two_ranks.run(losses, tiny(**NO_DROPOUT, data__micro_batch=4), 8)[0]
-    found = two_ranks.run(losses, tiny(**NO_DROPOUT, data__micro_batch=micro_batch, zero__stage=stage), 8)[0]
-    assert found == [pytest.approx(pair, abs=1e-5) for pair in base]
 
 
 def test_dropout_is_a_function_of_place(two_ranks: RankPool) -> None:
@@ -223,44 +139,6 @@ def test_batches_without_labels(two_ranks: RankPool, stage: int) -> None:
     assert nothing == (0.0, 0.0, False)
 
 
-def poisoned(world: World, config: TrainConfig) -> tuple[list[bool], list[float], bool, bool, int]:
-    """Steps 1, 2 and 4 are good, step 3 has a gradient that is not a number, on rank 1 alone."""
-    engine = build(config, world)
-    source = RandomSource(config, world)
-    skipped, norms, weights = [], [], []
-    for step in range(1, 5):
-        whole = next_global_batch(source, engine.heads, world, StopRequest())
-        bias = next(p for name, p in engine.model.named_parameters() if name.endswith("projection.bias"))
-        hook = bias.register_hook(lambda gradient: gradient * float("nan")) if step == 3 and world.rank else None
-        result = engine.step(whole.micro_batches, whole.counts, step, 1e-3)
-        if hook is not None:
-            hook.remove()
-        skipped.append(result.skipped)
-        norms.append(result.gradient_norm)
-        engine.train(False)
-        with torch.no_grad():
-            probe = engine.losses(random_rows(0, 2, 0, 2))["masked_lm"].total
-        engine.train(True)
-        weights.append(float(probe))
-    engine.close()
-    return skipped, norms, weights[2] == weights[1], weights[3] != weights[2], engine.skipped
-
-
-@pytest.mark.parametrize(
-    ("stage", "precision"),
-    mark_slow_but([(0, "fp32"), (2, "bf16"), (3, "fp32")], STAGES),
-)
-def test_gradient_that_is_not_finite_is_skipped_on_all_ranks(two_ranks: RankPool, stage: int, precision: str) -> None:
-    for result in two_ranks.run(poisoned, tiny(zero__stage=stage, precision=precision)):
-        skipped, norms, unchanged, recovered, count = result
-        assert skipped == [False, False, True, False]
-        assert norms[2] == math.inf
-        assert all(map(math.isfinite, [norms[0], norms[1], norms[3]]))
-        assert unchanged
-        assert recovered
-        assert count == 1
-
-
 def after_a_skip(world: World, config: TrainConfig, at: int | None) -> list[Any]:
     """Losses and norms of steps 4 to 6, and the weights after them, where step 3 was skipped.
 
@@ -287,17 +165,7 @@ def after_a_skip(world: World, config: TrainConfig, at: int | None) -> list[Any]
 @pytest.mark.parametrize("micro_batch", [4, 1])
 @pytest.mark.parametrize(
     ("ranks", "stage", "precision", "offload"),
-    mark_slow_but(
-        [(1, 0, "fp32", "none"), (1, 2, "bf16", "optimizer"), (1, 3, "bf16", "none"), (2, 2, "bf16", "optimizer")],
-        [
-            (ranks, stage, precision, offload)
-            for ranks in (1, 2)
-            for stage, precision in STAGES
-            for offload in ("none", "optimizer", "parameters")
-            if stage >= {"none": 0, "optimizer": 1, "parameters": 3}[offload]
-            and (stage, precision, offload) != (1, "bf16", "optimizer")  # refused
-        ],
-    ),
+    [(1, 0, "fp32", "none"), (1, 2, "bf16", "optimizer"), (1, 3, "bf16", "none"), (2, 2, "bf16", "optimizer")],
 )
 def test_steps_after_a_skip_are_those_without_it(
     request: pytest.FixtureRequest, ranks: int, stage: int, precision: str, offload: str, micro_batch: int
@@ -309,21 +177,6 @@ def test_steps_after_a_skip_are_those_without_it(
     expected = pool.run(after_a_skip, config, None)
     for at in (0, -1):
         assert pool.run(after_a_skip, config, at) == expected
-
-
-def linear_after_close(world: World, config: TrainConfig) -> tuple[bool, bool]:
-    before = torch.nn.functional.linear
-    engine = build(config, world)
-    during = torch.nn.functional.linear
-    engine.close()
-    return during is before, torch.nn.functional.linear is before
-
-
-def test_stage_three_leaves_torch_as_it_was(two_ranks: RankPool) -> None:
-    """DeepSpeed replaces `F.linear` for the whole process; other engines must not inherit that."""
-    same_during, same_after = two_ranks.run(linear_after_close, tiny(zero__stage=3))[0]
-    assert not same_during
-    assert same_after
 
 
 def still_referenced(world: World, config: TrainConfig) -> bool:
@@ -362,3 +215,10 @@ def test_bytes_held_follow_the_formula(two_ranks: RankPool, stage: int) -> None:
             assert found["gradients"] == pytest.approx(expected.gradients, rel=0.02)
         else:
             assert 0 < found["gradients"] <= expected.gradients * (2.1 if stage == 2 else 1.02)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "train").rglob("*.py")), ids=lambda path: path.name)
+def test_no_global_randomness_and_no_pickle(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not FORBIDDEN.search(text)
+    assert text.count("manual_seed") == SEEDING.get(path.name, 0)

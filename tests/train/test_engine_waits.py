@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from contextlib import ExitStack
 from typing import Any
 from unittest.mock import patch
 
@@ -12,13 +10,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from clozeline.model.compilation.host_shapes import add_host_shapes
-from clozeline.train.checkpoint.zero_partitions import fragments
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.global_batch import next_global_batch
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
 from tests.distributed import RankPool
-from tests.matrices import STAGES, mark_slow_but
+from tests.matrices import STAGES
 from tests.train.synthetic import RandomSource, build, tiny, train_steps
 
 
@@ -78,49 +75,3 @@ def test_a_step_waits_for_the_device_once(one_rank: RankPool, two_ranks: RankPoo
     config = tiny(zero__stage=stage, precision=precision)
     assert one_rank.run(waits, config) == [expected]
     assert two_ranks.run(waits, config) == [expected, expected]
-
-
-def steps_and_states(world: World, config: TrainConfig, by_deepspeed: bool) -> tuple[list[Any], dict[str, Any], int]:
-    """Results of steps, the third with a gradient that is not a number, and the state of the last one."""
-    from clozeline.train import zero as module
-    from clozeline.train.configuration import engine_config as settings
-
-    configure, no = settings.engine_config, lambda *_: False
-    change = {"gradient_clipping": config.gradient_clipping} if by_deepspeed else {}
-    with ExitStack() as patches:
-        patches.enter_context(patch.object(module, "engine_config", lambda *of: configure(*of) | change))
-        for owner in (settings, module) if by_deepspeed else ():
-            patches.enter_context(patch.object(owner, "engine_checks_gradient", no))
-        engine = build(config, world)
-    if by_deepspeed:
-        engine.zero._hook.remove()
-    found = [*train_steps(engine, 1, 2)]
-    bias = next(p for name, p in engine.model.named_parameters() if name.endswith("projection.bias"))
-    hook = bias.register_hook(lambda gradient: gradient * float("nan"))
-    found += train_steps(engine, 3, 3)
-    hook.remove()
-    found += train_steps(engine, 4, 8)
-    held = {
-        f"{f.name}/{key}": value.tolist() for f in fragments(engine, owned=False) for key, value in f.tensors.items()
-    }
-    skipped = engine.zero.engine.skipped_steps
-    engine.close()
-    return found, held, skipped
-
-
-@pytest.mark.parametrize(
-    ("stage", "precision"),
-    mark_slow_but([(1, "bf16"), (2, "bf16")], [case for case in STAGES if case[0] > 0]),
-)
-def test_clips_and_skips_to_the_bits_of_deepspeed(
-    one_rank: RankPool, two_ranks: RankPool, stage: int, precision: str
-) -> None:
-    """Of what it computes when its own check and clipping, which wait for the device, are on."""
-    config = tiny(zero__stage=stage, precision=precision, gradient_clipping=2.2, data__micro_batch=4)
-    for ranks in (two_ranks, one_rank)[: 1 if precision == "fp32" and stage < 3 else 2]:
-        expected = ranks.run(steps_and_states, config, True)
-        assert ranks.run(steps_and_states, config, False) == expected
-        found, _, skipped = expected[0]
-        norms = [float.fromhex(norm) for _, norm in found]
-        assert (norms[2], skipped) == (math.inf, 1)
-        assert min(norms) < config.gradient_clipping < max(norms[:2] + norms[3:])

@@ -11,18 +11,13 @@ from typing import Any
 
 import pytest
 
+from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.logs.status import read_status
 from tests.distributed import Finished, run_ranks
 from tests.matrices import mark_slow_but
-from tests.train import faulty
+from tests.train import faulty, runs
 from tests.train.aftermath import run_checked, whole_checkpoints
-from tests.train.masked_set import write_config, write_masked_sets
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
+from tests.train.masked_set import write_config
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +39,7 @@ def go(folder: Path, shards: Path, function: Any, *arguments: Any, stage: int = 
 
 
 def logged(folder: Path) -> list[tuple[int, str, str]]:
-    records = read_lines(folder / "run" / "metrics.jsonl")
-    return [(record["step"], record["loss"].hex(), record["gradient_norm"].hex()) for record in records]
+    return runs.logged(folder / "run")
 
 
 def valid(folder: Path) -> list[int]:
@@ -53,28 +47,6 @@ def valid(folder: Path) -> list[int]:
 
 
 POINTS = ["before part", "half a part", "after part", "before index", "before rename", "after rename", "before latest"]
-CASES = [*((point, 0) for point in [*POINTS, "after latest"]), ("half a part", 1), ("after part", 1)]
-BRIEF = [("after rename", 0)]
-"""Cases of `make test`; test_kill_points has every publication, on one rank."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("point", "victim"), mark_slow_but(BRIEF, CASES))
-def test_kill_in_a_save_leaves_the_old_or_the_new_checkpoint(
-    tmp_path: Path, shards: Path, straight: list[Any], point: str, victim: int
-) -> None:
-    """And the same command continues to the very losses of an undisturbed run."""
-    finished = go(tmp_path, shards, faulty.kill_in_save, point, victim)
-    assert finished.codes[victim] == -signal.SIGKILL
-    assert finished.codes[1 - victim] not in (0, -signal.SIGKILL), "the other rank ended by itself"
-    whole = valid(tmp_path)
-    renamed = point in ("after rename", "before latest", "after latest")
-    assert whole == ([2, 4] if renamed else [2])
-    again = go(tmp_path, shards, faulty.train_normally)
-    assert again.codes == [0, 0], again.errors
-    assert logged(tmp_path) == straight
-    assert valid(tmp_path) == [2, 4, 6, 8]
-    assert not list((tmp_path / "run" / "checkpoints").glob(".tmp*"))
 
 
 @pytest.mark.parametrize(
@@ -101,25 +73,6 @@ def test_rank_that_dies(tmp_path: Path, shards: Path, straight: list[Any], kind:
     assert (status["state"], status["exit_code"], status["checkpoint"]) == ("failed", 71, "step-00000004")
     assert go(tmp_path, shards, faulty.train_normally, stage=stage).codes == [0, 0]
     assert logged(tmp_path) == expected
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", [0, 1, 2, 3])
-def test_forty_steps_equal_twenty_a_kill_and_twenty_more(tmp_path: Path, shards: Path, stage: int) -> None:
-    """The kill comes at step 30, past the only checkpoint: steps 21 to 29 are made again, to the same bits."""
-    base = tmp_path / "base"
-    base.mkdir()
-    settings = {"stage": stage, "schedule__steps": 40, "checkpoint__every": None}
-    assert go(base, shards, faulty.train_normally, steps=40, **settings).codes == [0, 0]
-    assert go(tmp_path, shards, faulty.train_normally, steps=20, **settings).codes == [0, 0]
-    assert go(tmp_path, shards, faulty.fault_in_step, "kill", 30, 1, steps=40, **settings).codes == [
-        71,
-        -signal.SIGKILL,
-    ]
-    assert valid(tmp_path) == [20]
-    assert go(tmp_path, shards, faulty.train_normally, steps=40, **settings).codes == [0, 0]
-    assert len(logged(base)) == 40
-    assert logged(tmp_path) == logged(base)
 
 
 @pytest.mark.parametrize(
@@ -185,7 +138,7 @@ def test_killed_run_does_not_run_any_more(tmp_path: Path, shards: Path) -> None:
     status = read_status(tmp_path / "run")
     assert status is not None
     assert (status.step, status.checkpoint) == (2, "step-00000002")
-    (lost,) = [event for event in read_lines(tmp_path / "run" / "events.jsonl") if event["event"] == "lost"]
+    (lost,) = runs.events(tmp_path / "run", "lost")
     assert lost["step"] == status_before
 
 
@@ -213,7 +166,7 @@ def test_full_disk_ends_with_the_previous_checkpoint_intact(tmp_path: Path, shar
     assert "3 saves in a row have failed" in finished.errors[0]
     assert valid(tmp_path) == [2]
     assert not list((tmp_path / "run" / "checkpoints").glob(".tmp*"))
-    assert [event["step"] for event in read_lines(tmp_path / "run" / "events.jsonl") if event["event"] == "save_failed"]
+    assert runs.events(tmp_path / "run", "save_failed")
 
 
 def test_ranks_that_disagree_are_refused(tmp_path: Path, shards: Path) -> None:

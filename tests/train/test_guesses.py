@@ -15,11 +15,11 @@ from clozeline.train import evaluate
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.evaluate import sample_guesses
-from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config
 from tests.train.objective_sets import write_objective_sets
+from tests.train.runs import events
 
 CASES = {
     "masked_lm": ("encoder", {"masked_lm": {}}),
@@ -79,9 +79,9 @@ def test_guesses_are_the_most_probable_tokens_at_labels(one_rank: RankPool, tmp_
                 [entry[3] for entry in row["labels"]], [entry[3] for entry in expected], atol=1e-5
             )
             assert ("continued" in row) == (family == "decoder")
-    events = [event for event in read_lines(tmp_path / "run" / "events.jsonl") if event["event"] == "guesses"]
-    assert [event["step"] for event in events] == [2, 4]
-    assert events[-1]["sets"] == {"heldout": found[-1][0]}
+    told = events(tmp_path / "run", "guesses")
+    assert [event["step"] for event in told] == [2, 4]
+    assert told[-1]["sets"] == {"heldout": found[-1][0]}
 
 
 def test_a_model_that_predicts_no_tokens_has_no_guesses() -> None:

@@ -225,14 +225,20 @@ def test_the_last_save_of_a_run_that_ends_early_must_work(monkeypatch: pytest.Mo
     assert [entry for entry in found.log if entry.startswith("save")] == ["save 2", "save 2", "save 4", "save 4"]
 
 
-def test_steps_that_pass_a_number_of_tokens_are_saved(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step has 4 x 33 tokens: 132, 264, 396, 528; 250 and 264 are both reached by the second."""
-    found = run_of(
-        monkeypatch, steps=4, checkpoint__every=None, checkpoint__tokens_per_word=2.0,
-        checkpoint__at=["0.25k tokens", "264 tokens", "132.5 words"],
-    )  # fmt: skip
-    assert train(found.run, START).tokens == 528
-    assert [entry for entry in found.log if entry.startswith("save")] == ["save 2", "save 3", "save 4"]
-    resumed = run_of(monkeypatch, steps=3, checkpoint__every=None, checkpoint__at=["264 tokens"])
-    train(resumed.run, TrainState(step=2, samples=16, tokens=264))
-    assert [entry for entry in resumed.log if entry.startswith("save")] == ["save 3"]
+@pytest.mark.parametrize(
+    ("at", "done", "saves"),
+    [
+        (["0.25k tokens", "264 tokens"], 0, [2, 4]),
+        (["264 tokens"], 0, [2, 4]),
+        (["264 tokens"], 2, [4]),
+        (["265 tokens", "66 words"], 0, [1, 3, 4]),
+        (["528 tokens"], 0, [4]),
+    ],
+)
+def test_steps_that_reach_a_number_of_tokens_are_saved(
+    monkeypatch: pytest.MonkeyPatch, at: list[str], done: int, saves: list[int]
+) -> None:
+    """A step has 4 x 33 tokens: 132, 264, 396, 528; the last step is saved in any case."""
+    found = run_of(monkeypatch, steps=4, checkpoint__every=None, checkpoint__at=at, checkpoint__tokens_per_word=2.0)
+    assert train(found.run, TrainState(step=done, samples=8 * done, tokens=132 * done)).tokens == 528
+    assert [entry for entry in found.log if entry.startswith("save")] == [f"save {step}" for step in saves]

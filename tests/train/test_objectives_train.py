@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from clozeline.configuration.config import load_config
-from clozeline.registry import names
-from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.run import run
-from tests.distributed import ROOT, RankPool
-from tests.recipes import trainings
+from tests.distributed import RankPool
 from tests.train.masked_set import write_config
 from tests.train.objective_sets import write_objective_sets
+from tests.train.runs import start
 
 STEPS = 30
 
@@ -154,8 +149,7 @@ ALL = [*SOME, *(pytest.param(case, id=name, marks=pytest.mark.slow) for name, ca
 
 
 def learn(world: World, config: Path, output: str, overrides: list[str]) -> list[dict[str, Any]]:
-    settings = load_config(TrainConfig, config, [f"output={output}", *overrides])
-    assert run(settings, joined=world) == 0
+    assert start(world, config, [f"output={output}", *overrides]) == (0, "")
     return read_lines(Path(output) / "metrics.jsonl") if world.rank == 0 else []
 
 
@@ -168,36 +162,6 @@ def configured(folder: Path, case: Case, **sizes: int) -> Path:
         schedule__steps=STEPS, evaluate__every=STEPS, checkpoint__every=None,
         **{f"model__{key}": value for key, value in ({"position": {"maximum": 64}} | case.model).items()},
     )  # fmt: skip
-
-
-def test_cases_are_of_objectives_that_exist() -> None:
-    assert {case.objective for case in (*CASES.values(), *OTHERS.values())} <= set(
-        names("clozeline.pipeline.corrupt.objectives")
-    )
-
-
-def test_the_page_of_models_says_what_learns_what() -> None:
-    """With some of the recipes that make an objective's rows and have a training of that family; else a dash."""
-    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
-    table = page.partition("| objective | family |")[2].partition("\n\n")[0].splitlines()[2:]
-    *_, named = rows = list(zip(*(line.strip("| ").split(" | ") for line in table), strict=True))
-    cases = (*CASES.values(), *OTHERS.values())
-    assert sorted(zip(*rows[:3], strict=True)) == sorted(
-        {(case.objective, case.family, ", ".join(case.heads)) for case in cases}
-    )
-    made = list(trained_recipes())
-    for name, family, of_row in zip(*rows[:2], named, strict=True):
-        recipes = {recipe for *key, recipe in made if key == [name, family]}
-        assert set(of_row.split(", ")) <= {*recipes, "–"}, (name, family, recipes)
-
-
-def trained_recipes() -> Iterator[tuple[str, str, str]]:
-    """Objectives, families and recipes whose pipeline makes rows of the one, and whose training has the other."""
-    for one in trainings():
-        if one.variant is None and not one.recipe.startswith("tasks/"):
-            for entry in one.pipeline_keys["corrupt"]:
-                name = entry if isinstance(entry, str) else entry["name"]
-                yield name, one.keys["model"]["family"], one.recipe
 
 
 @pytest.mark.parametrize("case", ALL)

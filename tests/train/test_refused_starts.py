@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import resource
 import shutil
 import signal
@@ -13,26 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from safetensors.torch import save_file
 
-from clozeline.configuration.config import load_config
-from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.manifest import canonical_sha256
 from clozeline.sealed_json import seal
 from clozeline.train.checkpoint.format import FORMAT
-from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.run import run
-from clozeline.train.startup import run_directory
-from clozeline.train.startup.dry_run import dry_run
+from clozeline.train.logs.json_lines import read_lines
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
+from tests.train.runs import contents, events, start, steps
 
 
 @pytest.fixture(scope="module")
@@ -53,13 +41,6 @@ def folder(trained: Path, tmp_path: Path) -> Path:
     return tmp_path / "copy"
 
 
-def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
-    try:
-        return run(load_config(TrainConfig, config, overrides), joined=world), ""
-    except ClozelineError as error:
-        return error.exit_code, str(error)
-
-
 def refused(ranks: RankPool, folder: Path, overrides: list[str], function: Callable[..., Any] = start) -> str:
     """Start, and return "CODE message"; everything below the folder is as it was."""
     before = contents(folder)
@@ -71,8 +52,8 @@ def refused(ranks: RankPool, folder: Path, overrides: list[str], function: Calla
     return f"{code} {message}"
 
 
-def contents(folder: Path) -> dict[str, bytes | None]:
-    return {str(path): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+def resume(ranks: RankPool, folder: Path) -> list[tuple[int, str]]:
+    return ranks.run(start, folder / "train.yaml", [f"output={folder / 'run'}", "steps=6"])
 
 
 def rewrite_index(folder: Path, step: int, **changed: Any) -> None:
@@ -84,10 +65,10 @@ def rewrite_index(folder: Path, step: int, **changed: Any) -> None:
     path.write_text(json.dumps({**plain, "checksum": canonical_sha256(plain)}, separators=(",", ":")) + "\n")
 
 
-@pytest.mark.parametrize("steps", [(2, 4), (4,)])
-def test_checkpoints_of_a_newer_version(two_ranks: RankPool, folder: Path, steps: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("newer", [(2, 4), (4,)])
+def test_checkpoints_of_a_newer_version(two_ranks: RankPool, folder: Path, newer: tuple[int, ...]) -> None:
     """Also where an older one could be read: to continue there would overwrite what the newer version trained."""
-    for step in steps:
+    for step in newer:
         rewrite_index(folder, step, format=FORMAT + 1)
     found = refused(two_ranks, folder, ["steps=6"])
     assert found.startswith("64 ")
@@ -108,24 +89,6 @@ def test_checkpoints_that_are_all_damaged(two_ranks: RankPool, folder: Path) -> 
     assert (
         two_ranks.run(start, folder / "train.yaml", [f"output={folder / 'new'}", "resume=never", "steps=1"])[0][0] == 0
     )
-
-
-@pytest.mark.parametrize(
-    ("overrides", "message"),
-    [
-        (["seed=8"], "64 .*its checkpoint belongs to another run:\n  seed: 7 in the checkpoint, 8 now"),
-        (["steps=9"], "64 steps: the learning rate"),
-        (["model.dim=24"], "64 .*model.dim: 20 in the checkpoint, 24 now"),
-        (["model.dim=24", "checkpoint.allow_changed=[model]"], "64 .*the checkpoint belongs to another model"),
-        (["data.shards=/nowhere/train"], "74 /nowhere/train"),
-        (["resume=never"], "64 .*is not empty"),
-        (["model.heads={lm: 1.0}"], "64 model.heads"),
-    ],
-)
-def test_another_run_and_a_set_that_is_gone(
-    one_rank: RankPool, folder: Path, overrides: list[str], message: str
-) -> None:
-    assert re.match(message, refused(one_rank, folder, ["steps=6", *overrides]), re.DOTALL)
 
 
 @pytest.mark.parametrize("resume", ["auto", "never"])
@@ -151,36 +114,17 @@ def on_a_full_disk(world: World, config: Path, overrides: list[str]) -> tuple[in
         signal.signal(signal.SIGXFSZ, previous)
 
 
-def in_a_read_only_folder(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
-    """As the file system says it; the superuser is not stopped by permissions."""
-
-    def refuse(path: Path, mode: str) -> None:
-        raise OSError(30, os.strerror(30), str(path))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_directory, "open_unlinked", refuse)
-        return start(world, config, overrides)
-
-
-@pytest.mark.parametrize(
-    ("function", "why"), [(on_a_full_disk, "File too large"), (in_a_read_only_folder, "Read-only file system")]
-)
-def test_an_output_that_cannot_be_written(
-    one_rank: RankPool, folder: Path, function: Callable[..., Any], why: str
-) -> None:
-    found = refused(one_rank, folder, ["steps=6"], function)
-    assert found == (
-        f"74 output: {folder / 'run'} cannot be written ({why}): free space, change its permissions, or choose another "
-        "output"
-    )
-    assert one_rank.run(start, folder / "train.yaml", [f"output={folder / 'run'}", "steps=6"]) == [(0, "")]
+def test_an_output_that_cannot_be_written(one_rank: RankPool, folder: Path) -> None:
+    found = refused(one_rank, folder, ["steps=6"], on_a_full_disk)
+    remedy = "free space, change its permissions, or choose another output"
+    assert found == f"74 output: {folder / 'run'} cannot be written (File too large): {remedy}"
+    assert resume(one_rank, folder) == [(0, "")]
 
 
 def test_records_that_are_gone_are_missed(one_rank: RankPool, folder: Path) -> None:
     (folder / "run" / "metrics.jsonl").unlink()
-    assert one_rank.run(start, folder / "train.yaml", [f"output={folder / 'run'}", "steps=6"]) == [(0, "")]
-    events = [json.loads(line) for line in (folder / "run" / "events.jsonl").read_text().splitlines()]
-    lost = [event for event in events if event["event"] == "records_lost"]
+    assert resume(one_rank, folder) == [(0, "")]
+    lost = events(folder / "run", "records_lost")
     assert [(event["file"], event["steps"]) for event in lost] == [("metrics.jsonl", 4)]
 
 
@@ -190,9 +134,8 @@ def test_a_held_out_set_that_is_gone_is_missed(one_rank: RankPool, folder: Path)
     del status["checksum"]
     status["heldout"] = {"gone": {"loss": 1.0, "unigram_entropy": 2.0, "labels": 3}}
     path.write_text(json.dumps(seal(status)))
-    assert one_rank.run(start, folder / "train.yaml", [f"output={folder / 'run'}", "steps=6"]) == [(0, "")]
-    events = [json.loads(line) for line in (folder / "run" / "events.jsonl").read_text().splitlines()]
-    assert [event["name"] for event in events if event["event"] == "heldout_gone"] == ["gone"]
+    assert resume(one_rank, folder) == [(0, "")]
+    assert [event["name"] for event in events(folder / "run", "heldout_gone")] == ["gone"]
 
 
 def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank: RankPool, folder: Path) -> None:
@@ -204,9 +147,9 @@ def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank: RankPoo
     index.write_bytes(index.read_bytes().replace(b'"samples":', b'"samples": '))
     metrics = folder / "run" / "metrics.jsonl"
     metrics.write_bytes(metrics.read_bytes() + b'\xff\xfe{"step": 3}\n[1]\n{"step": "x"}\n')
-    assert one_rank.run(start, folder / "train.yaml", [f"output={folder / 'run'}", "steps=6"]) == [(0, "")]
-    events = [json.loads(line) for line in (folder / "run" / "events.jsonl").read_text().splitlines()]
-    since = events[[event["event"] for event in events].index("latest_ignored") :]
+    assert resume(one_rank, folder) == [(0, "")]
+    every = read_lines(folder / "run" / "events.jsonl")
+    since = every[[event["event"] for event in every].index("latest_ignored") :]
     assert [event["event"] for event in since[:4]] == [
         "latest_ignored",
         "checkpoint_refused",
@@ -216,27 +159,62 @@ def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank: RankPoo
     assert "changed after it was written" in since[1]["reason"]
     assert since[2]["lines"] == 3
     assert (since[3]["checkpoint"], since[3]["step"]) == ("step-00000002", 2)
-    assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == [1, 2, 3, 4, 5, 6]
+    assert [record["step"] for record in steps(folder / "run")] == [1, 2, 3, 4, 5, 6]
     assert (checkpoints / "step-backup").is_dir()
     assert (checkpoints / "latest").read_text() == "step-00000006\n"
 
 
-@pytest.mark.parametrize(
-    ("content", "error", "message"),
-    [
-        (None, ConfigurationError, "is no file; `clozeline fisher RUN output="),
-        ({"weight/a": 3}, ConfigurationError, "has no weight/family.tokens.weight; measure the run"),
-    ],
-    ids=["missing", "of another model"],
-)
-def test_a_dry_run_reads_the_fisher_information(
-    trained: Path, tmp_path: Path, content: dict[str, int] | None, error: type[Exception], message: str
+@pytest.fixture(scope="module")
+def two_runs(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs with the same names of files: `own`, and `other` with another seed over other rows."""
+    folder = tmp_path_factory.mktemp("runs")
+    for name, seed, rows in (("own", 7, 240), ("other", 8, 208)):
+        shards = write_masked_sets(folder / name / "sets", rows=rows)
+        config = write_config(folder / name / "train.yaml", shards, folder / name / "run", seed=seed)
+        assert one_rank.run(start, config, ["steps=4", "schedule.steps=8", "checkpoint.every=2"]) == [(0, "")]
+    return folder
+
+
+CASES = {
+    "whole run": ("run", "**/*"),
+    "checkpoints": ("run/checkpoints", "**/*"),
+    "parts": ("run/checkpoints", "**/part-*"),
+    "index": ("run/checkpoints", "**/checkpoint.json"),
+    "shards": ("sets/train", "**/shard-*"),
+    "manifest": ("sets/train", "**/manifest.json"),
+    "index of the set": ("sets/train", "**/index.arrow"),
+}
+
+
+def resumed(ranks: RankPool, two_runs: Path, own: Path, part: str, pattern: str) -> tuple[int, str]:
+    """Start over a copy of the run that holds some files of the other."""
+    shutil.copytree(two_runs / "own", own, dirs_exist_ok=True)
+    replaced = 0
+    for path in sorted((two_runs / "other" / part).glob(pattern)):
+        if path.is_file():
+            target = own / part / path.relative_to(two_runs / "other" / part)
+            replaced += not target.exists() or target.read_bytes() != path.read_bytes()
+            shutil.copyfile(path, target)
+    assert replaced
+    before = contents(own)
+    overrides = [f"output={own / 'run'}", f"data.shards={own / 'sets/train/manifest.json'}", "steps=8"]
+    ((code, message),) = ranks.run(start, own / "train.yaml", [*overrides, "schedule.steps=8"])
+    assert code == 0 or contents(own) == before
+    return code, message
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_another_run_wrote_is_refused(one_rank: RankPool, two_runs: Path, tmp_path: Path, case: str) -> None:
+    code, message = resumed(one_rank, two_runs, tmp_path, *CASES[case])
+    assert code in (64, 65), message
+    assert str(tmp_path) in message
+
+
+def test_a_whole_other_set_is_a_new_phase_and_the_run_says_so(
+    one_rank: RankPool, two_runs: Path, tmp_path: Path
 ) -> None:
-    """It said that everything fits together, where a start was refused."""
-    path = tmp_path / "own.fisher"
-    if content is not None:
-        save_file({name: torch.zeros(size) for name, size in content.items()}, path)
-    words = [f"output={tmp_path / 'new'}", f"model.init_from={trained / 'run'}", "optimizer.weight_decay=0"]
-    words.append(f"regularizer={{name: ewc, fisher: {path}}}")
-    with pytest.raises(error, match=re.escape(message)):
-        dry_run(load_config(TrainConfig, trained / "train.yaml", words))
+    """A set may be replaced on purpose: from the saved position on the run reads the new one."""
+    assert resumed(one_rank, two_runs, tmp_path, "sets/train", "**/*") == (0, "")
+    digest = Manifest.load(two_runs / "other" / "sets" / "train" / "manifest.json").digest
+    (change,) = events(tmp_path / "run", "new_phase")
+    assert digest[:16] in json.dumps(change)

@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import signal
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from clozeline.configuration.config import load_config
-from clozeline.errors import ClozelineError
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
-from clozeline.train.engine import Engine, StepResult
-from clozeline.train.logs.curves import read_run
 from clozeline.train.logs.display import Display
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.matrices import mark_slow_but
-from tests.pages import checked
+from tests.train import runs
 from tests.train.aftermath import check_status, written
 from tests.train.masked_set import write_config, write_masked_sets
-
-DAY = 86400.0
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
+from tests.train.runs import evaluations, events, logged, steps
 
 
 def start(world: World, config: Path, overrides: list[str], stop_after: int = 0) -> tuple[int, str]:
@@ -50,59 +38,15 @@ def start(world: World, config: Path, overrides: list[str], stop_after: int = 0)
         return real(self)
 
     StopRequest.is_set = is_set  # type: ignore[method-assign]
-    settings, code, message = load_config(TrainConfig, config, overrides), 0, ""
+    settings = load_config(TrainConfig, config, overrides)
     before = written(settings.output)
     try:
-        code = run(settings, joined=world)
-    except ClozelineError as error:
-        code, message = error.exit_code, str(error)
+        code, message = runs.start(world, config, overrides)
     finally:
         StopRequest.is_set = real  # type: ignore[method-assign]
     if world.rank == 0:
         check_status(settings.output, code, before)
     return code, message
-
-
-def start_while_the_clock_is_set(world: World, config: Path) -> tuple[int, str]:
-    """A run whose machine's clock is set back by a day at step 3, and forward by two days at step 6."""
-    shift, real, step = 0.0, time.time, Engine.step
-
-    def set_clock(engine: Engine, batches: Any, counts: Any, number: int, *rest: Any, **more: Any) -> StepResult:
-        nonlocal shift
-        shift = {3: -DAY, 6: DAY}.get(number, shift)
-        return step(engine, batches, counts, number, *rest, **more)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(time, "time", lambda: real() + shift)
-        patch.setattr(Engine, "step", set_clock)
-        return start(world, config, ["evaluate.every=4"])
-
-
-def test_a_clock_that_is_set_changes_no_record(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
-    output = tmp_path / "set"
-    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "straight")
-    assert one_rank.run(start, config, ["evaluate.every=4"]) == [(0, "")]
-    assert one_rank.run(start_while_the_clock_is_set, write_config(tmp_path / "b.yaml", shards, output)) == [(0, "")]
-    assert logged(output) == logged(tmp_path / "straight")
-    records, told = read_run(output, "set").records, read_lines(output / "events.jsonl")
-    for times in ([one["time"] for one in records], [one["time"] for one in told], [one["seconds"] for one in records]):
-        assert times == sorted(times)
-        assert times[-1] - times[0] < DAY / 2
-    for record in records:
-        assert record["tokens_per_s"] > 0
-        assert 0 <= record["stream"]["waited_share"] <= 1
-        assert all(0 <= part < 1e3 * DAY / 2 for part in record["step_ms"].values())
-
-
-def logged(output: Path) -> list[tuple[int, str, str]]:
-    return [
-        (record["step"], record["loss"].hex(), record["gradient_norm"].hex())
-        for record in read_lines(output / "metrics.jsonl")
-    ]
-
-
-def events(output: Path, kind: str) -> list[dict[str, Any]]:
-    return [event for event in read_lines(output / "events.jsonl") if event["event"] == kind]
 
 
 @pytest.mark.parametrize("stage", mark_slow_but([1], range(4)))
@@ -147,11 +91,11 @@ def test_steps_without_a_rate_are_refused(one_rank: RankPool, tmp_path: Path, sh
     assert one_rank.run(start, config, ["steps=3"]) == [(0, "")], "nothing is to be done"
     longer = ["steps=5", "checkpoint.allow_changed=[schedule.steps]", "schedule.steps=5"]
     assert one_rank.run(start, config, longer) == [(0, "")]
-    rates = [record["learning_rate"] for record in read_lines(tmp_path / "run" / "metrics.jsonl")]
+    rates = [record["learning_rate"] for record in steps(tmp_path / "run")]
     assert rates == pytest.approx([0.0015, 0.003, 0.0, 0.001, 0.0])
     other = ["steps=6", "checkpoint.allow_changed=[schedule]", "schedule.name=constant"]
     assert one_rank.run(start, config, other) == [(0, "")]
-    assert read_lines(tmp_path / "run" / "metrics.jsonl")[-1]["learning_rate"] == 0.003
+    assert steps(tmp_path / "run")[-1]["learning_rate"] == 0.003
     ((code, message),) = one_rank.run(start, config, [f"output={tmp_path / 'new'}", "schedule.steps=7", "steps=8"])
     assert code == 64
     assert "set schedule.steps=8" in message
@@ -160,18 +104,22 @@ def test_steps_without_a_rate_are_refused(one_rank: RankPool, tmp_path: Path, sh
 def test_a_schedule_that_keeps_a_rate_may_be_outlived(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
     config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", schedule__final=0.5, schedule__steps=3)
     assert one_rank.run(start, config, ["steps=4"]) == [(0, "")]
-    assert read_lines(tmp_path / "run" / "metrics.jsonl")[-1]["learning_rate"] == 0.0015
+    assert steps(tmp_path / "run")[-1]["learning_rate"] == 0.0015
 
 
 def test_fewer_steps_than_are_done_change_nothing(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
     config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run")
     assert one_rank.run(start, config, ["steps=4"]) == [(0, "")]
-    before = contents(tmp_path / "run")
+    before = files(tmp_path / "run")
     ((code, said),) = one_rank.run(said_by, config, ["steps=2"])
     assert code == 0
     assert "already at step 4, steps=2 is less: nothing to do" in said
     assert "done" not in said
-    assert contents(tmp_path / "run") == before
+    assert files(tmp_path / "run") == before
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {name: content for name, content in runs.contents(folder).items() if name != ".lock"}
 
 
 def said_by(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
@@ -184,79 +132,16 @@ def said_by(world: World, config: Path, overrides: list[str]) -> tuple[int, str]
         Display.say = real  # type: ignore[method-assign]
 
 
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != ".lock"}
-
-
-@pytest.mark.slow
-def test_another_shape_goes_on(two_ranks: RankPool, one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
-    """Two ranks at stage 3, then one at stage 1: the same losses up to rounding (without dropout)."""
-    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "a", model__dropout={})
-    two_ranks.run(start, config, [])
-    assert two_ranks.run(start, config, [f"output={tmp_path / 'b'}", "zero.stage=3", "steps=4"])[0][0] == 0
-    assert one_rank.run(start, config, [f"output={tmp_path / 'b'}", "data.micro_batch=4"])[0][0] == 0
-    pairs = zip(logged(tmp_path / "a"), logged(tmp_path / "b"), strict=True)
-    assert all(abs(float.fromhex(a[1]) - float.fromhex(b[1])) < 1e-5 for a, b in pairs)
-    assert events(tmp_path / "b", "resume")[0]["exact"] is False
-
-
-def test_heldout_figures_do_not_depend_on_world_size(
-    two_ranks: RankPool, one_rank: RankPool, tmp_path: Path, shards: Path
-) -> None:
-    """45 rows in batches of 8: the ranks' last batches are filled with empty rows. The entropy is counted by hand."""
-    found = []
-    for name, ranks in (("one", one_rank), ("two", two_ranks)):
-        config = write_config(tmp_path / f"{name}.yaml", shards, tmp_path / name, steps=1, model__dropout={})
-        assert ranks.run(start, config, ["evaluate.every=1"])[0][0] == 0
-        found.append(read_lines(tmp_path / name / "metrics.jsonl")[0]["heldout"]["heldout"])
-    assert found[0]["loss"] == pytest.approx(found[1]["loss"], abs=2e-6)
-    assert found[0]["labels"] == found[1]["labels"]
-    assert found[0]["unigram_entropy"] == found[1]["unigram_entropy"]
-    from tests.train.masked_set import masked_rows
-
-    labels = masked_rows(20_000, 45).columns["label_ids"].values.tolist()
-    shares = [labels.count(token) / len(labels) for token in set(labels)]
-    assert found[0]["labels"] == len(labels)
-    assert found[0]["unigram_entropy"] == pytest.approx(-sum(share * math.log(share) for share in shares))
-
-
-@pytest.mark.slow
-def test_learns_from_context(one_rank: RankPool, tmp_path: Path) -> None:
-    """The held-out loss ends clearly below the entropy of the same labels."""
-    changes = {
-        "model__dropout": {},
-        "model__dim": 32,
-        "model__init": {"std": 0.1},
-        "data__global_batch": 64,
-        "data__micro_batch": 64,
-        "data__lanes": 8,
-        "steps": 150,
-        "schedule__steps": 150,
-        "optimizer__learning_rate": 0.01,
-        "log__every": 10,
-    }
-    shards = write_masked_sets(tmp_path / "corrupt", rows=1600, block_rows=64)
-    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", **changes)
-    assert one_rank.run(start, config, []) == [(0, "")]
-    records = read_lines(tmp_path / "run" / "metrics.jsonl")
-    assert [record["step"] for record in records] == list(range(10, 160, 10))
-    found = records[-1]["heldout"]["heldout"]
-    assert found["loss"] < found["unigram_entropy"] - 1.0
-    page = checked((tmp_path / "run" / "report.html").read_text(encoding="utf-8"))
-    loss = next(shown for shown in page.pictures if shown.startswith("Loss (nats): "))
-    assert loss.endswith(f"unigram entropy of {found['labels']:,} labels {found['unigram_entropy']:,.4g}")
-
-
 def test_record_of_a_step(two_ranks: RankPool, tmp_path: Path, shards: Path) -> None:
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=2, log__tensorboard=True)
     two_ranks.run(start, config, ["checkpoint.every=1"])
-    first, second = read_lines(tmp_path / "run" / "metrics.jsonl")
+    first, second, evaluated = read_lines(tmp_path / "run" / "metrics.jsonl")
     assert set(first) == {
         *("step", "samples", "epoch", "time", "loss", "losses", "total", "learning_rate", "gradient_norm", "skipped"),
         *("tokens", "labels", "tokens_per_s", "samples_per_s", "step_ms", "memory_bytes", "stream"),
         *("flops", "padded_tokens_per_s", "mfu", "cpu_s"),
     }
-    assert list(first["step_ms"]) == ["data", "forward", "backward", "optimizer", "other", "between"]
+    assert list(first["step_ms"]) == ["data", "step", "between"]
     assert first["step_ms"]["between"] == 0.0 < second["step_ms"]["between"], "the first save"
     assert second["flops"] == 2 * first["flops"] > 0
     assert second["tokens_per_s"] < second["padded_tokens_per_s"]
@@ -268,13 +153,13 @@ def test_record_of_a_step(two_ranks: RankPool, tmp_path: Path, shards: Path) -> 
     assert second["mfu"] == pytest.approx(first["flops"] / whole / (2 * peak["operations"]))
     assert (first["samples"], second["samples"], first["learning_rate"]) == (8, 16, 0.0015)
     assert first["epoch"] == pytest.approx(8 / 240)
-    assert set(second) - set(first) == {"heldout"}
+    assert set(evaluated) == {"step", "samples", "time", "tokens", "flops", "heldout"}
     memory = events(tmp_path / "run", "memory")[0]["ranks"]
     assert [sorted(rank) for rank in memory] == [["gradients", "optimizer", "resident", "weights"]] * 2
     assert list((tmp_path / "run" / "tensorboard").glob("events.out.*"))
     assert (tmp_path / "run" / "report.html").exists()
     state = Index.read(tmp_path / "run" / "checkpoints" / "step-00000002").state
-    assert state["heldout_loss"] == second["heldout"]["heldout"]["loss"]
+    assert state["heldout_loss"] == evaluated["heldout"]["heldout"]["loss"]
     assert (tmp_path / "run" / "config.yaml").exists()
 
 
@@ -283,10 +168,8 @@ def test_record_of_a_step(two_ranks: RankPool, tmp_path: Path, shards: Path) -> 
     [
         (["resume=must"], "holds no valid checkpoint"),
         (["model.heads={lm: 1.0}"], "model.heads: lm cannot be trained on"),
-        (["model.family=decoder", "model.heads={lm: 1.0}"], "is for the architecture encoder"),
         (["model.position.maximum=12"], "have up to 15 tokens, the model has 12 positions"),
         (["data.shards=/nowhere/manifest.json"], "/nowhere/manifest.json: no shard set here"),
-        (["data.heldout=/nowhere/manifest.json"], "/nowhere/manifest.json: no shard set here"),
         (["data.lanes=1"], "1 lanes cannot be shared by 2 ranks"),
     ],
 )
@@ -297,13 +180,6 @@ def test_refused_on_every_rank(
     for code, error in two_ranks.run(start, config, overrides):
         assert code in (64, 74)
         assert message in error
-
-
-def test_containers_stream_alike(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
-    tar = write_masked_sets(tmp_path / "tar", container="tar", codec="zstd")
-    for name, path in (("arrow", shards), ("tar", tar)):
-        one_rank.run(start, write_config(tmp_path / f"{name}.yaml", path, tmp_path / name, steps=3), [])
-    assert logged(tmp_path / "arrow") == logged(tmp_path / "tar")
 
 
 def flip(path: Path, block_byte: int) -> None:
@@ -325,20 +201,12 @@ def test_flipped_byte_in_a_shard_ends_all_ranks_with_one_error(two_ranks: RankPo
     assert (status["state"], status["exit_code"]) == ("failed", 65)
 
 
-def test_heldout_set_of_another_tokenizer(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
-    tokenizer = {
-        "name": "byte_bpe",
-        "fingerprint": "e" * 64,
-        "vocab_size": 50,
-        "special_ids": {"pad": 0, "mask": 3},
-        "sentinels": [],
-    }
-    other = write_masked_sets(tmp_path / "other", tokenizer=tokenizer)
+def test_a_heldout_set_of_another_tokenizer_is_refused(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+    names = {"name": "byte_bpe", "fingerprint": "e" * 64, "vocab_size": 50, "special_ids": {"pad": 0, "mask": 3}}
+    other = write_masked_sets(tmp_path / "other", tokenizer={**names, "sentinels": []})
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
     ((code, message),) = one_rank.run(start, config, [f"data.heldout={other}"])
-    assert code == 64
-    assert "eeeeeeeeeeeeeeee" in message
-    assert "ffffffffffffffff" in message
+    assert (code, "eeeeeeeeeeeeeeee" in message, "ffffffffffffffff" in message) == (64, True, True)
 
 
 def diverge(world: World, config: Path) -> tuple[int, str]:
@@ -361,8 +229,7 @@ def test_weights_that_are_lost_do_not_lose_the_report(one_rank: RankPool, tmp_pa
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", optimizer__learning_rate=1e30)
     words = ["gradient_clipping=0", "evaluate.every=2", "steps=4", "checkpoint.keep_best=true", "checkpoint.every=2"]
     assert one_rank.run(start, config, words) == [(0, "")]
-    records = read_lines(tmp_path / "run" / "metrics.jsonl")
-    assert [record["heldout"]["heldout"]["loss"] for record in records if "heldout" in record] == [None, None]
+    assert [evaluation["loss"] for evaluation in evaluations(tmp_path / "run")] == [None, None]
     assert "not finite" in (tmp_path / "run" / "report.html").read_text()
     ((code, said),) = one_rank.run(said_by, config, [*words, "steps=5"])
     assert code == 0

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from clozeline.tools.shards import explain_batch
-from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.open_run import read_config
+from clozeline.train.startup.open_run import read_config
 from tests.distributed import run_ranks
 from tests.shard_server import ShardServer
 from tests.train import faulty
 from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.runs import steps
 
 SECRETS = {"secret": "s3cr3t/Value+1", "key": "AKIAEXAMPLEKEY", "token": "tok-987654", "password": "pass word 1"}
 NESTED = "nested-hush-5"
@@ -55,7 +55,7 @@ def test_no_file_and_no_line_of_a_run_holds_a_secret(tmp_path: Path, capsys: pyt
     assert {"config.yaml", "report.html", "events.jsonl", "status.json", "metrics.jsonl"} <= {
         path.name for path in files
     }
-    assert len(read_lines(output / "metrics.jsonl")) == 8
+    assert len(steps(output)) == 8
     for secret in HIDDEN:
         assert secret not in said, said
         assert [path for path in files if secret.encode() in path.read_bytes()] == []

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from clozeline.configuration.config import load_config
-from clozeline.errors import ClozelineError
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
-from clozeline.train.open_run import read_config
-from clozeline.train.run import run
-from clozeline.train.startup.dry_run import dry_run
+from clozeline.train.startup.announcements import dry_run
+from clozeline.train.startup.open_run import read_config
 from tests.distributed import RankPool
-from tests.pipeline.task_files import make_choice_sets, make_question_sets, make_sets, make_tagged_sets
+from tests.pipeline.task_files import make_question_sets, make_sets
 from tests.train.masked_set import write_config
-
-
-def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
-    try:
-        return run(load_config(TrainConfig, config, overrides), joined=world), ""
-    except ClozelineError as error:
-        return error.exit_code, str(error)
+from tests.train.runs import evaluations, logged, start
 
 
 @pytest.fixture(scope="module")
@@ -40,56 +29,19 @@ def task(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def records(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-
-
 def weights(run: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in steps_in(run / "checkpoints")[-1].glob("*.safetensors")}
 
 
 def test_a_task_is_learnt_and_resumed_to_the_bit(one_rank: RankPool, task: Path) -> None:
     assert one_rank.run(start, task / "train.yaml", []) == [(0, "")]
-    whole = records(task / "run")
-    *_, last = (record["heldout"]["dev"] for record in whole if record.get("heldout"))
-    assert last["figures"]["classification/accuracy"] == 1.0
+    assert evaluations(task / "run", "dev")[-1]["figures"]["classification/accuracy"] == 1.0
     assert read_config(task / "run").model.heads["classification"].labels == ("0", "1")
     other = task / "resumed"
     assert one_rank.run(start, task / "train.yaml", [f"output={other}", "steps=20"]) == [(0, "")]
     assert one_rank.run(start, task / "train.yaml", [f"output={other}"]) == [(0, "")]
-    losses = [{record["step"]: record["loss"] for record in one if "loss" in record} for one in (whole, records(other))]
-    assert losses[0] == losses[1]
+    assert logged(task / "run") == logged(other)
     assert weights(task / "run") == weights(other)
-
-
-def test_a_new_head_on_the_body_of_another_run(one_rank: RankPool, task: Path) -> None:
-    """Both lists are printed: what is new is the head alone, what is not used the old head alone."""
-    first = task / "first"
-    words = ["steps=2", "schedule.steps=8", "evaluate.max_rows=0"]
-    assert one_rank.run(start, task / "train.yaml", [f"output={first}", *words]) == [(0, "")]
-    pairs = ["model.heads={classification: {labels: [a, b]}}", f"model.init_from={first}"]
-    code, said = one_rank.run(start, task / "train.yaml", [f"output={task / 'second'}", *words, *pairs])[0]
-    assert code == 64
-    assert "labels: expected 0, 1 in this order" in said
-
-
-@pytest.mark.slow
-def test_tags_of_words_are_learnt(one_rank: RankPool, tmp_path: Path) -> None:
-    """The names of the tags come from the set; a head that reads tokens is refused beside them."""
-    sets = make_tagged_sets(tmp_path)
-    write_config(
-        tmp_path / "train.yaml", sets / "train", tmp_path / "run", model__heads={"tagging": {}}, model__dropout={},
-        model__position={"maximum": 64}, optimizer__learning_rate=0.01, data__global_batch=16, steps=40,
-        schedule={"name": "linear", "warmup": 4, "steps": 40}, checkpoint={"every": 40},
-    )  # fmt: skip
-    assert one_rank.run(start, tmp_path / "train.yaml", []) == [(0, "")]
-    *_, last = (record["heldout"]["dev"] for record in records(tmp_path / "run") if record.get("heldout"))
-    assert last["figures"]["tagging/accuracy"] == 1.0
-    assert read_config(tmp_path / "run").model.heads["tagging"].labels == ("O", "B-X", "I-X")
-    both = ["model.heads={tagging: 1.0, masked_lm: 1.0}", f"output={tmp_path / 'other'}"]
-    code, said = one_rank.run(start, tmp_path / "train.yaml", both)[0]
-    assert code == 64
-    assert "masked_lm cannot be trained" in said
 
 
 def test_a_body_without_segments_reads_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,24 +55,6 @@ def test_a_body_without_segments_reads_questions(tmp_path: Path, capsys: pytest.
     assert capsys.readouterr().out.count("segment_starts stays unread") == 1
 
 
-@pytest.mark.slow
-def test_choices_are_learnt_on_any_number_of_ranks(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path) -> None:
-    """An example of three rows beside one of two: the same losses of one rank and of two."""
-    sets = make_choice_sets(tmp_path)
-    write_config(
-        tmp_path / "train.yaml", sets / "train", tmp_path / "run", model__heads={"multiple_choice": {}},
-        model__dropout={}, model__position={"maximum": 16}, optimizer__learning_rate=0.01, data__global_batch=16,
-        steps=60, schedule={"name": "linear", "warmup": 4, "steps": 60},
-        checkpoint={"every": 60},
-    )  # fmt: skip
-    assert one_rank.run(start, tmp_path / "train.yaml", []) == [(0, "")]
-    assert two_ranks.run(start, tmp_path / "train.yaml", [f"output={tmp_path / 'two'}"]) == [(0, "")] * 2
-    runs = [[one["loss"] for one in records(tmp_path / name) if "loss" in one] for name in ("run", "two")]
-    assert runs[0][:10] == pytest.approx(runs[1][:10], rel=1e-4)  # sums in another order drift apart later
-    *_, last = (record["heldout"]["dev"] for record in records(tmp_path / "run") if record.get("heldout"))
-    assert last["figures"]["multiple_choice/accuracy"] > 0.9
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -128,14 +62,9 @@ def test_choices_are_learnt_on_any_number_of_ranks(one_rank: RankPool, two_ranks
         (["model.heads={classification: {multi_label: true}}"], "has one class per row, got true: leave the key out"),
         (["model.heads={classification: {classes: 3}}"], "has 2: 0, 1; got 3"),
         (["model.heads={classification: {labels: [b, a]}}"], "labels: expected 0, 1 in this order"),
-        (["model.family=decoder"], "is for the architecture encoder"),
-        (["model.position.maximum=3"], "tokens, the model has 3 positions"),
-        (["model.adapter={name: lora, targets: [querry]}"], "'querry' matches no module of the family"),
-        (["model.adapter={name: lora, targets: [norm]}"], "expected linear maps"),
         (["regularizer={name: ewc, fisher: FOLDER/none, strength: 1.0}"], "is no file"),
         (["regularizer={name: l2_sp, alpha: 0.1}"], "weight_decay"),
     ],
-    ids=["head", "several", "count", "order", "family", "places", "pattern", "norm", "fisher", "decay"],
 )
 def test_what_does_not_go_together_is_refused_before_the_first_step(
     one_rank: RankPool, task: Path, words: list[str], message: str

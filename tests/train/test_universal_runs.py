@@ -11,10 +11,11 @@ from clozeline.model.build import build_model
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
-from clozeline.train.open_run import read_config
+from clozeline.train.startup.open_run import read_config
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
-from tests.train.test_distillation_runs import NO_DROPOUT, losses, records, start
+from tests.train.runs import evaluations, start, steps
+from tests.train.test_distillation_runs import NO_DROPOUT, losses
 
 UNIVERSAL = ["model.layers=3", "model.share={groups: 1, universal: {epsilon: 0.2, ponder: 0.1}}", *NO_DROPOUT]
 UNIVERSAL += ["model.init.std=0.5", "steps=3", "evaluate.max_rows=45"]
@@ -33,19 +34,19 @@ def test_micro_batches_and_a_resume_change_nothing(folder: Path, one_rank: RankP
         assert one_rank.run(start, folder / "train.yaml", [*UNIVERSAL, *words, f"output={folder / output}"]) == [
             (0, "")
         ]
-    for steps in (1, 3):
-        words = [*UNIVERSAL, "data.micro_batch=4", f"output={folder / 'parts'}", f"steps={steps}"]
+    for end in (1, 3):
+        words = [*UNIVERSAL, "data.micro_batch=4", f"output={folder / 'parts'}", f"steps={end}"]
         assert one_rank.run(start, folder / "train.yaml", words) == [(0, "")]
     expected = losses(folder / "whole")
     assert [sorted(step) for step in expected] == [["masked_lm", "ponder"]] * 3
     assert losses(folder / "parts") == expected
     for step, other in zip(expected, losses(folder / "small"), strict=True):
         assert other == pytest.approx(step, rel=2e-6)
-    (first, *_) = records(folder / "whole")
+    first = steps(folder / "whole")[0]
     assert first["loss"] == first["losses"]["masked_lm"]
     assert 1 < first["figures"]["ponder/steps"] < 3
     assert first["figures"]["ponder/steps"] < first["losses"]["ponder"] <= first["figures"]["ponder/steps"] + 1
-    heldout = [record["heldout"]["heldout"] for record in records(folder / "whole") if "heldout" in record][-1]
+    heldout = evaluations(folder / "whole")[-1]
     assert first["total"] == pytest.approx(first["loss"] + 0.1 * first["losses"]["ponder"], rel=1e-12)
     assert heldout["total"] == pytest.approx(heldout["loss"] + 0.1 * heldout["figures"]["ponder"], rel=1e-12)
     assert {"ponder", "ponder/steps"} <= heldout["figures"].keys()
@@ -57,18 +58,3 @@ def test_micro_batches_and_a_resume_change_nothing(folder: Path, one_rank: RankP
     assert name == "nats"
     assert score == pytest.approx(heldout["loss"], rel=1e-5)
     assert torch.isfinite(model.family.stack.universal.halting.weight).all()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("stage", "ranks"), [(3, 1), (0, 2), (3, 2)])
-def test_stages_and_ranks_change_nothing(
-    folder: Path, one_rank: RankPool, two_ranks: RankPool, stage: int, ranks: int
-) -> None:
-    words = [*UNIVERSAL, "data.micro_batch=2"]
-    if not (folder / "reference").exists():
-        assert one_rank.run(start, folder / "train.yaml", [*words, f"output={folder / 'reference'}"]) == [(0, "")]
-    output, pool = folder / f"stage{stage}{ranks}", one_rank if ranks == 1 else two_ranks
-    words += [f"zero.stage={stage}", f"output={output}"]
-    assert pool.run(start, folder / "train.yaml", words) == [(0, "")] * ranks
-    for step, other in zip(losses(folder / "reference"), losses(output), strict=True):
-        assert other == pytest.approx(step, rel=2e-6)

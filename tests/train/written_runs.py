@@ -17,7 +17,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.train.checkpoint.format import FileRecord, Index, ParameterRecord, part_name
 from clozeline.train.data.sets.recorded_sets import RecordedSet, record_sets
 from clozeline.train.data.stream.phases import open_phases
-from clozeline.train.open_run import Run, read_config
+from clozeline.train.startup.open_run import Run, read_config
 from tests.tools.small_run import example_sets
 from tests.train.synthetic import plain_config
 

@@ -24,8 +24,8 @@ from clozeline.terminal import Terminal, duration, size_text
 from clozeline.tools.command import Arguments, plural, run_tool, some_path
 from clozeline.train.logs.curves import RecordedRun, curves, last_heldout, read_run, results
 from clozeline.train.logs.display import heldout_title
+from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import unreadable_lines
-from clozeline.train.logs.status import read_status
 
 _IGNORED_KEYS: Final = ("output", "resume")
 """Keys that do not affect what is trained."""

@@ -18,7 +18,7 @@ from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.command import Arguments, model_path, natural, positive, run_tool
 from clozeline.tools.models.export.exportable import exported_form
 from clozeline.tools.models.export.quiet_transformers import import_transformers, refusals_of
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 
 Logits = Callable[[Tensor], list[Tensor]]
 """Return the scores of each head, in the order of the heads' names, as classes of transformers have them."""

@@ -43,7 +43,7 @@ from clozeline.tools.models.export.torchao_format import integers_of_class
 from clozeline.tools.models.export_model import export_quantized
 from clozeline.tools.runs.data.run_sets import open_first_set
 from clozeline.tools.runs.inference.fisher_information import draw_rows
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.open_run import Run, open_run
 from clozeline.train.startup.source_tokenizer import refuse_other_ids
 
 _METHODS: Final = "clozeline.model.compression"

@@ -22,7 +22,7 @@ from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL
 from clozeline.tools.command import Arguments, byte_count, model_path, natural, run_tool, some_path
 from clozeline.tools.models.export.model_card import model_card
 from clozeline.tools.models.export.sentence_embeddings import POOLINGS, check_pooling, write_modules
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.open_run import Run, open_run
 
 if TYPE_CHECKING:
     from clozeline.model.checkpoints import Export

@@ -18,7 +18,7 @@ def _import(options: argparse.Namespace) -> None:
     from clozeline.model.checkpoints import import_adapter
     from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
     from clozeline.tools.models.export.exportable import exported_form
-    from clozeline.train.open_run import open_run
+    from clozeline.train.startup.open_run import open_run
 
     require_empty(options.output)
     base = open_run(options.base, quantized=False)

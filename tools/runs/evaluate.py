@@ -28,7 +28,7 @@ from clozeline.files import publish_text
 from clozeline.tools.command import IntermixedArguments, add_settings, model_path, run_tool, settings_of
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.inference.text_likelihoods import Score
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.open_run import Run, open_run
 
 if TYPE_CHECKING:
     from clozeline.train.distributed.process_group import World

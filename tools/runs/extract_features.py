@@ -19,7 +19,7 @@ from clozeline.files import file_hash
 from clozeline.tools.command import IntermixedArguments, add_settings, model_path, plural, run_tool, settings_of
 from clozeline.tools.runs.evaluation.local_texts import files_of, named_texts
 from clozeline.tools.runs.inference.feature_files import MANIFEST, Extraction, Pool, Precision, write_features
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 
 
 @config_class

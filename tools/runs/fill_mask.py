@@ -23,7 +23,7 @@ from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.terminal import Terminal
 from clozeline.tools.command import IntermixedArguments, model_path, natural, positive, run_tool
 from clozeline.tools.runs.data import run_sets
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.open_run import Run, open_run
 
 SHOWN = 14
 """tokens shown on each side of the masked word"""

@@ -20,7 +20,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import Arguments, add_settings, model_path, run_tool, settings_of
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, locate_sets, open_first_set, split_set_paths
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 
 
 @config_class

@@ -16,7 +16,7 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, add_settings, model_path, run_tool, settings_of
 from clozeline.tools.runs.inference.generation import Settings, blank_after, continuations, find_end_ids, text_of
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.open_run import Run, open_run
 
 
 def _run(options: argparse.Namespace) -> None:

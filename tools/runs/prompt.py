@@ -24,7 +24,7 @@ from clozeline.tools.runs.prompting.report import prediction_lines, prompt_lines
 from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRows, Selection, read_rows
 from clozeline.tools.runs.prompting.scorers import Masks, Mode, open_scorer
 from clozeline.tools.runs.prompting.template import limit_answers, read_template
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 
 
 @config_class

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
 
@@ -15,6 +15,7 @@ from clozeline.configuration.config import HOME_EXPANDED, config_class, flatten,
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.pipeline.shards.store import as_url, local_path
 from clozeline.registry import Chosen, Default, OneOf, find
 from clozeline.train.compression.distillation.config import DistilConfig
 from clozeline.train.configuration.checkpoint import CheckpointConfig
@@ -116,7 +117,7 @@ class TrainConfig:
     log: LogConfig = LogConfig()
     """metrics"""
     profile: ProfileConfig | None = None
-    """steps whose operations are timed, as a trace and a table: {from: 20, steps: 5}; null: none"""
+    """steps whose operations are timed, as a trace: {from: 20, steps: 5}; null: none"""
     watchdog_s: Annotated[float, Field(ge=0.0)] = 1800.0
     """seconds without progress after which a process dumps its stacks and ends; 0: never"""
     collective_timeout_s: Annotated[float, Field(gt=0.0)] = 600.0
@@ -286,6 +287,23 @@ def check_world(config: TrainConfig, world_size: int) -> int:
     return share // data.micro_batch
 
 
+def check_schedule(options: Any, end: int) -> None:
+    """Refuse a decay or a warm-up that lies beyond the `end` of the schedule, in steps."""
+    decay_from = getattr(options, "decay_from", None)
+    if decay_from is not None and decay_from >= end:
+        raise ConfigurationError(
+            f"schedule.decay_from: expected a step before the end of the schedule at {end}, got {decay_from}: raise "
+            "steps (and schedule.steps, where it is given)"
+        )
+    if options.warmup > end:
+        raise ConfigurationError(
+            f"schedule.warmup: expected at most {end}, the steps of the schedule (schedule.steps, by default "
+            f"steps), got {options.warmup}: the learning rate would never reach its peak; set schedule.warmup="
+            f"{end // 10} for a tenth, raise steps, or set schedule.steps to {options.warmup} or more where this run "
+            "is the first part of a longer one"
+        )
+
+
 def zero_stage(config: TrainConfig, world_size: int, stage: int | None = None) -> int:
     """Return the ZeRO stage that runs for the configured stage, or for another.
 
@@ -317,3 +335,18 @@ def frozen(config: TrainConfig) -> dict[str, Any]:
 
 def _is_free(key: str) -> bool:
     return any(f"{key}.".startswith(f"{free}.") for free in _FREE)
+
+
+def with_absolute_paths(value: Any) -> Any:
+    """Return a configuration with its relative paths resolved against the current directory; URLs stay as they are."""
+    if isinstance(value, Path):
+        return value if as_url(value) is not None else local_path(value).absolute()
+    if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+        return type(value)(map(with_absolute_paths, value))
+    if isinstance(value, dict):
+        return {key: with_absolute_paths(item) for key, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        before = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
+        changes = {name: new for name, old in before.items() if (new := with_absolute_paths(old)) != old}
+        return replace(value, **changes) if changes else value
+    return value

@@ -10,7 +10,7 @@ import socket
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,18 +18,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeVar
 
-import psutil
 import torch
 import torch.distributed as dist
 
-from clozeline.errors import PEER_LOST, AloneError, ClozelineError, ConfigurationError, PeerError, StorageError
+from clozeline.errors import AloneError, ClozelineError, ConfigurationError, PeerError, StorageError
 from clozeline.train.distributed.launcher import describe_environment, free_port
 from clozeline.train.distributed.watchdog import RECORDER
 
 T = TypeVar("T")
 
-_NAMED: Final = 8
-"""Ranks that a message names at most."""
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 """Parameters of glibc's mallopt(3)."""
 _LARGEST: Final = 2**31 - 1
@@ -146,75 +143,26 @@ def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            store = _meet(rank, size, timeout)
             deepspeed.init_distributed(verbose=False, timeout=timeout)
-            del store  # the process group has it
     except RuntimeError as error:
-        if "EADDRINUSE" not in str(error) and "address already in use" not in str(error).lower():
+        address, port = os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
+        if "EADDRINUSE" in str(error) or "address already in use" in str(error).lower():
+            raise ConfigurationError(
+                f"port {port} of {address} is in use, probably by another run: choose another one, for example "
+                f"`deepspeed --master_port {free_port()} ...`"
+            ) from error
+        if not isinstance(error, dist.DistError):
             raise
-        port = os.environ["MASTER_PORT"]
-        raise ConfigurationError(
-            f"port {port} of {os.environ['MASTER_ADDR']} is in use, probably by another run: choose another one, "
-            f"for example `deepspeed --master_port {free_port()} ...`"
+        raise AloneError(
+            f"rank {rank} of {size} on {socket.gethostname()} did not meet the others at {address}:{port} in "
+            f"{timeout_s:g} s ({str(error).splitlines()[0]}); start all ranks, and see that every machine reaches this "
+            "address"
         ) from error
     set_determinism(deterministic)
     group = dist.new_group(backend="gloo", timeout=timeout)
     if device.type == "cpu":
         keep_freed_memory()
     return World(rank, size, local_rank, device, group)
-
-
-def _meet(rank: int, size: int, timeout: timedelta) -> Any:
-    """Wait at rank 0 until every rank has come; return the store, which torch uses, too, while it is kept.
-
-    torch waits, too, but does not say who came. The ranks of torchrun have met before they are started.
-    """
-    if size == 1 or "TORCHELASTIC_USE_AGENT_STORE" in os.environ:
-        return None
-    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    host, spot, seconds = socket.gethostname(), f"{address}:{port}", f"{timeout.total_seconds():g} s"
-    hint = "start all ranks, and see that every machine reaches this address"
-    try:
-        store = dist.TCPStore(  # type: ignore[attr-defined]
-            address, port, size, is_master=rank == 0, timeout=timeout, wait_for_workers=False, multi_tenant=True
-        )
-    except dist.DistNetworkError as error:
-        if "EADDRINUSE" in str(error):
-            raise
-        reason = str(error).splitlines()[0]
-        raise AloneError(f"rank {rank} on {host} found no rank 0 at {spot} in {seconds} ({reason}); {hint}") from error
-    keys = [f"rank {number}" for number in range(size)]
-    store.set(keys[rank], host)
-    if rank == 0:
-        try:
-            store.wait(keys, timeout)
-        except dist.DistStoreError as error:
-            came = [key for key in keys if store.check([key])]
-            there = _join_names(f"{key} on {store.get(key).decode()}" for key in came)
-            missing = _join_names(key for key in keys if key not in came)
-            raise PeerError(
-                f"{len(came)} of {size} ranks came to {spot} in {seconds}: {there}; missing: {missing}; {hint}",
-                PEER_LOST,
-            ) from error
-    return store
-
-
-def _join_names(names: Iterable[str]) -> str:
-    first, rest = (every := list(names))[:_NAMED], len(every) - _NAMED
-    return ", ".join(first) + (f" and {rest} more" if rest > 0 else "")
-
-
-def describe_network(environment: Mapping[str, str] = os.environ) -> str:
-    """Return how gloo exchanges small values between ranks: through the interface that has the host's address."""
-    if named := environment.get("GLOO_SOCKET_IFNAME"):
-        return f"gloo through {named} (GLOO_SOCKET_IFNAME)"
-    try:
-        address = socket.gethostbyname(socket.gethostname())
-    except OSError as error:
-        return f"gloo, but the name of this host has no address ({error}): set GLOO_SOCKET_IFNAME"
-    with_it = [name for name, all_of in psutil.net_if_addrs().items() if address in {one.address for one in all_of}]
-    through = with_it[0] if with_it else "an interface that is not known"
-    return f"gloo through {through}, which has the host's address {address}; GLOO_SOCKET_IFNAME chooses another one"
 
 
 def set_determinism(deterministic: bool) -> None:

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import torch
@@ -28,6 +28,32 @@ _PRODUCTS: Final = 10
 """Smallest number of matrix products that measure a device; eight times as many if they are short."""
 _SECONDS_OF_PRODUCTS: Final = 0.3
 _TYPES: Final = {"fp32": torch.float32, "bf16": torch.bfloat16}
+_DATA_SHEETS: Final = {
+    312e12: (
+        "A100-SXM4-40GB",
+        "A100-SXM4-80GB",
+        "A100-PCIE-40GB",
+        "A100 80GB PCIe",
+        "A800-SXM4-80GB",
+        "A800 80GB PCIe",
+    ),
+    989e12: ("H100 80GB HBM3", "H200", "H800", "GH200 480GB"),
+    835e12: ("H100 NVL", "H200 NVL"),
+    756e12: ("H100 PCIe", "H800 PCIe"),
+    148e12: ("H20",),
+    2.25e15: ("B200",),
+    2.5e15: ("GB200",),
+    362e12: ("L40S",),
+    181e12: ("L40",),
+    121e12: ("L4",),
+    165e12: ("A30", "GeForce RTX 4090"),
+    150e12: ("A40",),
+    125e12: ("A10",),
+    155e12: ("RTX A6000",),
+    71e12: ("GeForce RTX 3090",),
+    209e12: ("GeForce RTX 5090",),
+}
+"""Dense bf16 FLOPs per second with fp32 accumulation → exact device names; an L40 is not an L4."""
 
 
 @dataclass(frozen=True)
@@ -281,3 +307,25 @@ def operations_per_second(device: torch.device, precision: str) -> float:
 
 def _mebibytes(size: float) -> str:
     return f"{size / 2**20:,.1f} MiB"
+
+
+class Peak(NamedTuple):
+    """FLOPs per second of one rank, and the origin of the number."""
+
+    operations: float
+    origin: str
+
+    def line(self) -> str:
+        """Return what a start prints."""
+        return f"peak       {self.operations:.3g} operations a second on each rank: {self.origin}"
+
+
+def peak_of(device: torch.device, precision: str, measured: float) -> Peak:
+    """Return the peak of a device: from its data sheet in bf16 if known, else `measured` by a matrix product."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "a processor"
+    if precision == "bf16":
+        for operations, names in _DATA_SHEETS.items():
+            if name.removeprefix("NVIDIA ") in names:
+                return Peak(operations, f"data sheet of {name}")
+    unknown = f"no data sheet of {name} in {precision} is known here"
+    return Peak(measured, f"measured, a matrix product in {precision}; {unknown}")

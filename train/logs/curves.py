@@ -1,6 +1,5 @@
 """Draw the curves of one or several recorded runs on shared axes, for report.html and `compare_runs`."""
 
-import math
 import statistics
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,19 +30,6 @@ _OVER_STEPS: Final = (
 """Charts over steps: title, keys, factor."""
 _NOISE_WINDOW: Final = 100
 """Records over which the noise scale is averaged; a single step is mostly noise."""
-_LAYERS: Final = {"layer_gradient_norms": "Gradient norm by layer", "largest_logits": "Largest logit by head"}
-"""Records of the hook `layer_statistics` with their titles."""
-_CURVES: Final = 8
-"""Curves that a chart tells apart by color."""
-_PARTS: Final = {
-    "forward": "forward",
-    "backward": "backward",
-    "optimizer": "optimizer",
-    "other": "other",
-    "data": "waiting for data",
-    "between": "records and saves",
-}
-"""Parts of a step with their titles."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,18 +119,6 @@ def curves(runs: Sequence[RecordedRun]) -> Iterator[str]:
         yield lines(title, _series(runs, keys[-1], "step", *keys, factor=factor), "step")
     noise = [Series("noise scale" if alone else run.name, noise_scales(run)) for run in runs]
     yield lines(f"Gradient noise scale (rows), of {_NOISE_WINDOW} records", noise, "step")
-    for run in runs:
-        for key, title in _LAYERS.items():
-            layers = [Series(name, points(run, "step", key, name)) for name in _highest(run, key)]
-            yield lines(f"{title}{'' if alone else f' of {run.name}'}, the highest at the end", layers, "step")
-        times = [Series(title, points(run, "step", "step_ms", part)) for part, title in _PARTS.items()]
-        yield lines(f"Time of a step{'' if alone else f' of {run.name}'} (ms)", times, "step")
-
-
-def _highest(run: RecordedRun, key: str) -> list[str]:
-    """Return the names with the highest values in the last record that has any; null was not finite."""
-    last: Mapping[str, Any] = next((record[key] for record in reversed(run.records) if record.get(key)), {})
-    return sorted(last, key=lambda name: math.inf if last[name] is None else last[name], reverse=True)[:_CURVES]
 
 
 def _series(runs: Sequence[RecordedRun], alone: str, axis: str, *keys: str, factor: float = 1.0) -> list[Series]:

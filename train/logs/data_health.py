@@ -15,13 +15,13 @@ _STARVED: Final = 0.05
 
 
 class LoadingHealth:
-    """Health of the streams of a run, the training stream first; created by all ranks together.
+    """Health of the streams of a run, the training stream first.
 
     The run ends if more than the share `limit` of a set's blocks is skipped.
     """
 
     def __init__(self, streams: Sequence[Stream], world: World, limit: float, announce: Callable[..., None]) -> None:
-        self._training = training = streams[0]
+        self.training = training = streams[0]
         self._world, self._limit, self._announce = world, limit, announce
         self._sources = [source for stream in streams for source in stream.sources]
         self._skipped: set[tuple[int, int]] = set()
@@ -30,30 +30,24 @@ class LoadingHealth:
         """Seconds of waiting and of all, of each step since the last full window; not of the first step, which waits
         for the first round."""
         self._started = self._starved = False
-        # ranks may have different counters, for example without a cache
-        self._names = sorted({name for names in world.gather(list(training.stats())) for name in names})
 
     def phases(self) -> list[dict[str, Any]]:
         """Return the phases of the data: ends and actual shares of the sets."""
-        return [self._facts(stretch) for stretch in self._training.timeline.stretches]
-
-    def counters(self) -> dict[str, float]:
-        """Return this rank's counters of the training stream, under the same names on all ranks."""
-        return dict.fromkeys(self._names, 0) | self._training.stats()
+        return [self._facts(stretch) for stretch in self.training.timeline.stretches]
 
     def origins(self, samples: int, rows: int) -> list[list[int]]:
         """Return (source, stored block, row) of each row of the `rows` after `samples`, without filler."""
         origins: list[list[int]] = []
         end = samples + rows
         while samples < end:
-            portion = self._training.explain(samples)
+            portion = self.training.explain(samples)
             origins += [origin for origin in portion.tolist() if origin[0] >= 0]
             samples += len(portion)
         return origins
 
     def note(self, step: int, waited: float, seconds: float) -> None:
         """Announce a new phase of the data, or steps that wait for data."""
-        stretch = self._training.timeline.at(self._training.samples // self._training.lanes - 1)
+        stretch = self.training.timeline.at(self.training.samples // self.training.lanes - 1)
         if stretch is not self._stretch:
             self._stretch = stretch
             self._announce("phase", step=step, **self._facts(stretch))
@@ -91,7 +85,7 @@ class LoadingHealth:
                 )
 
     def _facts(self, stretch: Stretch) -> dict[str, Any]:
-        reading = self._training.reading
+        reading = self.training.reading
         return {
             "phase": reading.timeline.stretches.index(stretch),
             "shares": reading.shares(stretch),

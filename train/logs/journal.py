@@ -1,4 +1,4 @@
-"""Write the records of a run: metrics.jsonl, events.jsonl, status.json, TensorBoard files and trackers.
+"""Write the records of a run, metrics.jsonl, events.jsonl, status.json, TensorBoard and trackers, and read its status.
 
 Only rank 0 writes. If the run directory cannot be written, one warning is printed and training continues.
 """
@@ -7,9 +7,9 @@ import json
 import math
 import os
 import socket
-import sys
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,8 +17,8 @@ import psutil
 
 from clozeline.configuration.redaction import redact
 from clozeline.errors import message_text
-from clozeline.files import open_unlinked, process_start, replacing
-from clozeline.sealed_json import seal
+from clozeline.files import open_unlinked, process_start, read_json, replacing, still_runs
+from clozeline.sealed_json import seal, unseal
 from clozeline.train.configuration.logs import LogConfig
 from clozeline.train.distributed.reporting import Reporting
 from clozeline.train.logs.json_lines import last_lines
@@ -27,6 +27,7 @@ from clozeline.train.logs.trackers import TensorBoard, Tracker, open_tracker
 _STATUS_S: Final = 1.0
 """Minimum seconds between two steps in status.json: replacing it costs as much as a record."""
 _BOARD: Final = "TensorBoard"
+_UNKNOWN: Final = "unknown"
 
 
 class Journal:
@@ -39,12 +40,7 @@ class Journal:
         self._trackers: dict[str, Tracker] = {}
         """TensorBoard and the configured service, by name; one that fails is dropped."""
         self._failed = False
-        self._warned = False
         self._reports = Reporting()
-        self._last: dict[str, Any] = {}
-        """Last record written; empty if writing failed."""
-        self._last_bytes = 0
-        """Bytes of its line."""
         self._held: list[tuple[str, dict[str, Any]]] | None = []
         """Events before `begin`, with their fields; None afterwards."""
         self._epoch = time.time() - time.monotonic()
@@ -58,14 +54,15 @@ class Journal:
         """Return the time in seconds since 1970, unaffected by later changes of the clock."""
         return self._epoch + time.monotonic()
 
-    def begin(self, step: int, checkpoint: str | None = None) -> int:
+    def begin(self, step: int, checkpoint: str | None = None, *, evaluated: bool = False) -> int:
         """Start to write after checking is done; return the number of unreadable lines among those cut off.
 
-        Metrics after `step` are cut off: a resumed run writes them again. Earlier lines are not read.
+        Metrics after `step` are cut off, and the evaluation of that step unless it is `evaluated` for the run: a
+        resumed run writes them again. Earlier lines are not read.
         """
         if not self._writes:
             return 0
-        dropped = self._cut(self.directory / "metrics.jsonl", step)
+        dropped = self._cut(self.directory / "metrics.jsonl", step, evaluated)
         events, self._held = self._held or [], None
         for event, fields in events:
             self._append("events.jsonl", {"event": event, **fields})
@@ -73,14 +70,12 @@ class Journal:
         self._open_board(step)
         return dropped
 
-    def rewind(self, step: int) -> None:
-        """Cut off the metrics after `step`, to which the run goes back."""
+    def rewind(self, step: int, *, evaluated: bool = False) -> None:
+        """Cut off the metrics after `step`, to which the run goes back, as `begin` does."""
         if not self._writes:
             return
-        try:
-            self._cut(self.directory / "metrics.jsonl", step)
-        except OSError as error:
-            self._warn(error)
+        with self._reports("records in the run directory"):
+            self._cut(self.directory / "metrics.jsonl", step, evaluated)
         if (board := self._trackers.pop(_BOARD, None)) is not None:
             board.end(failed=False)
             self._open_board(step)
@@ -90,26 +85,24 @@ class Journal:
             with self._reports(_BOARD):
                 self._trackers[_BOARD] = TensorBoard(self.directory / "tensorboard", step)
 
-    def _cut(self, path: Path, step: int) -> int:
+    def _cut(self, path: Path, step: int, evaluated: bool) -> int:
         """Cut off the lines after `step`; return how many of them could not be read."""
         # find the last record to keep, from the end
-        lost, end, self._last = 0, 0, {}
+        lost, end = 0, 0
         for line in last_lines(path):
             # a line of events.jsonl, which somebody has put here, is no record of a step
             recorded = None if line.record is None or "event" in line.record else line.record.get("step")
-            if isinstance(recorded, int) and recorded <= step:
-                self._last, self._last_bytes, end = line.record or {}, line.stop - line.start, line.stop
+            again = recorded == step and not evaluated and "heldout" in (line.record or {})
+            if isinstance(recorded, int) and recorded <= step and not again:
+                end = line.stop
                 break
             lost += not isinstance(recorded, int)
         # cut the file there
-        with open_unlinked(path, "ab") as file:
+        with open_unlinked(path, "a+b") as file:
             file.truncate(end)
-        if end:
-            with open_unlinked(path, "r+b") as file:
-                file.seek(-1, os.SEEK_END)
-                if file.read(1) != b"\n":  # a kill cut off the newline
-                    file.write(b"\n")
-                    self._last_bytes += 1
+            file.seek(max(0, end - 1))
+            if file.read() not in (b"", b"\n"):  # a kill cut off the newline
+                file.write(b"\n")
         return lost
 
     def track(self, config: Mapping[str, Any]) -> None:
@@ -120,22 +113,17 @@ class Journal:
             self._trackers[part] = open_tracker(name, self.directory, config)
 
     def step(self, record: Mapping[str, Any]) -> None:
-        """Write the record of a step; numbers that are not finite become null."""
-        if self._writes:
-            written = _finite(record)
-            self._last = written if self._append("metrics.jsonl", written) else {}
-            self._send(record["step"], record)
-
-    def extend(self, record: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
-        """Add fields to the record of a step if it was written last, else write `record` with them."""
+        """Write the record of a step, or of an evaluation after it; numbers that are not finite become null."""
         if not self._writes:
             return
-        if record["step"] != self._last.get("step"):
-            self.step({**record, **fields})
-            return
-        written = {**self._last, **_finite(fields)}
-        self._last = written if self._append("metrics.jsonl", written, instead_of=self._last_bytes) else {}
-        self._send(record["step"], fields)
+        written = _finite(record)
+        self._append("metrics.jsonl", written)
+        figures = numbers(written) if self._trackers else {}
+        for name in tuple(self._trackers):
+            tracker = self._trackers.pop(name)
+            with self._reports(name):
+                tracker.log(figures, record["step"])
+                self._trackers[name] = tracker
 
     def event(self, event: str, **fields: Any) -> None:
         """Write an event; events before `begin` are written then."""
@@ -151,11 +139,11 @@ class Journal:
             return
         self._beaten = time.monotonic()
         self._status |= {"state": state, "heartbeat": time.time(), **redact(_finite(fields))}
-        try:
-            with replacing(self.directory / "status.json", durable=False) as temporary:
-                temporary.write_text(json.dumps(seal(self._status), indent=1) + "\n", encoding="utf-8")
-        except Exception as error:
-            self._warn(error)
+        with (
+            self._reports("records in the run directory"),
+            replacing(self.directory / "status.json", durable=False) as temporary,
+        ):
+            temporary.write_text(json.dumps(seal(self._status), indent=1) + "\n", encoding="utf-8")
 
     def progress(self, **fields: Any) -> None:
         """Note fields of a step for status.json, and renew it with its heartbeat, at most once a second."""
@@ -184,35 +172,9 @@ class Journal:
             with self._reports(name):
                 tracker.end(failed=self._failed)
 
-    def _append(self, name: str, record: Mapping[str, Any], *, instead_of: int = 0) -> bool:
-        """Append a record, instead of the last bytes of the file if given; return whether that worked."""
-        try:
-            line = f"{json.dumps(seal(record))}\n".encode()
-            with open_unlinked(self.directory / name, "r+b" if instead_of else "ab") as file:
-                if instead_of:
-                    file.seek(-instead_of, os.SEEK_END)
-                file.write(line)
-                file.truncate()
-        except Exception as error:  # also for values that JSON cannot store
-            self._warn(error)
-            return False
-        if name == "metrics.jsonl":
-            self._last_bytes = len(line)
-        return True
-
-    def _send(self, step: int, record: Mapping[str, Any]) -> None:
-        figures = numbers(_finite(record)) if self._trackers else {}
-        for name in tuple(self._trackers):
-            tracker = self._trackers.pop(name)
-            with self._reports(name):
-                tracker.log(figures, step)
-                self._trackers[name] = tracker
-
-    def _warn(self, error: Exception) -> None:
-        if not self._warned:
-            self._warned = True
-            why = f"metrics cannot be written ({error}); training continues without them"
-            sys.stderr.write(message_text(f"warning: {self.directory}: {why}\n"))
+    def _append(self, name: str, record: Mapping[str, Any]) -> None:
+        with self._reports("records in the run directory"), open_unlinked(self.directory / name, "ab") as file:
+            file.write(f"{json.dumps(seal(record))}\n".encode())
 
 
 def numbers(record: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
@@ -237,3 +199,65 @@ def _finite(value: Any) -> Any:
 def resident_bytes() -> int:
     """Return the resident memory of this process."""
     return int(psutil.Process().memory_info().rss)
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """The content of status.json."""
+
+    state: str
+    """running, done, stopped or failed; unknown if status.json is damaged"""
+    ended: bool
+    """the process ran on this host and no longer does: it was killed, or ended by the watchdog"""
+    step: int | None
+    checkpoint: str | None
+    """name of the newest checkpoint"""
+    process: str
+    """process id and host"""
+    silence: float = 0.0
+    """seconds since the last heartbeat"""
+    heldout: Mapping[str, Any] = field(default_factory=dict)
+    """results of the last evaluation, by held-out set"""
+    rollbacks: int = 0
+    """returns to an earlier checkpoint after a divergence"""
+
+    @property
+    def text(self) -> str:
+        """The status as text."""
+        if self.state == _UNKNOWN:
+            return "not known, status.json is damaged; a start writes it again"
+        state = f"running, {self.process} wrote {self.silence:.0f} s ago" if self.state == "running" else self.state
+        state = f"not running any more, {self.process} ended without saying so" if self.ended else state
+        step = "before step 1" if self.step is None else f"step {self.step}"
+        back = f", rollbacks {self.rollbacks}" if self.rollbacks else ""
+        return f"{state}, {step}, {self.checkpoint or 'no checkpoint'}{back}"
+
+
+def read_status(run: Path) -> RunStatus | None:
+    """Return the status of a run directory; None if status.json is missing."""
+    path = run / "status.json"
+    try:
+        status = unseal(read_json(path) or {}, path)
+    except ValueError:
+        status = {}
+    if not isinstance(status.get("state"), str):
+        return RunStatus(_UNKNOWN, False, None, None, "") if os.path.lexists(path) else None
+    step, checkpoint = status.get("step"), status.get("checkpoint")
+    return RunStatus(
+        state=status["state"],
+        ended=status["state"] == "running" and _has_ended(status),
+        step=step if isinstance(step, int) else None,
+        checkpoint=checkpoint if isinstance(checkpoint, str) else None,
+        process=f"process {status.get('pid')} on {status.get('host')}",
+        silence=time.time() - last if isinstance(last := status.get("heartbeat"), int | float) else math.inf,
+        rollbacks=rollbacks if isinstance(rollbacks := status.get("rollbacks"), int) else 0,
+        heldout=heldout if isinstance(heldout := status.get("heldout"), Mapping) else {},
+    )
+
+
+def _has_ended(status: Mapping[str, Any]) -> bool:
+    """Return whether a process of this host no longer runs; of other hosts, only the heartbeat is known."""
+    try:
+        return status["host"] == socket.gethostname() and not still_runs(int(status["pid"]), float(status["start"]))
+    except (KeyError, TypeError, ValueError):
+        return True

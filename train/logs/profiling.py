@@ -1,11 +1,11 @@
-"""Profile a few steps: write a trace of all operations, and print the most expensive ones."""
+"""Profile a few steps: write a trace of all operations, for Perfetto or chrome://tracing."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import torch
 
@@ -13,25 +13,17 @@ from clozeline.errors import ClozelineError, StorageError
 from clozeline.files import publish, read_json
 from clozeline.train.configuration.logs import ProfileConfig
 
-_LARGEST: Final = 10
-"""Rows of the printed table."""
-
 
 class Profiler:
     """Torch's profiler over the configured steps, on rank 0; it changes no result."""
 
     def __init__(
-        self,
-        config: ProfileConfig,
-        output: Path,
-        device: torch.device,
-        announce: Callable[..., None],
-        say: Callable[[str], None],
+        self, config: ProfileConfig, output: Path, device: torch.device, announce: Callable[..., None]
     ) -> None:
         self._config = config
         self._path = output / f"trace-{config.first:08d}.json"
         self._on_device = device.type == "cuda"
-        self._announce, self._say = announce, say
+        self._announce = announce
         self._running: Any = None
 
     def begin(self, step: int) -> None:
@@ -44,13 +36,11 @@ class Profiler:
             self._running.start()
 
     def end(self, step: int) -> None:
-        """End a step; after the last one, write the trace and print the table."""
+        """End a step; after the last one, write the trace."""
         if self._running is None or step < self._config.last:
             return
         profile = self._running
         self.close()
-        for line in self._table(profile.key_averages()):
-            self._say(line)
         try:
             with publish(self._path) as temporary:
                 profile.export_chrome_trace(str(temporary))
@@ -66,19 +56,3 @@ class Profiler:
         if self._running is not None:
             self._running.stop()
             self._running = None
-
-    def _table(self, items: Any) -> Iterator[str]:
-        """Yield the operations with the largest self time."""
-        name = "self_device_time_total" if self._on_device else "self_cpu_time_total"
-        times = {
-            item.key: (float(getattr(item, name)), int(item.count))
-            for item in items
-            if (item.device_type.name == "CUDA") == self._on_device  # operations also include the time of their kernels
-        }
-        total = sum(time for time, _ in times.values())
-        largest = sorted(times.items(), key=lambda item: (-item[1][0], item[0]))[:_LARGEST]
-        where = "on the device" if self._on_device else "of the processor"
-        yield f"profile of steps {self._config.first} to {self._config.last}: time {where} by operation"
-        yield f"  {'ms a step':>10}  {'share':>6}  {'calls':>7}  operation"
-        for key, (time, calls) in largest:
-            yield f"  {time / 1e3 / self._config.steps:10.3f}  {time / total:6.1%}  {calls:7,}  {key}"

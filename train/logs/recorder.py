@@ -16,13 +16,11 @@ from clozeline.train.data.global_batch import GlobalBatch, MicroBatch, shares
 from clozeline.train.distributed.reporting import Reporting
 from clozeline.train.engine import Engine, StepResult
 from clozeline.train.evaluate import Evaluation, Guesses
-from clozeline.train.logs.cost_estimate import CostEstimate
+from clozeline.train.logs.cost_estimate import CostEstimate, Peak
 from clozeline.train.logs.data_health import LoadingHealth
-from clozeline.train.logs.display import Display
-from clozeline.train.logs.events import announcer
+from clozeline.train.logs.display import Display, announcer
 from clozeline.train.logs.journal import Journal, resident_bytes
 from clozeline.train.logs.json_lines import last_lines, unreadable_lines
-from clozeline.train.logs.peak_flops import Peak
 from clozeline.train.logs.report import closing_lines, write_report
 from clozeline.train.logs.spikes import Spikes
 from clozeline.train.optim.early_stopping import should_stop
@@ -99,7 +97,7 @@ class Recorder:
             self._journal.progress()
             return
         # logged steps: one collective for CPU time, losses, metrics and counters
-        counters = self._health.counters()
+        counters = self._health.training.stats()
         sums = {**result.sums, **result.figures}
         worked, *totals = self._engine.world.total([cpu_seconds, *sums.values(), *counters.values()])
         # counters keep their types: blocks stay integers
@@ -126,12 +124,12 @@ class Recorder:
             self._health.announce_damage(state.step)
 
     def heldout(self, state: TrainState, evaluations: Mapping[str, Evaluation], guesses: Mapping[str, Guesses]) -> None:
-        """Add the results on the held-out sets to the record of their step; guesses become an event."""
+        """Record the results on the held-out sets; guesses become an event."""
         with self._reports("results on held-out sets"):
             heldout = {name: asdict(evaluation) for name, evaluation in evaluations.items()}
             record = {"step": state.step, "samples": state.samples, "time": self._journal.now(), "tokens": state.tokens}
             record["flops"] = self._cost.flops_until(state.samples, state.skipped_rows)
-            self._journal.extend(record, {"heldout": heldout})
+            self._journal.step({**record, "heldout": heldout})
             self._journal.status("running", heldout=heldout)
             self._display.heldout(state.step, heldout)
             if any(guesses.values()):
@@ -161,7 +159,7 @@ class Recorder:
         self._ended = None
         self._display.rewind()
         with self._reports("records of a rollback"):
-            self._journal.rewind(state.step)
+            self._journal.rewind(state.step, evaluated=state.heldout_loss is not None)
             self.data(state)
         self._read_spikes()
 
@@ -211,8 +209,7 @@ class Recorder:
         # throughput
         rows = self._rows(batch)
         flops = self._cost.flops_until(state.samples, state.skipped_rows)
-        parts = {"data": batch.waited, **result.clock.seconds()}
-        parts |= {"other": max(0.0, seconds - sum(parts.values())), "between": between}
+        parts = {"data": batch.waited, "step": max(0.0, seconds - batch.waited), "between": between}
         seconds += between
         per_second = (flops - self._cost.flops_until(state.samples - rows, state.skipped_rows)) / seconds
         device = self._engine.world.device

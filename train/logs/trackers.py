@@ -1,36 +1,20 @@
 """Log to TensorBoard, and to Weights & Biases or MLflow, if installed.
 
-Project, server and account come from their environment variables, such as WANDB_PROJECT, WANDB_MODE,
-MLFLOW_TRACKING_URI and MLFLOW_EXPERIMENT_NAME.
+Project, server, account and the run to continue come from their environment variables, such as WANDB_PROJECT,
+WANDB_RUN_ID, MLFLOW_TRACKING_URI and MLFLOW_RUN_ID.
 """
 
 import importlib
-import json
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from clozeline.errors import ConfigurationError
-from clozeline.files import parse_json, replacing
 
-_FILE: Final = "tracker.json"
-"""File with the tracker's id of the run, with which a resumed run continues there."""
-_PARAMETERS: Final = 100
-"""Parameters per call of MLflow."""
 _FLUSH_S: Final = 30
 """Seconds after which TensorBoard's events are on disk."""
-
-
-class Tracker(Protocol):
-    """A run at a tracker."""
-
-    def log(self, figures: Mapping[str, float], step: int) -> None:
-        """Send the metrics of a step."""
-
-    def end(self, *, failed: bool) -> None:
-        """End the run."""
 
 
 class TensorBoard:
@@ -57,9 +41,8 @@ class TensorBoard:
 
 
 class _WeightsAndBiases:
-    def __init__(self, wandb: Any, folder: Path, identity: str | None, config: Mapping[str, Any]) -> None:
-        self._run = wandb.init(dir=str(folder), name=folder.name, id=identity, resume="allow", config=dict(config))
-        self.identity = str(self._run.id)
+    def __init__(self, wandb: Any, folder: Path, config: Mapping[str, Any]) -> None:
+        self._run = wandb.init(dir=str(folder), name=folder.name, resume="allow", config=dict(config))
 
     def log(self, figures: Mapping[str, float], step: int) -> None:
         self._run.log(dict(figures), step=step)
@@ -69,12 +52,10 @@ class _WeightsAndBiases:
 
 
 class _MLflow:
-    def __init__(self, mlflow: Any, folder: Path, identity: str | None, config: Mapping[str, Any]) -> None:
+    def __init__(self, mlflow: Any, folder: Path, config: Mapping[str, Any]) -> None:
         self._mlflow = mlflow
-        self.identity = str(mlflow.start_run(run_id=identity, run_name=folder.name).info.run_id)
-        parameters = [] if identity else list(config.items())  # a resumed run has them
-        for first in range(0, len(parameters), _PARAMETERS):
-            mlflow.log_params(dict(parameters[first : first + _PARAMETERS]))
+        mlflow.start_run(run_name=folder.name)
+        mlflow.log_dict(dict(config), "config.json")
 
     def log(self, figures: Mapping[str, float], step: int) -> None:
         self._mlflow.log_metrics(dict(figures), step=step)
@@ -83,10 +64,8 @@ class _MLflow:
         self._mlflow.end_run(status="FAILED" if failed else "FINISHED")
 
 
-_SERVICES: Final[dict[str, Callable[..., _WeightsAndBiases | _MLflow]]] = {
-    "wandb": _WeightsAndBiases,
-    "mlflow": _MLflow,
-}
+Tracker: TypeAlias = TensorBoard | _WeightsAndBiases | _MLflow
+_SERVICES: Final[dict[str, type[_WeightsAndBiases] | type[_MLflow]]] = {"wandb": _WeightsAndBiases, "mlflow": _MLflow}
 """Trackers by module name, the value of `log.tracker`."""
 
 
@@ -99,11 +78,5 @@ def check_tracker(name: str | None) -> None:
 
 
 def open_tracker(name: str, folder: Path, config: Mapping[str, Any]) -> Tracker:
-    """Start a run at a tracker, or continue the one in the run directory; trackers raise their own errors."""
-    path = folder / _FILE
-    known = parse_json(path.read_bytes()) if path.is_file() else {}
-    identity = known.get("identity") if isinstance(known, dict) and known.get("tracker") == name else None
-    tracker = _SERVICES[name](importlib.import_module(name), folder, identity, config)
-    with replacing(path) as temporary:
-        temporary.write_text(json.dumps({"tracker": name, "identity": tracker.identity}) + "\n", encoding="utf-8")
-    return tracker
+    """Start a run at a tracker; trackers raise their own errors."""
+    return _SERVICES[name](importlib.import_module(name), folder, config)

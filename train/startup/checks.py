@@ -13,8 +13,8 @@ from clozeline.train.data.sets.model_fit import with_answers
 from clozeline.train.data.sets.passes import plan_steps
 from clozeline.train.data.stream.phases import distinct_sets, open_phases
 from clozeline.train.logs.trackers import check_tracker
-from clozeline.train.open_run import read_config
 from clozeline.train.optim.early_stopping import check_metric
+from clozeline.train.startup.open_run import read_config
 
 
 class CheckedStart(NamedTuple):

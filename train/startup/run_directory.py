@@ -15,15 +15,13 @@ from clozeline.files import lock, open_unlinked, replacing, sweep
 from clozeline.model.checkpoints import keep_published
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.checkpoint.state import TrainState
-from clozeline.train.configuration.absolute_paths import with_absolute_paths
-from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.configuration.config import TrainConfig, with_absolute_paths
 from clozeline.train.data.sets.datasets import Datasets
 from clozeline.train.data.sets.recorded_sets import SETS_FILE, TOKENIZER_FOLDER, record_sets
 from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.phases import Input
-from clozeline.train.logs.journal import Journal
+from clozeline.train.logs.journal import Journal, read_status
 from clozeline.train.logs.json_lines import last_lines
-from clozeline.train.logs.status import read_status
 from clozeline.train.startup.start_or_resume import StartingPoint
 
 _TRACES: Final = {".lock", "checkpoints", "config.yaml", "events.jsonl", "metrics.jsonl", "status.json"}.union(
@@ -93,11 +91,11 @@ def prepare_directory(
     # write the configuration, start the journal and the tracker
     problem = write_description(config, datasets.phases)
     with writing(config.output):
-        dropped = journal.begin(state.step, point.name)
+        dropped = journal.begin(state.step, point.name, evaluated=state.heldout_loss is not None)
     journal.track(flatten(redact(to_plain(config))))
     heldout = {"heldout": evaluated} if evaluated else {}
     known = {"steps": config.steps, "samples": state.samples, "rollbacks": state.rollbacks}
-    journal.status("running", **known, watchdog_s=config.watchdog_s, **heldout)
+    journal.status("running", **known, **heldout)
     # announce what a person should know
     if before is not None and before.state == "running":
         announce("lost", process=before.process, step=before.step)

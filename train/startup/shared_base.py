@@ -10,8 +10,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model, add_adapter, build_heads, fill_adapter
 from clozeline.model.checkpoints import parameter_shapes
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.train.open_run import open_run
 from clozeline.train.startup.initial_weights import config_without_adapter
+from clozeline.train.startup.open_run import open_run
 
 _BODY = "family."
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
-from clozeline.train.open_run import Run
+from clozeline.train.startup.open_run import Run
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,36 @@
-"""Build the model that a run starts with: initialize it from the seed, then load `model.init_from`."""
+"""Build the model that a run starts with: from the seed, `model.init_from`, and the teacher of a distillation."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model, build_model, freeze_base
-from clozeline.model.parameters.sharding import WHOLE, Placement
+from clozeline.model.compression._method import split_name
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.model.parameters.sharding import WHOLE, Placement, full_shape
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.registry import find
 from clozeline.seeding import hash64
+from clozeline.train.compression.distillation.config import UNFIT
+from clozeline.train.compression.distillation.student import Student
 from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.open_run import open_run, refuse_other_base, token_bytes
+from clozeline.train.configuration.padded_vocabulary import row_multiple
+from clozeline.train.data.sets.stored_scores import read_stored_scores
 from clozeline.train.optim.weights.freezing import freeze
-from clozeline.train.startup.initial_weights import fill, translate_source
-from clozeline.train.startup.source_tokenizer import compare_tokenizers
+from clozeline.train.startup.initial_weights import config_without_adapter, fill, translate_source
+from clozeline.train.startup.open_run import Run, open_run, refuse_other_base, token_bytes
+from clozeline.train.startup.source_tokenizer import compare_tokenizers, refuse_other_tokenizer
 from clozeline.train.startup.start_or_resume import StartingPoint
-from clozeline.train.startup.teacher_model import prepare_student, refuse_other_teacher
+
+_TABLE: Final = "family.tokens.weight"
 
 
 class StartingModel(NamedTuple):
@@ -97,3 +109,156 @@ def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -
         freeze_base(model, [name for name in filled.fresh if name.startswith("heads.")])
     lines = [*filled.lines(), *freeze(model, config.freeze), *([] if other is None else [other.line()])]
     return StartingModel(model, lines, base, filled.fresh)
+
+
+class Distillation(NamedTuple):
+    """A student, its teacher, and what a checkpoint says of them."""
+
+    student: Student
+    teacher: Teacher | None
+    record: dict[str, Any]
+    lines: list[str]
+
+
+def prepare_student(
+    config: TrainConfig, model: Model, shards: ShardSet, placement: Placement = WHOLE, *, resumed: bool = False
+) -> Distillation:
+    """Wrap a model as a student, open its teacher, and copy the layers that the student starts from.
+
+    Raises:
+        ConfigurationError: the teacher has another tokenizer or architecture, or lacks what a loss or a copy needs.
+        CheckpointError: the teacher's run has no valid checkpoint.
+    """
+    distil = config.distil
+    assert distil is not None
+    stored = read_stored_scores(shards)
+    if distil.teacher is None and not (distil.active and stored):
+        names = ", ".join(loss.name for loss in distil.losses)
+        raise ConfigurationError(
+            f"distil.teacher: expected a run or a model folder, with which {names} compares, got none, and "
+            f"{shards.path} has no scores of a teacher"
+        )
+
+    @cache
+    def opened(source: Path) -> Run:
+        key = "distil.teacher" if source == distil.teacher else "distil.start"
+        return open_teacher(source, config.model, shards, key)
+
+    lines: list[str] = []
+    # start from the layers of the teacher; a resumed run has its own weights
+    if distil.start is not None and distil.start_from is not None and not resumed:
+        source = opened(distil.start_from)
+        lines += copy_layers(model, source, distil.start.layers, placement)
+    # the student, with projections of its own
+    theirs = None if distil.teacher is None else opened(distil.teacher)
+    seed = hash64("weights", config.seed)
+    student = Student(
+        model, distil.active, None if theirs is None else theirs.checkpoint.config, seed, placement, distil.progressive
+    )
+    lines += student.lines()
+    # the teacher, in memory
+    if theirs is None:
+        skipped = [loss.name for loss in distil.losses if loss not in distil.active]
+        skipped += ["start.layers"] if distil.start is not None and distil.start_from is None else []
+        lines += [f"           no teacher in memory: without {', '.join(skipped)}"] if skipped else []
+        record = {"layers": student.layer_maps} | ({} if stored is None else {"digest": stored.digest})
+        return Distillation(student, None, record, lines + ([] if stored is None else [f"           {stored}"]))
+    teacher = Teacher(theirs.model, student.needed_of_teacher)
+    lines.append(
+        f"           teacher {theirs.folder}: {teacher.model.num_parameters():,} parameters, {theirs.weights_digest}"
+    )
+    return Distillation(student, teacher, {"digest": theirs.weights_digest, "layers": student.layer_maps}, lines)
+
+
+def refuse_other_teacher(saved: Mapping[str, Any], now: Mapping[str, Any], source: Path | None) -> None:
+    """Refuse to resume with other weights of the teacher than those that the checkpoint was trained with."""
+    if (before := saved.get("digest")) != (after := now.get("digest")):
+        source = source or Path("the stored scores")
+        raise ConfigurationError(
+            f"distil.teacher: {source}: the student was trained with a teacher of digest {before}, this one has "
+            f"{after}: a run that was resumed, or another model; give the weights that it started with"
+        )
+
+
+def open_teacher(source: Path, student: ModelConfig | None, shards: ShardSet, key: str) -> Run:
+    """Read a run or a model folder, and check that it can read what its student reads; None: there is no student yet.
+
+    Raises:
+        ConfigurationError: it has another tokenizer, architecture, vocabulary or family, or too few positions.
+    """
+    opened = open_run(source, key=key, quantized=False)
+    config = config_without_adapter(opened, key)
+    student = student or config
+    if config.family in UNFIT:
+        raise ConfigurationError(f"{key}: {source}: expected another family than {', '.join(UNFIT)}: {config.family}")
+    if config.architecture != student.architecture:
+        raise ConfigurationError(
+            f"{key}: {source}: expected a model of the student's architecture {student.architecture}, got "
+            f"{config.architecture}"
+        )
+    refuse_other_tokenizer(opened, shards, key)
+    vocab_size, rows = shards.manifest.tokenizer.vocab_size, len(opened.checkpoint.tensors[_TABLE])
+    if (multiple := row_multiple(rows, vocab_size)) is None:
+        raise ConfigurationError(f"{key}: {source}: expected a table for {vocab_size} ids, got {rows} rows")
+    limit, longest = config.position_limit, shards.manifest.max_length
+    if limit is not None and longest > limit:
+        raise ConfigurationError(
+            f"{key}: {source}: rows of {shards.path} have up to {longest} tokens, the teacher has {limit} positions: "
+            "group into shorter rows, or take another teacher"
+        )
+    theirs, ours = (find("clozeline.model.families", model.family).needs for model in (config, student))
+    if missing := theirs - ours:
+        raise ConfigurationError(f"{key}: {source}: reads {', '.join(sorted(missing))}, which the student does not")
+    config = replace(config, vocab_multiple=multiple, init_from=None)
+    checkpoint = replace(opened.checkpoint, config=config, vocab_size=vocab_size)
+    return replace(opened, checkpoint=checkpoint, state=None)  # without a rule that drops tokens: it scores all
+
+
+def copy_layers(model: Model, source: Run, layers: Sequence[int], placement: Placement = WHOLE) -> list[str]:
+    """Copy layers, embeddings and heads of a teacher, bit by bit; return the lines to print.
+
+    Args:
+        model: the student.
+        source: the teacher.
+        layers: layer of the teacher for each layer of every stack of the student, from 0.
+        placement: of the student's parameters.
+
+    Raises:
+        ConfigurationError: there is no such layer, or it has another shape.
+    """
+    ours, tensors = dict(model.named_parameters()), source.checkpoint.tensors
+    there = _count_layers(tensors)
+    for stack, count in _count_layers(ours).items():
+        if count != len(layers):
+            raise ConfigurationError(f"distil.start.layers: expected {count}, one for each layer, got {len(layers)}")
+        if beyond := [layer for layer in layers if layer >= there.get(stack, 0)]:
+            raise ConfigurationError(
+                f"distil.start.layers: {source.folder} has the layers 0 to {there.get(stack, 0) - 1}, got {beyond[0]}"
+            )
+    copied, new = 0, []
+    with torch.no_grad():
+        for name, parameter in ours.items():
+            parts = split_name(name)
+            origin = name if parts is None else f"{parts[0]}{layers[parts[1]]}.{parts[2]}"
+            if origin not in tensors:
+                new.append(name)
+                continue
+            if (shape := list(full_shape(parameter))) != (other := list(tensors[origin].shape)):
+                raise ConfigurationError(
+                    f"distil.start: {source.folder}: {origin} has shape {other} there, {shape} here: a student of "
+                    "other widths cannot start from layers; remove the key"
+                )
+            with placement.gather([parameter]):
+                parameter.copy_(tensors[origin])
+            copied += 1
+    text = " ".join(f"{here}←{there}" for here, there in enumerate(layers))
+    line = f"weights    {copied} parameters from {source.folder}, layers {text}"
+    return [line, *([f"           new: {', '.join(new)}"] if new else [])]
+
+
+def _count_layers(names: Iterable[str]) -> dict[str, int]:
+    """Return the number of layers of each stack."""
+    counts: dict[str, int] = {}
+    for stack, index, _ in filter(None, map(split_name, names)):
+        counts[stack] = max(counts.get(stack, 0), index + 1)
+    return counts

@@ -10,7 +10,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune, main
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
-from clozeline.train.open_run import read_config
+from clozeline.train.startup.open_run import read_config
 from tests.pipeline.task_files import write_recipe
 from tests.tools.runs.evaluation.task_runs import tuned_run
 

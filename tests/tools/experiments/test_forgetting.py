@@ -23,8 +23,8 @@ from clozeline.tools.experiments.multirun.task_sequence import _sum_fisher_files
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.open_run import open_run
 from clozeline.train.run import run
+from clozeline.train.startup.open_run import open_run
 from tests.pipeline.task_files import WORDS, write_recipe, write_vocabulary
 from tests.tools.runs.evaluation.task_runs import tuned_run
 from tests.train.masked_set import write_masked_sets

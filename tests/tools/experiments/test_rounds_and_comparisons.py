@@ -8,7 +8,7 @@ import yaml
 from clozeline.tools.experiments.compare_runs import main as compare_runs
 from clozeline.tools.experiments.self_train import Round, reason_to_stop, table_lines
 from clozeline.tools.experiments.self_train import main as self_train
-from clozeline.train.open_run import read_config
+from clozeline.train.startup.open_run import read_config
 from tests.pages import checked
 from tests.pipeline.task_files import write_recipe
 from tests.sealed_lines import sealed

@@ -18,8 +18,8 @@ from clozeline.tools.models.import_adapter import main as import_adapter
 from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.open_run import open_run
 from clozeline.train.run import run
+from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.model.adapters.adapted_models import disturbed, peft
 from tests.model.checkpoints.published import saved

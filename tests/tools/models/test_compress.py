@@ -23,8 +23,8 @@ from clozeline.tools.runs.evaluate import main as evaluate
 from clozeline.tools.runs.fill_mask import main as fill_mask
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.open_run import open_run
 from clozeline.train.run import run
+from clozeline.train.startup.open_run import open_run
 from tests.matrices import mark_slow_but
 from tests.tools.models.test_import_model import BERT
 from tests.tools.runs.evaluation.task_runs import tuned_run

@@ -19,8 +19,7 @@ from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.run import run
-from clozeline.train.startup.starting_model import build_random_model
-from clozeline.train.startup.teacher_model import open_teacher, prepare_student
+from clozeline.train.startup.starting_model import build_random_model, open_teacher, prepare_student
 from tests.matrices import mark_slow_but
 from tests.pipeline.corruption_cases import FIRST_CONTENT
 from tests.pipeline.task_files import make_sets, make_tagged_sets, make_text_sets

@@ -8,7 +8,7 @@ from clozeline.tools.experiments.multirun.finetuning_scores import score_run
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run, main
 from clozeline.tools.runs.evaluation.perplexity import perplexity_scores
 from clozeline.train.checkpoint import part_reader
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.tools.runs.evaluation.task_runs import learned_run, tuned_run
 from tests.train.written_runs import write_run

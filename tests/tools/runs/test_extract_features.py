@@ -20,8 +20,8 @@ from clozeline.tools.runs.inference.text_likelihoods import word_spans
 from clozeline.tools.runs.neighbors import NeighborOptions, find_neighbors
 from clozeline.tools.runs.neighbors import main as neighbors
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.open_run import open_run
 from clozeline.train.run import run
+from clozeline.train.startup.open_run import open_run
 from tests.pipeline.task_files import sentences
 from tests.tools.runs.evaluation.task_runs import tuned_run
 from tests.train.written_runs import write_run

@@ -19,8 +19,8 @@ from clozeline.tools.runs.fisher import main as fisher_main
 from clozeline.tools.runs.inference.fisher_information import diagonal_fisher, require_drawable_labels
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.open_run import open_run
 from clozeline.train.run import run
+from clozeline.train.startup.open_run import open_run
 from tests.model.small_models import built, full_batch
 from tests.tools.runs.evaluation.task_runs import tuned_run
 

@@ -18,11 +18,16 @@ from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.runs.fill_mask import iterate_masked_words
 from clozeline.tools.runs.fill_mask import main as fill_mask
 from clozeline.tools.runs.generate import main as generate
-from clozeline.tools.runs.inference.generation import blank_after, find_language_token, prompt_ids, text_of
+from clozeline.tools.runs.inference.generation import (
+    blank_after,
+    find_language_token,
+    prompt_ids,
+    text_of,
+)
 from clozeline.tools.runs.inference.masked_text import encode_masked_text, fill_text, parts_of
 from clozeline.train.data.sets.recorded_sets import describe_set
 from clozeline.train.data.stream.phases import Input
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 from tests.pipeline.tokenize.tokenizers.word_marks import KINDS, ROLES
 from tests.tools.small_run import example_sets
 from tests.train.written_runs import opened, write_run

@@ -19,7 +19,7 @@ from clozeline.tools.runs.prompting.report import metrics_of, prediction_lines, 
 from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRow, read_rows
 from clozeline.tools.runs.prompting.scorers import Candidate
 from clozeline.tools.runs.prompting.template import Prompt, Template, prompt_of, read_template
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 from tests.tools.runs.prompting.test_scorers import prompted_run
 
 PLAIN = {

@@ -8,7 +8,7 @@ import torch
 
 from clozeline.files import file_hash
 from clozeline.tools.runs import pseudo_label
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 from tests.pipeline.task_files import make_sets, sentences
 from tests.train.written_runs import write_run_on
 

@@ -12,8 +12,8 @@ import pytest
 
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.checkpoint.run_weights import check_share
+from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.logs.status import read_status
 from tests.matrices import mark_slow_but
 from tests.train import faulty
 from tests.train.aftermath import run_checked
@@ -85,7 +85,7 @@ def go(folder: Path, function: Any, *arguments: Any, steps: int = LAST) -> Any:
 def logged(folder: Path) -> list[Any]:
     """Return the losses, norms and held-out results of each step."""
     records = read_lines(folder / "run" / "metrics.jsonl")
-    return [(one["step"], one["loss"].hex(), one["gradient_norm"].hex(), one.get("heldout")) for one in records]
+    return [[one["step"], *(str(one.get(key)) for key in ("loss", "gradient_norm", "heldout"))] for one in records]
 
 
 @pytest.mark.parametrize(

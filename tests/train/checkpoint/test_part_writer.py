@@ -19,6 +19,7 @@ from tests.matrices import STAGES, mark_slow_but
 from tests.train import faulty
 from tests.train.aftermath import run_checked
 from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.runs import steps
 from tests.train.synthetic import build, store, tiny, train_steps
 from tests.train.test_faults import POINTS
 
@@ -99,7 +100,7 @@ def go(folder: Path, shards: Path, function: Any, *arguments: Any, **changes: An
 
 
 def losses(folder: Path) -> list[Any]:
-    return [(one["step"], one["loss"].hex()) for one in read_lines(folder / "run" / "metrics.jsonl")]
+    return [(one["step"], one["loss"].hex()) for one in steps(folder / "run")]
 
 
 def checkpoints_of(folder: Path) -> dict[str, dict[str, bytes]]:

@@ -1,16 +1,25 @@
 from __future__ import annotations
 
+from contextlib import nullcontext
+from itertools import product
+from math import gcd
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clozeline.configuration.config import load_config, to_plain, validate
 from clozeline.errors import ConfigurationError
-from clozeline.train.configuration.config import TrainConfig, check_world, frozen
+from clozeline.registry import choose
+from clozeline.train.configuration.checkpoint import milestone_tokens
+from clozeline.train.configuration.config import TrainConfig, check_schedule, check_world, frozen, with_absolute_paths
+from clozeline.train.configuration.data import DataConfig
 from tests.model.configuration.test_model_config import FAMILY
 from tests.temporary_module import temporary_module
 from tests.train.masked_set import write_config
 from tests.train.synthetic import plain_config, tiny
+
+ON: dict[str, Any] = {"on_divergence": {}, "max_consecutive_skips": 20}
 
 
 @pytest.mark.parametrize(
@@ -19,23 +28,24 @@ from tests.train.synthetic import plain_config, tiny
         ({"data__lanes": 3}, "data: data.lanes: expected a divisor of data.global_batch 8, got 3"),
         ({"data__micro_batch": 3}, "data.micro_batch: expected a divisor of data.global_batch 8, got 3"),
         ({"precision": "bf16", "zero__stage": 0}, "precision: bf16 needs zero.stage 1, 2 or 3, got 0"),
-        ({"precision": "fp16"}, "precision: expected 'auto', 'fp32' or 'bf16', got 'fp16'"),
-        ({"zero__stage": 4}, "zero.stage: expected 0, 1, 2 or 3, got 4"),
         ({"zero__ofload": "none"}, "unknown key 'zero.ofload'; did you mean 'zero.offload'?"),
-        ({"optimizer__name": "adam"}, "did you mean 'adamw'?"),
         ({"optimizer__beta": 0.9}, "unknown key 'beta'; did you mean 'betas'?"),
-        ({"schedule__name": "lienar"}, "did you mean 'linear'?"),
-        ({"schedule__warmup": -1}, "warmup"),
-        ({"checkpoint__evry": 3}, "unknown key 'checkpoint.evry'; did you mean 'checkpoint.every'?"),
-        ({"steps": "many"}, "steps: "),
-        ({"gradient_clipping": -1.0}, "gradient_clipping: "),
-        ({"resume": "perhaps"}, "resume: expected 'auto', 'never' or 'must', got 'perhaps'"),
         ({"optimizer": {"name": "nt_asgd"}}, "evaluate: nt_asgd follows the held-out loss: set evaluate.every"),
         (
             {"optimizer": {"name": "nt_asgd"}, "evaluate": {"every": 5, "max_rows": 0}},
             "evaluate: nt_asgd follows the held-out loss: set evaluate.every",
         ),
         ({"model__heads": {}}, "heads: expected at least one"),
+        ({"early_stop": {"metric": "heldout/loss"}}, "early_stop: set evaluate.every"),
+        ({"early_stop": {"metric": "a/loss"}, "evaluate": {"every": 2, "max_rows": 0}}, "early_stop: set evaluate"),
+        ({"checkpoint__at": ["1M words"]}, "needs checkpoint.tokens_per_word"),
+        ({"log__spike": 0.0}, "log.spike: "),
+        ({"model__adapter": "lora"}, "model.adapter: expected model.init_from"),
+        ({"model__adapter": "lora", "model__init_from": "m", "freeze": "body"}, "the model is frozen already"),
+        ({"profile": {"from": 6, "steps": 4}}, "profile: steps 6 to 9 cannot be profiled in a run of 8 steps"),
+        ({"data": {"global_batch": 8}}, "expected shards or phases, got neither"),
+        ({"data__phases": [{"shards": "b"}]}, "expected shards or phases, got both"),
+        ({"data__shards": None, "data__phases": [{"shards": "b"}], "data__weights": [1.0]}, "has weights of its own"),
         (
             {"model__heads": {"similarity": {"group_size": 4}}},
             "group_size: expected a divisor of data.micro_batch 2, got 4",
@@ -51,29 +61,6 @@ def test_mistakes_are_named(change: dict[str, object], message: str) -> None:
         validate(TrainConfig, plain_config(**change), "train.yaml")
     assert message.removeprefix("data: ") in str(caught.value)
     assert caught.value.exit_code == 64
-
-
-def test_milestones_are_tokens() -> None:
-    config = tiny(checkpoint__at=["10M tokens", "2.5k words", "7 tokens"], checkpoint__tokens_per_word=1.5)
-    assert config.checkpoint.milestones == [7.0, 3750.0, 10e6]
-    assert tiny().checkpoint.milestones == []
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"checkpoint__at": ["10 steps"]}, "expected entries such as 10M tokens or 1M words, got '10 steps'"),
-        ({"checkpoint__at": ["1M words"]}, "needs checkpoint.tokens_per_word"),
-        ({"early_stop": {"metric": "heldout/loss"}}, "early_stop: set evaluate.every"),
-        (
-            {"early_stop": {"metric": "a/loss"}, "evaluate": {"every": 2, "max_rows": 0}},
-            "early_stop: set evaluate.every",
-        ),
-    ],
-)
-def test_when_to_save_and_to_end_is_checked(change: dict[str, object], message: str) -> None:
-    with pytest.raises(ConfigurationError, match=message):
-        tiny(**change)
 
 
 def test_world_that_divides_nothing() -> None:
@@ -129,12 +116,6 @@ def test_what_a_continuation_may_change() -> None:
         assert [name for name in base if base[name] != changed[name]] == [key.replace("__", ".")]
 
 
-def test_lanes_are_frozen_as_they_count() -> None:
-    unsaid = [frozen(tiny(data__lanes=None, data__global_batch=size)) for size in (8, 12)]
-    assert unsaid[0] == frozen(tiny(data__lanes=8))
-    assert [plain["data.lanes"] for plain in unsaid] == [8, 4]
-
-
 def test_overrides_reach_every_level(tmp_path: Path) -> None:
     path = write_config(tmp_path / "train.yaml", Path("shards"), Path("run"))
     config = load_config(TrainConfig, path, ["zero.stage=3", "schedule.steps=40", "optimizer.eps=1e-8", "steps=20"])
@@ -152,20 +133,126 @@ def test_overrides_replace_chosen_algorithms_and_heads(tmp_path: Path) -> None:
     assert (config.optimizer.options.eps, config.optimizer.options.learning_rate) == (1e-5, 0.5)
 
 
-def test_urls_are_saved_as_they_were_given() -> None:
-    plain = plain_config(data__heldout={"a": "s3://b/c", "b": "d/e"})
-    plain["data"]["shards"] = ["http://host/set", "here"]
-    saved = to_plain(validate(TrainConfig, plain, "x"))["data"]
-    assert saved["shards"] == ["http://host/set", "here"]
-    assert saved["heldout"] == {"a": "s3://b/c", "b": "d/e"}
-    assert to_plain(validate(TrainConfig, plain | {"data": saved}, "x"))["data"] == saved
+def test_words_are_counted_as_tokens() -> None:
+    assert milestone_tokens(["10M tokens", "2.5k words", "7 tokens", "1Gtokens"], 1.5) == [7.0, 3750.0, 1e7, 1e9]
+    assert milestone_tokens([], None) == []
 
 
-def test_lanes_default() -> None:
-    plain = plain_config(data__global_batch=96, data__micro_batch=2)
-    del plain["data"]["lanes"]
-    assert validate(TrainConfig, plain, "x").data.lane_count == 32
-    del plain["data"]["shards"]
-    phases = [{"shards": "a", "until_samples": 480, "global_batch": size} for size in (48, 160)]
-    plain["data"]["phases"] = [*phases, {"shards": "b"}]
-    assert validate(TrainConfig, plain, "x").data.lane_count == 16, "a divisor of every batch"
+@pytest.mark.parametrize("entry", ["10", "10 steps", "M tokens", "-1 tokens", "1e6 tokens", "1 T tokens", ""])
+def test_other_entries_are_refused(entry: str) -> None:
+    with pytest.raises(ValueError, match="expected entries such as 10M tokens or 1M words, got"):
+        milestone_tokens([entry], 1.5)
+
+
+def test_words_need_the_tokens_of_a_word() -> None:
+    assert milestone_tokens(["3 tokens"], None) == [3.0]
+    with pytest.raises(ValueError, match=r"1M words needs checkpoint\.tokens_per_word"):
+        milestone_tokens(["1M words"], None)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"checkpoint__every": None}, "on_divergence: returns to a checkpoint: expected checkpoint.every, got null"),
+        (
+            {"checkpoint__every": 10},
+            r"checkpoint.keep_last: on_divergence needs 4 or more \(rollback 1, and 2 saves in the 20 steps of a "
+            r"divergence\), got 2",
+        ),
+        ({"on_divergence": {"rollback": 2}}, r"needs 3 or more \(rollback 2, and 0 saves in the 20 steps"),
+        ({"on_divergence": {"spikes": 9}, "log__every": 120}, r"needs 3 or more \(rollback 1, and 1 saves in the 1080"),
+        (
+            {"on_divergence": {"spikes": 9}, "log__spike": None},
+            "on_divergence.spikes: counts spikes of the loss, which",
+        ),
+        (
+            {"prune": {"name": "magnitude", "sparsity": 0.5}},
+            "on_divergence: what prune: magnitude removed stays so: remove one of the two keys",
+        ),
+        (
+            {"optimizer": {"name": "nt_asgd"}, "evaluate__every": 2},
+            "on_divergence: nt_asgd cannot stop to average again: remove the key",
+        ),
+    ],
+)
+def test_what_cannot_return_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        tiny(**{**ON, **change})
+
+
+def test_what_can_return_is_accepted() -> None:
+    assert tiny(**ON).on_divergence.max_rollbacks == 3
+    tiny(**ON, checkpoint__every=10, checkpoint__keep_last=4)
+    tiny(**{**ON, "on_divergence": {"rollback": 2, "spikes": 50}}, checkpoint__keep_last=3)
+
+
+@pytest.mark.parametrize("name", ["constant", "linear", "cosine", "inverse_sqrt"])
+def test_a_warm_up_fits_if_the_rate_reaches_its_peak(name: str) -> None:
+    for warmup, end in product(range(12), range(1, 12)):
+        chosen = choose("clozeline.train.optim.schedules", {"name": name, "warmup": warmup})
+        schedule = chosen.build(end)
+        # step 0 is none of the steps, and without warm-up the rate is at its peak before the first
+        peaks = not warmup or max(schedule(step) for step in range(1, end + 1)) == 1.0
+        if peaks:
+            check_schedule(chosen.options, end)
+        else:
+            with pytest.raises(ConfigurationError, match=rf"schedule\.warmup: expected at most {end}, .* got {warmup}"):
+                check_schedule(chosen.options, end)
+
+
+@pytest.mark.parametrize(("end", "fits"), [(6, False), (7, False), (8, True)])
+def test_a_decay_starts_before_the_end(end: int, fits: bool) -> None:
+    options = choose("clozeline.train.optim.schedules", {"name": "wsd", "decay_from": 7}).options
+    with (
+        nullcontext()
+        if fits
+        else pytest.raises(ConfigurationError, match=f"decay_from: expected a step before .* at {end}, got 7")
+    ):
+        check_schedule(options, end)
+
+
+def test_stored_paths_are_absolute_but_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = write_config(Path("train.yaml"), Path("sets/train"), Path("run"), data__heldout={"a": "sets/b", "c": "/d"})
+    config = with_absolute_paths(load_config(TrainConfig, path, ["model.init_from=../other"]))
+    assert config.data.first_set == tmp_path / "sets" / "train"
+    assert config.data.heldout == {"a": tmp_path / "sets" / "b", "c": Path("/d")}
+    assert config.output == tmp_path / "run"
+    assert config.model.init_from == tmp_path / ".." / "other"
+    remote = load_config(TrainConfig, path, ["data.shards=s3://bucket/train"])
+    assert with_absolute_paths(remote).data.first_set == remote.data.first_set
+    assert with_absolute_paths(config) == config
+
+
+def data(**keys: Any) -> DataConfig:
+    found: DataConfig = validate(DataConfig, keys, "test", "data.")
+    return found
+
+
+def test_shards_alone_are_one_endless_phase() -> None:
+    found = data(shards=["a", "b"], weights=[1.0, 3.0]).all_phases
+    assert list(found) == ["data.shards"]
+    (phase,) = found.values()
+    assert (phase.sets, phase.weights, phase.until_samples) == ([Path("a"), Path("b")], [1.0, 3.0], None)
+
+
+def test_phases_are_named_by_their_key_and_the_first_set_is_of_the_first() -> None:
+    found = data(phases=[{"shards": "a", "until_samples": 64}, {"shards": ["b", "c"], "global_batch": 48}])
+    assert list(found.all_phases) == ["data.phases[0].shards", "data.phases[1].shards"]
+    assert found.first_set == Path("a")
+
+
+@pytest.mark.parametrize(("batches", "lanes"), [([64], 64), ([96], 32), ([64, 48], 16), ([12, 18], 2), ([512], 64)])
+def test_lanes_divide_every_global_batch(batches: list[int], lanes: int) -> None:
+    phases = [{"shards": "a", "until_samples": 10**6, "global_batch": size} for size in batches[1:]]
+    found = data(phases=[*phases, {"shards": "a"}], global_batch=batches[0])
+    assert found.lane_count == lanes == gcd(64, *batches)
+    assert data(shards="a", global_batch=batches[0], lanes=2).lane_count == 2
+
+
+def test_urls_keep_their_double_slash_when_written() -> None:
+    """`Path` folds it; what is written must name the same set when it is read again."""
+    given = {"shards": ["s3://bucket/set", "local/set"], "heldout": {"news": "https://h/x"}}
+    plain = to_plain(data(**given))
+    assert (plain["shards"], plain["heldout"]) == (given["shards"], given["heldout"])
+    assert to_plain(validate(DataConfig, plain, "test")) == plain

@@ -1,25 +1,25 @@
 from __future__ import annotations
 
-import json
+from typing import Any
 
+import pytest
+
+from clozeline.errors import ConfigurationError
+from clozeline.train.configuration.config import frozen, zero_stage
 from clozeline.train.configuration.engine_config import engine_config
 from tests.matrices import STAGES
 from tests.train.synthetic import tiny
 
 
-def test_settings_written_out_for_deepspeed() -> None:
-    found = engine_config(tiny(zero__stage=2, zero__bucket=None, precision="bf16"), 2, 1000)
-    assert found == json.loads("""{
-        "train_batch_size": 8, "train_micro_batch_size_per_gpu": 2, "gradient_accumulation_steps": 2,
-        "gradient_clipping": 0.0, "steps_per_print": 1000000000, "wall_clock_breakdown": false,
-        "zero_allow_untested_optimizer": true, "zero_force_ds_cpu_optimizer": false,
-        "zero_optimization": {"stage": 2, "reduce_bucket_size": 2000, "allgather_bucket_size": 2000,
-            "overlap_comm": true, "contiguous_gradients": true, "round_robin_gradients": false,
-            "stage3_param_persistence_threshold": 100000, "stage3_prefetch_bucket_size": 2000,
-            "compute_grad_norm": false},
-        "bf16": {"enabled": true, "check_grad_overflow": false}, "data_types": {"grad_accum_dtype": "fp32"}}""")
-    assert engine_config(tiny(zero__stage=0), 1, 1000)["gradient_clipping"] == 0.0
-    assert not engine_config(tiny(zero__stage=1), 2, 1000)["zero_optimization"]["overlap_comm"]
+def test_batches_and_buckets_fit_the_model() -> None:
+    """An even bucket of twice the elements, a quarter of them at stage 3; overlap where each backward pass sends."""
+    found = engine_config(tiny(zero__stage=2, zero__bucket=None, precision="bf16"), 2, 1001)
+    batch = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+    assert [found[key] for key in batch] == [8, 2, 2]
+    for stage, given, bucket in ((2, None, 2002), (3, None, 250), (1, 7, 8), (0, None, 2002)):
+        zero = engine_config(tiny(zero__stage=stage, zero__bucket=given), 2, 1001)["zero_optimization"]
+        assert (zero["reduce_bucket_size"], zero["overlap_comm"]) == (bucket, stage > 1)
+    assert found["data_types"] == {"grad_accum_dtype": "fp32"}
 
 
 def test_who_checks_and_clips_the_gradient() -> None:
@@ -36,3 +36,31 @@ def test_who_checks_and_clips_the_gradient() -> None:
     offloaded = engine_config(tiny(zero={"stage": 2, "offload": "optimizer"}, precision="bf16"), 1, 1000)
     assert offloaded["gradient_clipping"] == 1.0
     assert offloaded["bf16"]["check_grad_overflow"]
+
+
+def test_one_rank_in_fp32_keeps_its_stage_where_masters_are_on_the_host() -> None:
+    """It would run stages 1 and 2 as stage 0, where nothing is on the host; a resumed run may move its state."""
+    host = tiny(zero__offload="optimizer")
+    assert [zero_stage(tiny(), 1), zero_stage(host, 1), zero_stage(host, 2)] == [0, 1, 1]
+    assert frozen(tiny(zero__stage=3, zero__offload="parameters")) == frozen(tiny())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"zero": {"stage": 0, "offload": "optimizer"}}, "zero.offload: optimizer needs zero.stage 1 or more, got 0"),
+        ({"zero": {"stage": 2, "offload": "parameters"}}, "zero.offload: parameters needs zero.stage 3 or more, got 2"),
+        ({"zero": {"stage": 1, "offload": "optimizer"}, "precision": "bf16"}, "set zero.stage=2"),
+        ({"zero": {"stage": 2, "offload": "optimizer"}, "hooks": ["average"]}, "together with zero.offload"),
+        *(
+            (
+                {"zero": {"stage": 2, "offload": "optimizer"}, "optimizer": {"name": name}, "evaluate": {"every": 2}},
+                f"zero.offload: the update of {name} needs more",
+            )
+            for name in ("muon", "adafactor", "nt_asgd")
+        ),
+    ],
+)
+def test_what_the_host_cannot_do_is_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        tiny(**change)

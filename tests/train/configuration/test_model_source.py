@@ -7,13 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clozeline.configuration.config import load_config, save_yaml, to_plain
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import read_checkpoint
 from clozeline.model.configuration.layer import DropoutConfig
+from clozeline.model.layers.vocabulary import table_rows
+from clozeline.tools.models.import_model import main
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.configuration.padded_vocabulary import row_multiple, table_multiple
 from tests.model.checkpoints.published import saved
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(45))]
 
 
 def configured(folder: Path, *words: str) -> TrainConfig:
@@ -63,3 +70,39 @@ def test_refused(tmp_path: Path, content: Any) -> None:
         (folder / "config.yaml").write_text(content, encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"model\.init_from: .*source.*expected"):
         configured(tmp_path, f"model.init_from={folder}")
+
+
+@given(st.integers(1, 300_000), st.integers(1, 512).map(lambda number: 8 * number))
+def test_a_multiple_that_pads_to_the_rows_is_found(size: int, multiple: int) -> None:
+    rows = table_rows(size, multiple)
+    found = row_multiple(rows, size)
+    assert found is not None
+    assert table_rows(size, found) == rows
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "multiple"),
+    [
+        *((50304, 50257, 64), (50257, 50257, 1), (50400, 50257, 144), (64, 50, 16), (40, 50, None), (99_991, 50, None)),
+        *((151_936, 151_646, 1187), (151_936, 151_669, 1187), (152_064, 151_665, 512), (51_200, 50_295, 1024)),
+        (37, 29, None),
+    ],
+)
+def test_the_smallest_power_of_two_comes_first(rows: int, size: int, multiple: int | None) -> None:
+    assert row_multiple(rows, size) == multiple
+
+
+@pytest.mark.parametrize("imported", [False, True])
+def test_a_configuration_from_a_folder_pads_as_its_model_does(tmp_path: Path, imported: bool) -> None:
+    published = tmp_path / "published"
+    saved(published, "bert", hidden_act="gelu", vocab_size=64)
+    assert table_multiple(published, 64) == 1, "it has no tokenizer"
+    (published / "vocab.txt").write_text("\n".join(PIECES) + "\n", encoding="utf-8")
+    if imported:
+        assert main([str(published), str(tmp_path / "imported")]) == 0
+    source = tmp_path / "imported" if imported else published
+    path = tmp_path / "train.yaml"
+    path.write_text("model: {}\ndata: {shards: x}\noutput: y\n", encoding="utf-8")
+    assert load_config(TrainConfig, path, [f"model.init_from={source}"]).model.vocab_multiple == 16
+    given = load_config(TrainConfig, path, [f"model.init_from={source}", "model.vocab_multiple=64"])
+    assert given.model.vocab_multiple == 64

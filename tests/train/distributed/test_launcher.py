@@ -6,26 +6,6 @@ from clozeline.errors import ConfigurationError
 from clozeline.train.distributed.launcher import describe_environment, fill_environment
 
 
-def test_one_process_by_default() -> None:
-    environment: dict[str, str] = {}
-    assert describe_environment(environment) == (0, 1)
-    assert environment["MASTER_ADDR"] == "127.0.0.1"
-    assert int(environment["MASTER_PORT"]) > 0
-
-
-def test_slurm_variables_are_mapped() -> None:
-    environment = {"SLURM_PROCID": "3", "SLURM_LOCALID": "1", "SLURM_STEP_NUM_TASKS": "8", "MASTER_ADDR": "node7"}
-    fill_environment(environment)
-    found = {key: environment[key] for key in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
-    assert found == {
-        "RANK": "3",
-        "LOCAL_RANK": "1",
-        "WORLD_SIZE": "8",
-        "MASTER_ADDR": "node7",
-        "MASTER_PORT": "29500",
-    }
-
-
 @pytest.mark.parametrize(
     ("nodes", "first"),
     [
@@ -39,20 +19,21 @@ def test_slurm_variables_are_mapped() -> None:
 def test_tasks_of_srun_meet_on_its_first_node(nodes: str, first: str) -> None:
     """At a port by the job, so that two jobs of one node do not meet."""
     step = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_NODELIST": nodes, "SLURM_NTASKS": "4", "SLURM_JOB_ID": "70123"}
-    assert describe_environment(task := {"SLURM_PROCID": "2", "SLURM_LOCALID": "0", **step}) == (2, 4)
-    assert (task["MASTER_ADDR"], task["MASTER_PORT"]) == (first, "29623")
+    assert describe_environment(task := {"SLURM_PROCID": "2", "SLURM_LOCALID": "1", **step}) == (2, 4)
+    assert (task["MASTER_ADDR"], task["MASTER_PORT"], task["LOCAL_RANK"]) == (first, "29623", "1")
 
 
 @pytest.mark.parametrize(
     "variables",
     [
+        {},
         {"SLURM_PROCID": "0", "SLURM_NTASKS": "16", "SLURM_JOB_NODELIST": "n[1-2]"},
         {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "MASTER_ADDR": "n1", "MASTER_PORT": "29500"},
         {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_STEP_NUM_TASKS": "1", "MASTER_ADDR": "n1"},
         {"MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "29500", "LOCAL_RANK": "1"},
         {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "29500"},
     ],
-    ids=["sbatch", "sbatch with an address", "srun of one task", "an address alone", "one rank"],
+    ids=["nothing", "sbatch", "sbatch with an address", "srun of one task", "an address alone", "one rank"],
 )
 def test_one_process_meets_nobody(variables: dict[str, str]) -> None:
     """A script of `sbatch` has the variables of the job, and is no task of it."""
@@ -72,9 +53,10 @@ def test_one_process_meets_nobody(variables: dict[str, str]) -> None:
         {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "n1"},
         {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "n1", "MASTER_PORT": "auto"},
         {"RANK": "0", "WORLD_SIZE": ""},
+        *({"WORLD_SIZE": "2", "MASTER_ADDR": "n1", "MASTER_PORT": "29500", "RANK": rank} for rank in ("x", "2", "-1")),
     ],
 )
-def test_variables_that_are_set_in_part_are_refused(variables: dict[str, str]) -> None:
+def test_variables_that_are_set_in_part_or_impossible_are_refused(variables: dict[str, str]) -> None:
     with pytest.raises(ConfigurationError, match="environment: "):
         describe_environment(variables)
 
@@ -89,9 +71,3 @@ def test_launchers_variables_win() -> None:
     environment = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "a", "MASTER_PORT": "9"}
     fill_environment(extended := {**environment, "SLURM_PROCID": "0"})
     assert {key: extended[key] for key in environment} == environment
-
-
-@pytest.mark.parametrize("broken", [{"RANK": "x"}, {"RANK": "2"}, {"RANK": "-1"}])
-def test_impossible_ranks_are_refused(broken: dict[str, str]) -> None:
-    with pytest.raises(ConfigurationError, match="environment: "):
-        describe_environment({"WORLD_SIZE": "2", "MASTER_ADDR": "n1", "MASTER_PORT": "29500", **broken})

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import gc
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ import torch
 from clozeline.errors import IntegrityError
 from clozeline.train.distributed.process_group import (
     World,
-    describe_network,
     device_of,
     keep_freed_memory,
     without_startup_garbage,
@@ -57,18 +55,6 @@ def test_a_rank_that_sees_one_gpu_takes_it(
     assert device_of({"LOCAL_RANK": str(local_rank), "DS_ACCELERATOR": "cpu"}) == torch.device("cpu")
 
 
-def test_the_interface_of_gloo_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert describe_network({"GLOO_SOCKET_IFNAME": "ib0"}) == "gloo through ib0 (GLOO_SOCKET_IFNAME)"
-    monkeypatch.setattr(socket, "gethostbyname", lambda _: "127.0.0.1")
-    assert describe_network({}).startswith("gloo through lo, which has the host's address 127.0.0.1")
-
-    def fail(_: str) -> str:
-        raise socket.gaierror("unknown")
-
-    monkeypatch.setattr(socket, "gethostbyname", fail)
-    assert "set GLOO_SOCKET_IFNAME" in describe_network({})
-
-
 _FAULTS = """
 import resource, sys
 from clozeline.train.distributed.process_group import keep_freed_memory
@@ -97,10 +83,7 @@ def test_freed_memory_is_used_again() -> None:
     if not kept:
         pytest.skip("the C library of this system is not glibc")
     assert found < 1_000 < 30_000 < faults("default")[1]
-
-
-def test_settings_of_the_user_stay() -> None:
-    assert not keep_freed_memory({"MALLOC_TRIM_THRESHOLD_": "1000000"})
+    assert not keep_freed_memory({"MALLOC_TRIM_THRESHOLD_": "1000000"}), "a setting of the user stays"
 
 
 @pytest.fixture
@@ -113,20 +96,13 @@ def unfrozen() -> Iterator[None]:
 
 @pytest.mark.usefixtures("unfrozen")
 def test_collections_skip_what_existed_before() -> None:
-    """Afterwards nothing is kept out, so that a second run in the process can free the first."""
+    """Afterwards only what the caller froze is kept out, so that a second run can free the first."""
     with without_startup_garbage():
         assert gc.get_freeze_count() > 10_000
         assert len(gc.get_objects()) < 10_000
     assert gc.get_freeze_count() == 0
-
-
-@pytest.mark.usefixtures("unfrozen")
-def test_what_the_caller_froze_stays_frozen() -> None:
-    """And nothing else is: the second run can free the first here too."""
     gc.freeze()
-    before = gc.get_freeze_count()
     made_later = [[number] for number in range(1000)]
     with without_startup_garbage():
-        within = gc.get_freeze_count()
-    # frozen objects that are no longer needed are freed at any time, and leave the count
-    assert before - len(made_later) < gc.get_freeze_count() <= within <= before
+        assert any(one is made_later for one in gc.get_objects())
+    assert gc.get_freeze_count() > 0

@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 
-from clozeline.configuration.config import load_config
-from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.run import run
 from tests.distributed import RankPool
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train import runs
+from tests.train.masked_set import write_config
 
 EVERY_PART = [
     *("clozeline.train.logs.data_health.LoadingHealth.note", "clozeline.train.logs.spikes.Spikes.detect"),
@@ -37,13 +34,12 @@ def start(world: World, config: Path, parts: list[str], words: list[str]) -> tup
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(error):
         for part in parts:
             patch.setattr(part, broken)
-        code = run(load_config(TrainConfig, config, words), joined=world)
+        code = runs.start(world, config, words)[0]
     return code, error.getvalue().splitlines()
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
-    shards = write_masked_sets(tmp_path / "sets", rows=48, heldout=10)
+def config(tmp_path: Path, shards: Path) -> Path:
     return write_config(tmp_path / "run.yaml", shards, tmp_path / "run", evaluate__every=4, checkpoint__every=4)
 
 
@@ -54,9 +50,8 @@ def test_no_report_ends_a_run(one_rank: RankPool, tmp_path: Path, config: Path) 
     assert {line.split(": ")[1] for line in told} == WARNINGS
     assert len(told) == len(WARNINGS), "each is said once"
     assert all("ZeroDivisionError: broken; training continues without it" in line for line in told)
-    records = read_lines(tmp_path / "run" / "metrics.jsonl")
-    assert [record["step"] for record in records] == list(range(1, 9))
-    assert "heldout" in records[-1]
+    assert len(runs.steps(tmp_path / "run")) == 8
+    assert len(runs.evaluations(tmp_path / "run")) == 2
 
 
 def test_nor_do_its_records(one_rank: RankPool, tmp_path: Path, config: Path) -> None:

@@ -39,9 +39,5 @@ def test_the_end_of_the_run_ends_the_thread() -> None:
         guard.beat()
         assert guard._thread.is_alive()
     assert not guard._thread.is_alive()
-
-
-def test_zero_seconds_switch_it_off() -> None:
-    with Watchdog(0.0) as guard:
-        guard.beat()
-        assert not guard._thread.is_alive()
+    with Watchdog(0.0) as off:
+        assert not off._thread.is_alive()

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.hooks.gradient_noise import estimate
-from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.matrices import USUAL_WORLDS, WORLDS, mark_slow_but
-from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.synthetic import (
     NO_DROPOUT,
     VOCABULARY,
@@ -97,23 +92,6 @@ def test_every_stage_and_world_size_has_the_estimates_of_a_plain_loop(
         results = ranks.run(recorded, tiny(**NO_DROPOUT, zero__stage=stage, hooks=["gradient_noise"]), empty)
         assert [found["gradient_noise"] for found, _ in results] == [pytest.approx(expected, rel=1e-4)] * len(results)
         assert results[0][1] == ranks.run(recorded, tiny(**NO_DROPOUT, zero__stage=stage), empty)[0][1]
-
-
-def start(world: World, config: Path) -> int:
-    return run(load_config(TrainConfig, config, ["steps=2", "hooks=[gradient_noise]"]), joined=world)
-
-
-def test_records_have_both_estimates(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path) -> None:
-    """The same at both world sizes: their micro-batches hold the same rows."""
-    shards = write_masked_sets(tmp_path / "sets")
-    found: list[list[Any]] = []
-    for name, ranks in (("one", one_rank), ("two", two_ranks)):
-        config = write_config(tmp_path / f"{name}.yaml", shards, tmp_path / name, model__dropout={})
-        assert set(ranks.run(start, config)) == {0}
-        found.append([line["gradient_noise"] for line in read_lines(tmp_path / name / "metrics.jsonl")])
-    assert [sorted(one) for one in found[0]] == [["square", "trace"]] * 2
-    assert all(one["trace"] > 0 for one in found[0]), "rows differ: their gradients do, too"
-    assert found[1] == [pytest.approx(one, rel=1e-4) for one in found[0]]
 
 
 def test_one_micro_batch_has_nothing_to_compare() -> None:

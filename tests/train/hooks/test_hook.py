@@ -12,8 +12,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.registry import find, names
 from clozeline.train.configuration.config import TrainConfig, frozen
+from clozeline.train.engine import hooks_of_run
 from clozeline.train.hooks import Hook
-from clozeline.train.hooks_of_run import hooks_of_run
 from tests.declarations import declared
 from tests.distributed import RankPool
 from tests.train.compression.pruning.pruned import train

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
-from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.global_batch import next_global_batch
 from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
-from clozeline.train.hooks import Step, Trained
 from clozeline.train.hooks.layer_statistics import merge, module_of
-from clozeline.train.hooks_of_run import hooks_of_run
-from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.optim.weights.flat_buffers import local_layout
-from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.matrices import WORLDS, mark_slow_but
-from tests.model.heads.test_head import batch_of, with_head
-from tests.model.small_models import HEADS
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import write_config
+from tests.train.runs import start, steps
 from tests.train.synthetic import NO_DROPOUT, VOCABULARY, RandomSource, build, random_rows, tiny, train_steps
 
 MODULES = {
@@ -96,23 +88,6 @@ def test_every_stage_and_world_size_has_the_norms_of_a_plain_loop(
     assert results[0][2] == ranks.run(observe, tiny(**changes))[0][2]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", [2, 3])
-def test_offloaded_gradients_agree_with_their_norm(two_ranks: RankPool, stage: int) -> None:
-    config = tiny(zero={"stage": stage, "offload": "optimizer"}, hooks=["layer_statistics"], gradient_clipping=0.05)
-    for found, norm, _ in two_ranks.run(observe, config):
-        squares = sum(one**2 for one in found["layer_gradient_norms"].values())
-        assert math.sqrt(squares) == pytest.approx(norm, rel=2e-5)
-
-
-@pytest.mark.parametrize("stage", mark_slow_but([2], [1, 2, 3]))
-def test_bf16_agrees_with_its_own_norm(two_ranks: RankPool, stage: int) -> None:
-    for found, norm, _ in two_ranks.run(observe, tiny(zero__stage=stage, precision="bf16", hooks=["layer_statistics"])):
-        squares = sum(one**2 for one in found["layer_gradient_norms"].values())
-        assert list(found["layer_gradient_norms"]) == list(MODULES)
-        assert math.sqrt(squares) == pytest.approx(norm, rel=1e-3)
-
-
 def skipped(world: World, config: TrainConfig) -> tuple[dict[str, Any], bool]:
     """A step whose gradient is not a number on the last rank."""
     engine = build(config, world)
@@ -151,41 +126,17 @@ def test_ranks_are_merged() -> None:
     assert merge([({}, {}), ({}, {})]) == {}
 
 
-@pytest.mark.parametrize("name", HEADS)
-def test_every_head_but_that_of_cosines_has_logits(name: str) -> None:
-    """The largest of all micro-batches, in recorded steps only."""
-    network, tensors = with_head(name), batch_of(name)
-    (hook,) = hooks_of_run(tiny(hooks=["layer_statistics"]), network)
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.0)
-    layout = local_layout(optimizer.param_groups)
-    world = SimpleNamespace(size=1, gather=lambda value: [value])
-    hook.attach(Trained(network, optimizer, [], layout, lambda: None, world, 0, 8, 0, 0.0))  # type: ignore[arg-type]
-    for recorded in (False, True):
-        step = Step(1, 0, 8, {}, 1.0, recorded)
-        hook.begin(step)
-        network(tensors)
-        logits = hook.end(step, math.inf).get("largest_logits", {})
-        assert list(logits) == ([name] if recorded and name != "similarity" else [])
-    assert all(largest > 0 for largest in logits.values())
-
-
-def start(world: World, config: Path) -> int:
-    return run(load_config(TrainConfig, config, ["steps=4", "hooks=[layer_statistics]", "log.every=2"]), joined=world)
-
-
-def test_records_of_a_run(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path) -> None:
+def test_records_of_a_run(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path, shards: Path) -> None:
     """The same at both world sizes; only at logged steps."""
-    shards = write_masked_sets(tmp_path / "sets")
     found: list[list[Any]] = []
+    words = ["steps=4", "hooks=[layer_statistics]", "log.every=2"]
     for name, ranks in (("one", one_rank), ("two", two_ranks)):
         config = write_config(tmp_path / f"{name}.yaml", shards, tmp_path / name, model__dropout={})
-        assert set(ranks.run(start, config)) == {0}
-        found.append(read_lines(tmp_path / name / "metrics.jsonl"))
+        assert set(ranks.run(start, config, words)) == {(0, "")}
+        found.append(steps(tmp_path / name))
     for one, two in zip(*found, strict=True):
         for key in ("layer_gradient_norms", "largest_logits"):
             assert one[key] == pytest.approx(two[key], rel=1e-3)
-        squares = sum(norm**2 for norm in one["layer_gradient_norms"].values())
-        assert math.sqrt(squares) == pytest.approx(one["gradient_norm"], rel=1e-5)
 
 
 def test_a_compiled_head_gives_no_logits() -> None:

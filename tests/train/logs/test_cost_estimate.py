@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-import gc
-import time
-import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,48 +12,67 @@ from torch.utils.flop_counter import FlopCounterMode
 from clozeline.model.build import build_model
 from clozeline.pipeline.rows import Rows
 from clozeline.train.compression.distillation.teacher import Teacher
-from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
-from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.cost_estimate import (
     CostEstimate,
     PhaseCost,
     estimate_cost,
     estimate_memory,
     operations_per_second,
+    peak_of,
 )
-from clozeline.train.zero import Zero
-from tests.distributed import RankPool
-from tests.matrices import STAGES, mark_slow_but
 from tests.train.masked_set import write_masked_sets
 from tests.train.objective_sets import write_objective_sets
-from tests.train.synthetic import build, tiny, train_steps
+from tests.train.synthetic import tiny
 
 
 @pytest.mark.parametrize(
-    ("stage", "precision", "world", "per_parameter"),
+    ("stage", "precision", "world", "per_parameter", "hooks"),
     [
-        (0, "fp32", 2, 4 + 4 + 8),
-        (1, "fp32", 1, 4 + 4 + 8),
-        (2, "fp32", 1, 4 + 4 + 8),
-        (3, "fp32", 1, 4 + 4 + 12),
-        (1, "bf16", 1, 2 + 6 + 12),
-        (1, "fp32", 2, 4 + 4 + 12 / 2),
-        (2, "fp32", 2, 4 + 4 / 2 + 12 / 2),
-        (3, "fp32", 2, (4 + 4 + 12) / 2),
-        (1, "bf16", 4, 2 + 6 + 12 / 4),
-        (2, "bf16", 4, 2 + 16 / 4),
-        (3, "bf16", 4, 18 / 4),
+        *(
+            (*case, ())
+            for case in (
+                (0, "fp32", 2, 4 + 4 + 8),
+                (1, "fp32", 1, 4 + 4 + 8),
+                (2, "fp32", 1, 4 + 4 + 8),
+                (3, "fp32", 1, 4 + 4 + 12),
+                (1, "bf16", 1, 2 + 6 + 12),
+                (1, "fp32", 2, 4 + 4 + 12 / 2),
+                (2, "fp32", 2, 4 + 4 / 2 + 12 / 2),
+                (3, "fp32", 2, (4 + 4 + 12) / 2),
+                (1, "bf16", 4, 2 + 6 + 12 / 4),
+                (2, "bf16", 4, 2 + 16 / 4),
+                (3, "bf16", 4, 18 / 4),
+            )
+        ),
+        (1, "fp32", 2, 4 + 4 + 16 / 2, ("average",)),
     ],
 )
-def test_bytes_per_parameter(stage: int, precision: str, world: int, per_parameter: float) -> None:
-    estimate = estimate_memory(tiny(zero__stage=stage, precision=precision), 1000, world)
+def test_bytes_per_parameter(stage: int, precision: str, world: int, per_parameter: float, hooks: Any) -> None:
+    estimate = estimate_memory(tiny(zero__stage=stage, precision=precision, hooks=list(hooks)), 1000, world)
     assert estimate.total == pytest.approx(1000 * per_parameter)
 
 
-def test_a_moving_average_is_one_more_state() -> None:
-    estimate = estimate_memory(tiny(zero__stage=1, hooks=["average"]), 1000, 2)
-    assert estimate.optimizer == pytest.approx(1000 * 16 / 2)
+CUDA = torch.device("cuda", 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "operations"),
+    [("NVIDIA H200", 989e12), ("NVIDIA H200 NVL", 835e12), ("NVIDIA H100 PCIe", 756e12), ("NVIDIA GH200 480GB", 989e12),
+     ("NVIDIA H20", 148e12), ("A100-SXM4-40GB", 312e12), ("NVIDIA L40S", 362e12), ("NVIDIA L40", 181e12),
+     *((unknown, None) for unknown in (
+         "NVIDIA L400", "NVIDIA RTX A100", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA GeForce RTX 4090 Laptop GPU"))],
+)  # fmt: skip
+def test_known_devices_have_their_makers_number_and_others_a_measured_one(
+    monkeypatch: pytest.MonkeyPatch, name: str, operations: float | None
+) -> None:
+    """A slice of a device, and a device with a known part in its name, are others."""
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
+    found = peak_of(CUDA, "bf16", 3.0)
+    assert found.operations == (operations or 3.0)
+    assert ("data sheet of" if operations else f"no data sheet of {name} in bf16") in found.line()
+    assert peak_of(CUDA, "fp32", 5.0).operations == 5.0
+    assert "measured, a matrix product in bf16" in peak_of(torch.device("cpu"), "bf16", 2.0).line()
 
 
 def test_operations_of_samples_follow_the_phases() -> None:
@@ -125,13 +141,36 @@ def test_the_head_is_counted_at_labels_alone(tmp_path: Path, objective: str, fam
     assert phase.flops_per_row == pytest.approx(model.flops(tokens, target, labels_by_hand(rows)), rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("ends", "batches", "tokens", "steps"),
+    [
+        ((32, 64), (16, 8, 8), None, (2, 4, 4)),
+        ((48, 64), (16, 8, 8), None, (3, 2, 5)),
+        ((16, 24), (8, 8, 8), 24 * 11.8, (1, 9)),  # the second phase has ended before its first step
+        ((80, 88), (8, 8, 8), None, (10,)),
+    ],
+)
+def test_phases_end_at_their_boundaries(
+    tmp_path: Path, shards: Path, ends: tuple[int, ...], batches: tuple[int, ...], tokens: float | None, steps: Any
+) -> None:
+    """Ten steps in all."""
+    phases = [
+        {"shards": str(shards), "global_batch": batch, **({} if end is None else {"until_samples": end})}
+        for batch, end in zip(batches, (*ends, None), strict=True)
+    ]
+    config = tiny(data__shards=None, data__phases=phases, data__batch_tokens=tokens and round(tokens), data__lanes=1,
+                  data__micro_batch=1, steps=10, schedule__steps=10, output=str(tmp_path))  # fmt: skip
+    datasets = open_datasets(config)
+    estimate = estimate_cost(config, build_model(config.model, 50, {}), datasets, 1)
+    assert tuple(phase.steps for phase in estimate.phases) == steps
+
+
 def test_shares_of_sets_are_those_of_rows(tmp_path: Path) -> None:
     """Six rows on 16 lanes come with 10 of filler: of equal weights, 3 of 11 rows."""
     sets = [str(write_masked_sets(tmp_path / str(rows), rows=rows, name=f"of {rows}")) for rows in (6, 48)]
     config = tiny(data__shards=sets, output=str(tmp_path / "run"), data__global_batch=16, data__lanes=16)
     datasets = open_datasets(config)
-    facts = datasets.train.manifest.tokenizer
-    estimate = estimate_cost(config, build_model(config.model, facts.vocab_size, facts.special_ids), datasets, 1)
+    estimate = estimate_cost(config, build_model(config.model, 50, {}), datasets, 1)
     assert estimate.phases[0].shares == pytest.approx({"of 6/train": 3 / 11, "of 48/train": 8 / 11})
 
 
@@ -157,50 +196,3 @@ def test_a_teacher_in_memory_is_counted(tmp_path: Path) -> None:
     more = counted.phases[0].flops_per_row - without.phases[0].flops_per_row
     assert more == pytest.approx(forward, rel=0.02)  # means over rows have fractions of a label
     assert counted.heldout_flops - without.heldout_flops == pytest.approx(16 * forward, rel=0.02)
-
-
-def stores() -> dict[int, torch.UntypedStorage]:
-    """The storage of every tensor of this process and of its gradient, once each, by address.
-
-    While they are held, no later tensor gets the address of one that is freed meanwhile.
-    """
-    gc.collect()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # looking at some objects is deprecated
-        found = [thing for thing in gc.get_objects() if isinstance(thing, torch.Tensor)]
-    found += [tensor.grad for tensor in found if tensor.is_leaf and tensor.grad is not None]
-    kept = [tensor.untyped_storage() for tensor in found if tensor.layout == torch.strided]
-    return {store.data_ptr(): store for store in kept}
-
-
-def counted(world: World, config: TrainConfig) -> tuple[float, float, float]:
-    """Bytes a parameter of all tensors of an engine that has its gradient, the estimate, and the largest parameter."""
-    before, after = stores(), {}
-    engine = build(config, world)
-    sizes = [getattr(p, "ds_numel", p.numel()) for p in engine.model.parameters()]
-    train_steps(engine, 1, 1)
-    finish = Zero._finish_gradient
-
-    def look(self: Zero, *arguments: Any) -> Any:
-        read = finish(self, *arguments)
-        time.sleep(0.1)  # gloo's thread waits for the interpreter to release the gradient that was sent last
-        after.update({place: store.nbytes() for place, store in stores().items()})
-        return read
-
-    engine.zero._finish_gradient = look.__get__(engine.zero)  # type: ignore[method-assign]
-    train_steps(engine, 2, 2)
-    engine.close()
-    held = sum(size for place, size in after.items() if place not in before)
-    estimate = estimate_memory(config, sum(sizes), world.size).total
-    return held / sum(sizes), estimate / sum(sizes), 4 * max(sizes) / sum(sizes)
-
-
-@pytest.mark.parametrize(("stage", "precision"), mark_slow_but([(2, "bf16")], STAGES))
-def test_the_estimate_is_the_bytes_of_every_tensor(two_ranks: RankPool, precision: str, stage: int) -> None:
-    """In fp32 stages 1 and 2 free gradients as they are sent: their share is left, and one that is being sent."""
-    sizes: dict[str, Any] = {"model__dim": 64, "model__ffn_dim": 128, "zero__bucket": 2, "zero__persistent": 0}
-    for found, estimate, largest in two_ranks.run(counted, tiny(precision=precision, zero__stage=stage, **sizes)):
-        if precision == "fp32" and stage in (1, 2):
-            assert 12.0 < found < 12.0 + largest
-        else:
-            assert found == pytest.approx(estimate, rel=0.005)

@@ -49,7 +49,7 @@ def run_of(name: str, slope: float) -> RecordedRun:
         records.append({
             "step": step, "tokens": 100 * step, "seconds": 2.0 * step, "flops": 1e9 * step, "loss": 5.0 - slope * step,
             "losses": {"lm": 1.0, "cls": slope}, "mfu": 0.5, "stream": {"waited_share": 0.25},
-            "step_ms": {"forward": 1.0, "data": 1.0}, "heldout": {"de": held, "en": held} if step > 1 else {},
+            "heldout": {"de": held, "en": held} if step > 1 else {},
         })  # fmt: skip
     return RecordedRun(name, records)
 
@@ -72,7 +72,6 @@ def test_runs_share_the_axes_of_each_quantity() -> None:
     assert "Training loss of cls (nats): slow from 0.5 to 0.5; fast from 1 to 1" in shown
     assert "Model FLOPs utilization (%): slow from 50 to 50; fast from 50 to 50" in shown
     assert "Time waiting for data (%): slow from 25 to 25; fast from 25 to 25" in shown
-    assert "Time of a step of fast (ms): forward from 1 to 1; waiting for data from 1 to 1" in shown
 
 
 def test_one_run_has_its_losses_in_one_picture() -> None:
@@ -82,19 +81,6 @@ def test_one_run_has_its_losses_in_one_picture() -> None:
         shown[0] == f"Loss (nats): training from 4 to 2; held-out de from 2 to 1; held-out en from 2 to 1; {entropies}"
     )
     assert "Loss by head (nats): cls from 1 to 1; lm from 1 to 1" in shown
-
-
-def test_the_highest_layers_and_logits_at_the_end_are_drawn() -> None:
-    """Ten layers, of which the last record ranks the first two lowest; a skipped step has logits alone."""
-    norms = [{f"layers.{n}": norm for n, norm in enumerate(start)} for start in (range(20, 10, -1), range(10))]
-    records = [{"step": step, "layer_gradient_norms": norm} for step, norm in enumerate(norms, 1)]
-    records.append({"step": 3, "largest_logits": {"lm": 4.0, "cls": None}})
-    shown = pictures(RecordedRun("a", records))
-    kept = "; ".join(f"layers.{n} from {20 - n} to {n}" for n in range(9, 1, -1))
-    assert [text for text in shown if text.startswith("Gradient norm by layer")] == [
-        f"Gradient norm by layer, the highest at the end: {kept}"
-    ]
-    assert "Largest logit by head, the highest at the end: lm from 4 to 4" in shown
 
 
 def test_the_noise_scale_is_a_quotient_of_sums_of_a_hundred_records() -> None:

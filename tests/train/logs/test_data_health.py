@@ -11,44 +11,30 @@ from typing import Any
 import pytest
 
 from clozeline.configuration.config import load_config
-from clozeline.errors import ClozelineError
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data import global_batch
 from clozeline.train.data.stream import rounds
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
-from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
-from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.logs import data_health as supply
-from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.run import run
-from clozeline.train.startup.dry_run import dry_run
+from clozeline.train.startup.announcements import dry_run
 from tests.distributed import RankPool
+from tests.train import runs
 from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.runs import logged
 
 LANES, BLOCK_ROWS, STEPS = 4, 16, 30
 
 
-def start(world: World, config: Path, overrides: list[str], window: int = 100) -> tuple[int, str]:
-    """A run that does not pause before it reads again, and judges its waiting over other windows."""
+def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
+    """A run that does not pause before it reads again."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rounds, "_PAUSE_S", 0.0)
-        patch.setattr(supply, "_WINDOW", window)
-        patch.setattr(supply, "_STARVED", 0.05 if window == 100 else 0.0)
-        try:
-            return run(load_config(TrainConfig, config, overrides), joined=world), ""
-        except ClozelineError as error:
-            return error.exit_code, str(error)
+        return runs.start(world, config, overrides)
 
 
 def events(output: Path, kind: str) -> list[dict[str, Any]]:
-    found = [event for event in read_lines(output / "events.jsonl") if event["event"] == kind]
-    return [{key: value for key, value in event.items() if key not in ("event", "time")} for event in found]
-
-
-def losses(output: Path) -> list[str]:
-    return [record["loss"].hex() for record in read_lines(output / "metrics.jsonl")]
+    return [{key: event[key] for key in event if key not in ("event", "time")} for event in runs.events(output, kind)]
 
 
 def first_block_of(shards: ShardSet, lane: int) -> int:
@@ -76,7 +62,7 @@ def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ra
     config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "skipped", **changes)
     assert two_ranks.run(start, config, []) == [(0, "")] * 2
     assert events(tmp_path / "skipped", "skipped_block") == [{"step": 1, "shards": str(manifest), **place}]
-    last = read_lines(tmp_path / "skipped" / "metrics.jsonl")[-1]["stream"]
+    last = runs.steps(tmp_path / "skipped")[-1]["stream"]
     assert last["skipped_blocks"] == 1
     assert last["blocks"] >= len(shards.index) - 1
     raw = json.dumps([{**place, "reason": "a bit flipped"}]).encode()
@@ -84,7 +70,7 @@ def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ra
     config = write_config(tmp_path / "b.yaml", manifest, tmp_path / "quarantine", steps=STEPS, schedule__steps=STEPS)
     for steps in (20, STEPS):
         assert two_ranks.run(start, config, [f"steps={steps}"]) == [(0, "")] * 2
-    assert losses(tmp_path / "quarantine") == losses(tmp_path / "skipped")
+    assert logged(tmp_path / "quarantine") == logged(tmp_path / "skipped")
     said = {"shards": str(manifest), "blocks": 1, "sha256": hashlib.sha256(raw).hexdigest()}
     assert events(tmp_path / "quarantine", "quarantine") == [said, said], "at every start"
     assert events(tmp_path / "quarantine", "skipped_block") == []
@@ -120,43 +106,24 @@ def test_the_plan_is_made_of_a_block_that_is_read(
     assert "240 rows" in capsys.readouterr().out
 
 
-@pytest.mark.slow
-def test_phases_and_effective_weights_are_told(one_rank: RankPool, tmp_path: Path) -> None:
-    """Weights 1 and 2 are 1,365 and 2,731 of 4,096; a phase is told when its first step is done, and only then.
-
-    Of the second set's rows, every fourth is filler, as 6 rows on 4 lanes are 2 lane rows.
-    """
-    manifests = [str(write_masked_sets(tmp_path / name, rows=rows)) for name, rows in (("a", 240), ("b", 6))]
-    labels = [f"toy/train ({open_shards(Path(path)).digest[:8]})" for path in manifests]
-    phases = [
-        {"shards": manifests[0], "until_samples": 32, "global_batch": 16},
-        {"shards": manifests, "weights": [1.0, 2.0]},
+def test_a_phase_is_told_when_its_first_step_is_done() -> None:
+    """The first phase ends after 32 samples, 8 lane rows of 4 lanes; steps read 16."""
+    phases = [SimpleNamespace(stop=8, global_batch=16), SimpleNamespace(stop=None, global_batch=8)]
+    timeline = SimpleNamespace(at=lambda row: phases[row >= 8], stretches=phases)
+    reading = SimpleNamespace(timeline=timeline, lanes=4, shares=lambda stretch: {"a": float(phases.index(stretch))})
+    stream: Any = SimpleNamespace(timeline=timeline, reading=reading, samples=0, lanes=4, sources=[], stats=dict)
+    world: Any = SimpleNamespace(gather=lambda value: [value])
+    told: list[Any] = []
+    health = supply.LoadingHealth([stream], world, 0.0, lambda event, **fields: told.append((event, fields)))
+    for step in range(1, 5):
+        stream.samples += 16
+        health.note(step, 0.0, 1.0)
+    second = {"phase": 1, "shares": {"a": 1.0}, "global_batch": 8, "until_samples": None}
+    assert told == [("phase", {"step": 3, **second})]
+    assert health.phases() == [
+        {**second, "phase": 0, "shares": {"a": 0.0}, "global_batch": 16, "until_samples": 32},
+        second,
     ]
-    config = write_config(tmp_path / "c.yaml", tmp_path, tmp_path / "run", data__shards=None, data__phases=phases)
-    for steps in (1, 2, 4):
-        assert one_rank.run(start, config, [f"steps={steps}", "evaluate.max_rows=0"]) == [(0, "")]
-    first = {"phase": 0, "shares": {labels[0]: 1.0}, "global_batch": 16, "until_samples": 32}
-    real = (1365, 2731 * 6 / 8)
-    shares = {label: pytest.approx(count / sum(real)) for label, count in zip(labels, real, strict=True)}
-    second = {"phase": 1, "shares": shares, "global_batch": 8, "until_samples": None}
-    starts = events(tmp_path / "run", "data")
-    assert [(one["step"], one["samples"], one["phases"]) for one in starts] == [
-        (step, 16 * step, [first, second]) for step in (0, 1, 2)
-    ]
-    assert all(one["plans"] == starts[0]["plans"] for one in starts)
-    assert events(tmp_path / "run", "phase") == []
-    assert one_rank.run(start, config, [f"output={tmp_path / 'whole'}", "evaluate.max_rows=0"]) == [(0, "")]
-    assert events(tmp_path / "whole", "phase") == [{"step": 3, **second}]
-
-
-def test_a_run_that_waits_says_so_once(two_ranks: RankPool, tmp_path: Path) -> None:
-    """With a bar of 0 every window is too high; steps 2 to 5 are the first."""
-    manifest = write_masked_sets(tmp_path / "corrupt")
-    config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "run", steps=13, schedule__steps=13)
-    assert two_ranks.run(start, config, [], 4) == [(0, "")] * 2
-    (said,) = events(tmp_path / "run", "data_starved")
-    assert (said["step"], said["steps"]) == (5, 4)
-    assert 0 < said["waited_share"] < 1
 
 
 def test_waiting_is_judged_over_windows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,44 +140,3 @@ def test_waiting_is_judged_over_windows(monkeypatch: pytest.MonkeyPatch) -> None
     for step, (waited, seconds) in enumerate(steps, 1):
         health.note(step, waited, seconds)
     assert told == [(5, pytest.approx(0.075)), (17, pytest.approx(0.06))]
-
-
-def other_counters(world: World, config: Path) -> tuple[int, str]:
-    """A run on which rank 1 alone counts something more."""
-    real = Stream.stats
-    Stream.stats = lambda self: real(self) | ({"retries": 3} if world.rank else {})  # type: ignore[method-assign]
-    try:
-        return start(world, config, [])
-    finally:
-        Stream.stats = real  # type: ignore[method-assign]
-
-
-def test_ranks_may_count_different_things(two_ranks: RankPool, tmp_path: Path) -> None:
-    manifest = write_masked_sets(tmp_path / "corrupt")
-    config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "run", steps=1)
-    assert two_ranks.run(other_counters, config) == [(0, "")] * 2
-    stream = read_lines(tmp_path / "run" / "metrics.jsonl")[0]["stream"]
-    assert stream["retries"] == 3
-    assert stream["blocks"] > 0
-
-
-def waited(world: World, seconds: list[float]) -> float:
-    """Return a turn's account of the wait where the clock moves by these seconds, one for each rank, while it reads."""
-    now = 0.0
-
-    def read() -> list[Any]:
-        nonlocal now
-        now += seconds[world.rank]
-        return []
-
-    real = global_batch.time
-    global_batch.time = SimpleNamespace(perf_counter=lambda: now)  # type: ignore[assignment]
-    try:
-        return global_batch.next_global_batch(SimpleNamespace(next_step=read), {}, world, StopRequest()).waited
-    finally:
-        global_batch.time = real
-
-
-def test_the_slowest_rank_is_what_a_step_waits_for(two_ranks: RankPool) -> None:
-    """And not the time in which one rank waits for the other's."""
-    assert two_ranks.run(waited, [0.25, 3.0]) == [3.0, 3.0]

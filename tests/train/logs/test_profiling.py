@@ -1,118 +1,55 @@
-"""Profiles of a few steps: what is written, what is printed, and that training does not notice."""
+"""Profiles of a few steps: what is written, and that training does not notice."""
 
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
-from clozeline.errors import ConfigurationError
-from clozeline.train.configuration.config import frozen
 from clozeline.train.logs.profiling import Profiler
-from tests.distributed import RankPool
-from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.synthetic import tiny
-from tests.train.test_run import events, logged, start
 
 
-def profiled(folder: Path, first: int, steps: range) -> tuple[list[Any], list[str]]:
-    """Events and lines of a profile of two steps; step N multiplies N pairs of matrices."""
-    told: list[Any] = []
-    said: list[str] = []
+def profiled(folder: Path, first: int, steps: range) -> list[str]:
+    """Events of a profile of two steps; step N multiplies N pairs of matrices."""
+    told: list[str] = []
     config = tiny(profile={"from": first, "steps": 2}).profile
     assert config is not None
-    profiler = Profiler(config, folder, torch.device("cpu"), lambda event, **_: told.append(event), said.append)
+    profiler = Profiler(config, folder, torch.device("cpu"), lambda event, **_: told.append(event))
     matrix = torch.ones(200, 200)
     for step in steps:
         profiler.begin(step)
         for _ in range(step):
             torch.mm(matrix, matrix)
-            torch.add(matrix, 1.0)
         profiler.end(step)
     profiler.close()
-    return told, said
+    return told
 
 
-def operations(trace: Path) -> list[dict[str, Any]]:
-    return [event for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "cpu_op"]
+def operations(trace: Path) -> list[str]:
+    return [event["name"] for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "cpu_op"]
 
 
-def own_time(event: dict[str, Any], others: list[dict[str, Any]]) -> float:
-    """Microseconds of an operation without those inside it; only the outermost of them count."""
-    begin, end = event["ts"], event["ts"] + event["dur"]
-    inside = [o for o in others if o is not event and begin <= o["ts"] and o["ts"] + o["dur"] <= end]
-    nested = [i for i in inside if any(o is not i and o["ts"] <= i["ts"] < o["ts"] + o["dur"] for o in inside)]
-    return float(event["dur"] - sum(i["dur"] for i in inside) + sum(i["dur"] for i in nested))
-
-
-def test_a_trace_holds_the_operations_of_its_steps_and_the_table_their_own_time(tmp_path: Path) -> None:
-    told, said = profiled(tmp_path, 3, range(1, 7))
-    assert told == ["profile"]
-    found = operations(tmp_path / "trace-00000003.json")
-    products = [event for event in found if event["name"] == "aten::mm"]
-    assert len(products) == 3 + 4
-    rows = [re.fullmatch(r" +([\d.]+) +([\d.]+)% +([\d,]+)  (\S+)", line) for line in said[2:]]
-    assert 1 < len(rows) <= 10
-    table = {row[4]: (float(row[1]), float(row[2]), int(row[3])) for row in rows if row}
-    assert len(table) == len(rows)
-    assert [time for time, *_ in table.values()] == sorted((time for time, *_ in table.values()), reverse=True)
-    expected = sum(own_time(event, found) for event in products) / 1e3 / 2
-    assert table["aten::mm"] == (pytest.approx(expected, rel=0.02, abs=0.002), table["aten::mm"][1], 7)
-    assert sum(share for _, share, _ in table.values()) == pytest.approx(100.0, abs=0.6)
+def test_a_trace_holds_the_operations_of_its_steps(tmp_path: Path) -> None:
+    assert profiled(tmp_path, 3, range(1, 7)) == ["profile"]
+    assert operations(tmp_path / "trace-00000003.json").count("aten::mm") == 3 + 4
 
 
 def test_what_is_not_profiled(tmp_path: Path) -> None:
     """A start after the first step, and one that ends before the last."""
     for steps in (range(4, 8), range(1, 4)):
-        assert profiled(tmp_path, 3, steps) == ([], [])
+        assert profiled(tmp_path, 3, steps) == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_trace_that_cannot_be_written_costs_no_step(tmp_path: Path) -> None:
+def test_a_trace_that_cannot_be_written_costs_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its folder is a file; or a full disk cuts the trace off, and the library says nothing."""
     (tmp_path / "run").write_text("a file")
-    told, said = profiled(tmp_path / "run", 1, range(1, 4))
-    assert told == ["profile_failed"]
-    assert any("aten::mm" in line for line in said)
-
-
-def test_a_trace_that_is_not_whole_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a full disk the library writes a part, and says nothing."""
+    assert profiled(tmp_path / "run", 1, range(1, 4)) == ["profile_failed"]
+    (tmp_path / "run").unlink()
     begun = '{"traceEvents": ['
     monkeypatch.setattr(torch.profiler.profile, "export_chrome_trace", lambda _, path: Path(path).write_text(begun))
-    assert profiled(tmp_path, 1, range(1, 4))[0] == ["profile_failed"]
+    assert profiled(tmp_path, 1, range(1, 4)) == ["profile_failed"]
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(("first", "good"), [(4, True), (5, False), (9, False)])
-def test_a_run_that_ends_before_is_refused(first: int, good: bool) -> None:
-    """Eight steps."""
-    change: dict[str, Any] = {"profile": {"from": first, "steps": 5}}
-    if good:
-        assert not [key for key in frozen(tiny(**change)) if key.startswith("profile")], "a continuation may differ"
-        return
-    with pytest.raises(ConfigurationError, match=f"steps {first} to {first + 4} .* run of 8 steps"):
-        tiny(**change)
-
-
-@pytest.mark.slow
-def test_a_profile_changes_no_bit(two_ranks: RankPool, tmp_path: Path) -> None:
-    """Losses, norms and the saved state, with dropout, of two ranks of which one is profiled."""
-    shards = write_masked_sets(tmp_path / "corrupt")
-    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "plain", zero__stage=2)
-    changes = [f"output={tmp_path / 'profiled'}", "profile={from: 3, steps: 2}"]
-    assert two_ranks.run(start, config, []) == [(0, "")] * 2
-    assert two_ranks.run(start, config, changes) == [(0, "")] * 2
-    outputs = [tmp_path / "plain", tmp_path / "profiled"]
-    assert logged(outputs[0]) == logged(outputs[1])
-    parts = [sorted(output.glob("checkpoints/step-*/part-*")) for output in outputs]
-    assert len(parts[0]) == 2
-    assert [part.read_bytes() for part in parts[0]] == [part.read_bytes() for part in parts[1]]
-    (event,) = events(outputs[1], "profile")
-    assert (event["step"], event["steps"], event["trace"]) == (4, 2, "trace-00000003.json")
-    names = {operation["name"] for operation in operations(outputs[1] / event["trace"])}
-    assert {"aten::mm", "aten::_fused_adamw_"} <= names, "forward pass and update"
-    assert any("backward" in name.lower() for name in names)

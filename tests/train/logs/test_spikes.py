@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from clozeline.configuration.config import load_config
-from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.shards.explain_batch import main
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
-from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.logs.spikes import Spikes, deviations
-from clozeline.train.run import run
 from tests.distributed import RankPool
-from tests.shard_sets import objective, write_set
-from tests.train.masked_set import COLUMNS, FIRST_WORD, WORDS, masked_rows, write_config
-
-BLOCK = 16
-SPIKE = 44
-"""Step whose batch holds the wrong row."""
+from tests.train.masked_set import write_config
+from tests.train.runs import events, start
 
 
 def plain(values: list[float], bar: float) -> list[int]:
@@ -81,58 +69,26 @@ def test_norms_are_judged_and_what_is_not_finite_is_left_out() -> None:
     assert deviations(9, [1, 2, 3, 4, 5]) == pytest.approx(4.05, abs=0.005)
 
 
-def write(folder: Path, change: Callable[[int, Rows], Rows]) -> ShardSet:
-    """A training set of 416 rows in full blocks of two shards; `change` may change one by its number."""
-    facts = {**objective("encoder"), "heads": ["masked_lm"]}
-    names = {"name": "byte_bpe", "fingerprint": "f" * 64, "sentinels": []}
-    tokenizer = {**names, "vocab_size": FIRST_WORD + WORDS, "special_ids": {"pad": 0, "mask": 3}}
-    shards = [change(part, masked_rows(1 + 1000 * part, 208)) for part in (0, 1)]
-    return write_set(
-        folder, shards, name="toy/train", columns=COLUMNS, objective=facts, tokenizer=tokenizer, block_rows=BLOCK
-    )
+def spiked(world: World, config: Path) -> tuple[int, str]:
+    """A run whose fourth step counts as a spike."""
+
+    def detect(_: Spikes, record: dict[str, Any]) -> dict[str, dict[str, float]]:
+        return {"loss": {"value": 9.0, "median": 3.0, "deviations": 7.0}} if record["step"] == 4 else {}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Spikes, "detect", detect)
+        return start(world, config)
 
 
-def wrong(rows: Rows, number: int) -> Rows:
-    """The rows, of which one asks for a token that no other row has, at all its places but the first."""
-    lists = {name: [column[row].copy() for row in range(len(rows))] for name, column in rows.columns.items()}
-    length = len(lists["input_ids"][number])
-    lists["label_positions"][number] = np.arange(1, length, dtype=np.uint16)
-    lists["label_ids"][number] = np.full(length - 1, 5, np.uint16)
-    return Rows(rows.fixed, {name: Ragged.from_lists(column, np.uint16) for name, column in lists.items()})
-
-
-def start(world: World, config: Path, words: list[str]) -> int:
-    return run(load_config(TrainConfig, config, words), joined=world)
-
-
-def events(output: Path) -> list[dict[str, Any]]:
-    return [line for line in read_lines(output / "events.jsonl") if line["event"] == "spike"]
-
-
-def test_a_wrong_row_is_found_in_its_batch(
-    one_rank: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_spike_names_its_rows_and_the_command_that_shows_them(
+    one_rank: RankPool, tmp_path: Path, shards: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The order depends on names and sizes alone: the row that step 44 reads is made wrong. Stopped shortly before."""
-    clean = write(tmp_path / "set", lambda _, rows: rows)
-    with Stream(clean, rank=0, world_size=1, seed=0, global_batch=8, micro_batch=2, lanes=4) as stream:
-        _, block, row = stream.explain(8 * (SPIKE - 1))[3].tolist()
-    part, number = divmod(block * BLOCK + row, 208)
-    write(tmp_path / "bad", lambda n, rows: wrong(rows, number) if n == part else rows)
-    config = write_config(
-        tmp_path / "run.yaml", tmp_path / "bad" / "manifest.json", tmp_path / "run", optimizer__learning_rate=0.01,
-        schedule={"name": "constant", "steps": 50}, model__dropout={},
-    )  # fmt: skip
-    for steps in (SPIKE - 2, 50):
-        assert one_rank.run(start, config, [f"steps={steps}", "evaluate.max_rows=0"]) == [0]
-    (event,) = events(tmp_path / "run")
-    assert event["step"] == SPIKE
-    assert event["loss"]["deviations"] > 6
-    assert [0, block, row] in event["rows_source_block_row"]
-    assert len(event["rows_source_block_row"]) == 8
+    config = write_config(tmp_path / "run.yaml", shards, tmp_path / "run", steps=5)
+    assert one_rank.run(spiked, config) == [(0, "")]
+    (event,) = events(tmp_path / "run", "spike")
     words = event["command"].split()
-    assert words[:2] == ["clozeline", "explain-batch"]
+    assert (event["step"], words[:2]) == (4, ["clozeline", "explain-batch"])
     assert main([*words[2:], "--json"]) == 0
     shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert (part, number) in [(int("shard-00001" in one["shard"]), one["block"] * BLOCK + one["row"]) for one in shown]
-    assert one_rank.run(start, config, [f"output={tmp_path / 'quiet'}", "steps=50", "log.spike=null"]) == [0]
-    assert not events(tmp_path / "quiet")
+    assert [row[2] for row in event["rows_source_block_row"]] == [one["row"] for one in shown]
+    assert len(shown) == 8

@@ -9,35 +9,28 @@ import pytest
 from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
-from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.run import run
+from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.checks import resolve_branch
-from clozeline.train.startup.dry_run import dry_run
 from clozeline.train.startup.start_or_resume import branch_point
 from tests.distributed import RankPool
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import write_config
+from tests.train.runs import logged, start
 
 DECAY = ("schedule={name: wsd, warmup: 1, decay_from: 4}", "steps=8")
 
 
 @pytest.fixture(scope="module")
-def trunk(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Path:
+def trunk(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool, shards: Path) -> Path:
     """Write a run of six steps at a constant rate with all its checkpoints, beside its configuration."""
     folder = tmp_path_factory.mktemp("branches")
-    shards = write_masked_sets(folder / "sets")
     keys = {"schedule": {"name": "constant", "warmup": 1}, "checkpoint": {"every": 2, "keep_last": 9}, "steps": 6}
     write_config(folder / "c.yaml", shards, folder / "run", **keys)
-    assert one_rank.run(trained, folder / "c.yaml", ()) == [0]
+    assert one_rank.run(start, folder / "c.yaml", ()) == [(0, "")]
     return folder
 
 
-def trained(world: World, path: Path, overrides: tuple[str, ...]) -> int:
-    return run(load_config(TrainConfig, path, overrides), joined=world)
-
-
 def losses(output: Path) -> dict[int, str]:
-    return {line["step"]: line["loss"].hex() for line in read_lines(output / "metrics.jsonl") if "loss" in line}
+    return {step: loss for step, loss, _ in logged(output)}
 
 
 def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
@@ -48,15 +41,15 @@ def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
 def test_a_branch_continues_a_run_without_touching_it(trunk: Path, one_rank: RankPool) -> None:
     """Stopped in the middle and started again by the same command; a run that decays from the start is beside it."""
     before, branch = contents(trunk / "run"), trunk / "run-decay-4"
-    assert one_rank.run(trained, trunk / "c.yaml", (*DECAY, "schedule.steps=8", "steps=6")) == [0]
+    assert one_rank.run(start, trunk / "c.yaml", (*DECAY, "schedule.steps=8", "steps=6")) == [(0, "")]
     assert sorted(losses(branch)) == [5, 6]
-    assert one_rank.run(trained, trunk / "c.yaml", (*DECAY, "schedule.steps=8")) == [0]
+    assert one_rank.run(start, trunk / "c.yaml", (*DECAY, "schedule.steps=8")) == [(0, "")]
     assert contents(trunk / "run") == before
-    assert one_rank.run(trained, trunk / "c.yaml", (*DECAY, f"output={trunk / 'straight'}")) == [0]
+    assert one_rank.run(start, trunk / "c.yaml", (*DECAY, f"output={trunk / 'straight'}")) == [(0, "")]
     straight = losses(trunk / "straight")
     assert losses(branch) == {step: straight[step] for step in range(5, 9)}
     assert losses(branch)[6] != losses(trunk / "run")[6]
-    assert one_rank.run(trained, branch / "config.yaml", ()) == [0]
+    assert one_rank.run(start, branch / "config.yaml", ()) == [(0, "")]
     assert losses(branch) == {step: straight[step] for step in range(5, 9)}
     assert not (trunk / "run-decay-4-decay-4").exists()
 

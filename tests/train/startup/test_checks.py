@@ -1,13 +1,18 @@
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import transformers
 
+from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
-from clozeline.train.startup.checks import fill_in_answers
-from tests.train.synthetic import tiny
+from clozeline.pipeline.shards import open_shards
+from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.startup.checks import fill_in_answers, leave_out_heads
+from tests.train.synthetic import plain_config, tiny
 
 NO_SETS: Any = SimpleNamespace(phases=(), heldout={})
 
@@ -21,3 +26,33 @@ def test_early_stopping_needs_a_held_out_set() -> None:
     config = tiny(early_stop={"metric": "heldout/loss"}, evaluate={"every": 1})
     with pytest.raises(ConfigurationError, match="of which there is none"):
         fill_in_answers(config, NO_SETS)
+
+
+@pytest.fixture(scope="module")
+def published(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A BERT with both heads of its pretraining."""
+    folder = tmp_path_factory.mktemp("published")
+    size = open_shards(shards).manifest.tokenizer.vocab_size
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    transformers.BertForPreTraining(transformers.BertConfig(vocab_size=size, **sizes)).save_pretrained(folder)
+    return folder
+
+
+def config_of(shards: Path, model: dict[str, object]) -> TrainConfig:
+    settings = plain_config(data__shards=str(shards), output="unused")
+    return validate(TrainConfig, {**settings, "model": model}, "test")
+
+
+def test_a_head_that_no_set_trains_is_left_out(published: Path, shards: Path) -> None:
+    config = config_of(shards, {"init_from": str(published)})
+    assert set(config.model.heads) == {"masked_lm", "sentence"}
+    kept, left_out = leave_out_heads(config)
+    assert (set(kept.model.heads), left_out) == ({"masked_lm"}, ("sentence",))
+    assert leave_out_heads(kept) == (kept, ())
+
+
+@pytest.mark.parametrize("heads", [{"masked_lm": 1.0, "span_boundary": 1.0}, {"sentence": 1.0}])
+def test_other_heads_are_the_users(published: Path, shards: Path, heads: dict[str, float]) -> None:
+    """A head that the model does not have, or the only one, is a mistake that opening the sets reports."""
+    config = config_of(shards, {"init_from": str(published), "heads": heads})
+    assert leave_out_heads(config) == (config, ())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,31 +9,24 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file, save_file
 
-from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.model.build import Model, build_model
 from clozeline.model.checkpoints import read_checkpoint
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.pipeline.execution.recipe_command import main as make_shards
-from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.models.export_model import main as export_model
-from clozeline.tools.models.extend_tokenizer import main as extend_tokenizer
-from clozeline.tools.models.import_model import main as import_model
+from clozeline.model.configuration.position import PositionConfig
+from clozeline.registry import choose
 from clozeline.train.checkpoint.format import Index, steps_in
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
-from clozeline.train.open_run import Run, open_run
-from clozeline.train.run import run
-from clozeline.train.startup.initial_weights import Filled, fill, translate_source
+from clozeline.train.startup.initial_weights import Filled, fill, translate, translate_source
+from clozeline.train.startup.open_run import Run, open_run
 from clozeline.train.startup.source_tokenizer import OtherTokenizer
 from tests.distributed import RankPool
 from tests.model.checkpoints.published import VOCABULARY, saved
-from tests.pipeline.miniature import write_corpus, write_recipe
-from tests.pipeline.tokenize.published.published_files import byte_level, corpus
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import write_config
+from tests.train.runs import start
+
+IDS = torch.tensor([[5, 9, 30, 7, 11]])
 
 
 def fill_from(model: Model, source: Path, **options: Any) -> Filled:
@@ -70,13 +62,6 @@ def test_every_parameter_is_the_sources(folder: Path) -> None:
     assert filled.lines() == [f"weights    {len(source.tensors)} parameters from {folder}"]
 
 
-def test_heads_that_the_type_does_not_have_are_said(tmp_path: Path) -> None:
-    saved(tmp_path, "bert", hidden_act="gelu")
-    weights = tmp_path / "model.safetensors"
-    save_file(load_file(weights) | {"cls.chain.weight": torch.ones(3)}, weights)
-    assert sum("cls.chain" in line for line in fill_from(fresh(tmp_path), tmp_path).lines()) == 1
-
-
 def test_another_head_is_new_and_said(folder: Path) -> None:
     model = fresh(folder, heads={"lm": 1.0}, tied=False)
     before = model.heads["lm"].projection.weight.clone()
@@ -96,6 +81,16 @@ def test_another_body_is_refused(folder: Path, key: str, value: object) -> None:
     assert f"is another model: model.{key}: {value} here" in said
 
 
+def test_a_body_with_other_parameters_is_refused(folder: Path) -> None:
+    model = fresh(folder)
+    source = translate_source(model.config, open_run(folder))
+    name = next(name for name in source.tensors if name.startswith("family.stack.layers.0."))
+    lacking = {key: tensor for key, tensor in source.tensors.items() if key != name}
+    for tensors in (lacking, {**source.tensors, "family.stack.other": torch.ones(1)}):
+        with pytest.raises(ConfigurationError, match="only one of both models has family"):
+            fill(model, replace(source, tensors=tensors))
+
+
 def test_the_vocabulary_may_be_padded_on_either_side(folder: Path) -> None:
     model = fresh(folder, vocab_multiple=64)
     padding = model.family.tokens.weight[VOCABULARY:].clone()
@@ -105,32 +100,12 @@ def test_the_vocabulary_may_be_padded_on_either_side(folder: Path) -> None:
     assert torch.equal(model.family.tokens.weight[VOCABULARY:], padding)
 
 
-def test_other_rows_are_refused_with_the_way_out(folder: Path) -> None:
-    assert "make the shards with the tokenizer of that model" in message(fresh(folder, 29), folder)
-    assert "37 rows of the vocabulary, the shards' tokenizer 29 ids (padded: 29)" in message(fresh(folder, 29), folder)
-
-
-def test_padding_that_would_fit_is_named(tmp_path: Path) -> None:
+def test_padding_that_would_fit_is_named(folder: Path, tmp_path: Path) -> None:
     saved(tmp_path, "bert", vocab_size=64)
+    assert "make the shards with the tokenizer of that model" in message(fresh(folder, 29), folder)
     said = message(fresh(tmp_path, 50), tmp_path)
     assert "set model.vocab_multiple=16, which pads this vocabulary to as many" in said
     fill_from(fresh(tmp_path, 50, vocab_multiple=16), tmp_path)
-
-
-def test_a_folder_of_nothing_is_refused(folder: Path, tmp_path: Path) -> None:
-    assert "config.json" in message(fresh(folder), tmp_path)
-    assert "expected the folder of" in message(fresh(folder), tmp_path / "none")
-
-
-def trained(world: World, config: Path, overrides: list[str]) -> int:
-    return run(load_config(TrainConfig, config, overrides), joined=world)
-
-
-def why_refused(world: World, config: Path, words: list[str]) -> str:
-    try:
-        return str(trained(world, config, words))
-    except ConfigurationError as error:
-        return str(error)
 
 
 def heldout_loss(output: Path) -> float:
@@ -138,82 +113,24 @@ def heldout_loss(output: Path) -> float:
     return float(Index.read(folder).state["heldout_loss"])
 
 
-def test_a_run_begins_where_another_ended(tmp_path: Path, one_rank: RankPool) -> None:
+def test_a_run_begins_where_another_ended(tmp_path: Path, one_rank: RankPool, shards: Path) -> None:
     """With a rate of almost 0, the held-out loss stays that of the first run's end, at every stage of ZeRO."""
-    shards = write_masked_sets(tmp_path / "sets")
     first = tmp_path / "first"
     config = write_config(tmp_path / "a.yaml", shards, first)
-    one_rank.run(trained, config, [f"output={first}", "steps=6"])
+    one_rank.run(start, config, [f"output={first}", "steps=6"])
     losses = {}
     for stage in (0, 1, 3):
         output = tmp_path / f"stage{stage}"
         words = [f"output={output}", "steps=1", f"zero.stage={stage}", "optimizer.learning_rate=1e-12"]
-        one_rank.run(trained, config, [*words, f"model.init_from={first}"])
+        one_rank.run(start, config, [*words, f"model.init_from={first}"])
         losses[stage] = heldout_loss(output)
     assert losses == pytest.approx(dict.fromkeys(losses, heldout_loss(first)), rel=1e-6)
     longer = ["steps=2", "optimizer.learning_rate=1e-12", f"model.init_from={tmp_path / 'gone'}"]
-    one_rank.run(trained, config, [f"output={tmp_path / 'stage1'}", "zero.stage=1", *longer])
+    one_rank.run(start, config, [f"output={tmp_path / 'stage1'}", "zero.stage=1", *longer])
     assert heldout_loss(tmp_path / "stage1") == pytest.approx(losses[1], rel=1e-6), "a run that resumes reads nothing"
     plain = tmp_path / "plain"
-    one_rank.run(trained, config, [f"output={plain}", "steps=1", "optimizer.learning_rate=1e-12"])
+    one_rank.run(start, config, [f"output={plain}", "steps=1", "optimizer.learning_rate=1e-12"])
     assert heldout_loss(plain) != pytest.approx(losses[0], rel=1e-3)
-
-
-RECIPE = """
-    {{corpus: c, output: {output}, input: {texts}, heldout: {{fraction: 0.1}}, clean: {{language: null, filters: []}},
-    tokenizer: {{path: {published}, add: true, specials: {{pad: <|endoftext|>}}}}, encode: {{}}, group: {{}},
-    corrupt: [{{name: masked_lm, max_length: 12}}]}}
-"""
-
-
-@pytest.mark.slow
-def test_a_published_model_learns_added_tokens_and_goes_back(tmp_path: Path, one_rank: RankPool) -> None:
-    """A model on GPT-2's files has no mask: it gets one, is trained, and transformers has its ids and its rows."""
-    published, imported, output, out = (tmp_path / name for name in ("published", "imported", "run", "out"))
-    pieces = json.loads(byte_level(published).read_text(encoding="utf-8"))
-    saved(published, "bert", vocab_size=len(pieces), hidden_act="gelu")
-    (published / "tokenizer_config.json").write_text('{"tokenizer_class": "GPT2Tokenizer"}', encoding="utf-8")
-    assert import_model([str(published), str(imported)]) == 0
-    texts = write_corpus(tmp_path / "texts", 30)
-    recipe = RECIPE.format(output=tmp_path / "data", texts=texts, published=published)
-    assert make_shards(["--config", str(write_recipe(tmp_path, recipe))]) == 0
-    shards = tmp_path / "data" / "corrupt" / "masked_lm" / "train" / "manifest.json"
-    config = write_config(tmp_path / "a.yaml", shards, output)
-    words = ["model=null", f"model.init_from={imported}", "model.heads={masked_lm: 1.0}", "model.dropout={}"]
-    assert one_rank.run(trained, config, [*words, "steps=3", "optimizer.learning_rate=1e-5"]) == [0]
-    assert export_model([str(output), str(out)]) == 0
-    tokenizer = load_tokenizer(tmp_path / "data" / "tokenizer" / "tokenizer")
-    theirs = transformers.AutoTokenizer.from_pretrained(out)
-    assert len(theirs) == tokenizer.vocabulary.size == len(pieces) + 3
-    assert theirs.mask_token_id == tokenizer.vocabulary.specials["mask"] >= len(pieces)
-    for text in ("the cat sat", "Köln\n 中文 <mask"):
-        assert theirs(text, add_special_tokens=False)["input_ids"] == tokenizer.encode([text])[0].ids.tolist()
-    model = transformers.AutoModelForMaskedLM.from_pretrained(out)
-    before = read_checkpoint(published).tensors["family.tokens.weight"]
-    after = model.get_input_embeddings().weight.detach()
-    assert len(after) == len(pieces) + 3
-    assert (after[: len(pieces)] - before).abs().max() < 1e-3
-    assert ((after[len(pieces) :] - before.mean(0)).abs() < 0.1 * before.std(0) + 1e-3).all()
-
-
-def test_an_adapter_does_not_freeze_new_pieces(tmp_path: Path, one_rank: RankPool) -> None:
-    """The embeddings under an adapter are frozen: rows of a domain's pieces would stay what they start as."""
-    published, larger, texts = tmp_path / "published", tmp_path / "larger", write_corpus(tmp_path / "texts", 30)
-    pieces = json.loads(byte_level(published).read_text(encoding="utf-8"))
-    saved(published, "gpt2", vocab_size=len(pieces))
-    (published / "tokenizer_config.json").write_text('{"tokenizer_class": "GPT2Tokenizer"}', encoding="utf-8")
-    assert import_model([str(published), str(tmp_path / "imported")]) == 0
-    (tmp_path / "domain.txt").write_text("\n".join(corpus()), encoding="utf-8")
-    words = [f"input={tmp_path / 'domain.txt'}", f"output={larger}", "pieces=5", "min_frequency=2"]
-    assert extend_tokenizer([str(tmp_path / "imported"), *words]) == 0
-    recipe = RECIPE.format(output=tmp_path / "data", texts=texts, published=larger)
-    recipe = recipe.replace(", add: true, specials: {pad: <|endoftext|>}", "").replace("masked_lm", "causal_lm")
-    assert make_shards(["--config", str(write_recipe(tmp_path, recipe))]) == 0
-    shards = tmp_path / "data" / "corrupt" / "causal_lm" / "train" / "manifest.json"
-    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run")
-    words = ["model=null", f"model.init_from={tmp_path / 'imported'}", "model.heads={lm: 1.0}"]
-    (said,) = one_rank.run(why_refused, config, [*words, "model.adapter.name=lora"])
-    assert "an adapter freezes the embeddings" in said
 
 
 def test_further_ids_begin_near_their_parts(folder: Path) -> None:
@@ -278,3 +195,81 @@ def test_parts_that_are_not_there(folder: Path) -> None:
         ConfigurationError, match="init_parts: 'layers' matches no parameter: expected body, embeddings"
     ):
         fill_from(fresh(folder), folder, parts=("layers",))
+
+
+def tensors(**more: torch.Tensor) -> dict[str, torch.Tensor]:
+    length = IDS.shape[1]
+    return {"input_ids": IDS, "position_ids": torch.arange(length)[None], "lengths": torch.tensor([length]), **more}
+
+
+def built(folder: Path, **changes: Any) -> Model:
+    torch.manual_seed(2)
+    return build_model(replace(read_checkpoint(folder).config, **changes), VOCABULARY, {"pad": 0}).eval()
+
+
+def weights(model: Model) -> dict[str, torch.Tensor]:
+    return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+
+
+def test_an_encoder_becomes_both_stacks(tmp_path: Path) -> None:
+    """The states of the encoder are those of transformers' BERT; a shorter decoder has its first layers."""
+    saved(tmp_path, "bert", num_hidden_layers=3)
+    model = built(tmp_path, family="encoder_decoder", heads={"lm": 1.0}, decoder_layers=2)
+    before = weights(model)
+    filled = fill_from(model, tmp_path)
+    with torch.no_grad():
+        found = model.family.layer_states(tensors())[-1]
+        expected = transformers.BertModel.from_pretrained(tmp_path).eval()(IDS).last_hidden_state
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+    after, source = weights(model), read_checkpoint(tmp_path).tensors
+    for name, value in after.items():
+        taken = name.replace(".encoder.", ".stack.").replace(".decoder.", ".stack.")
+        if ".cross." in name:
+            assert name in filled.fresh
+            assert torch.equal(value, before[name])
+        elif name.startswith("family."):
+            assert torch.equal(value, source[taken]), name
+    assert any(".cross." in name for name in after)
+    assert not [name for name in filled.fresh if ".cross." not in name and name.startswith("family.")]
+
+
+def test_an_encoder_decoder_gives_its_encoder(tmp_path: Path) -> None:
+    saved(tmp_path, "bart")
+    config = read_checkpoint(tmp_path).config
+    model = built(
+        tmp_path, family="encoder", heads={"classification": replace(config.heads["lm"], classes=2)},
+        decoder_layers=None, decoder_attention_heads=None, decoder_ffn_dim=None,
+    )  # fmt: skip
+    filled = fill_from(model, tmp_path)
+    with torch.no_grad():
+        expected = transformers.BartModel.from_pretrained(tmp_path).eval().encoder(IDS).last_hidden_state
+        torch.testing.assert_close(model.family(tensors()), expected, atol=1e-5, rtol=0)
+    assert any(name.startswith("family.decoder.") for name in filled.unused)
+    assert all(name.startswith("heads.") for name in filled.fresh)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"layers": 1}, "model.layers: 1 here, 2 there"),
+        ({"norm_place": "pre"}, "model.norm_place: pre here, post there"),
+        ({"adapter": choose("clozeline.model.adapters", "lora")}, "needs a model of its own family, got encoder for"),
+    ],
+    ids=["depth", "norms", "adapter"],
+)
+def test_refusals(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    saved(tmp_path, "bert", num_hidden_layers=2)
+    model = built(tmp_path, family="encoder_decoder", heads={"lm": 1.0}, **changes)
+    with pytest.raises((ConfigurationError, ClozelineError), match=message):
+        fill_from(model, tmp_path)
+
+
+@pytest.mark.parametrize("per_layer", [False, True])
+def test_a_table_of_distances_does_not_change_its_direction(per_layer: bool) -> None:
+    sizes: dict[str, Any] = {"dim": 8, "layers": 1, "attention_heads": 2, "ffn_dim": 8, "heads": {"lm": 1.0}}
+    config = ModelConfig(family="decoder", position=PositionConfig(kind="t5", per_layer=per_layer), **sizes)
+    part = "layers.0.position." if per_layer else "position."
+    names = (f"family.stack.{part}table.weight", "family.stack.norm.weight")
+    found = translate(replace(config, family="encoder"), config, dict.fromkeys(names, torch.zeros(1)))
+    assert found.dropped == {names[0]}
+    assert found.lacking == (f"family.stack.{part}",)

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from clozeline.configuration.config import load_config
-from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.errors import ConfigurationError
+from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.data.stream.phases import open_phases
-from clozeline.train.distributed.process_group import World
-from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.run import run
-from clozeline.train.startup.run_directory import claim, write_description
+from clozeline.train.logs.journal import Journal
+from clozeline.train.startup.run_directory import claim, prepare_directory, write_description
+from clozeline.train.startup.start_or_resume import StartingPoint
 from tests.distributed import RankPool
-from tests.train.masked_set import write_config, write_masked_sets
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
-
-
-def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
-    try:
-        return run(load_config(TrainConfig, config, overrides), joined=world), ""
-    except ClozelineError as error:
-        return error.exit_code, str(error)
+from tests.train.masked_set import write_config
+from tests.train.runs import start
 
 
 def test_one_run_at_a_time(tmp_path: Path, shards: Path) -> None:
@@ -40,15 +31,6 @@ def test_one_run_at_a_time(tmp_path: Path, shards: Path) -> None:
         with pytest.raises(ConfigurationError, match=rf"in use by process {os.getpid()}"):
             claim(config)
     claim(config).close()
-
-
-def test_never_resume_wants_an_empty_folder(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
-    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=1)
-    (tmp_path / "run").mkdir()
-    assert one_rank.run(start, config, ["resume=never"]) == [(0, "")]
-    ((code, message),) = one_rank.run(start, config, ["resume=never"])
-    assert code == 64
-    assert "is not empty" in message
 
 
 def test_start_that_fails_early_leaves_the_folder_to_others(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
@@ -67,5 +49,20 @@ def test_start_that_fails_early_leaves_the_folder_to_others(one_rank: RankPool, 
     assert one_rank.run(start, config, ["resume=never"])[0][0] == 64
 
 
-def _losses(output: Path) -> list[str]:
-    return [record["loss"].hex() for record in read_lines(output / "metrics.jsonl")]
+@pytest.mark.parametrize(("step", "missing"), [(0, []), (1, ["events.jsonl"]), (9, ["metrics.jsonl", "events.jsonl"])])
+def test_a_resumed_run_announces_the_records_that_are_missing(
+    tmp_path: Path, shards: Path, step: int, missing: list[str]
+) -> None:
+    file = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", log={"every": 2, "tensorboard": False})
+    config = load_config(TrainConfig, file, [])
+    config.output.mkdir()
+    announced: list[tuple[str, Any]] = []
+    state = TrainState(step=step, samples=8 * step)
+    journal = Journal(config.output, config.log, 0)
+    point = StartingPoint(config, state, None, state)
+    prepare_directory(
+        point, state, open_datasets(config), journal, lambda event, **fields: announced.append((event, fields))
+    )
+    journal.close()
+    assert announced == [("records_lost", {"file": name, "steps": step}) for name in missing]
+    assert (config.output / "config.yaml").is_file()

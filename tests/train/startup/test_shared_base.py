@@ -9,16 +9,13 @@ from typing import Any
 import pytest
 import torch
 
-from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
-from clozeline.train.open_run import open_run
-from clozeline.train.run import run
+from clozeline.train.startup.open_run import open_run
 from clozeline.train.startup.shared_base import SharedBase
 from tests.distributed import RankPool
 from tests.train.masked_set import FIRST_WORD, WORDS, write_config, write_masked_sets
+from tests.train.runs import start
 
 PAGE = Path(__file__).parents[3] / "docs" / "adaptation.md"
 ROWS = FIRST_WORD + WORDS
@@ -30,24 +27,25 @@ RUNS = {
 """Runs beside `runs/own`: two of one kind, and some with other heads."""
 
 
-def start(world: World, config: Path, overrides: list[str]) -> int:
-    return run(load_config(TrainConfig, config, overrides), joined=world)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Path:
     """A run, those beside it, and one beside another."""
     folder = tmp_path_factory.mktemp("shared")
     shards = write_masked_sets(folder / "sets")
-    position: dict[str, Any] = {"model__position": {"maximum": 20}}
+    position: dict[str, Any] = {"model__position": {"maximum": 20}, "model__vocab_multiple": 64}
     config = write_config(folder / "train.yaml", shards, folder / "runs" / "own", evaluate__max_rows=0, **position)
     for name in ("own", "other"):
-        assert one_rank.run(start, config, ["steps=2", f"output={folder / 'runs' / name}", f"seed={len(name)}"]) == [0]
+        assert one_rank.run(start, config, ["steps=2", f"output={folder / 'runs' / name}", f"seed={len(name)}"]) == [
+            (0, "")
+        ]
     runs = {name: [*words, f"model.init_from={folder / 'runs' / 'own'}"] for name, words in RUNS.items()}
     runs["elsewhere"] = [*RUNS["lora"], f"model.init_from={folder / 'runs' / 'other'}"]
+    names = {"name": "byte_bpe", "fingerprint": "f" * 64, "vocab_size": ROWS + 1, "special_ids": {"pad": 0, "mask": 3}}
+    larger = write_masked_sets(folder / "larger", tokenizer={**names, "sentinels": []})
+    runs["larger"] = [*runs["lora"], f"data.shards={larger}"]
     for name, words in runs.items():
         output = f"output={folder / 'runs' / name}"
-        assert one_rank.run(start, config, ["steps=2", "optimizer.learning_rate=0.05", output, *words]) == [0]
+        assert one_rank.run(start, config, ["steps=2", "optimizer.learning_rate=0.05", output, *words]) == [(0, "")]
     return folder
 
 
@@ -94,6 +92,8 @@ def test_runs_beside_other_models_are_refused(folder: Path) -> None:
     runs = folder / "runs"
     with pytest.raises(ConfigurationError, match=r"elsewhere: has another base model than .*lora: family\."):
         SharedBase({"one": runs / "lora", "two": runs / "elsewhere"})
+    with pytest.raises(ConfigurationError, match=f"larger: has another base .*: a vocabulary of {ROWS + 1} ids, not"):
+        SharedBase({"one": runs / "lora", "two": runs / "larger"})
     with pytest.raises(ConfigurationError, match="own: trained no adapter"):
         SharedBase({"one": runs / "own"})
     with pytest.raises(ConfigurationError, match="no run 'two'; there are: one"):

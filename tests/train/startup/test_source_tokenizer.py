@@ -13,7 +13,7 @@ from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.pipeline.tokenize.tokenizers.character import Character
-from clozeline.train.open_run import Run
+from clozeline.train.startup.open_run import Run
 from clozeline.train.startup.source_tokenizer import OtherTokenizer, compare_tokenizers
 
 RESERVED = 154 + 256

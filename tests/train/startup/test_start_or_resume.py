@@ -5,32 +5,32 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import CheckpointError, ConfigurationError
-from clozeline.registry import names
 from clozeline.sealed_json import seal
+from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.startup.dry_run import dry_run
-from clozeline.train.startup.start_or_resume import StartingPoint, find_starting_point
+from clozeline.train.startup.announcements import dry_run
+from clozeline.train.startup.start_or_resume import StartingPoint, automatic, find_starting_point, set_up_kernels
 from tests.distributed import RankPool
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import write_config
+from tests.train.runs import contents, start
 from tests.train.synthetic import tiny
-from tests.train.test_refused_starts import contents, start
+
+HOST, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 
 @pytest.fixture(scope="module")
-def trained(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory, shards: Path) -> Path:
     """A run of four steps that were to be its last: a schedule of four steps, down to half of the rate."""
     folder = tmp_path_factory.mktemp("trained")
-    shards = write_masked_sets(folder / "corrupt")
     changes = {"checkpoint__every": 2, "schedule__steps": None, "schedule__final": 0.5}
     config = write_config(folder / "train.yaml", shards, folder / "run", **changes)
     assert one_rank.run(start, config, ["steps=4"]) == [(0, "")]
@@ -83,54 +83,103 @@ def test_a_dry_run_refuses_what_a_start_refuses(folder: Path, capsys: pytest.Cap
         dry(folder)
 
 
-@pytest.mark.parametrize("name", names("clozeline.train.optim.schedules"))
-@pytest.mark.parametrize(
-    ("warmup", "horizon", "steps", "fits"),
-    [(5, None, 4, False), (5, 4, 8, False), (4, None, 4, True), (5, 8, 4, True), (5, 5, 4, True)],
-)
-def test_a_warmup_beyond_the_schedule_is_refused(
-    name: str, warmup: int, horizon: int | None, steps: int, fits: bool
-) -> None:
-    """By both figures; a run that is the first part of a longer schedule begins."""
-    config = tiny(precision="fp32", schedule={"name": name, "warmup": warmup, "steps": horizon}, steps=steps)
-    begin = partial(find_starting_point, config, "a set", 1, torch.device("cpu"))
-    with nullcontext() if fits else pytest.raises(ConfigurationError, match=r"expected at most 4, .* got 5") as error:
-        assert begin(None).step == 0
-    if not fits:
-        ways = re.findall(r"schedule\.steps to (\d+)|schedule\.warmup=(\d+)", str(error.value))
-        assert ways == [("", "0"), ("5", "")]
-
-
 def test_a_dry_run_says_that_a_killed_run_does_not_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = folder / "run" / "status.json"
-    plain = {**json.loads(path.read_text()), "state": "running", "host": "gone", "heartbeat": 0.0}
+    plain = {**json.loads(path.read_text()), "state": "running", "pid": 2**30, "start": 0.0}
     del plain["checksum"]
     path.write_text(json.dumps(seal(plain)))
     assert dry(folder) == 0
     assert "run        not running any more, process " in capsys.readouterr().out
 
 
+@pytest.fixture
+def capability(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def fake(major: int, minor: int = 0) -> None:
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (major, minor))
+
+    return fake
+
+
+def begin(config: TrainConfig, device: torch.device, saved: StartingPoint | None = None) -> StartingPoint:
+    if saved is None:
+        return find_starting_point(config, "a set", 1, device, None)
+    state = TrainState(step=1, samples=8, frozen=saved.state.frozen, dataset="a set", shape=saved.state.shape)
+    return find_starting_point(
+        config, "a set", 1, device, (Path("run/checkpoints/step-00000001"), Index(state.plain(), {}, {}, [], {}))
+    )
+
+
+def chosen(point: StartingPoint) -> tuple[str, bool, bool]:
+    config = point.config
+    return config.precision, config.compile, config.deterministic  # type: ignore[return-value]
+
+
 @pytest.mark.parametrize(
-    ("schedule", "steps", "said"),
+    ("major", "changes", "expected"),
     [
-        ({"name": "linear", "warmup": 2, "steps": 8}, 8, ""),
-        (
-            {"name": "constant", "warmup": 2, "steps": 4},
-            8,
-            "ends at step 4: up to step 8 the rate keeps its last value",
-        ),
-        ({"name": "cosine", "warmup": 6, "steps": 4}, 5, "within its warm-up: the rate rises up to step 5"),
-        ({"name": "cosine", "warmup": 6, "steps": 4}, 8, "within its warm-up: the rate rises up to step 6"),
-        ({"name": "inverse_sqrt", "warmup": 2, "steps": 4}, 8, ""),
+        (9, {}, ("bf16", True, False)),
+        (8, {}, ("bf16", True, False)),
+        (7, {}, ("fp32", True, False)),
+        (6, {}, ("fp32", False, False)),
+        (9, {"zero__stage": 0}, ("fp32", True, False)),
+        (9, {"zero__stage": 3}, ("bf16", False, False)),
+        (9, {"zero__offload": "optimizer"}, ("fp32", True, False)),
+        (9, {"precision": "fp32", "compile": False, "deterministic": True}, ("fp32", False, True)),
     ],
 )
-def test_what_the_rate_does_after_the_schedule(schedule: dict[str, object], steps: int, said: str) -> None:
-    """The words are held against the rates themselves."""
-    config = tiny(schedule=schedule, steps=steps)
-    words = StartingPoint(config, TrainState(step=0, samples=0), None, None).beyond_horizon()
-    assert said in words
-    assert bool(said) == bool(words)
-    horizon = config.schedule.options.steps
-    rates = [config.schedule.build(horizon)(step) for step in range(horizon, steps + 1)]
-    assert ("keeps" in words) == (len(rates) > 1 and len(set(rates)) == 1)
-    assert ("rises" in words) == (len(rates) > 1 and rates[1] > rates[0])
+def test_a_gpu_gets_what_it_has_and_the_keys_allow(
+    capability: Any, major: int, changes: dict[str, Any], expected: tuple[str, bool, bool]
+) -> None:
+    capability(major)
+    point = begin(tiny(**changes), GPU)
+    assert chosen(point) == expected
+    assert automatic(point.config) == []
+
+
+def test_a_processor_gets_what_it_always_had() -> None:
+    """No line, and no new key in the checkpoint."""
+    point = begin(tiny(), HOST)
+    assert chosen(point) == ("fp32", False, True)
+    assert point.choices == ()
+    assert (point.state.frozen["precision"], sorted(point.state.shape)) == (
+        "fp32", ["device", "micro_batch", "world_size", "zero_stage"],
+    )  # fmt: skip
+
+
+def test_a_start_says_what_was_chosen(capability: Any) -> None:
+    capability(9)
+    said = "\n".join(begin(tiny(precision="fp32"), GPU).choices)
+    assert "chosen are compile=true, deterministic=false\n" in said
+    assert "products of fp32 matrices in TF32" in said
+    capability(7, 5)
+    assert begin(tiny(), GPU).choices == (
+        "device     cuda: chosen are precision=fp32, compile=true, deterministic=false",
+    )
+
+
+@pytest.mark.parametrize(("first", "then"), [(HOST, GPU), (GPU, HOST)])
+def test_a_resumed_run_keeps_what_its_first_start_chose(capability: Any, first: Any, then: Any) -> None:
+    capability(9)
+    start = begin(tiny(), first)
+    assert chosen(begin(tiny(), first, start)) == chosen(start)
+    resumed = begin(tiny(), then, start)
+    assert chosen(resumed) == chosen(start)
+    values = "precision={}, compile={}, deterministic={}".format(*map(str, chosen(start))).lower()
+    assert f"{then.type}, the run started on {first.type}: it keeps {values}" in resumed.choices[0]
+    assert begin(tiny(compile=False), then, start).config.compile is False
+
+
+def test_kernels_follow_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(torch, "set_float32_matmul_precision", asked.append)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    before = torch.get_deterministic_debug_mode()
+    try:
+        set_up_kernels(tiny(precision="fp32", deterministic=False), HOST)
+        assert (asked, torch.get_deterministic_debug_mode()) == ([], 0)
+        set_up_kernels(tiny(precision="bf16", deterministic=True), GPU)
+        assert (asked, torch.are_deterministic_algorithms_enabled()) == ([], True)
+        set_up_kernels(tiny(precision="fp32", deterministic=True), GPU)
+        assert (asked, torch.backends.cudnn.allow_tf32) == (["high"], True)
+    finally:
+        torch.set_deterministic_debug_mode(before)

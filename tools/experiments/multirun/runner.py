@@ -22,7 +22,7 @@ from clozeline import HOME
 from clozeline.configuration.config import load_config, to_plain
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_text, read_json
-from clozeline.train.configuration.absolute_paths import with_absolute_paths
+from clozeline.train.configuration.config import with_absolute_paths
 
 ROOT: Final = HOME
 """Working directory of every step, which the commands are relative to."""
@@ -69,8 +69,7 @@ class Training:
 
 def check_training(config: Path, words: Sequence[str]) -> None:
     """Refuse a training with a wrong configuration or schedule, before its sets are made."""
-    from clozeline.train.configuration.config import TrainConfig
-    from clozeline.train.configuration.schedule import check_schedule
+    from clozeline.train.configuration.config import TrainConfig, check_schedule
 
     checked = load_config(TrainConfig, config, words)
     options = checked.schedule.options

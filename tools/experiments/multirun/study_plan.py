@@ -152,7 +152,7 @@ def plan_training(
     from clozeline.model.build import build_model
     from clozeline.train.data.sets.datasets import open_datasets
     from clozeline.train.logs.cost_estimate import estimate_cost
-    from clozeline.train.startup.teacher_model import prepare_student
+    from clozeline.train.startup.starting_model import prepare_student
 
     changes = [f"{key}={json.dumps(value)}" for key, value in flatten(variant.train).items()]
     base = override(TrainConfig, read_composed(TrainConfig, folder / _TRAIN), changes, str(folder / _STUDY))

@@ -17,7 +17,7 @@ from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_scores, rea
 from clozeline.tools.runs.evaluation.ngrams import WordNgrams
 from clozeline.tools.runs.inference.text_likelihoods import open_scorer
 from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 
 _PER_PARADIGM: Final = 100
 _PAIR_FIGURES: Final = ("n", "accuracy", "ties", "baselines", "correlation_with_bigram")

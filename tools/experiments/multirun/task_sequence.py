@@ -21,8 +21,8 @@ from clozeline.tools.experiments.multirun.forgetting_scores import ForgettingOpt
 from clozeline.tools.experiments.multirun.runner import Training, run_step
 from clozeline.tools.model_folder import write_tensors
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score
-from clozeline.train.configuration.absolute_paths import with_absolute_paths
-from clozeline.train.open_run import open_run
+from clozeline.train.configuration.config import with_absolute_paths
+from clozeline.train.startup.open_run import open_run
 
 
 @config_class

@@ -17,7 +17,7 @@ from clozeline.tools.models.compression.written_models import find_claim
 from clozeline.tools.models.export.exportable import exported_form
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.train.checkpoint.format import steps_in
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.open_run import Run, open_run
 
 _FASTER: Final = 0.95
 """Share of the dense model's time, or bytes, from which something is saved; closer to 1 is noise."""

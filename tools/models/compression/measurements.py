@@ -15,7 +15,7 @@ from clozeline.model.build import Model
 from clozeline.model.heads._head import VocabularyHead
 from clozeline.model.layers.quantization import holds_integers
 from clozeline.seeding import hash64
-from clozeline.train.open_run import Run
+from clozeline.train.startup.open_run import Run
 
 BATCHES: Final = (1, 32)
 """Rows of the measured forward passes."""

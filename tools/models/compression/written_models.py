@@ -22,7 +22,7 @@ from clozeline.train.checkpoint.part_writer import Snapshot, write_part
 from clozeline.train.checkpoint.run_weights import LATEST
 from clozeline.train.configuration.config import frozen
 from clozeline.train.data.sets.recorded_sets import SETS_FILE
-from clozeline.train.open_run import Run, read_config
+from clozeline.train.startup.open_run import Run, read_config
 
 RECORD: Final = "compression.json"
 """File that says how a folder was compressed."""

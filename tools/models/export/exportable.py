@@ -16,7 +16,7 @@ from clozeline.pipeline.tasks.task_rows import FRAMES
 from clozeline.pipeline.tokenize.published.exporting import END, Frame
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.train.data.sets.recorded_sets import RecordedSet
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.open_run import Run, open_run
 
 _MASKED_INPUT: Final = ("mass", "masked_encoder_decoder")
 """Objectives of encoder-decoders whose inputs are those of BERT."""

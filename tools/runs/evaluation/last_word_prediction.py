@@ -12,7 +12,7 @@ from clozeline.model.generation.generate import generate
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.tools.runs.evaluation.local_texts import files_of, json_texts, text_lines
 from clozeline.tools.runs.inference.text_likelihoods import first_token, open_scorer, ready_scores
-from clozeline.train.open_run import Run
+from clozeline.train.startup.open_run import Run
 
 _BATCH: Final = 64
 """passages per batch; none depends on the others"""

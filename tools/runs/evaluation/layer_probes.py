@@ -22,7 +22,7 @@ from clozeline.pipeline.rows import Rows
 from clozeline.tools.runs.evaluation.task_run import open_split, set_rows
 from clozeline.train.answers import answer_of
 from clozeline.train.answers.tagging import Tagging
-from clozeline.train.open_run import Run
+from clozeline.train.startup.open_run import Run
 
 _MOST_WORDS: Final = 20_000
 """of the training set, from its beginning"""

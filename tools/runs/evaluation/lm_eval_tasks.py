@@ -16,7 +16,7 @@ from clozeline.model.scoring.batches import batch_tensors, group_by_length
 from clozeline.model.scoring.masked import pseudo_log_likelihoods
 from clozeline.tools.runs.inference.generation import find_end_ids
 from clozeline.tools.runs.inference.text_likelihoods import open_scorer
-from clozeline.train.open_run import Run
+from clozeline.train.startup.open_run import Run
 
 _TOKENS: Final = 1 << 13
 """Tokens of a batch, whose scores over the vocabulary are in memory."""

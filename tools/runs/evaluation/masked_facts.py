@@ -11,7 +11,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.scoring.masked import candidate_scores
 from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines, text_lines
 from clozeline.tools.runs.inference.text_likelihoods import open_scorer
-from clozeline.train.open_run import Run
+from clozeline.train.startup.open_run import Run
 
 _MASK: Final = "[MASK]"
 _TOP: Final = 10

@@ -11,7 +11,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines, texts_of_files
 from clozeline.tools.runs.evaluation.ngrams import WordNgrams
 from clozeline.tools.runs.inference.text_likelihoods import Score, TextScorer, open_scorer
-from clozeline.train.open_run import Run
+from clozeline.train.startup.open_run import Run
 
 PUBLISHED: Final = {"5-gram": 61.2, "LSTM": 69.8, "Transformer-XL": 69.6, "GPT-2": 81.5, "people": 88.6}
 """mean accuracy over all 67 paradigms in percent, from the paper"""

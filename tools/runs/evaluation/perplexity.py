@@ -21,7 +21,7 @@ from clozeline.tools.runs.inference.text_likelihoods import (
     ready_scores,
     word_indices,
 )
-from clozeline.train.open_run import Run
+from clozeline.train.startup.open_run import Run
 
 _BATCH_TOKENS = 1 << 17
 """tokens of documents per batch"""

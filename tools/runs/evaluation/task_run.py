@@ -18,7 +18,7 @@ from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.tools.runs.evaluation.answer_threshold import stored_threshold
 from clozeline.train.answers import answer_of
-from clozeline.train.open_run import Run, open_run
+from clozeline.train.startup.open_run import Run, open_run
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -22,7 +22,7 @@ from clozeline.pipeline.tasks.window_rows import first_tokens, token_spans
 from clozeline.pipeline.tokenize.tokenizers import Encoding
 from clozeline.sealed_json import seal, unseal
 from clozeline.tools.runs.inference.text_likelihoods import first_token, word_spans
-from clozeline.train.open_run import Run
+from clozeline.train.startup.open_run import Run
 
 Pool: TypeAlias = Literal["token", "first_subword", "cls", "mean", "max", "last"]
 """token: one vector per token; first_subword: per word, that of its first token; the others: one vector per text, over

@@ -14,7 +14,7 @@ from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.published.folders import end_ids
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.tools.runs.evaluation.local_texts import text_lines
-from clozeline.train.open_run import Run
+from clozeline.train.startup.open_run import Run
 
 
 @config_class

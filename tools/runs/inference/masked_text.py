@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.unmask import Filling, unmask
-from clozeline.train.open_run import Run
+from clozeline.train.startup.open_run import Run
 
 MASK = "<mask>"
 

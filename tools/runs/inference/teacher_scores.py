@@ -23,7 +23,7 @@ from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.data.sets.model_fit import refuse_unreadable
 from clozeline.train.data.sets.stored_scores import StoredScores
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.open_run import Run
+from clozeline.train.startup.open_run import Run
 
 _ROWS: Final = 32
 """Most rows of a forward pass, as in an evaluation."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Encoding
-from clozeline.train.open_run import Run
+from clozeline.train.startup.open_run import Run
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -20,7 +20,7 @@ from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer
 from clozeline.tools.runs.inference.text_likelihoods import first_token, prepared_scores
 from clozeline.tools.runs.prompting.template import Prompt
-from clozeline.train.open_run import Run
+from clozeline.train.startup.open_run import Run
 
 Mode: TypeAlias = Literal["cloze", "causal", "answer"]
 """cloze: a masked model fills the word in; causal: a decoder continues with it; answer: an encoder-decoder outputs

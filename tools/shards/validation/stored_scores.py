@@ -12,7 +12,7 @@ from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.tools.runs.inference.teacher_scores import TeacherScores
 from clozeline.train.data.sets.stored_scores import COLUMNS, StoredScores, read_stored_scores
-from clozeline.train.startup.teacher_model import open_teacher
+from clozeline.train.startup.starting_model import open_teacher
 
 _SAMPLE: Final = 3
 _TOLERANCE: Final = 1e-3

@@ -20,7 +20,7 @@ from clozeline.tools.models.compression.written_models import (
     RECORD,
     find_claim,
 )
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 from tests.model.small_models import FAMILIES, built
 from tests.tools.runs.evaluation.task_runs import tuned_run
 from tests.tools.test_exported_tasks import BERT

@@ -10,12 +10,12 @@ import pytest
 import torch
 import transformers
 import yaml
-from clozeline.model.quantization import holds_integers
 from transformers import AutoTokenizer
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
 from clozeline.model.configuration.position import PositionConfig
+from clozeline.model.layers.quantization import holds_integers
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.task_rows import FRAMES
 from clozeline.pipeline.tokenize.published.exporting import PAIR, Frame, export_tokenizer
@@ -31,7 +31,7 @@ from clozeline.tools.runs.inference.generation import prompt_ids
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.sets.recorded_sets import describe_set
 from clozeline.train.data.stream.phases import open_phases
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 from tests.model.checkpoints.published import loaded, rows, saved
 from tests.model.small_models import small_config
 from tests.pipeline.tokenize.published.published_files import corpus

@@ -18,7 +18,7 @@ from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.runs.evaluate import SuiteOptions, evaluate_mode
 from clozeline.tools.runs.evaluation.lm_eval_tasks import RunScores, task_scores
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 from tests.pipeline.miniature import text
 from tests.train.written_runs import write_run
 

@@ -21,7 +21,7 @@ from clozeline.tools.runs.evaluation.ngrams import TokenNgrams, WordNgrams
 from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
 from clozeline.tools.runs.inference.text_likelihoods import word_indices
 from clozeline.tools.start import demo
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 from tests.tools.small_run import example_sets
 from tests.train.written_runs import write_run
 

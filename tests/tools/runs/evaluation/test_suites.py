@@ -15,7 +15,7 @@ from clozeline.tools.runs.evaluation.masked_facts import read_facts
 from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_lines, pair_scores, read_pairs
 from clozeline.tools.runs.evaluation.ngrams import WordNgrams
 from clozeline.tools.runs.inference.text_likelihoods import TextScore, TextScorer
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 from tests.pipeline.task_files import make_sets, write_vocabulary
 from tests.train.written_runs import write_run, write_run_on
 

@@ -25,7 +25,7 @@ from clozeline.tools.shards.validation import stored_scores as checks
 from clozeline.train.compression.distillation.losses.scores import ScoreOptions, Scores
 from clozeline.train.data.sets import stored_scores
 from clozeline.train.data.sets.stored_scores import StoredScores
-from clozeline.train.open_run import Run
+from clozeline.train.startup.open_run import Run
 from tests.pipeline.task_files import make_sets
 from tests.shard_sets import damage, toy_set
 from tests.train.compression.distillation.pairs import model

@@ -12,7 +12,7 @@ from clozeline.tools.runs.inference.text_likelihoods import (
     ready_scores,
     word_indices,
 )
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 from tests.train.written_runs import write_run
 
 DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}

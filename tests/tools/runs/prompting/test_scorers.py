@@ -6,7 +6,7 @@ import torch
 from clozeline.errors import ConfigurationError
 from clozeline.tools.runs.prompting.scorers import Cloze, open_scorer
 from clozeline.tools.runs.prompting.template import Prompt
-from clozeline.train.open_run import open_run
+from clozeline.train.startup.open_run import open_run
 from tests.train.written_runs import write_run
 
 KINDS = {

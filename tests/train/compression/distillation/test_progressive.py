@@ -15,10 +15,12 @@ from clozeline.train.checkpoint.run_weights import read_weights
 from clozeline.train.compression.distillation.observation import observe
 from clozeline.train.compression.distillation.student import Student
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.logs.json_lines import read_lines
 from tests.distributed import RankPool
 from tests.train.compression.distillation.pairs import batch, loss, model
 from tests.train.masked_set import write_config, write_masked_sets
-from tests.train.test_distillation_runs import NO_DROPOUT, losses, records, start
+from tests.train.runs import start
+from tests.train.test_distillation_runs import NO_DROPOUT, losses
 
 LOSSES = [loss("states", weight=2.0), loss("attention"), loss("embeddings"), loss("scores"), loss("cosine")]
 
@@ -131,7 +133,7 @@ def test_a_run_trains_one_layer_after_another_and_resumes_to_the_bit(folder: Pat
     figures = [
         {
             record["step"]: record["heldout"]["heldout"]["figures"]
-            for record in records(folder / name)
+            for record in read_lines(folder / name / "metrics.jsonl")
             if "heldout" in record
         }
         for name in ("whole", "parts")

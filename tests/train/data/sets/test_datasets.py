@@ -23,8 +23,8 @@ from clozeline.train.data.sets.passes import plan_steps
 from clozeline.train.data.sets.recorded_sets import read_sets, record_sets, tokenizer_of_run
 from clozeline.train.data.stream.phases import open_phases
 from clozeline.train.logs.json_lines import read_lines
-from clozeline.train.open_run import read_config
-from clozeline.train.startup.dry_run import dry_run
+from clozeline.train.startup.announcements import dry_run
+from clozeline.train.startup.open_run import read_config
 from tests.crawled_chain import Chain
 from tests.distributed import RankPool
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
@@ -44,7 +44,7 @@ def config_file(path: Path, data: dict[str, Any], **changes: Any) -> Path:
 
 def logged(config: Path) -> list[tuple[int, str, int]]:
     records = read_lines(config.with_suffix("") / "metrics.jsonl")
-    return [(record["step"], record["loss"].hex(), record["samples"]) for record in records]
+    return [(record["step"], record["loss"].hex(), record["samples"]) for record in records if "loss" in record]
 
 
 @pytest.fixture(scope="module")

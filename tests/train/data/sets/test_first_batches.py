@@ -18,8 +18,8 @@ from clozeline.registry import choose
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets, open_stream
 from clozeline.train.engine import Engine
+from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.checks import fill_in_answers
-from clozeline.train.startup.dry_run import dry_run
 from clozeline.train.startup.starting_model import build_random_model
 from tests.train.objective_sets import write_objective_sets
 from tests.train.synthetic import plain_config
@@ -123,7 +123,7 @@ def first_batches(config: TrainConfig) -> Iterator[tuple[str, float]]:
 def test_what_a_dry_run_accepts_trains_and_evaluates_its_first_batch(
     folder: Path, model: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clozeline.train.startup.dry_run.operations_per_second", lambda *_: 1e9)
+    monkeypatch.setattr("clozeline.train.startup.announcements.operations_per_second", lambda *_: 1e9)
     accepted = Counter[bool]()
     for sets in SETS:
         config = configured(folder, sets, model)

@@ -14,8 +14,7 @@ from torch import nn
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ClozelineError, ConfigurationError
-from clozeline.model.adaptation import add_adapter
-from clozeline.model.build import Model, build_model
+from clozeline.model.build import Model, add_adapter, build_model
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.registry import names
 from clozeline.train.checkpoint.format import WEIGHT, ParameterRecord, tiling_problem

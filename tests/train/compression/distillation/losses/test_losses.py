@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from clozeline.errors import BatchError, ConfigurationError
-from clozeline.model.compilation.label_capacity import pad_labels
+from clozeline.model.compilation.host_shapes import pad_labels
 from clozeline.registry import names
 from clozeline.train.compression.distillation.losses._distillation_loss import map_layers
 from clozeline.train.compression.distillation.observation import observe

@@ -8,20 +8,18 @@ from pathlib import Path
 import pytest
 import torch
 
-from clozeline.configuration.config import load_config
 from clozeline.errors import CheckpointError, ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tokenize.tokenizers.word import Word
 from clozeline.train.checkpoint import part_reader
 from clozeline.train.checkpoint.format import part_name
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
-from clozeline.train.open_run import open_run
-from clozeline.train.run import run
+from clozeline.train.startup.open_run import open_run, token_bytes
 from tests.distributed import RankPool
 from tests.tools.small_run import example_sets
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import write_config
+from tests.train.runs import start
 from tests.train.written_runs import write_run
 
 
@@ -69,12 +67,7 @@ def test_a_checkpoint_is_hashed_once(shard_sets: Path, tmp_path: Path, monkeypat
     assert hashed == [part_name(0), part_name(1)]
 
 
-def start(world: World, config: Path, overrides: list[str]) -> int:
-    return run(load_config(TrainConfig, config, overrides), joined=world)
-
-
-def test_the_base_of_an_adapter_comes_from_where_it_was(tmp_path: Path, one_rank: RankPool) -> None:
-    shards = write_masked_sets(tmp_path / "sets")
+def test_the_base_of_an_adapter_comes_from_where_it_was(tmp_path: Path, one_rank: RankPool, shards: Path) -> None:
     base, output = tmp_path / "base", tmp_path / "adapted"
     config = write_config(tmp_path / "train.yaml", shards, base, evaluate__max_rows=0)
     one_rank.run(start, config, ["steps=2"])
@@ -87,9 +80,18 @@ def test_the_base_of_an_adapter_comes_from_where_it_was(tmp_path: Path, one_rank
     for name, tensor in first.items():
         assert torch.equal(weights[name][: len(tensor)], tensor), name
     assert len(weights["family.tokens.weight"]) == 64
-    assert one_rank.run(start, config, ["steps=3"]) == [0]
+    assert one_rank.run(start, config, ["steps=3"]) == [(0, "")]
     with pytest.raises(ConfigurationError, match="the adapter was trained on weights with digest"):
         open_run(output)
     shutil.move(base, tmp_path / "gone")
     with pytest.raises(ConfigurationError, match="holds an adapter alone, and its base model"):
         open_run(output)
+
+
+def test_each_token_is_spelled(tmp_path: Path) -> None:
+    tokenizer = Word.train(["the cat, the café"], Word.Options(size=400, min_frequency=1), tmp_path)
+    found = token_bytes(tokenizer)
+    assert len(found) == tokenizer.vocabulary.size
+    words = [found[token] for token in tokenizer.encode(["the cat, café"])[0].ids.tolist()]
+    assert words == [b"the", b" cat", b",", " café".encode()]
+    assert found[tokenizer.vocabulary.specials["bos"]] == b"<s>"
