@@ -114,3 +114,30 @@ def test_a_stage_whose_input_vanished_names_the_command_that_makes_it(arguments,
     assert f"'{stage}' needs '{before}', which is not complete ({target} is missing): run `clozeline " in said
     assert main([*arguments, f"output={output}"]) == 0
     assert bytes_of(output) == bytes_of(reference)
+
+
+def test_no_name_of_a_pipeline_is_written_through_a_link(arguments, reference, tmp_path):
+    """At each name that a run writes, another run finds a link to a file of somebody who may write to the folder."""
+    names = [path.relative_to(reference) for path in reference.rglob("*") if path.is_file() and path.name != ".lock"]
+    assert len(names) > 40
+    victims = {}
+    for number, name in enumerate(names):
+        link = tmp_path / "out" / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        victims[link] = tmp_path / f"victim {number}"
+        victims[link].write_text("mine", encoding="utf-8")
+        link.symlink_to(victims[link])
+    code = main([*arguments, f"output={tmp_path / 'out'}"])
+    assert [str(link) for link, victim in victims.items() if victim.read_text(encoding="utf-8") != "mine"] == []
+    assert code == 0 or [link for link in victims if link.is_symlink()], "links are replaced, or they are refused"
+
+
+def test_a_lock_that_is_a_link_is_refused(arguments, tmp_path, capsys):
+    (tmp_path / "out").mkdir()
+    victim = tmp_path / "victim"
+    victim.write_text("mine", encoding="utf-8")
+    (tmp_path / "out" / ".lock").symlink_to(victim)
+    assert main([*arguments, f"output={tmp_path / 'out'}"]) == 74
+    assert "symbolic link" in capsys.readouterr().err
+    assert victim.read_text(encoding="utf-8") == "mine"
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [".lock"]

@@ -68,14 +68,14 @@ class ThresholdFilter(ABC):
         return KEEP
 
 
-def at_most(reason: str, value: float, maximum: float) -> Measure:
+def at_most(reason: str, value: float, maximum: float, shown: str = "{:.3f}") -> Measure:
     """Return a measure with a maximum."""
-    return reason, value, -math.inf, maximum, "{:.3f}"
+    return reason, value, -math.inf, maximum, shown
 
 
-def at_least(reason: str, value: float, minimum: float) -> Measure:
+def at_least(reason: str, value: float, minimum: float, shown: str = "{:.3f}") -> Measure:
     """Return a measure with a minimum."""
-    return reason, value, minimum, math.inf, "{:.3f}"
+    return reason, value, minimum, math.inf, shown
 
 
 DATA_FILE: Final = {"data_file": True}

@@ -1,6 +1,5 @@
 """Quality rules of Gopher (Rae et al. 2021, arXiv:2112.11446, table A1)."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import field
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.clean.filters import DATA_FILE, KEEP, Measure, ThresholdFilter, Verdict
+from clozeline.pipeline.clean.filters import DATA_FILE, KEEP, Measure, ThresholdFilter, Verdict, at_least, at_most
 from clozeline.pipeline.text.text_statistics import TextStatistics, count_stop_words, read_stop_words
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -80,22 +79,22 @@ class GopherQuality(ThresholdFilter):
     def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
         """Yield the measures, the cheapest first."""
         text, lines, options = statistics.text, statistics.lines, self._options
-        yield "gopher_short_doc", statistics.words, options.words[0], math.inf, "{} words"
-        yield "gopher_long_doc", statistics.words, 0, options.words[1], "{} words"
-        shortest, longest = options.mean_word_length
-        yield "gopher_below_avg_threshold", statistics.mean_word_length, shortest, math.inf, "mean word length {:.2f}"
-        yield "gopher_above_avg_threshold", statistics.mean_word_length, 0, longest, "mean word length {:.2f}"
+        yield at_least("gopher_short_doc", statistics.words, options.words[0], "{} words")
+        yield at_most("gopher_long_doc", statistics.words, options.words[1], "{} words")
+        length, shown = statistics.mean_word_length, "mean word length {:.2f}"
+        yield at_least("gopher_below_avg_threshold", length, options.mean_word_length[0], shown)
+        yield at_most("gopher_above_avg_threshold", length, options.mean_word_length[1], shown)
         tokens = max(1, statistics.token_count)
-        yield "gopher_too_many_hashes", text.count("#") / tokens, 0, options.symbols_per_word, "{:.3f}"
+        yield at_most("gopher_too_many_hashes", text.count("#") / tokens, options.symbols_per_word)
         ellipses = text.count("...") + text.count("…")
-        yield "gopher_too_many_ellipsis", ellipses / tokens, 0, options.symbols_per_word, "{:.3f}"
+        yield at_most("gopher_too_many_ellipsis", ellipses / tokens, options.symbols_per_word)
         bullets = sum([line.lstrip().startswith(("•", "-")) for line in lines])
-        yield "gopher_too_many_bullets", bullets / len(lines), 0, options.bullet_lines, "{:.3f}"
+        yield at_most("gopher_too_many_bullets", bullets / len(lines), options.bullet_lines)
         trailing = sum([line.endswith(("...", "…")) for line in lines])
-        yield "gopher_too_many_end_ellipsis", trailing / len(lines), 0, options.ellipsis_lines, "{:.3f}"
+        yield at_most("gopher_too_many_end_ellipsis", trailing / len(lines), options.ellipsis_lines)
         by_tokens = options.letter_words == "tokens"
         share = statistics.tokens_with_letter / tokens if by_tokens else statistics.letter_share
-        yield "gopher_below_alpha_threshold", share, options.tokens_with_letter, math.inf, "{:.3f}"
+        yield at_least("gopher_below_alpha_threshold", share, options.tokens_with_letter)
         if (stop_words := self._stop_words.get(language)) is not None:
             distinct = count_stop_words(statistics, stop_words, language)
-            yield "gopher_enough_stop_words", distinct, options.stop_words, math.inf, "{} stop words"
+            yield at_least("gopher_enough_stop_words", distinct, options.stop_words, "{} stop words")

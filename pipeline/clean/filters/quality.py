@@ -1,6 +1,5 @@
 """Scores of a fastText classifier of text quality (Li et al. 2024, DCLM, arXiv:2406.11794, section 4.4)."""
 
-import math
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.clean.filters import DATA_FILE, Measure, ThresholdFilter, Verdict
+from clozeline.pipeline.clean.filters import DATA_FILE, Measure, ThresholdFilter, Verdict, at_least
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 _LOAD: Final = "import sys, fasttext; fasttext.load_model(sys.argv[1]).predict('a', k=-1)"
@@ -51,7 +50,7 @@ class Quality(ThresholdFilter):
 
     def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
         """Yield the score."""
-        yield "low_quality", self._score(statistics.text), self._options.threshold, math.inf, "{:.4f}"
+        yield at_least("low_quality", self._score(statistics.text), self._options.threshold, "{:.4f}")
 
     def judge(self, statistics: TextStatistics, language: str) -> Verdict:
         """Return the verdict by the threshold, with the score."""

@@ -12,7 +12,7 @@ import pytest
 import xxhash
 
 from clozeline.configuration.config import to_plain
-from clozeline.errors import ConfigurationError, IntegrityError, PartialFailureError
+from clozeline.errors import IntegrityError, PartialFailureError
 from clozeline.pipeline.clean.stage import CleanStage
 from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.execution.progress import accounting_lines
@@ -72,22 +72,6 @@ def test_a_source_can_have_its_own_steps(crawl, tmp_path):
     assert again["sources"]["rows"] == {"extractor": None, "language": None, "filters": []}
 
 
-def test_both_sides_of_a_pair_are_normalized_and_no_filter_looks_at_them(tmp_path):
-    lines = ["It is\u00a0raining. \tEs  regnet. ", "I need an umbrella.\t \u0007", "Whales.\tWale.", "\tnichts"]
-    (tmp_path / "pairs.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    entry = {"path": str(tmp_path / "pairs.tsv"), "language": "en", "target_language": "de"}
-    clean = {"language": {"name": "py3langid", "keep": ["fr"]}, "filters": ["gopher_quality"]}
-    found = run_clean([entry], tmp_path / "out", clean)
-    assert [(one.text, one.target_text) for one in found.documents] == [
-        ("It is\u00a0raining.", "Es  regnet."), ("Whales.", "Wale."),
-    ]  # fmt: skip
-    assert {(one.language, one.target_language) for one in found.documents} == {("en", "de")}
-    assert found.documents[1].content_hash == xxhash.xxh3_128_digest(b"Whales.\0Wale.")
-    assert found.nonzero("rejected") == {"empty_side": 2}
-    assert [reject.reason for reject in found.rejects] == ["empty_side"] * 2
-    assert found.counts["characters_out"] == sum(one.characters for one in found.documents)
-
-
 def test_a_text_of_the_second_try_is_counted(tmp_path):
     path = tmp_path / "a.html"
     path.write_text("<body><noscript><div></noscript><p>" + "Words that a wrong element hides. " * 20)
@@ -111,20 +95,6 @@ def test_two_documents_with_one_uid_are_an_error():
     tally.add_document(b"u" * 16, "default/a", 0)
     with pytest.raises(IntegrityError, match="default/a"):
         tally.add_document(b"u" * 16, "default/a", 7)
-
-
-@pytest.mark.parametrize(
-    ("clean", "message"),
-    [
-        ({"filters": ["gopher_qualty"]}, "did you mean 'gopher_quality'"),
-        ({"filters": [{"name": "gopher_quality", "word": [1, 2]}]}, "did you mean .*words'"),
-        ({"language": {"name": "py3langid", "threshold": 2}}, "threshold"),
-        ({"filter": []}, "unknown key 'clean.filter'; did you mean 'clean.filters'"),
-    ],
-)
-def test_mistakes_in_the_configuration_name_the_key(tmp_path, clean, message):
-    with pytest.raises(ConfigurationError, match=message):
-        recipe_for("x", tmp_path, clean)
 
 
 @pytest.mark.parametrize("limit", [1, 3, 10, 1000])

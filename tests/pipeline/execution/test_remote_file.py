@@ -98,6 +98,11 @@ def test_a_pattern_in_a_store_gives_the_documents_of_a_local_folder(bucket, fold
     plans = [load_plan(recipe_for(source, tmp_path / name, plan=PLAN)) for source, name in
              ((f"{folder}/*", "local"), (f"{bucket}/*", "remote"))]  # fmt: skip
     assert plans[0].digest == plans[1].digest
+    fsspec.filesystem("memory").pipe_file(
+        "/bucket/in/a.jsonl", FILES["a.jsonl"].replace(b"Document 7.", b"Document 8.")
+    )
+    with pytest.raises(ConfigurationError, match="1 differ in name, size or content"):
+        load_plan(recipe_for(f"{bucket}/*", tmp_path / "remote", plan=PLAN))
 
 
 def test_web_addresses_give_the_documents_of_local_files(folder, tmp_path):

@@ -54,7 +54,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     """A small run and its arguments: 30 texts, one twice and one three times, one too short, one broken line."""
     folder = tmp_path_factory.mktemp("report")
     texts = [MARKUP + text(number, 6 + number % 5) for number in range(30)]
-    lines = [json.dumps({"text": one}) for one in [*texts, texts[3], texts[5], texts[5], MARKUP]]
+    lines = [json.dumps({"text": one}) for one in [*texts, texts[0], texts[0], texts[5], MARKUP]]
     source = folder / "crawl" / "<b>part.jsonl"
     source.parent.mkdir()
     source.write_text("\n".join([*lines, "{broken"]) + "\n", encoding="utf-8")
@@ -126,14 +126,18 @@ def test_sets_have_their_rows_and_parents(run, page):
 
 def test_texts_are_shown_with_their_origin(run, page):
     output, _ = run
-    kept = [one.text for one in read_documents(output / "dedup/documents/000000.arrow")]
+    documents = sorted(read_documents(output / "dedup/documents/000000.arrow"), key=lambda one: one.uid)
+    kept = [one.text for one in documents]
     assert (
         sum(any(one.startswith(shown.removesuffix(" …")) for one in kept) for shown in page.texts if MARKUP in shown)
         >= 3
     )
     assert page.count("blockquote") == 3 + 1 + 3  # kept, too short, copies
-    assert any(shown.startswith("default/<b>part.jsonl at ") for shown in page.texts)
-    assert "clean · gopher_short_doc · documents: 1" in page.texts
+    origins = [one for one in page.texts if one.startswith("default/<b>part.jsonl at ")]
+    assert origins[:3] == [f"default/<b>part.jsonl at {one.offset:,}" for one in documents[:3]], "of the smallest uids"
+    at = page.texts.index("clean · gopher_short_doc · documents: 1")
+    assert page.texts[at + 1] == MARKUP.strip()
+    assert page.texts[at + 2].startswith("default/<b>part.jsonl at ")
 
 
 def test_dropped_texts_that_can_be_shown_come_first(tmp_path):
@@ -165,7 +169,10 @@ def test_stages_one_by_one_lead_to_the_page_of_the_run(run, tmp_path):
     mine, theirs = (_without_seconds(one) for one in (drawn[-1], (run[0] / "report.html").read_text()))
     assert mine.replace(str(tmp_path), str(run[0])) == theirs
     assert run_stage("clean", [*arguments, "clean.keep_text=0"]) == 0
-    assert "<td>dedup</td>" not in (tmp_path / "report.html").read_text()
+    again = (tmp_path / "report.html").read_text()
+    assert "<td>dedup</td>" not in again
+    assert any("not kept: see clean.keep_text" in shown for shown in checked(again).texts)
+    assert not any("not kept: see clean.keep_text" in shown for shown in checked(drawn[-1]).texts)
 
 
 def test_a_finished_run_is_not_drawn_again_and_a_changed_stage_is(run, monkeypatch):

@@ -43,7 +43,7 @@ def run_passes(folder: Path, shuffle: Shuffle) -> int:
 def test_each_destination_gets_its_pieces_in_order(tmp_path, monkeypatch, sources, bundles, rounds):
     monkeypatch.setattr(shuffles, "_GROUP", 4)
     monkeypatch.setattr(shuffles, "_FEWEST", 16)
-    shuffle = Shuffle("x", sources, 5)
+    shuffle = Shuffle("x", sources, 4)
     wanted = fill(tmp_path, shuffle, rounds)
     assert run_passes(tmp_path, shuffle) == bundles
     for destination, pieces in wanted.items():

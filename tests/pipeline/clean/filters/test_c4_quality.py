@@ -8,7 +8,14 @@ from clozeline.pipeline.clean.filters import KEEP
 from clozeline.pipeline.clean.filters.c4_quality import C4Quality
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.pipeline.text.text_statistics import TextStatistics
+from tests.pipeline.captures import SENTENCES
 from tests.pipeline.clean.filters.documents import documents
+
+CASES = {
+    "lorem_ipsum": SENTENCES + "There is Lorem Ipsum here.",
+    "curly_bracket": SENTENCES + "There is a { in here.",
+    "too_few_sentences": "One is not enough. Two are not either.",
+}
 
 
 class TestC4Quality:
