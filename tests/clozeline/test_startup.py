@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 
 from clozeline.__main__ import commands
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.tools.command import require_model, require_run
 from clozeline.train.command import main as train
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
@@ -57,14 +55,6 @@ def test_help_of_every_command(name):
     shown = help_of(name)
     assert shown.startswith(f"usage: clozeline {name} ")
     assert len(shown.splitlines()) > 3
-
-
-def mistake_in(check, *arguments):
-    try:
-        check(*arguments)
-    except ConfigurationError as error:
-        return str(error)
-    return None
 
 
 def start(*words, cwd):
@@ -114,14 +104,6 @@ def test_a_missing_folder_is_told_without_a_large_library(line, tmp_path):
     code, said, modules = start(*line.replace("FILE", __file__).split(), cwd=tmp_path)
     assert (code in (64, 74), "nowhere" in said) == (True, True), said
     assert ("pydantic" in modules, modules & LARGE) == (True, set())
-
-
-def test_a_missing_folder_is_told_as_by_the_complete_check(tmp_path):
-    from clozeline.model.checkpoints import read_checkpoint  # these import torch
-    from clozeline.train.checkpoint.run_weights import find_checkpoint
-
-    for early, complete in ((require_run, find_checkpoint), (require_model, read_checkpoint)):
-        assert mistake_in(early, tmp_path / "new") == mistake_in(complete, tmp_path / "new") is not None
 
 
 def test_the_start_of_a_complete_pipeline_needs_no_large_library(tmp_path):

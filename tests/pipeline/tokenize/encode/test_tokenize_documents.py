@@ -63,26 +63,6 @@ def cut(*pieces):
     return "".join(pieces), starts.astype(np.int64)
 
 
-@pytest.mark.parametrize(
-    ("pieces", "sentences", "expected"),
-    [
-        (("Hi", ".", " the", " end", "."), [0, 4], [0, 2]),
-        (("Hi.", " ", "The", " end"), [0, 4], [0, 2]),
-        (("Hi.", "\n", "\n", "The", " end"), [0, 5], [0, 3]),
-        (("Hi.", " ", " The", " end"), [0, 5], [0, 2]),
-        (("好", "。他", "来", "了"), [0, 2], [0, 2]),  # a token that spans the boundary stays with its beginning
-        (("好。他来了",), [0, 2], [0]),  # merged with the first
-        (("A", ". ", "B", "."), [0, 3], [0, 2]),
-        (("A. B. C",), [0, 3, 6], [0]),
-        (("  ", "A.", " B"), [0, 5], [0, 2]),
-        (("A.", " B. C", " d"), [0, 3, 6], [0, 1, 2]),
-    ],
-)
-def test_by_hand(pieces, sentences, expected):
-    text, tokens = cut(*pieces)
-    assert sentence_starts(text, sentences, tokens).tolist() == expected
-
-
 def slow(text, sentences, tokens):
     """The rule, word for word."""
     found = {0}
