@@ -32,18 +32,6 @@ def test_a_part_that_is_missing_is_an_error(tokenizer, tmp_path):
         passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=2)
 
 
-def test_batches_hold_all_documents_in_order_within_both_bounds(monkeypatch):
-    monkeypatch.setattr(tokenize_documents, "_BATCH_DOCUMENTS", 4)
-    monkeypatch.setattr(tokenize_documents, "_BATCH_CHARACTERS", 1500)
-    documents = passes.documents(40)
-    batches = list(tokenize_documents._batches(documents))
-    assert [document for batch in batches for document in batch] == documents
-    for batch in batches[:-1]:
-        characters = [len(document.text) for document in batch]
-        assert len(batch) == 4 or sum(characters) >= 1500 > sum(characters[:-1])
-    assert {3, 4} <= {len(batch) for batch in batches}
-
-
 def test_a_pair_keeps_its_other_side_and_an_empty_text_has_no_tokens(tokenizer):
     documents = passes.documents(6)
     documents[1] = documents[1].replace(target_text="the lazy dog")
