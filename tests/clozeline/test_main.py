@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -11,6 +12,9 @@ import pytest
 
 from clozeline.__main__ import commands
 from clozeline.pipeline import all_stages
+from tests.clozeline.bench import LINES
+from tests.clozeline.installed import installed
+from tests.clozeline.test_commands_on_faults import tree
 
 ROOT = Path(__file__).parents[2]
 
@@ -123,3 +127,21 @@ def test_no_module_is_loaded_under_two_names(tmp_path, words):
     assert all(len(identities) == 1 for identities in ours.values())
     started = str(ROOT if words[0] == "-m" else (ROOT / words[0]).parent)
     assert [folder for folder in path if str(ROOT) in folder and ".venv" not in folder] == [started]
+
+
+USED = {**LINES, "where": "where train/main.py", "help": "help where"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(USED))
+def test_a_command_in_use(whole, tmp_path, name):
+    """From a folder of the user's; it ends well, and says what it did."""
+    bench = whole.copy(tmp_path / "copy")
+    if name in LINES:
+        bench.undo(LINES[name])
+    before = tree(bench.folder)
+    words = shlex.split(USED[name])
+    done = installed(*words, cwd=bench.folder)
+    assert done.returncode == 0, f"{words}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+    assert "Traceback" not in done.stdout + done.stderr
+    assert done.stdout or tree(bench.folder) != before

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pkgutil
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -44,24 +42,6 @@ def test_names_are_the_public_files_of_a_folder():
 def test_a_wrong_choice_names_what_there_is(entry, message):
     with pytest.raises(ConfigurationError, match=message):
         choose(SENTENCES, entry)
-
-
-def test_a_folder_is_listed_once_until_it_changes(tmp_path, monkeypatch):
-    """Planning asks for the readers several times a file, and a file may be added all the same."""
-    listed = []
-    one_by_one = pkgutil.iter_modules
-    monkeypatch.setattr(pkgutil, "iter_modules", lambda *arguments: listed.append(1) or one_by_one(*arguments))
-    with temporary_module(SENTENCES, "first", "class First: pass", tmp_path):
-        find(SENTENCES, "first")  # the import itself may change the folder: it writes __pycache__ there
-        os.utime(tmp_path / SENTENCES, (1, 1))
-        listed.clear()
-        for _ in range(50):
-            assert find(SENTENCES, "first").__name__ == "First"
-        assert len(listed) == 1
-        (tmp_path / SENTENCES / "second.py").write_text("class Second: pass")
-        assert find(SENTENCES, "second").__name__ == "Second"
-        assert len(listed) == 2
-    assert names(SENTENCES) == public_files("pipeline/text/sentences")
 
 
 def test_a_class_is_found_by_the_name_of_its_file(tmp_path):

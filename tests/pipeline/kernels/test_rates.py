@@ -1,6 +1,5 @@
 """Rates against exact fractions."""
 
-from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
 from math import floor
@@ -38,21 +37,6 @@ def test_largest_remainders_equal_fractions(weights, total):
         deficit = [share - count for share, count in zip(exact, counts, strict=True)]
         counts[deficit.index(max(deficit))] += 1
     assert largest_remainders(weights, total) == tuple(counts)
-
-
-@given(weights=one_decimal, total=st.integers(0, 5000), data=st.data())
-def test_the_order_of_the_weights_matters_to_ties_alone(weights, total, data):
-    moved = data.draw(st.permutations(weights))
-    tenths = [round(10 * weight) for weight in weights]
-    remainder = {weight: Fraction(total * part, sum(tenths)) % 1 for weight, part in zip(weights, tenths, strict=True)}
-
-    def rounded_up(order):
-        """Return the number of weights of each remainder that were rounded up."""
-        counts = largest_remainders(order, total)
-        exact = [Fraction(total * round(10 * weight), sum(tenths)) for weight in order]
-        return Counter(remainder[w] for w, n, share in zip(order, counts, exact, strict=True) if n > share)
-
-    assert rounded_up(weights) == rounded_up(moved)
 
 
 def test_a_float_means_the_decimal_that_it_prints_as():

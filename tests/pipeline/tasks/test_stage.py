@@ -9,7 +9,6 @@ from clozeline.errors import IntegrityError
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.recipe import load_recipe
-from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.stage import TasksStage
 from clozeline.tools.shards.validate_shards import validate
 from tests.pipeline.run_counts import check_run
@@ -158,13 +157,6 @@ def test_missing_keys(tmp_path, capfd, missing, message):
     _, words = write_files(tmp_path)
     assert main([word for word in words if not word.startswith(missing)]) == 64
     assert message in capfd.readouterr().err
-
-
-def test_the_tokenizer_of_another_output(tmp_path):
-    """A run's own tokenizer is copied with its fingerprint, so that the model's ids mean the same."""
-    first = make_sets(tmp_path / "a")
-    second = make_sets(tmp_path / "b", f"tokenizer.path={tmp_path / 'a' / 'out'}")
-    assert open_shards(first / "dev").digest == open_shards(second / "dev").digest
 
 
 def test_rows_of_train_are_left_out_of_the_others(tmp_path):

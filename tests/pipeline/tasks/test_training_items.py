@@ -5,14 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.configuration.config import config_file
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.pipeline.recipe import load_recipe
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks import training_items
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaggedWords, TaskFacts, facts_of
-from clozeline.pipeline.tasks.stage import task_facts
 from clozeline.pipeline.tasks.training_items import check_switched_head, pair_facts, reject_negative, to_pair
 from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitcher
 from tests.pipeline.task_files import write_vocabulary
@@ -146,19 +143,3 @@ def test_the_stage_learns_pairs_that_are_alike_and_scores_all(tmp_path, capsys):
     facts = facts_of(dev.manifest)
     assert (facts.head, facts.alike) == ("similarity", 4.0)
     assert [spec.name for spec in dev.manifest.columns if spec.kind == "list"] == ["input_ids", "input_ids_b", "target"]
-
-
-@pytest.mark.parametrize(
-    ("words", "name", "alike"),
-    [
-        ([], "stsb", 4.0),
-        (["tasks.reader={name: glue, task: mnli}", "tasks.similarity.alike=entailment"], "mnli", 1.0),
-        (["tasks.reader={name: text_to_text, task: de}", "tasks.similarity.alike=null"], "de", 1.0),
-    ],
-    ids=["stsb", "mnli", "bitext"],
-)
-def test_the_words_that_the_recipe_names(words, name, alike):
-    recipe = load_recipe(config_file("recipe:tasks/similarity", "pipeline.yaml"), ["input=files", "output=out", *words])
-    config = recipe.config_of("tasks")
-    facts = task_facts(config, config.reader.build(recipe.limits))
-    assert (facts.name, facts.alike) == (name, alike)

@@ -76,16 +76,6 @@ def test_words_of_training_documents_are_translated(tmp_path):
     assert {path.name for path in (output / "corrupt").iterdir()} >= {"masked_lm", "translation_lm"}
 
 
-def test_rates_are_those_of_sentences_and_words(tmp_path):
-    _, tokenized = run(tmp_path / "some", "sentence_rate: 0.5, word_rate: 0.4")
-    sentences = [part for uid, sides in tokenized.items() if not is_heldout(uid, 0.2, 5)
-                 for part in re.findall(r"(?:The|Der) (?:river|Fluss)", sides[0])]  # fmt: skip
-    switched = sum(("Der" in part) + ("Fluss" in part) for part in sentences) / (2 * len(sentences))
-    both = sum(part == "Der Fluss" for part in sentences) / len(sentences)
-    assert abs(switched - 0.2) < 0.06
-    assert abs(both - 0.5 * 0.4 * 0.4) < 0.05  # 0.04 if sentences were not chosen
-
-
 def test_another_dictionary_makes_encode_again(tmp_path, capsys):
     _, before = run(tmp_path / "twice", "word_rate: 1.0")
     capsys.readouterr()

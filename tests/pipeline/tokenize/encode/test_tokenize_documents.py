@@ -32,18 +32,6 @@ def test_a_part_that_is_missing_is_an_error(tokenizer, tmp_path):
         passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=2)
 
 
-def test_batches_hold_all_documents_in_order_within_both_bounds(monkeypatch):
-    monkeypatch.setattr(tokenize_documents, "_BATCH_DOCUMENTS", 4)
-    monkeypatch.setattr(tokenize_documents, "_BATCH_CHARACTERS", 1500)
-    documents = passes.documents(40)
-    batches = list(tokenize_documents._batches(documents))
-    assert [document for batch in batches for document in batch] == documents
-    for batch in batches[:-1]:
-        characters = [len(document.text) for document in batch]
-        assert len(batch) == 4 or sum(characters) >= 1500 > sum(characters[:-1])
-    assert {3, 4} <= {len(batch) for batch in batches}
-
-
 def test_a_pair_keeps_its_other_side_and_an_empty_text_has_no_tokens(tokenizer):
     documents = passes.documents(6)
     documents[1] = documents[1].replace(target_text="the lazy dog")
@@ -61,26 +49,6 @@ def cut(*pieces):
     """A text and where its tokens begin."""
     starts = np.cumsum([0, *(len(piece) for piece in pieces[:-1])]) if pieces else np.empty(0)
     return "".join(pieces), starts.astype(np.int64)
-
-
-@pytest.mark.parametrize(
-    ("pieces", "sentences", "expected"),
-    [
-        (("Hi", ".", " the", " end", "."), [0, 4], [0, 2]),
-        (("Hi.", " ", "The", " end"), [0, 4], [0, 2]),
-        (("Hi.", "\n", "\n", "The", " end"), [0, 5], [0, 3]),
-        (("Hi.", " ", " The", " end"), [0, 5], [0, 2]),
-        (("好", "。他", "来", "了"), [0, 2], [0, 2]),  # a token that spans the boundary stays with its beginning
-        (("好。他来了",), [0, 2], [0]),  # merged with the first
-        (("A", ". ", "B", "."), [0, 3], [0, 2]),
-        (("A. B. C",), [0, 3, 6], [0]),
-        (("  ", "A.", " B"), [0, 5], [0, 2]),
-        (("A.", " B. C", " d"), [0, 3, 6], [0, 1, 2]),
-    ],
-)
-def test_by_hand(pieces, sentences, expected):
-    text, tokens = cut(*pieces)
-    assert sentence_starts(text, sentences, tokens).tolist() == expected
 
 
 def slow(text, sentences, tokens):

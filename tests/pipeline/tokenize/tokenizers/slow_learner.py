@@ -1,10 +1,6 @@
 """Byte-pair encoding word by word as its paper describes it (arXiv 1508.07909), for tests of the learners."""
 
 from collections import Counter
-from collections.abc import Callable
-
-Symbols = list[str]
-Join = Callable[[str, str], str]
 
 
 def slow_letters(words, room):

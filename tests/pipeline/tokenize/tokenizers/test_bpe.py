@@ -53,13 +53,6 @@ def test_pieces_and_ids_are_those_of_the_slow_learner(texts, room, fewest):
         assert [model.piece(token) for token in encoding.ids.tolist()] == cut
 
 
-@pytest.mark.parametrize("low", [4, 5])
-def test_the_lectures_corpus_gives_its_printed_merges(low):
-    words = {"low_": low, "lowest_": 2, "newer_": 6, "wider_": 3, "new_": 2}
-    merges = ["".join(pair) for pair in learn_merges(words, 8)]
-    assert merges == ["er", "er_", "ne", "new", "lo", "low", "newer_", "low_"]
-
-
 @pytest.mark.parametrize("seed", range(100))
 def test_merges_are_those_of_the_slow_learner(seed):
     draw = random.Random(seed)

@@ -1,8 +1,6 @@
 """WordPiece against a slow reading of the algorithm's description, whole text by whole text."""
 
 import json
-import os
-import shutil
 import tempfile
 import unicodedata
 from pathlib import Path
@@ -15,7 +13,6 @@ from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.pipeline.tokenize.tokenizers.wordpiece import WordPiece
 from tests.pipeline.tokenize.published.published_files import NASTY, corpus, wordpiece
-from tests.pipeline.tokenize.tokenizers.real_texts import DATA, all_texts
 from tests.pipeline.tokenize.tokenizers.slow_learner import slow_learner, slow_letters
 
 IDEOGRAPHS = [(0x4E00, 0x9FFF), (0x3400, 0x4DBF), (0x20000, 0x2A6DF), (0x2A700, 0x2B73F), (0x2B740, 0x2B81F),
@@ -159,17 +156,3 @@ def test_decode_writes_a_space_before_each_word(tmp_path):
     assert tokenizer.decode(ids) == "unaffable cat, running"
     assert tokenizer.decode_part(ids) == " unaffable cat , running"
     assert tokenizer.decode([6, ids[0]]) == "[MASK] una"
-
-
-@pytest.mark.data
-@pytest.mark.skipif("CLOZELINE_DATA" not in os.environ, reason="CLOZELINE_DATA names no folder of real files")
-@pytest.mark.parametrize("lower_case", [True, False])
-def test_ids_of_real_texts_are_those_of_the_algorithm(tmp_path, lower_case):
-    path = Path(shutil.copy(Path(os.environ[DATA]) / "hf" / "bert-base-uncased" / "vocab.txt", tmp_path))
-    tokenizer = loaded(path, lower_case)
-    specials = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-    ordinary = {name: token for name, token in pieces_of(path).items() if name not in specials}
-    texts = all_texts(20_000)
-    assert len(texts) > 200
-    for text, encoding in zip(texts, tokenizer.encode(texts), strict=True):
-        assert encoding.ids.tolist() == slow_ids(text, ordinary, 100, lower_case), text[:60]

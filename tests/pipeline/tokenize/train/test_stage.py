@@ -4,8 +4,6 @@ import pytest
 
 from clozeline.configuration.config import to_plain, validate
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.shards.layout import is_heldout
-from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.pipeline.tokenize.train.config import TrainTokenizerConfig
 from clozeline.pipeline.tokenize.train.stage import TrainTokenizerStage
 from tests.pipeline.tokenize.encode import encode_passes as passes
@@ -23,20 +21,6 @@ def test_task_count_and_cut_into_parts_do_not_change_the_tokenizer(tmp_path):
     assert trees[0] == trees[1]
     names = ("name", "published.json", "tokenizer.json", "vocabulary.json")
     assert sorted(trees[0]) == ["records/000000.json", *(f"tokenizer/{name}" for name in names)]
-
-
-@pytest.mark.parametrize(
-    ("name", "size", "file"), [("byte_bpe", 500, "tokenizer.json"), ("unigram", 470, "spiece.model")]
-)
-def test_the_published_folder_loads(tmp_path, name, size, file):
-    source = passes.write_parts(tmp_path / "clean", passes.documents(COUNT), 2)
-    counts = passes.train(source, tmp_path / "out", 2, name=name, size=size)
-    tokenizer = load_tokenizer(tmp_path / "out" / "tokenizer")
-    assert (tmp_path / "out" / "tokenizer" / file).is_file()
-    assert tokenizer.vocabulary.size == size == counts["vocabulary"]["size"]
-    held_out = next(document for document in passes.documents(COUNT) if is_heldout(document.uid, 0.2, passes.SEED))
-    assert tokenizer.decode(tokenizer.encode([held_out.text])[0].ids) == held_out.text
-    assert list((tmp_path / "out" / "tmp").iterdir()) == []
 
 
 def test_too_little_text_is_said_plainly(tmp_path, caplog):
