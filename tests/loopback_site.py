@@ -1,39 +1,24 @@
-"""A web site on the loopback interface for tests: answers by path, and the list of what was asked."""
+"""A web site on the loopback interface for tests, with a function for each path."""
 
 import contextlib
 import io
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-Answer = tuple[int, dict[str, str], bytes]
-HTML = {"Content-Type": "text/html; charset=utf-8"}
-
-
-def page(*links, text="A page of some words."):
-    anchors = "".join(f'<a href="{link}">to {link}</a>' for link in links)
-    return 200, HTML, f"<html><body><p>{text}</p>{anchors}</body></html>".encode()
-
 
 class Site:
-    """A site by path: an answer, or a function that writes to the socket itself."""
+    """A site by path: functions that write their answers to the request."""
 
     def __init__(self, pages):
         self.pages = pages
-        self.asked = []
         self.url = ""
-        self.protocol = "HTTP/1.0"
-        self.connections = 0
 
     @contextlib.contextmanager
     def running(self):
         site = self
 
         class Handler(BaseHTTPRequestHandler):
-            protocol_version = site.protocol
-
-            def setup(self):
-                super().setup()
-                site.connections += 1
+            protocol_version = "HTTP/1.1"
 
             def do_HEAD(self):
                 real = self.wfile
@@ -46,18 +31,10 @@ class Site:
                     self.wfile = io.BytesIO()  # who answers writes a body for nobody
 
             def do_GET(self):
-                site.asked.append(self.path)
-                answer = site.pages.get(self.path, (404, HTML, b"<a href=/never>none</a>"))
-                if callable(answer):
-                    answer(self)
-                    return
-                status, headers, body = answer
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+                if self.path in site.pages:
+                    site.pages[self.path](self)
+                else:
+                    self.send_error(404)
 
             def log_message(self, *_):
                 pass

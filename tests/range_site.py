@@ -22,8 +22,7 @@ class RangeSite:
         self.served = []
         self.before = lambda name: None
         self._versions = versions
-        self.site = Site({f"/{name}": self._answer for name in files} | {})
-        self.site.protocol = "HTTP/1.1"
+        self.site = Site({f"/{name}": self._answer for name in files})
 
     def add_query(self, query):
         self.site.pages |= {f"{path}?{query}": answer for path, answer in self.site.pages.items()}

@@ -26,7 +26,6 @@ class ShardServer:
         for file in folder.iterdir():
             pages[f"/set/{file.name}"] = pages[f"/moved/{file.name}"] = self._answer(file)
         self.site = Site(pages)
-        self.site.protocol = "HTTP/1.1"
 
     @property
     def url(self):

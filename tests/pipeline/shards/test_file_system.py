@@ -42,7 +42,6 @@ class AnsweringStore:
         self.refuse = lambda answer: None
         self.asked = []
         self.site = Site({f"/{self.name}": self._send})
-        self.site.protocol = "HTTP/1.1"
 
     @contextmanager
     def running(self):

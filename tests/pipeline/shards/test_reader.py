@@ -115,6 +115,8 @@ def test_rows_by_number_and_in_a_loop_are_those_of_the_blocks(tmp_path, containe
         block, place = shards.locate(row)
         assert shards.read_block(block).fixed["uid"][place] == shards[row].fixed["uid"] == row + 1
     assert [int(shards[row].fixed["uid"]) for row in (-1, np.int64(2))] == [18, 3]
+    offsets = [shards.read_block(block).columns["input_ids"].offsets for block in (0, 1)]
+    assert offsets[0] is offsets[1], "lists of one length share them"
     for row in (-1, 18):
         with pytest.raises(IndexError):
             shards.locate(row)

@@ -3,12 +3,10 @@
 import re
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.configuration.config import validate
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitcher
 
 WORDS = {"cat": ["Katze"], "red": ["rot", "rötlich"], "on": ["auf der"]}
@@ -43,21 +41,6 @@ def test_a_word_depends_on_seed_row_and_position_alone():
     assert len({new, halves.translate_text(8, text)[0], switcher(0.5, seed=2).translate_text(7, text)[0]}) == 3
     assert 60 < sum(switcher(sentence_rate=0.5).chooses(index) for index in range(200)) < 140
     assert {switcher().translate(index, 0, "red") for index in range(40)} == {"rot", "rötlich"}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, "'dictionaries' is missing"),
-        ({"dictionaries": []}, "dictionaries: List should have at least 1 item"),
-        ({"dictionaries": ["en-de.txt"], "sentence_rate": 0}, "sentence_rate: expected greater than 0"),
-        ({"dictionaries": ["en-de.txt"], "word_rate": 1.5}, "word_rate: expected less than or equal to 1"),
-        ({"dictionaries": ["en-de.txt"], "rate": 0.5}, "did you mean 'word_rate'"),
-    ],
-)
-def test_a_missing_dictionary_and_an_impossible_rate_are_refused(options, message):
-    with pytest.raises(ConfigurationError, match=message):
-        validate(CodeSwitchConfig, options, "")
 
 
 def test_by_default_most_words_of_all_sentences_are_replaced():
