@@ -19,9 +19,16 @@ SPELLINGS = [f"{number}é".encode() for number in range(VOCABULARY)]
 HEADS = names("clozeline.model.heads")
 
 
+HEAD_KEYS = {
+    "classification": {"classes": 3, "hidden": "tanh"}, "corrective": {"copy_weight": 3.0},
+    "multiple_choice": {"hidden": "tanh"}, "regression": {"pool": "mean"}, "tagging": {"classes": VOCABULARY},
+}  # fmt: skip
+PREDICT_NO_CLASSES = ("corrective", "regression", "span", "token")
+
+
 def head_keys(name):
-    """Keys of a head that suit small batches: `SMALL` of its own test file."""
-    return declared("model.heads", name, "SMALL", {})
+    """Keys of a head that suit small batches: `SMALL` of its own test file, if it has one."""
+    return declared("model.heads", name, "SMALL", HEAD_KEYS.get(name, {}))
 
 
 def small_config(family, /, **changes):

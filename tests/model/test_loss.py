@@ -53,35 +53,6 @@ def test_scores_of_chunks_add_up_and_are_not_kept(name, weights, cap):
     assert kept == 0
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_row_of_weight_zero_changes_neither_sum_nor_count(family):
-    network, tensors = built(family), batch_for(family)
-    tensors["row_weight"][2] = 0
-    loss = only(network(tensors))
-    kept = tensors["label_index"] // (9 if family == "encoder_decoder" else 11) != 2
-    fewer = tensors | {"label_index": tensors["label_index"][kept], "label_ids": tensors["label_ids"][kept]}
-    expected = only(network(fewer | {"row_weight": torch.ones(4)}))
-    assert loss.count == expected.count == int(kept.sum()) < len(kept)
-    assert loss.total.item() == pytest.approx(expected.total.item(), rel=1e-6)
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_micro_batches_add_up_to_the_batch(family):
-    network = built(family).eval()
-    tensors = batch_for(family, lengths=[11, 4, 7, 9])
-    columns = 9 if family == "encoder_decoder" else 11
-    halves = []
-    for rows in (slice(0, 2), slice(2, 4)):
-        part = {name: value[rows] for name, value in tensors.items() if not name.startswith("label")}
-        inside = (tensors["label_index"] // columns >= rows.start) & (tensors["label_index"] // columns < rows.stop)
-        part["label_index"] = tensors["label_index"][inside] - rows.start * columns
-        part["label_ids"] = tensors["label_ids"][inside]
-        halves.append(only(network(part)))
-    whole = only(network(tensors))
-    assert sum(half.count for half in halves) == whole.count
-    assert sum(half.total.item() for half in halves) == pytest.approx(whole.total.item(), rel=1e-5)
-
-
 def part_of(tensors, rows, columns):
     """A slice of the rows as a micro-batch of its own."""
     flat = [name for name in tensors if name.startswith("label_") and name != "label_count"]

@@ -134,10 +134,6 @@ def test_tables_of_the_vocabulary_have_a_multiple_of_64_rows(name):
     assert model.family.tokens.weight.shape[0] == -(-vocabulary // 64) * 64
 
 
-def test_elmo_has_the_size_of_the_paper():
-    assert ELMO == 93_600_864
-
-
 @pytest.mark.parametrize("name", ELECTRA)
 def test_generators_and_discriminators_alone(name):
     with torch.device("meta"):

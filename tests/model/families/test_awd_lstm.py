@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 from clozeline.model.generation.decoding import Continuation, Decoding
 from clozeline.model.generation.generate import generate
-from tests.model.small_models import batch_for, built, changed, states
+from tests.model.small_models import batch_for, built, states
 
 SMALL = {
     "dim": 24,
@@ -39,16 +39,6 @@ def test_the_stack_is_torchs():
             parameter.data = value.data
         x = theirs(x)[0]
     assert torch.allclose(states(network, tensors), x, atol=1e-5)
-
-
-def test_a_state_knows_the_tokens_up_to_its_own():
-    network, tensors = perturbed(), batch_for("awd_lstm", lengths=[11, 11])
-    before = states(network, tensors)
-    for place in range(11):
-        after = states(network, changed(tensors, "input_ids", 0, place))
-        assert torch.equal(before[0, :place], after[0, :place])
-        assert not (before[0, place:] == after[0, place:]).all(-1).any()
-        assert torch.equal(before[1], after[1])
 
 
 def test_dropout_of_words_and_features_is_the_papers():

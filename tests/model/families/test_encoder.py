@@ -40,21 +40,6 @@ def test_causal_rows_in_an_encoder_equal_a_decoder(kind):
     assert_gradients_close(gradients(encoder), gradients(decoder), FLOAT32)
 
 
-def test_a_causal_score_reads_no_later_token():
-    torch.manual_seed(0)
-    encoder = build_model(small_config("encoder", type_vocab_size=0), VOCABULARY, {}).eval()
-    tensors = batch_for("encoder", lengths=[11, 11])
-    tensors |= {"attention": torch.tensor([1, 0]), "prefix_length": torch.zeros(2, dtype=torch.int64)}
-    before = encoder.logits(tensors)["masked_lm"]
-    for place in range(11):
-        ids = tensors["input_ids"].clone()
-        ids[:, place] = (ids[:, place] + 1) % VOCABULARY
-        after = encoder.logits(tensors | {"input_ids": ids})["masked_lm"]
-        same = (before == after).all(-1)
-        assert same[0].tolist() == [query < place for query in range(11)]
-        assert not same[1].any(), "the row beside it is read in both directions"
-
-
 @pytest.mark.parametrize("kind", ["learned", "t5"])
 def test_an_encoder_sees_its_row_and_no_padding(kind):
     network = built("encoder", position=PositionConfig(kind=kind, maximum=32, buckets=8, max_distance=9))

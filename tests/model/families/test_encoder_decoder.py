@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from clozeline.model.configuration.layer import BiasConfig, ConnectorConfig, InitConfig
+from clozeline.model.configuration.layer import BiasConfig, InitConfig
 from clozeline.model.configuration.position import PositionConfig
-from clozeline.model.families.encoder_decoder import Connector
-from tests.model.small_models import batch_for, built, changed, drawn, small_config, states, total
+from tests.model.small_models import batch_for, built, changed, states, total
 
 SMALL = {
     "decoder_layers": 3,
@@ -104,13 +103,3 @@ def test_a_document_reads_its_own_source_and_its_own_target_alone():
         after = states(network, changed(tensors, name, 1, place))
         assert torch.equal(before[1, :4], after[1, :4]) != first
         assert torch.equal(before[1, 4:], after[1, 4:]) == first
-
-
-@pytest.mark.parametrize(("hidden", "count"), [(None, 24 * 16 + 16), (5, 24 * 5 + 5 + 5 * 16 + 16 + 16)])
-def test_a_connector_has_the_parameters_of_its_maps(hidden, count):
-    """And of a norm, which has a gain alone here."""
-    options = ConnectorConfig(hidden_dim=hidden)
-    config = small_config("encoder_decoder", decoder_dim=16, connector=options)
-    module = drawn(Connector(config, options))
-    assert sum(parameter.numel() for parameter in module.parameters()) == count
-    assert module(torch.randn(2, 3, 24)).shape == (2, 3, 16)

@@ -49,8 +49,3 @@ def test_scores_are_of_the_next_token():
     scores = head.logits(hidden)
     assert scores.shape == (4, 11, VOCABULARY)
     assert torch.allclose(scores, hidden[..., :24] @ network.family.tokens.weight.T + head.projection.bias, atol=1e-5)
-
-
-def test_a_label_costs_two_projections():
-    network = built("elmo")
-    assert network.heads["bidirectional_lm"].flops() == 2 * 2 * VOCABULARY * 24

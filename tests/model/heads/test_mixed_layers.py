@@ -34,33 +34,6 @@ def test_a_head_reads_the_mix_and_at_first_the_mean() -> None:
     assert torch.allclose(token_vectors(model, [ids], "scalar_mix")[0], states[2][0], atol=1e-6)
 
 
-def test_a_frozen_body_stays_and_weights_and_gain_learn() -> None:
-    """The signal is in the embeddings alone: the label is the first token, whose trace the layers destroy."""
-    torch.manual_seed(0)
-    model = built("encoder", heads=HEAD)
-    for layer in model.family.stack.layers:  # each place becomes what has nothing to do with its token
-        torch.nn.init.zeros_(layer.feed_forward.norm.weight)
-        torch.nn.init.normal_(layer.feed_forward.norm.bias)
-    model.family.requires_grad_(False)
-    before = {name: parameter.clone() for name, parameter in model.family.named_parameters()}
-    optimizer = torch.optim.Adam([one for one in model.parameters() if one.requires_grad], lr=0.05)
-    tensors = {name: value for name, value in full_batch().items() if not name.endswith("_b")}
-    for _ in range(150):
-        tensors["input_ids"] = torch.randint(1, 37, tensors["input_ids"].shape)
-        tensors["label"] = tensors["input_ids"][:, 0] % 3
-        loss = only(model(tensors))
-        optimizer.zero_grad()
-        (loss.total / loss.count).backward()
-        optimizer.step()
-    mix = model.heads["classification"].mix
-    assert mix is not None
-    shares = mix.weights.detach().softmax(0)
-    assert float(shares.sum()) == pytest.approx(1)
-    assert shares[0] > 0.6
-    assert mix.gain.item() != 1.0
-    assert all(torch.equal(before[name], parameter) for name, parameter in model.family.named_parameters())
-
-
 def test_layers_that_are_computed_again_and_prompts_change_nothing_of_the_mix() -> None:
     tensors, found = full_batch(), []
     for again in (False, True):

@@ -52,10 +52,3 @@ def test_weights_of_labels_weigh_the_penalties():
     loss = network.heads["regularised_lm"].loss(hidden, tensors)
     assert loss.count == 4
     assert loss.total.item() == pytest.approx(by_hand(network, hidden, hidden, tensors, 2, 3) / 2, rel=1e-5)
-
-
-def test_tied_to_the_embedding_or_not():
-    tied, free = built("awd_lstm"), built("awd_lstm", tied=False)
-    assert tied.heads["regularised_lm"].projection.weight is tied.family.tokens.weight
-    assert free.heads["regularised_lm"].projection.weight is not free.family.tokens.weight
-    assert free.num_parameters() == tied.num_parameters() + VOCABULARY * 24

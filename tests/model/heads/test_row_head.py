@@ -1,7 +1,6 @@
 import pytest
 import torch
 
-from clozeline.errors import ConfigurationError
 from tests.model.small_models import FAMILIES, batch_for, built
 
 
@@ -19,17 +18,6 @@ def padded_left(tensors):
     ids = torch.stack([row.roll(int(shift)) for row, shift in zip(tensors["input_ids"], left, strict=True)])
     places = (torch.arange(columns) - left[:, None]).clamp(min=0)
     return tensors | {"input_ids": ids, "position_ids": places, "left_padding": left}
-
-
-@pytest.mark.parametrize(("family", "pool"), [*zip(FAMILIES, ("cls", "last", "decoder_last"), strict=True)])
-def test_an_architecture_has_its_pool(family, pool):
-    assert judged(family).heads["classification"].pool == pool
-
-
-@pytest.mark.parametrize(("family", "pool"), [("encoder_decoder", "mean"), ("encoder", "decoder_last")])
-def test_a_pool_of_another_architecture_is_refused(family, pool):
-    with pytest.raises(ConfigurationError, match=r"classification.pool: decoder_last is the pool of an enc"):
-        judged(family, pool=pool)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -64,10 +52,3 @@ def test_late_scores_every_token_and_takes_the_mean():
     by_text = judged("encoder", pool="mean", hidden="gelu")
     scored = network.heads["classification"].flops()
     assert network.flops(11) - by_text.flops(11) == 3 * 10 * scored
-
-
-def test_a_row_head_counts_one_prediction_a_row_in_the_operations():
-    network = judged("encoder")
-    with_one, without = (network.flops(11, labels_per_row=labels) for labels in (1, 0))
-    assert with_one == without
-    assert network.heads["classification"].flops() == 2 * 24 * 3

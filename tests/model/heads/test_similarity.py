@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from clozeline.errors import BatchError, ConfigurationError
+from clozeline.errors import BatchError
 from tests.model.small_models import built, full_batch, only
 
 SMALL = {"group_size": 3, "temperature": 0.5}
@@ -34,31 +34,6 @@ def loss_of(query, keys, match):
     return math.log(sum(map(math.exp, scores))) - scores[match]
 
 
-def test_the_second_views_of_the_group():
-    network, tensors, vectors = drawn()
-    wanted = 0.0
-    for rows in ROWS.values():
-        for place, row in enumerate(rows):
-            wanted += loss_of(vectors["a"][row], [vectors["b"][other] for other in rows], place)
-    found = only(network(tensors))
-    assert found.count == 4
-    assert found.total.item() == pytest.approx(wanted, rel=1e-5)
-
-
-def test_both_views_of_other_rows():
-    network, tensors, vectors = drawn(negatives="both")
-    wanted = 0.0
-    for rows in ROWS.values():
-        texts = [(side, row) for side in "ab" for row in rows]
-        for side, row in texts:
-            others = [(s, r) for s, r in texts if (s, r) != (side, row)]
-            match = others.index(("b" if side == "a" else "a", row))
-            wanted += loss_of(vectors[side][row], [vectors[s][r] for s, r in others], match) / 2
-    found = only(network(tensors))
-    assert found.count == 4
-    assert found.total.item() == pytest.approx(wanted, rel=1e-5)
-
-
 @pytest.mark.parametrize("margin", [0.0, 0.3])
 def test_both_directions_with_a_margin_are_the_loss_of_labse(margin):
     """Equations 1 and 2 of arXiv 2007.01852, whose sum over both directions is divided by the number of rows."""
@@ -76,9 +51,11 @@ def test_both_directions_with_a_margin_are_the_loss_of_labse(margin):
     assert found.total.item() == pytest.approx(wanted, rel=1e-5)
 
 
-def test_a_margin_belongs_to_the_two_views_of_a_row_in_every_mode():
+@pytest.mark.parametrize("margin", [0.0, 0.3])
+def test_the_second_views_of_the_group_or_both_views_of_other_rows(margin):
+    """A margin belongs to the two views of a row."""
     for negatives in ("other", "both"):
-        network, tensors, vectors = drawn(negatives=negatives, margin=0.3)
+        network, tensors, vectors = drawn(negatives=negatives, margin=margin)
         wanted = 0.0
         for rows in ROWS.values():
             sides = [("a", row) for row in rows] + ([("b", row) for row in rows] if negatives == "both" else [])
@@ -87,7 +64,7 @@ def test_a_margin_belongs_to_the_two_views_of_a_row_in_every_mode():
                 keys = [key for key in pool if key != (side, row)]
                 match = keys.index(("b" if side == "a" else "a", row))
                 scores = [F.cosine_similarity(vectors[side][row], vectors[s][r], dim=0).item() for s, r in keys]
-                scores[match] -= 0.3
+                scores[match] -= margin
                 wanted += math.log(sum(math.exp(score / TEMPERATURE) for score in scores)) - scores[match] / TEMPERATURE
         assert only(network(tensors)).total.item() == pytest.approx(
             wanted / (2 if negatives == "both" else 1), rel=1e-5
@@ -125,12 +102,6 @@ def test_rows_must_be_whole_groups():
     some = {name: value[:4] for name, value in tensors.items() if value.shape[0] == 6}
     with pytest.raises(BatchError, match=r"group_size: expected a multiple of 3 rows, got 4.*data\.micro_batch"):
         network(some)
-
-
-def test_vectors_have_length_1():
-    network, tensors, vectors = drawn()
-    found = network.logits(tensors)["similarity"]
-    assert torch.allclose(found, F.normalize(vectors["a"], dim=-1), atol=1e-6)
 
 
 def test_rows_with_an_equal_text_are_no_negatives_of_each_other():
@@ -177,8 +148,3 @@ def test_pooled_states_are_compared_as_they_are(pool):
     found = network.logits(tensors)["similarity"]
     assert torch.allclose(found, F.normalize(torch.stack(rows), dim=-1), atol=1e-6)
     assert only(network(tensors)).count == 4
-
-
-def test_a_pool_that_compares_two_segments_is_refused():
-    with pytest.raises(ConfigurationError, match="expected cls, mean, max or null, got pair"):
-        built("encoder", heads={"similarity": {"pool": "pair"}})

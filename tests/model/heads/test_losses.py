@@ -1,0 +1,195 @@
+"""Losses and figures of each head from its scores, by torch's own functions; rows 2 and 5 have no label or no weight.
+
+That scores are those of transformers' classes is tested with their checkpoints.
+"""
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from clozeline.errors import ConfigurationError
+from tests.model.small_models import built, choice_batch, full_batch, only
+
+ROWS = [0, 1, 3, 4]
+
+
+def drawn(name, **options):
+    network = built("encoder", heads={name: options}).eval()
+    for parameter in network.heads[name].parameters():
+        torch.nn.init.normal_(parameter, std=0.5)
+    return network
+
+
+def of_labels(key):
+    return lambda scores, rows: (F.cross_entropy(scores, rows[key], reduction="sum"), scores.argmax(-1) == rows[key])
+
+
+def of_several_labels(scores, rows):
+    loss = F.binary_cross_entropy_with_logits(scores, rows["label"].float(), reduction="sum") / 3
+    return loss, ((scores > 0) == rows["label"]).all(-1)
+
+
+def squared(share):
+    return lambda scores, rows: ((scores - rows["target"]).mul(share).square().sum(), torch.zeros(0))
+
+
+def of_ends(scores, rows):
+    scores = scores.masked_fill(~rows["answer_places"][..., None], -torch.inf)
+    ends = torch.stack((rows["answer_start"], rows["answer_end"]), dim=1)
+    return F.cross_entropy(scores, ends, reduction="sum") / 2, (scores.argmax(1) == ends).all(1)
+
+
+CASES = {
+    "classification": ({"classes": 3}, of_labels("label")),
+    "classification multi": ({"classes": 3, "multi_label": True}, of_several_labels),
+    "multiple_choice": ({}, of_labels("label")),
+    "sentence": ({}, of_labels("sentence_label")),
+    "regression": ({}, squared(1)),
+    "regression sigmoid": ({"output": "sigmoid", "range": [1.0, 5.0]}, squared(1 / 4)),
+    "span": ({}, of_ends),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_loss_of_rows(case):
+    name, (options, expected) = case.split()[0], CASES[case]
+    network, tensors = drawn(name, **options), choice_batch() if name == "multiple_choice" else full_batch()
+    if "multi_label" in options:
+        tensors["label"] = torch.tensor([[0, 1, 1], [0, 0, 0], [-100] * 3, [1, 0, 0], [1, 0, 1], [1, 0, 1]])
+    if name == "span":
+        tensors["answer_places"] &= torch.arange(11).remainder(4) != 3
+        tensors["answer_end"] -= (tensors["answer_end"] == 3).long()
+        tensors["answer_start"] -= (tensors["answer_start"] == 3).long()
+    rows = {key: value[ROWS] for key, value in tensors.items() if len(value) == 6}
+    wanted, right = expected(network.logits(tensors)[name][ROWS], rows)
+    loss = only(network(tensors))
+    assert (loss.count, loss.total.item()) == (4, pytest.approx(wanted.item(), rel=1e-4))
+    assert not loss.figures or sum(loss.figures.values()) == right.sum()
+
+
+def by_label(scores, tensors):
+    """Losses and correctness of each label, and how many labels its row has; rows of weight 0 left out."""
+    flat, rows = scores.flatten(0, 1)[tensors["label_index"]], tensors["label_index"] // 11
+    kept = tensors["row_weight"][rows] > 0
+    losses = F.cross_entropy(flat, tensors["label_ids"], reduction="none")
+    return losses[kept], (flat.argmax(-1) == tensors["label_ids"])[kept], rows.bincount()[rows][kept]
+
+
+@pytest.mark.parametrize("normalise", ["label", "row"])
+@pytest.mark.parametrize(("name", "classes"), [("masked_lm", 37), ("lm", 37), ("tagging", 3)])
+def test_the_loss_of_labels(name, classes, normalise):
+    network = drawn(name, normalise=normalise, **({"classes": 3} if name == "tagging" else {}))
+    tensors = full_batch()
+    tensors["label_ids"] %= classes
+    losses, right, labels = by_label(network.logits(tensors)[name], tensors)
+    weights = 1 / labels if normalise == "row" else torch.ones(len(labels))
+    loss = only(network(tensors))
+    assert loss.count == (5 if normalise == "row" else len(labels))
+    assert loss.total.item() == pytest.approx((losses * weights).sum().item(), rel=1e-5)
+    assert loss.figures.get("accuracy", (right * weights).sum()).item() == pytest.approx((right * weights).sum().item())
+
+
+def tokens_of(tensors):
+    """Which places hold tokens of rows with labels and weight, and the original id of each."""
+    originals = tensors["input_ids"].clone()
+    originals.view(-1)[tensors["label_index"]] = tensors["label_ids"]
+    return (torch.arange(11) < tensors["lengths"][:, None]) & (tensors["row_weight"] > 0)[:, None], originals
+
+
+@pytest.mark.parametrize("name", ["token", "corrective"])
+def test_the_loss_of_tokens(name):
+    """`corrective` by equations 2 and 3 of its paper."""
+    network, tensors = drawn(name, **({"copy_weight": 3.0} if name == "corrective" else {})), full_batch()
+    head, hidden = network.heads[name], torch.randn(6, 11, 24)
+    real, originals = tokens_of(tensors)
+    other = (originals != tensors["input_ids"])[real]
+    if name == "token":
+        scores = head.logits(hidden)[real].squeeze(-1)
+        expected = F.binary_cross_entropy_with_logits(scores, other.float(), reduction="sum")
+    else:
+        scores, likely = -head.copy(hidden)[real].squeeze(-1), head.logits(hidden)[real].softmax(-1)
+        likely = likely.gather(1, originals[real][:, None]).squeeze(1)
+        copied = scores.neg().sigmoid()
+        expected = -(torch.where(other, 0.0, copied) + (1 - copied) * likely).log().sum()
+        expected -= 3.0 * torch.where(other, 1 - copied, copied).log().sum()
+    loss = head.loss(hidden, tensors)
+    assert (loss.count, loss.total.item()) == (len(other), pytest.approx(expected.item(), rel=1e-5))
+    assert loss.figures == {"accuracy": ((scores > 0) == other).sum(), "replaced": other.sum()}
+
+
+def test_rows_without_labels_are_neither_original_nor_replaced():
+    tensors = full_batch()
+    first = tensors["label_index"] < 11
+    some = tensors | {name: tensors[name][first] for name in ("label_index", "label_ids")}
+    assert [drawn("token").heads["token"].count(rows) for rows in (some, tensors)] == [11, 42]
+
+
+def test_the_loss_of_tokens_does_not_train_the_decision_to_copy():
+    network, tensors = drawn("corrective"), full_batch()
+    head = network.heads["corrective"]
+    head.copy_weight = 0.0
+    with torch.no_grad():
+        head.copy.bias.fill_(200.0)  # a sure copy of an unlikely token is finite
+    head.loss(torch.randn(6, 11, 24), tensors).total.backward()
+    assert not head.copy.weight.grad.any()
+    assert head.transform.weight.grad.isfinite().all()
+
+
+def test_only_labeled_places_reach_the_projection():
+    for name, tensors in (("masked_lm", full_batch()), ("corrective", full_batch())):
+        network, seen = drawn(name), []
+        network.heads[name].projection.register_forward_hook(lambda _module, given, _out, seen=seen: seen.append(given))
+        network(tensors)
+        assert len(seen[0][0]) == (len(tensors["label_index"]) if name == "masked_lm" else 42)
+
+
+def test_choices_have_the_scores_of_their_rows_in_their_order():
+    network, tensors, first = drawn("multiple_choice"), choice_batch(), 0
+    found = network.logits(tensors)["multiple_choice"]
+    for example, count in enumerate(tensors["choices"].tolist()):
+        for choice, row in enumerate(range(first, first + count)):
+            text = {name: tensors[name][row : row + 1] for name in ("input_ids", "position_ids", "lengths")}
+            alone = network.logits(text | {"choices": torch.tensor([1])})["multiple_choice"]
+            assert torch.allclose(found[example, choice], alone, atol=1e-5)
+        first += count
+
+
+def test_a_sigmoid_maps_scores_into_the_range():
+    network = drawn("regression", output="sigmoid", range=[1.0, 5.0])
+    out = network.heads["regression"].classifier.out
+    for score, number in ((0.0, 3.0), (100.0, 5.0), (-100.0, 1.0)):
+        with torch.no_grad():
+            out.weight.zero_()
+            out.bias.fill_(score)
+        assert network.logits(full_batch())["regression"].tolist() == pytest.approx([number] * 6)
+
+
+def test_rows_that_lack_an_end_or_a_label_or_places_are_finite_and_do_not_count():
+    network, tensors = drawn("span"), full_batch()
+    tensors["answer_end"][0] = -100
+    tensors["answer_places"][2] = False
+    loss = only(network(tensors))
+    loss.total.backward()
+    assert loss.count == 3
+    assert all(parameter.grad.isfinite().all() for parameter in network.parameters())
+    loss = only(drawn("classification", classes=3, multi_label=True)(tensors | {"label": torch.full((6, 1), -100)}))
+    assert (loss.count, loss.total.item()) == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("heads", "error"),
+    [
+        ({"classification": {}}, "classification.classes: expected 2 or more, got none"),
+        ({"classification": {"classes": 1}}, "classification.classes: expected 2 or more, got 1"),
+        ({"classification": {"multi_label": True}}, "classification.classes: expected 1 or more, got none"),
+        ({"tagging": {}}, "tagging.classes: expected 2 or more, got none"),
+        ({"similarity": {"pool": "pair"}}, "expected cls, mean, max or null, got pair"),
+        ({"regression": {"output": "sigmoid", "range": [5.0, 1.0]}}, "expected a lower number before a higher one"),
+        ({"classification": {"classes": 2, "pool": "decoder_last"}}, "decoder_last is the pool of an enc"),
+    ],
+)
+def test_options_that_make_no_head_are_refused(heads, error):
+    with pytest.raises((ConfigurationError, ValueError), match=error):
+        built("encoder", heads=heads)
+    with pytest.raises(ConfigurationError, match="reads states of width 24"):
+        built("encoder", emb_dim=10, heads={"masked_lm": {"transform": False}})
