@@ -96,6 +96,7 @@ def item(head: Any, values: dict[str, list[Any]], key: Any = None) -> Any:
         ("multiple_choice", {"context": ["a"], "choices": ["b", "c"], "begin": ["He"]},
          Choices("a", ("He b", "He c"), 0, 4)),
         ("multiple_choice", {"context": ["a"], "choices": [["b"]]}, Rejected("fields", 4)),
+        ("multiple_choice", {"context": [7], "choices": ["b", "c"]}, Rejected("fields", 4)),
         ("lm", {"source": ["long"]}, SourceTarget("long", ("long",), "summarize: ", 4)),
     ],
 )  # fmt: skip
@@ -165,6 +166,19 @@ def test_words_decide_where_they_do() -> None:
     assert fit_predict([("x",), ("y",)], np.array([1, 1]), [("x",)]).tolist() == [1], "of one class alone"
 
 
+def test_a_missing_side_is_empty_and_several_classes_err_by_the_worst() -> None:
+    assert fit_predict([("x", "z"), ("y",)], np.array([1, 0]), [("x",), ("y", "")], sides=2).tolist() == [1, 0]
+    record = {"probabilities": {"a": 0.9, "b": 0.25, "c": 0.125}}
+    assert Classification(SEVERAL).error(["a"], record) == 0.25
+    assert Classification(SEVERAL).error(["a", "c"], record) == 0.875
+
+
+def test_a_prompt_is_all_before_the_last_answer() -> None:
+    columns = {"input_ids": Ragged.from_lists([[2, *range(10, 18)]], np.uint16),
+               "label_positions": Ragged.from_lists([[3, 4, 7, 8]], np.uint16)}  # fmt: skip
+    assert _prompt_of(Rows({}, columns), 0) == [2, *range(10, 16)]
+
+
 def test_several_classes_have_a_linear_model_each() -> None:
     train = [(f"{'x' if number % 2 else 'y'} {'z' if number % 3 else 'w'}",) for number in range(60)]
     answers = np.array([[number % 2, int(number % 3 > 0), 0] for number in range(60)])
@@ -192,3 +206,5 @@ def test_a_wrong_word_is_never_taken(tmp_path: Path) -> None:
     found = MultipleChoice(facts).baselines(task, train, rows([[bad, plot, good], [good, bad]]))
     assert found["words"].tolist() == [2, 0]
     assert found["majority"].tolist() == [1, 1]
+    scores, choices = torch.tensor([[1.0, 2.0, -torch.inf], [0.0, 3.0, 1.0]]), {"choices": torch.tensor([2, 3])}
+    assert MultipleChoice(facts).read(scores, choices, train) == [[1.0, 2.0], [0.0, 3.0, 1.0]]

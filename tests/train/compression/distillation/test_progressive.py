@@ -72,6 +72,7 @@ def test_each_stage_compares_one_layer_and_the_last_what_has_no_layers() -> None
     [
         ([loss("scores")], {}, "compare each of the 3 layers, got none for 1, 2, 3"),
         ([loss("embeddings")], {}, "got none for 1, 2, 3"),
+        ([loss("states", layers={1: 2, 2: 3}), loss("relations")], {}, "got none for 3"),
         ([loss("states", layers={1: 2, 3: 5}), loss("attention", layers={1: 1})], {}, "got none for 2: add them"),
         ([loss("states")], {"dim": 12}, "student of the teacher's width"),
     ],

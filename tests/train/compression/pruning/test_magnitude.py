@@ -56,6 +56,7 @@ def test_a_step_is_that_of_a_plain_loop(one_rank: RankPool, two_ranks: RankPool)
         for measured, tensors in pool.run(train, pruned(GRADUAL, zero__stage=stage)):
             assert [loss for loss, _ in measured] == pytest.approx(expected, rel=5e-6), stage
             for name, own in matrices(tensors).items():
+                assert zeros(own["weight"]) == zeros(weights[name]["weight"])
                 differing = ((own["weight"] == 0) != (weights[name]["weight"] == 0)).sum()
                 assert differing <= 2, (stage, name, "rounding may exchange two at the threshold")
 

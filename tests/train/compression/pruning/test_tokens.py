@@ -180,6 +180,8 @@ def describe(options: dict[str, Any], config: TrainConfig, horizon: int = 8) -> 
 def test_a_start_says_the_rule_and_refuses_steps_and_models() -> None:
     learned = {"rule": "thresholds", "weight": 0.5}
     assert "thresholds of tokens, masks until step 4" in describe(learned, tiny())
+    last = choose(METHOD, {"name": "tokens", **learned}).build().wrap(build_model(tiny().model, VOCABULARY, {}, seed=1))
+    assert last.rule.thresholds[-1].item() == pytest.approx(0.01)
     assert "masks until step 8" in describe({**learned, "harden": 8}, tiny())
     with pytest.raises(ConfigurationError, match=r"prune\.harden: expected at most 8"):
         describe({**learned, "harden": 9}, tiny())

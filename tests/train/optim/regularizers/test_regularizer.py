@@ -59,6 +59,22 @@ def test_anchors_survive_another_stage(two_ranks: RankPool, tmp_path: Path) -> N
     assert hopped == [pytest.approx(pair, rel=5e-6) for pair in straight]
 
 
+def moved(world: World, config: TrainConfig) -> tuple[float, float]:
+    """How far two steps take weights that were loaded, at most, and fresh ones, at least."""
+    engine = build(config, world)
+    restore(engine, None, FRESH)
+    before = {name: p.detach().clone() for name, p in engine.model.named_parameters()}
+    train_steps(engine, 1, 2)
+    ways = {name: float((p.detach() - before[name]).abs().max()) for name, p in engine.model.named_parameters()}
+    engine.close()
+    return max(way for name, way in ways.items() if name not in FRESH), min(ways[name] for name in FRESH)
+
+
+def test_strong_anchors_hold_weights_that_were_loaded_alone(one_rank: RankPool) -> None:
+    ((held, free),) = one_rank.run(moved, kept({"name": "l2_sp", "alpha": 1e9, "beta": 0.0}))
+    assert held < 1e-6 < 1e-3 < free
+
+
 def test_a_checkpoint_with_anchors_serves_a_run_without(two_ranks: RankPool, tmp_path: Path) -> None:
     free = kept({"name": "l2_sp", "alpha": 0.0, "beta": 0.0})
     assert two_ranks.run(steps, free, str(tmp_path), kept(None)) == two_ranks.run(steps, kept(None))

@@ -36,6 +36,7 @@ def rates(steps: int, last: int, **options: Any) -> list[float]:
         ({"name": "wsd", "decay": 0.5}, [1, *(1 - math.sqrt(n / 3) for n in (1, 2, 3, 3))]),
         ({"name": "wsd", "decay": 1.0}, [1 - math.sqrt(n / 4) for n in (1, 2, 3, 4, 4)]),
         ({"name": "wsd", "decay": 0.5, "final": 0.1}, [1, *(1 - 0.9 * math.sqrt(n / 3) for n in (1, 2, 3, 3))]),
+        ({"name": "wsd", "decay": 0.5, "decay_from": 1}, [1 - math.sqrt(n / 4) for n in (1, 2, 3, 4, 4)]),
         ({"name": "wsd", "decay": 0.9, "decay_from": 4}, [1, 1, *(1 - math.sqrt(n / 2) for n in (1, 2, 2))]),
     ],
 )
