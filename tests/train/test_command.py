@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from clozeline.command import keys_of
+from clozeline.errors import AloneError, ConfigurationError
 from clozeline.pipeline.shards import open_shards
+from clozeline.train import command
 from clozeline.train.command import _ALGORITHMS, main
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.stopping import INTERRUPTED_MESSAGE
@@ -190,7 +192,7 @@ def test_mistakes_end_in_one_message(
 def test_interrupt_before_training_is_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shards: Path, point: str
 ) -> None:
-    from clozeline.train import command, run
+    from clozeline.train import run
     from clozeline.train.startup import announcements, checks
 
     def interrupted(*_: object, **__: object) -> None:
@@ -223,6 +225,19 @@ def test_interrupt_during_the_imports_is_one_line(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     done = typed(sys.executable, str(package / "train" / "main.py"))
     assert (done.returncode, done.stdout, done.stderr) == (code, "", f"{INTERRUPTED_MESSAGE}\n")
+
+
+@pytest.mark.parametrize(
+    ("joined", "rank", "local", "prints"),
+    [(False, "8", "0", True), (False, "8", "1", False), (True, "8", "0", False), (True, "0", "0", True)],
+)
+def test_an_error_of_all_ranks_is_printed_once(
+    monkeypatch: pytest.MonkeyPatch, joined: bool, rank: str, local: str, prints: bool
+) -> None:
+    """By each machine before the ranks have joined, and by the first rank afterwards."""
+    monkeypatch.setattr(command, "_has_joined", lambda: joined)
+    assert command._explain(ConfigurationError("wrong"), rank, local) == (64, "wrong" if prints else "")
+    assert command._explain(AloneError("alone"), rank, local) == (71, "alone")
 
 
 def started_as(rank: str, size: str, port: str, *words: str) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,50 @@
+"""What a recorder writes at the end of a run, and how often it writes the page before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from clozeline.train.checkpoint.state import TrainState
+from clozeline.train.logs import recorder
+from tests.sealed_lines import sealed
+from tests.train.synthetic import tiny
+
+
+@pytest.mark.parametrize(("complete", "code", "event"), [(True, 0, "done"), (False, 75, "stop")])
+def test_the_end_has_an_exit_code_and_names_damaged_records(
+    complete: bool, code: int, event: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start reads only the end of the records."""
+    monkeypatch.setattr(recorder, "memory_by_rank", lambda _engine: [])
+    (tmp_path / "metrics.jsonl").write_text(f'{{"step": 1\n{sealed(step=2, loss=0.5)}\n')
+    world: Any = SimpleNamespace(rank=0)
+    engine: Any = SimpleNamespace(config=tiny(output=str(tmp_path), log__spike=None), world=world)
+    journal, display = Mock(), Mock()
+    one = recorder.Recorder(engine, Mock(), journal, display, Mock(), Mock())
+    assert one.end(TrainState(step=2, samples=16), complete, None) == code
+    assert [call.args[0] for call in journal.event.call_args_list] == ["memory", event]
+    assert journal.event.call_args.kwargs["reason"] == (None if complete else "asked on another rank")
+    assert "metrics.jsonl: 1 lines are torn or damaged" in display.say.call_args.args[0]
+
+
+def test_pages_while_training_cost_at_most_a_hundredth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of 2 s each, saves every 10 s: the first at once, the next ones at least 198 s after the end of one."""
+    now, written = [0.0], []
+
+    def draw(_: object) -> None:
+        written.append(now[0])
+        now[0] += 2.0
+
+    monkeypatch.setattr(recorder, "write_report", draw)
+    monkeypatch.setattr(recorder, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    engine: Any = SimpleNamespace(config=tiny(log__spike=None), world=SimpleNamespace(rank=0))
+    one = recorder.Recorder(engine, Mock(), Mock(), Mock(), Mock(), Mock())
+    for save in range(1, 61):
+        now[0] = max(now[0], 10.0 * save)
+        one.saved()
+    assert written == [10.0, 210.0, 410.0]
