@@ -6,7 +6,14 @@ import pytest
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from tests.built_once import built_once
 from tests.pipeline.miniature import write_corpus, write_recipe
+from tests.tools.runs.evaluation.task_runs import tuned_run
 from tests.tools.small_run import example_sets
+
+
+@pytest.fixture(scope="session")
+def tuned(one_rank, tmp_path_factory):
+    """A run of a few steps on a small task, which no test changes."""
+    return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
 
 
 @pytest.fixture

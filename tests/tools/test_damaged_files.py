@@ -125,13 +125,6 @@ def test_damage_is_named_by_every_tool(bench, name, capsys):
     assert not found, "\n".join(found)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", FILES)
-def test_hundreds_of_damages_are_named_by_every_tool(bench, name, capsys):
-    found = unnoticed(bench, name, 60, capsys)
-    assert not found, "\n".join(found)
-
-
 ROWS = 16
 
 
@@ -205,15 +198,3 @@ def some_bits(folder, count):
 
 def test_hundreds_of_flipped_bits_are_found(folder):
     assert silent_flips(folder, some_bits(folder, 40)) == []
-
-
-@pytest.mark.slow
-def test_ten_thousand_flipped_bits_are_found(folder):
-    assert silent_flips(folder, some_bits(folder, 2500)) == []  # of each of four forms
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("folder", [("arrow", "zstd")], indirect=True, ids=" ".join)
-def test_every_bit_of_a_manifest_counts(folder):
-    path = folder / "manifest.json"
-    assert silent_flips(folder, [(path, bit) for bit in range(8 * path.stat().st_size)]) == []

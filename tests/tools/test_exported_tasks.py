@@ -5,16 +5,14 @@ import pytest
 import torch
 import transformers
 
-from clozeline.configuration.config import load_config
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.export_model import main
 from clozeline.tools.runs.evaluation.task_run import set_rows
-from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.run import run
 from clozeline.train.startup.open_run import open_run
 from tests.pipeline.task_files import sentences, write_recipe, write_vocabulary
+from tests.tools.runs.evaluation.task_runs import start
 from tests.train.masked_set import write_config
 
 BERT = {"type_vocab_size": 2, "norm_place": "post", "final_norm": False, "emb_norm": True, "eps": 1e-12}
@@ -25,10 +23,6 @@ HEADERS = {
 }
 ANSWERS = {"sst2": ("0", "1"), "qnli": ("entailment", "not_entailment"), "stsb": ("1.5", "4.0")}
 """Cells of the files, by the number of the class; two numbers of the task of regression."""
-
-
-def start(world, config):
-    return run(load_config(TrainConfig, config), joined=world)
 
 
 def texts(task):

@@ -4,8 +4,6 @@ import json
 
 import pytest
 
-import clozeline.tools.experiments.finetune
-import clozeline.tools.experiments.multirun.runner
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune, main
@@ -95,37 +93,6 @@ def test_mistakes(tmp_path, capsys, words, message):
     assert main(given) == 64
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_a_refused_command_leaves_the_folder_to_the_corrected_one(tmp_path, monkeypatch):
-    """Whether the sets were refused, or the training before it began; a training that began binds the folder."""
-    body, output = write_body(tmp_path), tmp_path / "out"
-    refused = {"tasks.max_length=8", "steps=700"}
-    steps = []
-
-    def step(*command, **_):
-        words = [str(word) for word in command]
-        steps.append("train" if "train" in words else "sets")
-        (output / "sets" / "tasks" / "toy" / "train").mkdir(parents=True, exist_ok=True)
-        (output / "sets" / "tasks" / "config.yaml").write_text("", encoding="utf-8")  # as the stage writes it
-        if refused & {*words}:
-            raise ConfigurationError("refused")
-        if steps[-1] == "train":
-            (output / "seed-0").mkdir()
-            (output / "seed-0" / "config.yaml").write_text("", encoding="utf-8")
-            raise ConfigurationError("stopped")
-
-    for module in (clozeline.tools.experiments.finetune, clozeline.tools.experiments.multirun.runner):
-        monkeypatch.setattr(module, "run_step", step)
-    given = FinetuneOptions(task="sst2", train=tmp_path / "t", dev=tmp_path / "d", output=output, seeds=1)
-    for words, message, last in (
-        (["tasks.max_length=8"], "refused", "sets"), (["steps=700"], "refused", "train"),
-        (["steps=900"], "stopped", "train"), (["steps=800"], "holds runs with other settings", "train"),
-    ):  # fmt: skip
-        with pytest.raises(ConfigurationError, match=message):
-            finetune(body, given, words)
-        assert steps[-1] == last
-    assert steps == ["sets", "sets", "train", "sets", "train"]
 
 
 @pytest.mark.parametrize(

@@ -9,21 +9,19 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
-from clozeline.configuration.config import load_config
 from clozeline.model.checkpoints import read_checkpoint
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.export_adapter import main as export_adapter
 from clozeline.tools.models.export_model import main as export_model
 from clozeline.tools.models.import_adapter import main as import_adapter
 from clozeline.tools.runs.evaluation.task_run import set_rows
-from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.run import run
 from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.model.adapters.adapted_models import disturbed, peft
 from tests.model.checkpoints.published import saved
 from tests.pipeline.task_files import SPECIALS, WORDS, make_sets
+from tests.tools.runs.evaluation.task_runs import start
 from tests.train.masked_set import write_config
 
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft
@@ -31,10 +29,6 @@ BERT = {"model__type_vocab_size": 2, "model__norm_place": "post", "model__final_
 SIZES = {"hidden_size": 20, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 PADDED = len(SPECIALS) + len(WORDS)
 ADAPTERS = {"lora": {"name": "lora", "rank": 2}, "bottleneck": {"name": "bottleneck", "width": 3}}
-
-
-def start(world, config):
-    return run(load_config(TrainConfig, config), joined=world)
 
 
 @pytest.fixture(scope="module")

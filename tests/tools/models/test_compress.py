@@ -10,7 +10,6 @@ import torch
 import transformers
 import yaml
 
-from clozeline.configuration.config import load_config
 from clozeline.model.adaptive_computation.token_pruning import TokenPruning
 from clozeline.model.adaptive_computation.token_rules import TopTokens, write_rule
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
@@ -22,25 +21,13 @@ from clozeline.tools.models.import_model import main as import_model
 from clozeline.tools.runs.evaluate import main as evaluate
 from clozeline.tools.runs.fill_mask import main as fill_mask
 from clozeline.train.checkpoint.run_weights import find_checkpoint
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.run import run
 from clozeline.train.startup.open_run import open_run
-from tests.matrices import mark_slow_but
 from tests.tools.models.test_import_model import BERT
-from tests.tools.runs.evaluation.task_runs import tuned_run
+from tests.tools.runs.evaluation.task_runs import start
 from tests.tools.small_run import example_sets
 from tests.train.written_runs import write_run
 
 FAST = ["length=16", "repeats=1"]
-
-
-def start(world, config):
-    return run(load_config(TrainConfig, config), joined=world)
-
-
-@pytest.fixture(scope="module")
-def tuned(one_rank, tmp_path_factory):
-    return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
 
 
 METHODS = {
@@ -109,8 +96,6 @@ def test_the_smaller_model_starts_a_student(tuned, tmp_path, one_rank):
 
 
 INTEGERS = ("int8", "int8_dynamic", "int4")
-QUANTIZED = [(1, 0), (1, 3), *((2, stage) for stage in range(4))]
-"""Numbers of ranks and ZeRO stages of a training with rounded weights."""
 LOADS = pytest.mark.filterwarnings("ignore")
 """torchao and transformers warn about names that they are going to change."""
 
@@ -122,36 +107,6 @@ def integer_logits(folder, ids):
     with torch.no_grad():
         (found,) = model.logits(ours).values()
     return found
-
-
-@LOADS
-@pytest.mark.slow
-@pytest.mark.parametrize(("size", "stage"), mark_slow_but([(1, 0)], QUANTIZED))
-def test_a_training_for_int8_computes_what_its_integers_do(tuned, tmp_path, one_rank, two_ranks, size, stage):
-    """Stopped and resumed, it has the same weights; the logits of the integers are those of the training."""
-    plain = yaml.safe_load((tuned / "config.yaml").read_text())
-    plain["model"] = {**plain["model"], "init_from": str(tuned), "quantization": "int8"}
-    plain["zero"] = {**(plain.get("zero") or {}), "stage": stage}
-    weights = []
-    for name in ("at once", "resumed"):
-        if name == "resumed":  # as a run that was killed after its second step
-            shutil.copytree(tmp_path / "at once", tmp_path / name)
-            shutil.rmtree(tmp_path / name / "checkpoints" / "step-00000004")
-            (tmp_path / name / "checkpoints" / "latest").write_text("step-00000002\n")
-        config = plain | {"steps": 4, "checkpoint": {"every": 2, "keep_last": 3}, "output": str(tmp_path / name)}
-        (tmp_path / "config.yaml").write_text(yaml.safe_dump(config))
-        assert set((two_ranks if size == 2 else one_rank).run(start, tmp_path / "config.yaml")) == {0}
-        weights.append(open_run(tmp_path / name).model)
-    for first, second in zip(*(model.parameters() for model in weights), strict=True):
-        assert torch.equal(first, second)
-    small, ids = tmp_path / "small", torch.arange(10, 19)[None]
-    assert main([str(tmp_path / "at once"), "method=int8", *FAST, f"output={small}"]) == 0
-    ours = {"input_ids": ids, "position_ids": torch.arange(9)[None], "lengths": torch.tensor([9])}
-    with torch.no_grad():
-        (expected,) = weights[0].logits(ours).values()
-    assert (integer_logits(small, ids) - expected).abs().max() <= 1e-5
-    before = dict(open_run(tuned).model.named_parameters())
-    assert any(not torch.equal(before[name], parameter) for name, parameter in weights[0].named_parameters())
 
 
 @LOADS

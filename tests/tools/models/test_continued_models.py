@@ -43,7 +43,7 @@ class Family(NamedTuple):
     last: Sequence[str] = ()
 
 
-MASKED, CAUSAL = "{name: masked_lm, max_length: 48}", "{name: causal_lm, max_length: 48}"
+MASKED = "{name: masked_lm, max_length: 48}"
 FIRST = ["<s>", "<pad>", "</s>", "<unk>"]
 ROLES = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>", "cls": "<s>", "sep": "</s>", "mask": "<mask>"}
 IDS = {"bos_token_id": 0, "pad_token_id": 1, "eos_token_id": 2}
@@ -52,14 +52,8 @@ T5 = {
     "eos_token_id": 1, "decoder_start_token_id": 0,
 }  # fmt: skip
 ONE = {"type_vocab_size": 1, "layer_norm_eps": 1e-5}
-BERT = {role: f"[{role.upper()}]" for role in ("pad", "unk", "cls", "sep", "mask")}
 FAMILIES = {
     "roberta": Family("RobertaForMaskedLM", SIZES | IDS | ONE, MASKED, ROLES, FIRST, ["<mask>"]),
-    "bert": Family("BertForMaskedLM", SIZES | {"pad_token_id": 0}, MASKED, BERT, list(BERT.values())),
-    "llama": Family(
-        "LlamaForCausalLM", SIZES | {"bos_token_id": 1, "eos_token_id": 2}, CAUSAL,
-        {"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "</s>"}, ["<unk>", "<s>", "</s>"],
-    ),
     "t5": Family(
         "T5ForConditionalGeneration", T5, "{name: span_corruption, input_length: 48}",
         {"pad": "<pad>", "eos": "</s>", "unk": "<unk>"}, ["<pad>", "</s>", "<unk>"],
@@ -81,20 +75,6 @@ def write_tokenizer(folder, name):
         library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
         library.decoder = decoders.ByteLevel()
         library.train_from_iterator(corpus, trainers.BpeTrainer(**options))
-    elif name == "bert":
-        library = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-        library.normalizer = normalizers.BertNormalizer()
-        library.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        library.decoder = decoders.WordPiece()
-        library.train_from_iterator(corpus, trainers.WordPieceTrainer(**options))
-    elif name == "llama":
-        first += [f"<0x{byte:02X}>" for byte in range(256)]
-        library = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
-        library.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-        library.decoder = decoders.Sequence(
-            [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-        )
-        library.train_from_iterator(corpus, trainers.BpeTrainer(**options | {"special_tokens": first}))
     else:
         library = Tokenizer(models.Unigram())
         library.normalizer = normalizers.NFKC()
@@ -120,18 +100,12 @@ def write_tokenizer(folder, name):
         library.post_processor = processors.RobertaProcessing(
             ("</s>", 2), ("<s>", 0), trim_offsets=True, add_prefix_space=False
         )
-    elif name == "bert":
-        library.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    elif name == "llama":
-        library.post_processor = processors.TemplateProcessing(
-            single="<s> $A", pair="<s> $A <s>:1 $B:1", special_tokens=[("<s>", 1)]
-        )
-    elif name == "t5":
+    else:
         library.post_processor = processors.TemplateProcessing(
             single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)]
         )
     library.save(str(folder / "tokenizer.json"))
-    facts = {"model_max_length": 64} | ({"tokenizer_class": "LlamaTokenizer"} if name == "llama" else {})
+    facts = {"model_max_length": 64}
     (folder / "tokenizer_config.json").write_text(json.dumps(facts))
 
 

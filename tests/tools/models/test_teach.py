@@ -1,9 +1,5 @@
 import json
-import subprocess
-import sys
-import time
 
-import psutil
 import pytest
 import torch
 from torch.nn import functional as F
@@ -165,26 +161,6 @@ def test_a_killed_command_continues(folder, tmp_path, monkeypatch, last):
     assert content(tmp_path / "killed") == content(tmp_path / "entire")
     with pytest.raises(ConfigurationError, match="holds another set, toy/train/teacher, k 3 there, 4 here: choose"):
         teach(folder / "teacher", options(folder, tmp_path / "killed", "k=4"))
-
-
-@pytest.mark.slow
-def test_processes_that_are_killed_by_the_system_continue(folder, tmp_path):
-    """Two processes within one shard; the workers end with the process that is killed."""
-    words = [f"data.shards={folder / 'sets/heldout'}", f"output={tmp_path / 'killed'}", "k=3", "processes=2"]
-    command = [sys.executable, "-m", "clozeline", "teach", str(folder / "teacher"), *words]
-    parts = tmp_path / "killed/tmp/blocks"
-    with subprocess.Popen(command) as process:
-        while not (parts.is_dir() and any(parts.glob("*.npz"))):
-            assert process.poll() is None
-            time.sleep(0.001)
-        workers = psutil.Process(process.pid).children(recursive=True)
-        process.kill()
-    psutil.wait_procs(workers, timeout=10)
-    assert not [worker for worker in workers if worker.is_running()]
-    assert not (tmp_path / "killed/manifest.json").exists()
-    assert subprocess.run(command, check=False).returncode == 0
-    teach(folder / "teacher", options(folder, tmp_path / "entire", "k=3", name="heldout"))
-    assert content(tmp_path / "killed") == content(tmp_path / "entire")
 
 
 def test_a_student_of_stored_scores_resumes_exactly(folder, tmp_path, one_rank):

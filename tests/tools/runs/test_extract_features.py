@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import LogisticRegression
 
 import clozeline.model.scoring.features
 import clozeline.tools.runs.inference.feature_files
@@ -13,7 +12,6 @@ from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError, IntegrityError, NewerFormatError
 from clozeline.files import file_hash
 from clozeline.sealed_json import seal
-from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.tools.runs.extract_features import main as extract_features
 from clozeline.tools.runs.inference.feature_files import Extraction, Features, open_features, write_features
 from clozeline.tools.runs.inference.text_likelihoods import word_spans
@@ -22,14 +20,7 @@ from clozeline.tools.runs.neighbors import main as neighbors
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.run import run
 from clozeline.train.startup.open_run import open_run
-from tests.pipeline.task_files import sentences
-from tests.tools.runs.evaluation.task_runs import tuned_run
 from tests.train.written_runs import write_run
-
-
-@pytest.fixture(scope="module")
-def tuned(one_rank, tmp_path_factory):
-    return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
 
 
 def lines(path, texts):
@@ -77,33 +68,6 @@ def test_mistakes(tuned, tmp_path, words, said, capsys, monkeypatch):
 
 def start(world, config, words):
     return run(load_config(TrainConfig, config, words), joined=world)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mix", [False, True], ids=["last layer", "mix of all layers"])
-def test_a_classifier_learns_from_vectors_what_a_head_learns_beside_a_frozen_body(one_rank, tuned, tmp_path, mix):
-    """The logistic regression of scikit-learn on exported vectors, within a hundredth of the head trained inside."""
-    words = [f"model.init_from={tuned}", "freeze=body", "steps=400", "schedule.steps=400", "evaluate.max_rows=0"]
-    head = {"hidden": None, "pool": "mean", "scalar_mix": mix}
-    words += [f"model.heads={json.dumps({'classification': head})}", "optimizer.learning_rate=0.03"]
-    frozen = tmp_path / "frozen"
-    assert one_rank.run(start, tuned.parent / "train.yaml", [*words, f"output={frozen}", "checkpoint.every=400"]) == [0]
-    inside = json.loads(evaluate_run(frozen, EvaluateOptions()))["metrics"]["accuracy"]
-    rows, vectors = sentences(81), []
-    for name, part in (("train", rows[:60]), ("dev", rows[60:])):
-        texts = lines(tmp_path / f"{name}.jsonl", [text for text, _ in part])
-        layer = "scalar_mix" if mix else "last"
-        assert (
-            extract_features(
-                [str(frozen), f"input={texts}", f"output={tmp_path / name}", f"layer={layer}", "pool=mean"]
-            )
-            == 0
-        )
-        vectors.append(open_features(tmp_path / name).vectors)
-    train, dev = np.array([label for _, label in rows[:60]]), np.array([label for _, label in rows[60:]])
-    outside = LogisticRegression(C=100, max_iter=5000).fit(vectors[0], train).score(vectors[1], dev)
-    assert inside > 0.7
-    assert outside >= inside - 0.01
 
 
 TEXTS = [

@@ -22,12 +22,6 @@ from clozeline.train.data.stream.collate import Collate
 from clozeline.train.run import run
 from clozeline.train.startup.open_run import open_run
 from tests.model.small_models import built, full_batch
-from tests.tools.runs.evaluation.task_runs import tuned_run
-
-
-@pytest.fixture(scope="module")
-def tuned(one_rank, tmp_path_factory):
-    return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
 
 
 def test_the_file_holds_weights_and_squares(tuned, tmp_path, capsys):

@@ -15,7 +15,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.tools.runs.prompt import main as prompt_main
 from clozeline.tools.runs.prompting.answers import Answered, answer_rows
-from clozeline.tools.runs.prompting.report import metrics_of, prediction_lines, prompt_scores
+from clozeline.tools.runs.prompting.report import metrics_of, prediction_lines, prompt_lines, prompt_scores
 from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRow, read_rows
 from clozeline.tools.runs.prompting.scorers import Candidate
 from clozeline.tools.runs.prompting.template import Prompt, Template, prompt_of, read_template
@@ -156,6 +156,14 @@ def test_counts_and_metrics():
     assert found["metrics"]["macro_f1"] == pytest.approx((0.5 + 0.5) / 2)
     majority = found["baselines"]["majority"]
     assert (majority["label"], majority["metrics"]["accuracy"]) == ("b", 0.75)
+    facts = {"task": "t", "mode": "m", "score": "sum", "shots": 0, "shot_selection": "s", "seed": 0, "step": 1}
+    facts |= {"refused": {"no text": 2}, "refused_of_train": {}}
+    for accuracy, below in ((0.74, True), (0.75, False)):
+        lines = [*prompt_lines({**found, **facts, "metrics": {"accuracy": accuracy}})]
+        assert lines[1].endswith("  BELOW this baseline") == below
+    assert lines[2:] == [
+        "  1 skipped, 1 unlabelled, 1 ties, 5 dropped demonstrations", "  refused of input: 2 no text",
+    ]  # fmt: skip
     train = [PromptRow(9, {}, "a")]
     assert prompt_scores(ANSWERED, LABELS, train)["baselines"]["majority"]["metrics"]["accuracy"] == 0.25
     assert metrics_of([], [], LABELS) == {}

@@ -1,7 +1,5 @@
 """Trainings are launched once and resumed; a folder of runs is for one set of words; Python's pages."""
 
-import os
-import re
 import signal
 import subprocess
 import sys
@@ -9,7 +7,6 @@ import time
 
 import pytest
 import yaml
-from warcio.archiveiterator import ArchiveIterator
 
 from clozeline.errors import ConfigurationError
 from clozeline.tools.experiments.multirun import runner
@@ -117,14 +114,6 @@ def test_a_folder_is_for_one_thing(tmp_path):
         record_folder_facts(note, {"task": "a", "seeds": [1]})
 
 
-MODULE = "clozeline.tools.experiments.multirun.python_pages"
-WRITE = (
-    f"import sys; from pathlib import Path; import {MODULE} as s; s.topics = {{'while': 'a & b'}};"
-    "s.module_names = lambda: ('ctypes', 'keyword', 'nothing_there', 'tokenize', 'weakref');"
-    "s.write_warc(Path(sys.argv[1]), s.render_pages())"
-)
-
-
 def test_modules_are_listed_by_their_files():
     before = set(sys.modules)
     names = set(module_names())
@@ -132,28 +121,3 @@ def test_modules_are_listed_by_their_files():
     assert len(names) >= 300
     assert {"json", "json.decoder", "email.mime.text", "xml.dom.minidom"} <= names
     assert not names & {"antigravity", "this", "tkinter", "turtle", "sys", "json.__main__", "unittest.__main__"}
-
-
-@pytest.mark.slow
-def test_every_process_writes_the_same_bytes(tmp_path):
-    """Sets, addresses and handles differ from process to process; so do arguments, paths and the environment."""
-    found = []
-    for name in ("one", "another"):
-        path = tmp_path / name / "pages.warc.gz"
-        subprocess.run(
-            [sys.executable, "-c", WRITE, str(path)],
-            env={**os.environ, "PYTHONHASHSEED": "0", "HOME": name},
-            check=True,
-        )
-        found.append(path.read_bytes())
-    assert found[0] == found[1]
-    with path.open("rb") as file:
-        pages = {
-            record.rec_headers.get_header("WARC-Target-URI"): record.content_stream().read().decode()
-            for record in ArchiveIterator(file, check_digests="raise")
-        }
-    names = ["topics/while", "ctypes", "keyword", "tokenize", "weakref"]
-    assert list(pages) == [f"http://pydoc.example/{name}.html" for name in names]
-    assert "a &amp; b" in pages[f"http://pydoc.example/{names[0]}.html"]
-    assert "PyDLL" in pages["http://pydoc.example/ctypes.html"]
-    assert not re.search("0x[0-9a-f]{8}|href=.file:|handle [0-9a-f]", "".join(pages.values()))

@@ -4,12 +4,12 @@ import pytest
 import torch
 import yaml
 
-from clozeline.errors import ConfigurationError, IntegrityError, NewerFormatError
+from clozeline.errors import IntegrityError, NewerFormatError
 from clozeline.files import publish_json
 from clozeline.registry import find
 from clozeline.sealed_json import seal
 from clozeline.tools.models.compression import measurements
-from clozeline.tools.models.compression.comparison import Row, Score, seeds_of, table_lines
+from clozeline.tools.models.compression.comparison import Row, Score, table_lines
 from clozeline.tools.models.compression.measurements import (
     Latency,
     Sizes,
@@ -22,8 +22,6 @@ from clozeline.tools.models.compression.written_models import (
 )
 from clozeline.train.startup.open_run import open_run
 from tests.model.small_models import FAMILIES, built
-from tests.tools.runs.evaluation.task_runs import tuned_run
-from tests.tools.test_exported_tasks import BERT
 from tests.train.synthetic import plain_config
 from tests.train.written_runs import write_run
 
@@ -91,21 +89,6 @@ def test_models_are_timed_in_turn_on_one_thread(monkeypatch, family):
     assert calls == [(dense, rows, 5) for rows in (1, 32) for dense in turns[:10]]
     assert found.keys() == {1, 32}
     assert torch.get_num_threads() == threads
-
-
-@pytest.fixture(scope="module")
-def tuned(one_rank, tmp_path_factory):
-    changes = {f"model__{key}": value for key, value in BERT.items()}
-    return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"), **changes)
-
-
-def test_runs_of_seeds_are_found(tuned, tmp_path):
-    assert seeds_of(tuned) == [tuned]
-    for seed in (1, 0):
-        (tmp_path / f"seed-{seed}" / "checkpoints" / "step-00000001").mkdir(parents=True)
-    assert seeds_of(tmp_path) == [tmp_path / "seed-0", tmp_path / "seed-1"]
-    with pytest.raises(ConfigurationError, match="expected a run, a model folder"):
-        seeds_of(tmp_path / "seed-0" / "checkpoints")
 
 
 WRITTEN = {"format": 1, "method": "layers", "options": {"keep": [0]}, "claim": "less", "lines": [], "source": "runs/a"}

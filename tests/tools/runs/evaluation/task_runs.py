@@ -16,7 +16,7 @@ from tests.pipeline.task_files import (
 from tests.train.masked_set import write_config
 
 
-def _start(world, config):
+def start(world, config):
     return run(load_config(TrainConfig, config), joined=world)
 
 
@@ -27,7 +27,7 @@ def tuned_run(ranks, folder, *, steps=6, **changes):
         folder / "train.yaml", sets / "train", folder / "run", model__heads={"classification": {"hidden": "tanh"}},
         model__position={"maximum": 64}, optimizer__learning_rate=0.01, steps=steps, **changes,
     )  # fmt: skip
-    assert ranks.run(_start, config) == [0]
+    assert ranks.run(start, config) == [0]
     return folder / "run"
 
 
@@ -55,5 +55,5 @@ def learned_run(ranks, folder, task):
         model__position={"maximum": 64}, data__global_batch=16, steps=steps,
         optimizer__learning_rate=0.01, schedule={"name": "linear", "warmup": min(4, steps), "steps": steps}, **more,
     )  # fmt: skip
-    assert ranks.run(_start, config) == [0]
+    assert ranks.run(start, config) == [0]
     return folder / "run"

@@ -14,6 +14,7 @@ import yaml
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
+from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.runs.evaluate import SuiteOptions, evaluate_mode
@@ -97,6 +98,22 @@ def test_a_continuation_ends_at_each_end_id_of_the_publisher(shard_sets, tmp_pat
     vars(published := open_run(tmp_path / "run"))["tokenizer"] = load_tokenizer(folder)
     scores = RunScores(tmp_path / "run", published)
     assert scores.continue_text("the cat", {"max_gen_toks": 6}) == trained.tokenizer.decode_part(free.ids[:1])
+
+
+def test_a_decoder_scores_what_follows_a_context(shard_sets, tmp_path):
+    write_run(tmp_path / "run", shard_sets, [3], 1, **DECODER)
+    trained = open_run(tmp_path / "run")
+    scores = RunScores(tmp_path / "run", trained)
+    pairs = [scores.encode_pair("the cat sat ", "on the mat"), scores.encode_pair("", "the page"), ([5] * 90, [6, 7])]
+    found = scores.score(pairs)
+    for (context, continuation), (total, greedy) in zip(pairs, found, strict=True):
+        row = [*context, *continuation][-(trained.max_length + 1) :]
+        (logs,) = log_likelihoods(trained.model, [row])
+        assert total == pytest.approx(float(logs[-len(continuation) :].sum()), abs=1e-4)
+        (best,) = generate(trained.model, [row[: -len(continuation)]], Decoding(max_tokens=len(continuation)))
+        assert greedy == ([*best.ids] == continuation)
+    (best,) = generate(trained.model, [pairs[0][0]], Decoding(max_tokens=2))
+    assert [greedy for _, greedy in scores.score([(pairs[0][0], [*best.ids])])] == [True]
 
 
 def test_a_masked_lm_scores_each_token_masked_alone(shard_sets, tmp_path):

@@ -28,7 +28,6 @@ from clozeline.train.answers.classification import Classification
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
 from tests.pipeline.task_files import make_sets, write_questions, write_vocabulary
-from tests.tools.runs.evaluation.task_runs import tuned_run
 from tests.tools.runs.test_predict import TASKS
 from tests.train.masked_set import plain_config, write_masked_sets
 from tests.train.written_runs import write_run_on
@@ -120,11 +119,6 @@ def test_evaluate_tunes_and_later_scores_use_it(tmp_path, capsys):
     assert after["metrics"]["f1"] >= max(before["metrics"]["f1"], 11 / 21 - 1e-9)  # 11 of 21 with an answer, or none
     assert evaluate([str(tmp_path / "run"), "split=train"]) == 0
     assert f"threshold of no answer {after['threshold']:.3f}" in capsys.readouterr().out
-
-
-@pytest.fixture(scope="module")
-def tuned(one_rank, tmp_path_factory):
-    return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
 
 
 def test_a_split_that_is_not_there(tuned):
