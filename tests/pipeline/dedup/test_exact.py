@@ -105,3 +105,8 @@ def test_a_kept_document_is_unchanged_and_order_is_the_source_order(run_dedup):
     stays = {row.uid for row in result.documents()}
     assert result.documents() == [row for row in rows if row.uid in stays]
     assert len(stays) == 7
+
+
+def test_documents_without_a_url_are_no_copies_of_each_other_and_counted(run_dedup):
+    result = run_dedup([[document(n, "text") for n in range(3)]], {"exact": {"key": "url"}, "near": None})
+    assert (result.counts["documents_out"], result.counts["without_key"]) == (3, 3)
