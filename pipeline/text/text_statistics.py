@@ -11,11 +11,8 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.text.word_tokens import TokenTable, shared_table
 
-STRINGS: Final[dict[str, tuple[int, ...]]] = {
-    **dict.fromkeys(("zh", "ja"), (1, 2)),
-    **dict.fromkeys(("th", "lo", "km", "my"), (2, 3)),
-}
-"""Languages without blanks between words, and the lengths of the strings that stand for words there."""
+STRINGS: Final = frozenset({"zh", "ja", "th", "lo", "km", "my"})
+"""Languages without blanks between words, whose stop words count wherever they stand."""
 
 
 class Duplicates(NamedTuple):

@@ -185,9 +185,11 @@ def write(folder, path, order):
     tokenizer = {"name": "word", "fingerprint": "ab" * 32, "vocab_size": 9, "special_ids": {}, "sentinels": []}
     writer = SetWriter(path, 3, NUMBERED, block_rows=2, compression=Compression(codec="none"))
     for shard in order:
+        assert not writer.is_written(Output(folder), shard)
         numbers = np.arange(10 * shard, 10 * shard + 5, dtype=np.uint16)
         ids = Ragged.from_lists([[shard] * 3] * 5, np.uint16)
         writer.write_shard(Output(folder), shard, Rows({"number": numbers}, {"ids": ids}))
+        assert writer.is_written(Output(folder), shard)
     with pytest.raises(StorageError, match="no shard set here"):
         open_shards(folder / path)
     for _ in range(2):  # a merge that is done again ends the same

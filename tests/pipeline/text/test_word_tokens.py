@@ -105,4 +105,5 @@ def test_the_caches_do_not_grow_without_limit(monkeypatch):
         words.digests(" ".join(f"word{chr(97 + start)}{chr(97 + number)}" for number in range(9)))
     words.digests("x" * 1000)
     assert len(words) <= 10
+    assert all(len(cache) <= 10 for cache in vars(words).values()), "those of match words, too"
     assert "x" * 1000 not in words
