@@ -171,7 +171,10 @@ def test_shares_of_sets_are_those_of_rows(tmp_path: Path) -> None:
     config = tiny(data__shards=sets, output=str(tmp_path / "run"), data__global_batch=16, data__lanes=16)
     datasets = open_datasets(config)
     estimate = estimate_cost(config, build_model(config.model, 50, {}), datasets, 1)
-    assert estimate.phases[0].shares == pytest.approx({"of 6/train": 3 / 11, "of 48/train": 8 / 11})
+    (phase,) = estimate.phases
+    assert phase.shares == pytest.approx({"of 6/train": 3 / 11, "of 48/train": 8 / 11})
+    flops = phase.rows * phase.flops_per_row + estimate.evaluations * estimate.heldout_flops
+    assert any("about 100 s on 2 ranks" in line for line in replace(estimate, world_size=2).lines(flops / 200))
 
 
 def test_a_teacher_in_memory_is_counted(tmp_path: Path) -> None:

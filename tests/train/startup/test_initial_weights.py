@@ -89,6 +89,10 @@ def test_a_body_with_other_parameters_is_refused(folder: Path) -> None:
     for tensors in (lacking, {**source.tensors, "family.stack.other": torch.ones(1)}):
         with pytest.raises(ConfigurationError, match="only one of both models has family"):
             fill(model, replace(source, tensors=tensors))
+    matrix = next(key for key in lacking if key.startswith("family.stack.layers.0.") and lacking[key].dim() == 2)
+    for other in (source.tensors[matrix][:-1], source.tensors[matrix][:, :-1]):
+        with pytest.raises(ConfigurationError, match=f"{matrix} has shape"):
+            fill(model, replace(source, tensors={**source.tensors, matrix: other}))
 
 
 def test_the_vocabulary_may_be_padded_on_either_side(folder: Path) -> None:

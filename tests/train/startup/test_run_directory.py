@@ -18,6 +18,7 @@ from clozeline.train.logs.journal import Journal
 from clozeline.train.startup.run_directory import claim, prepare_directory, write_description
 from clozeline.train.startup.start_or_resume import StartingPoint
 from tests.distributed import RankPool
+from tests.sealed_lines import sealed
 from tests.train.masked_set import write_config
 from tests.train.runs import start
 
@@ -49,13 +50,21 @@ def test_start_that_fails_early_leaves_the_folder_to_others(one_rank: RankPool, 
     assert one_rank.run(start, config, ["resume=never"])[0][0] == 64
 
 
-@pytest.mark.parametrize(("step", "missing"), [(0, []), (1, ["events.jsonl"]), (9, ["metrics.jsonl", "events.jsonl"])])
+BOTH = ["metrics.jsonl", "events.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("step", "content", "missing"),
+    [(0, None, []), (1, None, BOTH[1:]), (9, None, BOTH), (9, "", BOTH), (9, f"{sealed(step=9)}\n", [])],
+)
 def test_a_resumed_run_announces_the_records_that_are_missing(
-    tmp_path: Path, shards: Path, step: int, missing: list[str]
+    tmp_path: Path, shards: Path, step: int, content: str | None, missing: list[str]
 ) -> None:
     file = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", log={"every": 2, "tensorboard": False})
     config = load_config(TrainConfig, file, [])
     config.output.mkdir()
+    for name in BOTH if content is not None else ():
+        (config.output / name).write_text(content or "")
     announced: list[tuple[str, Any]] = []
     state = TrainState(step=step, samples=8 * step)
     journal = Journal(config.output, config.log, 0)
