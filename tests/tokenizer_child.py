@@ -29,4 +29,5 @@ def lasting_child():
         yield ask
     finally:
         for child in children:
+            child.kill()  # a process that a test leaked may hold its pipe open
             child.communicate()
