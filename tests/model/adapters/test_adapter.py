@@ -8,7 +8,7 @@ from clozeline.model.build import add_adapter, build_model, fill_adapter, freeze
 from clozeline.model.compilation.layer_calls import compile_layers, recompute_layers
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
-from clozeline.registry import find, names
+from clozeline.registry import names
 from tests.model.adapters.adapted_models import MERGED, NAMES, adapted, case, case_of, disturbed, scores, takes_places
 from tests.model.small_models import VOCABULARY, batch_for, built, small_config
 from tests.temporary_module import temporary_module
@@ -37,15 +37,9 @@ def test_a_new_file_is_tested_at_once(tmp_path):
     with temporary_module("clozeline.model.adapters", "scaled", SCALED, tmp_path):
         assert {"scaled", *NAMES} == set(names("clozeline.model.adapters"))
         assert case_of("scaled") == ("decoder", {})
-        test_a_file_holds_an_adapter_that_says_what_it_is("scaled")
         test_a_new_adapter_changes_nothing("scaled")
         test_the_adapter_alone_trains("scaled", recomputed=False)
         test_weights_of_an_adapter_give_the_same_bits_elsewhere("scaled")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_file_holds_an_adapter_that_says_what_it_is(name):
-    assert find("clozeline.model.adapters", name).__doc__
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not takes_places(name)])

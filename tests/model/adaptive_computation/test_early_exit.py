@@ -119,20 +119,6 @@ def test_the_ends_of_the_thresholds(name):
         assert early(tensors, rule).depths.tolist() == [1] * 9
 
 
-def test_a_threshold_of_zero_keeps_rows_that_are_completely_sure():
-    assert not Entropy(0.0).leave(torch.tensor([[1e4, 0.0]]), None, torch.zeros(1))[0].item()
-
-
-def test_the_mean_depth_falls_as_the_threshold_rises_and_grows_with_patience():
-    early, tensors = wrapped(), batch(40)
-    by_entropy = [early(tensors, Entropy(0.1 * step)).depths.double().mean().item() for step in range(12)]
-    assert by_entropy == sorted(by_entropy, reverse=True)
-    assert by_entropy[0] == LAYERS
-    assert by_entropy[-1] == 1 < by_entropy[8] < LAYERS
-    by_patience = [early(tensors, Patience(agreements)).depths.double().mean().item() for agreements in range(6)]
-    assert by_patience == sorted(by_patience)
-
-
 @pytest.mark.parametrize("rule", RULES, ids=repr)
 def test_a_row_does_not_depend_on_its_batch(rule):
     early, tensors = wrapped(), batch()
@@ -145,18 +131,6 @@ def test_a_row_does_not_depend_on_its_batch(rule):
         assert exits.depths[0] == together.depths[row]
         assert exits.flops[0] == together.flops[row]
         torch.testing.assert_close(exits.scores[0], together.scores[row], rtol=1e-10, atol=1e-10)
-
-
-def test_t_agreements_need_one_classifier_more():
-    """A script: the classes of a row's classifiers, and the depth at which it leaves with each patience."""
-    script = {(0, 0, 0, 0, 0): [1, 2, 3, 4, 5], (0, 1, 1, 1, 0): [1, 3, 4, 5, 5], (2, 2, 0, 0, 1): [1, 2, 5, 5, 5]}
-    for classes, depths in script.items():
-        for agreements, depth in enumerate(depths):
-            agreed, before, left = torch.zeros(1, dtype=torch.int64), None, []
-            for scores in F.one_hot(torch.tensor(classes), 3).double().split(1):
-                leaves, agreed = Patience(agreements).leave(scores, before, agreed)
-                before, left = scores, [*left, leaves.item()]
-            assert (left.index(True) + 1 if any(left) else 5) == depth
 
 
 def test_flops_are_the_sum_over_the_layers_that_read_the_row():
@@ -183,14 +157,6 @@ def test_losses_are_those_of_each_classifier_written_out(name):
     assert stage_two.count == joint.count == int((labels != -100).sum()) == 7
     figures = {f"exit_{depth}": pytest.approx(loss, rel=1e-5) for depth, loss in enumerate(each, start=1)}
     assert {name: figure.item() for name, figure in joint.figures.items()} == figures
-
-
-def test_micro_batches_add_up():
-    early, tensors = wrapped(), batch()
-    for loss in (early.off_ramp_loss, early.joint_loss):
-        parts = [loss(rows_of(tensors, rows)) for rows in (slice(0, 4), slice(4, 9))]
-        assert sum(part.total.item() for part in parts) == pytest.approx(loss(tensors).total.item(), rel=1e-5)
-        assert sum(part.count for part in parts) == loss(tensors).count
 
 
 def test_the_second_stage_leaves_the_body_and_the_last_head_as_they_are():

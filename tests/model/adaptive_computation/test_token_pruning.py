@@ -296,33 +296,6 @@ def test_soft_masks_penalties_and_gradients_are_those_of_the_papers(name):
     assert (own.grad != 0).float().mean() > 0.5
 
 
-def test_entries_of_one_are_bit_identical_and_rows_are_their_own():
-    model, tensors = model_of().float(), batch()
-    scores, full = TokenPruning(model, LearnedRetention(LAYERS, 11)).logits(tensors), model.logits(tensors)
-    assert all(torch.equal(scores[head], full[head]) for head in TASKS)
-    for name in ("thresholds", "retention"):
-        pruning = TokenPruning(model.double(), learned(name)[0])
-        hidden, alone = pruning.prune(tensors).hidden, pruning.prune(one_row(tensors, 2)).hidden
-        torch.testing.assert_close(alone[0], hidden[2, : alone.shape[1]], rtol=1e-9, atol=1e-9)
-
-
-def test_training_lets_go_of_tokens_and_a_large_weight_of_more():
-    kept = []
-    for weight in (0.0, 0.02, 1.0):
-        model, rule = model_of().float(), LearnedRetention(LAYERS, 11)
-        pruning, optimizer = TokenPruning(model, rule), torch.optim.SGD(rule.parameters(), lr=0.5)
-        for _ in range(4):
-            losses = pruning(batch())
-            loss = losses["classification"].total / losses["classification"].count
-            (loss + weight * losses["tokens"].total / losses["tokens"].count).backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            rule.clip()
-        kept.append(sum(rule.harden().shares))
-    assert kept[0] > kept[1] > kept[2]
-    assert kept[2] == pytest.approx(LAYERS / 11)
-
-
 def test_refusals():
     model = model_of()
     for shares in ((0.5,) * 4, (0.5, 0.6, 0.5, 0.5, 0.5), (1.0, 1.0, 1.0, 1.0, 0.0), (1.5,) * 5):

@@ -6,7 +6,6 @@ import torch
 from clozeline.errors import BatchError
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
-from clozeline.model.loss import real_positions
 from tests.matrices import mark_slow_but
 from tests.model.layers.test_cache import KINDS
 from tests.model.small_models import FAMILIES, batch_for, built, only
@@ -135,11 +134,3 @@ def test_a_place_beyond_the_table_is_named(name):
         network(tensors)
     with pytest.raises(BatchError, match=r"position id 11: .* room for 0..10"):
         network.logits(tensors)
-
-
-def test_heads_find_the_real_places_of_settled_rows():
-    tensors = batch_for("encoder", lengths=[11, 11, 11])
-    tensors["row_weight"][1] = 0
-    settled = add_host_shapes(tensors, None)
-    assert settled["lengths"].ndim == 0
-    assert torch.equal(real_positions(settled), real_positions(tensors))

@@ -107,35 +107,6 @@ def test_importance_is_the_product_of_output_and_gradient():
     assert (found > 0).all()
 
 
-def test_a_gradient_of_a_gate_is_its_finite_difference():
-    dense, step = odd_checkpoint(), 1e-5
-    batch = batch_for("encoder", rows=1, columns=9)
-    found = gate_importance(build_checkpoint(dense), {OUT.format(2): 3}, [batch])[OUT.format(2)]
-
-    def loss(gate):
-        model = model_of(dense)
-        factors = torch.ones(15, dtype=torch.float64)
-        factors[5:10] = gate
-        model.get_submodule(OUT.format(2)).register_forward_pre_hook(lambda _, inputs: inputs[0] * factors)
-        scores = logits(model, batch).flatten(0, 1)[batch["label_index"]]  # fp64, where the head's sum is fp32
-        return torch.nn.functional.cross_entropy(scores, batch["label_ids"], reduction="sum").item()
-
-    assert abs(abs(loss(1 + step) - loss(1 - step)) / (2 * step) - found[1].item()) <= 1e-5
-
-
-def test_a_head_without_output_goes_first():
-    dense = odd_checkpoint()
-    for layer, head in enumerate((2, 0, 1, 1, 0)):
-        dense.tensors[f"{OUT.format(layer)}.weight"][:, head * 5 : head * 5 + 5] = 0
-    for batches in ([batch_for("encoder")], []):
-        kept = kept_of(compressed(dense, "heads", batches, keep=2).lines)
-        assert list(kept.values()) == [[0, 1], [1, 2], [0, 2], [0, 2], [1, 2]]
-
-
-def test_every_layer_keeps_a_head():
-    assert compressed(odd_checkpoint(), "heads", sparsity=0.99).checkpoint.config.attention_heads == 1
-
-
 @pytest.mark.parametrize(
     ("family", "options", "message"),
     [

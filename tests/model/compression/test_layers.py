@@ -72,11 +72,6 @@ def test_layers_that_cannot_be_kept_are_refused(changes, options, message):
         compressed(odd_checkpoint(**changes), "layers", **options)
 
 
-def test_global_layers_that_keep_their_position_may_stay():
-    dense = odd_checkpoint(local=LocalConfig(window=2, global_every=3))
-    assert compressed(dense, "layers", keep=(0, 2, 4)).checkpoint.config.layers == 3
-
-
 def test_layers_of_listed_types_keep_their_type():
     local, full = "sliding_attention", "full_attention"
     dense = odd_checkpoint(local=LocalConfig(window=2, layer_types=(local, full, local, local, full)))
@@ -84,7 +79,3 @@ def test_layers_of_listed_types_keep_their_type():
     assert smaller.config.local.layer_types == (full, local, full)
     expected = logits(skipping(model_of(dense), "stack", (1, 3, 4)), batch_for("encoder"))
     assert (logits(model_of(smaller), batch_for("encoder")) - expected).abs().max() <= 1e-12
-
-
-def test_the_line_names_what_is_kept():
-    assert compressed(odd_checkpoint(), "layers", keep=(0, 4)).lines == ("encoder layers kept: 0, 4",)

@@ -1,9 +1,6 @@
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from clozeline.model.compression._selection import choose_lowest
 from tests.model.compression.compressed_models import compressed, odd_checkpoint
 
 CASE = {"sparsity": 0.5}
@@ -13,20 +10,6 @@ PRUNED = ("query", "key", "value", "out", "up", "gate", "down")
 def matrices(checkpoint):
     """The linear maps of the layers, by the words in their names."""
     return {name: t for name, t in checkpoint.tensors.items() if name.split(".")[-2] in PRUNED and t.ndim == 2}
-
-
-@given(
-    st.lists(st.lists(st.integers(-4, 4), min_size=1, max_size=9), min_size=1, max_size=4),
-    st.sampled_from([torch.float32, torch.float64, torch.bfloat16]),
-    st.data(),
-)
-def test_the_smallest_magnitudes_are_masked_in_order(values, dtype, data):
-    tensors = [torch.tensor(row, dtype=dtype) for row in values]
-    flat = [(abs(value), number) for number, value in enumerate(value for row in values for value in row)]
-    count = data.draw(st.integers(0, len(flat)))
-    expected = {number for _, number in sorted(flat)[:count]}
-    masks = torch.cat(choose_lowest([own.abs() for own in tensors], [0] * len(tensors), [count])).tolist()
-    assert {number for number, masked in enumerate(masks) if masked} == expected
 
 
 @pytest.mark.parametrize("sparsity", [0.1, 0.5, 0.9])

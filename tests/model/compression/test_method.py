@@ -131,7 +131,3 @@ def test_a_tensor_of_another_shape_is_refused():
     dense = odd_checkpoint()
     with pytest.raises(ConfigurationError, match=r"expected shape \[7, 15\]"):
         rows().cut(dense, lambda name: dense.tensors[name], ffn_dim=7)
-
-
-def test_layers_with_their_own_weights_pass():
-    rows().refuse_shared_layers(odd_checkpoint().config)

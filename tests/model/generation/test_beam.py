@@ -9,7 +9,6 @@ import clozeline.model.generation.beam
 from clozeline.errors import BatchError
 from clozeline.model.build import build_model
 from clozeline.model.configuration.position import PositionConfig
-from clozeline.model.generation.beam import length_penalty
 from clozeline.model.generation.decoding import Continuation, Decoding
 from clozeline.model.generation.generate import beams, generate
 from tests.model.generation.test_generate import PROMPTS, SIZES, START, perturbed, tensors_of, varied
@@ -192,7 +191,3 @@ def test_a_beam_without_any_token_is_refused():
         beams(few_symbols("decoder"), [[1]], Decoding(mode="beam"), banned=banned)
     found = beams(few_symbols("decoder"), [[1]], Decoding(mode="beam", max_tokens=1), banned=banned[:3])
     assert sorted(one.ids for one in found[0]) == [[3], [4]]
-
-
-def test_the_penalties_of_length():
-    assert [length_penalty(n, 2.0, "power") for n in (1, 3)] == [1.0, 9.0]

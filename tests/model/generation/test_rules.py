@@ -1,7 +1,5 @@
 """Tokens that a row may say next, against the rules in words and against transformers' processors."""
 
-import itertools
-
 import pytest
 import torch
 import transformers
@@ -11,7 +9,7 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.generation.rules import Row, Rules, refuse_dead_ends
 from tests.model.generation.test_beam import end_and_bans
-from tests.model.generation.test_generate import PROMPTS, SIZES, START, perturbed, varied
+from tests.model.generation.test_generate import PROMPTS, SIZES, perturbed, varied
 from tests.model.model_peers import PEERS
 
 HISTORIES = [[5, 6, 5, 6, 7, 5], [1, 1, 1], [9], [3, 2, 3, 2, 3]]
@@ -56,24 +54,6 @@ def test_greedy_rows_under_rules_equal_those_of_transformers(peer):
         )[0].tolist()[1 if start else len(prompt) :]  # fmt: skip
         assert one.ids == (row[: row.index(end)] if end in row else row)
     assert [one.ids for one in found] != [one.ids for one in free]
-
-
-@pytest.mark.parametrize("mode", ["greedy", "sample", "beam"])
-@pytest.mark.parametrize("family", START)
-def test_rules_hold_in_every_mode(family, mode):
-    network = perturbed(family)
-    free = generate(network, PROMPTS, Decoding(mode=mode, max_tokens=20), **START[family])
-    often = [one.ids[0] for one in free]
-    decoding = Decoding(mode=mode, max_tokens=20, no_repeat_ngram=2, min_tokens=6)
-    banned = [[token] for token in often]
-    found = generate(network, PROMPTS, decoding, end_ids=set(range(20)), banned=banned, **START[family])
-    for prompt, one in zip(PROMPTS, found, strict=True):
-        row = [*([0] if family == "encoder_decoder" else prompt), *one.ids]
-        pairs = list(itertools.pairwise(row))[len(row) - len(one.ids) - 1 :]
-        assert len(pairs) == len(set(pairs))
-        assert not set(often) & set(one.ids)
-        assert len(one.ids) >= 5
-    assert {one.stop for one in found} <= {"end", "max_tokens"}
 
 
 @pytest.mark.parametrize("mode", ["greedy", "sample", "beam"])

@@ -79,19 +79,6 @@ def test_random_order_samples_the_exact_distribution(shares: tuple[int, ...]) ->
         assert chi_square(counts, JOINT) > 80
 
 
-def test_the_most_certain_mask_is_filled_first() -> None:
-    row, order, score = [MASK, 1, MASK], [], 0.0
-    while MASK in row:
-        options = [(max(conditional(row, at)), -at) for at in range(LENGTH) if row[at] == MASK]
-        probability, at = max(options)
-        row[-at] = conditional(row, -at).index(probability)
-        order.append(-at)
-        score += math.log(probability)
-    ((filling,),) = unmask_by(predict, [[MASK, 1, MASK]], MASK, Decoding(mode="unmask"))
-    assert (filling.ids, filling.filled) == (row, order)
-    assert filling.score == pytest.approx(score)
-
-
 def test_a_wide_beam_finds_the_best_of_all_fillings() -> None:
     """Each filling is scored along the order of its most certain masks."""
     (found,) = unmask_by(predict, [[MASK] * LENGTH], MASK, Decoding(mode="unmask", width=V**LENGTH))

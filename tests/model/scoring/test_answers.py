@@ -32,14 +32,6 @@ def test_each_token_is_scored_from_the_row_and_those_before_it(tokens):
         assert scores.tolist() == pytest.approx(expected, abs=1e-5)
 
 
-def test_the_sum_is_minus_the_loss_of_training():
-    network, row, answer = built("encoder_decoder").eval(), ROWS[0], ANSWERS[1]
-    labels = {"label_index": torch.arange(4), "label_ids": torch.tensor(answer), "row_weight": torch.ones(1)}
-    loss = network(tensors_of(row, [START, *answer[:-1]]) | labels)["lm"].total
-    (scores,) = answer_log_likelihoods(network, [row], [answer], START)
-    assert float(scores.sum()) == pytest.approx(-float(loss.detach()), abs=1e-4)
-
-
 def test_other_models_and_long_rows_are_refused():
     with pytest.raises(ConfigurationError, match="need an encoder-decoder, got the family decoder"):
         answer_log_likelihoods(built("decoder").eval(), ROWS, ANSWERS, START)

@@ -1,7 +1,6 @@
 """Likelihoods against the loss of training, loops over prefixes, and a uniform model; windows against their rules."""
 
 import itertools
-import math
 
 import pytest
 import torch
@@ -60,13 +59,6 @@ def test_an_encoder_reads_from_the_left():
         assert scores.tolist() == pytest.approx(by_prefixes(network, row, **modes), abs=1e-5)
 
 
-def test_the_sum_is_minus_the_loss_of_training():
-    network, row = perturbed("decoder"), ROWS[0]
-    labels = {"label_index": torch.arange(6), "label_ids": torch.tensor(row[1:]), "row_weight": torch.ones(1)}
-    loss = network(tensors_of(row, "") | labels)["lm"].total
-    assert float(log_likelihoods(network, [row])[0].sum()) == pytest.approx(-float(loss.detach()), abs=1e-4)
-
-
 def test_scores_are_held_in_parts(monkeypatch):
     network = perturbed("decoder")
     whole = log_likelihoods(network, ROWS)
@@ -101,13 +93,6 @@ def test_a_windowed_score_sees_the_window_alone(length, stride):
         assert scores.tolist() == pytest.approx(expected, abs=1e-5)
         if stride == 1:
             assert scores.tolist() == pytest.approx(by_prefixes(network, row, context=length), abs=1e-5)
-
-
-def test_a_uniform_model_has_the_perplexity_of_its_vocabulary():
-    network = built("decoder").eval()
-    torch.nn.init.zeros_(network.family.tokens.weight)
-    scores = torch.cat(log_likelihoods_in_windows(network, ROWS, 3, 2))
-    assert math.exp(-float(scores.mean())) == pytest.approx(VOCABULARY)
 
 
 def test_what_cannot_be_scored_is_refused():

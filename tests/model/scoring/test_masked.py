@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.scoring.masked import positions_to_mask, pseudo_log_likelihoods
+from clozeline.model.scoring.masked import pseudo_log_likelihoods
 from tests.model.generation.test_generate import perturbed, tensors_of
 from tests.model.small_models import built
 
@@ -42,14 +42,6 @@ def test_every_token_is_scored_where_it_is_masked(family, words, previous, token
         assert scores.tolist() == pytest.approx(expected, abs=1e-5)
 
 
-def test_words_of_one_piece_score_as_they_do_alone():
-    network = built("encoder", seed=3).eval()
-    words = [[*range(len(places))] for places in PLACES]
-    plain = pseudo_log_likelihoods(network, ROWS, PLACES, MASK)
-    for first, second in zip(plain, pseudo_log_likelihoods(network, ROWS, PLACES, MASK, words=words), strict=True):
-        assert torch.equal(first, second)
-
-
 def test_other_models_are_refused():
     with pytest.raises(ConfigurationError, match="need an encoder of entire rows, got the family decoder"):
         pseudo_log_likelihoods(perturbed("decoder"), ROWS, PLACES, MASK)
@@ -57,7 +49,3 @@ def test_other_models_are_refused():
         pseudo_log_likelihoods(built("xlnet").eval(), ROWS, PLACES, MASK)
     with pytest.raises(ConfigurationError, match="masked scores need a head of masked_lm"):
         pseudo_log_likelihoods(built("encoder", heads={"lm": 1.0}).eval(), ROWS, PLACES, MASK)
-
-
-def test_positions_without_words_are_masked_alone():
-    assert positions_to_mask([3, 5], None) == [[3], [5]]

@@ -64,21 +64,6 @@ def test_weights_of_labels_are_kept(name):
     assert again["masked_lm"] == (pytest.approx(said["masked_lm"][0], rel=1e-6), *said["masked_lm"][1:])
 
 
-@pytest.mark.parametrize("head", LABELLED)
-def test_the_place_of_padding_has_no_gradient_at_all(head):
-    """Padding names the first place; where no label is there, its state gets exactly 0."""
-    network, tensors = model_and_batch("encoder", head)
-    kept = tensors["label_index"] > 1
-    of_labels = ("label_index", "label_ids", "span_left", "span_right", "span_offset")
-    tensors |= {name: tensors[name][kept].clamp(min=2 if name != "label_ids" else 0) for name in of_labels}
-    tensors["span_offset"] = tensors["span_offset"] * 0
-    hidden = torch.randn(6, 11, 24, dtype=torch.float64, requires_grad=True)
-    network.heads[head].loss(hidden, pad_labels(tensors, 64)).total.backward()
-    expected = {"corrective": False, "token": False}.get(head, True)  # these read every token of a labeled row
-    assert (hidden.grad[0, 0] == 0).all().item() is expected
-    assert hidden.grad.abs().max() > 0
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_batch_without_labels_is_padded_too_and_learns_nothing(family):
     network, tensors = built(family).double(), pad_labels(batch_for(family, labels=False), 8)
@@ -95,11 +80,6 @@ def test_more_labels_than_the_capacity_take_its_next_multiple():
     found = pad_labels(tensors, 5)
     assert torch.equal(found["label_index"][:18], tensors["label_index"])
     assert torch.equal(found["label_ids"][:18], tensors["label_ids"])
-
-
-def test_a_batch_without_label_places_stays():
-    tensors = {"input_ids": torch.zeros(2, 3)}
-    assert pad_labels(tensors, 4) == tensors
 
 
 def graphs_of_heads(family, head, capacity, counter):
