@@ -14,7 +14,7 @@ class XlmRobertaXl(Roberta):
     model_type = "xlm-roberta-xl"
     stem = "XLMRobertaXL"
     fixed: ClassVar = {**FIXED, "norm_place": "pre", "final_norm": True, "emb_norm": False}
-    defaults: ClassVar = {**DEFAULTS, "type_vocab_size": 1}
+    defaults: ClassVar = {**DEFAULTS, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
     modules: ClassVar = {
         **Roberta.modules,
         **body_names("roberta.", _LAYER),

@@ -11,9 +11,13 @@ from sklearn import metrics
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.train.answers._answer import mean
 
 Metric: TypeAlias = Callable[[NDArray[Any], NDArray[Any], TaskFacts], float]
+
+
+def _mean(values: NDArray[Any]) -> float:
+    """Return the mean, 0 of no values."""
+    return float(values.mean()) if values.size else 0.0
 
 
 def _correlation_metric(of: Callable[..., Any]) -> Metric:
@@ -73,7 +77,7 @@ def question_scores(answers: NDArray[Any], predicted: NDArray[Any], questions: N
     """
     shared, either = 2.0 * float((answers & predicted).sum()), float((answers + predicted).sum())
     wrong = np.bincount(_group_indices(questions), weights=answers != predicted)
-    return {"f1": shared / either if either else 0.0, "exact_match": mean((wrong == 0).tolist())}
+    return {"f1": shared / either if either else 0.0, "exact_match": _mean(wrong == 0)}
 
 
 def parity_scores(answers: NDArray[Any], predicted: NDArray[Any], pairs: NDArray[Any]) -> dict[str, float]:
@@ -92,7 +96,7 @@ def parity_scores(answers: NDArray[Any], predicted: NDArray[Any], pairs: NDArray
     first, last = (np.zeros(len(count), np.int64) for _ in range(2))
     first[number[::-1]], last[number] = predicted[::-1], predicted
     same = (first == last)[count == 2]
-    return {"accuracy": mean((answers == predicted).tolist()), "gender_parity": mean(same.tolist())}
+    return {"accuracy": _mean(answers == predicted), "gender_parity": _mean(same)}
 
 
 _GROUPED: Final = {"exact_match": question_scores, "gender_parity": parity_scores}
