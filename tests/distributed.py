@@ -4,8 +4,6 @@ Processes are forked from a server that has imported torch and DeepSpeed already
 second. `RankPool` serves tests that inject no fault; `run_ranks` starts ranks of its own for each call.
 """
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

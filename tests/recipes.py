@@ -1,7 +1,5 @@
 """The trainings and pipelines of configs/recipes: each file with its variants."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import NamedTuple
 

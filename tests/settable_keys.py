@@ -1,7 +1,5 @@
 """Every key that `--help` lists can be set on the command line, and its value arrives."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`make try NAME=...` runs the contract tests of one algorithm, of every registry."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -4,8 +4,6 @@ A contract test is parametrized over the files of a registry folder. Only the ca
 test files that can have one are collected. Without a name, the tests of what changed run (`tests/touched.py`).
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 import sys

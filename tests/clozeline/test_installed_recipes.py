@@ -1,7 +1,5 @@
 """Every recipe through the installed command, from an empty folder: its shards, its trainings planned, one begun."""
 
-from __future__ import annotations
-
 import json
 import random
 from functools import partial

@@ -1,7 +1,5 @@
 """Algorithms found by the name of their file."""
 
-from __future__ import annotations
-
 from dataclasses import field
 from pathlib import Path
 from typing import Any

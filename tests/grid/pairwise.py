@@ -1,7 +1,5 @@
 """All pairs of settings in few rows: a covering array by a seeded greedy search, without forbidden combinations."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations

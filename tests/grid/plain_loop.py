@@ -4,8 +4,6 @@ The model computes the losses of heads, the stream the batches. All else is here
 clipping, learning rates, decay, optimizers, freezing, pulls to anchors, averages, losses of distillation.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Whole training runs against a plain loop, over all pairs of settings that may meet: precision, ZeRO, optimizer, …"""
 
-from __future__ import annotations
-
 import json
 import random
 from functools import cache

@@ -1,7 +1,5 @@
 """Captures built by hand, whole and broken, and readers run on them."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Vocabularies and sample rows for tests of objectives and groupings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs of the pipeline that die by SIGKILL at the publication of a named file."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator, Sequence

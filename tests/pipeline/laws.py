@@ -1,7 +1,5 @@
 """Bounds of chance for tests of random draws."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

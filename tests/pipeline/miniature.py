@@ -1,7 +1,5 @@
 """A small corpus with everything a pipeline meets, and the recipe that runs all stages on it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

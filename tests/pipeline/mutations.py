@@ -1,7 +1,5 @@
 """Damage to the files of a finished run, and what the next stage makes of it."""
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Masked pairs by plain loops."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from math import floor, log

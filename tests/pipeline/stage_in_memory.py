@@ -1,7 +1,5 @@
 """A stage over documents given in memory, part by part, in a chosen order of units."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

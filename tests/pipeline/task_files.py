@@ -1,7 +1,5 @@
 """A small task in files, a vocabulary that cuts its words, and the sets that the stage makes of them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Every byte that a stage reads of the stages before it is verified: damage is refused, or changes nothing."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from pathlib import Path

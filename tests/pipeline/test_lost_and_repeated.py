@@ -3,8 +3,6 @@
 Each case changes one call of one function of one stage. Nothing else knows of it, so what notices has counted apart.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

@@ -1,7 +1,5 @@
 """A hundred deaths by SIGKILL over all stages for documents, each with a restart: the bytes of one clean run."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

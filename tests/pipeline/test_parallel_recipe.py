@@ -1,7 +1,5 @@
 """A recipe over pairs of aligned texts, from tab-separated lines to examples, beside plain documents."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

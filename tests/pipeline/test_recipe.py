@@ -1,7 +1,5 @@
 """Recipes: forms of `input`, keys of stages, and the way back to plain data."""
 
-from __future__ import annotations
-
 import pytest
 
 from clozeline.configuration.config import to_plain, validate

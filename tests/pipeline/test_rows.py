@@ -1,7 +1,5 @@
 """Ragged lists and rows against lists of lists."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

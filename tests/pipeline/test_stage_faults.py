@@ -1,7 +1,5 @@
 """Every stage on disks that fail: one message with the way out, and the same bytes once the disk is whole again."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

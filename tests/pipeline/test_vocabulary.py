@@ -1,7 +1,5 @@
 """Facts about the ids of a tokenizer, and their file."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Token documents as groupings read them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A token set with its vocabulary, as `encode` and `train_tokenizer` leave them, and runs of the stages after it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Counters of a run that can be wrong without a contradiction."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

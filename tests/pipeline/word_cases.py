@@ -1,7 +1,5 @@
 """Words and spans of words by plain loops, for tests of what takes whole words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

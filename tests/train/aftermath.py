@@ -1,7 +1,5 @@
 """The state that a start leaves, however it ended: a status that is true, and no process."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A masked-LM set in which the loss of a few consecutive steps is not finite, or much larger than of all others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

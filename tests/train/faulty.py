@@ -1,7 +1,5 @@
 """Entry points of ranks that meet a fault: the product carries no fault code, these patch the point first."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -4,8 +4,6 @@ The language is arithmetic: each row counts upwards in steps of its own, so cont
 frequencies do not.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -3,8 +3,6 @@
 A text counts upwards in steps of its own, so that context tells its tokens and what belongs together.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Whole runs on ranks that have started already, and what they wrote."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Tiny configurations and random batches: the same global batch at a step for every world size and micro-batch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

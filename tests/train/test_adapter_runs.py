@@ -1,7 +1,5 @@
 """Runs that train an adapter next to another run's model: it alone trains and is saved, at every stage of ZeRO."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

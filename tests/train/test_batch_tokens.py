@@ -1,7 +1,5 @@
 """Steps of a number of tokens: the same rows as counted from the shards, at any world size and after any resume."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

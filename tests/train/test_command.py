@@ -1,7 +1,5 @@
 """The command as a user types it: launchers, help, and mistakes that end in one message."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """Compiled runs, evaluations included: the losses of runs that are not compiled, but for dropout."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Runs of students: a teacher in memory changes nothing but the losses, at every stage of ZeRO; exact to resume."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs that change their world size in the middle read the same global batches and learn the same."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

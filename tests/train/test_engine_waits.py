@@ -1,7 +1,5 @@
 """Waits of a step for the device: how many, when, and that clipping without them has the bits of DeepSpeed's."""
 
-from __future__ import annotations
-
 from typing import Any
 from unittest.mock import patch
 

@@ -1,7 +1,5 @@
 """Held-out evaluation in whole runs: which rows, when, and what an interruption in its middle costs."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

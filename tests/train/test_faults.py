@@ -1,7 +1,5 @@
 """Ranks that die, raise, hang or are told to stop, and saves that are killed at every point."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Guesses on held-out rows, against scores of every position of the model, in whole runs of each architecture."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """The order of steps, saves and evaluations, with parts that only note what is asked of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Objectives with heads of their own are learnt, and their losses do not depend on ranks and micro-batches."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 from pathlib import Path

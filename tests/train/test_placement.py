@@ -1,7 +1,5 @@
 """A model is built in parts at stage 3: the bits of a whole one, and no more than a share of it on each rank."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

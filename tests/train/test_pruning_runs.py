@@ -1,7 +1,5 @@
 """Runs that prune: exact to resume, refused before the first step, and usable by every tool."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The training of recipes learns from the shards of a crawl."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

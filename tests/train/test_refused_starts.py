@@ -1,7 +1,5 @@
 """Starts that cannot begin: one clear error with its code, and not one byte of what is there has changed."""
 
-from __future__ import annotations
-
 import json
 import resource
 import shutil

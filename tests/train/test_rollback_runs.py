@@ -1,7 +1,5 @@
 """Runs that diverge, go back to a checkpoint and skip the rows that led there, against runs that never read them."""
 
-from __future__ import annotations
-
 import json
 import signal
 from argparse import Namespace

@@ -1,7 +1,5 @@
 """Whole runs over real shards, on ranks that have started already."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """A run with credentials: none of its files and nothing that it prints holds one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

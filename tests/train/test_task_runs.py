@@ -1,7 +1,5 @@
 """Fine-tuning runs: classes learnt from a task's sets, evaluated on its other split, resumed to the bit."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs of a model whose tokens stop by themselves: the ponder cost is one mean, at every number of ranks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Run directories with random weights, written without a training, and models in memory that are opened runs."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 from typing import Any

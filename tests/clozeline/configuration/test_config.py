@@ -1,7 +1,5 @@
 """Configurations: files with their bases and variants, mistakes that are named, and the keys of a class."""
 
-from __future__ import annotations
-
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """Strict YAML, and the effect of words of the command line on what a file has."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from copy import deepcopy

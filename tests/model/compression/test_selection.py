@@ -1,7 +1,5 @@
 """The lowest values over ranks, against a stable sort of all values."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Filled masks against a toy whose joint distribution is known, and against a plain loop over a model."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter

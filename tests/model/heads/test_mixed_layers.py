@@ -1,7 +1,5 @@
 """Heads that read a learned mix of all layers (arXiv 1802.05365 §3.2)."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

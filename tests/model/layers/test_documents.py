@@ -1,7 +1,5 @@
 """Attention of documents to themselves and to their source: a call a document, one call for all, and a mask."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import accumulate, pairwise, product
 from typing import Any

@@ -1,7 +1,5 @@
 """States of all layers against transformers', and vectors that depend on their row alone."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

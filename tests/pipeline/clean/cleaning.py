@@ -1,7 +1,5 @@
 """Running the stage `clean` on files, in this process."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

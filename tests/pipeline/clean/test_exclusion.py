@@ -1,7 +1,5 @@
 """A run that leaves documents out equals, byte for byte, one whose inputs never had them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

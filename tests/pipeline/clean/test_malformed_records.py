@@ -1,7 +1,5 @@
 """Malformed records are listed with file and offset; the oracle is where a test wrote each of them."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zlib

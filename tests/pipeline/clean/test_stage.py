@@ -1,7 +1,5 @@
 """The stage on files: what stays, what is counted, named or refused, and equal bytes for any number of tasks."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from typing import Any

@@ -1,7 +1,5 @@
 """One document through the steps: each character is kept or removed by a step that says so."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

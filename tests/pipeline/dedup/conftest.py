@@ -1,7 +1,5 @@
 """Running dedup over documents given in memory, part by part, in a chosen order of units."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

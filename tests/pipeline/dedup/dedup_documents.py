@@ -1,7 +1,5 @@
 """Documents for the tests of dedup."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import random

@@ -1,7 +1,5 @@
 """Texts with planted repeats, and searches for repeated lines, spans and windows by sets, from the rules alone."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import re

@@ -1,7 +1,5 @@
 """Dedup against another output: its documents win, whatever the rule, and only own ones are dropped."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Signatures against a slow reference, and recall against the theory of bands."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

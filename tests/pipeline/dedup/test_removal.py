@@ -1,7 +1,5 @@
 """Runs of the stage with all types of duplicates: tasks and kills change no byte, and each edit is shown."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

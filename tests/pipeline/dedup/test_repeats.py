@@ -1,7 +1,5 @@
 """Pieces of single texts: their hashes, and what is left without some of them."""
 
-from __future__ import annotations
-
 import random
 from itertools import pairwise
 

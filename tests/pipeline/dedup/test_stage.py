@@ -1,7 +1,5 @@
 """The whole stage on documents in memory: what stays, what is said about the rest, and that order cannot matter."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import random

@@ -1,7 +1,5 @@
 """Steps of executors that leave notes in a folder."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Files of an input that are read, and mistakes that are named."""
 
-from __future__ import annotations
-
 import os
 import re
 

@@ -1,7 +1,5 @@
 """One run at a time: on one machine, and on machines whose file system keeps no locks."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """The plan: units, names and digests that do not depend on where the inputs lie."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

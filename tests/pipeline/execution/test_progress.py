@@ -1,7 +1,5 @@
 """Progress of a run: a live bar, or lines, and units done by listings; then the table of what each stage did."""
 
-from __future__ import annotations
-
 import io
 import re
 from pathlib import Path

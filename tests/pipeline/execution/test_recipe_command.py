@@ -1,7 +1,5 @@
 """The command line of a recipe and of its stages."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Inputs by URL: the same documents as from a disk, by ranges, with retries, and never silently from changed files."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

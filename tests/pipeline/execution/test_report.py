@@ -1,7 +1,5 @@
 """The page of a run against counts made from the input and from the published files."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Runs of a recipe: each unit once, failures named, restarts with the same bytes."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from types import SimpleNamespace

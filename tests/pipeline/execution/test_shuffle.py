@@ -1,7 +1,5 @@
 """Shuffles: every piece arrives once, in the order of the sources, with or without bundles; opens grow linearly."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

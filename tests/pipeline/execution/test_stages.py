@@ -1,7 +1,5 @@
 """Facts that every stage declares, and the words for amounts."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A two-pass stage on numbers, for tests of the machinery; `FAULT` says what a unit suffers."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

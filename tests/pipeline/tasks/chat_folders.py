@@ -1,8 +1,6 @@
 # ruff: noqa: E501 (templates, as they are published)
 """Folders of chat models as others publish them: three kinds of tokenizers, and templates of many families."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What all answers share, rows without an answer, and the baselines of rows and choices."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

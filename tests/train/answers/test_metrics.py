@@ -1,7 +1,5 @@
 """Metrics against their formulas and the libraries' own calls, of classes, numbers and generated texts."""
 
-from __future__ import annotations
-
 import doctest
 from collections.abc import Mapping
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Cosines of pairs, by a model whose vectors are computed here text by text, and those of what has learnt nothing."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Golden cases that SQuAD's official scripts were run on, and answers cut from texts by perfect scores."""
 
-from __future__ import annotations
-
 import doctest
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Scores of tags: golden cases of seqeval's two modes, sentences put together from windows, and the baselines."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Saves and resumes: exact to the last bit, at other stages and world sizes, and after failures."""
 
-from __future__ import annotations
-
 import math
 import os
 from dataclasses import replace

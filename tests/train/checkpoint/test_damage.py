@@ -1,7 +1,5 @@
 """Every file of a checkpoint, damaged in every region: nothing passes, and the newest whole checkpoint is taken."""
 
-from __future__ import annotations
-
 import json
 import random
 import shutil

@@ -1,7 +1,5 @@
 """The index of a checkpoint, and ranges of its parts: any range, and nothing of a file that changed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A process killed before or after any rename: the same command again ends with every bit of a straight run."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Saves while training continues: the same bytes as a save that is waited for, whatever happens meanwhile."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The checkpoint that a start takes, the weights in it, and the checkpoints that stay."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

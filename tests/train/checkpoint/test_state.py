@@ -1,7 +1,5 @@
 """The state of a run in a checkpoint."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 
 import pytest

@@ -1,7 +1,5 @@
 """`model: {init_from: DIR}`: the configuration comes from where the weights do."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

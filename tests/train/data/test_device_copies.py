@@ -1,7 +1,5 @@
 """Copies to a device: right at the latest time that their waits allow, and on their way while the device computes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

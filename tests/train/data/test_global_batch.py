@@ -1,7 +1,5 @@
 """The next global batch, and what ranks learn from each other before a step."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any

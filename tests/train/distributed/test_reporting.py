@@ -1,7 +1,5 @@
 """Reports that fail: whole runs train to their last step all the same, and say once what is missing."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Requests to stop: signals and the end of the launcher."""
 
-from __future__ import annotations
-
 import os
 import signal
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The thread that ends a process without progress; whole runs that hang are in test_faults."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """The moving average of the weights: against a plain loop, in the same bits at every stage, world size and resume."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 from typing import Any

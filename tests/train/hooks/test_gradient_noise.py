@@ -1,7 +1,5 @@
 """The noise of gradients: of drawn vectors whose noise is known, and against a plain loop over micro-batches."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Promises of every hook, and the order in which they are called."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Gradient norms by layer and the largest logits, against a plain loop of torch."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Gradual unfreezing; the grid compares it with a plain loop, where frozen parameters need no gradient."""
 
-from __future__ import annotations
-
 import pytest
 
 from clozeline.train.checkpoint.zero_partitions import fragments

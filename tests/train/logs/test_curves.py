@@ -1,7 +1,5 @@
 """Curves of one run and of several; the seconds of training are counted a second way, by hand."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

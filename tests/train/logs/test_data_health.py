@@ -1,7 +1,5 @@
 """A run's account of its data: skipped blocks, quarantine, phases with their effective weights, waiting."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run as a person sees it, and its events in words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 from unittest.mock import Mock

@@ -1,7 +1,5 @@
 """What a journal writes, and what a start or a supervisor reads of it after a kill or damage."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Lines read from the end, compared with the whole file split at line ends."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from pathlib import Path

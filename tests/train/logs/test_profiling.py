@@ -1,7 +1,5 @@
 """Profiles of a few steps: what is written, and that training does not notice."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

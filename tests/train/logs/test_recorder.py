@@ -1,7 +1,5 @@
 """What a recorder writes at the end of a run, and how often it writes the page before."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

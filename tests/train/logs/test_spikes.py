@@ -1,7 +1,5 @@
 """Spikes against medians computed by numpy, and of a run whose set holds one wrong row."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Calls of the adapters, as modules in the place of the services' own record them; no service is asked."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace

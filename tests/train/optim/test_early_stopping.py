@@ -1,7 +1,5 @@
 """Early stopping against a plain count over whole histories, and the metrics that it may name."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """A branch of a run: the losses of a run that had its decay from the start, and a run that stays as it was."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

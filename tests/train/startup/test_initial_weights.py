@@ -1,7 +1,5 @@
 """Weights that a model begins with: all of the body, or a message."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Opening a run or a model folder: the parts of a checkpoint, its adapter's base, and what is refused."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

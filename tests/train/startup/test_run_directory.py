@@ -1,7 +1,5 @@
 """Run directories: what a start finds there, and what it writes."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

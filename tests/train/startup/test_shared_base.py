@@ -1,7 +1,5 @@
 """Runs beside one model in memory: each gives the scores of its own, and the model alone gives its own again."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

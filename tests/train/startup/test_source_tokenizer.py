@@ -1,7 +1,5 @@
 """Tokenizers of the source of a model and of the shards: equal, one with further tokens, another one, or none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """The begin of a run, and a dry run's account of it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """model.json of an imported folder: written by the tool with the pipeline's seal, read by the model's own code."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Each key of a published config.json is read as transformers reads it, or named; an export writes it as it was."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Promises of every extractor, and what each of the two finds on pages of its own."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

@@ -1,7 +1,5 @@
 """Pages as both extractors get them: nothing hidden, each word of a reader, in HTML and XHTML."""
 
-from __future__ import annotations
-
 import pytest
 
 from clozeline.pipeline.clean.extractors._preparation import prepare_page

@@ -1,7 +1,5 @@
 """Documents near and far from every threshold of the filters, the same on every machine."""
 
-from __future__ import annotations
-
 import random
 
 import xxhash

@@ -1,7 +1,5 @@
 """Promises of every language identifier."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

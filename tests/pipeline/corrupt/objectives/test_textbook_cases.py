@@ -4,8 +4,6 @@ Tokens are words. Where a corruption is drawn, variants are searched for the one
 which it has that number of masks, spans or labels.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from typing import Any

@@ -4,8 +4,6 @@
 without having run (`{"1_0": "CANCELLED"}`), `room` how many may wait or run at a time.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

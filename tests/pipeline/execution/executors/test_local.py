@@ -1,7 +1,5 @@
 """Units dealt to tasks, and worker processes of this machine: none outlives its driver; Ctrl-C is the driver's."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Tasks on a Ray cluster of this machine."""
 
-from __future__ import annotations
-
 import importlib.util
 from typing import Any
 

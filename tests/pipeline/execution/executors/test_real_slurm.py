@@ -1,7 +1,5 @@
 """Array jobs on a real Slurm, one node of this machine: what a stand-in cannot show."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The contract with Slurm's commands, against a stand-in: submit, poll, cancel, retry. A real one: test_real_slurm."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

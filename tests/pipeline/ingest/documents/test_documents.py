@@ -1,7 +1,5 @@
 """The identity of documents, and their form in files."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import struct

@@ -1,7 +1,5 @@
 """Character encodings: which one is believed, and how many bytes may be wrong."""
 
-from __future__ import annotations
-
 import codecs
 
 import pytest

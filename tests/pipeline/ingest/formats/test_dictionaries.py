@@ -1,7 +1,5 @@
 """Dictionaries in MUSE's format: what is read, and what is refused with file and line."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Compressed files of every format with damage at any byte: the oracle is where each record was written."""
 
-from __future__ import annotations
-
 import bz2
 import csv
 import gzip

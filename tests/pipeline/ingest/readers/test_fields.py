@@ -1,7 +1,5 @@
 """Rows of named fields: what becomes text, what stays beside it, and why a row is not a document."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

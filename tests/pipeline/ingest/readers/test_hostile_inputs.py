@@ -1,7 +1,5 @@
 """Strings that others have made quadratic readers with, through every reader, at its door: a file of bytes."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import time

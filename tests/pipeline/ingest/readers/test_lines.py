@@ -1,7 +1,5 @@
 r"""Files of lines (texts, JSON, tab-separated values), read in any ranges, against `bytes.split(b"\n")`."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import tempfile

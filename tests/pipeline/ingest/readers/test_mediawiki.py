@@ -1,7 +1,5 @@
 """Dumps of MediaWiki: pages against ElementTree, damage, hostile XML, and the text of wikitext."""
 
-from __future__ import annotations
-
 import bz2
 import sys
 from pathlib import Path

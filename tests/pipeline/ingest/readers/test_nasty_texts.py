@@ -1,7 +1,5 @@
 """One set of texts in many scripts through every reader; other libraries write the files."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import html

@@ -1,7 +1,5 @@
 """Options of readers beside the keys of an input: each belongs to a reader, and a misspelled one is told."""
 
-from __future__ import annotations
-
 import gzip
 import inspect
 from dataclasses import fields

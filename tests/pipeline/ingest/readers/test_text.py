@@ -1,7 +1,5 @@
 """Files that are one document: texts, pages, and books that are split at their chapters."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

@@ -1,7 +1,5 @@
 """Small students and teachers, and batches with padding, filler rows and ignored labels."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

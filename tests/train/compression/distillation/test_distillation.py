@@ -1,7 +1,5 @@
 """Configuration of a distillation, students with its losses, and teachers in memory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

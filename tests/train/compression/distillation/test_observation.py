@@ -1,7 +1,5 @@
 """What a forward pass computes, against transformers' own outputs of hidden states and attentions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Transfer layer by layer: what counts and is trained at each step, against distances written out; and refusals."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Engines that prune, on random rows, and what they hold afterwards."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """LayerDrop: one decision everywhere, zero gradients of skipped layers, and a shallower model afterwards."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

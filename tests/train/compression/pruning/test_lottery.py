@@ -1,7 +1,5 @@
 """Lottery tickets: rounds of magnitude pruning, each from the weights of the start."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Gradual magnitude pruning: the steps of a plain loop, and exact shares of zeros."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Movement pruning against a model that has scores as parameters, trained by torch's own autograd and Adam."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

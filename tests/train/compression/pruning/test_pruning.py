@@ -1,7 +1,5 @@
 """Promises of every pruning method, and masks of matrices: which ones, when, and from the start."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import is_dataclass
 from itertools import product

@@ -1,7 +1,5 @@
 """Learned token pruning: the steps of a loop written out, one rule at all stages and ranks, and refusals."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Runs over several sets, phases and samples, and the passes over them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A start that is accepted trains its first batch and evaluates; the rest is refused when sets are opened."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Sets whose rows a model would misread are refused before the first step; labels of tasks come from their sets."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

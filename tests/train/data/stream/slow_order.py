@@ -4,8 +4,6 @@ What a run has seen hangs on this order, so it is written here a second time, sl
 alone, the lanes of a mixture are counted from their very first row, and inverses are found by searching.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Sequence

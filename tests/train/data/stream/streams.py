@@ -1,7 +1,5 @@
 """Streams over toy sets, and what their batches hold."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 

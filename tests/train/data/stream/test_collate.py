@@ -1,7 +1,5 @@
 """Tensors of micro-batches from stored columns, by hand and against loops; rows of several sets in one batch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from copy import copy
 from pathlib import Path

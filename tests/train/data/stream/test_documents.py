@@ -1,7 +1,5 @@
 """Packed rows whose documents are kept apart, from the stage's shards to the model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from copy import copy
 from itertools import pairwise

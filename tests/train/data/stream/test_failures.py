@@ -1,7 +1,5 @@
 """Damaged, changing and slow files; interrupts, forks, kills and closing: no wrong row, no thread that stays."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os

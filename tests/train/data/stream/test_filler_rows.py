@@ -1,7 +1,5 @@
 """Filler rows leave a batch's loss, its gradients and its counts as they are without them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tensors that single heads read, and choices as rows, against loops over rows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

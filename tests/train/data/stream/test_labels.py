@@ -1,7 +1,5 @@
 """Labels of micro-batches against loops, transformers' inputs of every objective, and bits for generators."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

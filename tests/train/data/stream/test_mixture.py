@@ -1,7 +1,5 @@
 """Mixtures and phases: shares, ends, and changes in the middle of a run, row by row against the slow order."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 

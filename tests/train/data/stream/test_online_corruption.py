@@ -1,7 +1,5 @@
 """Corrupting in the stream gives what corrupting beforehand stores."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

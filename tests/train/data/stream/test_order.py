@@ -1,7 +1,5 @@
 """The order of one set against a slow one, its keyed permutations, and its cost in files."""
 
-from __future__ import annotations
-
 import builtins
 import io
 import os

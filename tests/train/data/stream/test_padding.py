@@ -1,7 +1,5 @@
 """Ragged columns as matrices, and the parts of their rows, against plain loops."""
 
-from __future__ import annotations
-
 import doctest
 from itertools import product
 

@@ -1,7 +1,5 @@
 """Rows that the stream delivers, tells beforehand and finds again, row by row against an order written out again."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Ranks that train on a set at a URL."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

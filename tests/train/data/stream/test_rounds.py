@@ -1,7 +1,5 @@
 """Blocks are loaded ahead, as far as asked; those that cannot be read come as filler, and nothing else moves."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """One rank's batches: the same for every world size, thread, container and resume, and owned by the caller."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

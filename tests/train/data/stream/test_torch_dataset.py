@@ -1,7 +1,5 @@
 """The stream in the hands of torch's own loader."""
 
-from __future__ import annotations
-
 import copy
 import gc
 import multiprocessing

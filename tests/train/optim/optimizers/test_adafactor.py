@@ -1,7 +1,5 @@
 """Adafactor against torch's, and stacks of matrices cut anywhere."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Every optimizer makes the same bits at every ZeRO stage and world size, and resumes to them at any other."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Muon and its AdamW against torch's, in plain steps and in runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

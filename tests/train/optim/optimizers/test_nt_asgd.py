@@ -1,7 +1,5 @@
 """Averaged SGD against the paper's algorithm 1, written out in numpy, and in whole runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The contract of optimizers, and what several of them share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

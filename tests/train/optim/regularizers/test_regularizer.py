@@ -1,7 +1,5 @@
 """Regularizers: their anchors, the pull to them, and runs that resume with them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Schedules: their values by hand, and features of all: the warm-up, the horizon, and no state."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

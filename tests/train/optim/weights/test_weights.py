@@ -1,7 +1,5 @@
 """Groups and flat buffers of parameters, and frozen ones: byte for byte as they were."""
 
-from __future__ import annotations
-
 import json
 import re
 from math import prod

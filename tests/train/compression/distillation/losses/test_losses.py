@@ -1,7 +1,5 @@
 """Losses of distillation: the contract of each, and its values written out by token, layer and class."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
