@@ -23,7 +23,7 @@ from clozeline.model.layers.documents import attend, batch_documents
 from clozeline.model.layers.masks import AttentionPlan
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.padding import paired_bounds
-from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.logs.json_lines import read_lines, step_records
 from clozeline.train.run import run
 
 Step = Callable[[], object]
@@ -50,7 +50,7 @@ def train(experiment: Experiment, device: torch.device, tiny: bool, steps: int) 
         words = [f"data.shards={manifest}", f"output={folder / 'run'}"]
         code = run(load_config(TrainConfig, folder / "train.yaml", words))
         assert code == 0, f"the run ended with {code}"
-        records = [record for record in read_lines(folder / "run" / "metrics.jsonl") if "loss" in record]
+        records = step_records(read_lines(folder / "run" / "metrics.jsonl"))
         events = [event for event in read_lines(folder / "run" / "events.jsonl") if event["event"] == "memory"]
     settled = records[SETTLED:]
     between = [after["time"] - before["time"] for before, after in zip(records[SETTLED - 1 :], settled, strict=False)]

@@ -37,7 +37,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World, start
-from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.logs.json_lines import read_lines, step_records
 from clozeline.train.logs.recorder import Recorder
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
 from clozeline.train.run import run
@@ -165,7 +165,7 @@ def measure_ours(config: TrainConfig, world: World) -> tuple[Times, float]:
     clock = Clock()
     with tick_our_steps(clock):
         run(config, joined=world)
-    records = [line for line in read_lines(Path(config.output) / "metrics.jsonl") if "step_ms" in line]
+    records = step_records(read_lines(Path(config.output) / "metrics.jsonl"))
     return clock.milliseconds(), median(line["step_ms"]["data"] for line in records[SKIPPED:])
 
 

@@ -29,7 +29,7 @@ from clozeline.pipeline.shards import base_columns, feature_columns, write_manif
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.launcher import free_port
 from clozeline.train.logs.cost_estimate import estimate_memory
-from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.logs.json_lines import read_lines, step_records
 
 RANKS = 2
 STAGES = (0, 1, 2, 3)
@@ -106,7 +106,7 @@ def measure(config: Path, shards: Path, folder: Path, steps: int) -> dict[int, d
         length = [f"steps={steps}", f"schedule.steps={steps}"]
         train(config, shards, output, [*length, f"zero.stage={stage}", f"zero.persistent={PERSISTENT}"])
         events = [event for event in read_lines(output / "events.jsonl") if event["event"] == "memory"]
-        losses = [record["loss"] for record in read_lines(output / "metrics.jsonl") if "loss" in record]
+        losses = [record["loss"] for record in step_records(read_lines(output / "metrics.jsonl"))]
         results[stage] = {"losses": losses, "memory": events[-1]["ranks"]}
     return results
 

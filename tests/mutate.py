@@ -169,16 +169,16 @@ def judge(tree: Path, mutant: dict[str, Any]) -> dict[str, Any]:
     rows = source.splitlines(keepends=True)
     indent = rows[index][: len(rows[index]) - len(rows[index].lstrip())]
     rows[index] = f"{indent}{mutant['after'].strip()}\n"
-    write_anew(path, "".join(rows))
+    rewrite(path, "".join(rows))
     try:
         groups = zip(("own", "importers", "folder"), find_tests(tree, mutant["file"]), strict=False)
         killer = next((name for name, files in groups if run_tests(tree, files)), None)
     finally:
-        write_anew(path, source)
+        rewrite(path, source)
     return {**mutant, "killed": killer}
 
 
-def write_anew(path: Path, source: str) -> None:
+def rewrite(path: Path, source: str) -> None:
     """Write a module so that Python compiles it again: a time in whole seconds and a size tell it whether it must."""
     before = path.stat().st_mtime
     path.write_text(source, encoding="utf-8")

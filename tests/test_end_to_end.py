@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from clozeline.train.logs.json_lines import step_records
 from tests.distributed import run_ranks
 from tests.train.faulty import train_normally
 
@@ -42,7 +43,7 @@ def test_every_page_is_accounted_for(chain):
 
 def test_it_learns(straight):
     output, records = straight
-    losses = [record["loss"] for record in records if "loss" in record]
+    losses = [record["loss"] for record in step_records(records)]
     assert len(losses) == STEPS
     assert losses[-1] < losses[0]
     heldout = records[-1]["heldout"]["heldout"]

@@ -15,7 +15,8 @@ from typing import Final
 
 import pytest
 
-ROOT: Final = Path(__file__).parents[1]
+from tests.registries import ROOT
+
 SECONDS: Final = 50
 """After this long no further test begins: with the last one and the import of the libraries it stays under a minute."""
 FILES: Final = 40
@@ -56,9 +57,14 @@ def is_test(name: str) -> bool:
     return name.startswith("tests/") and Path(name).name.startswith("test_") and name.endswith(".py")
 
 
+def own_tests(path: Path) -> Path:
+    """Return where the tests of a product file are; both relative to the root."""
+    return Path("tests", path.parent, f"test_{path.stem.removeprefix('_')}.py")
+
+
 def find_tests(tree: Path, name: str) -> list[list[str]]:
     """Return groups of test files that could know a product file: its own, those that import it, its folder's."""
-    own = f"tests/{Path(name).parent}/test_{Path(name).stem.removeprefix('_')}.py"
+    own = str(own_tests(Path(name)))
     first = [own] if (tree / own).is_file() else []
     using = importers(tree)[module_of(name)]
     second = [file for file in using if is_test(file) and file != own]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.registries import ROOT, algorithms, registries
-from tests.touched import RANKS, try_touched
+from tests.touched import RANKS, own_tests, try_touched
 
 TESTS = ROOT / "tests"
 
@@ -38,11 +38,6 @@ def find_algorithms(name: str) -> list[tuple[str, Path]]:
             f"Registry folders: {', '.join(str(path.relative_to(ROOT)) for path in registries().values())}"
         )
     return sorted(found)
-
-
-def own_tests(path: Path) -> Path:
-    """Return where the tests of an algorithm are."""
-    return TESTS / path.relative_to(ROOT).with_name(f"test_{path.name}")
 
 
 def contract_files(package: str, name: str) -> list[Path]:
@@ -67,7 +62,7 @@ def contract_files(package: str, name: str) -> list[Path]:
             nearby.append(rf"from {module} import")
             ways += [rf"from {module} import .*\b({constants})\b"] if constants else []
     anywhere, inside = re.compile("|".join(ways)), re.compile("|".join([*ways, *nearby]))
-    own = {own_tests(path) for path in algorithms(package)}
+    own = {ROOT / own_tests(path.relative_to(ROOT)) for path in algorithms(package)}
     found = [
         path
         for path, text in sources.items()
@@ -86,7 +81,7 @@ class Selection:
     def __init__(self, files: Sequence[Path]) -> None:
         # `model_type` of a checkpoint has hyphens where its file has underscores.
         self.words = {word for path in files for word in (path.stem, path.stem.replace("_", "-"))}
-        self.own = {own_tests(path) for path in files}
+        self.own = {ROOT / own_tests(path.relative_to(ROOT)) for path in files}
         self.ran: Counter[Path] = Counter()
         self.with_ranks = 0
 

@@ -1,5 +1,7 @@
 """Sets whose rows are changed while all hashes and counts stay right."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from clozeline.pipeline.execution.unit_record import Output
@@ -57,3 +59,9 @@ def fails(capsys, *arguments):
     assert error.startswith("error: ")
     assert "Traceback" not in error
     return error
+
+
+def with_fixed(rows, name, row, value):
+    column = rows.fixed[name].copy()
+    column[row] = value
+    return replace(rows, fixed={**rows.fixed, name: column})

@@ -9,7 +9,7 @@ from clozeline.errors import ClozelineError
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.logs.json_lines import read_lines, step_records
 from clozeline.train.run import run
 
 
@@ -23,7 +23,7 @@ def start(world: World, config: Path, overrides: Sequence[str] = ()) -> tuple[in
 
 def steps(output: Path) -> list[dict[str, Any]]:
     """The records of its steps."""
-    return [record for record in read_lines(output / "metrics.jsonl") if "loss" in record]
+    return step_records(read_lines(output / "metrics.jsonl"))
 
 
 def evaluations(output: Path, name: str = "heldout") -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from clozeline.train.distributed.process_group import World
-from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.logs.json_lines import read_lines, step_records
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config
 from tests.train.objective_sets import write_objective_sets
@@ -166,7 +166,7 @@ def configured(folder: Path, case: Case, **sizes: int) -> Path:
 def test_the_loss_falls(two_ranks: RankPool, tmp_path: Path, case: Case) -> None:
     """The start refuses columns that nothing reads; none is left unread on purpose here."""
     records, _ = two_ranks.run(learn, configured(tmp_path, case), str(tmp_path / "run"), ["zero.stage=2"])
-    losses = [record["loss"] for record in records if "loss" in record]
+    losses = [record["loss"] for record in step_records(records)]
     assert len(losses) == STEPS
     assert sum(losses[-5:]) < 0.97 * sum(losses[:5])
     heldout = records[-1]["heldout"]["heldout"]

@@ -25,7 +25,7 @@ from clozeline.tools.command import Arguments, plural, run_tool, some_path
 from clozeline.train.logs.curves import RecordedRun, curves, last_heldout, read_run, results
 from clozeline.train.logs.display import heldout_title
 from clozeline.train.logs.journal import read_status
-from clozeline.train.logs.json_lines import unreadable_lines
+from clozeline.train.logs.json_lines import step_records, unreadable_lines
 
 _IGNORED_KEYS: Final = ("output", "resume")
 """Keys that do not affect what is trained."""
@@ -34,8 +34,8 @@ _ABSENT: Final = "absent"
 
 def figures_of(run: RecordedRun) -> dict[str, float]:
     """Return the last and best figures of a run by title, as far as it has recorded them."""
-    step_records = [record for record in run.records if "loss" in record]
-    last: Mapping[str, Any] = step_records[-1] if step_records else {}
+    trained = step_records(run.records)
+    last: Mapping[str, Any] = trained[-1] if trained else {}
     figures = {key: last[key] for key in ("step", "samples", "tokens", "seconds", "flops") if key in last}
     if isinstance(last.get("loss"), float):
         figures["training loss"] = last["loss"]
@@ -46,10 +46,10 @@ def figures_of(run: RecordedRun) -> dict[str, float]:
         ("MFU, median", ("mfu",)),
         ("share of time waiting for data, median", ("stream", "waited_share")),
     ):
-        if values := list(_nested_values(step_records, keys)):
+        if values := list(_nested_values(trained, keys)):
             figures[title] = statistics.median(values)
     for key, title in (("memory_bytes", "resident bytes"), ("device_bytes", "accelerator bytes")):
-        if values := list(_nested_values(step_records, (key,))):
+        if values := list(_nested_values(trained, (key,))):
             figures[f"{title} of rank 0, most"] = max(values)
     return figures
 

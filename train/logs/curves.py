@@ -11,7 +11,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.report.charts import Series, lines
 from clozeline.report.html_page import facts, fragment
 from clozeline.train.logs.display import format_count, heldout_title
-from clozeline.train.logs.json_lines import read_lines
+from clozeline.train.logs.json_lines import read_lines, step_records
 
 Record = Mapping[str, Any]
 AXES: Final = {"step": "step", "tokens": "tokens", "seconds": "seconds of training", "flops": "FLOPs"}
@@ -64,7 +64,7 @@ def open_run(directory: Path | str) -> RecordedRun:
 def headline(run: RecordedRun) -> dict[str, str]:
     """Return the final losses and the median speed."""
     records = run.records
-    trained = [record for record in records if "loss" in record]
+    trained = step_records(records)
     shown: dict[str, str] = {}
     if trained:
         final = trained[-1]

@@ -1,13 +1,15 @@
 """Read the JSON lines files of a run, completely or from the end."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from clozeline.errors import StorageError
 from clozeline.files import parse_json
 from clozeline.sealed_json import unseal
+
+R = TypeVar("R", bound=Mapping[str, Any])
 
 _READ: Final = 1 << 16
 """Bytes that `last_lines` reads at once."""
@@ -40,6 +42,11 @@ def records(path: Path) -> Iterator[dict[str, Any] | None]:
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """Return all `records` but damaged ones."""
     return [record for record in records(path) if record is not None]
+
+
+def step_records(records: Iterable[R]) -> list[R]:
+    """Return those records of metrics.jsonl that are of steps; an evaluation is a line of its own, without a loss."""
+    return [record for record in records if "loss" in record]
 
 
 def unreadable_lines(path: Path) -> int:

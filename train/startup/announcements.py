@@ -17,7 +17,7 @@ from clozeline.train.data.stream.phases import distinct_sets
 from clozeline.train.distributed.launcher import describe_environment
 from clozeline.train.distributed.process_group import device_of
 from clozeline.train.logs.cost_estimate import Peak, estimate_cost, operations_per_second, peak_of
-from clozeline.train.logs.display import Display
+from clozeline.train.logs.display import Display, describe_event
 from clozeline.train.logs.journal import Journal, read_status
 from clozeline.train.startup.checks import check_start
 from clozeline.train.startup.run_directory import refuse_output
@@ -86,7 +86,9 @@ def dry_run(config: TrainConfig) -> int:
     lines: list[str] = []
     checkpoint = find_newest(
         config.output / "checkpoints",
-        lambda name, reason: lines.append(f"checkpoint {name} is passed over: {reason}"),
+        lambda name, reason: lines.append(
+            describe_event({"event": "checkpoint_refused", "checkpoint": name, "reason": reason})
+        ),
     )
     device = device_of(os.environ)
     point = find_starting_point(config, datasets.description, size, device, checkpoint)

@@ -1,11 +1,8 @@
 """Texts with planted runs of evaluation items, and a search for them by sets, written from the rules alone."""
 
-import hashlib
 import re
 import unicodedata
 from collections import Counter
-
-from clozeline.pipeline.ingest.documents.document import Document
 
 SYLLABLES = ["ba", "de", "fi", "go", "ku", "la", "me", "ni", "po", "ru", "sa", "te", "vi", "xo", "zu"]
 VOCABULARY = [a + b + c for a in SYLLABLES for b in SYLLABLES[:9] for c in ("", "n", "r")]
@@ -59,9 +56,3 @@ def disguise(draw, text):
     ]  # fmt: skip
     words = (draw.choice(changes)(word) for word in re.sub(r"\d+", lambda _: str(draw.randrange(5000)), text).split())
     return " ".join(words)
-
-
-def document(number, text, **fields):
-    """A document whose uid is a hash of its number."""
-    uid = hashlib.blake2b(str(number).encode(), digest_size=16).digest()
-    return Document(uid=uid, text=text, source="test/a", offset=number, n_chars=len(text), **fields)

@@ -12,10 +12,10 @@ from tests.pipeline.decontaminate.contaminated_texts import (
     VOCABULARY,
     brute_force,
     disguise,
-    document,
     prose,
     words_of,
 )
+from tests.pipeline.dedup.dedup_documents import document
 
 ITEM = "When the frost came, 17 herons left the frozen lake of Inari for the open sea near Bergen."
 

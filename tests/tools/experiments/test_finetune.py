@@ -9,21 +9,14 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune, main
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.train.startup.open_run import read_config
-from tests.pipeline.task_files import write_recipe
-from tests.tools.runs.evaluation.task_runs import tuned_run
+from tests.tools.runs.evaluation.task_runs import body_and_recipe
 
 
 @pytest.mark.slow
 def test_the_whole_chain(one_rank, tmp_path, capsys):
     """A second call with more seeds runs those alone; another start of the body is another folder."""
-    body, recipe, output = tuned_run(one_rank, tmp_path / "first"), tmp_path / "toy", tmp_path / "out"
-    recipe.mkdir()
-    write_recipe(recipe).rename(recipe / "pipeline.yaml")
-    text = "model: {heads: {classification: {hidden: tanh}}}\noptimizer: {name: adamw, learning_rate: 0.01}\n"
-    text += "schedule: {name: linear, warmup: 1}\ndata: {global_batch: 16, lanes: 4, micro_batch: 8}\nsteps: 4\n"
-    (recipe / "train.yaml").write_text(text, encoding="utf-8")
-    files = tmp_path / "first" / "files"
-    words = [str(body), f"task={recipe}", f"train={files / 'train.tsv'}", f"dev={files / 'dev.tsv'}"]
+    output = tmp_path / "out"
+    files, words = body_and_recipe(one_rank, tmp_path, steps=4)
     assert main([*words, f"output={output}", "seeds=1", "log.tensorboard=false"]) == 0
     scored = (output / "scores" / "seed-0.json").stat()
     written = (output / "seed-0" / "metrics.jsonl").stat()

@@ -10,9 +10,8 @@ from clozeline.tools.experiments.self_train import Round, reason_to_stop, table_
 from clozeline.tools.experiments.self_train import main as self_train
 from clozeline.train.startup.open_run import read_config
 from tests.pages import checked
-from tests.pipeline.task_files import write_recipe
 from tests.sealed_lines import sealed
-from tests.tools.runs.evaluation.task_runs import tuned_run
+from tests.tools.runs.evaluation.task_runs import body_and_recipe
 from tests.train.synthetic import plain_config
 
 
@@ -58,16 +57,10 @@ def test_a_missing_file_is_refused(tmp_path, capsys):
 @pytest.mark.slow
 def test_rounds_until_the_score_stays(one_rank, tmp_path, capsys):
     """Students train from the body on labeled rows and the labels of the round before; a second call adds nothing."""
-    body, recipe, output = tuned_run(one_rank, tmp_path / "first"), tmp_path / "toy", tmp_path / "out"
-    recipe.mkdir()
-    write_recipe(recipe).rename(recipe / "pipeline.yaml")
-    text = "model: {heads: {classification: {hidden: tanh}}}\noptimizer: {name: adamw, learning_rate: 0.01}\n"
-    text += "schedule: {name: linear, warmup: 1}\ndata: {global_batch: 16, lanes: 4, micro_batch: 8}\nsteps: 6\n"
-    (recipe / "train.yaml").write_text(text, encoding="utf-8")
-    files = tmp_path / "first" / "files"
+    output = tmp_path / "out"
+    files, words = body_and_recipe(one_rank, tmp_path, steps=6)
     texts = [line.rsplit("\t", 1)[0] for line in (files / "dev.tsv").read_text(encoding="utf-8").splitlines()[1:]]
     (tmp_path / "texts.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    words = [str(body), f"task={recipe}", f"train={files / 'train.tsv'}", f"dev={files / 'dev.tsv'}"]
     words += [f"unlabeled={tmp_path / 'texts.txt'}", f"output={output}", "threshold=0.5", "log.tensorboard=false"]
     assert self_train([*words, "rounds=1"]) == 0
     printed = capsys.readouterr().out
@@ -75,7 +68,7 @@ def test_rounds_until_the_score_stays(one_rank, tmp_path, capsys):
     assert [one["labels"] for one in recorded] == [0, len(texts)]
     assert "stopped: " in printed
     student = read_config(output / "round-1" / "seed-0")
-    assert student.model.init_from == body
+    assert str(student.model.init_from) == words[0]
     assert [path.name for path in student.data.shards] == ["train", "train_pseudo"]
     labeled_by = json.loads((output / "round-1" / "pseudo.jsonl.json").read_text(encoding="utf-8"))["run"]
     assert labeled_by == str(output / "round-0" / "seed-0")

@@ -10,18 +10,16 @@ import torch
 from safetensors import safe_open
 from torch import nn
 
-from clozeline.configuration.config import load_config
-from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.errors import ConfigurationError
 from clozeline.model.heads._head import LabelHead
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.tools.runs.fisher import main as fisher_main
 from clozeline.tools.runs.inference.fisher_information import diagonal_fisher, require_drawable_labels
-from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.run import run
 from clozeline.train.startup.open_run import open_run
 from tests.model.small_models import built, full_batch
+from tests.train.runs import start
 
 
 def test_the_file_holds_weights_and_squares(tuned, tmp_path, capsys):
@@ -61,13 +59,6 @@ def test_wrong_words_are_refused(tuned, words, said, capsys, monkeypatch, tmp_pa
     assert fisher_main([str(tuned), *words]) in (64, 74)
     assert said in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
-
-
-def start(world, config, words):
-    try:
-        return run(load_config(TrainConfig, config, words), joined=world), ""
-    except ClozelineError as error:
-        return error.exit_code, str(error)
 
 
 def weights(folder):

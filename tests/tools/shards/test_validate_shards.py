@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from clozeline.tools.shards.validate_shards import main as validate_shards
 from clozeline.tools.shards.validate_shards import validate
 from clozeline.train.data.stream.stream import Stream
 from tests.shard_sets import change_manifest, toy_set
-from tests.tools.rewritten_set import at, changed, fails, rewrite
+from tests.tools.rewritten_set import at, changed, fails, rewrite, with_fixed
 from tests.tools.small_run import example_sets
 
 LABELS = [
@@ -126,12 +125,6 @@ def swapped(rows):
     order = np.arange(len(rows))
     order[[3, 4]] = [4, 3]
     return rows.take(order)
-
-
-def with_fixed(rows, name, row, value):
-    column = rows.fixed[name].copy()
-    column[row] = value
-    return replace(rows, fixed={**rows.fixed, name: column})
 
 
 @pytest.mark.parametrize(

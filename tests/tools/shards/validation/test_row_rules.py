@@ -23,14 +23,8 @@ from tests.pipeline.task_files import (
 )
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tests.shard_sets import IDS, fixed, list_column, toy_set
-from tests.tools.rewritten_set import changed, repeated
+from tests.tools.rewritten_set import changed, repeated, with_fixed
 from tests.tools.small_run import example_sets
-
-
-def with_fixed(rows, name, row, value):
-    column = rows.fixed[name].copy()
-    column[row] = value
-    return replace(rows, fixed={**rows.fixed, name: column})
 
 
 def beyond(rows):

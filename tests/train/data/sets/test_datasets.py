@@ -28,6 +28,7 @@ from tests.distributed import RankPool
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tests.shard_sets import list_column, objective, write_set
 from tests.train.masked_set import masked_rows, write_config, write_masked_sets
+from tests.train.runs import steps
 from tests.train.synthetic import plain_config
 from tests.train.test_evaluate import start
 
@@ -41,8 +42,8 @@ def config_file(path: Path, data: dict[str, Any], **changes: Any) -> Path:
 
 
 def logged(config: Path) -> list[tuple[int, str, int]]:
-    records = read_lines(config.with_suffix("") / "metrics.jsonl")
-    return [(record["step"], record["loss"].hex(), record["samples"]) for record in records if "loss" in record]
+    records = steps(config.with_suffix(""))
+    return [(record["step"], record["loss"].hex(), record["samples"]) for record in records]
 
 
 @pytest.fixture(scope="module")

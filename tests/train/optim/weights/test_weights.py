@@ -1,6 +1,5 @@
 """Groups and flat buffers of parameters, and frozen ones: byte for byte as they were."""
 
-import json
 import re
 from math import prod
 from pathlib import Path
@@ -10,8 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from clozeline.configuration.config import load_config
-from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model, add_adapter, build_model
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.registry import names
@@ -23,11 +21,11 @@ from clozeline.train.distributed.process_group import World
 from clozeline.train.optim.weights.flat_buffers import Layout, Segment
 from clozeline.train.optim.weights.freezing import freeze, frozen_count, frozen_modules
 from clozeline.train.optim.weights.parameter_groups import depths_below_heads, parameter_groups
-from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.model.small_models import SPELLINGS, small_config
 from tests.model.small_models import VOCABULARY as WORDS
 from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.runs import start, steps
 from tests.train.synthetic import VOCABULARY, build, tiny
 
 
@@ -227,13 +225,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def start(world: World, config: Path, words: list[str]) -> tuple[int, str]:
-    try:
-        return run(load_config(TrainConfig, config, words), joined=world), ""
-    except ClozelineError as error:
-        return error.exit_code, str(error)
-
-
 def started(ranks: RankPool, folder: Path, output: str, *words: str) -> Path:
     """Run; the first run of the folder, which lends its weights, is made where it is missing."""
     if output != "first" and not (folder / "first").is_dir():
@@ -283,8 +274,7 @@ def test_only_the_rest_changes(
 
 
 def losses(run: Path) -> list[float]:
-    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    return [line["loss"] for line in lines if "loss" in line]
+    return [record["loss"] for record in steps(run)]
 
 
 def test_a_frozen_body_has_no_dropout(one_rank: RankPool, folder: Path) -> None:
