@@ -68,10 +68,13 @@ def test_a_run_in_the_background_of_a_script_ignores_ctrl_c_while_workers_start(
         real_start(process)
 
     monkeypatch.setattr(BaseProcess, "start", start)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    run_units(Reporting(tmp_path), range(2), ExecutorConfig(tasks=2, workers=2), lambda: None)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        run_units(Reporting(tmp_path), range(2), ExecutorConfig(tasks=2, workers=2), lambda: None)
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert len(list(tmp_path.glob("*.blocked"))) == 2
-    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_ctrl_c_for_the_whole_group_of_processes_never_reaches_a_worker(tmp_path):
