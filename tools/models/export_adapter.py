@@ -69,7 +69,7 @@ def _export(options: argparse.Namespace) -> None:
     if (adapted.source / "config.json").is_file():
         print(f"  on {adapted.source}, in {export.loader}")
     else:
-        print(f"  on: clozeline export-model {adapted.source} FOLDER --type {key_map.model_type}")
+        print(f"  on: clozeline export-model {adapted.source} FOLDER type={key_map.model_type}")
 
 
 def main(arguments: Sequence[str]) -> int:
