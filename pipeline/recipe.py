@@ -30,6 +30,7 @@ from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.reader_options import check_options
+from clozeline.pipeline.text.language_codes import require_code
 from clozeline.registry import Chosen, choose
 
 
@@ -70,6 +71,8 @@ class InputEntry:
             check_options(self.options, None if self.reader is None else [self.reader], _INPUT_KEYS)
         except ConfigurationError as error:
             raise ValueError(str(error)) from error
+        require_code("language", self.language)
+        require_code("target_language", self.target_language)
 
     @model_serializer(mode="wrap")
     def _with_options(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:

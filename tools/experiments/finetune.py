@@ -5,9 +5,9 @@ sets with the tokenizer of BODY, trains one run per seed, and scores it on `dev`
 from BODY: all, embeddings, or random (nothing). Words that start with `tasks.` go to the stage, all others to
 `train/main.py`: `steps=500`, `freeze=body`. The same command resumes after an interruption; seeds with a score are not
 run again. `compare=DIR compare=DIR` prints the table of several outputs, each compared with the first. `pseudo=FILE`
-adds training rows, such as those that a run has labeled (`clozeline pseudo-label`). `tests='{de: FILE, fr: FILE}'` scores
-each run on more files, for example of other languages; `matrix=DIR matrix=DIR` prints the table of outputs by files.
-`average=DIR average=DIR` averages tasks as GLUE and SuperGLUE do.
+adds training rows, such as those that a run has labeled (`clozeline pseudo-label`). `tests='{de: FILE, fr: FILE}'`
+scores each run on more files, for example of other languages; `matrix=DIR matrix=DIR` prints the table of outputs by
+files. `average=DIR average=DIR` averages tasks as GLUE and SuperGLUE do.
 `search='{optimizer.learning_rate: [3e-4, 1e-3], steps: [200, 400]}'` first chooses keys on a part of the training rows.
 """
 
