@@ -46,9 +46,9 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args([*self._in_own_style(words[:end]), *words[end:]], namespace)
 
     def _in_own_style(self, words: Sequence[str]) -> Iterator[str]:
-        """Yield words with keys of this parser as options, and options that it lacks as `key=value`."""
+        """Yield words with keys of this parser as options; then options that it lacks, as `key=value`."""
         takes_settings = any(action.metavar == "key=value" for action in self._actions)
-        rest = iter(words)
+        rest, settings = iter(words), []
         for word in rest:
             name, equals, value = word.partition("=")
             action = self._option_string_actions.get(f"--{name.replace('_', '-')}") if equals else None
@@ -64,11 +64,12 @@ class Parser(argparse.ArgumentParser):
             elif name in self._option_string_actions or not takes_settings:
                 yield word
             elif equals:
-                yield f"{_key(name)}={value}"
+                settings.append(f"{_key(name)}={value}")
             elif (following := next(rest, None)) is not None and not following.startswith("--"):
-                yield f"{_key(name)}={following}"
+                settings.append(f"{_key(name)}={following}")
             else:
                 raise ConfigurationError(f"{name}: expected a value: {_key(name)}=VALUE; see --help")
+        yield from settings
 
     def error(self, message: str) -> NoReturn:
         """Raise the message as a ConfigurationError, with keys as they are written."""

@@ -55,7 +55,7 @@ class Csv(Reader):
         names, delimiter = self._options.columns, self._options.delimiter
         if delimiter is None:
             waiting.extend(islice(lines, 1))
-            delimiter = _find_delimiter(_RowLines(lambda: waiting[0], self._options))
+            delimiter = _find_delimiter(_RowLines(iter([*waiting]).__next__, self._options))
             if delimiter != ",":
                 yield Counted("note", f"delimiter {delimiter!r}")
         while True:

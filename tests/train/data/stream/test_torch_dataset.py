@@ -35,6 +35,15 @@ def test_a_loader_gives_the_micro_batches_and_a_state_continues_them(tmp_path: P
         assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_a_loader_that_would_stack_micro_batches_is_refused(tmp_path, batch_size):
+    with (
+        open_stream(toy_set(tmp_path, [50])) as stream,
+        pytest.raises(StreamError, match=r"batch_size=None.*micro_batch"),
+    ):
+        next(iter(DataLoader(StreamDataset(stream), batch_size=batch_size)))
+
+
 def test_a_state_is_that_of_its_step_however_far_a_loop_has_fetched(tmp_path: Path) -> None:
     """Steps of 8 rows, then of 16: the state of each step within reach, also after a load."""
     shards = toy_set(tmp_path, [200])
