@@ -40,7 +40,7 @@ ONLY_PARSED = (
     r"pip install torch==2\.13\.0( --index-url \S+)?",
     r"pip install -c constraints\.txt \.",
     r"git clone \S+ clozeline && cd clozeline",
-    r"docker (build --tag clozeline \.|run --rm --volume \S+ clozeline)",
+    r"docker (build --tag clozeline \.|run --rm --volume \S+ clozeline( train --config train\.yaml)?)",
     r"fasttext supervised .*",
     r"aws s3 cp \S.*",
     r"wget --recursive \S.*",

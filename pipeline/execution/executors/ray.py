@@ -4,6 +4,8 @@ An actor starts a process and imports the stages once; a pass of few units then 
 runs datatrove's executor inside an actor.
 """
 
+import os
+import socket
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,6 +19,21 @@ from clozeline.pipeline.execution.executors import Deal, run_on_node
 from clozeline.pipeline.recipe import ExecutorConfig
 
 _POLL_S: Final = 0.2
+_LISTENER_S: Final = 5.0
+
+
+def _require_listener(address: str) -> None:
+    """Refuse an address at which nothing listens; Ray would try for minutes. Words such as `auto` name none."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_LISTENER_S).close()
+    except OSError as error:
+        raise StorageError(
+            f"executor ray: nothing answers at {address} ({error.strerror or error}); start the cluster, or give the "
+            "address that `ray start --head` printed: executor.options.address=HOST:PORT"
+        ) from error
 
 
 class _Worker:
@@ -49,6 +66,7 @@ class Ray:
         self._options, self._config = options, config
 
     def run(self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]) -> Mapping[int, str]:
+        _require_listener(self._options.address or os.environ.get("RAY_ADDRESS", ""))
         try:
             import ray
         except ImportError as error:
