@@ -222,9 +222,9 @@ class Recipe:
         return self.output_folder / stage
 
 
-def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read and validate a recipe."""
-    return load_config(Recipe, path, overrides)
+def load_recipe(path: Path, overrides: Sequence[str] = (), *, is_own: bool = False) -> Recipe:
+    """Read and validate a recipe, the user's own or that of a run; see `load_config`."""
+    return load_config(Recipe, path, overrides, is_own=is_own)
 
 
 def recipe_text(recipe: Recipe) -> str:

@@ -28,7 +28,7 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from clozeline import HOME
+from clozeline import HOME, plugins
 from clozeline.configuration.overrides import alternatives, below, dump_yaml, fields_of, merge, override, parse_yaml
 from clozeline.configuration.redaction import redact, remember, without_masks
 from clozeline.errors import ConfigurationError
@@ -186,13 +186,17 @@ def _with_base(schema: Any, data: dict[str, Any], path: Path, depth: int = 0) ->
     return merged
 
 
-def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
+def load_config(schema: type[T], path: Path, overrides: Sequence[str] = (), *, is_own: bool = False) -> T:
     """Read a YAML file, apply `a.b=value` overrides, validate.
+
+    Overrides, and a file that is the user's own, given to a command, may name algorithms of other modules
+    (`clozeline.plugins`).
 
     ConfigurationError if the file is missing or not YAML, a key is unknown (the nearest known one is named), or a value
     has the wrong type or range. A mistake that the file alone does not have is one of the command line.
     """
     data, overrides = _compose(schema, path, overrides)
+    plugins.allow("\n".join([*overrides, json.dumps(data, default=str) if is_own else ""]))
     resolved = override(schema, data, overrides, str(path))
     remember(resolved)
     value, mistakes = _validate(schema, resolved)

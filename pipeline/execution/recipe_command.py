@@ -72,7 +72,7 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
         return 0
     if options.config is None:
         parser.error("--config FILE is missing")
-    recipe = load_recipe(config_file(options.config, "pipeline.yaml"), options.overrides)
+    recipe = load_recipe(config_file(options.config, "pipeline.yaml"), options.overrides, is_own=True)
     check_recipe(recipe)
     if options.dry_run:
         return _dry_run(recipe, stage)

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
+from clozeline import plugins
 from clozeline.configuration.config import config_digest, to_plain
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError, StorageError, message_text
 from clozeline.files import open_unlinked
@@ -271,7 +272,8 @@ def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
         "upstream": upstream,
         "version": stage.version(),
     }
-    return config_digest(facts)
+    own = plugins.digests([facts["config"], facts["shared"]])
+    return config_digest(facts | ({"own algorithms": own} if own else {}))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import Field
 
+from clozeline import plugins
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.execution.executors import Deal, run_on_node
@@ -77,7 +78,8 @@ class Ray:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             if not ray.is_initialized():
-                ray.init(address=self._options.address, include_dashboard=False, log_to_driver=False)
+                own = {"env_vars": {plugins.VARIABLE: os.environ.get(plugins.VARIABLE, "")}}
+                ray.init(address=self._options.address, include_dashboard=False, log_to_driver=False, runtime_env=own)
             self._run(ray, deal, folder, tick)
         except (ConnectionError, ray.exceptions.RayError) as error:
             raise StorageError(f"executor ray: the cluster cannot be used: {error}") from error
