@@ -17,7 +17,7 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
@@ -69,7 +69,7 @@ def installed(package: str) -> Mapping[str, EntryPoint]:
 
 
 @cache
-def _entry_points() -> EntryPoints:
+def _entry_points() -> Any:
     return entry_points()  # reads the metadata of every installed package
 
 

@@ -105,11 +105,11 @@ class Steps:
                 yield item
                 continue
             for offset, chapter in split.iter_chapters(text):
-                size = len(chapter.encode("utf-8", "surrogatepass"))
-                # of a file that is one document the chapter's place tells more than the file's
-                place = {"locator": offset, "length": size} if item.kind in ("text", "html") else {}
-                kind = "chapter" if place else f"{item.kind}, chapter at {offset}"
-                yield item._replace(kind=kind, text=chapter, markup=False, **place)
+                if item.kind in ("text", "html"):  # the chapter's place tells more than that of the file, 0
+                    size = len(chapter.encode("utf-8", "surrogatepass"))
+                    yield item._replace(kind="chapter", locator=offset, length=size, text=chapter, markup=False)
+                else:
+                    yield item._replace(kind=f"{item.kind}, chapter at {offset}", text=chapter, markup=False)
 
     def _passes_url_filters(self, document: Document) -> bool:
         for _, step in self._filters if document.target_text is None else self._pair_filters:

@@ -247,7 +247,7 @@ def _flags(options: Slurm.Options, own: Mapping[str, object]) -> list[str]:
     words |= {"cpus-per-task": options.cpus_per_task, "requeue": "", "qos": options.qos}
     if not any(name.startswith("mem") for name in given):  # Slurm takes one of --mem, --mem-per-cpu, --mem-per-gpu
         words["mem-per-cpu"] = f"{options.mem_per_cpu_gb}G"
-    words |= given | {"export": "ALL", "parsable": ""} | own
+    words |= {**given, "export": "ALL", "parsable": "", **own}
     return [f"--{name}" if value == "" else f"--{name}={value}" for name, value in words.items() if value is not None]
 
 
