@@ -21,7 +21,7 @@ from tests.train.runs import logged, saved, start
 POSITIONS = {"model__position__maximum": 24}
 """Room for rows of 15 tokens and what an adapter takes."""
 FAST = [next(name for name in NAMES if takes_places(name) is taken) for taken in (False, True)]
-"""One that takes positions of the table from the rows, and one that takes none; the others follow in the long tests."""
+"""One that takes positions of the table from the rows, and one that takes none."""
 
 
 def adapter(name: str) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def adapted(base: Path, output: str, name: str, *words: str) -> list[str]:
     return [*words_of_run, "optimizer.learning_rate=0.01", *words]
 
 
-@pytest.mark.parametrize("name", [one if one in FAST else pytest.param(one, marks=pytest.mark.slow) for one in NAMES])
+@pytest.mark.parametrize("name", FAST)
 def test_a_run_saves_its_adapter_alone_and_resumes_to_the_bit(base: Path, one_rank: RankPool, name: str) -> None:
     config = base / "train.yaml"
     assert one_rank.run(start, config, adapted(base, f"{name}-whole", name, "steps=4")) == [(0, "")]

@@ -24,7 +24,6 @@ from clozeline.train.evaluate import _unit, batches_of_pass
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.startup.announcements import dry_run
 from tests.distributed import RankPool
-from tests.matrices import mark_slow_but
 from tests.train import runs
 from tests.train.masked_set import masked_rows, write_config, write_masked_sets
 from tests.train.runs import evaluations
@@ -71,13 +70,7 @@ def straight(two_ranks: RankPool, tmp_path_factory: pytest.TempPathFactory, shar
     return found
 
 
-LOOKS = (EVERY + 1, EVERY + 3, EVERY + PASSES)
-
-
-@pytest.mark.parametrize(
-    ("look", "every"),
-    mark_slow_but([(LOOKS[0], None), (LOOKS[2], 4)], [(LOOKS[0], None), (LOOKS[1], None), (LOOKS[2], 4)]),
-)
+@pytest.mark.parametrize(("look", "every"), [(EVERY + 1, None), (EVERY + PASSES, 4)])
 def test_a_stop_in_an_evaluation_ends_it_on_all_ranks(
     two_ranks: RankPool, tmp_path: Path, shards: Path, straight: list[Any], look: int, every: int | None
 ) -> None:
@@ -145,13 +138,6 @@ def test_a_part_of_the_heldout_set_is_the_same_everywhere(
     entropy = -float((shares * np.log(shares)).sum())
     assert [evaluation["unigram_entropy"] for evaluation in found] == pytest.approx([entropy] * 4)
     assert found[1]["loss"] == pytest.approx(found[3]["loss"], abs=2e-6)
-
-
-def test_no_rows_are_no_evaluation(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
-    """The set is not even opened."""
-    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", steps=2, data__heldout="/nowhere")
-    assert one_rank.run(start, config, ["evaluate.max_rows=0", "evaluate.every=1"]) == [(0, "")]
-    assert evaluations(tmp_path / "run") == []
 
 
 def test_the_unit_of_a_loss_is_what_weighs_alike_in_it() -> None:

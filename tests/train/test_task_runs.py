@@ -57,11 +57,8 @@ def test_a_body_without_segments_reads_questions(tmp_path: Path, capsys: pytest.
     ("words", "message"),
     [
         (["model.heads={span: 1.0}"], "model.heads: span cannot be trained on"),
-        (["model.heads={classification: {multi_label: true}}"], "has one class per row, got true: leave the key out"),
-        (["model.heads={classification: {classes: 3}}"], "has 2: 0, 1; got 3"),
         (["model.heads={classification: {labels: [b, a]}}"], "labels: expected 0, 1 in this order"),
         (["regularizer={name: ewc, fisher: FOLDER/none, strength: 1.0}"], "is no file"),
-        (["regularizer={name: l2_sp, alpha: 0.1}"], "weight_decay"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_the_first_step(

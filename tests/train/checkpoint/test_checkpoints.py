@@ -17,7 +17,6 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.engine import Engine
 from tests.distributed import RankPool
-from tests.matrices import STAGES, mark_slow_but
 from tests.train.synthetic import NO_DROPOUT, build, resume, save, store, tiny, train_steps
 
 Losses = list[tuple[str, str]]
@@ -64,7 +63,7 @@ def straight_and_resumed(world: World, config: TrainConfig, folder: str) -> tupl
     return straight, resumed, undisturbed, same_state
 
 
-@pytest.mark.parametrize(("stage", "precision"), mark_slow_but([(3, "fp32"), (1, "bf16")], STAGES))
+@pytest.mark.parametrize(("stage", "precision"), [(3, "fp32"), (1, "bf16")])
 def test_resume_is_exact_to_the_last_bit(two_ranks: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
     """Dropout on, two micro-batches, clipping: losses, norms, masters, moments and scalars, on each rank."""
     config = tiny(zero__stage=stage, precision=precision)
@@ -111,24 +110,14 @@ def hop(world: World, config: TrainConfig, folder: str, target: str) -> Losses:
     return rest
 
 
-def close_to(found: Losses, expected: Losses, bar: float) -> bool:
-    pairs = zip(found, expected, strict=True)
-    return all(abs(float.fromhex(a[0]) - float.fromhex(b[0])) <= bar for a, b in pairs)
-
-
-HOPS = [(0, 3, 1), (3, 0, 2), (1, 3, 1), (3, 2, 1)]
-
-
-@pytest.mark.parametrize(("stage", "other", "ranks"), mark_slow_but([(3, 0, 2)], HOPS))
-def test_state_survives_another_stage_and_world(
-    one_rank: RankPool, two_ranks: RankPool, tmp_path: Path, stage: int, other: int, ranks: int
-) -> None:
+def test_state_survives_another_stage_and_world(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path) -> None:
     """Saved at one shape, loaded and saved at another, resumed at the first: still equal to the straight run."""
-    config, changed = tiny(zero__stage=stage, **NO_DROPOUT), tiny(zero__stage=other, **NO_DROPOUT)
+    config, changed = tiny(zero__stage=3, **NO_DROPOUT), tiny(zero__stage=0, **NO_DROPOUT)
     first, second, third = (str(tmp_path / name) for name in ("first", "second", "third"))
     _, rest = two_ranks.run(begin, config, first)[0]
-    continued = (one_rank if ranks == 1 else two_ranks).run(hop, changed, first, second)[0]
-    assert close_to(continued, rest, 1e-5)
+    (continued,) = one_rank.run(hop, changed, first, second)
+    losses = [[float.fromhex(loss) for loss, _ in found] for found in (continued, rest)]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
     assert two_ranks.run(hop, config, second, third)[0] == rest
 
 
@@ -250,43 +239,30 @@ def test_failed_save_costs_nothing_until_it_happens_too_often(two_ranks: RankPoo
     assert present(tmp_path) == [4], "without space the older one went, never the last"
 
 
-def fail_to_point(world: World, config: TrainConfig, folder: str, place: str) -> list[bool]:
-    """The directory of step 2 is there already when `latest` cannot be written, or its directory not be forced."""
+def fail_to_point(world: World, config: TrainConfig, folder: str) -> list[bool]:
+    """The directory of step 2 is there already when `latest` cannot be written."""
     engine = build(config, world)
     found = store(Path(folder), world)
-    real_replace, real_sync = Path.replace, checkpoint.sync
-    broken = False
+    real, broken = Path.replace, False
 
     def replace(self: Path, target: Path) -> Path:
-        if broken and place == "latest" and target.name == "latest":
+        if broken and target.name == "latest":
             raise OSError(28, "No space left on device")
-        return real_replace(self, target)
+        return real(self, target)
 
-    def sync(path: Path) -> None:
-        if broken and place == "directory" and path == Path(folder):
-            raise OSError(5, "Input/output error")
-        real_sync(path)
-
-    Path.replace, checkpoint.sync = replace, sync  # type: ignore[method-assign,assignment]
-    done = []
+    Path.replace, done = replace, []  # type: ignore[method-assign]
     try:
         for step in (1, 2, 3):
             broken = step == 2
             done.append(found.save(engine, TrainState(step=step, samples=step)))
-            if step == 2:
-                chosen = found.find()
-                assert chosen is not None
-                assert chosen[0].name == "step-00000001"
-                assert present(Path(folder)) == [1]
     finally:
-        Path.replace, checkpoint.sync = real_replace, real_sync  # type: ignore[method-assign]
+        Path.replace = real  # type: ignore[method-assign]
         engine.close()
     return done
 
 
-@pytest.mark.parametrize("place", ["latest", "directory"])
-def test_save_that_fails_after_the_rename_leaves_nothing(one_rank: RankPool, tmp_path: Path, place: str) -> None:
-    assert one_rank.run(fail_to_point, tiny(), str(tmp_path), place) == [[True, False, True]]
+def test_save_that_fails_after_the_rename_leaves_nothing(one_rank: RankPool, tmp_path: Path) -> None:
+    assert one_rank.run(fail_to_point, tiny(), str(tmp_path)) == [[True, False, True]]
     assert present(tmp_path) == [1, 3]
     assert (tmp_path / "latest").read_text() == "step-00000003\n"
 

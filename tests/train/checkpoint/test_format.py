@@ -23,7 +23,7 @@ from clozeline.train.checkpoint.format import (
     steps_in,
     tiling_problem,
 )
-from clozeline.train.checkpoint.part_reader import CheckpointReader, check_files
+from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.checkpoint.zero_partitions import _share
 from clozeline.train.optim.weights.flat_buffers import Segment
 
@@ -97,10 +97,7 @@ def reseal(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     [
         (lambda plain: plain["parameters"]["p"]["slices"][0].__setitem__(1, -1), "greater than or equal to 0"),
         (lambda plain: plain["parameters"]["p"].update(more=1), "parameters.p.more"),
-        (lambda plain: plain["files"]["part-00001.safetensors"].update(bytes="9"), "valid integer"),
-        (lambda plain: plain.update(scalar={}), "scalar: Unexpected keyword"),
         (lambda plain: plain.update(format=0), "format 0"),
-        (lambda plain: plain.update(format="1"), "format"),
     ],
 )
 def test_an_index_of_another_schema(tmp_path: Path, change: Callable[[dict[str, Any]], object], problem: str) -> None:
@@ -108,22 +105,6 @@ def test_an_index_of_another_schema(tmp_path: Path, change: Callable[[dict[str, 
     reseal(tmp_path, change)
     with pytest.raises(CheckpointError, match=problem):
         Index.read(tmp_path)
-
-
-def test_no_flipped_bit_and_no_cut_of_an_index_passes(tmp_path: Path) -> None:
-    """Every bit of every byte, every cut, and every byte left out."""
-    write_parts(tmp_path, 10, 2).write(tmp_path)
-    path = tmp_path / "checkpoint.json"
-    whole = path.read_bytes()
-    changed = []
-    for at in range(len(whole)):
-        before, after = whole[:at], whole[at + 1 :]
-        changed += [before + bytes([whole[at] ^ 1 << bit]) + after for bit in range(8)]
-        changed += [before, before + after]
-    for raw in changed:
-        path.write_bytes(raw)
-        with pytest.raises(CheckpointError):
-            Index.read(tmp_path)
 
 
 def test_folders_of_other_names_are_no_checkpoints(tmp_path: Path) -> None:
@@ -138,13 +119,6 @@ def test_folders_of_other_names_are_no_checkpoints(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     (tmp_path / "step-00000003").write_text("a file")
     assert [path.name for path in steps_in(tmp_path)] == ["step-00000002", "step-99999999", "step-100000000"]
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "null"])
-def test_torn_index(tmp_path: Path, text: str) -> None:
-    (tmp_path / "checkpoint.json").write_text(text)
-    with pytest.raises(CheckpointError, match=r"checkpoint\.json: cannot be read"):
-        Index.read(tmp_path)
 
 
 @settings(max_examples=60, deadline=None)
@@ -169,22 +143,6 @@ def test_a_buffer_is_in_the_first_part(tmp_path: Path) -> None:
     assert CheckpointReader(tmp_path, index).buffer("b", [4]).tolist() == [0, 1, 2, 3]
     with pytest.raises(CheckpointError, match=r"buffer b has shape \[4\], not \[2, 2\]"):
         CheckpointReader(tmp_path, index).buffer("b", [2, 2])
-
-
-def test_files_are_compared(tmp_path: Path) -> None:
-    index = write_parts(tmp_path, 100, 2)
-    part = tmp_path / part_name(1)
-    whole = part.read_bytes()
-    check_files(tmp_path, index.files, only=index.files)
-    part.write_bytes(whole[:-1])
-    with pytest.raises(CheckpointError, match=rf"part-00001.*expected {len(whole)} bytes, got {len(whole) - 1}"):
-        check_files(tmp_path, index.files, only=index.files)
-    part.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    with pytest.raises(CheckpointError, match=r"part-00001.*corrupted"):
-        check_files(tmp_path, index.files, only=index.files)
-    part.unlink()
-    with pytest.raises(CheckpointError, match=r"part-00001.*No such file"):
-        check_files(tmp_path, index.files, only=index.files)
 
 
 def test_reader_names_what_is_missing(tmp_path: Path) -> None:

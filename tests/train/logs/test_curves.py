@@ -72,15 +72,6 @@ def test_runs_share_the_axes_of_each_quantity() -> None:
     assert "Time waiting for data (%): slow from 25 to 25; fast from 25 to 25" in shown
 
 
-def test_one_run_has_its_losses_in_one_picture() -> None:
-    shown = pictures(run_of("a", 1.0))
-    entropies = "; ".join(f"unigram entropy {name} of 5 labels 2.75" for name in ("de", "en"))
-    assert (
-        shown[0] == f"Loss (nats): training from 4 to 2; held-out de from 2 to 1; held-out en from 2 to 1; {entropies}"
-    )
-    assert "Loss by head (nats): cls from 1 to 1; lm from 1 to 1" in shown
-
-
 def test_the_noise_scale_is_a_quotient_of_sums_of_a_hundred_records() -> None:
     """Not a mean of quotients; windows in which noise hides the gradient have none."""
     generator = np.random.Generator(np.random.PCG64(1))

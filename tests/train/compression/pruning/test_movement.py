@@ -10,18 +10,15 @@ from torch.nn.utils import parametrize
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from tests.distributed import RankPool
-from tests.matrices import USUAL_WORLDS, WORLDS, mark_slow_but
 from tests.train.compression.pruning.pruned import (
     Tensors,
     matrices,
     plain_adamw,
     pruned,
-    started,
-    tensors_of,
     train,
     zeros,
 )
-from tests.train.synthetic import VOCABULARY, random_rows, train_steps
+from tests.train.synthetic import VOCABULARY, random_rows
 
 HARD: dict[str, Any] = {"name": "movement", "keep": 0.3, "start": 1, "end": 6}
 SOFT: dict[str, Any] = {"name": "movement", "mode": "soft", "threshold": 0.495, "penalty": 50.0, "end": 6}
@@ -116,15 +113,12 @@ def autograd_loop(world: World, config: TrainConfig, options: dict[str, Any]) ->
     }
 
 
-@pytest.mark.parametrize(("size", "stage"), mark_slow_but(USUAL_WORLDS, WORLDS))
-@pytest.mark.parametrize(
-    "options", [pytest.param(HARD, id="hard"), pytest.param(SOFT, id="soft", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("options", "stage"), [(HARD, 3), (SOFT, 0)], ids=["hard", "soft"])
 def test_a_step_is_that_of_scores_as_parameters(
-    one_rank: RankPool, two_ranks: RankPool, options: dict[str, Any], size: int, stage: int
+    one_rank: RankPool, two_ranks: RankPool, options: dict[str, Any], stage: int
 ) -> None:
     ((expected, states),) = one_rank.run(autograd_loop, pruned(options), options)
-    for measured, tensors in (two_ranks if size == 2 else one_rank).run(train, pruned(options, zero__stage=stage)):
+    for measured, tensors in (two_ranks if stage else one_rank).run(train, pruned(options, zero__stage=stage)):
         assert [loss for loss, _ in measured] == pytest.approx(expected, rel=2e-4)
         for name, own in matrices(tensors).items():
             assert torch.equal(own["weight"], own["dense"] * own["mask"]), name
@@ -133,29 +127,7 @@ def test_a_step_is_that_of_scores_as_parameters(
             torch.testing.assert_close(own["dense"], states[name]["dense"], rtol=0.02, atol=2e-4)
 
 
-def test_the_share_that_stays_is_exact_and_weights_come_back(one_rank: RankPool) -> None:
-    ((_, tensors),) = one_rank.run(train, pruned(HARD))
-    for name, own in matrices(tensors).items():
-        size = len(own["weight"])
-        assert zeros(own["weight"]) == zeros(own["mask"]) == round(0.7 * size), name
-        # the highest scores stay
-        assert own["scores"][own["mask"] == 1].min() >= own["scores"][own["mask"] == 0].max()
-        assert not own["exp_avg"][own["mask"] == 0].any()
-        assert zeros(own["dense"]) == 0
-    assert one_rank.run(count_returned, pruned(HARD)) != [0]
-
-
 def test_weights_stay_masked_between_two_choices_of_masks(one_rank: RankPool) -> None:
     ((_, tensors),) = one_rank.run(train, pruned({**HARD, "start": 0, "end": 3, "every": 5}), 4)
     for name, own in matrices(tensors).items():
         assert zeros(own["weight"]) == zeros(own["mask"]) == round(0.7 * len(own["mask"])), name
-
-
-def count_returned(world: World, config: TrainConfig) -> int:
-    engine = started(config, world)
-    train_steps(engine, 1, 6)
-    before = matrices(tensors_of(engine, world))
-    train_steps(engine, 7, 8)
-    after = matrices(tensors_of(engine, world))
-    engine.close()
-    return sum(int((after[name]["mask"] > own["mask"]).sum()) for name, own in before.items())

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import is_dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from clozeline.train.distributed.process_group import World
 from clozeline.train.optim.weights.freezing import freeze
 from tests.declarations import declared
 from tests.distributed import RankPool
-from tests.matrices import mark_slow_but
 from tests.train.compression.pruning.pruned import Tensors, pruned, tensors_of, train
 from tests.train.synthetic import VOCABULARY, build, tiny, train_steps
 
@@ -42,24 +40,22 @@ def test_a_method_names_its_paper_and_its_claim(name: str) -> None:
     assert re.search(r"\(\d{4}\.\d{5}\)", kind.claim)
 
 
-@pytest.mark.parametrize(
-    ("name", "stage"), mark_slow_but([(name, 0) for name in names(METHODS)], product(names(METHODS), range(4)))
-)
+@pytest.mark.parametrize("name", names(METHODS))
 def test_a_method_resumes_to_the_bit_and_its_states_are_those_of_checkpoints(
-    request: pytest.FixtureRequest, tmp_path: Path, name: str, stage: int
+    one_rank: RankPool, tmp_path: Path, name: str
 ) -> None:
-    """One rank at stage 0, two at the others; losses, weights and states of a run that was saved half way."""
-    own, pool = case(name), request.getfixturevalue("one_rank" if stage == 0 else "two_ranks")
-    config = pruned({"name": name, **own["prune"]}, **own.get("run", {}), zero__stage=stage)
-    stopped = pool.run(train, config, 8, str(tmp_path))
-    for (losses, tensors), (other_losses, others) in zip(pool.run(train, config), stopped, strict=True):
-        assert losses == other_losses
-        assert len(losses) == 8
-        for parameter, states in tensors.items():
-            assert states.keys() == others[parameter].keys()
-            assert all(torch.equal(state, others[parameter][key]) for key, state in states.items()), parameter
-        added = {key for states in tensors.values() for key in states} - {"weight", "exp_avg", "exp_avg_sq"}
-        assert added == find(METHODS, name).keys
+    """Losses, weights and states of a run that was saved half way."""
+    own = case(name)
+    config = pruned({"name": name, **own["prune"]}, **own.get("run", {}), zero__stage=0)
+    ((losses, tensors),) = one_rank.run(train, config)
+    ((again, resumed),) = one_rank.run(train, config, 8, str(tmp_path))
+    assert losses == again
+    assert len(losses) == 8
+    for parameter, states in tensors.items():
+        assert states.keys() == resumed[parameter].keys()
+        assert all(torch.equal(state, resumed[parameter][key]) for key, state in states.items()), parameter
+    added = {key for states in tensors.values() for key in states} - {"weight", "exp_avg", "exp_avg_sq"}
+    assert added == find(METHODS, name).keys
 
 
 @pytest.mark.parametrize("name", names(METHODS))
@@ -85,11 +81,6 @@ def test_a_method_refuses_what_it_does_not_go_together_with(name: str) -> None:
         relation = f"needs {shown[3:]}" if shown.startswith("no ") else f"does not go together with {shown}"
         with pytest.raises(ConfigurationError, match=re.escape(f"prune: {name} {relation}")):
             pruned(prune, **{**run, **ways[key]})
-
-
-def test_options_survive_a_saved_configuration() -> None:
-    chosen = choose(METHODS, {"name": "magnitude", "sparsity": 0.25, "parameters": [".*query.*"]})
-    assert choose(METHODS, chosen.plain()) == chosen
 
 
 LSTM = {"model": {"family": "awd_lstm", "dim": 20, "layers": 2, "cell_dim": 24, "heads": {"regularised_lm": {}}}}
@@ -128,9 +119,7 @@ def test_what_cannot_be_pruned_is_refused_by_name(
     with torch.device("meta"):
         model = Model(config.model, VOCABULARY)
     freeze(model, frozen)
-    method = choose(
-        "clozeline.train.compression.pruning", {"name": "magnitude", "sparsity": 0.5, "parameters": patterns}
-    ).build()
+    method = choose(METHODS, {"name": "magnitude", "sparsity": 0.5, "parameters": patterns}).build()
     with pytest.raises(ConfigurationError) as refused:
         method.describe(model, 8)
     assert message in str(refused.value)

@@ -19,10 +19,14 @@ from clozeline.train.engine import Engine
 from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.checks import fill_in_answers
 from clozeline.train.startup.starting_model import build_random_model
-from tests.train.objective_sets import write_objective_sets
+from tests.train.objective_sets import GENERATOR, MASKED, XLNET, write_objective_sets
 from tests.train.synthetic import plain_config
-from tests.train.test_objectives_train import BOTTLENECKS, GENERATOR, LM, MASKED, XLNET
 
+LM: dict[str, Any] = {"lm": 1.0}
+BOTTLENECKS = {
+    "type_vocab_size": 2, "bottleneck_dim": 16, "feed_forwards": 2, "emb_dim": 16, "out_dim": 32,
+    "norm_place": "post", "final_norm": False, "emb_norm": True,
+}  # fmt: skip
 PAIRS = {**MASKED, "sentence": 1.0}
 PAIRED = {"max_length": 64, "grouping": "sentence_pair"}
 CAUSAL = ("causal_lm", {"architecture": "encoder", "grouping": "document"})

@@ -39,21 +39,6 @@ def collated(architecture: Any, lists: dict[str, Any], weight: Sequence[float] |
     return {name: tensor.tolist() for name, tensor in tensors.items()}
 
 
-def test_masked_encoder() -> None:
-    found = collated(
-        "encoder",
-        {"input_ids": [[1, 3, 7, 2], [1, 3, 2]], "label_positions": [[1, 2], [1]], "label_ids": [[9, 7], [8]]},
-    )
-    assert found == {
-        "input_ids": [[1, 3, 7, 2], [1, 3, 2, PAD]],
-        "position_ids": [[0, 1, 2, 3]] * 2,
-        "lengths": [4, 3],
-        "row_weight": [1.0, 1.0],
-        "label_index": [1, 2, 5],
-        "label_ids": [9, 7, 8],
-    }
-
-
 def test_prefix_has_no_labels() -> None:
     found = collated(
         "decoder", {"input_ids": [[5, 6, 7, 8], [5, 6, 7], []], "prefix_length": [[3], [0], []]}, [1, 1, 0]
@@ -69,21 +54,6 @@ def test_the_same_labels_may_be_stored_where_the_row_is_read_from_left_to_right(
     stored = {"input_ids": rows, "label_positions": [[3], [1, 2]], "label_ids": [[8], [6, 7]]}
     found = collated("decoder", stored, predict_from="previous")
     assert found == {name: value for name, value in prefixed.items() if name != "prefix_length"}
-
-
-def test_encoder_decoder_shifts_the_target() -> None:
-    found = collated(
-        "encoder_decoder",
-        {"input_ids": [[7, 8], [7], []], "target_ids": [[10, 11, 5], [12, 5], []]},
-        [1, 1, 0],
-        decoder_start=START,
-    )
-    assert found["decoder_input_ids"] == [[START, 10, 11], [START, 12, PAD], [PAD] * 3]
-    assert found["decoder_position_ids"] == [[0, 1, 2]] * 3
-    assert found["decoder_lengths"] == [3, 2, 1]
-    assert found["label_index"] == [0, 1, 2, 3, 4]
-    assert found["label_ids"] == [10, 11, 5, 12, 5]
-    assert found["input_ids"] == [[7, 8], [7, PAD], [PAD, PAD]]
 
 
 def test_a_fragment_keeps_its_places_and_is_opened_by_the_token_before_it() -> None:
@@ -170,13 +140,6 @@ def test_masked_encoder_decoder_reads_the_label_before() -> None:
     assert found["label_index"] == [4, 6]
     assert found["label_ids"] == [23, 25]
     assert found["decoder_lengths"] == [10, 1]
-
-
-def test_only_filler() -> None:
-    found = collated("encoder_decoder", {"input_ids": [[], []], "target_ids": [[], []]}, [0, 0], decoder_start=START)
-    assert found["input_ids"] == found["decoder_input_ids"] == [[PAD], [PAD]]
-    assert found["lengths"] == found["decoder_lengths"] == [1, 1]
-    assert found["label_index"] == found["label_ids"] == []
 
 
 @pytest.mark.parametrize(
@@ -275,12 +238,6 @@ def test_an_order_beside_masked_rows() -> None:
 
 SEGMENTS = list_column("segment_starts")
 LANGUAGES = list_column("languages", "uint8")
-
-
-def test_rows_without_segments_have_one_language() -> None:
-    found = collated("encoder", {"input_ids": [[1, 7, 2], [1, 2], []], "languages": [[4], [9], []]}, [1, 1, 0])
-    assert found["languages"] == [[4] * 3, [9] * 3, [0] * 3]
-    assert "type_ids" not in found
 
 
 def written(folder: Path, lists: dict[str, list[list[int]]], **options: Any) -> Manifest:

@@ -8,10 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from torch import Tensor
 
-from clozeline.model.build import Model
 from clozeline.pipeline.rows import Ragged, Row
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.train.data.stream.batches import Batch
@@ -28,7 +25,6 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "masked": {"name": "masked_encoder_decoder", "max_length": 40, "mask_rate": 0.4},
     "continued": {"name": "causal_lm", "max_length": 40, "architecture": "encoder_decoder", "label": "continued"},
 }
-KINDS = [("decoder", "rope"), ("decoder", "learned"), ("encoder", "learned"), ("encoder", "t5")]
 
 
 @pytest.fixture(scope="module")
@@ -54,12 +50,6 @@ def batches(shards: ShardSet) -> Iterator[tuple[list[Row], Batch]]:
         for _ in range(stream.order.lane_rows):
             for batch in stream.next_step():
                 yield [shards.read_block(b).row(r) for _, b, r in batch.origin.tolist() if b >= 0], batch
-
-
-def logits_of(model: Model, tensors: dict[str, Tensor]) -> Tensor:
-    (head,) = model.heads.values()
-    with torch.no_grad():
-        return head.logits(model.family(tensors))
 
 
 @pytest.mark.parametrize("family", ["decoder", "encoder"])

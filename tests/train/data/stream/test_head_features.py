@@ -20,18 +20,6 @@ from tests.train.data.stream.test_collate import MASK, PAD, SPECIAL, collated, c
 MASKED = {"input_ids": [[1, 3, 7, 2], [1, 3, 2]], "label_positions": [[1, 2], [1]], "label_ids": [[9, 7], [8]]}
 
 
-@pytest.mark.parametrize("architecture", ["encoder", "decoder"])
-def test_answers_of_rows(architecture: Architecture) -> None:
-    """Rows of every architecture have them; a filler row has neither class nor number."""
-    found = collated(architecture, {"input_ids": [[1, 3, 2], [1, 2]], "label": [[4], []]})
-    assert found["label"] == [4, -100]
-    columns = {"input_ids": column([[1, 3, 2], [1, 2]]), "target": Ragged.from_lists([[2.5], []], np.float32)}
-    target = Collate(architecture, roles_of(columns), SPECIAL)(columns, np.ones(2, np.float32))["target"]
-    assert target.dtype == torch.float32
-    assert target[0] == 2.5
-    assert target[1].isnan()
-
-
 def test_several_classes_of_rows() -> None:
     """A row of zeros has none of the classes; filler has no labels. Equally long rows are a matrix."""
     columns = {
@@ -78,13 +66,6 @@ def test_labels_outside_of_spans_are_told() -> None:
     assert (found["span_left"][:2], found["span_right"][:2]) == ([0, 0], [3, 3])
 
 
-def test_a_stored_second_view() -> None:
-    found = collated("encoder", {"input_ids": [[1, 5, 2], [1, 6, 2], []], "input_ids_b": [[1, 7, 8, 2], [1, 9, 2], []]})
-    assert found["input_ids_b"] == [[1, 7, 8, 2], [1, 9, 2, PAD], [PAD] * 4]
-    assert found["position_ids_b"] == [[0, 1, 2, 3]] * 3
-    assert found["lengths_b"] == [4, 3, 0]
-
-
 def test_a_crop_is_cut_from_the_original() -> None:
     """`[CLS] 5 6 7 8 [SEP]` with 6 and 8 masked: content tokens 1 and 2 are 6 and 7."""
     rows = {"input_ids": [[1, 5, MASK, 7, MASK, 2], [1, MASK, 2], []], "label_positions": [[2, 4], [1], []]}
@@ -96,11 +77,13 @@ def test_a_crop_is_cut_from_the_original() -> None:
 
 
 def test_views_of_both_kinds_in_one_batch() -> None:
-    rows = {"input_ids": [[1, MASK, 6, 7, 2], [1, 6, 2]], "label_positions": [[1], []], "label_ids": [[5], []]}
-    rows |= {"crop_start": [[0], []], "crop_length": [[2], []], "input_ids_b": [[], [1, 9, 2]]}
-    found = collated("encoder", rows)
-    assert found["input_ids_b"] == [[1, 5, 6, 2], [1, 9, 2, PAD]]
-    assert found["lengths_b"] == [4, 3]
+    """A crop, a stored view, and filler."""
+    rows = {"input_ids": [[1, MASK, 6, 7, 2], [1, 6, 2], []], "label_positions": [[1], [], []]}
+    rows |= {"label_ids": [[5], [], []], "crop_start": [[0], [], []], "crop_length": [[2], [], []]}
+    found = collated("encoder", rows | {"input_ids_b": [[], [1, 9, 2], []]}, [1, 1, 0])
+    assert found["input_ids_b"] == [[1, 5, 6, 2], [1, 9, 2, PAD], [PAD] * 4]
+    assert found["position_ids_b"] == [[0, 1, 2, 3]] * 3
+    assert found["lengths_b"] == [4, 3, 0]
 
 
 def test_a_set_without_the_column_has_none_of_it(tmp_path: Any) -> None:

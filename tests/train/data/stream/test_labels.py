@@ -18,7 +18,6 @@ from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.labels import (
     TARGET_END,
-    build_label_weights,
     build_labels,
     build_next_token_labels,
     build_stored_scores,
@@ -66,13 +65,6 @@ def test_next_tokens_are_predicted_one_place_earlier(
     assert {tensor.dtype for tensor in labels.values()} == {torch.int64}
 
 
-def test_labels_of_full_rows_belong_to_the_caller() -> None:
-    ids, lengths = np.arange(6).reshape(2, 3), np.full(2, 3)
-    first = build_next_token_labels(ids, lengths, None, None)
-    first["label_index"].zero_()
-    assert build_next_token_labels(ids, lengths, None, None)["label_index"].tolist() == [0, 1, 3, 4]
-
-
 @FEW
 @given(st.lists(st.sets(st.integers(1, 9)), min_size=1, max_size=5), st.data())
 def test_stored_labels_keep_their_places_or_move_one_back(places: list[set[int]], data: st.DataObject) -> None:
@@ -96,31 +88,6 @@ def test_a_label_at_the_first_place_cannot_be_predicted_from_before() -> None:
     build_labels(columns, 10, np.array([1, 0]))
     with pytest.raises(IntegrityError, match="a label at position 0 cannot be predicted"):
         build_labels(columns, 10, np.array([0, 1]))
-
-
-@FEW
-@given(st.lists(st.tuples(st.integers(0, 3), st.none() | st.integers(1, 9)), min_size=1, max_size=6))
-def test_rows_without_a_weight_of_their_own_weigh_1_and_count_their_labels(found: list[tuple[int, int | None]]) -> None:
-    width = 5
-    index = [row * width + place for row, (count, _) in enumerate(found) for place in range(count)]
-    tensors = {
-        "input_ids": torch.zeros(len(found), width),
-        "lengths": torch.full((len(found),), width),
-        "label_index": torch.tensor(index, dtype=torch.int64),
-    }
-    weights = [[] if weight is None else [weight / 2] for _, weight in found]
-    counts = [[] if weight is None else [weight] for _, weight in found]
-    columns = {
-        "label_weight": Ragged.from_lists(weights, np.float32),
-        "label_count": Ragged.from_lists(counts, np.uint16),
-    }
-    mixed, plain = build_label_weights(columns, tensors), build_label_weights({}, tensors)
-    assert mixed["label_weight"].tolist() == [
-        1.0 if weight is None else weight / 2 for count, weight in found for _ in range(count)
-    ]
-    assert mixed["label_count"].tolist() == [count if weight is None else weight for count, weight in found]
-    assert plain["label_weight"].tolist() == [1.0] * len(index)
-    assert plain["label_count"].tolist() == [count for count, _ in found]
 
 
 def test_stored_scores_are_rows_of_labels_or_rows_of_the_batch() -> None:

@@ -1,20 +1,11 @@
 """The order of one set against a slow one, its keyed permutations, and its cost in files."""
 
-import builtins
-import io
-import os
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.scale import in_fresh_process, write_synthetic
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.shards.index import parse_index
-from clozeline.pipeline.shards.manifest import SHARD_LIMIT, Manifest
 from clozeline.train.data.stream.order import (
     BlockOrder,
     FeistelPermutation,
@@ -124,37 +115,3 @@ def test_orders_are_frozen() -> None:
 
 FEISTEL = [8, 1, 7, 4, 9, 6, 0, 3, 2, 5]
 ROWS = [4, 1, 6, 2, 3, 0, 7, 5]
-
-
-def test_the_order_opens_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_synthetic(tmp_path, 1000)
-    opened: list[str] = []
-    real = os.open
-
-    def noted(path: Any, *arguments: Any) -> int:
-        opened.append(Path(path).name)
-        return real(path, *arguments)
-
-    monkeypatch.setattr(os, "open", noted)
-    manifest = Manifest.load(tmp_path)
-    assert opened == ["manifest.json"], "once"
-    index = parse_index("index", (tmp_path / manifest.index.path).read_bytes(), manifest)
-
-    def refused(*arguments: Any, **options: Any) -> Any:
-        raise AssertionError("opened")
-
-    for module in (builtins, io, os):
-        monkeypatch.setattr(module, "open", refused)
-    order = BlockOrder(manifest.name, manifest.totals.samples, manifest.block_rows, 1, 500)
-    blocks = LogicalBlocks(index.rows, manifest.block_rows)
-    turn = order.round_at(3 * order.lane_rows + 5)
-    found = [blocks.pieces(load.block)[0].block for rank in range(500) for load in order.loads(turn, rank, rank + 1)]
-    assert len(set(found)) == 500
-
-
-@pytest.mark.slow
-def test_the_most_shards_and_ten_thousand_ranks(tmp_path: Path) -> None:
-    write_synthetic(tmp_path, SHARD_LIMIT)
-    found = in_fresh_process(tmp_path, 10_000)
-    assert found["shards"] == SHARD_LIMIT
-    assert found["heap MiB"] < 300

@@ -216,25 +216,14 @@ def together(ranks: list[Any]) -> Origins:
     return [origin for batches in ranks for batch in batches for origin in batch.origin.tolist()]
 
 
-def check(case: Case, sets: list[ShardSet]) -> None:
+@settings(max_examples=12, deadline=None)
+@given(cases())
+def test_the_stream_has_the_slow_order(sets: list[ShardSet], case: Case) -> None:
     play = Play(case, case.data(sets))
     for action, number in case.actions:
         play.act(action, number)
     for stream in play.streams:
         stream.close()
-
-
-@settings(max_examples=12, deadline=None)
-@given(cases())
-def test_the_stream_has_the_slow_order(sets: list[ShardSet], case: Case) -> None:
-    check(case, sets)
-
-
-@pytest.mark.slow
-@settings(max_examples=600, deadline=None)
-@given(cases())
-def test_the_stream_has_the_slow_order_at_length(sets: list[ShardSet], case: Case) -> None:
-    check(case, sets)
 
 
 def test_shares_are_those_of_the_rows_that_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,6 @@ import os
 import threading
 import tracemalloc
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import numpy as np
 import pytest
 
 from clozeline.pipeline.shards import DamagedBlock, ShardSet, open_shards
-from clozeline.train.data.stream.order import BlockOrder
 from clozeline.train.data.stream.phases import Input, phase_of
 from clozeline.train.data.stream.threads import BackgroundBuilder
 from tests.shard_sets import damage, rows, toy_set, write_set
@@ -115,15 +113,6 @@ def test_skipped_samples_are_not_corrupted(tmp_path: Path) -> None:
     assert sorted(set(seen)) == [uid for uid in range(1, 38) if not 5 <= uid <= 8]
 
 
-def test_small_sets_on_many_lanes_fit(tmp_path: Path) -> None:
-    """Only rows that exist count: a set of 5 rows fits on 16,384 lanes."""
-    with open_stream(toy_set(tmp_path, [5], block_rows=1920)) as stream:
-        small = replace(stream.sources[0], lanes=(0, 16384), memory_bytes=1 << 31)
-    small, large = (replace(small, order=BlockOrder("x", rows, 1920, 1, 16384)) for rows in (5, 16384 * 1920))
-    assert small.max_lane_rows is None
-    assert 1000 < (large.max_lane_rows or 0) < 1200
-
-
 @pytest.mark.parametrize(("threads", "ahead"), [(4, 0), (8, 1), (12, 2)])
 def test_as_many_reads_are_in_flight_as_threads_and_rounds_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, ahead: int
@@ -147,19 +136,6 @@ def test_as_many_reads_are_in_flight_as_threads_and_rounds_ahead(
         through.set()
         taker.join(60)
         assert stream.stats()["wait_seconds"] > 0
-
-
-def test_nothing_is_read_further_ahead_than_asked(tmp_path: Path) -> None:
-    """Back-pressure: while no batches are taken, loading stops after the rounds ahead."""
-    shards = toy_set(tmp_path, [4000], block_rows=10, row_length=600)
-    with open_stream(shards, global_batch=40, micro_batch=40, io_threads=2, prefetch_blocks=1) as stream:
-        stream.next_step()
-        ahead = stream._batches._ahead
-        assert ahead is not None
-        while ahead._ready.qsize() < 2:
-            pass
-        rounds = stream.stats()["blocks"] / 4
-        assert rounds <= 874 * 3 / 40 + 3, "three portions of at most 2**19 values, and the round ahead"
 
 
 def test_an_error_does_not_wait_for_reads_that_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -47,24 +46,6 @@ def test_an_element_has_as_many_states_as_the_estimate_of_memory_counts(name: st
     optimizer.step()
     sizes = [value.numel() for value in optimizer.state[layer.weight].values() if value.numel() > 1]
     assert sizes == [layer.weight.numel()] * builder.states
-
-
-@pytest.mark.parametrize("size", [16, 1003])
-def test_every_element_of_a_long_tensor_follows_the_rule(size: int) -> None:
-    """Three steps in float64 beside it: whole vectors of the kernel and the elements left over at the end."""
-    draws = np.random.default_rng(5).normal(size=(4, size))
-    weight = torch.nn.Parameter(torch.tensor(draws[0], dtype=torch.float32))
-    options = {"name": "adamw", "learning_rate": 0.01, "betas": [0.8, 0.9], "eps": 1e-3}
-    group = {"params": [weight], "name": "decay", "weight_decay": 0.5}
-    optimizer = choose("clozeline.train.optim.optimizers", options).build().build([group])
-    values, first, second = draws[0], np.zeros(size), np.zeros(size)
-    for step, gradient in enumerate(draws[1:], start=1):
-        weight.grad = torch.tensor(gradient, dtype=torch.float32)
-        optimizer.step()
-        first, second = 0.8 * first + 0.2 * gradient, 0.9 * second + 0.1 * gradient**2
-        update = (first / (1 - 0.8**step)) / (np.sqrt(second / (1 - 0.9**step)) + 1e-3)
-        values = values * (1 - 0.01 * 0.5) - 0.01 * update
-    assert weight.detach().numpy() == pytest.approx(values, rel=1e-5, abs=1e-7)
 
 
 class Recorder(WholeParameterOptimizer):

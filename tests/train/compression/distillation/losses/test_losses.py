@@ -111,14 +111,10 @@ XLNET = {"family": "xlnet", "position": {"kind": "sinusoidal"}, "bias": {"qkv": 
     [
         ({"attention_heads": 5}, {}, "attention", {}, "has 5 heads, the teacher 3: take the loss relations"),
         (RELATIVE, {}, "attention", {}, "the student's attention is disentangled"),
-        ({}, {}, "attention", {"layers": {0: 1}}, "the student has the layers 1 to 3, got 0"),
         ({"dim": 12}, {}, "cosine", {}, "got 12 of the student and 15 of the teacher: take the loss states"),
         ({}, {}, "states", {"layers": {4: 1}}, "states.layers: the student has the layers 0 to 3, got 4"),
-        ({}, {}, "states", {"layers": {1: 5}}, "states.layers: the teacher has the layers 0 to 3, got 5"),
         ({}, XLNET, "states", {}, "the teacher's family xlnet has none: take the loss scores"),
         ({"dim": 12}, {}, "relations", {"relation_heads": 4}, "4 heads do not divide .* the teacher, 15 wide"),
-        ({"dim": 10, "attention_heads": 2}, {}, "relations", {}, "3 heads do not divide .* the student, 10 wide"),
-        ({}, {}, "relations", {"teacher_layer": 4}, "teacher_layer: the teacher has the layers 1 to 3, got 4"),
         ({"dim": 12, "attention_heads": 4, "kv_heads": 2}, {"dim": 12, "attention_heads": 4}, "relations", {},
          "4 heads do not divide the vectors of the student, 6 wide"),
     ],
@@ -230,12 +226,6 @@ def test_divergence_of_relations_between_models_of_other_width_and_heads(heads: 
                 there = relations(theirs[row][:length], head * 15 // heads, (head + 1) * 15 // heads)
                 expected += sum(slow_divergence(p, q) for p, q in zip(there, here, strict=True)) / heads
     assert compared(student, teacher, tensors, "relations") == (pytest.approx(expected, rel=1e-4), 20)
-
-
-def test_relations_are_by_default_of_the_last_layers_and_the_heads_of_the_teacher() -> None:
-    student, _ = pair(model(layers=2), model(layers=4), loss("relations"))
-    built = student.distillation["relations"]
-    assert (built.layers, built.heads) == ({2: 4}, 3)
 
 
 def slow_divergence(theirs: list[float], ours: list[float]) -> float:
