@@ -3,17 +3,12 @@
 import json
 import os
 import signal
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from clozeline.pipeline.shards import open_shards
-from clozeline.train import command
-from clozeline.train.checkpoint import part_writer
 from clozeline.train.command import main
-from clozeline.train.data.stream.stream import Stream
 from clozeline.train.engine import Engine
 
 
@@ -40,12 +35,6 @@ def train_normally(*arguments: str) -> int:
     return main(arguments)
 
 
-def train_impatiently(*arguments: str) -> int:
-    """Train; a rank that prints no message ends soon after the one that does, which no launcher follows here."""
-    command._PATIENCE_S = dict.fromkeys((False, True), 1.0)  # type: ignore[misc]
-    return main(arguments)
-
-
 def fault_in_step(kind: str, step: int, victim: int | None, *arguments: str) -> int:
     """Kill, hang or signal a rank, or all of them, when a step begins."""
 
@@ -66,24 +55,6 @@ def fault_in_step(kind: str, step: int, victim: int | None, *arguments: str) -> 
 def other_seed_on_rank_one(*arguments: str) -> int:
     """Ranks that were started with different configurations."""
     return main([*arguments, *(["seed=99"] if rank() == 1 else [])])
-
-
-def stream_an_epoch(url: str) -> int:
-    """Print the rows of this rank's part of one epoch, and what is left of descriptors and threads after closing."""
-    size, lanes = int(os.environ["WORLD_SIZE"]), 8
-    files = len(list(Path("/proc/self/fd").iterdir()))
-    shards = open_shards(url)
-    stream = Stream(shards, rank=rank(), world_size=size, lanes=lanes, seed=3, global_batch=16, micro_batch=16 // size)
-    rows = []
-    while stream.samples < stream.samples_per_epoch:
-        rows += [batch.origin.tolist() for batch in stream.next_step()]
-    stats = stream.stats()
-    stream.close()
-    for thread in set(threading.enumerate()) - {threading.main_thread()}:
-        thread.join(10)
-    left = len(list(Path("/proc/self/fd").iterdir())) - files
-    print(json.dumps({"rows": rows, "stats": stats, "left": [left, threading.active_count()]}), flush=True)
-    return 0
 
 
 def kill_at_replace(target: str, occurrence: int, when: str, *arguments: str) -> int:
@@ -109,23 +80,3 @@ def kill_at_replace(target: str, occurrence: int, when: str, *arguments: str) ->
     code = main(arguments)
     print(json.dumps(seen))
     return code
-
-
-def stop_in_write(*arguments: str) -> int:
-    """Ask for a stop while the first part is written; the part is held back until a step later has begun."""
-    real, held, steps = part_writer.save_file, threading.Event(), 0
-
-    def write(tensors: Any, path: Path) -> None:
-        assert held.wait(60)
-        os.kill(os.getpid(), signal.SIGTERM)
-        real(tensors, path)
-
-    def count(*_: Any) -> None:
-        nonlocal steps
-        steps += 1
-        if steps == 3:
-            held.set()
-
-    part_writer.save_file = write
-    before(Engine, "step", count)
-    return main(arguments)

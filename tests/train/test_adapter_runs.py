@@ -84,17 +84,3 @@ def test_an_export_holds_the_adapter_merged(base: Path, one_rank: RankPool) -> N
     assert one_rank.run(start, base / "train.yaml", adapted(base, "prompted", "prompt", "steps=1")) == [(0, "")]
     with pytest.raises(ClozelineError, match="cannot be merged"):
         exported_form(open_run(base / "prompted"))
-
-
-def test_a_base_that_went_on_is_refused(base: Path, one_rank: RankPool) -> None:
-    config = base / "train.yaml"
-    assert one_rank.run(start, config, [f"output={base / 'other'}", "steps=1"]) == [(0, "")]
-    words = [word.replace(str(base / "base"), str(base / "other")) for word in adapted(base, "moved", "lora")]
-    assert one_rank.run(start, config, [*words, "steps=1"]) == [(0, "")]
-    ((code, said),) = one_rank.run(start, config, [f"output={base / 'third'}", f"model.init_from={base / 'moved'}"])
-    assert code == 64
-    assert "trained an adapter: merge it: clozeline export-model" in said
-    assert one_rank.run(start, config, [f"output={base / 'other'}", "steps=2"]) == [(0, "")]
-    ((code, said),) = one_rank.run(start, config, [*words, "steps=2"])
-    assert code == 64
-    assert "the adapter was trained on weights with digest" in said

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards.explain_batch import main
 from clozeline.train.data.stream.phases import phase_of
@@ -73,12 +72,3 @@ def test_steps_are_cut_by_tokens_at_every_world_size(
         assert theirs["gradient_norm"] == pytest.approx(mine["gradient_norm"], rel=1e-4)
     assert main(["--run", str(config.parent / "straight"), "--step", "2", "--json"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == expected[1][0] - expected[0][0]
-
-
-def test_a_continuation_with_another_number_is_refused(
-    one_rank: RankPool, config: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = [f"output={config.parent / 'turns'}", "steps=8", "data.batch_tokens=300"]
-    assert "data.batch_tokens: 210 in the checkpoint, 300 now" in one_rank.run(start, config, words)[0][1]
-    assert main(["--run", str(config.parent / "turns"), "--step", "9"]) == ConfigurationError.exit_code
-    assert "only steps of metrics.jsonl are known" in capsys.readouterr().err

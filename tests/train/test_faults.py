@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 from clozeline.train.logs.journal import read_status
-from tests.distributed import Finished, run_ranks
+from tests.distributed import Finished
 from tests.train import faulty, runs
 from tests.train.aftermath import run_checked, whole_checkpoints
 from tests.train.masked_set import write_config
@@ -104,31 +103,3 @@ def test_ranks_that_disagree_are_refused(tmp_path: Path, shards: Path) -> None:
     assert "'seed': 7" in finished.errors[0]
     assert "'seed': 99" in finished.errors[0]
     assert finished.errors[1] == ""
-
-
-@pytest.fixture(scope="module")
-def four_steps(tmp_path_factory: pytest.TempPathFactory, shards: Path) -> Path:
-    """A run with checkpoints of the steps 2 and 4."""
-    folder = tmp_path_factory.mktemp("four_steps")
-    assert go(folder, shards, faulty.train_normally, steps=4).codes == [0, 0]
-    return folder / "run"
-
-
-@pytest.mark.parametrize(("damaged", "way"), [(1, "resume"), (2, "model.init_from")])
-def test_a_damaged_checkpoint_is_told_once(
-    tmp_path: Path, shards: Path, four_steps: Path, way: str, damaged: int
-) -> None:
-    """By one rank of two: passed over where another one is complete, else in the error."""
-    shutil.copytree(four_steps, tmp_path / "run")
-    write_config(tmp_path / "train.yaml", shards, tmp_path / "run", checkpoint__every=2, checkpoint__keep_last=9)
-    for path in sorted((tmp_path / "run" / "checkpoints").glob("step-*/part-00001*"))[-damaged:]:
-        path.write_bytes(path.read_bytes()[:-1] + b"?")
-    other = [f"output={tmp_path / 'other'}", f"model.init_from={tmp_path / 'run'}"]
-    words = {"resume": [], "model.init_from": other}[way]
-    again = [*words, "steps=4", "--config", str(tmp_path / "train.yaml")]
-    finished = run_ranks(2, faulty.train_impatiently, *again, folder=tmp_path)
-    assert set(finished.codes) == {65 if damaged == 2 else 0}, finished.errors
-    said = [line for text in (*finished.outputs, *finished.errors) for line in text.splitlines()]
-    assert sum("expected xxh3-128" in line for line in said) == damaged
-    assert sum("is passed over" in line for line in said) == (damaged == 1)
-    assert sum(line.startswith("error: ") for line in said) == (damaged == 2)

@@ -161,27 +161,6 @@ def test_a_run_ends_early_and_every_evaluated_step_was_saved(monkeypatch: pytest
     assert train(patient.run, state).best == Best("heldout/loss", 1.0, 10, 0)
 
 
-def test_a_step_is_recorded_with_its_time_by_both_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each clock is read before and after: 2 seconds, in which two threads worked for 3."""
-    found, recorded = run_of(monkeypatch, steps=1, evaluate__max_rows=0), []
-    wall, cpu = iter([10.0, 12.0]), iter([1.0, 4.0])
-    monkeypatch.setattr(loop, "time", SimpleNamespace(perf_counter=lambda: next(wall), process_time=lambda: next(cpu)))
-    found.run.recorder.step = lambda *given, log: recorded.append(given[-2:])
-    train(found.run, START)
-    assert recorded == [(2.0, 3.0)]
-
-
-def test_an_evaluation_that_is_repeated_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kill between save and score: the state in the checkpoint is from before the evaluation."""
-    best = Best("heldout/loss", 2.0, 2, 0)
-    found = run_of(monkeypatch, losses=[3.0], steps=5, evaluate__every=4, early_stop=EARLY)
-    state = train(found.run, TrainState(step=4, samples=32, best=best))
-    assert state.best == Best("heldout/loss", 2.0, 2, 1)  # the end, step 5, is none of the evaluations that count
-    scored = TrainState(step=4, samples=32, best=Best("heldout/loss", 2.0, 2, 1), heldout_loss=3.0)
-    found = run_of(monkeypatch, losses=[9.0], steps=5, evaluate__every=4, early_stop=EARLY)
-    assert train(found.run, scored).best == scored.best
-
-
 def test_the_last_save_of_a_run_that_ends_early_must_work(monkeypatch: pytest.MonkeyPatch) -> None:
     found = run_of(
         monkeypatch, saves="---+", losses=[1.0, 2.0], steps=99, evaluate__every=2,

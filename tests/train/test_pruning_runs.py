@@ -5,8 +5,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from clozeline.configuration.config import load_config
-from clozeline.errors import ConfigurationError
 from clozeline.model.adaptive_computation.token_pruning import TokenPruning
 from clozeline.model.adaptive_computation.token_rules import TopTokens
 from clozeline.registry import find
@@ -14,8 +12,6 @@ from clozeline.tools.models.compression.comparison import MeasureOptions, measur
 from clozeline.tools.models.export.exportable import card_rows, exported_form
 from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config, write_masked_sets
@@ -92,25 +88,6 @@ def test_a_token_rule_resumes_to_the_bit_and_the_tools_drop_tokens_by_it(folder:
     assert row.sizes.flops < dense.sizes.flops
     assert "tokens: PoWER-BERT" in [*table_lines([dense, row])][-1]
     assert "shares" in card_rows(open_run(output))["token pruning"]
-
-
-@pytest.mark.parametrize(
-    ("prune", "message"),
-    [
-        ("{name: magnitude, sparsity: 0.5, end: 40}", "prune.end: expected at most 12"),
-        ("movement", "keep: expected a share in"),
-        ("{name: tokens, rule: shares, shares: [0.5, 0.6]}", "token pruning: shares: expected one a layer"),
-        ("{name: movement, mode: soft, keep: 0.5}", "keep: expected none in soft mode, got 0.5"),
-    ],
-)
-def test_a_start_and_a_dry_run_refuse_by_name(folder: Path, one_rank: RankPool, prune: str, message: str) -> None:
-    changes = words(folder, "refused", f"prune={prune}", "steps=6")
-    with pytest.raises(ConfigurationError, match=message):
-        dry_run(load_config(TrainConfig, folder / "train.yaml", changes))
-    ((code, error),) = one_rank.run(start, folder / "train.yaml", changes)
-    assert code == 64
-    assert message in error
-    assert not (folder / "refused" / "checkpoints").exists()
 
 
 def test_another_pruning_cannot_continue_a_run(folder: Path, one_rank: RankPool) -> None:

@@ -15,7 +15,7 @@ from clozeline.train.checkpoint.format import FORMAT
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.json_lines import read_lines
 from tests.distributed import RankPool
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import write_config
 from tests.train.runs import contents, start, steps
 
 
@@ -143,36 +143,9 @@ def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank: RankPoo
     assert (checkpoints / "latest").read_text() == "step-00000006\n"
 
 
-@pytest.fixture(scope="module")
-def two_runs(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs with the same names of files: `own`, and `other` with another seed over other rows."""
-    folder = tmp_path_factory.mktemp("runs")
-    for name, seed, rows in (("own", 7, 240), ("other", 8, 208)):
-        shards = write_masked_sets(folder / name / "sets", rows=rows)
-        config = write_config(folder / name / "train.yaml", shards, folder / name / "run", seed=seed)
-        assert one_rank.run(start, config, ["steps=4", "schedule.steps=8", "checkpoint.every=2"]) == [(0, "")]
-    return folder
-
-
 CASES = {
     "whole run": ("run", "**/*"),
     "parts": ("run/checkpoints", "**/part-*"),
     "shards": ("sets/train", "**/shard-*"),
     "manifest": ("sets/train", "**/manifest.json"),
 }
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_what_another_run_wrote_is_refused(one_rank: RankPool, two_runs: Path, tmp_path: Path, case: str) -> None:
-    """A start over a copy of the run that holds some files of the other."""
-    part, pattern = CASES[case]
-    shutil.copytree(two_runs / "own", tmp_path, dirs_exist_ok=True)
-    for path in sorted((two_runs / "other" / part).glob(pattern)):
-        if path.is_file():
-            shutil.copyfile(path, tmp_path / part / path.relative_to(two_runs / "other" / part))
-    before = contents(tmp_path)
-    words = [f"output={tmp_path / 'run'}", f"data.shards={tmp_path / 'sets/train/manifest.json'}", "steps=8"]
-    ((code, message),) = one_rank.run(start, tmp_path / "train.yaml", [*words, "schedule.steps=8"])
-    assert code in (64, 65), message
-    assert str(tmp_path) in message
-    assert contents(tmp_path) == before

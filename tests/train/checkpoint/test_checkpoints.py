@@ -2,7 +2,6 @@
 
 import math
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -73,23 +72,6 @@ def test_resume_is_exact_to_the_last_bit(two_ranks: RankPool, tmp_path: Path, st
         assert same
 
 
-def back_to_the_start(world: World, config: TrainConfig, folder: str) -> bool:
-    """Save before the first step, train, and load that."""
-    engine = build(config, world)
-    save(engine, Path(folder), 0)
-    before = everything(engine)
-    train_steps(engine, 1, 2)
-    resume(engine, Path(folder))
-    same = everything(engine) == before
-    engine.close()
-    return same
-
-
-def test_what_an_engine_holds_that_a_checkpoint_lacks_is_dropped(one_rank: RankPool, tmp_path: Path) -> None:
-    config = tiny(hooks=[{"name": "average", "decay": 0.9}])
-    assert one_rank.run(back_to_the_start, config, str(tmp_path)) == [True]
-
-
 def begin(world: World, config: TrainConfig, folder: str) -> tuple[Losses, Losses]:
     """4 steps straight with a save at 2."""
     engine = build(config, world, prepare=grown)
@@ -133,36 +115,6 @@ def save_again(world: World, config: TrainConfig, folder: str, steps: list[int],
 
 def present(folder: Path) -> list[int]:
     return sorted(int(path.name.removeprefix("step-")) for path in folder.glob("step-*"))
-
-
-def score_badly(world: World, config: TrainConfig, folder: str) -> tuple[list[Any], list[str]]:
-    """A step that was not saved, though a checkpoint of it was left over; then an index that cannot be written."""
-    engine = build(config, world)
-    found = store(Path(folder), world)
-    state = TrainState(step=1, samples=1, heldout_loss=0.5)
-    (Path(folder) / "step-00000001").mkdir()
-    found.score(state)
-    assert found.save(engine, replace(state, heldout_loss=None))
-    real = Path.replace
-
-    def full(self: Path, target: Path) -> Path:
-        raise OSError(28, "No space left on device")
-
-    Path.replace = full  # type: ignore[method-assign]
-    try:
-        found.score(state)
-    finally:
-        Path.replace = real  # type: ignore[method-assign]
-    chosen = found.find()
-    assert chosen is not None
-    found.score(TrainState(step=2, samples=2, heldout_loss=0.5))
-    engine.close()
-    return [chosen and chosen[1].state["heldout_loss"]], [r["event"] for r in found.reports]  # type: ignore[attr-defined]
-
-
-def test_a_score_that_cannot_be_noted_costs_nothing(one_rank: RankPool, tmp_path: Path) -> None:
-    """The checkpoint stays whole; a restart evaluates again."""
-    assert one_rank.run(score_badly, tiny(), str(tmp_path)) == [([None], ["save", "score_failed"])]
 
 
 def test_files_have_the_usual_permissions(one_rank: RankPool, tmp_path: Path) -> None:
@@ -284,21 +236,3 @@ def test_lost_slice_is_found_before_commit(two_ranks: RankPool, tmp_path: Path) 
     for error in two_ranks.run(lose_a_slice, tiny(zero__stage=3), str(tmp_path)):
         assert "slices end at element" in error or "a gap at element" in error
     assert present(tmp_path) == []
-
-
-def other_model(world: World, config: TrainConfig, folder: str) -> str:
-    engine = build(config, world)
-    try:
-        resume(engine, Path(folder))
-    except checkpoint.ConfigurationError as error:
-        return str(error)
-    finally:
-        engine.close()
-    return ""
-
-
-def test_checkpoint_of_another_model(one_rank: RankPool, tmp_path: Path) -> None:
-    one_rank.run(save_again, tiny(), str(tmp_path), [1], {})
-    (message,) = one_rank.run(other_model, tiny(model__ffn_dim=40), str(tmp_path))
-    assert "another model" in message
-    assert "[20, 39] there and [20, 40] in this model" in message

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from clozeline.errors import SaveError
-from clozeline.train.checkpoint.checkpoints import load
 from clozeline.train.checkpoint.format import _with_checksum
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
@@ -110,31 +109,6 @@ def test_a_state_that_contradicts_itself(
     change_state(tmp_path / "step-00000002", **changed)
     expected = "step-00000002" if whole else "step-00000001"
     assert one_rank.run(found_in, str(tmp_path)) == [expected]
-
-
-def continue_after_damage(world: World, config: TrainConfig, folder: str, steps: list[int]) -> list[list[int]]:
-    """Fall back from the damaged step 4 to 2, then save others; return what is kept after each."""
-    engine = build(config, world)
-    found = store(Path(folder), world, keep_last=2)
-    chosen = found.find()
-    assert chosen is not None
-    load(engine, *chosen)
-    kept = []
-    for step in steps:
-        assert found.save(engine, TrainState(step=step, samples=step))
-        kept.append(present(Path(folder)))
-    engine.close()
-    return kept
-
-
-@pytest.mark.parametrize(("steps", "kept"), [([3, 4, 5], [[2, 3, 4], [3, 4], [4, 5]]), ([6, 7], [[2, 6], [6, 7]])])
-def test_a_damaged_checkpoint_costs_no_whole_one(
-    one_rank: RankPool, tmp_path: Path, steps: list[int], kept: list[list[int]]
-) -> None:
-    """It is not counted among the last, and is replaced or removed when the run passes its step."""
-    one_rank.run(save_again, tiny(), str(tmp_path), [2, 4], {})
-    (tmp_path / "step-00000004" / "checkpoint.json").unlink()
-    assert one_rank.run(continue_after_damage, tiny(), str(tmp_path), steps) == [kept]
 
 
 def fill_disk(world: World, config: TrainConfig, folder: str, keep_last: int, room: float) -> list[list[int]]:

@@ -24,8 +24,6 @@ from clozeline.train.checkpoint.format import (
     tiling_problem,
 )
 from clozeline.train.checkpoint.part_reader import CheckpointReader
-from clozeline.train.checkpoint.zero_partitions import _share
-from clozeline.train.optim.weights.flat_buffers import Segment
 
 
 def cuts(size: int, parts: int) -> list[tuple[int, int, int]]:
@@ -108,14 +106,8 @@ def test_an_index_of_another_schema(tmp_path: Path, change: Callable[[dict[str, 
 
 
 def test_folders_of_other_names_are_no_checkpoints(tmp_path: Path) -> None:
-    for name in (
-        "step-backup",
-        "step-00000002",
-        "step-100000000",
-        "step-99999999",
-        "step-0000001",
-        "step-00000002.old",
-    ):
+    others = ["step-backup", "step-0000001", "step-00000002.old"]
+    for name in ["step-00000002", "step-100000000", "step-99999999", *others]:
         (tmp_path / name).mkdir()
     (tmp_path / "step-00000003").write_text("a file")
     assert [path.name for path in steps_in(tmp_path)] == ["step-00000002", "step-99999999", "step-100000000"]
@@ -155,18 +147,3 @@ def test_reader_names_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="lacks elements"):
         reader.read("weight", "p", 8, 5)
     assert reader.parameter("weight", "p").shape == (10,)
-
-
-@given(st.lists(st.integers(0, 40), min_size=1, max_size=6), st.integers(1, 8))
-def test_shares_of_ranks_tile_every_parameter_and_are_equal(sizes: list[int], world: int) -> None:
-    whole = [Segment(f"p{n}", (size,), torch.empty(size), "decay", 0, 0, size) for n, size in enumerate(sizes)]
-    shares = [list(_share(whole, rank, world)) for rank in range(world)]
-    for n, size in enumerate(sizes):
-        slices = [
-            (rank, piece.start, piece.count) for rank, share in enumerate(shares) for piece in share
-            if piece.name == f"p{n}"
-        ]  # fmt: skip
-        assert tiling_problem(f"p{n}", ParameterRecord([size], "decay", [], slices)) == ""
-    counts = [sum(piece.count for piece in share) for share in shares]
-    assert max(counts) - min(counts) <= 1
-    assert all(piece.offset == piece.start for share in shares for piece in share)

@@ -4,18 +4,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from clozeline.train.checkpoint import part_writer
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.logs.json_lines import read_lines
 from tests.distributed import RankPool
-from tests.train import faulty
-from tests.train.aftermath import run_checked
-from tests.train.masked_set import write_config
-from tests.train.runs import steps
 from tests.train.synthetic import build, store, tiny, train_steps
 
 STEP = TrainState(step=4, samples=32)
@@ -68,48 +61,3 @@ def test_later_updates_do_not_reach_the_file(two_ranks: RankPool, tmp_path: Path
         assert not there
         assert same_pages
     assert bytes_of(tmp_path / "waited" / NAME) == bytes_of(tmp_path / "background" / NAME)
-
-
-@pytest.fixture(scope="module")
-def waited(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of six steps whose saves are waited for."""
-    folder = tmp_path_factory.mktemp("waited")
-    ended = go(folder, shards, faulty.train_normally)
-    assert ended.codes == [0, 0], ended.errors
-    return folder
-
-
-def go(folder: Path, shards: Path, function: Any, *arguments: Any, **changes: Any) -> Any:
-    settings = {"checkpoint__every": 2, "checkpoint__keep_last": 9, "steps": 6, "log__tensorboard": False}
-    write_config(folder / "train.yaml", shards, folder / "run", **settings | changes)
-    return run_checked(2, function, *arguments, "--config", str(folder / "train.yaml"), folder=folder)
-
-
-def losses(folder: Path) -> list[Any]:
-    return [(one["step"], one["loss"].hex()) for one in steps(folder / "run")]
-
-
-def checkpoints_of(folder: Path) -> dict[str, dict[str, bytes]]:
-    return {path.name: bytes_of(path) for path in sorted((folder / "run" / "checkpoints").glob("step-*"))}
-
-
-def test_a_run_has_the_same_checkpoints(shards: Path, waited: Path, tmp_path: Path) -> None:
-    ended = go(tmp_path, shards, faulty.train_normally, checkpoint__asynchronous=True)
-    assert ended.codes == [0, 0], ended.errors
-    assert losses(tmp_path) == losses(waited)
-    assert _without_configuration(checkpoints_of(tmp_path)) == _without_configuration(checkpoints_of(waited))
-
-
-def _without_configuration(found: dict[str, dict[str, bytes]]) -> dict[str, dict[str, bytes]]:
-    """Leave out the indices, which hold the configuration and its keys."""
-    return {name: {key: raw for key, raw in files.items() if key != "checkpoint.json"} for name, files in found.items()}
-
-
-def test_a_stop_request_while_a_save_is_written(shards: Path, waited: Path, tmp_path: Path) -> None:
-    """The newest state is saved before the end, and the same command ends like a straight run."""
-    stopped = go(tmp_path, shards, faulty.stop_in_write, checkpoint__asynchronous=True)
-    assert stopped.codes == [75, 75], stopped.errors
-    (last, *_) = read_lines(tmp_path / "run" / "metrics.jsonl")[::-1]
-    assert (tmp_path / "run/checkpoints/latest").read_text() == f"step-{last['step']:08d}\n"
-    assert go(tmp_path, shards, faulty.train_normally, checkpoint__asynchronous=True).codes == [0, 0]
-    assert losses(tmp_path) == losses(waited)

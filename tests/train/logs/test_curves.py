@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clozeline.errors import ConfigurationError
 from clozeline.report.html_page import page
-from clozeline.train.logs.curves import RecordedRun, curves, noise_scales, open_run, read_run
+from clozeline.train.logs.curves import RecordedRun, curves, noise_scales, read_run
 from tests.pages import checked
 from tests.sealed_lines import sealed
 
@@ -88,15 +87,3 @@ def test_the_noise_scale_is_a_quotient_of_sums_of_a_hundred_records() -> None:
         expected += [(kept[end - 1][0], trace / square)] if square > 0 else []
     assert 0 < len(expected) < len(kept) - 99
     np.testing.assert_allclose(noise_scales(RecordedRun("a", records)), expected)
-
-
-def test_a_run_says_its_figures_and_shows_its_losses(tmp_path: Path) -> None:
-    run = open_run(str(written(tmp_path / "first", [102.0, 105.0], [("start", 100.0)])))
-    assert repr(run) == "RecordedRun(first: step 2, training loss 3.0000)"
-    html = run._repr_html_()
-    assert "<title>Loss (nats)" in html
-    assert html.count("<svg") == 1
-    assert "<dd>3.0000</dd>" in html
-    with pytest.raises(ConfigurationError, match=r"no run here, expected metrics\.jsonl; give the `output`"):
-        open_run(tmp_path)
-    assert repr(RecordedRun("new", [])) == "RecordedRun(new: no record yet)"

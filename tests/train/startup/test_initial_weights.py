@@ -71,9 +71,7 @@ def test_another_head_is_new_and_said(folder: Path) -> None:
     assert any("new: heads.lm.projection.weight" in line for line in filled.lines())
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("eps", 1e-3), ("norm_place", "pre"), ("activation", "relu"), ("type_vocab_size", 5)]
-)
+@pytest.mark.parametrize(("key", "value"), [("eps", 1e-3), ("norm_place", "pre"), ("type_vocab_size", 5)])
 def test_another_body_is_refused(folder: Path, key: str, value: object) -> None:
     said = message(fresh(folder, **{key: value}), folder)
     assert f"is another model: model.{key}: {value} here" in said
@@ -183,13 +181,6 @@ def test_parts_of_the_source(folder: Path, parts: tuple[str, ...]) -> None:
     assert "parameters of the body" in filled.lines()[1]
 
 
-def test_parts_that_are_not_there(folder: Path) -> None:
-    with pytest.raises(
-        ConfigurationError, match="init_parts: 'layers' matches no parameter: expected body, embeddings"
-    ):
-        fill_from(fresh(folder), folder, parts=("layers",))
-
-
 def tensors(**more: torch.Tensor) -> dict[str, torch.Tensor]:
     length = IDS.shape[1]
     return {"input_ids": IDS, "position_ids": torch.arange(length)[None], "lengths": torch.tensor([length]), **more}
@@ -244,11 +235,9 @@ def test_an_encoder_decoder_gives_its_encoder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"layers": 1}, "model.layers: 1 here, 2 there"),
         ({"norm_place": "pre"}, "model.norm_place: pre here, post there"),
         ({"adapter": choose("clozeline.model.adapters", "lora")}, "needs a model of its own family, got encoder for"),
     ],
-    ids=["depth", "norms", "adapter"],
 )
 def test_refusals(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     saved(tmp_path, "bert", num_hidden_layers=2)

@@ -71,17 +71,6 @@ def test_nothing_stays_behind_and_nothing_changes(changes: dict[str, Any]) -> No
     assert before == {name: (set(vars(module)), len(module._forward_hooks)) for name, module in one.named_modules()}
 
 
-def test_scores_are_those_after_the_cap() -> None:
-    tensors, found = batch(), []
-    for cap in (None, 0.5):
-        one = model(attn_logit_softcapping=cap)
-        with observe(one, {"attention_1"}) as seen, torch.no_grad():
-            one(tensors)
-        found.append(seen["attention_1"])
-    assert torch.allclose(found[1], 0.5 * torch.tanh(found[0] / 0.5), atol=1e-6)
-    assert found[0].abs().max() > 0.5
-
-
 def test_weights_are_those_of_the_loss_of_the_head() -> None:
     """Weighted by label, by row, and with weights of the objective: the sum of weight x nll is the head's loss."""
     tensors = {**batch(), "label_weight": torch.arange(8) / 4.0}

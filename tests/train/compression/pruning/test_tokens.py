@@ -12,7 +12,6 @@ from clozeline.model.build import Model, build_model
 from clozeline.registry import choose
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.hooks import Step
 from tests.distributed import RankPool
 from tests.train.compression.pruning.pruned import plain_adamw, pruned, started, train
 from tests.train.synthetic import VOCABULARY, random_rows, tiny, train_steps
@@ -94,25 +93,6 @@ def test_shares_drop_tokens_from_the_first_step(one_rank: RankPool) -> None:
     assert before == rule == {"shares": (0.7, 0.4)}
     full = pruned({"name": "tokens", "rule": "shares", "shares": [1.0, 1.0]})
     assert one_rank.run(train, full)[0][0] == one_rank.run(train, pruned(None))[0][0], "bit-identical"
-
-
-def infinite(world: World, config: TrainConfig) -> bool:
-    engine = started(config, world)
-    pruning: Any = engine.hooks[0]
-    train_steps(engine, 1, 1)
-    before = {name: tensor.detach().clone() for name, tensor in pruning.buffers.items()}
-    step = Step(2, 0, 8, {}, 1.0, recorded=False)
-    pruning.begin(step)
-    (values,) = pruning._soft.parameters()
-    values.grad = torch.full_like(values, torch.nan)
-    pruning.end(step, 1.0)
-    same = all(torch.equal(before[name], tensor) for name, tensor in pruning.buffers.items())
-    engine.close()
-    return same
-
-
-def test_a_gradient_that_is_not_finite_changes_nothing(one_rank: RankPool) -> None:
-    assert one_rank.run(infinite, pruned(RULES["thresholds"])) == [True]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from tests.shard_sets import list_column, objective, write_set
 from tests.train.masked_set import COLUMNS, masked_rows, write_config, write_masked_sets
 from tests.train.runs import steps
 from tests.train.synthetic import plain_config
-from tests.train.test_evaluate import start
+from tests.train.test_run import start
 
 TOKENIZER: dict[str, Any] = {
     "name": "t", "fingerprint": "f", "vocab_size": 99, "special_ids": {"pad": 0, "mask": 3}, "sentinels": [],
@@ -49,46 +49,6 @@ def config_file(path: Path, data: dict[str, Any], **changes: Any) -> Path:
 def sets(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("sets")
     return [str(write_masked_sets(folder / name, rows=rows)) for name, rows in (("a", 200), ("b", 90))]
-
-
-def test_a_url_of_files_finds_its_held_out_set(tmp_path: Path, sets: list[str]) -> None:
-    config = config_file(tmp_path / "a.yaml", {"shards": f"file://{sets[0]}"})
-    datasets = open_datasets(load_config(TrainConfig, config, []))
-    assert {name: len(shards) for name, shards in datasets.heldout.items()} == {"heldout": 45}
-
-
-def test_samples_are_corrupted_online_beside_a_held_out_set_of_examples(tmp_path: Path) -> None:
-    write_token_set(tmp_path, [(31 * document) % 90 for document in range(12)])
-    entry = {"name": "masked_lm", "max_length": 16}
-    for stage in ("group", "corrupt"):
-        run_stage(recipe(tmp_path, [entry]), stage)
-    data = {"shards": str(tmp_path / "group" / "packed-14-sep" / "train"), "corrupt": {**entry, "mask_rate": 0.4}}
-    examples = tmp_path / "corrupt" / "masked_lm" / "train"
-    config = config_file(tmp_path / "run.yaml", {**data, "heldout": {"masked": str(examples)}})
-    datasets = open_datasets(load_config(TrainConfig, config, []))
-    assert datasets.corruptions == {"masked": None}
-    assert datasets.phases[0].sources[0].corruption is not None
-
-
-def test_a_held_out_set_that_is_a_link_to_nothing_is_not_absent(tmp_path: Path) -> None:
-    write_masked_sets(tmp_path)
-    manifest = next(tmp_path.rglob("heldout/manifest.json"))
-    manifest.unlink()
-    manifest.symlink_to("nowhere")
-    shards = next(tmp_path.rglob("train/manifest.json"))
-    config = config_file(tmp_path / "run.yaml", {"shards": str(shards)})
-    with pytest.raises(ClozelineError, match="heldout"):
-        open_datasets(load_config(TrainConfig, config, []))
-
-
-def test_an_optimizer_that_follows_held_out_losses_needs_a_held_out_set(tmp_path: Path) -> None:
-    shards = write_masked_sets(tmp_path / "sets")
-    config = write_config(tmp_path / "c.yaml", shards, tmp_path / "run", optimizer__name="adamw", evaluate__every=2)
-    words = ["optimizer={name: nt_asgd}"]
-    assert len(open_datasets(load_config(TrainConfig, config, words)).heldout) == 1
-    (tmp_path / "sets" / "heldout" / "manifest.json").unlink()
-    with pytest.raises(ConfigurationError, match=r"data\.heldout: nt_asgd follows the held-out loss, and no"):
-        open_datasets(load_config(TrainConfig, config, words))
 
 
 def test_what_a_checkpoint_holds_of_the_data(one_rank: RankPool, tmp_path: Path, sets: list[str]) -> None:
@@ -216,13 +176,6 @@ def test_steps_of_samples_and_of_larger_sets(tmp_path: Path) -> None:
     assert of_tokens(1_000_000, "encoder_decoder") == 2_000_000 // 100 // 8
     assert of_tokens(80_000_000) == 80_000_000 // 100 // 8
     assert of_tokens(100) == 100, "room for a warm-up"
-
-
-def test_phases_have_no_passes(tmp_path: Path) -> None:
-    shards = str(write_masked_sets(tmp_path / "set"))
-    config = load_config(TrainConfig, config_file(tmp_path / "a.yaml", {"phases": [{"shards": shards}]}, **AUTO), [])
-    with pytest.raises(ConfigurationError, match="set a number"):
-        dry_run(config)
 
 
 @pytest.mark.parametrize(

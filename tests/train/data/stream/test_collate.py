@@ -48,14 +48,6 @@ def test_prefix_has_no_labels() -> None:
     assert found["label_ids"] == [8, 6, 7]
 
 
-def test_the_same_labels_may_be_stored_where_the_row_is_read_from_left_to_right() -> None:
-    rows = [[5, 6, 7, 8], [5, 6, 7]]
-    prefixed = collated("decoder", {"input_ids": rows, "prefix_length": [[3], [1]]})
-    stored = {"input_ids": rows, "label_positions": [[3], [1, 2]], "label_ids": [[8], [6, 7]]}
-    found = collated("decoder", stored, predict_from="previous")
-    assert found == {name: value for name, value in prefixed.items() if name != "prefix_length"}
-
-
 def test_a_fragment_keeps_its_places_and_is_opened_by_the_token_before_it() -> None:
     """`[CLS] The kitten [MASK] [MASK] [MASK] ball [SEP]`, a fragment after [CLS], a row without one, and filler."""
     found = collated(
@@ -73,6 +65,30 @@ def test_a_fragment_keeps_its_places_and_is_opened_by_the_token_before_it() -> N
     assert found["decoder_lengths"] == [3, 1, 2, 1]
     assert found["label_index"] == [0, 1, 2, 3, 6, 7]
     assert found["label_ids"] == [22, 23, 24, 30, 10, 11]
+
+
+def test_sets_with_and_without_isolation_share_a_batch() -> None:
+    """A row whose fragments are of two documents, one whose fragment is of the whole row, and one of spans."""
+    names = ["input_ids", "target_ids", "target_start", "document_starts", "target_document_starts"]
+    fragments, whole, spans = (
+        Collate("encoder_decoder", roles_of(chosen), SPECIAL, decoder_start=1)
+        for chosen in (names, names[:3], [*names[:2], *names[3:]])
+    )
+    merged = copy(fragments)
+    merged._parts = (fragments, whole, spans)
+    lists = {
+        "input_ids": [[1, 5, 3, 3, 8, 9, 2], [1, 5, 6, 3, 3, 9, 2], [5, 20, 8, 21]],
+        "target_ids": [[6, 7, 8], [7, 8], [20, 6, 21, 9]],
+        "target_start": [[2, 4], [3], []],
+        "document_starts": [[0, 4], [], [0, 2]],
+        "target_document_starts": [[0, 2], [], [0, 2]],
+    }
+    columns = {name: column(rows) for name, rows in lists.items()}
+    found = {name: one.tolist() for name, one in merged(columns, None, np.array([0, 1, 2])).items()}
+    assert found["decoder_input_ids"] == [[5, 6, 1, 0], [6, 7, 0, 0], [1, 20, 1, 21]]
+    assert found["decoder_position_ids"] == [[2, 3, 0, 0], [3, 4, 0, 0], [0, 1, 0, 1]]
+    assert [row[:size] for row, size in zip(found["decoder_document_ids"], [3, 2, 4], strict=True)] == [
+        [0, 0, 1], [0, 0], [0, 0, 1, 1]]  # fmt: skip
 
 
 MODES = {"bidirectional": 0, "left_to_right": 1, "right_to_left": 2, "prefix": 3}
@@ -222,20 +238,6 @@ def test_the_order_of_prediction(side: str) -> None:
     assert [found["input_ids"][index // 5][index % 5] for index in found["label_index"]] == found["label_ids"]
 
 
-def test_an_order_beside_masked_rows() -> None:
-    """Rows of another objective have labels and no order: they are context, labels are in the order of places."""
-    ordered, masked = (Collate("encoder", roles_of(["input_ids", *more]), SPECIAL) for more in
-                       (["prediction_order"], ["label_positions", "label_ids"]))  # fmt: skip
-    merged = copy(ordered)
-    merged._parts = (ordered, masked)
-    lists = {"input_ids": [[5, 6, 7], [5, 4, 7]], "prediction_order": [[2, 0], []], "label_positions": [[], [1]],
-             "label_ids": [[], [6]]}  # fmt: skip
-    found = merged({name: column(rows) for name, rows in lists.items()}, None, np.array([0, 1]))
-    assert found["rank"].tolist() == [[2, 0, 1], [0, 0, 0]]
-    assert found["label_index"].tolist() == [0, 2, 4]
-    assert found["label_ids"].tolist() == [5, 7, 6]
-
-
 SEGMENTS = list_column("segment_starts")
 LANGUAGES = list_column("languages", "uint8")
 
@@ -262,12 +264,6 @@ def test_each_set_of_a_batch_has_its_own_rule(tmp_path: Path) -> None:
     assert found["position_ids"] == [[0, 1, 2, 0, 1, 2], [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5]]
     assert found["type_ids"] == [[0, 0, 0, 1, 1, 1]] * 2 + [[0] * 6]
     assert found["languages"] == [[3, 3, 3, 5, 5, 5]] * 2 + [[4] * 6]
-
-
-def test_documents_and_segments_restart_together() -> None:
-    lists = {"input_ids": [[1, 7, 2, 8, 9, 2]] * 2, "segment_starts": [[0, 3], []], "document_starts": [[0], [0, 2]]}
-    found = collated("encoder", lists, restart_segments=True)
-    assert found["position_ids"] == [[0, 1, 2, 0, 1, 2], [0, 1, 0, 1, 2, 3]]
 
 
 ATTENTION = list_column("attention", "uint8")

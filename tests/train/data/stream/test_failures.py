@@ -49,55 +49,6 @@ def test_close_leaves_no_threads_and_no_files(tmp_path: Path) -> None:
         next(stream.one_pass())
 
 
-def test_who_waits_is_told_when_another_thread_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, never = threading.Event(), threading.Event()
-
-    def stalled(*arguments: Any) -> Any:
-        begun.set()
-        never.wait(60)
-        raise DamagedBlock("none", 0, "a", "b")
-
-    monkeypatch.setattr(ShardSet, "read_block", stalled)
-    stream = open_stream(toy_set(tmp_path, [100]))
-    told: list[BaseException] = []
-
-    def take() -> None:
-        try:
-            stream.next_step()
-        except StreamError as error:
-            told.append(error)
-
-    taker = threading.Thread(target=take, daemon=True)
-    taker.start()
-    assert begun.wait(60)
-    stream.close()
-    taker.join(60)
-    never.set()
-    assert [str(error) for error in told] == ["the stream was closed while a batch was waited for"]
-
-
-@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
-def test_a_forked_process_is_told(tmp_path: Path) -> None:
-    with open_stream(toy_set(tmp_path, [100])) as stream:
-        stream.next_step()
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                stream.next_step()
-                message = b"no error"
-            except StreamError as error:
-                message = str(error).encode()
-            os.write(writing, message)
-            os._exit(0)
-        os.close(writing)
-        with os.fdopen(reading, "rb") as pipe:
-            message = pipe.read().decode()
-        os.waitpid(child, 0)
-        assert f"belongs to process {os.getpid()}" in message
-        stream.next_step()
-
-
 @pytest.mark.usefixtures("default_signals")
 def test_ctrl_c_interrupts_a_wait_and_close_does_not_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that never answers: the interrupt arrives in `next_step`, and closing does not wait for the read."""

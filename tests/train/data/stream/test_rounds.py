@@ -14,7 +14,6 @@ import pytest
 
 from clozeline.pipeline.shards import DamagedBlock, ShardSet, open_shards
 from clozeline.train.data.stream.phases import Input, phase_of
-from clozeline.train.data.stream.threads import BackgroundBuilder
 from tests.shard_sets import damage, rows, toy_set, write_set
 from tests.train.data.stream.streams import ToyCorruption, open_stream, rows_of, run
 
@@ -113,31 +112,6 @@ def test_skipped_samples_are_not_corrupted(tmp_path: Path) -> None:
     assert sorted(set(seen)) == [uid for uid in range(1, 38) if not 5 <= uid <= 8]
 
 
-@pytest.mark.parametrize(("threads", "ahead"), [(4, 0), (8, 1), (12, 2)])
-def test_as_many_reads_are_in_flight_as_threads_and_rounds_ahead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, ahead: int
-) -> None:
-    """Four lanes read a block each in a round, before the first batch is there."""
-    begun, through, real = threading.Semaphore(0), threading.Event(), ShardSet.read_block
-
-    def read(shards: ShardSet, *arguments: Any) -> Any:
-        begun.release()
-        assert through.wait(60)
-        return real(shards, *arguments)
-
-    monkeypatch.setattr(ShardSet, "read_block", read)
-    shards = toy_set(tmp_path, [800], block_rows=10)
-    with open_stream(shards, io_threads=threads, prefetch_blocks=ahead) as stream:
-        taker = threading.Thread(target=stream.next_step)
-        taker.start()
-        for _ in range(threads):
-            assert begun.acquire(timeout=60)
-        assert stream.stats()["in_flight"] == threads == 4 * (1 + ahead)
-        through.set()
-        taker.join(60)
-        assert stream.stats()["wait_seconds"] > 0
-
-
 def test_an_error_does_not_wait_for_reads_that_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three of the first four blocks never come; the error of the fourth, which is damaged, comes at once."""
     never, real = threading.Event(), ShardSet.read_block
@@ -186,15 +160,14 @@ def test_an_error_waits_for_the_batch_that_needs_the_block(tmp_path: Path) -> No
         assert stream.samples == 80
 
 
-@pytest.mark.parametrize("threads", [0, 2])
-def test_a_phase_that_is_over_holds_no_memory(tmp_path: Path, threads: int) -> None:
+def test_a_phase_that_is_over_holds_no_memory(tmp_path: Path) -> None:
     long = toy_set(tmp_path / "long", [1300], row_length=2000, block_rows=100, name="long")
     short = toy_set(tmp_path / "short", [300], block_rows=20, name="short")
     lanes = 12
     a_round = lanes * 100 * 2000 * 2
     phases = [phase_of((long,), (), 24 * 60), phase_of((short,))]
     tracemalloc.start()
-    with open_stream(phases, lanes=lanes, global_batch=24, io_threads=threads) as stream:
+    with open_stream(phases, lanes=lanes, global_batch=24) as stream:
         for _ in range(30):
             stream.next_step()
         assert tracemalloc.get_traced_memory()[0] > a_round
@@ -246,22 +219,3 @@ def test_no_more_is_held_than_fits(
     assert message.count("\n") == 1
     with open_stream(shards, 1, 2, memory_bytes=9_000, **options), open_stream(shards, **options):
         assert not capsys.readouterr().err
-
-
-def test_results_come_in_order_and_not_too_many_are_made() -> None:
-    made = 0
-    third = threading.Event()
-
-    def build() -> int:
-        nonlocal made
-        made += 1
-        if made == 3:
-            third.set()
-        return made
-
-    ahead = BackgroundBuilder(build, 2)
-    assert [ahead.get(), ahead.get()] == [1, 2]
-    assert third.wait(10)
-    ahead.stop()
-    assert ahead.join()
-    assert made <= 5, "two that wait, two that were taken, one that was begun"

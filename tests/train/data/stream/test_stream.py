@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError, StateMismatch
 from clozeline.pipeline.shards import ShardSet
-from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.stream import Stream
 from tests.shard_sets import objective, rows, toy_set, write_set
@@ -64,19 +63,6 @@ def test_every_row_once_an_epoch(
             assert seen == Counter(range(1, len(shards) + 1))
             assert batch.epoch == epoch
             assert batch.samples == stream.samples == epoch * stream.samples_per_epoch
-
-
-@pytest.mark.parametrize("make", [lambda path: toy_set(path, SIZES), ragged_set], ids=["equal", "ragged"])
-def test_world_size_and_accumulation_do_not_matter(tmp_path: Path, make: Any) -> None:
-    shards = make(tmp_path / "set")
-    options = {"lanes": 16, "global_batch": 32}
-    with open_stream(shards, micro_batch=32, **options) as stream:
-        expected = steps(stream, 7)
-    for world in (1, 2, 16):
-        for micro in (1, 2, 32 // world):
-            streams = [open_stream(shards, rank, world, micro_batch=micro, **options) for rank in range(world)]
-            found = [[row for stream in streams for row in contents(stream.next_step())] for _ in range(7)]
-            assert found == expected
 
 
 def test_resume_at_every_position(shards: ShardSet) -> None:
@@ -201,12 +187,3 @@ def test_after_an_error_the_same_batch_comes(
 def test_default_lanes(shards: ShardSet) -> None:
     with open_stream(shards, lanes=None, global_batch=96) as stream:
         assert stream.lanes == 32
-
-
-def test_a_batch_names_its_tensors_and_counts_its_rows_without_filler() -> None:
-    tensors = {"input_ids": torch.zeros(3, 7, dtype=torch.int64), "label_ids": torch.zeros(4, dtype=torch.int32)}
-    batch = Batch(tensors, torch.tensor([1.0, 1.0, 0.0]), np.zeros((3, 3), np.int64), 3, 0.5)
-    assert repr(batch) == "Batch(2 rows: input_ids [3, 7], label_ids [4])"
-    html = batch._repr_html_()
-    assert "batch of 2 rows, epoch 0.50" in html
-    assert "<td>input_ids</td><td>int64</td><td>[3, 7]</td>" in html

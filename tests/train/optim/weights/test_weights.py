@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.build import Model, add_adapter, build_model
+from clozeline.model.build import Model, build_model
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.registry import names
 from clozeline.train.checkpoint.format import WEIGHT, ParameterRecord, tiling_problem
@@ -141,32 +141,6 @@ def test_groups_by_depth_hold_every_parameter_once(family: str) -> None:
     assert {group["depth"] for group in groups} >= {1, max(depths.values())}
 
 
-@pytest.mark.parametrize("family", ["encoder", "xlnet"])
-def test_matrices_of_layers_are_apart_for_those_who_ask(family: str) -> None:
-    """Tables, also plain parameters that are tables, and heads stay in `decay`."""
-    model = build_model(small_config(family), WORDS, {})
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    groups = parameter_groups(model, 0.1, by_depth=False, matrices_apart=True)
-    found = {group["name"]: {names[id(p)] for p in group["params"]} for group in groups}
-    plain = {group["name"]: {names[id(p)] for p in group["params"]} for group in parameter_groups(model, 0.1)}
-    assert list(found) == ["matrix", "decay", "no_decay"]
-    assert found["no_decay"] == plain["no_decay"]
-    assert found["matrix"] | found["decay"] == plain["decay"]
-    tables = (".tokens.weight", ".table.weight", ".types.weight", ".segments")
-    expected = {n for n in plain["decay"] if ".layers." in n and not n.endswith(tables)}
-    assert found["matrix"] == expected
-    assert len(found["matrix"]) >= 12
-
-
-def test_parameters_with_another_rate_are_apart() -> None:
-    model = build_model(small_config("decoder"), WORDS, {}, seed=1)
-    adapter = add_adapter(model, "own", {"name": "lora", "rank": 2, "rate_ratio": 4.0})
-    groups = parameter_groups(model, 0.1)
-    assert {group["name"]: group["rate"] for group in groups} == {"decay": 1.0, "decay.fast": 4.0, "no_decay": 1.0}
-    (fast,) = [group for group in groups if group["name"] == "decay.fast"]
-    assert {id(p) for p in fast["params"]} == {id(p) for n, p in adapter.named_parameters() if n.endswith(".b")}
-
-
 def small(**changes: Any) -> Model:
     return build_model(tiny(**changes).model, VOCABULARY, {"pad": 0, "mask": 3})
 
@@ -267,15 +241,3 @@ def test_a_frozen_body_has_no_dropout(one_rank: RankPool, folder: Path) -> None:
     plain = losses(started(one_rank, folder, "plain", *none, "freeze=body"))
     assert losses(started(one_rank, folder, "still", *strong, "freeze=body")) == plain
     assert losses(started(one_rank, folder, "moving", *strong))[0] != plain[0]
-
-
-def test_a_frozen_run_resumes_to_the_bit(one_rank: RankPool, folder: Path) -> None:
-    whole = started(one_rank, folder, "whole", "freeze=body")
-    parts = started(one_rank, folder, "parts", "freeze=body", "steps=3")
-    answers = one_rank.run(start, folder / "train.yaml", [f"output={parts}", "steps=5", "freeze=body"])
-    assert answers == [(0, "")]
-    assert losses(parts) == losses(whole)
-    assert all(torch.equal(tensor, weights(parts)[name]) for name, tensor in weights(whole).items())
-    code, said = one_rank.run(start, folder / "train.yaml", [f"output={parts}", "steps=6"])[0]
-    assert code == 64
-    assert "freeze: ['body'] in the checkpoint, [] now" in said

@@ -153,15 +153,6 @@ def test_mean_square_over_heads_tokens_and_visible_keys() -> None:
     assert compared(student, teacher, tensors, "attention")[0] == pytest.approx(expected, rel=1e-4)
 
 
-def test_a_causal_student_compares_the_keys_that_it_sees() -> None:
-    plain = {"family": "decoder", "heads": {"lm": 1.0}}
-    student, teacher = pair(model(2, **plain), model(**plain), loss("attention", layers={1: 1}))
-    tensors = batch((11,), filler=0)
-    square = (products(student, tensors, 1) - products(teacher.model, tensors, 1))[0].square().mean(0)
-    expected = sum(float(square[query, : query + 1].mean()) for query in range(11))
-    assert compared(student, teacher, tensors, "attention")[0] == pytest.approx(expected, rel=1e-4)
-
-
 def test_keys_that_one_of_the_models_does_not_see_are_not_compared() -> None:
     local = {"position": {"kind": "rope"}, "dim": 12, "local": {"window": 2, "global_every": 2}}
     student, teacher = pair(model(2, **local), model(**{**local, "local": None}), loss("attention", layers={2: 2}))
