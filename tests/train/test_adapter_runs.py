@@ -7,12 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from clozeline.errors import ClozelineError
-from clozeline.model.checkpoints import build_checkpoint
 from clozeline.registry import find
-from clozeline.tools.models.export.exportable import exported_form
 from clozeline.train.checkpoint.format import Index, steps_in
-from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.model.adapters.adapted_models import NAMES, case_of, takes_places
 from tests.train.masked_set import write_config, write_masked_sets
@@ -66,21 +62,3 @@ def test_a_run_saves_its_adapter_alone_and_resumes_to_the_bit(base: Path, one_ra
     index = Index.read(steps_in(whole / "checkpoints")[-1])
     assert len(index.state["base"]) == 32
     assert "base" not in Index.read(steps_in(base / "base" / "checkpoints")[-1]).state
-
-
-def test_an_export_holds_the_adapter_merged(base: Path, one_rank: RankPool) -> None:
-    """The model of the export computes what the base with the adapter next to it does, and not what the base does."""
-    assert one_rank.run(start, base / "train.yaml", adapted(base, "merged", "lora", "steps=3")) == [(0, "")]
-    opened = open_run(base / "merged")
-    exported = exported_form(opened)
-    assert exported.config.adapter is None
-    tensors = {"input_ids": torch.arange(10, 22)[None], "position_ids": torch.arange(12)[None]}
-    tensors["lengths"] = torch.tensor([12])
-    models = (build_checkpoint(exported), opened.model, open_run(base / "base").model)
-    with torch.no_grad():
-        merged, expected, alone = (model.logits(tensors)["masked_lm"] for model in models)
-    assert (merged - expected).abs().max() <= 1e-5
-    assert (alone - expected).abs().max() > 1e-3
-    assert one_rank.run(start, base / "train.yaml", adapted(base, "prompted", "prompt", "steps=1")) == [(0, "")]
-    with pytest.raises(ClozelineError, match="cannot be merged"):
-        exported_form(open_run(base / "prompted"))

@@ -59,6 +59,9 @@ def test_steps_are_cut_by_tokens_at_every_world_size(
     assert len({after - before for before, after in pairwise(ends)}) > 1
     assert one_rank.run(start, config, []) == [(0, "")]
     straight = runs.steps(config.parent / "straight")
+    (phase,) = runs.events(config.parent / "straight", "phase")
+    changed = next(step for step, samples in enumerate(ends, 1) if samples > CHANGE)
+    assert (phase["phase"], phase["global_batch"], phase["step"]) == (1, 16, changed)
     assert [(record["samples"], record["tokens"]) for record in straight] == expected
     for number, steps in enumerate((2, 3, STEPS)):
         ranks, words = (two_ranks, one_rank)[number % 2], [f"output={config.parent / 'turns'}", f"steps={steps}"]

@@ -77,25 +77,6 @@ def test_hang_is_ended_by_the_watchdog_with_stacks(tmp_path: Path, shards: Path)
     assert status.ended or status.state == "failed", "nothing says that it runs"
 
 
-def test_killed_run_does_not_run_any_more(tmp_path: Path, shards: Path) -> None:
-    """The next start says so, and its status names what exists before its first step."""
-    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", checkpoint__every=2)
-    words = ("--config", str(config))
-    assert run_checked(1, faulty.fault_in_step, "kill", 4, 0, *words, folder=tmp_path).codes == [-signal.SIGKILL]
-    status = read_status(tmp_path / "run")
-    assert status is not None
-    assert (status.state, status.ended) == ("running", True)
-    assert status.step in (2, 3), "that of the save, or later"
-    status_before = status.step
-    assert status.text.startswith("not running any more, process ")
-    assert run_checked(1, faulty.fault_in_step, "kill", 3, 0, *words, folder=tmp_path).codes == [-signal.SIGKILL]
-    status = read_status(tmp_path / "run")
-    assert status is not None
-    assert (status.step, status.checkpoint) == (2, "step-00000002")
-    (lost,) = runs.events(tmp_path / "run", "lost")
-    assert lost["step"] == status_before
-
-
 def test_ranks_that_disagree_are_refused(tmp_path: Path, shards: Path) -> None:
     finished = go(tmp_path, shards, faulty.other_seed_on_rank_one)
     assert finished.codes == [64, 64]

@@ -88,14 +88,3 @@ def test_a_token_rule_resumes_to_the_bit_and_the_tools_drop_tokens_by_it(folder:
     assert row.sizes.flops < dense.sizes.flops
     assert "tokens: PoWER-BERT" in [*table_lines([dense, row])][-1]
     assert "shares" in card_rows(open_run(output))["token pruning"]
-
-
-def test_another_pruning_cannot_continue_a_run(folder: Path, one_rank: RankPool) -> None:
-    config, output = folder / "train.yaml", "frozen"
-    assert one_rank.run(start, config, words(folder, output, WAYS["magnitude"], "steps=1")) == [(0, "")]
-    ((code, error),) = one_rank.run(start, config, words(folder, output, "steps=2"))
-    assert code == 64
-    assert "prune" in error
-    # unless it is allowed: masks are dropped
-    allowed = words(folder, output, "steps=2", "checkpoint.allow_changed=[prune]")
-    assert one_rank.run(start, config, allowed) == [(0, "")]

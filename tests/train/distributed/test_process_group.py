@@ -1,6 +1,3 @@
-import gc
-from collections.abc import Iterator
-
 import pytest
 import torch
 
@@ -8,7 +5,6 @@ from clozeline.errors import IntegrityError
 from clozeline.train.distributed.process_group import (
     World,
     device_of,
-    without_startup_garbage,
 )
 from tests.distributed import RankPool
 
@@ -48,25 +44,3 @@ def test_a_rank_that_sees_one_gpu_takes_it(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     assert device_of({"LOCAL_RANK": str(local_rank)}) == torch.device("cuda", expected)
     assert device_of({"LOCAL_RANK": str(local_rank), "DS_ACCELERATOR": "cpu"}) == torch.device("cpu")
-
-
-@pytest.fixture
-def unfrozen() -> Iterator[None]:
-    """A process that froze nothing, other than that of the tests."""
-    gc.unfreeze()
-    yield
-    gc.freeze()
-
-
-@pytest.mark.usefixtures("unfrozen")
-def test_collections_skip_what_existed_before() -> None:
-    """Afterwards only what the caller froze is kept out, so that a second run can free the first."""
-    with without_startup_garbage():
-        assert gc.get_freeze_count() > 10_000
-        assert len(gc.get_objects()) < 10_000
-    assert gc.get_freeze_count() == 0
-    gc.freeze()
-    made_later = [[number] for number in range(1000)]
-    with without_startup_garbage():
-        assert any(one is made_later for one in gc.get_objects())
-    assert gc.get_freeze_count() > 0

@@ -87,26 +87,6 @@ def test_the_plan_is_made_of_a_block_that_is_read(
     assert "240 rows" in capsys.readouterr().out
 
 
-def test_a_phase_is_told_when_its_first_step_is_done() -> None:
-    """The first phase ends after 32 samples, 8 lane rows of 4 lanes; steps read 16."""
-    phases = [SimpleNamespace(stop=8, global_batch=16), SimpleNamespace(stop=None, global_batch=8)]
-    timeline = SimpleNamespace(at=lambda row: phases[row >= 8], stretches=phases)
-    reading = SimpleNamespace(timeline=timeline, lanes=4, shares=lambda stretch: {"a": float(phases.index(stretch))})
-    stream: Any = SimpleNamespace(timeline=timeline, reading=reading, samples=0, lanes=4, sources=[], stats=dict)
-    world: Any = SimpleNamespace(gather=lambda value: [value])
-    told: list[Any] = []
-    health = supply.LoadingHealth([stream], world, 0.0, lambda event, **fields: told.append((event, fields)))
-    for step in range(1, 5):
-        stream.samples += 16
-        health.note(step, 0.0, 1.0)
-    second = {"phase": 1, "shares": {"a": 1.0}, "global_batch": 8, "until_samples": None}
-    assert told == [("phase", {"step": 3, **second})]
-    assert health.phases() == [
-        {**second, "phase": 0, "shares": {"a": 0.0}, "global_batch": 16, "until_samples": 32},
-        second,
-    ]
-
-
 def test_waiting_is_judged_over_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first step loads the first round; what is told once is told again after a rest."""
     monkeypatch.setattr(supply, "_WINDOW", 4)

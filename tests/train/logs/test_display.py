@@ -48,13 +48,6 @@ def test_lines_are_seconds_apart_with_the_speed_and_the_time_left() -> None:
     assert not any(line.startswith("step ") for line in shown([record(1)], [0.0], 40, 7.0, terminal=True))
 
 
-def test_a_run_that_resumes_or_goes_back_estimates_from_its_own_steps() -> None:
-    """Seconds of earlier steps are not known: the first line has no estimate, the second one its own speed."""
-    *lines, _ = shown(map(record, (51, 53, 51, 53)), [100.0, 104.0, 105.0, 109.0], 100, 3.0)
-    assert [line.split("/")[0] for line in lines] == ["step 51", "step 53", "step 51", "step 53"]
-    assert [line.endswith("1,500 tok/s  0:01:34 left") for line in lines] == [False, True, False, True]  # 47 x 2 s
-
-
 PHASE = {"phase": 1, "shares": {"a": 0.75, "b": 0.25}, "global_batch": 16}
 
 

@@ -135,13 +135,6 @@ def test_a_folder_that_cannot_be_written_costs_one_warning(tmp_path: Path, capsy
     assert line.endswith("; training continues without it")
 
 
-def test_a_clock_that_is_set_moves_no_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal, real = begun(tmp_path), time.time
-    before = journal.now()
-    monkeypatch.setattr(time, "time", lambda: real() - 86400)
-    assert before <= journal.now() < before + 60
-
-
 def status_of(run: Path) -> RunStatus:
     found = read_status(run)
     assert found is not None

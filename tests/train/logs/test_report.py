@@ -167,11 +167,3 @@ def test_a_decoder_row_goes_on_after_its_first_label_and_is_continued() -> None:
     shown = plain(drawn(row))
     assert "101 102 [109 > 103](104)" in shown
     assert re.search(r"Continued by the model: 101 102 +111 112", shown)
-
-
-def test_the_latest_guesses_are_shown_and_none_gives_nothing() -> None:
-    row = {"tokens": [1], "form": "masked", "labels": [[0, 1, 1, 0.5]]}
-    events = [{"event": "guesses", "step": step, "sets": {"heldout": [row]}} for step in (5, 9)]
-    assert "At step 9." in draw_guesses([*events, {"event": "save"}], Path("t"))
-    assert draw_guesses([{"event": "save"}], Path("t")) == ""
-    assert drawn() == ""

@@ -1,7 +1,6 @@
 """Promises of every pruning method, and masks of matrices: which ones, when, and from the start."""
 
 import re
-from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,6 @@ import torch
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model, build_model
 from clozeline.registry import choose, find, names
-from clozeline.train.compression.pruning import Pruning
 from clozeline.train.compression.pruning._pruning import CubicOptions, matrices_to_prune
 from clozeline.train.distributed.process_group import World
 from clozeline.train.optim.weights.freezing import freeze
@@ -27,15 +25,6 @@ def case(name: str) -> dict[str, Any]:
     """`CASE` of a method's own test file: its options in a run of 8 steps, and keys of the run with a dot as `__`."""
     own: dict[str, Any] = declared("train.compression.pruning", name, "CASE", {})
     return own
-
-
-@pytest.mark.parametrize("name", names(METHODS))
-def test_a_method_names_its_paper_and_its_claim(name: str) -> None:
-    kind = find(METHODS, name)
-    assert issubclass(kind, Pruning)
-    assert kind.__doc__
-    assert is_dataclass(kind.Options)
-    assert re.search(r"\(\d{4}\.\d{5}\)", kind.claim)
 
 
 @pytest.mark.parametrize("name", names(METHODS))

@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +11,6 @@ import pytest
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
-from clozeline.registry import choose
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets, open_stream
 from clozeline.train.engine import Engine
@@ -147,25 +145,12 @@ def test_what_a_dry_run_accepts_trains_and_evaluates_its_first_batch(
     [
         ("masked, causal, pairs", "encoder, 4 types",
          r"model\.type_vocab_size: data\.shards.*: expected 6 .*, 2 for segments alone, or 0 for neither; got 4"),
-        ("pairs", "encoder, 1 types",
-         r"model\.type_vocab_size: .*: rows have .* types 0 to 1: expected 2 or more, or 0 for none; got 1"),
         ("masked, causal, pairs", "pairs, 2 types",
          r"data\.heldout \(0\): .*: model\.heads\.sentence needs sentence_label, and these rows have no column for it"),
         ("masked, causal, pairs", "bottlenecks", r"data\.shards .*: attention: .* mobilebert reads both neighbors"),
-        ("documents", "recurrent", r"data\.shards: .*: document_ids: expected rows of one text.*cross_documents: true"),
         ("prefixes", "recurrent", r"data\.shards: .*: prefix_length: expected rows of one text"),
     ],
 )  # fmt: skip
 def test_the_error_says_what_to_set(folder: Path, sets: str, model: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         open_datasets(configured(folder, sets, model))
-
-
-def test_rows_of_several_documents_cannot_drop_tokens(folder: Path) -> None:
-    rule = choose("clozeline.train.compression.pruning", {"name": "tokens", "rule": "thresholds", "weight": 1.0})
-    config = replace(configured(folder, "masked", "encoder, 0 types"), prune=rule)
-    with pytest.raises(
-        ConfigurationError, match=r"data\.shards: .*: prune: tokens reads rows of one text .* document_ids"
-    ):
-        open_datasets(config)
-    open_datasets(replace(configured(folder, "causal", "encoder, 0 types"), prune=rule))

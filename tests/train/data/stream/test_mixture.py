@@ -1,6 +1,5 @@
 """Mixtures and phases: shares, ends, and changes in the middle of a run, row by row against the slow order."""
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from clozeline.train.data.stream.phases import (
     continue_phases,
     phase_of,
 )
-from tests.shard_sets import TOKENIZER, objective, toy_set
+from tests.shard_sets import toy_set
 from tests.train.data.stream.slow_order import SlowPhase, SlowSet, SlowStream
 from tests.train.data.stream.streams import ToyCorruption, keys, open_stream
 
@@ -213,12 +212,3 @@ def test_a_phase_has_a_corruption_of_its_own_over_the_same_samples(sets: list[Sh
                 real = batch.tensors["input_ids"][batch.row_weight > 0]
                 assert bool((real == 7).all()) == (before >= 24)
     assert len(set(seen[:37])) == len(seen[:37])
-
-
-def test_sets_of_two_architectures_or_tokenizers_are_refused(tmp_path: Path) -> None:
-    one = toy_set(tmp_path / "d", [9], name="d")
-    encoder = toy_set(tmp_path / "e", [9], name="e", objective=objective("encoder"))
-    strange = toy_set(tmp_path / "t", [9], name="t", tokenizer={**TOKENIZER, "fingerprint": "0" * 64})
-    for other, message in ((encoder, r"architecture .*: decoder and encoder"), (strange, "two tokenizers")):
-        with pytest.raises(ConfigurationError, match=message):
-            open_stream([phase_of((one, other))])

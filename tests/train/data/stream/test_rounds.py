@@ -9,13 +9,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from clozeline.pipeline.shards import DamagedBlock, ShardSet, open_shards
-from clozeline.train.data.stream.phases import Input, phase_of
+from clozeline.train.data.stream.phases import phase_of
 from tests.shard_sets import damage, rows, toy_set, write_set
-from tests.train.data.stream.streams import ToyCorruption, open_stream, rows_of, run
+from tests.train.data.stream.streams import open_stream, rows_of, run
 
 
 @pytest.fixture(autouse=True)
@@ -93,23 +92,6 @@ def test_quarantined_blocks_are_skipped_without_reading(tmp_path: Path) -> None:
         assert stream.state_dict() == open_stream(shards).state_dict()
         found = [row for _ in range(4) for row in rows_of(stream.next_step())]
     assert found == [FILLER if row[0][1] >= 4 else row for row in whole]
-
-
-def test_skipped_samples_are_not_corrupted(tmp_path: Path) -> None:
-    """With online corruption the rows of a skipped block never reach the kernel."""
-    shards = toy_set(tmp_path, [19, 18], kind="samples", objective=None)
-    damage(shards, 1)
-    seen: list[int] = []
-
-    def kernel(samples: Any, variants: Any) -> Any:
-        seen.extend(samples.fixed["uid"].tolist())
-        return samples, np.zeros(len(samples), np.uint8)
-
-    data: Any = Input(shards, ToyCorruption(kernel))  # type: ignore[arg-type]
-    with open_stream(data, global_batch=40, max_damaged_fraction=0.2) as stream:
-        stream.next_step()
-        assert stream.stats()["skipped_rows"] == 0
-    assert sorted(set(seen)) == [uid for uid in range(1, 38) if not 5 <= uid <= 8]
 
 
 def test_an_error_does_not_wait_for_reads_that_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -182,8 +182,3 @@ def test_after_an_error_the_same_batch_comes(
         with pytest.raises(MemoryError):
             found.extend(contents(stream.next_step()) for _ in range(12))
         assert found + steps(stream, 12 - len(found)) == expected
-
-
-def test_default_lanes(shards: ShardSet) -> None:
-    with open_stream(shards, lanes=None, global_batch=96) as stream:
-        assert stream.lanes == 32

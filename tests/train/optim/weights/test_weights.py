@@ -18,7 +18,6 @@ from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.optim.weights.flat_buffers import Layout, Segment
 from clozeline.train.optim.weights.freezing import freeze, frozen_count, frozen_modules
 from clozeline.train.optim.weights.parameter_groups import depths_below_heads, parameter_groups
 from tests.distributed import RankPool
@@ -27,27 +26,6 @@ from tests.model.small_models import VOCABULARY as WORDS
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.runs import start, steps
 from tests.train.synthetic import VOCABULARY, build, tiny
-
-
-def test_a_segment_is_a_view_of_a_tensor_as_long_as_its_flat() -> None:
-    flat = torch.arange(12.0).view(3, 4)
-    segment = Segment("p", (5,), flat, "decay", 4, 2, 3)
-    assert segment.of(flat).tolist() == [4, 5, 6]
-    segment.of(flat).zero_()
-    assert flat.sum() == sum(range(12)) - 15
-
-
-def test_pieces_are_the_segments_of_tensors_in_their_order_without_the_padding() -> None:
-    first, second, last = torch.arange(12.0), torch.arange(4.0), torch.arange(3.0)
-    cut = [Segment("b", (5,), first, "", 7, 2, 3), Segment("a", (4,), first, "", 1, 0, 4)]
-    whole = [Segment("c", (2, 2), second, "", 0, 0, 4)]
-    layout = Layout([first, second, last], [[cut, whole, []]], 0)
-    pieces = layout.pieces([first, second, last], [first, second.view(2, 2), last])
-    assert [piece.tolist() for piece in pieces] == [[7, 8, 9], [1, 2, 3, 4], [[0, 1], [2, 3]]]
-    pieces[0].zero_()
-    assert first.tolist() == [0, 1, 2, 3, 4, 5, 6, 0, 0, 0, 10, 11]
-    assert layout.whole_sizes([first, second, last]).tolist() == [5, 4, 4]
-    assert layout.shapes(first, last) == {"a": (4,), "b": (5,)}
 
 
 def laid_out(world: World, config: TrainConfig) -> list[tuple[bool, str, list[int], list[tuple[int, int, int]]]]:

@@ -324,12 +324,3 @@ def test_the_head_is_the_one_that_both_have() -> None:
     ):
         with pytest.raises(ConfigurationError, match=message):
             pair(model(heads=heads), model(heads=there), loss("scores", **options))
-
-
-def test_classes_of_rows() -> None:
-    heads = {"classification": {"classes": 4, "weight": 1.0}}
-    student, teacher = pair(model(2, heads=heads), model(heads=heads), loss("scores", temperature=1.5))
-    tensors = {**batch(), "label": torch.tensor([1, -100, 3, 2])}
-    ours, theirs = (one.logits(tensors)["classification"] for one in (student, teacher.model))
-    expected = sum(slow_divergence(softmax(theirs[row], 1.5), softmax(ours[row], 1.5)) for row in (0, 2))
-    assert compared(student, teacher, tensors, "scores") == (pytest.approx(1.5**2 * expected, rel=1e-4), 2)
