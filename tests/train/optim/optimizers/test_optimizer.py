@@ -80,13 +80,11 @@ def held(**counts: int) -> list[Segment]:
     return [Segment(name, (4, 4), torch.empty(0), "matrix", 0, 0, count) for name, count in counts.items()]
 
 
-def test_the_rank_with_most_of_a_matrix_computes_it() -> None:
+def test_the_rank_with_most_of_a_matrix_computes_it_and_halves_go_to_the_one_that_has_less_to_do() -> None:
+    """A matrix that is not cut counts before those that are, whatever their names; of equal ranks, the first."""
     assert owners([held(a=16, b=5), held(b=11)]) == {"a": 0, "b": 1}
-
-
-def test_halves_go_to_the_rank_that_has_less_to_do() -> None:
-    """A whole matrix counts before those that are cut, whatever their names; then the first rank, then the other."""
     assert owners([held(a=8, b=8, z=16), held(a=8, b=8)]) == {"z": 0, "a": 1, "b": 0}
+    assert owners([held(a=8, b=8, z=64), held(a=8, b=8)]) == {"z": 0, "a": 1, "b": 1}
 
 
 @pytest.mark.parametrize(
