@@ -67,6 +67,13 @@ def test_a_fragment_keeps_its_places_and_is_opened_by_the_token_before_it() -> N
     assert found["label_ids"] == [22, 23, 24, 30, 10, 11]
 
 
+def test_documents_of_a_row_have_bounds_and_positions_of_their_own() -> None:
+    found = collated("encoder", {"input_ids": [[1, 7, 2, 8], [1, 2], []], "document_starts": [[0, 3], [0], []]})
+    assert found["document_ids"] == [[0, 0, 0, 1], [0] * 4, [0] * 4]
+    assert [row[:size] for row, size in zip(found["position_ids"], (4, 2), strict=False)] == [[0, 1, 2, 0], [0, 1]]
+    assert (found["cu_seqlens"], found["max_seqlen"]) == ([0, 3, 4, 6, 8, 12], 4)
+
+
 def test_sets_with_and_without_isolation_share_a_batch() -> None:
     """A row whose fragments are of two documents, one whose fragment is of the whole row, and one of spans."""
     names = ["input_ids", "target_ids", "target_start", "document_starts", "target_document_starts"]
@@ -85,6 +92,8 @@ def test_sets_with_and_without_isolation_share_a_batch() -> None:
     }
     columns = {name: column(rows) for name, rows in lists.items()}
     found = {name: one.tolist() for name, one in merged(columns, None, np.array([0, 1, 2])).items()}
+    assert found["document_ids"] == [[0, 0, 0, 0, 1, 1, 1], [0] * 7, [0, 0, 1, 1, 1, 1, 1]]
+    assert (found["cu_seqlens"], found["decoder_cu_seqlens"]) == ([0, 4, 7, 14, 16, 18, 21], [0, 2, 4, 8, 10, 12, 12])
     assert found["decoder_input_ids"] == [[5, 6, 1, 0], [6, 7, 0, 0], [1, 20, 1, 21]]
     assert found["decoder_position_ids"] == [[2, 3, 0, 0], [3, 4, 0, 0], [0, 1, 0, 1]]
     assert [row[:size] for row, size in zip(found["decoder_document_ids"], [3, 2, 4], strict=True)] == [
