@@ -9,15 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from clozeline import registry
-from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.corrupt.config import CorruptConfig
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.corrupt.passes import example_units
 from clozeline.pipeline.corrupt.stage import CorruptStage
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import open_shards
@@ -109,16 +104,6 @@ def test_variant_k_is_epoch_k(sets, name):
     assert (heldout.manifest.variants, len(heldout.manifest.shards)) == (1, 1)
 
 
-def test_containers_hold_the_same_rows(tmp_path):
-    sets = []
-    for container, compression in (("arrow", {"level": 9}), ("tar", {"codec": "none"})):
-        run(tmp_path / container, [entry("span_corruption", container=container, compression=compression)])
-        sets.append(open_shards(tmp_path / container / "corrupt/span_corruption/train"))
-    assert [one.manifest.container for one in sets] == ["arrow", "tar"]
-    assert [one.manifest.compression.level for one in sets] == [9, None]
-    assert [bytes_of(row) for row in sets[0]] == [bytes_of(row) for row in sets[1]]
-
-
 def test_units_in_any_order_give_the_same_bytes(tmp_path):
     folders = [tmp_path / name for name in "ab"]
     for folder, backwards in zip(folders, (False, True), strict=True):
@@ -127,25 +112,6 @@ def test_units_in_any_order_give_the_same_bytes(tmp_path):
         run_stage(made, "group")
         run_stage(made, "corrupt", backwards=backwards)
     assert files_of(folders[0] / "corrupt") == files_of(folders[1] / "corrupt")
-
-
-@settings(max_examples=40)
-@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(1, 5), st.integers(0, 5))
-def test_units_are_the_shards_of_every_set_once(variants, train, heldout):
-    """Shards of a variant stand together; a held-out set has one variant, and none where nothing is held out."""
-    plain = [{"name": "causal_lm", "label": str(number), "variants": count} for number, count in enumerate(variants)]
-    splits = {"train": train, "heldout": heldout} if heldout else {"train": train}
-    by_set = {}
-    for unit in example_units(tuple(validate(CorruptConfig, plain, "x")), splits):
-        by_set.setdefault((unit.entry, unit.split), []).append(unit)
-    assert set(by_set) == {(number, split) for number in range(len(variants)) for split in splits}
-    for (number, split), made in by_set.items():
-        count = variants[number] if split == "train" else 1
-        assert [unit.file_number for unit in made] == list(range(count * splits[split]))
-        assert [(unit.variant, unit.shard) for unit in made] == [
-            (variant, shard) for variant in range(count) for shard in range(splits[split])
-        ]
-        assert {unit.variants for unit in made} == {count}
 
 
 # Counts ---------------------------------------------------------------------------------------------------------------

@@ -285,15 +285,3 @@ def test_a_wrong_example_is_refused_as_promised(name, options):
                 assert (found.ndim, found.dtype.kind) in ((1, "u"), (1, "i"))
     assert tried > 200
     assert [message for message in refused if not message.startswith("objective '")] == []
-
-
-@pytest.mark.parametrize(
-    "name", ["masked_lm", "next_sentence_prediction", "sentence_order_prediction", "translation_lm"]
-)
-def test_labels_that_do_not_fit_their_places_are_never_spread(name):
-    """One label at several places would be written to all of them."""
-    objective = wide(name, vocabulary(1000))
-    (example, *_) = [one for one in examples_of(objective) if len(one["label_ids"]) > 1]
-    for wrong in ({"label_ids": example["label_ids"][:1]}, {"label_positions": example["label_positions"][::-1]}):
-        with pytest.raises(ValueError, match="label_positions"):
-            objective.uncorrupt(Example(example.fixed, {**example.columns, **wrong}))
