@@ -161,14 +161,6 @@ def test_its_columns_are_plain_arrow(folder):
     }
 
 
-def test_the_same_index_written_by_others_is_read(folder):
-    before = open_shards(folder).index
-    put_index(folder, arrow_file(index_of(folder), codec="zstd"))
-    after = open_shards(folder).index
-    for name in NAMES:
-        np.testing.assert_array_equal(getattr(after, name), getattr(before, name))
-
-
 @pytest.mark.parametrize("sizes", [[], [0], [0, 0]])
 def test_a_set_without_rows_has_an_empty_index(tmp_path, sizes):
     shards = toy_set(tmp_path, sizes)

@@ -159,13 +159,6 @@ def uids_of(rows):
     return [int(row.fixed["uid"]) for row in rows]
 
 
-def test_a_set_says_what_it_holds(tmp_path):
-    shards = toy_set(tmp_path, [9, 6])
-    assert repr(shards).startswith(f"ShardSet({shards.manifest.name}: 15 rows, ")
-    assert f"{tmp_path}/manifest.json" in repr(shards)
-    assert all(f"<td>{spec.name}</td>" in shards._repr_html_() for spec in shards.columns)
-
-
 # Files ----------------------------------------------------------------------------------------------------------------
 
 
