@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,7 @@ from tokenizers import models, pre_tokenizers, processors
 from transformers import BertTokenizerFast
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.task_rows import FRAMES, Form, record_bytes, truncate_lengths
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form, truncate_lengths
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from tests.pipeline.task_files import SPECIALS, WORDS, write_vocabulary
 
@@ -84,10 +83,3 @@ def test_a_vocabulary_without_the_frame(tmp_path):
 @pytest.mark.parametrize(("stride", "room", "step"), [(None, 126, 63), (None, 1, 1), (128, 317, 128), (128, 60, 30)])
 def test_steps_of_windows(stride, room, step):
     assert Form(FRAMES["bert"], 128, stride).step(room) == step
-
-
-def test_records_are_json():
-    raw = record_bytes({"words": ["Zoë", "\U0001f600"], "first": 0})
-    assert raw.dtype == np.uint8
-    assert "Zoë".encode() in raw.tobytes()
-    assert json.loads(raw.tobytes()) == {"words": ["Zoë", "\U0001f600"], "first": 0}

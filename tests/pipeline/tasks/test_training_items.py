@@ -41,27 +41,6 @@ def test_words_of_a_dictionary_are_replaced_and_nothing_else_is():
         check_switched_head(TaskFacts(name="squad", head="span", metrics=("f1",)))
 
 
-def test_languages_and_translations_are_drawn_and_answers_stay():
-    """Each of two languages for about half of the words, whatever rows are next to a row."""
-    both = [GERMAN, FRENCH]
-    found = switch(switched(400), both, TEXTS)
-    cats = [one.texts[1].split()[1] for one in found]
-    assert set(cats) == {"Katze", "chat"}
-    assert 150 < cats.count("chat") < 250
-    assert {one.texts[1].split()[0] for one in found} == {"schwarz", "dunkel", "black"}
-    assert [one.label for one in found] == [0, 1] * 200
-    assert switch(switched(400)[7:9], both, TEXTS) == found[7:9]
-    assert switch(switched(400), both, TEXTS, seed=2) != found
-
-
-def test_rates_are_those_of_rows_and_of_words():
-    every = {word: ["x"] for word in ("the", "cat", "s", "new", "it", "runs", "black")}
-    found = switch(switched(500), [every], TEXTS, 3, 0.4, 0.7)
-    changed = [one.texts for one in found if one.texts != switched(1)[0].texts]
-    assert 160 < len(changed) < 240
-    assert 0.65 < sum(" ".join(one).lower().count("x") for one in changed) / (8 * len(changed)) < 0.75
-
-
 def test_examples_in_docstrings():
     assert doctest.testmod(training_items).failed == 0
 

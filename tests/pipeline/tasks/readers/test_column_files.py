@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers import Rejected
-from clozeline.pipeline.tasks.readers._column_files import open_folder, open_lines, open_table, texts_at, value_at
+from clozeline.pipeline.tasks.readers._column_files import open_folder, open_lines, open_table
 from clozeline.pipeline.tasks.readers._text_lines import (
     SentenceLines,
     read_whole_json,
     sentence_lines,
-    text_files,
     text_lines,
 )
 from tests.pipeline.tasks.readers.reading import written
@@ -69,13 +68,6 @@ def test_objects_of_lines_and_of_an_array(tmp_path):
         {"a": 1}, "blank_line", "fields", "fields", "bad_utf8", "fields", {"a": {"b": [2]}}
     ]  # fmt: skip
     assert rows_of(written(tmp_path, b'[{"a": 1}, 2,\n{"a": 3}]', "a.json")) == [{"a": 1}, "fields", {"a": 3}]
-
-
-def test_fields_by_dotted_paths():
-    row = {"a": {"b": ["x", "y"], "c": "z", "d": ["x", 1]}, "e.f": "g"}
-    assert (value_at(row, "a.c"), value_at(row, "e.f")) == ("z", "g")
-    assert value_at(row, "a.c.e") is value_at(row, "f") is None
-    assert (texts_at(row, "a.b"), texts_at(row, "a.c"), texts_at(row, "a.d")) == (("x", "y"), ("z",), ())
 
 
 @given(st.lists(st.lists(st.text("ab\"' é", min_size=1), min_size=3, max_size=3), min_size=1, max_size=6))
@@ -159,13 +151,3 @@ def test_files_of_one_json_value(tmp_path, raw, limit, message):
     assert read_whole_json(written(tmp_path, gzip.compress(b"[2]")), Limits()) == [2]
     with pytest.raises(ConfigurationError, match=message):
         read_whole_json(written(tmp_path, raw), Limits(decompressed_bytes=limit))
-
-
-def test_files_of_the_folders_next_to_a_file(tmp_path):
-    names = ["train/pos/1.txt", "train/neg/2.txt", "train/neg/10.txt", "test/neg/3.txt", "train/4.txt",
-             "train/neg/.5.txt"]  # fmt: skip
-    for name in names:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("text")
-    found = [path.relative_to(tmp_path).as_posix() for path in text_files(tmp_path / names[0])]
-    assert found == ["train/neg/10.txt", "train/neg/2.txt", "train/pos/1.txt"]

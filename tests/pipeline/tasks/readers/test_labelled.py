@@ -299,12 +299,6 @@ def test_the_folder_is_the_class(tmp_path):
     assert item.detail.startswith("the column folder holds 'neg', the classes are a, b")
 
 
-def test_one_folder_is_no_class(tmp_path):
-    first = folder_of(tmp_path / "train", pos_1="good", unsup_1="text")
-    with pytest.raises(ConfigurationError, match=r"train/pos/1\.txt: expected 2 or more classes .* got pos"):
-        completed(first, **IMDB)
-
-
 def test_cells_with_labels_and_numbers():
     assert doctest.testmod(_labels).failed == 0
     assert [cell_text(value) for value in (None, float("nan"), 1.5, "  ")] == [None, None, "1.5", None]
