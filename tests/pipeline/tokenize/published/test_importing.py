@@ -9,11 +9,12 @@ import sentencepiece
 import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import decoders, models, pre_tokenizers
 
 from clozeline.errors import ClozelineError, ConfigurationError
-from clozeline.pipeline.tokenize.published.importing import PROBE_TEXTS, import_tokenizer
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from tests.pipeline.tokenize.published import published_files as files
+from tests.pipeline.tokenize.published.published_folders import library
 
 NAMES = ["wordpiece", "byte_level", "unigram", "bpe", "json"]
 
@@ -213,14 +214,9 @@ def test_a_text_is_decoded_as_its_owner_does(imported, owners, text):
 def _word_level(folder, unknown, **roles):
     """A published model of words that writes `unknown` for the others, and names the roles of its pieces."""
     pieces = ["<pad>", "<eos>", "<mask>", "<unk>", "the", "cat"]
-    model = Tokenizer(models.WordLevel({piece: number for number, piece in enumerate(pieces)}, unk_token=unknown))
-    model.pre_tokenizer = pre_tokenizers.Whitespace()
-    model.add_special_tokens(pieces[:4])
-    folder.mkdir()
-    model.save(str(folder / "tokenizer.json"))
+    kind = models.WordLevel({piece: number for number, piece in enumerate(pieces)}, unk_token=unknown)
     named = {f"{role}_token": piece for role, piece in roles.items()}
-    (folder / "tokenizer_config.json").write_text(json.dumps(named), encoding="utf-8")
-    return folder
+    return library(folder, kind, specials=pieces[:4], config=named, pre_tokenizer=pre_tokenizers.Whitespace())
 
 
 @pytest.mark.parametrize("role", ["eos", "pad", "mask", "bos"])
@@ -238,35 +234,14 @@ def test_an_unknown_token_with_another_role_is_refused(tmp_path, role, is_named)
 @pytest.mark.parametrize("lost", ["", "Ã"])
 def test_a_byte_level_tokenizer_may_share_its_unknown_token_if_it_has_every_byte(tmp_path, lost):
     """GPT-2 names <|endoftext|> for everything; without the piece of one byte it would write it inside texts."""
-    path = files.byte_level(tmp_path / "bl")
-    model = Tokenizer(models.BPE.from_file(str(path), str(path.parent / "merges.txt")))
-    model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    model.decoder = decoders.ByteLevel()
-    facts = json.loads(model.to_str())
-    end = "<|endoftext|>"
-    facts["model"]["unk_token"] = end
-    if lost:
-        vocabulary = [piece for piece in facts["model"]["vocab"] if lost not in piece]
-        facts["model"]["vocab"] = {piece: number for number, piece in enumerate(vocabulary)}
-        facts["model"]["merges"] = [pair for pair in facts["model"]["merges"] if lost not in "".join(pair)]
-    number = facts["model"]["vocab"][end]
-    facts["added_tokens"] = [
-        {"id": number, "content": end, "special": True, "normalized": False, "lstrip": False, "rstrip": False,
-         "single_word": False}
-    ]  # fmt: skip
-    folder = tmp_path / "in"
-    folder.mkdir()
-    (folder / "tokenizer.json").write_text(json.dumps(facts), encoding="utf-8")
-    named = {f"{role}_token": end for role in ("unk", "bos", "eos")}
-    (folder / "tokenizer_config.json").write_text(json.dumps(named), encoding="utf-8")
+    end, letters = "<|endoftext|>", sorted({*pre_tokenizers.ByteLevel.alphabet()} - {lost})
+    kind = models.BPE({piece: number for number, piece in enumerate([*letters, end])}, [], unk_token=end)
+    config = {f"{role}_token": end for role in ("unk", "bos", "eos")}
+    parts = {"pre_tokenizer": pre_tokenizers.ByteLevel(add_prefix_space=False), "decoder": decoders.ByteLevel()}
+    folder = library(tmp_path / "in", kind, specials=[end], config=config, **parts)
     if lost:
         with pytest.raises(ConfigurationError, match="endoftext"):
             import_tokenizer(folder, tmp_path / "out")
     else:
         tokenizer = import_tokenizer(folder, tmp_path / "out")
-        text = "".join(map(chr, range(1, 0xD800)))
-        assert number not in ids(tokenizer, [text])[0]
-
-
-def test_probes_are_different_texts():
-    assert len(PROBE_TEXTS) == len(set(PROBE_TEXTS)) == 200
+        assert len(letters) not in ids(tokenizer, ["".join(map(chr, range(1, 0xD800)))])[0]

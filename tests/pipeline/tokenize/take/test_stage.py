@@ -114,16 +114,6 @@ def test_without_a_pad_rows_are_filled_up_with_the_end_token(tmp_path, caplog, s
     assert "no pad token: rows are filled up with <|endoftext|>" in caplog.text
 
 
-def test_a_piece_of_the_tokenizer_may_be_the_pad(tmp_path, source):
-    path, size = source
-    assert (
-        main(["--config", str(recipe(tmp_path, f"{{path: {path}, add: true, specials: {{pad: <|endoftext|>}}}}"))]) == 0
-    )
-    facts = facts_of(tmp_path)
-    assert facts.vocab_size == size + 3
-    assert facts.special_ids["pad"] == facts.special_ids["eos"] == size - 1
-
-
 def test_roles_are_checked_when_the_recipe_is_read():
     with pytest.raises(ConfigurationError, match="expected roles among pad cls sep mask bos eos unk, got maks"):
         validate(TokenizerConfig, {"path": "x", "specials": {"maks": "x"}}, "recipe")
@@ -164,10 +154,3 @@ def test_rows_need_what_they_refuse_to_be_without(stages, has, needed):
     poor = replace(WHOLE, specials={name: WHOLE.specials[name] for name in has}, sentinels=(), modes={})
     recipe = validate(Recipe, {"corpus": "c", **stages}, "recipe")
     assert list(find_missing_roles(users_of(recipe), poor)) == needed
-
-
-def test_more_sentinels_than_can_be_added_are_refused_by_that_reason():
-    """Not by another token of the objective, which adding would give."""
-    recipe = validate(Recipe, {"corpus": "c", **rows({"name": "span_corruption", "input_length": 4096})}, "recipe")
-    with pytest.raises(ConfigurationError, match=r"needs .* sentinels"):
-        list(find_missing_roles(users_of(recipe), replace(WHOLE, specials={}, sentinels=(), modes={})))

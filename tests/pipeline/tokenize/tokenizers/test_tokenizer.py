@@ -1,16 +1,12 @@
 """Promises of every tokenizer; parametrised over the files of the folder."""
 
-import json
-import os
 import random
 import re
 import shutil
-from itertools import islice, pairwise
-from pathlib import Path
+from itertools import pairwise
 
 import numpy as np
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -273,25 +269,3 @@ def test_missing_tokenizer_and_unknown_algorithm(tmp_path):
     with pytest.raises(IntegrityError, match=missing):
         find_tokenizer(tmp_path / "run/manifest.json", "abc")
     assert find_tokenizer(tmp_path / "run/manifest.json", whole.vocabulary.fingerprint) == far
-
-
-def documents(name, count):
-    with (Path(os.environ["CLOZELINE_DATA"]) / "text" / name).open("rb") as file:
-        raw = zstandard.ZstdDecompressor().stream_reader(file).read().decode()
-    return [json.loads(line)["text"][:200_000] for line in islice(raw.split("\n"), count) if line]
-
-
-@pytest.mark.data
-@pytest.mark.skipif("CLOZELINE_DATA" not in os.environ, reason="CLOZELINE_DATA names no folder of real files")
-@pytest.mark.parametrize("name", NAMES)
-def test_real_texts_come_back(name, tmp_path):
-    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", name)
-    tokenizer = kind.train(documents("en_peps.jsonl.zst", 100), kind.Options(size=4000), tmp_path)
-    for source in ("en_peps", "en_eips", "novels_deu", "novels_gre", "novels_ukr"):
-        found = documents(f"{source}.jsonl.zst", 300)
-        for text, encoding in zip(found, tokenizer.encode(found), strict=True):
-            known = encoding.ids[encoding.ids != tokenizer.vocabulary.specials["unk"]]
-            assert not tokenizer.vocabulary.special[known].any()
-            if not tokenizer.LOSS:
-                assert tokenizer.decode(encoding.ids) == text
-                assert len(known) == len(encoding.ids)
