@@ -14,12 +14,11 @@ from clozeline import registry
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.stage import CorruptStage
-from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE, TOKEN_COUNTS_SCHEMA, write_table
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.tools.shards.validate_shards import validate as validate_shards
-from tests.pipeline.token_sets import WORDS, files_of, recipe, run_stage, write_token_set
+from tests.pipeline.token_sets import WORDS, all_rows, files_of, recipe, run_stage, write_token_set
 from tests.registries import values_in_tests
 
 NAMES = registry.names("clozeline.pipeline.corrupt.objectives")
@@ -41,10 +40,6 @@ def run(out, entries, heldout=0.3):
     made = recipe(out, entries, heldout=heldout)
     run_stage(made, "group")
     return made, run_stage(made, "corrupt")
-
-
-def all_rows(shards):
-    return Rows.concatenate([shards.read_block(block) for block in range(len(shards.index))])
 
 
 @pytest.fixture(scope="module")
@@ -186,9 +181,9 @@ def test_the_stage_draws_by_the_counts_of_the_token_set(tmp_path):
     assert examples.manifest.objective.heads == ("token",)
     objective = build_objective(unigram, replace(WORDS, token_counts=COUNTS))
     folder = tmp_path / "group" / objective.grouping.label / "train"
-    rows = all_rows(open_shards(folder))
+    rows = all_rows(folder)
     wanted, _ = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)
-    assert (all_rows(examples).columns["input_ids"].values == wanted.columns["input_ids"].values).all()
+    assert (all_rows(examples.path).columns["input_ids"].values == wanted.columns["input_ids"].values).all()
     write_counts(tmp_path, COUNTS[:10])  # those of another vocabulary are not taken
     assert vocabulary_of(tmp_path / "encode" / "manifest.json", WORDS.fingerprint).token_counts is None
     (tmp_path / "encode" / TOKEN_COUNTS_FILE).unlink()  # undoing needs none
@@ -204,7 +199,7 @@ def test_drawn_rates_are_stored_with_their_weights(tmp_path, container):
     shards, other = (open_shards(tmp_path / f"corrupt/{label}/train") for label in ("bound", "causal_lm"))
     facts = shards.manifest.objective
     assert (facts.options["mask_rate"], facts.frame.predict_from) == ({"uniform": [0.0, 1.0]}, "previous")
-    columns = all_rows(shards).columns
+    columns = all_rows(shards.path).columns
     labels, counts, weights = columns["label_ids"].lengths, columns["label_count"].values, columns["label_weight"]
     assert weights.values.dtype == np.float32
     assert (weights.values == (counts / labels).astype(np.float32)).all()

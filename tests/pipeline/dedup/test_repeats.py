@@ -1,6 +1,5 @@
 """Pieces of single texts: their hashes, and what is left without some of them."""
 
-import random
 from itertools import pairwise
 
 import pytest
@@ -10,7 +9,6 @@ from hypothesis import strategies as st
 from clozeline.pipeline.dedup.repeats import Lines, Pieces, Spans
 from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.sentences.regex import Regex
-from tests.matrices import mark_slow_but
 from tests.pipeline.dedup.dedup_documents import document
 from tests.pipeline.dedup.repeated_texts import documents, without_lines, without_spans
 
@@ -103,21 +101,6 @@ def check_characters(rows, result, name):
     for uid, row in after.items():
         assert row.n_chars == len(row.text)
         assert bool(row.flags & 16) == (uid in changed)
-
-
-@pytest.mark.parametrize("name", mark_slow_but(["lines"], ["lines", "spans"]))
-def test_no_order_of_documents_parts_or_ranges_changes_what_is_left(run_dedup, name):
-    rows = documents(3, 150)
-    config = {"lines": {"max_documents": 2, "keep": "first"}, "spans": {}} if name == "lines" else {"spans": {}}
-    expected = None
-    for trial in range(4):
-        shuffled = random.Random(trial).sample(rows, len(rows))
-        cut = 20 + 30 * trial
-        result = run_dedup([shuffled[:cut], [], shuffled[cut:]], config, shards=1 + trial, reverse=bool(trial % 2))
-        expected = expected or left_by(result)
-        assert left_by(result) == expected
-    parts = [rows[:70], rows[70:]]
-    assert run_dedup(parts, config, shards=3).tree() == run_dedup(parts, config, shards=3, reverse=True).tree()
 
 
 def test_copies_are_gone_before_lines_are_counted_and_lines_before_spans(run_dedup):

@@ -17,7 +17,6 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.dedup.config import DedupConfig
 from clozeline.pipeline.dedup.parts import CLUSTER, CLUSTER_SCHEMA, count_ranges, write_clusters
 from clozeline.pipeline.dedup.rows import hash_bounds, pack_rows, uid_bytes, uid_column
-from clozeline.pipeline.execution import shuffle
 from clozeline.pipeline.execution.stages import stage_of
 from clozeline.pipeline.recipe import Recipe
 from tests.pipeline.dedup.dedup_documents import EXACT, NEAR, document, edited, prose
@@ -92,20 +91,6 @@ def test_nothing_to_do_is_a_configuration_error():
         validate(DedupConfig, {"exact": None, "near": None}, "test")
     with pytest.raises(ConfigurationError, match=r"did you mean .near\.verify"):
         validate(DedupConfig, {"near": {"verfy": 1}}, "test")
-
-
-def test_bundles_of_many_parts_and_ranges_change_no_byte(run_dedup, monkeypatch):
-    rows = crawl()
-    parts = [*(rows[start::6] for start in range(6)), []]
-    plain = run_dedup(parts, {}, shards=5)
-    monkeypatch.setattr(shuffle, "_GROUP", 2)
-    monkeypatch.setattr(shuffle, "_FEWEST", 4)
-    bundled = run_dedup(parts, {}, shards=5, reverse=True)
-    assert len(list((bundled.folder / "tmp" / "near-keys-bundles").iterdir())) == 4
-    assert len(list((bundled.folder / "tmp" / "exact-drops-bundles").iterdir())) == 3
-    assert bundled.tree() == plain.tree()
-    assert bundled.counts == plain.counts
-    assert plain.counts["rejected"].keys() == {"exact_duplicate", "near_duplicate"}
 
 
 def test_clusters_are_written_by_name_then_uid_and_keep_trailing_zeros(tmp_path):
