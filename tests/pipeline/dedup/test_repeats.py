@@ -1,18 +1,11 @@
 """Pieces of single texts: their hashes, and what is left without some of them."""
 
-from itertools import pairwise
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from clozeline.pipeline.dedup.repeats import Lines, Pieces, Spans
-from clozeline.pipeline.text.normal_form import normalize
+from clozeline.pipeline.dedup.repeats import Lines, Spans
 from clozeline.pipeline.text.sentences.regex import Regex
 from tests.pipeline.dedup.dedup_documents import document
 from tests.pipeline.dedup.repeated_texts import documents, without_lines, without_spans
-
-TEXT = "Ä first line.\n\n12 34\nA FIRST line!\nno. Second? Third one! * * *\na first line 7"
 
 
 def lines(min_letters: int = 1) -> Lines:
@@ -21,34 +14,6 @@ def lines(min_letters: int = 1) -> Lines:
 
 def spans(sentences: int) -> Spans:
     return Spans(None, True, "all", sentences)
-
-
-TEXTS = (
-    st.lists(st.sampled_from(["Ab. ", "B! ", "\n", "\n\n", "é\u0301 ", "漢。", "c", ". "]), max_size=20)
-    .map("".join)
-    .map(normalize)
-)
-
-
-@pytest.mark.parametrize("pieces", [lines(), spans(1)])
-@given(text=TEXTS, draw=st.randoms(use_true_random=False))
-def test_cut_leaves_the_other_units(pieces: Pieces, text, draw):
-    starts = [*pieces.starts(text, "und"), len(text)]
-    head = text[: starts[0]]
-    units = [text[first:last] for first, last in pairwise(starts)]
-    assert head + "".join(units) == text
-    runs = [sorted((draw.randrange(len(units) + 1), draw.randrange(len(units) + 1))) for _ in range(3)] if units else []
-    runs = [(first, last) for first, last in runs if first < last]
-    if not runs:
-        return
-    removed = {unit for first, last in runs for unit in range(first, last)}
-    groups = [head]
-    for number, unit in enumerate(units):
-        if number not in removed:
-            groups[-1] += unit
-        elif number - 1 not in removed:
-            groups.append("")
-    assert pieces.cut(text, "und", runs) == normalize(pieces.JOINT.join(groups))
 
 
 ALONE = {"exact": None, "near": None}

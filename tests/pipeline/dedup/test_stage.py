@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.dedup.config import DedupConfig
-from clozeline.pipeline.dedup.parts import CLUSTER, CLUSTER_SCHEMA, count_ranges, write_clusters
+from clozeline.pipeline.dedup.parts import CLUSTER, CLUSTER_SCHEMA, write_clusters
 from clozeline.pipeline.dedup.rows import hash_bounds, pack_rows, uid_bytes, uid_column
 from clozeline.pipeline.execution.stages import stage_of
 from clozeline.pipeline.recipe import Recipe
@@ -109,11 +109,6 @@ def test_clusters_are_written_by_name_then_uid_and_keep_trailing_zeros(tmp_path)
     assert [(row["cluster"], row["uid"]) for row in table.to_pylist()] == sorted(rows)
     assert table["kept"].to_pylist() == [False, True, True, False]
     assert table["similarity"].to_pylist() == [0.25, 1.0, 1.0, 0.5]
-
-
-@pytest.mark.parametrize(("shards", "ranges"), [(1, 1), (256, 256), (4096, 256), (4097, 257), (16_000, 1000)])
-def test_ranges_are_as_many_as_shards_up_to_256_then_one_for_16_shards(shards, ranges):
-    assert count_ranges(shards) == ranges
 
 
 @given(st.lists(st.binary(min_size=16, max_size=16)), st.integers(1, 9))

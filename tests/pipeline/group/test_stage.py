@@ -114,18 +114,6 @@ def test_empty_sets_are_an_error(tmp_path, lengths, entries, heldout, message):
 # Documents ------------------------------------------------------------------------------------------------------------
 
 
-def test_packed_rows_are_the_documents_in_hash_order(tmp_path):
-    tokens = write_token_set(tmp_path, LENGTHS, shards=1)
-    run_stage(recipe(tmp_path, [{**MLM[0], "separator": "none"}], heldout=0.0), "group")
-    rows = rows_of_shard(open_shards(tmp_path / "group/packed-32-none/train"), 0)
-    places = {uid: row for row, uid in enumerate(uids_of(tokens))}
-    order = sorted(places, key=lambda uid: order_key(uid + b"\0", "group", 1))
-    stream = np.concatenate([tokens.columns["token_ids"][places[uid]] for uid in order])
-    wanted = {stream[start : start + 32].tobytes() for start in range(0, len(stream), 32)}
-    assert {row["ids"].tobytes() for row in rows} == wanted
-    assert not (tmp_path / "group/packed-32-none/heldout").exists()
-
-
 @pytest.mark.parametrize("shards", [1, 2, 3])
 def test_every_document_is_in_one_split_and_one_shard(tmp_path, shards):
     tokens = write_token_set(tmp_path, LENGTHS, shards=3)

@@ -268,14 +268,6 @@ def test_columns_are_read_with_their_rows(shards, tmp_path):
         assert set(joined.read_block(block, ["score"]).columns) == {"score"}
 
 
-def test_the_content_of_columns_is_part_of_their_digest(shards, tmp_path):
-    first, same, other = (
-        JoinedShards(shards, [write_columns(tmp_path / name, shards, config=config)])
-        for name, config in (("a", {"k": 1}), ("b", {"k": 1}), ("c", {"k": 2}))
-    )
-    assert first.columns_digest == same.columns_digest != other.columns_digest
-
-
 def test_damage_of_a_column_set_is_noticed(shards, tmp_path):
     columns = write_columns(tmp_path / "columns", shards)
     entry, path = columns.index, columns.shard_path(0)

@@ -121,22 +121,6 @@ def test_a_large_file_is_not_read(tmp_path):
         read_regular(tmp_path / "ten", 9)
 
 
-HOSTILE = """
-import resource, sys
-from pathlib import Path
-from clozeline.pipeline.shards import ManifestError, open_shards
-folder, name, raw = Path(sys.argv[1]), sys.argv[2], eval(sys.argv[3])
-(folder / name).write_bytes(raw)
-del raw
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-try:
-    open_shards(folder)
-except ManifestError as error:
-    assert len(str(error)) < 2000, len(str(error))
-    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
-"""
-
-
 # Quarantine -----------------------------------------------------------------------------------------------------------
 
 FIRST, SECOND, THIRD = (f"shard-{number:05d}-of-00003.arrow" for number in range(3))

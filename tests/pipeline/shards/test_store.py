@@ -2,7 +2,6 @@
 
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import fsspec
 import pytest
@@ -131,23 +130,6 @@ def test_errors_of_any_kind_are_failed_tries(memory, monkeypatch):
         with pytest.raises(StorageError, match=said):
             shards.read_block(0)
     shards.read_block(0)
-
-
-def test_pauses_double_on_average_and_are_bounded(memory, monkeypatch):
-    pauses = []
-
-    def failing(*arguments, **options):
-        raise TimeoutError("nothing came")
-
-    monkeypatch.setattr(MemoryFileSystem, "cat_file", failing)
-    monkeypatch.setattr("clozeline.pipeline.shards.store._FIRST_PAUSE_S", 0.1)
-    monkeypatch.setattr("clozeline.pipeline.shards.store.time", SimpleNamespace(sleep=pauses.append))
-    with pytest.raises(StorageError, match="after 2001 tries: TimeoutError: nothing came"):
-        RemoteStore(memory, StoreOptions(retries=2000)).read(f"{memory}/a", (0, 4))
-    assert len(pauses) == 2000
-    assert all(0 <= pause <= 0.1 * 2 ** (number + 1) for number, pause in enumerate(pauses[:7]))
-    assert max(pauses) <= 10
-    assert sum(pauses[7:]) / len(pauses[7:]) == pytest.approx(5, rel=0.1), "at random, up to the longest pause"
 
 
 # Objects that are not those of the set --------------------------------------------------------------------------------

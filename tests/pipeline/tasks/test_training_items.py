@@ -17,8 +17,6 @@ from tests.pipeline.tasks.readers.reading import items_of, reader_of, written
 
 TEXTS = TaskFacts(name="toy", head="classification", labels=("no", "yes"), metrics=("accuracy",))
 TAGS = TaskFacts(name="ner", head="tagging", labels=("O", "B-PER", "I-PER"), metrics=("entity_f1",))
-GERMAN = {"cat": ["Katze"], "black": ["schwarz", "dunkel"], "new": ["ganz neu"]}
-FRENCH = {"cat": ["chat"], "runs": ["court"]}
 
 
 def switch(items, dictionaries, facts, seed=1, sentences=1.0, words=1.0):

@@ -24,7 +24,6 @@ from tests.pipeline.corruption_cases import MASK, SEP, WORDS, samples
 from tests.pipeline.pair_cases import slow_masks
 
 COUNTED = replace(WORDS, token_counts=(np.arange(WORDS.size) * 7919 % 1009).astype(np.uint64))
-UNIFORM = {"uniform": [0.0, 1.0]}
 
 
 @pytest.mark.parametrize("specials", [0.0, 0.1])

@@ -1,15 +1,11 @@
 """Files with rows: tables, lines, sentences, folders and JSON values, plain, compressed and damaged."""
 
-import csv
 import gzip
-import io
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import zstandard
-from hypothesis import given
-from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
@@ -68,15 +64,6 @@ def test_objects_of_lines_and_of_an_array(tmp_path):
         {"a": 1}, "blank_line", "fields", "fields", "bad_utf8", "fields", {"a": {"b": [2]}}
     ]  # fmt: skip
     assert rows_of(written(tmp_path, b'[{"a": 1}, 2,\n{"a": 3}]', "a.json")) == [{"a": 1}, "fields", {"a": 3}]
-
-
-@given(st.lists(st.lists(st.text("ab\"' é", min_size=1), min_size=3, max_size=3), min_size=1, max_size=6))
-def test_rows_are_those_of_the_csv_module_without_quoting(tmp_path_factory, rows):
-    rows = [[f"x{field}" for field in row] for row in rows]
-    text = "".join("\t".join(row) + "\r\n" for row in rows)
-    path = written(tmp_path_factory.mktemp("tables"), text, "t.tsv")
-    expected = list(csv.reader(io.StringIO(text, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE))
-    assert [[*row.values()] for row in rows_of(path, columns=["a", "b", "c"])] == expected == rows
 
 
 def test_tables_have_their_quotes_and_lose_single_lines(tmp_path):

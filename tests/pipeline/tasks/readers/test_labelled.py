@@ -261,14 +261,6 @@ def test_every_scheme_of_entities_is_one(tmp_path, tags):
     assert names == ["B-PER", "I-PER", "I-PER", "O", "B-LOC"]
 
 
-@pytest.mark.parametrize(("tags", "said"), [("PER-B O", True), ("B_PER O", True), ("NOUN O VERB", False)])
-def test_tags_that_only_resemble_entities_are_named(tmp_path, tags, said, caplog):
-    words = " ".join("abc"[: len(tags.split())])
-    reader, _ = read_rows(tmp_path, [{"words": words, "tags": tags}], words="words", label="tags")
-    assert reader.facts.metrics == ("accuracy",)
-    assert ("tags of entities are O, and B or I with a type" in caplog.text) is said
-
-
 IMDB = {"label": "folder", "no_label": ["unsup"]}
 
 

@@ -1,17 +1,13 @@
 """Readers of one layout each: SQuAD, aligned texts, TREC, sentiment trees; and what every reader refuses."""
 
-import doctest
 import gzip
 import json
-import random
 
 import pytest
 
-import clozeline.pipeline.tasks.readers.sst_trees
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import LabeledText, Question, Rejected, SourceTarget, TaskFacts, facts_of
-from clozeline.pipeline.tasks.readers.sst_trees import sentence_of
 from tests.pipeline.task_files import make_sets
 from tests.pipeline.tasks.readers.reading import items_of, read, reader_of, reasons, written
 from tests.shard_sets import rows, write_set
@@ -152,25 +148,6 @@ def test_questions_without_a_type(tmp_path):
 
 
 TREES = ["(3 (2 It) (4 (4 (2 's) (4 great)) (2 .)))", "(2 (2 A) (2 film))", "(0 (1 Really) (0 bad))", "(4 (3 Wow))"]
-
-
-def drawn_tree(draw, words):
-    """A tree with any number of branches over words."""
-    if len(words) == 1:
-        return f"({draw.randrange(5)} {words[0]})"
-    cuts = sorted(draw.sample(range(1, len(words)), draw.randint(1, min(3, len(words) - 1))))
-    parts = [words[first:last] for first, last in zip([0, *cuts], [*cuts, len(words)], strict=True)]
-    return f"({draw.randrange(5)} {' '.join(drawn_tree(draw, part) for part in parts)})"
-
-
-def test_drawn_trees_give_their_words():
-    draw = random.Random(3)
-    for _ in range(200):
-        words = [draw.choice(["a", "*", "caf\xe9", "'s", "12", "..."]) for _ in range(draw.randint(1, 12))]
-        tree = drawn_tree(draw, words)
-        assert sentence_of(tree) == {"label": tree[1], "text": " ".join(words)}
-        assert sentence_of(tree[: draw.randrange(1, len(tree))]) is None, "a part of a tree is none"
-    assert doctest.testmod(clozeline.pipeline.tasks.readers.sst_trees).failed == 0
 
 
 @pytest.mark.parametrize(("binary", "labels"), [(False, [3, 2, 0, 4]), (True, [1, None, 0, 1])])

@@ -85,17 +85,6 @@ def test_a_query_is_answered_by_positions_in_the_passage(tmp_path):
     assert (facts.head, facts.metrics) == ("span", ("f1", "exact_match"))
 
 
-@pytest.mark.parametrize(
-    ("index", "text", "fits"), [(10, "He", True), (10, "he", True), (3, "He", False), (99, "He", False)]
-)
-def test_the_pronoun_stands_at_its_index(tmp_path, index, text, fits):
-    target = {"span1_text": "Mark", "span1_index": 0, "span2_text": text, "span2_index": index}
-    sentence = "Mark told Pete lies, which Pete had in his book. (He was cross.)"
-    row = {"text": sentence, "target": target, "label": True}
-    (item,) = read(tmp_path, json_lines(row), "superglue", task="wsc")
-    assert isinstance(item, LabeledText) is fits
-
-
 def test_rows_without_labels_have_the_ids_of_their_file(tmp_path):
     """Those of a test file, with an index of their own; a label that stands there is not read."""
     row = {"question": "is it", "passage": "It is."}

@@ -73,7 +73,3 @@ def test_a_damaged_run_is_an_integrity_error(source, tokenizer, tmp_path):
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(IntegrityError, match=r"000000\.pieces: its end is not what"):
         runs.read_range(tmp_path, Shuffle("runs", passes.PARTS, passes.SHARDS), 0, np.uint16)
-
-
-def _keys(batch):
-    return list(zip(batch["order"].to_pylist(), batch["uid"].to_pylist(), strict=True))

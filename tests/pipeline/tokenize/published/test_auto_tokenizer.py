@@ -152,20 +152,3 @@ def test_a_saved_tokenizer_json_has_the_roles_of_its_class(tmp_path, family):
     tokenizer = import_tokenizer(tmp_path / "tokenizer.json", tmp_path / "out")
     roles = {role: getattr(saved, f"{role}_token_id") for role in ("pad", "cls", "sep", "mask", "bos", "eos", "unk")}
     assert tokenizer.vocabulary.specials == roles
-
-
-ROLES = ("pad", "unk", "mask", "bos", "eos", "cls", "sep")
-LISTS = ("additional_special_tokens", "extra_special_tokens")
-
-
-@pytest.mark.parametrize("key", [*transformers.PreTrainedTokenizerBase.SPECIAL_TOKENS_ATTRIBUTES, *LISTS])
-def test_every_key_of_special_tokens_map_means_what_the_library_reads(tmp_path, key):
-    piece = "[unused1]"
-    folder = write(bert(tmp_path / "in"), special_tokens_map={key: [piece] if key in LISTS else piece})
-    theirs = load(folder)
-    ours = check(folder, tmp_path / "out", theirs)
-    token = theirs.convert_tokens_to_ids(piece)
-    assert token in theirs.all_special_ids
-    assert ours.vocabulary.special[token]
-    roles = {role: getattr(theirs, f"{role}_token_id") for role in ROLES}
-    assert ours.vocabulary.specials == {role: there for role, there in roles.items() if there is not None}

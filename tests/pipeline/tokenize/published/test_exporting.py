@@ -13,8 +13,6 @@ from clozeline.pipeline.tokenize.published.importing import PROBE_TEXTS, import_
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer, trainable
 from tests.pipeline.tokenize.published import published_files as files
 
-MASKED = "the cat {} the mat"
-
 
 def trained(name, folder):
     kind = registry.find("clozeline.pipeline.tokenize.tokenizers", name)
@@ -98,22 +96,6 @@ def test_transformers_loads_every_special_token_and_the_same_ids(tmp_path, name,
     found = [theirs(text, add_special_tokens=False, split_special_tokens=True).input_ids for text in texts]
     pairs = zip(texts, found, strict=True)
     assert report.differing == [text for text, ids in pairs if ids != ours.encode([text])[0].ids.tolist()]
-
-
-@pytest.mark.parametrize("name", ["wordpiece", "byte_level", "xlmr", *trainable()])
-def test_ids_beside_a_mask_are_those_of_a_shard(tmp_path, name):
-    folder = folders(name, tmp_path)
-    ours = load_tokenizer(folder)
-    export_tokenizer(folder, tmp_path / "out")
-    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))
-    mask = ours.vocabulary.specials["mask"]
-    ids = ours.encode([MASKED.format("cat")])[0].ids.tolist()
-    word = ours.encode([" cat"])[0].ids.tolist()[-len(ours.encode(["the cat"])[0].ids) + 1 :]
-    whole = list(ids)
-    starts = [at for at in range(1, len(ids)) if ids[at : at + len(word)] == word]
-    assert len(starts) == 2
-    whole[starts[1] : starts[1] + len(word)] = [mask]
-    assert theirs.encode(MASKED.format(ours.piece(mask)), add_special_tokens=False).ids == whole
 
 
 def test_frames(tmp_path):

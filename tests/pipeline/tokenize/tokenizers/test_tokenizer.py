@@ -228,14 +228,6 @@ def test_sizes_that_a_text_does_not_support(folder, tmp_path):
         validate(kind.Options, {"reserved": -1}, "test")
 
 
-def test_a_document_without_spaces_does_not_hold_up_training(folder, tmp_path):
-    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", (folder / "name").read_text().strip())
-    draw = random.Random(5)
-    length = 5_000 if kind.__name__ in ("Bpe", "WordPiece") else 20_000  # learners in Python: seconds for each 10,000
-    blob = "".join(draw.choices("abcdefghijklmnop", k=length))
-    check(kind.train([*corpus(), blob], kind.Options(size=600), tmp_path), [blob])
-
-
 def test_damaged_or_mixed_files_are_integrity_errors(folder, tokenizer, tmp_path):
     shutil.copytree(folder, tmp_path / "mixed")
     options = {"size": 470, "reserved": 17}
