@@ -12,12 +12,11 @@ import pytest
 import xxhash
 from torch.utils.data import DataLoader, DistributedSampler
 
-from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import DamagedBlock, ManifestError, open_shards
 from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.train.data.sets.datasets import Datasets
 from clozeline.train.data.stream.phases import phase_of
-from tests.shard_sets import TOKENIZER, fixed, list_column, toy_set, uids, write_set
+from tests.shard_sets import toy_set, uids
 
 containers = pytest.mark.parametrize("container", ["arrow", "tar"])
 codecs = pytest.mark.parametrize("codec", ["none", "zstd"])
@@ -86,22 +85,6 @@ def test_a_damaged_block_keeps_its_facts_on_the_way_from_another_process():
     assert str(found) == str(error)
     assert str(error).startswith("a/shard.arrow: block 7: expected an xxh3-128, got another; copy it again")
     assert (found.shard, found.block, found.expected, found.got) == ("a/shard.arrow", 7, "an xxh3-128", "another")
-
-
-@pytest.mark.parametrize(("size", "width"), [(65_536, "uint16"), (65_537, "uint32"), (1000, "uint16")])
-def test_ids_lie_below_the_vocabulary(tmp_path, size, width):
-    tokenizer = {**TOKENIZER, "vocab_size": size}
-    for value in (size - 1, size):
-        content = Rows(fixed(np.arange(1)), {"input_ids": Ragged.from_lists([[5, value]], np.uint32)})
-        if value > np.iinfo(width).max:
-            continue
-        columns = [list_column("input_ids", width)]
-        shards = write_set(tmp_path / str(value), [content], columns=columns, tokenizer=tokenizer)
-        if value < size:
-            assert shards.read_block(0).columns["input_ids"][0].tolist() == [5, value]
-        else:
-            with pytest.raises(DamagedBlock, match=f"vocabulary's {size} in input_ids, got {value}"):
-                shards.read_block(0)
 
 
 # Rows -----------------------------------------------------------------------------------------------------------------

@@ -157,12 +157,6 @@ def test_places_lead_to_characters(tokenizer, seed, length, stride):
     assert kind.counts["notes"].get("windows_with_answer", 0) == inside_count
 
 
-def test_no_segments_in_the_frame_of_roberta(tokenizer):
-    rows = answered(tokenizer, 20, frame="roberta").rows([Question("a", "good film", ((0, "good"),), "k", 0)])
-    assert "segment_starts" not in rows.columns
-    assert rows.row(0)["answer_span"].tolist() == [4, 4]
-
-
 def test_counts(tokenizer):
     """A question is cut to half of a row; one that has no tokens, or whose answer has none, is refused."""
     kind = answered(tokenizer, 16)

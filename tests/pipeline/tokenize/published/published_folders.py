@@ -134,6 +134,8 @@ FOLDERS = {
     "albert": lambda folder: model(folder, "Albert"),
     "deberta": lambda folder: model(folder, "DebertaV2"),
     "t5 legacy": lambda folder: model(folder, "T5", legacy=True, extra_ids=7),
+    "xlm-roberta": lambda folder: files.directory(
+        files.sentencepiece_model(folder, "sentencepiece.bpe.model").parent, "XLMRoberta"),
     "llama": lambda folder: model(folder, "Llama"),
     "llama prefix": lambda folder: model(folder, "Llama", add_prefix_space=False, add_eos_token=True),
     "words": lambda folder: library(folder, words(), normalizer=normalizers.Lowercase(), pre_tokenizer=CUT()),

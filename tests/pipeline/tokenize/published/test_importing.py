@@ -5,18 +5,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-import sentencepiece
-import transformers
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tokenizers import decoders, models, pre_tokenizers
 
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from tests.pipeline.tokenize.published import published_files as files
 from tests.pipeline.tokenize.published.published_folders import library
-
-NAMES = ["wordpiece", "byte_level", "unigram", "bpe", "json"]
 
 
 def ids(tokenizer, texts):
@@ -40,24 +34,6 @@ def imported(tmp_path_factory):
     return {name: (path, import_tokenizer(path, folder / f"{name} out")) for name, path in sources(folder).items()}
 
 
-CLASSES = {"wordpiece": "BertTokenizer", "byte_level": "GPT2Tokenizer", "bpe": "LlamaTokenizer"}
-"""Classes of the files without a configuration."""
-
-
-@pytest.fixture(scope="module")
-def owners(imported, tmp_path_factory):
-    """AutoTokenizer of each, in this process."""
-    loaded = {}
-    for name, (path, _) in imported.items():
-        folder = shutil.copytree(path.parent, tmp_path_factory.mktemp("owners") / name)
-        if name in CLASSES:
-            (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": CLASSES[name]}))
-        if name == "bpe":
-            (folder / path.name).rename(folder / "tokenizer.model")
-        loaded[name] = transformers.AutoTokenizer.from_pretrained(folder)
-    return loaded
-
-
 def test_roles_are_found(imported):
     roles = {name: tokenizer.vocabulary.specials for name, (_, tokenizer) in imported.items()}
     assert roles["wordpiece"] == {"pad": 0, "unk": 3, "cls": 4, "sep": 5, "mask": 6}
@@ -65,27 +41,6 @@ def test_roles_are_found(imported):
     assert roles["byte_level"] == {"bos": end, "eos": end, "unk": end}
     assert roles["bpe"] == {"unk": 0, "bos": 1, "eos": 2}
     assert roles["unigram"] == roles["json"] == {"pad": 0, "eos": 1, "unk": 2}
-
-
-@pytest.mark.parametrize(
-    ("family", "roles", "more"),
-    [
-        # fairseq: 0 to 3 are its own, each later piece has the next number, the mask the last one
-        ("XLMRoberta", {"bos": 0, "cls": 0, "pad": 1, "eos": 2, "sep": 2, "unk": 3, "mask": 121}, 1),
-        ("Camembert", {"bos": 5, "cls": 5, "pad": 1, "eos": 6, "sep": 6, "unk": 3, "mask": 124}, 4),
-    ],
-)
-def test_a_class_orders_the_ids_of_its_model(tmp_path, family, roles, more):
-    path = files.sentencepiece_model(tmp_path / "x", "sentencepiece.bpe.model")
-    tokenizer = import_tokenizer(files.directory(path.parent, family), tmp_path / "out")
-    model = sentencepiece.SentencePieceProcessor(model_file=str(path))
-    assert tokenizer.vocabulary.specials == roles
-    for text in files.corpus()[:9]:
-        assert ids(tokenizer, [text])[0] == [3 if token == 0 else token + more for token in model.encode(text)]
-    # the first sentinel of T5 has the highest id
-    path = files.t5_model(tmp_path / "t5")
-    tokenizer = import_tokenizer(files.directory(path.parent, "T5"), tmp_path / "t5 out")
-    assert (tokenizer.vocabulary.sentinels, tokenizer.piece(219)) == (tuple(range(219, 119, -1)), "<extra_id_0>")
 
 
 def test_a_user_defined_piece_with_a_role_is_not_found_in_text(tmp_path):
@@ -191,24 +146,6 @@ def test_the_pad_is_that_of_the_model_where_it_stands_for_no_text(tmp_path, pad_
     files.wordpiece(tmp_path / "wp")
     (tmp_path / "wp" / "config.json").write_text(json.dumps({"pad_token_id": 4}))
     assert import_tokenizer(tmp_path / "wp", tmp_path / "wp out").vocabulary.specials["pad"] == 0
-
-
-TEXTS = [
-    "the cat sat", " the cat", "   the cat", "the cat ", "中文東京 の 한국어", " 中文", "ночь naïve Köln", " ночь",
-    "ภาษาไทย", "👩\u200d👧 ½", "", " ", "\n the cat", "un affable", "3.14 1,000", "\u3000x", "a\u2581b", "Ωμ άλ",
-    " مرحبا بالعالم",
-]  # fmt: skip
-
-
-@settings(max_examples=60)
-@given(st.one_of(st.sampled_from(TEXTS), st.text(max_size=20), st.lists(st.sampled_from(files.WORDS)).map(" ".join)))
-def test_a_text_is_decoded_as_its_owner_does(imported, owners, text):
-    """By the owner's library; an unknown token shows as its piece here."""
-    for name in NAMES[:-1]:  # the last has no decoder
-        _, tokenizer = imported[name]
-        found = tokenizer.encode([text])[0].ids.tolist()
-        if not tokenizer.vocabulary.special[found].any():
-            assert tokenizer.decode(found) == owners[name].backend_tokenizer.decode(found), name
 
 
 def _word_level(folder, unknown, **roles):
