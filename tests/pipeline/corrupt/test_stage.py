@@ -18,7 +18,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE, TOKEN_COUNTS_SCHEMA, write_table
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.tools.shards.validate_shards import validate as validate_shards
-from tests.pipeline.token_sets import WORDS, all_rows, files_of, recipe, run_stage, write_token_set
+from tests.pipeline.token_sets import WORDS, all_rows, recipe, run_stage, write_token_set
 from tests.registries import values_in_tests
 
 NAMES = registry.names("clozeline.pipeline.corrupt.objectives")
@@ -97,16 +97,6 @@ def test_variant_k_is_epoch_k(sets, name):
     if objective.redrawn:
         assert stored[0] != stored[1]
     assert (heldout.manifest.variants, len(heldout.manifest.shards)) == (1, 1)
-
-
-def test_units_in_any_order_give_the_same_bytes(tmp_path):
-    folders = [tmp_path / name for name in "ab"]
-    for folder, backwards in zip(folders, (False, True), strict=True):
-        write_token_set(folder, LENGTHS)
-        made = recipe(folder, [entry("masked_lm", variants=3), entry("composition")])
-        run_stage(made, "group")
-        run_stage(made, "corrupt", backwards=backwards)
-    assert files_of(folders[0] / "corrupt") == files_of(folders[1] / "corrupt")
 
 
 # Counts ---------------------------------------------------------------------------------------------------------------

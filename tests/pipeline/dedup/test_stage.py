@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.configuration.config import validate
-from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.dedup.config import DedupConfig
+from clozeline.errors import IntegrityError
 from clozeline.pipeline.dedup.parts import CLUSTER, CLUSTER_SCHEMA, write_clusters
 from clozeline.pipeline.dedup.rows import hash_bounds, pack_rows, uid_bytes, uid_column
 from clozeline.pipeline.execution.stages import stage_of
@@ -84,13 +83,6 @@ def test_each_counter_that_is_off_by_one_is_noticed_or_known_to_stand_alone(run_
         except IntegrityError:
             pass
     assert silent == ALONE
-
-
-def test_nothing_to_do_is_a_configuration_error():
-    with pytest.raises(ConfigurationError, match="leave the key"):
-        validate(DedupConfig, {"exact": None, "near": None}, "test")
-    with pytest.raises(ConfigurationError, match=r"did you mean .near\.verify"):
-        validate(DedupConfig, {"near": {"verfy": 1}}, "test")
 
 
 def test_clusters_are_written_by_name_then_uid_and_keep_trailing_zeros(tmp_path):

@@ -60,14 +60,6 @@ def test_labels_are_at_the_positions_of_those_of_a_batch(entry):
         assert len(labels or example["target_ids"]) == len(tensors["label_index"])
 
 
-def test_options_variant_and_seed_decide_the_corruption():
-    objective = {"name": "document_rotation", "max_length": 32}
-    for what in ("variant", "seed"):
-        assert len({corrupt_text(objective, TEXT, **{what: n}).example["rotation"][0] for n in range(40)}) > 4
-    assert str(corrupt_text(objective, TEXT, variant=3)) == str(corrupt_text(objective, TEXT, variant=3))
-    assert corrupt_text(objective, TEXT).objective.options.max_length == 32
-
-
 @pytest.mark.parametrize(
     ("name", "text", "options", "said"),
     [

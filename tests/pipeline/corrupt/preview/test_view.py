@@ -13,14 +13,6 @@ from tests.pages import HOSTILE, checked
 
 ROLES = ("special", "masked", "replaced", "kept", "sentinel", "prefix", "predicted", "marker", "")
 WORDS = st.text(st.characters(codec="utf-8", categories=("L", "N", "P")), min_size=1, max_size=8)
-VIEW = View(
-    "row 3 of [bold]set[/bold]",
-    (
-        Passage("the [red]row[/red]", Text.assemble("[link=x]a", ("b", "masked"), ("c", "kept"))),
-        Sheet("[u]facts", ("[i]name", "value"), (("[/]", Text.assemble(("d", "special"))), ("e", "f"))),
-        Sheet("pairs", (), (("left", "right"),)),
-    ),
-)
 
 
 def printed(view, **options):
@@ -45,12 +37,3 @@ def test_no_string_is_markup_or_controls_a_terminal(hostile):
     page = checked(view_page(view))
     assert not [tag for tag, _ in page.tags if tag in ("script", "b")]
     assert not {"\x1b", "\u202e", "\x00"} & {*printed(view), *str(view)}
-
-
-def test_everything_is_shown_as_it_is_written():
-    shown = printed(VIEW)
-    assert "\x1b" not in shown
-    for text in ("row 3 of [bold]set[/bold]", "the [red]row[/red]", "[link=x]abc", "[u]facts", "[i]name", "[/]"):
-        assert text in shown
-    assert all(word in shown for word in ("value", "d", "e", "f", "left", "right"))
-    assert "[link=x]abc" in str(VIEW)

@@ -10,7 +10,7 @@ import zstandard
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers import Rejected
-from clozeline.pipeline.tasks.readers._column_files import open_folder, open_lines, open_table
+from clozeline.pipeline.tasks.readers._column_files import open_lines, open_table
 from clozeline.pipeline.tasks.readers._text_lines import (
     SentenceLines,
     read_whole_json,
@@ -92,12 +92,6 @@ def test_lines_that_are_parsed(tmp_path):
     for text, message in (("-y\n+x\n", "got '-y'"), ("", "got empty file"), ("\n+x\n", "got blank line")):
         with pytest.raises(ConfigurationError, match=f"line 1: expected a plus, {message}"):
             open_lines(written(tmp_path, text), Limits(), "marked", "a plus", parse)
-
-
-def test_long_files_of_a_folder_are_rejected(tmp_path):
-    paths = [written(tmp_path, text, name) for name, text in (("a.txt", "\ufefftext"), ("b.txt", "much longer text"))]
-    file = open_folder(paths[0], paths, Limits(record_bytes=8), "texts", lambda path, text: [{path.name: text}])
-    assert list(file.rows()) == [(0, {"a.txt": "text"}), (1, Rejected("record_bytes", 1))]
 
 
 def test_one_bad_byte_costs_one_line(tmp_path):
