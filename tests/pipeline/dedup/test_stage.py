@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.configuration.config import validate
-from clozeline.errors import IntegrityError
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.dedup.config import DedupConfig
 from clozeline.pipeline.dedup.parts import CLUSTER, CLUSTER_SCHEMA, write_clusters
 from clozeline.pipeline.dedup.rows import hash_bounds, pack_rows, uid_bytes, uid_column
 from clozeline.pipeline.execution.stages import stage_of
@@ -116,3 +117,10 @@ def test_ranges_tile_sorted_hashes_by_their_leading_bits(values, ranges):
     assert (bounds[0], bounds[-1]) == (0, len(words))
     for index, (first, last) in enumerate(pairwise(bounds)):
         assert all(int(word) * ranges >> 64 == index for word in words[first:last])
+
+
+def test_nothing_to_do_is_a_configuration_error():
+    with pytest.raises(ConfigurationError, match="leave the key"):
+        validate(DedupConfig, {"exact": None, "near": None}, "test")
+    with pytest.raises(ConfigurationError, match=r"did you mean .near\.verify"):
+        validate(DedupConfig, {"near": {"verfy": 1}}, "test")
