@@ -48,13 +48,6 @@ def test_signatures_and_band_keys_equal_a_slow_reference(native, monkeypatch):
     assert minhash.band_keys(signatures[1]).tolist() == keys[1]
 
 
-@given(st.text(st.characters(codec="utf-8")) | st.text("aß1 \u0301\u2009\n漢ก’é.", max_size=60))
-def test_words_of_a_text_are_those_of_its_tokens(text):
-    words = match_words(text)
-    shingles = [mixed(xxhash.xxh3_64_intdigest(word.encode())) for word in words]
-    assert MinHash(ngram=1).shingles(text).tolist() == (shingles or [xxhash.xxh3_64_intdigest(text.encode())])
-
-
 def test_case_marks_and_digits_do_not_matter_and_short_texts_are_one_shingle():
     minhash = MinHash()
     left, right = "Über 12 Brücken musst du gehn", "uber 345 BRUCKEN, musst du gehn!"

@@ -176,16 +176,3 @@ def test_memory_is_bounded_and_the_process_goes_on():
 def test_a_template_is_in_the_sandbox_of_transformers(template):
     with pytest.raises(Exception, match=r"unsafe|at most|no loader|not safely callable|undefined"):
         Rendering(template, {}, []).render(PAIR)
-
-
-def test_answers_of_a_template_without_marks():
-    """Characters that each answer adds; a template that drops earlier thoughts has no such text."""
-    rendering = Rendering(PLAIN["thinking"], {}, [])
-    chat = [*PAIR, ("user", "c"), ("assistant", "thought</think>d")]
-    found = rendering.render(chat)
-    assert [found["text"][begin:end] for begin, end in found["spans"]] == [
-        "b<|im_end|>\n",
-        "thought</think>d<|im_end|>\n",
-    ]
-    assert rendering.render([*chat, *PAIR])["refused"] == "no_prefix"
-    assert Rendering("{{ messages | length }}", {}, []).render(PAIR)["refused"] == "no_prefix"

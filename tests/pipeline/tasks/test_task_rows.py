@@ -32,11 +32,6 @@ def test_longest_first(first, second, room):
     assert truncate_lengths([first, second], room) == popped([first, second], room)
 
 
-def test_one_text_is_cut_at_its_end():
-    assert truncate_lengths([7], 5) == [5]
-    assert truncate_lengths([3], 5) == [3]
-
-
 @pytest.mark.parametrize(
     "texts", [("a good film",), ("a very good film with heart", "not bad"), ("a", "one dull plot . no heart")],
     ids=["one", "long first", "long second"],

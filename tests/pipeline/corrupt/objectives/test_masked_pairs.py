@@ -161,13 +161,6 @@ def test_adjacent_equals_a_plain_loop(longest):
             assert example[name].tolist() == [1, *sentence[: longest - 2].tolist(), 2]
 
 
-def test_the_same_text_twice():
-    objective = build_objective({"name": "sentence_comparison", "mode": "same"}, WORDS)
-    assert (objective.content_length, objective.minimum.sentences) == (62, 1)
-    for sample, example in zip(samples([1, 62]), corrupt(objective, samples([1, 62])), strict=True):
-        assert example["input_ids"].tolist() == example["input_ids_b"].tolist() == [1, *sample["ids"].tolist(), 2]
-
-
 def test_unused_tokens():
     objective = wide("sentence_comparison")
     rows = one_sample(range(200, 210), (0, 3, 5), WORDS, 20)

@@ -7,7 +7,6 @@ from math import floor
 import numpy as np
 import pytest
 
-from clozeline.pipeline.kernels.distributions import geometric_thresholds
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, masked, wide
 from tests.pipeline.corruption_cases import WORDS, one_sample, samples
 from tests.pipeline.word_cases import leaders_of, masked_by_hand, slow_take, slow_words
@@ -55,14 +54,6 @@ def test_equals_a_plain_loop(name, rate, unit, specials):
         if name == "span_boundary":
             assert example["span_starts"].tolist() == [start for start, _ in spans]
             assert example["span_lengths"].tolist() == sizes["span"]
-
-
-def test_law_of_the_lengths_of_spans():
-    """Exact thresholds, and the mean 3.797 of the renormalized law; clipping would give 4.46."""
-    thresholds = geometric_thresholds(200_000, 10)
-    assert thresholds.tolist() == slow_thresholds(Fraction(1, 5), 10)
-    shares = np.diff([*thresholds.tolist(), 2**32]) / 2**32
-    assert abs(float(shares @ np.arange(1, 11)) - 3.797) < 0.001
 
 
 def test_a_row_of_one_word_is_masked_completely_and_counted():

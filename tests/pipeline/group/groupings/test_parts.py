@@ -55,27 +55,3 @@ def test_packed_rows_equal_a_plain_loop(separator):
         place += PARTS[part][0]
     assert place >= len(stream)
     assert counts["tokens_in_samples"] == len(rows.columns["token_ids"].values)
-
-
-def test_document_windows_have_the_length_of_their_part():
-    rows = random_documents(120, 100, seed=3, sentence=1000)
-    found, counts = group(rows, "document", PARTS)
-    label = GroupingSpec.of("document", {"length": 30, "parts": PARTS}).label
-    ends = {(r.fixed["document_uid"].tobytes(), int(r.fixed["copy"])): len(r["token_ids"]) for r in rows}
-    for row in found:
-        part = drawn(int(row.fixed["uid"]), label)
-        left = ends[row.fixed["document_uid"].tobytes(), int(row.fixed["copy"])] - int(row.fixed["document_offset"])
-        assert int(row.fixed["part"]) == part
-        assert len(row["ids"]) == min(PARTS[part][0], left)
-    assert counts["tokens_in_samples"] == counts["tokens_in"] == len(found.columns["ids"].values)
-
-
-@pytest.mark.parametrize("name", ["sentence_pair", "parallel"])
-def test_other_groupings_store_parts_too(name):
-    rows = random_documents(150, 90, seed=6)
-    found, _ = group(rows, name, PARTS)
-    most = np.array([length for length, _ in PARTS])[found.fixed["part"]]
-    total = found.columns["ids"].lengths + (found.columns["target_ids"].lengths if name == "parallel" else 0)
-    assert set(found.fixed["part"].tolist()) == {0, 1, 2}
-    assert (total <= most).all()
-    assert (total == most).any()

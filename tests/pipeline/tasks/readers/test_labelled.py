@@ -250,17 +250,6 @@ def test_a_number_for_each_class_needs_their_names(tmp_path):
     assert [one.classes for one in read_rows(tmp_path, rows, labels="labels", classes=classes)[1]] == [(0, 2), (1,)]
 
 
-@pytest.mark.parametrize(
-    "tags", ["B-PER I-PER L-PER O U-LOC", "B-PER M-PER E-PER O S-LOC", "B-PER M-PER E-PER O W-LOC",
-             "b-PER i-PER e-PER o s-LOC"],
-)  # fmt: skip
-def test_every_scheme_of_entities_is_one(tmp_path, tags):
-    reader, (item,) = read_rows(tmp_path, [{"words": "a b c d e", "tags": tags}], words="words", label="tags")
-    assert "entity_f1" in reader.facts.metrics
-    names = [reader.facts.labels[number] for number in item.tags]
-    assert names == ["B-PER", "I-PER", "I-PER", "O", "B-LOC"]
-
-
 IMDB = {"label": "folder", "no_label": ["unsup"]}
 
 

@@ -63,14 +63,6 @@ def test_answers_share_the_number_of_their_question(tmp_path):
     ]
 
 
-def test_the_two_rows_of_a_pair_share_its_number(tmp_path):
-    """By their `pair_id`; files without one have them one after the other."""
-    rows = [{"premise": text, "hypothesis": "b", "label": "entailment"} for text in "abcd"]
-    named = [{**row, "pair_id": pair} for row, pair in zip(rows, (7, 5, 7, 5), strict=True)]
-    for some, indices in ((rows, [0, 0, 1, 1]), (named, [7, 5, 7, 5])):
-        assert [item.index for item in read(tmp_path, json_lines(*some), "superglue", task="axg")] == indices
-
-
 def test_a_query_is_answered_by_positions_in_the_passage(tmp_path):
     def query(text, *answers):
         return {"query": text, "idx": {}, "answers": [{"start": at, "end": 0, "text": name} for at, name in answers]}

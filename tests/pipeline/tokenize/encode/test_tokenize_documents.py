@@ -1,5 +1,4 @@
 import random
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,19 +9,6 @@ from clozeline.pipeline.tokenize.encode import tokenize_documents
 from clozeline.pipeline.tokenize.encode.tokenize_documents import sentence_starts
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from tests.pipeline.tokenize.encode import encode_passes as passes
-
-
-def test_sentence_starts_decode_to_the_sentences(encoded, tokenizer):
-    model, splitter = load_tokenizer(tokenizer), Regex(Regex.Options())
-    found = passes.token_rows(encoded)
-    for document in passes.documents(passes.COUNT):
-        _, ids, starts, _, _ = found[document.uid]
-        bounds = [*starts.tolist(), len(ids)]
-        assert bounds[0] == 0
-        assert all(np.diff(bounds) > 0)
-        slices = [model.decode(ids[a:b]).strip() for a, b in pairwise(bounds)]
-        offsets = [*splitter.starts(document.text, document.language), len(document.text)]
-        assert slices == [document.text[a:b].strip() for a, b in pairwise(offsets)]
 
 
 def test_a_part_that_is_missing_is_an_error(tokenizer, tmp_path):
