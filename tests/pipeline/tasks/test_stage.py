@@ -205,15 +205,12 @@ def test_several_classes_are_a_column_of_zeros_and_ones(tmp_path):
 
 def test_files_of_one_name_in_several_folders_count_each(tmp_path):
     """What a run finds done depends on all of them."""
-    paths = [tmp_path / "files" / "train" / name for name in ("neg/1.txt", "no/1.txt", "pos/1.txt")]
     given = [f"input={tmp_path / 'files'}", f"output={tmp_path / 'out'}"]
     given.append("tasks.reader={name: labelled, label: folder}")
-    for path in paths:
-        path.parent.mkdir(parents=True)
-        path.write_text(f"a {path.parent.name}", encoding="utf-8")
     found = []
-    for path in (None, *paths):
-        if path:
-            path.write_text("dull heart", encoding="utf-8")
-        found.append(TasksStage(load_recipe(write_recipe(tmp_path), given)).files())
+    for text in ("a", "dull heart"):
+        for name in ("neg", "no", "pos"):
+            (tmp_path / "files" / "train" / name).mkdir(parents=True, exist_ok=True)
+            (tmp_path / "files" / "train" / name / "1.txt").write_text(text, encoding="utf-8")
+            found.append(TasksStage(load_recipe(write_recipe(tmp_path), given)).files())
     assert all(first != second for first, second in pairwise(found))

@@ -6,18 +6,12 @@ import pytest
 import tokenizers
 from transformers import AutoConfig, AutoTokenizer
 
-from clozeline import registry
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tokenize.published.exporting import END, PAIR, Frame, export_tokenizer
 from clozeline.pipeline.tokenize.published.importing import PROBE_TEXTS, import_tokenizer
-from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer, trainable
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, trainable
 from tests.pipeline.tokenize.published import published_files as files
-
-
-def trained(name, folder):
-    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", name)
-    save_tokenizer(kind.train(files.corpus(), kind.Options(size=480), folder), name, folder)
-    return folder
+from tests.pipeline.tokenize.tokenizers.test_tokenizer import trained
 
 
 def folders(name, folder):
@@ -33,7 +27,8 @@ def folders(name, folder):
         model = files.sentencepiece_model(source, **(files.LIKE_T5 if name == "t5" else {}))
         source = files.directory(model.parent, {"t5": "T5", "xlmr": "XLMRoberta"}[name])
     else:
-        return trained(name, folder / "t")
+        trained(name, folder / "t")
+        return folder / "t"
     import_tokenizer(source, folder / "t", **options)
     return folder / "t"
 
@@ -51,14 +46,13 @@ PUBLISHED_AS = {
 @pytest.mark.parametrize("model_type", PUBLISHED_AS)
 def test_an_exported_folder_of_a_type_loads_with_the_fast_tokenizer_and_the_same_ids(tmp_path, model_type, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    name, options = PUBLISHED_AS[model_type]
+    (name, options), folder = PUBLISHED_AS[model_type], tmp_path / "t"
     if name == "own":  # the published one is no single tokenizer
-        folder = trained("unigram", tmp_path / "t")
+        trained("unigram", folder)
     else:
         source = files.sentencepiece_model(tmp_path / "f", name, **options).parent
         (source / "config.json").write_text(json.dumps({"model_type": model_type}))
-        import_tokenizer(source, tmp_path / "t")
-        folder = tmp_path / "t"
+        import_tokenizer(source, folder)
     AutoConfig.for_model(model_type).save_pretrained(tmp_path / "out")
     report = export_tokenizer(folder, tmp_path / "out")
     ours, theirs = load_tokenizer(folder), AutoTokenizer.from_pretrained(tmp_path / "out")
