@@ -31,12 +31,6 @@ def test_a_pair_keeps_its_other_side_and_an_empty_text_has_no_tokens(tokenizer):
     assert (found[3].sentences, len(found[3].sentence_starts)) == (0, 0)
 
 
-def cut(*pieces):
-    """A text and where its tokens begin."""
-    starts = np.cumsum([0, *(len(piece) for piece in pieces[:-1])]) if pieces else np.empty(0)
-    return "".join(pieces), starts.astype(np.int64)
-
-
 def slow(text, sentences, tokens):
     """The rule, word for word."""
     found = {0}
