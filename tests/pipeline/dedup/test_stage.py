@@ -1,8 +1,6 @@
 """The whole stage on documents in memory: what stays, what is said about the rest, and that order cannot matter."""
 
 import copy
-import itertools
-import random
 from dataclasses import replace
 from itertools import pairwise
 
@@ -38,21 +36,6 @@ def crawl():
     rows += [replace(document(100 + n, rows[n].text), date=n) for n in range(0, 60, 5)]
     rows += [document(200 + n, edited(rows[n].text, 3, 4)) for n in range(30)]
     return rows
-
-
-def test_no_order_of_documents_parts_or_ranges_changes_a_decision(run_dedup):
-    rows = crawl()
-    expected = None
-    for trial in range(10):
-        shuffled = random.Random(trial).sample(rows, len(rows))
-        cut = sorted(random.Random(trial).sample(range(len(rows)), 3))
-        parts = [shuffled[i:j] for i, j in itertools.pairwise([0, *cut, len(rows)])]
-        result = run_dedup(parts, {}, shards=1 + trial % 4, reverse=bool(trial % 2))
-        decided = {row.uid: (row.reason, row.detail) for row in result.rejections().values()}
-        clusters = sorted(map(repr, result.clusters("exact") + result.clusters("near")))
-        expected = expected or (decided, clusters)
-        assert (decided, clusters) == expected
-    assert {reason for reason, _ in expected[0].values()} == {"exact_duplicate", "near_duplicate"}
 
 
 def numbers(counts, *above):
