@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.dedup.config import DedupConfig
-from clozeline.pipeline.dedup.parts import CLUSTER, CLUSTER_SCHEMA, write_clusters
+from clozeline.pipeline.dedup.parts import CLUSTER, CLUSTER_SCHEMA, count_ranges, write_clusters
 from clozeline.pipeline.dedup.rows import hash_bounds, pack_rows, uid_bytes, uid_column
 from clozeline.pipeline.execution.stages import stage_of
 from clozeline.pipeline.recipe import Recipe
@@ -107,3 +107,8 @@ def test_nothing_to_do_is_a_configuration_error():
         validate(DedupConfig, {"exact": None, "near": None}, "test")
     with pytest.raises(ConfigurationError, match=r"did you mean .near\.verify"):
         validate(DedupConfig, {"near": {"verfy": 1}}, "test")
+
+
+@pytest.mark.parametrize(("shards", "ranges"), [(1, 1), (256, 256), (4096, 256), (4097, 257), (16_000, 1000)])
+def test_ranges_are_as_many_as_shards_up_to_256_then_one_for_16_shards(shards, ranges):
+    assert count_ranges(shards) == ranges

@@ -274,3 +274,11 @@ def test_samples_and_other_kinds_are_refused(shards, tmp_path):
         JoinedShards(samples, [write_columns(tmp_path / "columns", shards)])
     with pytest.raises(ConfigurationError, match="expected a column set, as `clozeline teach` writes, got examples"):
         JoinedShards(shards, [shards])
+
+
+def test_the_content_of_columns_is_part_of_their_digest(shards, tmp_path):
+    first, same, other = (
+        JoinedShards(shards, [write_columns(tmp_path / name, shards, config=config)])
+        for name, config in (("a", {"k": 1}), ("b", {"k": 1}), ("c", {"k": 2}))
+    )
+    assert first.columns_digest == same.columns_digest != other.columns_digest

@@ -2,6 +2,7 @@
 
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import fsspec
 import pytest
@@ -130,6 +131,18 @@ def test_errors_of_any_kind_are_failed_tries(memory, monkeypatch):
         with pytest.raises(StorageError, match=said):
             shards.read_block(0)
     shards.read_block(0)
+
+
+def test_pauses_double_and_are_bounded(memory, monkeypatch):
+    """At random, up to these."""
+    pauses, store = [], "clozeline.pipeline.shards.store"
+    monkeypatch.setattr(MemoryFileSystem, "cat_file", lambda *arguments, **options: 1 / 0)
+    monkeypatch.setattr(f"{store}._FIRST_PAUSE_S", 0.1)
+    monkeypatch.setattr(f"{store}.random", SimpleNamespace(uniform=lambda low, high: (low, high)))
+    monkeypatch.setattr(f"{store}.time", SimpleNamespace(sleep=pauses.append))
+    with pytest.raises(StorageError, match="after 10 tries: ZeroDivisionError"):
+        RemoteStore(memory, StoreOptions(retries=9)).read(f"{memory}/a", (0, 4))
+    assert pauses == [(0, pytest.approx(high)) for high in (0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10, 10)]
 
 
 # Objects that are not those of the set --------------------------------------------------------------------------------

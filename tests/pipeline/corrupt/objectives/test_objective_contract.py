@@ -146,10 +146,8 @@ def test_features_are_as_declared(name):
 @each
 def test_samples_are_left_as_they_are(name):
     objective = wide(name, vocabulary())
-    rows = samples(LENGTHS, objective.vocabulary, read_only=True)
-    before = rows.take(np.arange(len(rows)))
+    rows = samples(LENGTHS, objective.vocabulary, read_only=True)  # writing to them is an error
     objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)
-    assert equal(rows, before)
 
 
 @each

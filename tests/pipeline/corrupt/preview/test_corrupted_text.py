@@ -110,3 +110,9 @@ def test_a_published_tokenizer_gets_the_special_tokens_that_it_lacks(tmp_path):
     assert masked.codec.vocabulary.size == len(pieces) < spans.codec.vocabulary.size
     assert masked.restored.startswith("[CLS] hard work lead ##s .")
     assert len(spans.codec.vocabulary.sentinels) == SENTINELS
+
+
+def test_sentence_pairs_take_their_partner_from_the_other_documents():
+    others = ["Owls sleep by day. Owls hunt."]
+    found = [corrupt_text("next_sentence_prediction", TEXT, others=others, seed=n) for n in range(20)]
+    assert {"Owls", "sleep"} <= {word for one in found for word in one.codec.words(one.sample["partner_ids"].tolist())}

@@ -10,7 +10,7 @@ import zstandard
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers import Rejected
-from clozeline.pipeline.tasks.readers._column_files import open_lines, open_table
+from clozeline.pipeline.tasks.readers._column_files import open_folder, open_lines, open_table, texts_at, value_at
 from clozeline.pipeline.tasks.readers._text_lines import (
     SentenceLines,
     read_whole_json,
@@ -132,3 +132,16 @@ def test_files_of_one_json_value(tmp_path, raw, limit, message):
     assert read_whole_json(written(tmp_path, gzip.compress(b"[2]")), Limits()) == [2]
     with pytest.raises(ConfigurationError, match=message):
         read_whole_json(written(tmp_path, raw), Limits(decompressed_bytes=limit))
+
+
+def test_long_files_of_a_folder_are_rejected(tmp_path):
+    paths = [written(tmp_path, text, name) for name, text in (("a.txt", "\ufefftext"), ("b.txt", "much longer text"))]
+    file = open_folder(paths[0], paths, Limits(record_bytes=8), "texts", lambda path, text: [{path.name: text}])
+    assert list(file.rows()) == [(0, {"a.txt": "text"}), (1, Rejected("record_bytes", 1))]
+
+
+def test_fields_by_dotted_paths():
+    row = {"a": {"b": ["x", "y"], "c": "z", "d": ["x", 1]}, "e.f": "g"}
+    assert (value_at(row, "a.c"), value_at(row, "e.f")) == ("z", "g")
+    assert value_at(row, "a.c.e") is value_at(row, "f") is None
+    assert (texts_at(row, "a.b"), texts_at(row, "a.c"), texts_at(row, "a.d")) == (("x", "y"), ("z",), ())

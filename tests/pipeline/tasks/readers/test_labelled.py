@@ -289,3 +289,14 @@ def test_cells_with_labels_and_numbers():
     assert [are_numbers(names) for names in (["1", "2.5"], ["1", "2"], ["1.5", "x"])] == [True, False, False]
     assert class_indices(["5", "1"]) == {"5": 0, "1": 1}
     assert class_indices({"a": "x", "b": "y", "c": "x"}) == {"a": 0, "b": 1, "c": 0}
+
+
+@pytest.mark.parametrize(
+    "tags", ["B-PER I-PER L-PER O U-LOC", "B-PER M-PER E-PER O S-LOC", "B-PER M-PER E-PER O W-LOC",
+             "b-PER i-PER e-PER o s-LOC"],
+)  # fmt: skip
+def test_every_scheme_of_entities_is_one(tmp_path, tags):
+    reader, (item,) = read_rows(tmp_path, [{"words": "a b c d e", "tags": tags}], words="words", label="tags")
+    assert "entity_f1" in reader.facts.metrics
+    names = [reader.facts.labels[number] for number in item.tags]
+    assert names == ["B-PER", "I-PER", "I-PER", "O", "B-LOC"]

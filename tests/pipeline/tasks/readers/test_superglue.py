@@ -85,3 +85,22 @@ def test_rows_without_labels_have_the_ids_of_their_file(tmp_path):
     assert [(getattr(item, "texts", ()), item.index, key) for item, key in rows] == [
         (("is it", "It is."), 0, 7), (("is it", "It is."), 1, 9), ((), 2, None),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("index", "text", "fits"), [(10, "He", True), (10, "he", True), (3, "He", False), (99, "He", False)]
+)
+def test_the_pronoun_stands_at_its_index(tmp_path, index, text, fits):
+    target = {"span1_text": "Mark", "span1_index": 0, "span2_text": text, "span2_index": index}
+    sentence = "Mark told Pete lies, which Pete had in his book. (He was cross.)"
+    row = {"text": sentence, "target": target, "label": True}
+    (item,) = read(tmp_path, json_lines(row), "superglue", task="wsc")
+    assert isinstance(item, LabeledText) is fits
+
+
+def test_the_two_rows_of_a_pair_share_its_number(tmp_path):
+    """By their `pair_id`; files without one have them one after the other."""
+    rows = [{"premise": text, "hypothesis": "b", "label": "entailment"} for text in "abcd"]
+    named = [{**row, "pair_id": pair} for row, pair in zip(rows, (7, 5, 7, 5), strict=True)]
+    for some, indices in ((rows, [0, 0, 1, 1]), (named, [7, 5, 7, 5])):
+        assert [item.index for item in read(tmp_path, json_lines(*some), "superglue", task="axg")] == indices

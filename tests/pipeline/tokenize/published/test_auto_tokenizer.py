@@ -85,7 +85,8 @@ def test_a_note_names_what_is_left_out(tmp_path):
     folder = files.t5_model(tmp_path / "t5").parent
     (folder / "tokenizer_config.json").unlink()
     write(folder, config={"model_type": "t5"})
-    assert len(import_tokenizer(folder, tmp_path / "out3").vocabulary.sentinels) == 100
+    ours = import_tokenizer(folder, tmp_path / "out3")
+    assert [ours.piece(token) for token in ours.vocabulary.sentinels] == [f"<extra_id_{n}>" for n in range(100)]
     assert any("model_type t5" in note for note in Published.find(tmp_path / "out3").notes)
 
 
@@ -138,3 +139,17 @@ def test_ranks_are_read_as_the_class_reads_vocabulary_and_merges(tmp_path, famil
     assert ours.encode(["the cat"])[0].ids.tolist() == [ranks.index(b"the"), ranks.index(b" cat")]
     with pytest.raises(ConfigurationError, match="name the class"):
         import_tokenizer(tmp_path / name, tmp_path / "other")
+
+
+@pytest.mark.parametrize("family", ["Roberta", "Bart", "XLMRoberta"])
+def test_a_saved_tokenizer_json_has_the_roles_of_its_class(tmp_path, family):
+    """cls and sep stand in the class or the template alone."""
+    if family == "XLMRoberta":
+        folder = files.directory(files.sentencepiece_model(tmp_path / "x", "sentencepiece.bpe.model").parent, family)
+    else:
+        folder = byte_level(tmp_path / "x", family)
+    saved = load(folder)
+    saved.backend_tokenizer.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = import_tokenizer(tmp_path / "tokenizer.json", tmp_path / "out")
+    roles = {role: getattr(saved, f"{role}_token_id") for role in ("pad", "cls", "sep", "mask", "bos", "eos", "unk")}
+    assert tokenizer.vocabulary.specials == roles

@@ -80,6 +80,9 @@ def test_transformers_loads_every_special_token_and_the_same_ids(tmp_path, name,
     theirs = AutoTokenizer.from_pretrained(out)
     assert len(theirs) == vocabulary.size
     assert report.published or theirs.model_max_length == 77
+    if not report.published and "mask" in vocabulary.specials:  # it strips the space before it
+        before, mask = ours.encode(["the"])[0].ids.tolist(), vocabulary.specials["mask"]
+        assert theirs(f"the {ours.piece(mask)}", add_special_tokens=False).input_ids == [*before, mask]
     for role in ("pad", "cls", "sep", "mask", "bos", "eos", "unk"):
         assert getattr(theirs, f"{role}_token_id") == vocabulary.specials.get(role)
     for token in (*vocabulary.sentinels, *vocabulary.modes.values()):

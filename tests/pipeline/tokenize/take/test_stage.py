@@ -132,3 +132,10 @@ def test_rows_need_what_they_refuse_to_be_without(stages, has, needed):
     poor = replace(WHOLE, specials={name: WHOLE.specials[name] for name in has}, sentinels=(), modes={})
     recipe = validate(Recipe, {"corpus": "c", **stages}, "recipe")
     assert list(find_missing_roles(users_of(recipe), poor)) == needed
+
+
+def test_more_sentinels_than_can_be_added_are_refused_by_that_reason():
+    """Not by another token of the objective, which adding would give."""
+    recipe = validate(Recipe, {"corpus": "c", **rows({"name": "span_corruption", "input_length": 4096})}, "recipe")
+    with pytest.raises(ConfigurationError, match=r"needs .* sentinels"):
+        list(find_missing_roles(users_of(recipe), replace(WHOLE, specials={}, sentinels=(), modes={})))
