@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from clozeline import registry
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.corrupt.preview import corrupt_text
 from clozeline.pipeline.tokenize.tokenizers import (
     find_tokenizer,
     load_tokenizer,
@@ -261,3 +262,13 @@ def test_missing_tokenizer_and_unknown_algorithm(tmp_path):
     with pytest.raises(IntegrityError, match=missing):
         find_tokenizer(tmp_path / "run/manifest.json", "abc")
     assert find_tokenizer(tmp_path / "run/manifest.json", whole.vocabulary.fingerprint) == far
+
+
+@pytest.mark.parametrize("name", registry.names("clozeline.pipeline.corrupt.objectives"))
+def test_every_objective_restores_its_tokens(folder, name):
+    text = (
+        "The quick <mask> fox </s> jumps, \u0301 near 中文 \x00 brews. A lazy dog <extra_0> sat \u2581 over 東京."
+    )
+    found = corrupt_text(name, text, target="strange [MASK] potions", tokenizer=folder)
+    original = found.objective.original(found.sample, found.example)
+    assert found.objective.uncorrupt(found.example).tolist() == original.tolist()
