@@ -266,9 +266,7 @@ def test_missing_tokenizer_and_unknown_algorithm(tmp_path):
 
 @pytest.mark.parametrize("name", registry.names("clozeline.pipeline.corrupt.objectives"))
 def test_every_objective_restores_its_tokens(folder, name):
-    text = (
-        "The quick <mask> fox </s> jumps, \u0301 near 中文 \x00 brews. A lazy dog <extra_0> sat \u2581 over 東京."
-    )
+    text = "The quick <mask> fox </s> jumps, \u0301 near 中文 \x00 brews. A lazy dog <extra_0> sat \u2581 over 東京."
     found = corrupt_text(name, text, target="strange [MASK] potions", tokenizer=folder)
     original = found.objective.original(found.sample, found.example)
     assert found.objective.uncorrupt(found.example).tolist() == original.tolist()
