@@ -4,7 +4,8 @@ import pytest
 
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.registry import find, names
-from tests.model.small_models import HEADS, batch_for, built, choice_batch, full_batch, head_keys
+from clozeline.tools.start.contracts.heads import choice_batch, full_batch
+from tests.model.small_models import HEADS, batch_for, built, head_keys
 
 
 def on_meta(tensors, facts):

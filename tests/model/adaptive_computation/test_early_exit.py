@@ -8,8 +8,9 @@ from torch.nn import functional as F
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.adaptive_computation.early_exit import EarlyExit, Entropy, Patience, build_off_ramps
+from clozeline.tools.start.contracts.heads import rows_of
 from tests.model.adaptive_computation.test_layer_inputs import MODELS
-from tests.model.small_models import batch_for, built, rows_of
+from tests.model.small_models import batch_for, built
 
 CLASSES, LAYERS = 3, 5
 HEADS = {"classification": {"classes": CLASSES, "hidden": "tanh"}, "regression": {}}

@@ -10,7 +10,8 @@ from clozeline.model.adaptive_computation.token_pruning import TokenPruning
 from clozeline.model.adaptive_computation.token_rules import LearnedRetention, LearnedThresholds, Threshold, TopTokens
 from clozeline.model.configuration.position import DisentangledConfig, LocalConfig, PositionConfig
 from clozeline.model.layers.position import rotate
-from tests.model.small_models import batch_for, built, rows_of
+from clozeline.tools.start.contracts.heads import rows_of
+from tests.model.small_models import batch_for, built
 
 LAYERS, HEADS, DIM = 5, 3, 18
 TASKS = {"classification": {"classes": 3}, "tagging": {"classes": 4}, "masked_lm": 1.0}

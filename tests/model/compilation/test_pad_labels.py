@@ -11,7 +11,8 @@ from clozeline.model.compilation.layer_calls import compile_heads, compile_layer
 from clozeline.model.heads import Head
 from clozeline.model.loss import IGNORED
 from clozeline.registry import find, names
-from tests.model.small_models import FAMILIES, HEADS, VOCABULARY, batch_for, built, full_batch, head_keys, total
+from clozeline.tools.start.contracts.heads import full_batch
+from tests.model.small_models import FAMILIES, HEADS, VOCABULARY, batch_for, built, head_keys, total
 
 TRACER = (  # warnings of the tracer itself, while it looks at intermediate results
     "ignore:The .grad attribute of a Tensor:UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"

@@ -6,8 +6,9 @@ from pydantic import ValidationError
 
 from clozeline.model.build import build_model
 from clozeline.model.configuration.position import PositionConfig
+from clozeline.tools.start.contracts.heads import rows_of
 from tests.model.closeness import assert_gradients_close, gradients
-from tests.model.small_models import VOCABULARY, batch_for, built, rows_of, small_config
+from tests.model.small_models import VOCABULARY, batch_for, built, small_config
 
 SMALL = {
     "norm_place": "post",

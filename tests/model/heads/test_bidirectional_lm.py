@@ -5,8 +5,6 @@ import torch
 
 from tests.model.small_models import VOCABULARY, batch_for, built
 
-HALVES = True  # projects each half of a state
-
 
 def next_tokens(tensors):
     """The labels of causal rows, as the stream makes them: every token but each row's first."""

@@ -3,22 +3,9 @@ import torch
 
 from clozeline.errors import BatchError
 from clozeline.model.configuration.head import HeadConfig
-from clozeline.registry import find, names
-from tests.declarations import declared
-from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
-from tests.model.small_models import (
-    HEADS,
-    PREDICT_NO_CLASSES,
-    VOCABULARY,
-    batch_for,
-    built,
-    choice_batch,
-    full_batch,
-    head_keys,
-    only,
-    rows_of,
-    weighted_batch,
-)
+from clozeline.registry import names
+from clozeline.tools.start.contracts import heads as contract
+from tests.model.small_models import HEADS, VOCABULARY, batch_for, built, head_keys, only, weighted_batch
 from tests.temporary_module import temporary_module
 
 
@@ -81,18 +68,8 @@ def test_two_units_in_one_head_are_refused(name):
         network(tensors)
 
 
-def halves(name):
-    """Whether a head projects each half of a state."""
-    return declared("model.heads", name, "HALVES", False)
-
-
-def with_head(name, **changes):
-    width = 12 if halves(name) else None
-    return built("encoder", emb_dim=width, heads={name: head_keys(name) | changes}).eval()
-
-
-def batch_of(name, seed=0):
-    return choice_batch(seed) if "choices" in find("clozeline.model.heads", name).needs else full_batch(seed)
+def case_of(name, seed=0, **sizes):
+    return contract.prepare({"name": name, **head_keys(name)}, seed, **sizes)
 
 
 AGAIN = """
@@ -107,102 +84,46 @@ def test_a_new_file_is_tested_at_once(tmp_path):
     """The tests of this file are functions of the name alone."""
     with temporary_module("clozeline.model.heads", "again", AGAIN, tmp_path):
         assert {"again", *HEADS} == set(names("clozeline.model.heads"))
-        test_micro_batches_add_up("again")
-        test_a_class_is_named_for_each_prediction_that_counts("again")
+        for check in contract.CHECKS:
+            test_contract("again", check)
         test_scores_need_hidden_states_alone("again")
 
 
+@pytest.mark.parametrize("check", contract.CHECKS)
 @pytest.mark.parametrize("name", HEADS)
-def test_micro_batches_add_up(name):
-    """Sums, counts and gradients of parts are those of the whole, whatever the size of the parts."""
-    network, tensors = with_head(name), batch_of(name)
-    whole = only(network(tensors))
-    assert whole.total > 0
-    assert whole.count == network.heads[name].count(tensors) > 0
-    (whole.total / whole.count).backward()
-    expected = {at: parameter.grad.clone() for at, parameter in network.named_parameters()}
-    for size in (3, 6) if name == "similarity" else (1, 2, 3):
-        network.zero_grad()
-        parts = [rows_of(tensors, slice(first, first + size)) for first in range(0, 6, size)]
-        losses = [only(network(part)) for part in parts]
-        assert sum(loss.count for loss in losses) == whole.count
-        assert sum(loss.total.item() for loss in losses) == pytest.approx(whole.total.item(), rel=1e-5)
-        for loss in losses:
-            (loss.total / whole.count).backward()
-        assert_gradients_close(gradients(network), expected, FLOAT32)
+def test_contract(name, check):
+    check(case_of(name))
+
+
+def test_heads_that_predict_no_classes():
+    """Numbers, positions, or tokens and copies at once."""
+    cases = {name: case_of(name) for name in HEADS}
+    none = {name for name, case in cases.items() if not len(case.head.classes(case.batch))}
+    assert none == {"corrective", "regression", "similarity", "span", "token"}
 
 
 @pytest.mark.parametrize("name", HEADS)
-def test_a_class_is_named_for_each_prediction_that_counts(name):
-    """Also where rows have weight 0."""
-    network, tensors = with_head(name), batch_of(name)
-    head = network.heads[name]
-    for weights in ([1.0] * 6, [1.0, 0.0, 1.0, 1.0, 0.0, 1.0]):
-        tensors["row_weight"] = torch.tensor(weights)
-        found = head.classes(tensors)
-        assert found.dtype == torch.int64
-        assert len(found) == (
-            head.count(tensors)
-            if declared("model.heads", name, "PREDICTS_CLASSES", name not in PREDICT_NO_CLASSES)
-            else 0
-        )
-        assert (found >= 0).all()
-
-
-@pytest.mark.parametrize("name", HEADS)
-def test_a_row_of_weight_zero_changes_nothing(name):
-    network, tensors = with_head(name), batch_of(name)
-    loss = only(network(tensors))
-    other = batch_of(name, seed=9)
-    changed = {}
-    for at, value in tensors.items():
-        last = {6: 1, 15: 3}.get(value.shape[0], 0)  # rows of the last example
-        kept = value.shape[0] - last
-        changed[at] = value if at.startswith("lengths") else torch.cat((value[:kept], other[at][kept:]))
-    again = only(network(changed))
-    assert not torch.equal(changed["input_ids"], tensors["input_ids"])
-    assert (again.count, again.total.item()) == (loss.count, pytest.approx(loss.total.item(), rel=1e-6))
-
-
-@pytest.mark.parametrize("name", HEADS)
-def test_no_head_needs_what_it_does_not_declare(name):
-    network, tensors = with_head(name), batch_of(name)
-    known = network.needs | {"type_ids"}
-    loss = only(network({at: value for at, value in tensors.items() if at in known}))
-    assert loss.total.item() == only(network(tensors)).total.item()
-
-
-@pytest.mark.parametrize("name", HEADS)
-def test_rows_with_nothing_to_predict_have_a_gradient_of_zero(name):
-    """Every parameter has a gradient, so that ranks with such a batch take part in what the others reduce."""
-    network, tensors = with_head(name), batch_of(name)
-    tensors["row_weight"] = torch.zeros(6)
-    for labels in (slice(None), slice(0)):
-        flat = {at: value[labels] for at, value in tensors.items() if at.startswith(("label_", "span_"))}
-        loss = only(network(tensors | flat))
-        assert (loss.total.item(), loss.count) == (0.0, 0)
-        network.zero_grad()
-        loss.total.backward()
-        for at, parameter in network.named_parameters():
-            assert parameter.grad is not None, at
-            assert not parameter.grad.any(), at
+def test_no_head_reads_what_it_does_not_declare(name):
+    """The batch of a case holds what is declared; further tensors change nothing."""
+    case = case_of(name)
+    further = contract.choice_batch() if "choices" in case.batch else contract.full_batch()
+    assert case.compute_loss(further).total.item() == case.compute_loss().total.item()
 
 
 @pytest.mark.parametrize("name", HEADS)
 def test_a_head_starts_as_its_family(name):
     """BERT and its kin: N(0, 0.02), biases 0, gains 1."""
-    width = 100 if halves(name) else None
-    network = built("encoder", dim=200, ffn_dim=40, emb_dim=width, heads={name: head_keys(name)})
-    for at, parameter in network.heads[name].named_parameters():
+    for at, parameter in case_of(name, dim=200).head.named_parameters():
         if parameter.ndim == 1:
             assert parameter.eq(1.0 if "norm.weight" in at else 0.0).all(), at
-        elif parameter.numel() > 10_000:
+        elif parameter.numel() > 5_000:
             assert parameter.std().item() == pytest.approx(0.02, rel=0.05), at
 
 
 @pytest.mark.parametrize("name", HEADS)
 def test_scores_need_hidden_states_alone(name):
-    scores = with_head(name).logits(batch_of(name))[name]
+    case = case_of(name)
+    (scores,) = case.model.logits(case.batch).values()
     assert scores.shape[0] == 6
     missing = 9 if name == "multiple_choice" else 0  # choices that examples lack
     assert (scores.isneginf().sum(), scores.isfinite().sum()) == (missing, scores.numel() - missing)

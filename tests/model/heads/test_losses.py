@@ -8,7 +8,8 @@ import torch
 from torch.nn import functional as F
 
 from clozeline.errors import ConfigurationError
-from tests.model.small_models import built, choice_batch, full_batch, only
+from clozeline.tools.start.contracts.heads import choice_batch, full_batch
+from tests.model.small_models import built, only
 
 ROWS = [0, 1, 3, 4]
 

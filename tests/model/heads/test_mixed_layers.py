@@ -7,7 +7,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import add_adapter
 from clozeline.model.compilation.layer_calls import recompute_layers
 from clozeline.model.scoring.features import token_vectors
-from tests.model.small_models import built, full_batch, only
+from clozeline.tools.start.contracts.heads import full_batch
+from tests.model.small_models import built, only
 
 HEAD = {"classification": {"classes": 3, "scalar_mix": True}}
 

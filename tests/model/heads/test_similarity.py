@@ -7,10 +7,10 @@ import torch
 from torch.nn import functional as F
 
 from clozeline.errors import BatchError
-from tests.model.small_models import built, full_batch, only
+from clozeline.tools.start.contracts.heads import full_batch
+from tests.model.small_models import built, only
 
 SMALL = {"group_size": 3, "temperature": 0.5}
-PREDICTS_CLASSES = False
 
 TEMPERATURE = 0.5
 ROWS = {0: [0, 1], 1: [3, 4]}

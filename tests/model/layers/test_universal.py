@@ -15,8 +15,9 @@ from clozeline.model.configuration.layer import ShareConfig, UniversalConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.generation.incremental_decoder import IncrementalDecoder
 from clozeline.model.layers.masks import plan_attention
+from clozeline.tools.start.contracts.heads import rows_of
 from clozeline.train.compression.distillation.losses.states import States
-from tests.model.small_models import batch_for, built, rows_of, small_config
+from tests.model.small_models import batch_for, built, small_config
 
 DIM, STEPS, EPSILON = 15, 5, 0.05
 POSITIONS = {

@@ -16,9 +16,10 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.tools.runs.fisher import main as fisher_main
 from clozeline.tools.runs.inference.fisher_information import diagonal_fisher, require_drawable_labels
+from clozeline.tools.start.contracts.heads import full_batch
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.startup.open_run import open_run
-from tests.model.small_models import built, full_batch
+from tests.model.small_models import built
 from tests.train.runs import start
 
 

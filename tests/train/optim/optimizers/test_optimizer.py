@@ -1,5 +1,6 @@
 """The contract of optimizers, and what several of them share."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -7,45 +8,17 @@ import torch
 from torch import Tensor
 
 from clozeline.errors import ConfigurationError
-from clozeline.registry import choose, find, names
-from clozeline.train.optim.optimizers import OptimizerBuilder
+from clozeline.registry import choose, names
+from clozeline.tools.start.contracts.optimizers import CHECKS, prepare
 from clozeline.train.optim.optimizers._matrices import owners
 from clozeline.train.optim.optimizers._whole_parameters import WholeParameterOptimizer
 from clozeline.train.optim.weights.flat_buffers import Segment
-from clozeline.train.optim.weights.parameter_groups import parameter_groups
 
 
+@pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("name", names("clozeline.train.optim.optimizers"))
-def test_contract(name: str) -> None:
-    kind = find("clozeline.train.optim.optimizers", name)
-    assert kind.statistics in ("element", "parameter", "matrix")
-    assert (kind.bind is OptimizerBuilder.bind) == (kind.statistics == "element")
-    optimizer = (
-        choose("clozeline.train.optim.optimizers", name).build().build(parameter_groups(torch.nn.Linear(3, 2), 0.1))
-    )
-    assert [group["name"] for group in optimizer.param_groups] == ["decay", "no_decay"]
-
-
-@pytest.mark.parametrize("name", names("clozeline.train.optim.optimizers"))
-def test_a_parameter_without_a_gradient_stays_and_has_no_state(name: str) -> None:
-    layer = torch.nn.Linear(3, 2)
-    before = [parameter.detach().clone() for parameter in layer.parameters()]
-    optimizer = choose("clozeline.train.optim.optimizers", name).build().build(parameter_groups(layer, 0.1))
-    optimizer.step()
-    assert all(map(torch.equal, before, layer.parameters()))
-    assert not any(optimizer.state.values())
-
-
-@pytest.mark.parametrize("name", names("clozeline.train.optim.optimizers"))
-def test_an_element_has_as_many_states_as_the_estimate_of_memory_counts(name: str) -> None:
-    layer = torch.nn.Linear(3, 2)
-    builder = choose("clozeline.train.optim.optimizers", name).build()
-    optimizer = builder.build(parameter_groups(layer, 0.1))
-    builder.follow(optimizer, [0.0, *[1.0] * 9])  # a rising held-out loss: averages begin
-    layer(torch.ones(1, 3)).sum().backward()
-    optimizer.step()
-    sizes = [value.numel() for value in optimizer.state[layer.weight].values() if value.numel() > 1]
-    assert sizes == [layer.weight.numel()] * builder.states
+def test_contract(name: str, check: Callable[[object], None]) -> None:
+    check(prepare({"name": name}))
 
 
 class Recorder(WholeParameterOptimizer):
