@@ -39,7 +39,6 @@ def samples(
     sentences: int | None = None,
     specials: float = 0.0,
     unknown: float = 0.0,
-    read_only: bool = False,
 ) -> Rows:
     """Rows of random content.
 
@@ -50,7 +49,6 @@ def samples(
         sentences: of each row, as many as fit; None: random.
         specials: share of tokens that are [SEP].
         unknown: share of tokens that are [UNK], of partners and other sides too.
-        read_only: whether writing to any array is an error.
     """
     random = np.random.RandomState(seed)
     ids, starts, documents = [], [], []
@@ -72,11 +70,7 @@ def samples(
         values = columns[name].values
         values[random.random_sample(len(values)) < unknown] = UNK
     fixed = fixed_columns(random.randint(0, 1 << 62, len(lengths)).astype(np.uint64))
-    rows = Rows({**fixed, "part": (np.arange(len(lengths)) % 7).astype(np.uint8)}, columns)
-    if read_only:
-        for array in (*rows.fixed.values(), *(one for c in columns.values() for one in (c.values, c.offsets))):
-            array.setflags(write=False)
-    return rows
+    return Rows({**fixed, "part": (np.arange(len(lengths)) % 7).astype(np.uint8)}, columns)
 
 
 def pair_columns(lengths: Sequence[int], words: Vocabulary, seed: int) -> dict[str, Ragged]:

@@ -10,6 +10,7 @@ import inspect
 import textwrap
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
@@ -81,7 +82,7 @@ def check_algorithm(package: str, name: str, words: Sequence[str] = ()) -> Itera
 
     yield "It is built from its options.", run(lambda: case.append(contract.prepare(entry)))
     for check in contract.CHECKS if case else ():
-        yield inspect.getdoc(check).partition("\n")[0], run(lambda check=check: check(case[0]))
+        yield (inspect.getdoc(check) or "").partition("\n")[0], run(partial(check, case[0]))
 
 
 def main(arguments: Sequence[str]) -> int:

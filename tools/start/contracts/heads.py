@@ -103,8 +103,8 @@ class Case:
 
     def compute_loss(self, batch: Mapping[str, Tensor] | None = None) -> Loss:
         """Return the loss of the head, by default on the batch."""
-        (loss,) = self.model(self.batch if batch is None else batch).values()
-        return loss
+        losses: dict[str, Loss] = self.model(self.batch if batch is None else batch)
+        return next(iter(losses.values()))
 
     def gradients(self, total: Tensor) -> list[Tensor]:
         """Return the gradients of all parameters; 0 where there is no path."""
@@ -172,7 +172,7 @@ def check_nothing_to_predict(case: Case) -> None:
         require(nothing, f"expected the loss 0 of 0 labels, got {loss.total:.6g} of {loss.count}")
         case.model.zero_grad()
         if loss.total.requires_grad:
-            loss.total.backward()
+            torch.autograd.backward(loss.total)
         for name, parameter in case.model.named_parameters():
             found = "none, so that ranks wait for it" if parameter.grad is None else "another one"
             zero = parameter.grad is not None and not parameter.grad.any()
