@@ -8,13 +8,11 @@ from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 
-from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.recipe_command import run_stage
 from clozeline.seeding import hash64
 from tests.pipeline.execution.toy_stage import tree
-from tests.pipeline.miniature import RECIPE
+from tests.pipeline.miniature import STAGES
 
-STAGES = [name for name in all_stages() if f"\n{name}:" in RECIPE]
 KINDS = ("flip", "truncate", "swap", "delete")
 CLEAR = (64, 65, 69, 74)
 """Exit codes that come with a message."""
@@ -50,8 +48,7 @@ class Damage:
 
 def files_before(output: Path, stage: str) -> list[str]:
     """Files that the stages before one wrote, without those made for people."""
-    names = STAGES
-    paths = [path for name in names[: names.index(stage)] for path in sorted((output / name).rglob("*"))]
+    paths = [path for name in STAGES[: STAGES.index(stage)] for path in sorted((output / name).rglob("*"))]
     shown = ("report.html", "config.yaml")
     files = [path for path in paths if path.is_file() and not path.name.startswith(shown)]
     return [path.relative_to(output).as_posix() for path in files]
@@ -68,9 +65,8 @@ def damages(relative: str, count: int) -> Iterator[Damage]:
 @contextmanager
 def copied_before(output: Path, stage: str, folder: Path) -> Iterator[Path]:
     """A copy of a run in which a stage and all later ones have not run, by links."""
-    names = STAGES
     copy = folder / "copy"
-    for name in names[: names.index(stage)]:
+    for name in STAGES[: STAGES.index(stage)]:
         shutil.copytree(output / name, copy / name, copy_function=os.link)
     try:
         yield copy

@@ -2,83 +2,56 @@
 
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-from clozeline.pipeline.execution.recipe_command import main, run_stage
+from clozeline.pipeline.execution.recipe_command import run_stage
 from clozeline.pipeline.execution.runner import StageRun
 from clozeline.seeding import hash64
 from tests.matrices import mark_slow_but
 from tests.pipeline import mutations
 from tests.pipeline.execution.toy_stage import tree
-from tests.pipeline.miniature import write_corpus, write_recipe
+from tests.pipeline.miniature import STAGES
 
-STAGES = mutations.STAGES
 LATER = STAGES[1:]
 
 
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory) -> tuple[Path, list[str]]:
-    """A finished run, and the arguments that made it."""
-    folder = tmp_path_factory.mktemp("finished")
-    recipe, source = write_recipe(folder), write_corpus(folder / "crawl", 60)
-    arguments = ["--config", str(recipe), f"input={source}"]
-    assert main([*arguments, f"output={folder / 'out'}"]) == 0
-    return folder / "out", arguments
-
-
-def outcomes(finished, stage: str, tmp_path: Path, found: list[mutations.Damage]) -> dict[mutations.Damage, str]:
-    output, arguments = finished
-    return {damage: mutations.outcome(damage, output, stage, arguments, tmp_path) for damage in found}
-
-
-def judged(found: dict[mutations.Damage, str]) -> None:
-    assert [(damage, what) for damage, what in found.items() if what not in ("refused", "harmless")] == []
-    assert Counter(found.values())["refused"] > len(found) // 3
-
-
 @pytest.mark.parametrize("stage", mark_slow_but(["encode"], LATER))
-def test_a_sample_of_damage_is_never_silent(finished, stage, tmp_path):
+def test_damage_is_never_silent(complete, stage, tmp_path):
     """One damage of a file of each kind that the stage before wrote, and four flips of a text."""
-    files = mutations.files_before(finished[0], stage)
+    arguments, output = complete
+    files = mutations.files_before(output, stage)
     before = f"{STAGES[LATER.index(stage)]}/"
     kinds = {re.sub(r"[0-9]+", "N", name): name for name in files if name.startswith(before)}
     sample = [list(mutations.damages(name, 1))[hash64(name) % 4] for name in kinds.values()]
     text = next(name for name in files if "/documents/" in name)
-    flips = [one for one in mutations.damages(text, 4) if one.kind == "flip"]
-    judged(outcomes(finished, stage, tmp_path, [*sample, *flips]))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", LATER)
-def test_no_damage_is_silent(finished, stage, tmp_path):
-    files = mutations.files_before(finished[0], stage)
-    judged(outcomes(finished, stage, tmp_path, [one for name in files for one in mutations.damages(name, 8)]))
+    sample += [one for one in mutations.damages(text, 4) if one.kind == "flip"]
+    found = {damage: mutations.outcome(damage, output, stage, arguments, tmp_path) for damage in sample}
+    assert [(damage, what) for damage, what in found.items() if what not in ("refused", "harmless")] == []
+    assert Counter(found.values())["refused"] > len(found) // 3
 
 
 @pytest.mark.parametrize("stage", mark_slow_but(["encode"], ["dedup", "encode", "group", "corrupt"]))
-def test_damage_to_intermediate_files_is_never_silent(finished, stage, tmp_path, monkeypatch):
-    """Before each pass but the first, one bit of one file of each folder of intermediates is changed."""
-    output, arguments = finished
+def test_damage_to_intermediate_files_is_never_silent(complete, stage, tmp_path, monkeypatch):
+    """Before each pass but the first, one bit of one intermediate file is changed."""
+    arguments, output = complete
     run_pass, found = StageRun._run_pass, []
     passes = 10 if stage == "dedup" else 4 if stage == "encode" else 2
     for number in range(1, passes):
-        for folder in (number % 2,):
-            calls = iter(range(passes))
+        calls = iter(range(passes))
 
-            def damaging(self, *given, calls=calls, number=number, folder=folder):
-                if next(calls) == number:
-                    files = sorted(path for path in (self.stage.folder / "tmp").rglob("*") if path.stat().st_size)
-                    path = [path for path in files if path.is_file()][-folder]
-                    relative = path.relative_to(self.stage.folder).as_posix()
-                    mutations.Damage("flip", relative, hash64(relative, number)).apply(self.stage.folder)
-                return run_pass(self, *given)
+        def damaging(self, *given, calls=calls, number=number):
+            if next(calls) == number:
+                files = sorted(path for path in (self.stage.folder / "tmp").rglob("*") if path.stat().st_size)
+                path = [path for path in files if path.is_file()][-(number % 2)]
+                relative = path.relative_to(self.stage.folder).as_posix()
+                mutations.Damage("flip", relative, hash64(relative, number)).apply(self.stage.folder)
+            return run_pass(self, *given)
 
-            monkeypatch.setattr(StageRun, "_run_pass", damaging)
-            with mutations.copied_before(output, stage, tmp_path) as copy:
-                code = run_stage(stage, [*arguments, f"output={copy}"])
-                same = code == 0 and tree(copy / stage) == tree(output / stage)
-                found.append("refused" if code in mutations.CLEAR else "harmless" if same else f"silent, exit {code}")
+        monkeypatch.setattr(StageRun, "_run_pass", damaging)
+        with mutations.copied_before(output, stage, tmp_path) as copy:
+            code = run_stage(stage, [*arguments, f"output={copy}"])
+            same = code == 0 and tree(copy / stage) == tree(output / stage)
+            found.append("refused" if code in mutations.CLEAR else "harmless" if same else f"silent, exit {code}")
     assert set(found) <= {"refused", "harmless"}
     assert "refused" in found

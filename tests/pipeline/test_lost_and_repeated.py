@@ -4,7 +4,6 @@ Each case changes one call of one function of one stage. Nothing else knows of i
 """
 
 import importlib
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -23,26 +22,7 @@ from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
 from clozeline.pipeline.rows import Rows
 from tests.matrices import mark_slow_but
-from tests.pipeline.miniature import sentence, write_corpus, write_recipe
-from tests.pipeline.miniature import text as miniature_text
 
-RECIPE = """
-corpus: miniature
-seed: 7
-heldout: {fraction: 0.3}
-plan: {unit_bytes: 8192, shard_bytes: 40000}
-clean: {language: null, filters: [{name: gopher_quality, words: [10, 100000]}]}
-dedup: {lines: {min_letters: 8}, spans: {}}
-decontaminate: {against: [ITEMS]}
-train_tokenizer: {name: byte_bpe, size: 450}
-encode: {sentences: regex}
-balance: {alpha: 0.5}
-group: {}
-corrupt:
-  - {name: masked_lm, max_length: 64, variants: 2}
-  - {name: sentence_reordering, max_length: 64}
-  - {name: document_rotation, max_length: 64}
-"""
 TASKS = """
 corpus: words
 seed: 7
@@ -125,16 +105,6 @@ PLACES = {
 }  # fmt: skip
 
 
-def write_repeats(path: Path) -> None:
-    """Six documents: two share a line, two a span of sentences, two a part of a long sentence."""
-    rows = [miniature_text(700 + number, 9) for number in range(6)]
-    rows[:2] = [f"{text}\n\n{sentence(800, 0)}" for text in rows[:2]]
-    rows[2:4] = [f"{text} {' '.join(sentence(801, place) for place in range(4))}" for text in rows[2:4]]
-    long = " ".join(sentence(802, place).lower().strip(".") for place in range(12))
-    rows[4:] = [f"{text[:-1]} {long} {text}" for text in rows[4:]]
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in rows), encoding="utf-8")
-
-
 class Sabotage:
     """Loses or repeats one item of the values that pass a place."""
 
@@ -189,22 +159,16 @@ class Sabotage:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[str], Path]]:
+def finished(complete, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[str], Path]]:
     """Arguments and output of a finished run over documents, and of one over a task."""
     folder = tmp_path_factory.mktemp("finished")
-    leaked = [" ".join(miniature_text(number, 6 + number % 20).split()[8:30]) for number in (4, 9, 23)]
-    (folder / "items.txt").write_text("\n".join(leaked) + "\n", encoding="utf-8")
-    recipe = write_recipe(folder, RECIPE.replace("ITEMS", str(folder / "items.txt")))
-    texts = ["--config", str(recipe), f"input={write_corpus(folder / 'crawl', 30)}"]
-    write_repeats(folder / "crawl" / "repeats.jsonl")
-    assert main([*texts, f"output={folder / 'texts'}"]) == 0
     lines = [f"{'a good film' if row % 2 else 'bad one'} with number {row} .\t{row % 2}" for row in range(30)]
     (folder / "sst2").mkdir()
     (folder / "sst2" / "train.tsv").write_text("\n".join(["sentence\tlabel", *lines]) + "\n", encoding="utf-8")
-    (folder / "task.yaml").write_text(TASKS.replace("TOKENIZER", str(folder / "texts/train_tokenizer/tokenizer")))
+    (folder / "task.yaml").write_text(TASKS.replace("TOKENIZER", str(complete[1] / "train_tokenizer/tokenizer")))
     task = ["--config", str(folder / "task.yaml"), f"input={folder / 'sst2'}"]
     assert main([*task, f"output={folder / 'task'}"]) == 0
-    return {"texts": (texts, folder / "texts"), "task": (task, folder / "task")}
+    return {"texts": complete, "task": (task, folder / "task")}
 
 
 @pytest.mark.parametrize(
