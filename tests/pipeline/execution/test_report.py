@@ -6,23 +6,20 @@ import os
 import platform
 import re
 import shutil
-from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.clean.stage import CleanStage
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.report import (
-    earlier_report,
     read_report,
     write_stage_report,
 )
 from clozeline.pipeline.execution.unit_record import UnitRecord
-from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects
+from clozeline.pipeline.ingest.documents.files import read_documents
 from tests.pages import ParsedPage, checked
 from tests.pipeline.clean.cleaning import recipe_for
 from tests.pipeline.miniature import text, write_recipe
@@ -100,12 +97,6 @@ def test_amounts_are_what_the_files_hold(run, page):
     assert row_of(page, "corrupt", 3) == ["corrupt", "2 objectives", f"{examples:,} examples"]
     causal = rows(output, "corrupt/causal_lm/*/shard-*.arrow")
     assert row_of(page, "· causal_lm", 3)[2].startswith(f"{causal:,} examples, ")
-
-
-def test_reasons_have_their_shares(run, page):
-    output, _ = run
-    reasons = Counter(one.reason for one in read_rejects(output / "clean/rejects/000000.arrow"))
-    assert reasons == {"gopher_short_doc": 1}
     assert bars_of(page, "clean · dropped documents") == ["gopher_short_doc", "1 · 2.9 %"]
     assert bars_of(page, "clean · dropped records") == ["bad_json", "1 · 2.9 %"]
     assert bars_of(page, "dedup · dropped documents") == ["exact_duplicate", "3 · 9.1 %"]
@@ -136,19 +127,6 @@ def test_texts_are_shown_with_their_origin(run, page):
     at = page.texts.index("clean · gopher_short_doc · documents: 1")
     assert page.texts[at + 1] == MARKUP.strip()
     assert page.texts[at + 2].startswith("default/<b>part.jsonl at ")
-
-
-def test_dropped_texts_that_can_be_shown_come_first(tmp_path):
-    lines = [json.dumps({"text": f"too short {number}"}) for number in range(60)]
-    (tmp_path / "a.jsonl").write_text("\n".join([*lines, json.dumps({"text": text(1, 9)})]) + "\n")
-    arguments = ["--config", str(write_recipe(tmp_path, RECIPE)), f"input={tmp_path / 'a.jsonl'}"]
-    assert run_stage("clean", [*arguments, f"output={tmp_path / 'out'}", "clean.keep_text=0.2"]) == 0
-    rejects = list(read_rejects(tmp_path / "out/clean/rejects/000000.arrow"))
-    known = sorted((one.uid, one.sample_text) for one in rejects if one.sample_text is not None)
-    assert 3 < len(known) < len(rejects) == 60
-    page = checked((tmp_path / "out/report.html").read_text(encoding="utf-8"))
-    shown = [one for one in page.texts if one.startswith("too short ")]
-    assert shown == [sample for _, sample in known[:3]]
 
 
 def _without_seconds(page: str) -> str:
@@ -228,13 +206,3 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     )
     packages = decided["packages"]
     assert (packages["python"], packages["numpy"]) == (platform.python_version(), version("numpy"))
-
-
-def test_a_report_that_is_missing_or_damaged_says_what_writes_it(tmp_path: Path) -> None:
-    path = tmp_path / "report.json"
-    with pytest.raises(StorageError, match="No such file or directory; run x again"):
-        read_report(path, "run x again")
-    path.write_text("{")
-    with pytest.raises(IntegrityError, match=r"damaged: .*; run x again"):
-        read_report(path, "run x again")
-    assert earlier_report(path) == {}

@@ -145,15 +145,6 @@ def test_a_failed_unit_says_why(tmp_path, options, code, message) -> None:
     assert (unit.has_result(0), unit.has_started(0)) == (True, False)
 
 
-def test_a_mark_is_not_written_through_a_link(tmp_path) -> None:
-    running = tmp_path / "dedup" / "tmp" / "running"
-    running.mkdir(parents=True)
-    (running / "work-000001").symlink_to(tmp_path / "of somebody")
-    with pytest.raises(StorageError, match="symbolic link is where a file must be"):
-        runner(tmp_path)(1)
-    assert not (tmp_path / "of somebody").exists()
-
-
 def test_a_process_that_ends_in_the_middle_leaves_its_mark(tmp_path) -> None:
     unit = runner(tmp_path, error=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
