@@ -1,99 +1,33 @@
 """Array jobs on a real Slurm, one node of this machine: what a stand-in cannot show."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.recipe_command import main
-from tests.distributed import ROOT
-from tests.one_node_slurm import MISSING, WHY, ask, one_node
-from tests.pipeline.execution.executors.test_slurm import execute
+from tests.one_node_slurm import MISSING, WHY, one_node
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=WHY)]
-
-REAL = {"poll_s": 1, "mem_per_cpu_gb": 1, "sbatch_args": {}}
-SHORT = RECIPE[: RECIPE.index("  - {name: span_corruption")]
-
-
-@pytest.fixture(scope="module")
-def _cluster() -> Iterator[None]:
-    with one_node() as variables, pytest.MonkeyPatch.context() as patch:
-        for name, value in variables.items():
-            patch.setenv(name, value)
-        yield
-
-
-@pytest.fixture
-def cluster(_cluster: None) -> Iterator[None]:
-    """Leave no job to the next test."""
-    yield
-    ask({}, "scancel", f"--user={os.geteuid()}")
-
-
-def queued() -> list[str]:
-    return ask({}, "squeue", "--noheader", "--array", "--format=%F_%K").split()
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
-def arguments(folder: Path, recipe: str) -> list[str]:
-    return ["--config", str(write_recipe(folder, recipe)), f"input={write_corpus(folder / 'in', 25)}"]
 
 
 JOBS = ["executor.name=slurm", "executor.tasks=2"]
 JOBS.append("executor.options={partition: cpu, poll_s: 1, mem_per_cpu_gb: 1, driver_bytes: 0}")
 
 
-def test_a_recipe_has_the_same_bytes_and_its_folder_may_have_any_name(cluster: None, tmp_path: Path) -> None:
+def test_a_recipe_has_the_same_bytes_and_its_folder_may_have_any_name(tmp_path: Path) -> None:
     output = tmp_path / 'it\'s 100%a "b" $HOME'
-    words = arguments(tmp_path, SHORT)
-    assert main([*words, f"output={output}", *JOBS]) == 0
+    recipe = write_recipe(tmp_path, RECIPE[: RECIPE.index("  - {name: span_corruption")])
+    words = ["--config", str(recipe), f"input={write_corpus(tmp_path / 'in', 25)}"]
+    with one_node() as variables, pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        assert main([*words, f"output={output}", *JOBS]) == 0
     assert main([*words, f"output={tmp_path / 'local'}"]) == 0
     logs = list((output / "clean/logs/main").glob("*_*.out"))
     assert logs
     for stage in all_stages():
         there = {name: data for name, data in tree(output / stage).items() if not name.startswith("logs/")}
         assert there == tree(tmp_path / "local" / stage), stage
-
-
-@pytest.mark.usefixtures("default_signals")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name)
-def test_no_job_outlives_its_driver_for_long(cluster: None, tmp_path: Path, number: signal.Signals) -> None:
-    words = [sys.executable, "-m", "tests.pipeline.execution.executors.test_real_slurm", str(tmp_path / "out")]
-    with subprocess.Popen(words, cwd=ROOT, start_new_session=True) as driver:
-        until((tmp_path / "out/waits").exists)
-        os.killpg(driver.pid, number)
-        driver.wait(60)
-    if number != signal.SIGKILL:
-        assert driver.returncode == 75
-        until(lambda: not queued())
-    left = set(queued())
-    assert bool(left) == (number == signal.SIGKILL)
-    (tmp_path / "out/go").touch()
-    execute(tmp_path / "out", fault="wait", **REAL)
-    assert not left & set(queued())
-
-
-if __name__ == "__main__":
-    from clozeline.command import run_command, stopping_at_signals
-
-    def drive() -> int:
-        with stopping_at_signals():
-            execute(Path(sys.argv[1]), fault="wait", **REAL)
-        return 0
-
-    raise SystemExit(run_command(drive))
