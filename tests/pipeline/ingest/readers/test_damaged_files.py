@@ -19,7 +19,6 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.ingest.formats import decompression
 from tests.pipeline.captures import counted, http, read, record, texts
 
 PACK: dict[str, Callable[[bytes], bytes]] = {
@@ -143,11 +142,3 @@ def test_a_flipped_bit_costs_records_of_its_member_alone(form, codec, sizes, see
     following = words[hit + 1][:1] if hit + 1 < len(members) and form in LOSES_ONE_LINE else []
     assert missing in ([], following)
     assert len(set(found) - {text for some in words for text in some}) <= len(words[hit])
-
-
-def test_a_thousand_small_members_are_read_in_linear_work(monkeypatch) -> None:
-    content = b"".join(gzip.compress(b'{"text": "%d"}\n' % number) for number in range(2000))
-    given, feed = [], decompression.feed
-    monkeypatch.setattr(decompression, "feed", lambda decoder, data: (given.append(len(data)), feed(decoder, data))[1])
-    assert len(read_bytes("jsonl", "gz", content)[0]) == 2000
-    assert len(content) <= sum(given) <= 2000 * (1 << 14)

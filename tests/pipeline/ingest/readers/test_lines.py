@@ -64,20 +64,6 @@ def test_ranges_hold_every_line_once_in_order(content, marked, packed, piece, da
     ]
 
 
-@pytest.mark.parametrize("damage", ["cut", "junk"])
-def test_damage_comes_after_the_whole_lines_before_it(tmp_path: Path, damage: str) -> None:
-    content = b"".join(b"line %d\n" % number for number in range(50_000))
-    packed = gzip.compress(content, compresslevel=0)
-    path = tmp_path / "file.gz"
-    path.write_bytes(packed[: len(packed) // 2] if damage == "cut" else packed + b"no gzip")
-    items = read_range(Lines(Lines.Options(), Limits()), path, 0, path.stat().st_size)
-    *whole, last = items
-    assert [item.text for item in whole if isinstance(item, RawRecord)] == [f"line {n}" for n in range(len(whole))]
-    assert isinstance(last, Counted)
-    assert (last.group, last.reason) == ("malformed", "truncated" if damage == "cut" else "trailing_junk")
-    assert (len(whole) == 50_000) == (damage == "junk")
-
-
 def items_of(folder: Path, content: bytes, name: str, **options):
     (folder / "rows").write_bytes(content)
     return read(folder / "rows", name=name, **options)
@@ -118,13 +104,6 @@ def test_only_newlines_divide_lines_and_keys_can_be_named(tmp_path):
     row = b'{"body": "hello", "link": "http://a/", "text": 3}'
     (item,) = items_of(tmp_path, row, "jsonl", text_key="body", url_key="link")
     assert (item.text, item.url, item.extra) == ("hello", "http://a/", {"text": 3})
-
-
-def test_a_long_line_is_passed_over_without_being_held(tmp_path):
-    content = b'{"text": "a"}\n{"text": "' + b"x" * 5_000_000 + b'"}\n{"text": "b"}\n'
-    items = items_of(tmp_path, content, "jsonl", limits=Limits(line_bytes=1_000_000))
-    assert texts(items) == ["a", "b"]
-    assert [item for item in items if isinstance(item, Counted)] == [Counted("malformed", "line_bytes", 5_000_012)]
 
 
 def test_a_window_of_gigabytes_is_refused(tmp_path):

@@ -1,8 +1,6 @@
 """One set of texts in many scripts through every reader; other libraries write the files."""
 
 import csv
-import gzip
-import html
 import io
 import json
 from collections.abc import Callable
@@ -14,9 +12,7 @@ import pyarrow.parquet
 import pytest
 
 from clozeline.pipeline.ingest.readers import RawRecord
-from clozeline.pipeline.text.normal_form import normalize
-from tests.pipeline.captures import http, read, record
-from tests.pipeline.clean.cleaning import run_clean
+from tests.pipeline.captures import read, record
 
 TEXTS = {
     "combining marks": "e\u0301a\u0308o\u0302\u0323 \u1e69 s\u0323\u0307 \u0958 \u1100\u1161\u11a8",
@@ -105,23 +101,3 @@ def test_texts_come_out_as_they_went_in(name: str, tmp_path: Path) -> None:
     items = read(path, **reader_of(name, options))
     assert [item.text for item in items if isinstance(item, RawRecord)] == wanted
     assert len(items) - len(wanted) in (0, 1)  # the header of a CSV file
-
-
-def test_pages_give_the_same_words(tmp_path: Path) -> None:
-    """Markup has white space of its own; what is between it is compared, of texts without controls."""
-    texts = {
-        kind: text
-        for kind, text in TEXTS.items()
-        if kind not in ("zero bytes", "not characters", "a byte order mark first")
-    }
-    folder = tmp_path / "in"
-    folder.mkdir()
-    for number, text in enumerate(texts.values()):
-        page = f"<!doctype html><meta charset=utf-8><body><main><p>{html.escape(text)}</p></main>".encode()
-        (folder / f"{number:02d}.html").write_bytes(page)
-        (folder / f"{number:02d}.warc.gz").write_bytes(gzip.compress(record(http(page))))
-    documents = run_clean(str(folder), tmp_path / "out").documents
-    found = {one.source.removeprefix("default/"): one.text for one in documents}
-    for number, (kind, text) in enumerate(texts.items()):
-        for suffix in ("html", "warc.gz"):
-            assert found[f"{number:02d}.{suffix}"].split() == normalize(text).split(), (kind, suffix)

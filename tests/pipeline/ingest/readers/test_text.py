@@ -88,10 +88,3 @@ def test_books_are_split_at_their_chapters(write, split, chapters):
     for item in items:
         assert path.read_bytes()[item.locator : item.locator + item.length].decode() == item.text
         assert item.kind == "chapter"
-
-
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "latin-1"])
-def test_chapters_of_any_encoding_are_found(write, encoding):
-    part = "déjà vu, naïve café " * 9
-    items = list(read(write(f"{part}\nCHAPTER I\n{part}".encode(encoding)), name="text", split={"pattern": "^CHAPTER"}))
-    assert len(items) == 2
