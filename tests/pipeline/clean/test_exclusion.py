@@ -8,7 +8,6 @@ import pytest
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.ingest.documents.files import read_all_documents, read_rejects
 from tests.pipeline.execution.toy_stage import tree
-from tests.pipeline.killed_run import killed
 from tests.pipeline.miniature import text, write_recipe
 from tests.pipeline.run_counts import check_run
 
@@ -94,12 +93,11 @@ def started(tmp_path: Path) -> tuple[list[str], Path]:
     return [*words, f"clean.exclude={path}"], tmp_path
 
 
-@pytest.mark.parametrize("tasks", [2, pytest.param(1, marks=pytest.mark.slow)])
-def test_the_files_are_those_of_a_run_that_never_had_the_documents(started, never_there, tasks, capsys):
+def test_the_files_are_those_of_a_run_that_never_had_the_documents(started, never_there, capsys):
     words, folder = started
     with_them = data(folder / "out")
     capsys.readouterr()
-    assert main([*words, f"executor.tasks={tasks}"]) == 0
+    assert main([*words, "executor.tasks=2"]) == 0
     said = capsys.readouterr().out
     mine = data(folder / "out")
     assert with_them.keys() >= never_there.keys()
@@ -109,18 +107,8 @@ def test_the_files_are_those_of_a_run_that_never_had_the_documents(started, neve
     assert counts["ignored"]["excluded"] == len(WITHOUT)
     assert counts["notes"]["excluded_file"] == 2
     assert check_run(folder / "out")
-    assert main([*words, f"executor.tasks={tasks}"]) == 0
+    assert main([*words, "executor.tasks=2"]) == 0
     assert "clean: already complete" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_killed_and_started_again(started, never_there):
-    words, folder = started
-    for when, name in (("after", "clean/documents/000000.arrow"), ("before", "dedup/documents/000001.arrow"),
-                       ("after", "encode/manifest.json")):  # fmt: skip
-        killed(when, name, words, folder)
-    assert main(words) == 0
-    assert data(folder / "out") == never_there
 
 
 def test_lines_that_match_nothing_are_counted_and_named(tmp_path, capsys):

@@ -12,11 +12,8 @@ from typing import Any
 import pytest
 import zstandard
 
-from clozeline.errors import PartialFailureError
-from clozeline.pipeline.execution.progress import Progress
-from clozeline.pipeline.execution.runner import run_recipe
-from tests.pipeline.captures import http, members, page, record, responses
-from tests.pipeline.clean.cleaning import recipe_for, run_clean
+from tests.pipeline.captures import http, members, page, record
+from tests.pipeline.clean.cleaning import run_clean
 
 ZSTD = zstandard.ZstdCompressor()
 FLAG = {"guessed": 1, "replaced": 2}
@@ -58,16 +55,9 @@ CASES = [
     *(Case(f"empty{suffix}", bytes, 0, {"empty_file": 1}) for suffix in
       (".warc", ".warc.gz", ".html", ".txt", ".jsonl", ".jsonl.zst", ".parquet", ".arrow", ".csv", ".md", ".arc.gz", ".ndjson.lz4")),
     Case("noise.warc.gz", lambda: bytes(range(256)) * 40, 0, {"damaged": 1}),
-    Case("noise.parquet", lambda: b"PARE" + bytes(99) + b"PARE", 0, {"damaged": 1}),
-    Case("cut.warc.gz", lambda: members(responses(3))[:-30], 2, {"truncated": 1}),
-    Case("garbage.warc", lambda: b"garbage line\r\n".join(responses(3)), 3, {"resync": 2}),
-    Case("status.warc.gz", lambda: captured(http(page(1), status="404 No"), http(page(1), status="301 X"), http(b"")), 0,
-         {"status_404": 1, "status_301": 1, "empty_body": 1}),
     Case("encodings.warc.gz", lambda: captured(
         http(gzip.compress(page(1)), "Content-Encoding: gzip"), http(page(4), "Content-Encoding: gzip"),
         http(b"\0" * 99, "Content-Encoding: gzip")), 2, {"content_encoding": 1}),
-    Case("chunked.warc.gz", lambda: captured(
-        http(b"%x\r\n%s\r\n0\r\n\r\n" % (len(page(1)), page(1)), "Transfer-Encoding: chunked")), 1),
     Case("bad_bytes.warc.gz", lambda: captured(http("<p>größer ".encode() * 90 + b"\xff\xfe\x80\x81")), 1, flags=FLAG["replaced"]),
     Case("latin.warc.gz", lambda: captured(http("<p>déjà vu, naïve café".encode("latin-1"))), 1, flags=FLAG["guessed"]),
     Case("many_bad_bytes.warc.gz", lambda: captured(http("<p>größer ".encode() * 9 + b"\xff\xfe" * 9)), 0, {"charset": 1}),
@@ -75,18 +65,12 @@ CASES = [
     Case("deep.warc.gz", lambda: html("<div>" * 200_000), 1, {"timeout": 1}, recipe={"clean": EXTRACTOR}),
     Case("memory.warc.gz", lambda: html("<p>x y" * 4_000_000), 1, {"extractor_error": 1},
          recipe={"clean": {**EXTRACTOR, "extractor": {"name": "resiliparse", "memory_bytes": 1 << 28}}}),
-    Case("bomb.warc.gz", lambda: captured(http(b"<p>" + bytes(80 << 20)), http(page(2))), 1, {"bomb": 1}),
     Case("large.warc.gz", lambda: captured(http(page(1, "x" * 300_000)), http(page(2))), 1, {"too_large": 1},
          recipe={"limits": {"record_bytes": 100_000}}),
     Case("bomb.jsonl.zst", lambda: ZSTD.compress(many(5) + b" " * (80 << 20)), 5, {"bomb": 1}, recipe=LIMITS),
-    Case("cut.jsonl.zst", lambda: ZSTD.compress(many(12_000))[:90_000], 0, {"truncated": 1}),
-    Case("junk.jsonl.gz", lambda: gzip.compress(many(9)) + gzip.compress(many(9)) + b"junk", 18, {"trailing_junk": 1}),
     Case("frames.jsonl.zst", lambda: ZSTD.compress(many(9)) + bytes.fromhex("502a4d1802000000") + b"xx" + ZSTD.compress(many(9)), 18),
-    Case("lines.jsonl", lambda: rows(b"{broken", b"", b"[1]", b"[" * 100_000, b"{}", b'{"text": ""}', b'{"text": 3}'), 2,
-         {"bad_json": 3, "blank_line": 1, "no_text": 1, "empty": 1, "text_type": 1}),
     Case("surrogate.jsonl", lambda: b'{"text": "lone \\ud800 here"}', 1, flags=FLAG["replaced"]),
     Case("bom.jsonl", lambda: b"\xef\xbb\xbf" + rows("{\"text\": \"a\u2028b\u0085c\"}\r".encode()), 3),
-    Case("line.jsonl", lambda: rows(b'{"text": "' + b"x" * 5_000_000 + b'"}'), 2, {"line_bytes": 1}, recipe=LIMITS),
     Case("long.jsonl", lambda: rows(json.dumps({"text": "word " * 5000}).encode()), 2, {"too_long": 1},
          recipe={"limits": {"text_chars": 20_000}}),
     Case("no_space.txt", lambda: b"x" * 20_000_000, 0, {"gopher_short_doc": 1}, recipe={"clean": {"language": None}}),
@@ -96,35 +80,17 @@ CASES = [
     Case("extra.jsonl", lambda: rows(json.dumps({"text": "x", "uid": "y", "source": 1, "blob": [["z" * 999]] * 9999}).encode()), 3),
 ]  # fmt: skip
 REJECTED = ("timeout", "extractor_error", "too_long", "gopher_short_doc", "top_2_gram")
-PARTIAL = "cut.jsonl.zst"
-"""A case that gives the documents that decode before the cut."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_nasty_input(case, tmp_path):
     (tmp_path / case.name).write_bytes(case.make())
     done = run_clean(str(tmp_path / case.name), tmp_path / "out", **case.recipe)
-    assert len(done.documents) == case.documents or (case.name == PARTIAL and len(done.documents) > 1000)
+    assert len(done.documents) == case.documents
     found = [done.nonzero(group) for group in ("malformed", "ignored", "rejected", "notes")]
     assert {reason: count for group in found for reason, count in group.items()} == case.counts
     assert {document.flags for document in done.documents} <= {case.flags}
     assert {reject.reason for reject in done.rejects} == {*case.counts} & {*REJECTED}
-
-
-@pytest.mark.slow
-def test_all_of_them_together_add_up(tmp_path):
-    """One run over every file: the stage checks its equations on each unit and on the sum."""
-    files = tmp_path / "files"
-    files.mkdir()
-    quick = [case for case in CASES if not case.recipe and case.name != PARTIAL]
-    notes = {"empty_file", "resync"}
-    expected = 0
-    for case in quick:
-        (files / case.name).write_bytes(case.make())
-        expected += case.documents + sum(count for reason, count in case.counts.items() if reason not in notes)
-    done = run_clean(str(files), tmp_path / "out")
-    assert done.counts["records_in"] == expected
-    assert len({document.uid for document in done.documents}) == sum(case.documents for case in quick)
 
 
 def test_what_was_mended_is_counted(tmp_path):
@@ -145,11 +111,3 @@ def test_links_are_files_of_their_own(tmp_path):
     assert [document.source for document in documents] == [f"default/{name}.jsonl" for name in "abc"]
     assert len({document.uid for document in documents}) == 3
     assert len({document.content_hash for document in documents}) == 1
-
-
-def test_nothing_left_says_why(tmp_path):
-    (tmp_path / "a.jsonl").write_text('{"text": "too short"}\n')
-    recipe = recipe_for(str(tmp_path / "a.jsonl"), tmp_path / "out", {"language": None, "filters": ["gopher_quality"]})
-    with pytest.raises(PartialFailureError, match="every document was rejected") as failed:
-        run_recipe(recipe, None, Progress(), [])
-    assert failed.value.exit_code == 69

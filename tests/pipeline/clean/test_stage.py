@@ -47,15 +47,6 @@ def test_a_document_says_where_it_is_from(crawl, tmp_path):
     assert all(normalize(document.text) == document.text for document in done.documents)
 
 
-def test_the_bytes_do_not_depend_on_tasks_or_place(crawl, tmp_path):
-    outputs = []
-    for name, executor in (("one", {"tasks": 1}), ("two", {"tasks": 2, "workers": 2})):
-        done = run_clean(str(crawl), tmp_path / name, executor=executor, plan={"unit_bytes": 4096})
-        assert len(done.records) > 1
-        outputs.append({path.name: path.read_bytes() for path in done.folder.glob("*/*.arrow")})
-    assert outputs[0] == outputs[1]
-
-
 def test_a_source_can_have_its_own_steps(crawl, tmp_path):
     entries = [{"path": str(crawl / "a.warc.gz"), "source": "web"}, {"path": str(crawl / "b.jsonl"), "source": "rows"}]
     clean = {
@@ -68,14 +59,6 @@ def test_a_source_can_have_its_own_steps(crawl, tmp_path):
     assert done.nonzero("rejected") == {"language": 6, "gopher_short_doc": 1, "extract_empty": 1}
     again = to_plain(recipe_for(entries, tmp_path, clean))["clean"]
     assert again["sources"]["rows"] == {"extractor": None, "language": None, "filters": []}
-
-
-def test_a_text_of_the_second_try_is_counted(tmp_path):
-    path = tmp_path / "a.html"
-    path.write_text("<body><noscript><div></noscript><p>" + "Words that a wrong element hides. " * 20)
-    done = run_clean(str(path), tmp_path / "out")
-    assert done.documents[0].text.startswith("Words that")
-    assert done.nonzero("notes") == {"extract_fallback": 1}
 
 
 @pytest.mark.parametrize("lost", ["documents_out", "records_in"])
