@@ -154,10 +154,3 @@ def test_ten_times_the_text_takes_about_ten_times_as_long(rule, judged):
 def test_every_rule_up_to_300_kb(rule, judged, encoders):
     every = {**judged, **encoders}
     assert {name: ratio for name, each in every.items() if (ratio := growth(each, rule, 30_000)) >= _MOST} == {}
-
-
-def test_a_quadratic_function_is_seen():
-    def quadratic(text):
-        return sum(text.count("ab", 0, end) for end in range(0, len(text), 4))
-
-    assert growth(quadratic, "one long word", 3_000) >= _MOST

@@ -1,8 +1,6 @@
 import math
 from typing import Any
 
-import pytest
-
 from clozeline.pipeline.clean.filters.fineweb_quality import FinewebQuality
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.text.word_tokens import word_tokens
@@ -21,10 +19,8 @@ def judge(text: str, **options: Any) -> str:
     return FinewebQuality(FinewebQuality.Options(**options)).judge(TextStatistics(text), "en").reason
 
 
-def test_the_marks_that_end_a_line_are_the_peers_in_every_script():
-    peer = pytest.importorskip("datatrove.utils.text").TERMINAL_PUNCTUATION
-    ending = {chr(code) for code in range(33, 0x20000) if not judge(f"{PLAIN[:-1]}{chr(code)}")}
-    assert ending == set(peer)
+def test_marks_of_other_scripts_end_a_line():
+    assert judge(PLAIN.replace(".", "।")) == ""
     assert judge(PLAIN.replace(".", "।"), stop_chars=".") == "line_punct_ratio"
 
 

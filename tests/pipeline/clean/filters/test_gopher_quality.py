@@ -30,7 +30,8 @@ def test_marks_of_a_news_text_are_no_words() -> None:
     statistics = TextStatistics(" ".join(NEWS.split()))
     assert choose("clozeline.pipeline.clean.filters", "gopher_quality").build().judge(statistics, "en") == KEEP
     marks = choose("clozeline.pipeline.clean.filters", {"name": "gopher_quality", "letter_words": "tokens"}).build()
-    assert marks.judge(statistics, "en").reason == "gopher_below_alpha_threshold"
+    verdict = marks.judge(statistics, "en")
+    assert (verdict.reason, verdict.detail) == ("gopher_below_alpha_threshold", "0.528 < 0.8")
 
 
 def measure(text: str, letter_words: str = "spaces") -> dict[str, float]:

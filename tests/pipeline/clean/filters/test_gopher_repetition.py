@@ -53,3 +53,5 @@ def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not() -> None:
             assert GopherRepetition(options).judge(TextStatistics(text), "en").reason == reason
             seen.add(reason)
     assert seen == set(GopherRepetition.reasons)
+    spam = GopherRepetition(GopherRepetition.Options()).judge(TextStatistics("spam " * 900), "en")
+    assert (spam.reason, spam.detail) == ("top_2_gram", "1.798 > 0.2")
