@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.ingest.formats import byte_lines
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, RawRecord
@@ -186,13 +185,3 @@ def test_a_row_with_a_byte_that_no_encoding_has_is_counted(tmp_path, reader, lab
 def test_other_names_of_encodings_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(ConfigurationError, match="expected a name of the Encoding Standard"):
         items_of(tmp_path, b"one\n", "lines", encoding=name)
-
-
-def test_the_summary_names_the_option(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "rows.csv").write_bytes(write_rows("csv", ROWS).encode("cp1252"))
-    recipe = tmp_path / "recipe.yaml"
-    recipe.write_text(f"{{corpus: c, output: {tmp_path}/out, clean: {{language: null, filters: []}}}}\n")
-    words = ["--config", str(recipe), f"input.path={tmp_path}/rows.csv"]
-    for named in (False, True):
-        assert main([*words, *["input.encoding=windows-1252", f"output={tmp_path}/other"] * named]) == 0
-        assert ("name it as `encoding`" in " ".join(capsys.readouterr().out.split())) != named

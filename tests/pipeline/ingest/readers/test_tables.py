@@ -147,15 +147,6 @@ def test_a_damaged_batch_of_a_file_costs_its_rows_alone(tmp_path):
     assert counted(items) == {"damaged": 1}
 
 
-def test_row_groups_do_not_matter(tmp_path):
-    rows = [f"row {number % 97} of {number}" for number in range(1000)]
-    path = tmp_path / "a.parquet"
-    pa.parquet.write_table(pa.table({"text": rows, "n": range(1000)}), path, row_group_size=300, compression="zstd")
-    items = read(path, name="parquet")
-    assert texts(items) == rows
-    assert [(item.locator, item.extra) for item in items] == [(number, {"n": number}) for number in range(1000)]
-
-
 def test_a_damaged_group_costs_its_rows_alone(tmp_path):
     path = tmp_path / "a.parquet"
     rows = [f"row {number} " + "x" * 200 for number in range(1000)]
