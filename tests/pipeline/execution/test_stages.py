@@ -200,21 +200,16 @@ def test_a_record_is_complete_with_its_outputs(tmp_path, name, change, complete)
     assert all(gap.startswith(str(path)) for gap in gaps if gap)
 
 
-def test_a_failed_unit_is_neither_complete_nor_listed(tmp_path):
-    assert "a unit that failed" in write(tmp_path, 0, status="failed").gap(tmp_path, temporary=False)
-    passes = [write(tmp_path, 11), write(tmp_path, 2), write(tmp_path, 1, "main-later")]
-    assert records(tmp_path, "main") == [passes[1], passes[0]]
-
-
 def test_the_digest_is_that_of_what_is_published(tmp_path):
     first, second = write(tmp_path, 0), write(tmp_path, 0, files=("a/0.txt",))
     assert outputs_digest([first]) == outputs_digest([second])
     assert outputs_digest([first]) != outputs_digest([write(tmp_path, 1)])
 
 
-def test_a_file_without_a_record_of_its_name_is_left_out(tmp_path):
-    kept = [write(tmp_path, 0), write(tmp_path, 2, status="failed"), write(tmp_path, 1, "score")]
+def test_a_file_without_a_record_of_its_name_and_a_failed_unit_are_left_out(tmp_path):
+    kept = [write(tmp_path, 2), write(tmp_path, 9, status="failed"), write(tmp_path, 11), write(tmp_path, 1, "score")]
     (tmp_path / "records/000001.json").write_text("{")
-    (tmp_path / "records/000009.json").write_bytes((tmp_path / "records/000000.json").read_bytes())
+    (tmp_path / "records/000010.json").write_bytes((tmp_path / "records/000002.json").read_bytes())
     assert list(read_records(tmp_path)) == kept
-    assert records(tmp_path, "main") == kept[:1]
+    assert records(tmp_path, "main") == [kept[0], kept[2]]
+    assert "a unit that failed" in kept[1].gap(tmp_path, temporary=False)
