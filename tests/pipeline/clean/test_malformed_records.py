@@ -9,7 +9,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-import zstandard
 
 from clozeline.pipeline.execution.report import write_run_report
 from clozeline.pipeline.ingest.documents.files import Rejection, read_malformed
@@ -39,16 +38,12 @@ def malformed(done: Cleaned) -> list[Rejection]:
 
 @pytest.mark.parametrize(("name", "content", "expected"), [
     ("a.jsonl", LINES, LINE_PLACES),
-    ("a.jsonl.gz", gzip.compress(LINES), LINE_PLACES),
-    ("a.jsonl.zst", zstandard.compress(LINES), LINE_PLACES),
     ("cut.jsonl.gz", CUT, [("truncated", zlib.decompressobj(31).decompress(CUT).rindex(b"\n") + 1)]),
     ("a.tsv", b"a\tb\none\nc\td\n", [("fields", 4)]),
     ("a.csv", FIELDS, [("fields", FIELDS.index(b"2\n")), ("bad_utf8", FIELDS.index(b"4,"))]),
     ("a.json", ARRAY, [("bad_json", ARRAY.index(b"12")), ("bad_json", ARRAY.index(b' {"text" 3}') + 1)]),
     ("a.warc", b"".join(WARC), [("bad_length", len(WARC[0])), ("http", len(WARC[0] + WARC[1]))]),
     ("a.warc.gz", members(WARC), [("bad_length", len(members(WARC[:1]))), ("http", len(members(WARC[:2])))]),
-    ("a.warc.zst", zstandard.compress(b"".join(WARC)), [("bad_length", len(WARC[0])),
-                                                        ("http", len(WARC[0] + WARC[1]))]),
     ("cut.warc.gz", members(responses(3))[:-30], [("truncated", len(members(responses(2))))]),
     ("a.html", b"\0\xff" * 99, [("charset", 0)]),
 ], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
