@@ -16,4 +16,4 @@ def complete(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Path]
         assert main([*write_complete(folder), f"output={folder / 'out'}"]) == 0
 
     folder = built_once(tmp_path_factory, "complete", make)
-    return ["--config", str(folder / "recipe.yaml"), f"input={folder / 'crawl' / '*.jsonl'}"], folder / "out"
+    return ["--config", str(folder / "recipe.yaml")], folder / "out"
