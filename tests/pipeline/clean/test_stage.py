@@ -152,8 +152,6 @@ ROWS = [{"body": "A text.", "id": 1}, {"body": "Another.", "id": 2}]
 WRITERS: dict[str, Any] = {
     "a.parquet": lambda path: pa.parquet.write_table(pa.Table.from_pylist(ROWS), path),
     "a.jsonl": lambda path: path.write_text("\n".join(map(json.dumps, ROWS))),
-    "a.json": lambda path: path.write_text(json.dumps(ROWS)),
-    "a.csv": lambda path: path.write_text("body,id\nA text.,1\nAnother.,2\n"),
 }
 
 

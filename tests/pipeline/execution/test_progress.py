@@ -73,19 +73,6 @@ def test_verbose_has_a_line_for_each_change_and_quiet_none(detail: Detail, lines
     assert len(file.getvalue().splitlines()) == lines
 
 
-def test_a_bar_has_the_rate_in_80_columns_and_is_gone_at_the_end() -> None:
-    found, file, clock = progress(force_terminal=True)
-    found.console.width = 200
-    with found.bar("decontaminate · exact-survivors-of-all", 12_345) as done:
-        clock.now += 3600.0
-        done(120)
-    assert "2.0 units/min" in file.getvalue()
-    shown = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", file.getvalue())
-    assert "101:52:30 left" in shown
-    assert max(len(line.rstrip()) for line in re.split(r"[\r\n]", shown)) <= 80
-    assert file.getvalue().endswith("\x1b[2K"), "the line is erased"
-
-
 def test_a_thousand_looks_a_second_are_one_listing(tmp_path: Path) -> None:
     clock = Clock()
     count = done_counter(tmp_path / "records", {f"{unit:06d}.json" for unit in range(500)}, clock)

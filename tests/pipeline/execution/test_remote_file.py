@@ -119,17 +119,6 @@ def test_units_are_asked_for_once(tmp_path):
     assert max(stop - start for _, start, stop in site.served) <= LARGE["unit_bytes"]
 
 
-@pytest.mark.parametrize("fault", ["503", "429", "cut", "short"])
-def test_faults_that_pass_are_tried_again(fault, tmp_path):
-    site = RangeSite({"a.jsonl": lines(40)})
-    with site.site.running():
-        url = f"{site.site.url}a.jsonl"
-        before = len(read(url, tmp_path / "first").documents)
-        site.faults = [fault, fault, "", fault]
-        assert len(read(url, tmp_path / "again").documents) == before == 40
-        assert not site.faults
-
-
 def test_a_file_that_becomes_shorter_or_is_cut_is_an_error():
     site = RangeSite({"a.jsonl": lines(400)})
     with site.site.running():
