@@ -17,8 +17,25 @@ from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.execution.report import write_run_report
 from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.text.normal_form import normalize
-from tests.pipeline.captures import members, responses
+from tests.pipeline.captures import SENTENCES, http, members, page, record, responses
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
+
+GERMAN = "Der Fluss ist im Sommer breit und langsam, und die Leute gehen mit ihren Hunden an ihm entlang. " * 5
+
+
+@pytest.fixture(scope="module")
+def crawl(tmp_path_factory):
+    """A crawl with pages to keep and one to reject for each step, between records that are ignored."""
+    folder = tmp_path_factory.mktemp("crawl")
+    bodies = [page(0), page(1), page(2, GERMAN * 4).replace(b"This is the page", b"Seite"), page(3, "short")]
+    bodies += [b"<html></html>", page(4) + b"\0", page(5, SENTENCES + "See { code }.")]
+    bodies.append(page(6, SENTENCES.replace(". ", ".</p><p>Menu</p><p>")))
+    captures = [record(http(body), f"http://Host{number}.example:80/") for number, body in enumerate(bodies)]
+    others = [record(b"x", kind="warcinfo"), record(b"y", kind="request")]
+    (folder / "a.warc.gz").write_bytes(members([others[0], *captures, others[1]]))
+    rows = [{"text": f"Row {number}. {SENTENCES}", "url": None, "id": number} for number in range(3)]
+    (folder / "b.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n{broken\n")
+    return folder
 
 
 def test_documents_rejections_and_counts(crawl, tmp_path):

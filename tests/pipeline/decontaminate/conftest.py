@@ -7,11 +7,6 @@ import pytest
 from tests.pipeline.stage_in_memory import StageResult, run_in_memory
 
 
-class Result(StageResult):
-    def json(self, name):
-        return json.loads((self.folder / name).read_text(encoding="utf-8"))
-
-
 @pytest.fixture
 def items(tmp_path):
     """`items(texts, name)`: a file of lines of JSON with these texts."""
@@ -30,6 +25,8 @@ def run_stage(tmp_path):
     runs = iter(range(10_000))
 
     def run(parts, config, reverse=False):
-        return Result(*run_in_memory(tmp_path / f"run{next(runs)}", "decontaminate", parts, config, reverse=reverse))
+        return StageResult(
+            *run_in_memory(tmp_path / f"run{next(runs)}", "decontaminate", parts, config, reverse=reverse)
+        )
 
     return run
