@@ -112,9 +112,12 @@ def _check_tokens(folder: Path, report: Mapping[str, Any], before: Mapping[str, 
         share, seed = recipe.heldout.fraction, recipe.seed
         rows = [row for block in blocks for row in block]
         held = [row for row in rows if is_heldout(row.fixed["document_uid"].tobytes(), share, seed)]
-        tokens = sum(len(row["token_ids"]) for row in held)
-        reported = counts["held_out"]
-        yield "held_out", (reported.get("documents", 0), reported.get("tokens", 0)), (len(held), tokens)
+        computed = {"documents": len(held), "tokens": sum(len(row["token_ids"]) for row in held)}
+        if "target_tokens" in counts["held_out"]:
+            computed["target_tokens"] = sum(len(row["target_ids"]) for row in held)
+        yield "held_out", counts["held_out"], computed
+        if "target_tokens" not in counts:  # characters of target sides are not counted
+            yield "characters", counts["characters"], before["characters_out"]
     if "held_out" in before and "documents" in counts:
         heldout = before["held_out"].get("documents", 0)
         documents = {"heldout": heldout, "train": before["merged"]["documents"] - heldout}

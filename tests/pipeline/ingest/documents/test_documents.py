@@ -98,14 +98,11 @@ def test_a_file_that_is_not_whole_is_an_error_with_its_name(tmp_path):
     path.write_bytes(b"")
     with pytest.raises(IntegrityError, match=r"documents\.arrow"):
         list(read_documents(path))
+    write_rejects(path, [])
+    with pytest.raises(IntegrityError, match="expected the columns"):
+        list(read_documents(path))
     with pytest.raises(StorageError, match="absent"):
         list(read_documents(tmp_path / "absent"))
-
-
-def test_columns_of_another_kind_are_refused(tmp_path):
-    write_rejects(tmp_path / "rejects", [])
-    with pytest.raises(IntegrityError, match="expected the columns"):
-        list(read_documents(tmp_path / "rejects"))
 
 
 UIDS = [hashlib.md5(bytes([number])).digest() for number in range(200)]
