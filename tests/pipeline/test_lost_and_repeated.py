@@ -22,13 +22,7 @@ from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
 from clozeline.pipeline.rows import Rows
 from tests.matrices import mark_slow_but
-
-TASKS = """
-corpus: words
-seed: 7
-tokenizer: {path: TOKENIZER}
-tasks: {reader: {name: glue, task: sst2}, max_length: 32, carve: {dev: 0.3}}
-"""
+from tests.pipeline.task_files import write_recipe, write_task, write_vocabulary
 
 
 @dataclass(frozen=True)
@@ -148,11 +142,8 @@ class Sabotage:
 def finished(complete, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[str], Path]]:
     """Arguments and output of a finished run over documents, and of one over a task."""
     folder = tmp_path_factory.mktemp("finished")
-    lines = [f"{'a good film' if row % 2 else 'bad one'} with number {row} .\t{row % 2}" for row in range(30)]
-    (folder / "sst2").mkdir()
-    (folder / "sst2" / "train.tsv").write_text("\n".join(["sentence\tlabel", *lines]) + "\n", encoding="utf-8")
-    (folder / "task.yaml").write_text(TASKS.replace("TOKENIZER", str(complete[1] / "train_tokenizer/tokenizer")))
-    task = ["--config", str(folder / "task.yaml"), f"input={folder / 'sst2'}"]
+    files, vocabulary = write_task(folder / "files"), write_vocabulary(folder)
+    task = ["--config", str(write_recipe(folder)), f"input={files}", f"tokenizer.path={vocabulary}"]
     assert main([*task, f"output={folder / 'task'}"]) == 0
     return {"texts": complete, "task": (task, folder / "task")}
 

@@ -13,7 +13,7 @@ from clozeline import files
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.group.groupings import GroupingSpec
 from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.shards.token_set import find_token_counts
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
@@ -27,14 +27,11 @@ def bytes_of(output: Path) -> dict[str, bytes]:
     return {f"{stage}/{name}": data for stage in STAGES for name, data in tree(output / stage).items()}
 
 
-def rows_of(shards: ShardSet) -> Rows:
-    return Rows.concatenate([shards.read_block(block) for block in range(len(shards.index))])
-
-
 def test_both_sides_of_pairs_are_in_the_token_set_and_its_counts(complete):
     output = complete[1]
     tokens, tokenizer = open_shards(output / "encode"), load_tokenizer(output / "train_tokenizer" / "tokenizer")
-    names, rows, found = tokens.manifest.languages, rows_of(tokens), {}
+    rows = Rows.concatenate([tokens.read_block(block) for block in range(len(tokens.index))])
+    names, found = tokens.manifest.languages, {}
     for row in rows:
         language = [names[code] for code in row["target_language"].tolist()]
         found[tokenizer.decode(row["token_ids"])] = (tokenizer.decode(row["target_ids"]), language)
