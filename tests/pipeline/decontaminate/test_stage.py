@@ -1,5 +1,6 @@
 """The complete stage on documents in memory, against a search by sets, and in any order."""
 
+import json
 import random
 
 import pytest
@@ -12,6 +13,31 @@ from tests.pipeline.decontaminate.contaminated_texts import (
     prose,
 )
 from tests.pipeline.dedup.dedup_documents import document
+from tests.pipeline.stage_in_memory import StageResult, run_in_memory
+
+
+@pytest.fixture
+def items(tmp_path):
+    """`items(texts, name)`: a file of lines of JSON with these texts."""
+
+    def write(texts, name="items.jsonl"):
+        path = tmp_path / name
+        path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def run_stage(tmp_path_factory):
+    """`run_stage(parts, config, reverse=False)`: the stage over lists of documents."""
+
+    def run(parts, config, reverse=False):
+        folder = tmp_path_factory.mktemp("run")
+        return StageResult(*run_in_memory(folder, "decontaminate", parts, config, reverse=reverse))
+
+    return run
+
 
 ITEM = "When the frost came, 17 herons left the frozen lake of Inari for the open sea near Bergen."
 

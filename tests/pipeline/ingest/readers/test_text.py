@@ -16,16 +16,6 @@ from tests.pipeline.captures import read
 PACKINGS = [bytes, gzip.compress, bz2.compress, lzma.compress, lz4.frame.compress, zstandard.ZstdCompressor().compress]
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(content):
-        path = tmp_path / "file"
-        path.write_bytes(content)
-        return path
-
-    return write
-
-
 @pytest.mark.parametrize("pack", PACKINGS)
 @pytest.mark.parametrize(("name", "markup"), [("text", False), ("html", True)])
 def test_the_file_is_the_document(write, pack, name, markup):

@@ -16,16 +16,6 @@ from tests.pipeline.captures import counted, http, members, page, read, record, 
 PAGES = [page(number).decode() for number in range(5)]
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(content, name="crawl.warc.gz"):
-        path = tmp_path / name
-        path.write_bytes(content)
-        return path
-
-    return write
-
-
 def test_locator_and_length_find_the_record_again(write):
     records = responses(3)
     path = write(members(records))
