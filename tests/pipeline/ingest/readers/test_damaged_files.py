@@ -2,7 +2,6 @@
 
 import bz2
 import csv
-import gzip
 import io
 import json
 import lzma
@@ -20,17 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.pipeline.captures import counted, http, read, record, texts
+from tests.pipeline.ingest.formats.test_decompression import PACK
 
-PACK: dict[str, Callable[[bytes], bytes]] = {
-    "gz": lambda data: gzip.compress(data, mtime=0),
-    "zst": zstandard.ZstdCompressor(write_checksum=True).compress,
-    "lz4": lambda data: lz4.frame.compress(data, content_checksum=True),
-    "bz2": bz2.compress,
-    "xz": lzma.compress,
-}
 DECODERS = {
-    "gz": lambda: zlib.decompressobj(31),
-    "zst": lambda: zstandard.ZstdDecompressor().decompressobj(),
+    "gzip": lambda: zlib.decompressobj(31),
+    "zstd": lambda: zstandard.ZstdDecompressor().decompressobj(),
     "lz4": lz4.frame.LZ4FrameDecompressor,
     "bz2": bz2.BZ2Decompressor,
     "xz": lzma.LZMADecompressor,
