@@ -35,17 +35,10 @@ def recipe(*stages):
     return validate(Recipe, {"corpus": "c", "output": "out", **keys}, "test")
 
 
-@pytest.mark.parametrize(
-    ("stages", "stage", "lacking"),
-    [
-        (["train_tokenizer"], "train_tokenizer", "clean"),
-        (["dedup"], "dedup", "clean"),
-        (["corrupt"], "corrupt", "group"),
-    ],
-)
-def test_a_stage_that_lacks_another_is_named(stages, stage, lacking):
+@pytest.mark.parametrize(("stage", "lacking"), [("train_tokenizer", "clean"), ("dedup", "clean"), ("corrupt", "group")])
+def test_a_stage_that_lacks_another_is_named(stage, lacking):
     with pytest.raises(ConfigurationError, match=f"key '{stage}' needs the key '{lacking}' too"):
-        check_recipe(recipe(*stages))
+        check_recipe(recipe(stage))
     check_recipe(recipe("clean", "train_tokenizer", "encode"))
 
 
