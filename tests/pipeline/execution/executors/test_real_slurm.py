@@ -12,9 +12,10 @@ from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=WHY)]
 
-
-JOBS = ["executor.name=slurm", "executor.tasks=2"]
-JOBS.append("executor.options={partition: cpu, poll_s: 1, mem_per_cpu_gb: 1, driver_bytes: 0}")
+JOBS = [
+    "executor.name=slurm", "executor.tasks=2",
+    "executor.options={partition: cpu, poll_s: 1, mem_per_cpu_gb: 1, driver_bytes: 0}",
+]  # fmt: skip
 
 
 def test_a_recipe_has_the_same_bytes_and_its_folder_may_have_any_name(tmp_path: Path) -> None:
