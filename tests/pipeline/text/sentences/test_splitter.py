@@ -1,14 +1,11 @@
-"""Promises of every sentence splitter, and the rules of those that split at line ends and blanks."""
+"""Promises of every sentence splitter."""
 
 import inspect
-from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.text.sentences.lines import Lines
-from clozeline.pipeline.text.sentences.phrases import Phrases
 from clozeline.registry import choose, find, names
 
 NAMES = names("clozeline.pipeline.text.sentences")
@@ -30,37 +27,3 @@ def test_a_splitter_has_a_version_and_says_what_it_does(name):
     kind = find("clozeline.pipeline.text.sentences", name)
     assert isinstance(kind.VERSION, int)
     assert inspect.getdoc(kind)
-
-
-@given(text=st.text(st.sampled_from("ab. \n\t\r\u2028"), max_size=40))
-def test_every_line_with_visible_text_begins_a_sentence(text):
-    starts = Lines(Lines.Options()).starts(text, "und")
-    found = [text[start:end].strip() for start, end in pairwise([*starts, len(text)])]
-    lines = [line.strip() for line in text.split("\n") if line.strip()]
-    assert [one for one in found if one] == lines
-    assert len(starts) == max(len(lines), bool(text))
-
-
-def split_slowly(text, characters):
-    """Return the starts by the rule alone: a newline ends a phrase, a blank ends one of enough characters."""
-    starts = [0] if text else []
-    begin = len(text) - len(text.lstrip())
-    end = len(text.rstrip())
-    position = begin
-    while position < end:
-        if text[position].isspace():
-            after = position
-            while after < end and text[after].isspace():
-                after += 1
-            if "\n" in text[position:after] or position - begin >= characters:
-                starts.append(after)
-                begin = after
-            position = after
-        else:
-            position += 1
-    return starts
-
-
-@given(st.text(alphabet="ab \n", max_size=60), st.integers(1, 9))
-def test_phrases_are_those_of_the_rule(text, characters):
-    assert Phrases(Phrases.Options(characters=characters)).starts(text, "th") == split_slowly(text, characters)

@@ -1,0 +1,29 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clozeline.pipeline.text.sentences.phrases import Phrases
+
+
+def split_slowly(text, characters):
+    """Return the starts by the rule alone: a newline ends a phrase, a blank ends one of enough characters."""
+    starts = [0] if text else []
+    begin = len(text) - len(text.lstrip())
+    end = len(text.rstrip())
+    position = begin
+    while position < end:
+        if text[position].isspace():
+            after = position
+            while after < end and text[after].isspace():
+                after += 1
+            if "\n" in text[position:after] or position - begin >= characters:
+                starts.append(after)
+                begin = after
+            position = after
+        else:
+            position += 1
+    return starts
+
+
+@given(st.text(alphabet="ab \n", max_size=60), st.integers(1, 9))
+def test_phrases_are_those_of_the_rule(text, characters):
+    assert Phrases(Phrases.Options(characters=characters)).starts(text, "th") == split_slowly(text, characters)
