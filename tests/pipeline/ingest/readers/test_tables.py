@@ -99,10 +99,7 @@ TIMES: dict[str, tuple[pa.Array, Any]] = {
         {"at": "2001-09-09 01:46:40.000", "n": 3},
     ),
     "in a map": (pa.array([[(7, _NS)]], pa.map_(pa.int8(), pa.duration("ns"))), [[7, str(_NS)]]),
-    "in a dictionary": (
-        pa.array([_NS], pa.timestamp("ns")).dictionary_encode(),
-        "2001-09-09 01:46:40.000000001",
-    ),
+    "in a dictionary": (pa.array([_NS], pa.timestamp("ns")).dictionary_encode(), "2001-09-09 01:46:40.000000001"),
 }
 
 
