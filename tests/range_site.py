@@ -12,6 +12,7 @@ class RangeSite:
 
     A number: that status; cut: the connection is closed in the middle; short: an answer that ends early; 200: the
     whole file in place of the range. Only the statuses in `always` are also given to requests without a range.
+    `before` is called with the name before each answer and may change `files`.
     """
 
     always = ("400", "403", "404")
@@ -19,6 +20,7 @@ class RangeSite:
     def __init__(self, files, *, versions=True):
         self.files, self.faults = files, list[str]()
         self.served = []
+        self.before = lambda name: None
         self._versions = versions
         self.site = Site({f"/{name}": self._answer for name in files})
 
@@ -27,6 +29,7 @@ class RangeSite:
 
     def _answer(self, request):
         name = request.path[1:].partition("?")[0]
+        self.before(name)
         asked = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
         fault = self.faults[0] if self.faults and (asked or self.faults[0] in self.always) else ""
         if fault or asked:
