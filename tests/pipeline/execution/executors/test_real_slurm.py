@@ -1,34 +1,89 @@
 """Array jobs on a real Slurm, one node of this machine: what a stand-in cannot show."""
 
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.recipe_command import main
-from tests.one_node_slurm import MISSING, WHY, one_node
+from tests.distributed import ROOT
+from tests.one_node_slurm import MISSING, WHY, ask, one_node
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=WHY)]
 
-JOBS = [
-    "executor.name=slurm", "executor.tasks=2",
-    "executor.options={partition: cpu, poll_s: 1, mem_per_cpu_gb: 1, driver_bytes: 0}",
-]  # fmt: skip
+SHORT = RECIPE[: RECIPE.index("  - {name: span_corruption")]
 
 
-def test_a_recipe_has_the_same_bytes_and_its_folder_may_have_any_name(tmp_path: Path) -> None:
-    output = tmp_path / 'it\'s 100%a "b" $HOME'
-    recipe = write_recipe(tmp_path, RECIPE[: RECIPE.index("  - {name: span_corruption")])
-    words = ["--config", str(recipe), f"input={write_corpus(tmp_path / 'in', 25)}"]
+@pytest.fixture(scope="module")
+def _cluster() -> Iterator[None]:
     with one_node() as variables, pytest.MonkeyPatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
-        assert main([*words, f"output={output}", *JOBS]) == 0
+        yield
+
+
+@pytest.fixture
+def cluster(_cluster: None) -> Iterator[None]:
+    """Leave no job to the next test."""
+    yield
+    ask({}, "scancel", f"--user={os.geteuid()}")
+
+
+def queued() -> list[str]:
+    return ask({}, "squeue", "--noheader", "--array", "--format=%F_%K").split()
+
+
+def until(condition: Callable[[], object], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def arguments(folder: Path, recipe: str) -> list[str]:
+    return ["--config", str(write_recipe(folder, recipe)), f"input={write_corpus(folder / 'in', 25)}"]
+
+
+JOBS = ["executor.name=slurm", "executor.tasks=2"]
+JOBS.append("executor.options={partition: cpu, poll_s: 1, mem_per_cpu_gb: 1, driver_bytes: 0}")
+
+
+def test_a_recipe_has_the_same_bytes_and_its_folder_may_have_any_name(cluster: None, tmp_path: Path) -> None:
+    output = tmp_path / 'it\'s 100%a "b" $HOME'
+    words = arguments(tmp_path, SHORT)
+    assert main([*words, f"output={output}", *JOBS]) == 0
     assert main([*words, f"output={tmp_path / 'local'}"]) == 0
     logs = list((output / "clean/logs/main").glob("*_*.out"))
     assert logs
+    for stage in all_stages():
+        there = {name: data for name, data in tree(output / stage).items() if not name.startswith("logs/")}
+        assert there == tree(tmp_path / "local" / stage), stage
+
+
+@pytest.mark.usefixtures("default_signals")
+def test_a_detached_driver_outlives_its_login(cluster: None, tmp_path: Path) -> None:
+    output, words = tmp_path / "out", arguments(tmp_path, SHORT)
+    command = [sys.executable, "-m", "clozeline", "pipeline", *words, f"output={output}", *JOBS, "--detach"]
+    shell = f"{shlex.join(command)} && touch {tmp_path}/returned; sleep 600"
+    with subprocess.Popen(["bash", "-c", shell], cwd=ROOT, start_new_session=True) as login:
+        until((tmp_path / "returned").exists)
+        second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        os.killpg(login.pid, signal.SIGHUP)
+    assert second.returncode == 74
+    assert "runs this output; stop it by `scancel" in second.stderr
+    until(lambda: not queued(), 300)
+    (log,) = output.glob("driver-*.out")
+    assert "report:" in log.read_text()
+    assert main([*words, f"output={tmp_path / 'local'}"]) == 0
     for stage in all_stages():
         there = {name: data for name, data in tree(output / stage).items() if not name.startswith("logs/")}
         assert there == tree(tmp_path / "local" / stage), stage

@@ -1,4 +1,4 @@
-"""Files that are one document: texts, pages, and books that are split at their chapters."""
+"""Files that are one document: texts and pages."""
 
 import gzip
 
@@ -47,29 +47,3 @@ def test_what_cannot_be_read_is_counted(write, name):
 def test_a_truncated_file_keeps_what_it_gives(write):
     (item,) = read(write(gzip.compress(b"all of it")[:-4]), name="text")
     assert (item.text, item.flags) == ("all of it", FLAG_TRUNCATED_SOURCE)
-
-
-BOOK = "A Novel\n\nCHAPTER I\nIt begins. CHAPTER is a word.\n\nCHAPTER II\nEnd.\n"
-
-
-@pytest.mark.parametrize(
-    ("split", "chapters"),
-    [
-        (
-            {"pattern": "^CHAPTER "},
-            ["A Novel\n\n", "CHAPTER I\nIt begins. CHAPTER is a word.\n\n", "CHAPTER II\nEnd.\n"],
-        ),
-        ({"pattern": "^CHAPTER ", "min_words": 4}, [BOOK[: BOOK.index("CHAPTER II")] + "CHAPTER II\nEnd.\n"]),
-        ({"pattern": "^CHAPTER ", "min_words": 3}, [BOOK[: BOOK.index("CHAPTER II")], "CHAPTER II\nEnd.\n"]),
-        ({"pattern": "^NOTHING "}, [BOOK]),
-        ({"pattern": "x*"}, [BOOK]),
-    ],
-)
-def test_books_are_split_at_their_chapters(write, split, chapters):
-    path = write(BOOK.encode())
-    items = list(read(path, name="text", split=split))
-    assert [item.text for item in items] == chapters
-    # each locator leads to the bytes of its chapter
-    for item in items:
-        assert path.read_bytes()[item.locator : item.locator + item.length].decode() == item.text
-        assert item.kind == "chapter"
