@@ -52,7 +52,7 @@ def test_in_and_out_again(case, seed, tmp_path):
     if model.config.architecture != "encoder":
         assert parity.generated_apart(model, theirs) == 0
     if [*model.heads] in (["masked_lm"], ["lm"]):
-        assert parity.is_close(parity.compare_gradients(model, theirs, peer_of(case).key_map))
+        assert max(parity.loss_and_gradients(model, theirs, peer_of(case).key_map)) < CLOSE
 
 
 DATA2VEC = """
