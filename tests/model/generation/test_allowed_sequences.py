@@ -10,8 +10,7 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import beams, generate
 from clozeline.model.generation.rules import AllowedSequences
 from tests.model.generation.test_beam import few_symbols, log_probabilities, peer_beams
-from tests.model.generation.test_generate import PROMPTS, SIZES, START, perturbed, varied
-from tests.model.model_peers import PEERS
+from tests.model.generation.test_generate import PROMPTS, START, perturbed
 
 END = 35
 SEQUENCES = [[9, 8, 7], [9, 8], [9, 30], [12], [33, 2, 2, 2, 2], [33, 2, 2], [5, 9]]
@@ -19,17 +18,13 @@ SEQUENCES = [[9, 8, 7], [9, 8], [9, 30], [12], [33, 2, 2, 2, 2], [33, 2, 2], [5,
 
 
 @pytest.mark.parametrize("width", [2, 7])
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("peer", ["gpt2", "t5", "bart"])
-def test_beams_equal_those_of_transformers(peer, size, width):
-    pair = varied(PEERS[peer](size))
-    paired = pair.ours.config.family == "encoder_decoder"
-    start = {"decoder_start": 2 if peer == "bart" else 0} if paired else {}
+def test_beams_equal_those_of_transformers(peers, width):
+    model, theirs, start = peers
     allowed = AllowedSequences(SEQUENCES, {END})
     decoding = Decoding(mode="beam", width=width, max_tokens=6)
-    found = beams(pair.ours, PROMPTS, decoding, end_ids={END}, allowed=allowed, **start)
+    found = beams(model, PROMPTS, decoding, end_ids={END}, allowed=allowed, **start)
     for prompt, ranked in zip(PROMPTS, found, strict=True):
-        skip = 1 if paired else len(prompt)
+        skip = 1 if start else len(prompt)
 
         def follow(_, ids, skip=skip):
             given = ids[skip:].tolist()
@@ -39,7 +34,7 @@ def test_beams_equal_those_of_transformers(peer, size, width):
             return sorted(rest) or [0]
 
         options = {"num_beams": width, "num_return_sequences": width, "max_new_tokens": 6, "eos_token_id": END}
-        rows, scores = peer_beams(pair, prompt, options, prefix_allowed_tokens_fn=follow)
+        rows, scores = peer_beams(theirs, prompt, options, prefix_allowed_tokens_fn=follow)
         ended = [row[: row.index(END)] for row in rows if END in row]
         assert [one.ids for one in ranked] == ended
         assert [one.score for one in ranked] == pytest.approx(scores[: len(ended)], abs=1e-4)
