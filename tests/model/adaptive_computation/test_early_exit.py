@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from clozeline.errors import ConfigurationError
 from clozeline.model.adaptive_computation.early_exit import EarlyExit, Entropy, Patience, build_off_ramps
 from tests.model.adaptive_computation.test_layer_inputs import MODELS
-from tests.model.small_models import batch_for, built, rows_of
+from tests.model.small_models import batch_for, built
 
 CLASSES, LAYERS = 3, 5
 HEADS = {"classification": {"classes": CLASSES, "hidden": "tanh"}, "regression": {}}
@@ -117,20 +117,6 @@ def test_the_ends_of_the_thresholds(name):
         assert torch.equal(exits.scores, full), "bit-identical"
     for rule in (Entropy(math.log(CLASSES) + 1e-6), Entropy(math.inf), Patience(0)):
         assert early(tensors, rule).depths.tolist() == [1] * 9
-
-
-@pytest.mark.parametrize("rule", RULES, ids=repr)
-def test_a_row_does_not_depend_on_its_batch(rule):
-    early, tensors = wrapped(), batch()
-    together = early(tensors, rule)
-    for row in range(9):
-        alone = rows_of(tensors, slice(row, row + 1))
-        length = int(tensors["lengths"][row])
-        alone |= {name: alone[name][:, :length] for name in ("input_ids", "position_ids")}
-        exits = early(alone, rule)
-        assert exits.depths[0] == together.depths[row]
-        assert exits.flops[0] == together.flops[row]
-        torch.testing.assert_close(exits.scores[0], together.scores[row], rtol=1e-10, atol=1e-10)
 
 
 def test_flops_are_the_sum_over_the_layers_that_read_the_row():
