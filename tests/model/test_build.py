@@ -4,12 +4,9 @@ import pytest
 import torch
 
 from clozeline.errors import BatchError
-from clozeline.model.configuration.layer import DropoutConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.registry import names
 from tests.model.small_models import batch_for, built
-
-DROPOUT = DropoutConfig(embedding=0.1, attention=0.1, hidden=0.1, activation=0.1, output=0.1)
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -8,8 +8,6 @@ from tests.model.small_models import batch_for
 
 CASE = ("decoder", {"rank": 3, "alpha": 6.0, "targets": ["query", "value", "up"]})
 
-TARGETS = ["query", "value", "down"]
-
 
 def test_dropout_is_of_the_updates_input_in_training_alone():
     model, tensors = adapted("encoder", "lora", dropout=0.5), batch_for("encoder")

@@ -1,6 +1,5 @@
 """AWD-LSTM: its stack against torch's, its dropouts one by one, and its continuations."""
 
-import pytest
 import torch
 from torch.nn import functional as F
 
@@ -56,23 +55,6 @@ def test_dropout_of_words_and_features_is_the_papers():
             x = x * F.dropout(torch.ones(2, 1, 20), 0.5)
         x = layer(x)[0]
     assert torch.allclose(found, x, atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"word_dropout": 0.5},
-        {"weight_dropout": 0.5},
-        {"dropout": {"embedding": 0.5}},
-        {"dropout": {"hidden": 0.5}},
-    ],
-    ids=["word", "weight", "embedding", "hidden"],
-)
-def test_each_dropout_acts_alone_and_in_training_only(changes):
-    network, tensors = perturbed(**changes), batch_for("awd_lstm")
-    assert not torch.equal(states(network, tensors), states(network, tensors))
-    plain = perturbed()
-    assert torch.equal(states(network.eval(), tensors), states(plain, tensors))
 
 
 def test_each_row_continues_as_if_it_were_alone():

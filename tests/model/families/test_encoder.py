@@ -3,54 +3,11 @@
 import pytest
 import torch
 
-from clozeline.model.build import build_model
 from clozeline.model.configuration.position import PositionConfig
-from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
-from tests.model.small_models import VOCABULARY, batch_for, built, changed, small_config, states
+from tests.model.small_models import VOCABULARY, batch_for, built, changed, states
 
 TYPES = "family.stack.embeddings.types.weight"
 SMALL = {"norm_place": "post", "final_norm": False, "emb_norm": True, "type_vocab_size": 2, "heads": {"masked_lm": 1.0}}
-
-
-@pytest.mark.parametrize("kind", ["learned", "rope"])
-def test_causal_rows_in_an_encoder_equal_a_decoder(kind):
-    """The same weights give the same scores, loss and gradients, beside a row that is read in both directions."""
-    changes = {"heads": {"lm": 1.0}, "position": PositionConfig(kind=kind, maximum=16), "type_vocab_size": 0}
-    torch.manual_seed(0)
-    decoder = build_model(small_config("decoder", **changes), VOCABULARY, {})
-    encoder = build_model(small_config("decoder", family="encoder", **changes), VOCABULARY, {})
-    encoder.load_state_dict(decoder.state_dict())
-    tensors = batch_for("decoder", lengths=[11, 7, 4])
-    places = [(row, place) for row, length in enumerate((11, 7, 4)) for place in range(1, length)]
-    tensors["label_index"] = torch.tensor([row * 11 + place - 1 for row, place in places])
-    tensors["label_ids"] = torch.stack([tensors["input_ids"][row, place] for row, place in places])
-    expected = decoder(tensors)["lm"]
-    expected.total.backward()
-    rows = {name: torch.cat((value, value[:1])) for name, value in tensors.items() if not name.startswith("label")}
-    rows |= {"attention": torch.tensor([1, 1, 1, 0]), "prefix_length": torch.zeros(4, dtype=torch.int64)}
-    mixed = tensors | rows
-    found = encoder(mixed)["lm"]
-    found.total.backward()
-    assert found.count == expected.count == 10 + 6 + 3
-    assert found.total.item() == pytest.approx(expected.total.item(), rel=1e-6)
-    with torch.no_grad():
-        scores, theirs = encoder.logits(mixed)["lm"], decoder.logits(tensors)["lm"]
-    for row, length in enumerate((11, 7, 4)):
-        assert torch.allclose(scores[row, :length], theirs[row, :length], atol=1e-6)
-    assert_gradients_close(gradients(encoder), gradients(decoder), FLOAT32)
-
-
-@pytest.mark.parametrize("kind", ["learned", "t5"])
-def test_an_encoder_sees_its_row_and_no_padding(kind):
-    network = built("encoder", position=PositionConfig(kind=kind, maximum=32, buckets=8, max_distance=9))
-    tensors = batch_for("encoder", lengths=[6, 11])
-    before = states(network, tensors)
-    for place in range(11):
-        after = states(network, changed(tensors, "input_ids", 0, place))
-        equal = torch.equal(before[0, :6], after[0, :6])
-        assert equal == (place >= 6)
-        if place < 6:
-            assert not (before[0, :6] == after[0, :6]).all(-1).any(), "every token sees the changed one"
 
 
 def modes_for(lengths, modes, prefixes):
@@ -88,17 +45,6 @@ def test_a_batch_of_several_modes_equals_each_row_alone(kind):
         alone = {name: tensors[name][row : row + 1] for name in names}
         alone |= {name: alone[name][:, :length] for name in names[:3]}
         assert torch.allclose(together[row, :length], states(network, alone)[0], atol=1e-5)
-
-
-def test_modes_of_attention_keep_documents_apart():
-    network = built("encoder", type_vocab_size=0)
-    tensors = modes_for([11, 11], [2, 3], [0, 9]) | {"document_ids": torch.tensor([[0] * 5 + [1] * 6] * 2)}
-    before = states(network, tensors)
-    for place in range(11):
-        after = states(network, changed(tensors, "input_ids", 1, place))
-        other = slice(5, 11) if place < 5 else slice(0, 5)
-        assert torch.equal(before[1, other], after[1, other])
-        assert not torch.equal(before[1], after[1])
 
 
 @pytest.mark.parametrize("types", [1, 2])

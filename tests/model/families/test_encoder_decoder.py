@@ -72,28 +72,6 @@ def test_a_connector_maps_what_a_decoder_of_another_width_attends_to(hidden):
     assert all(parameter.grad.abs().sum() > 0 for parameter in network.parameters())
 
 
-def test_both_stacks_share_the_token_table_and_nothing_else():
-    network = built("encoder_decoder")
-    stacks = (network.family.encoder, network.family.decoder)
-    assert [len(stack.layers) for stack in stacks] == [2, 3]
-    first, second = ({id(parameter) for parameter in stack.parameters()} for stack in stacks)
-    assert not first & second
-    tensors = batch_for("encoder_decoder")
-    total(network, tensors).backward()
-    gradient = network.family.tokens.weight.grad
-    for name in ("input_ids", "decoder_input_ids"):
-        used = tensors[name].unique()
-        assert gradient[used].abs().sum(-1).gt(0).all()
-
-
-def test_the_tokens_of_both_stacks_are_looked_up_once():
-    """The gradient of a look-up is as large as the table."""
-    network, seen = built("encoder_decoder"), []
-    network.family.tokens.register_forward_hook(lambda _, given, __: seen.append(given[0].shape))
-    states(network, batch_for("encoder_decoder", lengths=[6, 11]))
-    assert seen == [(2, 11 + 9)]
-
-
 def test_a_document_reads_its_own_source_and_its_own_target_alone():
     network, tensors = built("encoder_decoder"), batch_for("encoder_decoder", lengths=[6, 11])
     tensors["document_ids"] = (torch.arange(11) >= 5).long().expand(2, -1)

@@ -50,9 +50,6 @@ def test_waves_against_fp64():
         assert interleaved[0, row, 1::2].tolist() == pytest.approx(cosines, abs=1e-7)
 
 
-WIDTH, THETA = 16, 500.0
-
-
 CASES = {
     "linear": ({"kind": "linear", "factor": 3.0}, {}),
     "dynamic long": ({"kind": "dynamic", "factor": 2.5, "original_maximum": 9}, {"old": 9, "longest": 30}),

@@ -104,14 +104,14 @@ def compared(folder, case, kind, /, name, change=None, **keys):
 LORA = {"rank": 3, "alpha": 5.0, "targets": ["query", "value", "up"]}
 CASES = [
     *((case, "classification", "lora", LORA) for case in ("bert", "modernbert")),
-    ("t5", "lm", "lora", LORA),
+    ("gpt_neox", "lm", "lora", LORA),
     ("gpt2", "lm", "prefix", {"length": 4}),
     ("llama", "lm", "prefix", {"length": 4, "hidden": 7}),
     ("t5", "lm", "prompt", {"length": 4}),
     ("bert", "tagging", "prompt", {"length": 4}),
 ]
 MORE = [
-    *((case, "lm", "lora", LORA) for case in ("llama", "bart", "phi3")),
+    *((case, "lm", "lora", LORA) for case in ("t5", "llama", "bart", "phi3")),
     *(("bert", kind, "lora", LORA) for kind in ("tagging", "span", "regression")),
     *(
         (case, "classification", "lora", LORA)

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from clozeline.errors import WeightsError
-from clozeline.model.checkpoints._conversion.tensor_names import Renaming, join_names
+from clozeline.model.checkpoints._conversion.tensor_names import Renaming
 
 KNOWN = {"body.a.weight", "body.norm.weight", "body.norm.bias", "head.bias"}
 RENAMING = Renaming(KNOWN, "body.", ("wrapped.",), (r"^(body\.)?pooler\.",), (r"position_ids$",))
@@ -46,8 +46,3 @@ def test_a_wrapper_is_on_every_name_or_on_none():
 def test_two_names_of_one_tensor_are_refused():
     with pytest.raises(WeightsError, match=r"norm\.gamma and body\.norm\.weight are both body\.norm\.weight"):
         renamed("norm.gamma", "body.norm.weight")
-
-
-def test_long_lists_are_cut():
-    assert join_names(["c", "a", "b"], 2) == "a, b and 1 more"
-    assert join_names(["b", "a"], 2) == "a, b"
