@@ -116,11 +116,6 @@ def test_the_base_of_a_configured_adapter_has_the_weights_that_it_has_alone(name
     assert base.keys() | own.keys() == dict(with_it.named_parameters()).keys()
     assert all(torch.equal(parameter, dict(with_it.named_parameters())[key]) for key, parameter in base.items())
     assert sum(p.numel() for p in own.values()) == with_it.num_parameters() - alone.num_parameters()
-    again = built(family)
-    twin = add_adapter(again, name, {"name": name, **keys}, seed=5)
-    from_weights = {"prompt": "rows"}.get(name, "none")  # those of another model here
-    same = {key: parameter for key, parameter in twin.named_parameters() if not key.endswith(from_weights)}
-    assert all(torch.equal(parameter, own[f"adapters.{name}.{key}"]) for key, parameter in same.items())
 
 
 @pytest.mark.parametrize("name", MERGED)

@@ -1,7 +1,5 @@
 """Label tensors padded to a number: the same losses, counts and gradients, and one graph for all batches."""
 
-from functools import partial
-
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounter
@@ -10,7 +8,7 @@ from clozeline.model.compilation.host_shapes import pad_labels
 from clozeline.model.compilation.layer_calls import compile_heads
 from clozeline.model.loss import IGNORED
 from clozeline.registry import find, names
-from tests.model.small_models import FAMILIES, HEADS, VOCABULARY, batch_for, built, full_batch, head_keys, total
+from tests.model.small_models import FAMILIES, HEADS, batch_for, built, full_batch, head_keys, total
 
 TRACER = (  # warnings of the tracer itself, while it looks at intermediate results
     "ignore:The .grad attribute of a Tensor:UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
@@ -82,10 +80,12 @@ def test_more_labels_than_the_capacity_take_its_next_multiple():
 
 
 @pytest.mark.filterwarnings(*TRACER)
+@pytest.mark.parametrize("chunk", [None, 8])
 @pytest.mark.parametrize("head", [head for head in LABELLED if find("clozeline.model.heads", head).unit == "label"])
-def test_a_head_is_one_graph_for_all_numbers_of_labels(head):
+def test_a_head_is_one_graph_for_all_numbers_of_labels(head, chunk):
     torch._dynamo.reset()
     (network, tensors), counter = model_and_batch("encoder", head), CompileCounter()
+    network.heads[head].label_chunk = chunk
     compile_heads(network, backend=counter)
     for labels in (len(tensors["label_index"]), 5, 3):
         part = {name: tensor[:labels] if name.startswith(("label_", "span_", "sample_")) else tensor
@@ -93,35 +93,3 @@ def test_a_head_is_one_graph_for_all_numbers_of_labels(head):
         expected = total(model_and_batch("encoder", head)[0], part).item()
         assert total(network, pad_labels(part, 40)).item() == pytest.approx(expected, rel=1e-6)
     assert counter.frame_count == 1
-
-
-def keep(shapes, tensor):
-    """Note what the backward pass will read."""
-    shapes.append(tuple(tensor.shape))
-    return tensor
-
-
-@pytest.mark.filterwarnings(*TRACER)
-@pytest.mark.parametrize(("family", "head"), [("decoder", "lm"), ("encoder", "masked_lm")])
-def test_scores_of_a_chunk_stay_inside_the_graph(family, head):
-    """One graph that keeps no scores for the backward pass, with the loss and the gradients of all scores at once."""
-    torch._dynamo.reset()
-    labels = torch.arange(40) % VOCABULARY
-    tensors = batch_for(family, lengths=[11] * 4) | {"label_index": torch.arange(40), "label_ids": labels}
-    counter, found, kept = CompileCounter(), [], []
-    for chunk in (None, 8):
-        network = built(family, heads={head: {"label_chunk": chunk}})
-        if chunk is not None:
-            compile_heads(network, backend=counter)
-        shapes = []
-        with torch.autograd.graph.saved_tensors_hooks(partial(keep, shapes), lambda tensor: tensor):
-            loss = total(network, tensors)
-        loss.backward()
-        kept.append([shape for shape in shapes if shape in ((8, VOCABULARY), (40, VOCABULARY))])
-        found.append((loss, [parameter.grad for parameter in network.parameters()]))
-    assert counter.frame_count == 1
-    assert kept[0]
-    assert not kept[1]
-    assert found[1][0].item() == pytest.approx(found[0][0].item(), rel=1e-6)
-    for ours, wanted in zip(found[1][1], found[0][1], strict=True):
-        torch.testing.assert_close(ours, wanted, rtol=1e-5, atol=1e-5)

@@ -1,8 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from clozeline.configuration.config import describe
-from clozeline.model.configuration.position import DisentangledConfig, LocalConfig, PositionConfig, ScalingConfig
+from clozeline.model.configuration.position import PositionConfig, ScalingConfig
 
 
 @pytest.mark.parametrize(
@@ -51,12 +50,3 @@ def test_only_rotary_positions_are_scaled():
     assert PositionConfig(kind="rope", scaling=scaling).limit is None
     with pytest.raises(ValidationError, match="scaling: only rope is scaled"):
         PositionConfig(kind="learned", scaling=scaling)
-
-
-def test_a_table_is_a_limit():
-    assert PositionConfig(maximum=7).limit == 7
-
-
-@pytest.mark.parametrize("schema", [DisentangledConfig, LocalConfig, PositionConfig, ScalingConfig])
-def test_every_field_is_described(schema):
-    assert all(text for *_, text in describe(schema))

@@ -134,17 +134,3 @@ def test_pairs_that_are_not_alike_have_no_loss(negatives):
     del tensors["target"]
     network, _, _ = drawn(negatives=negatives, alike=2.5)
     assert only(network(tensors)).count == 4, "a set without numbers"
-
-
-@pytest.mark.parametrize("pool", ["cls", "mean", "max"])
-def test_pooled_states_are_compared_as_they_are(pool):
-    """No parameters of its own, and padding has no part in it."""
-    network = built("encoder", heads={"similarity": {"pool": pool, "group_size": 3}}).eval()
-    assert not list(network.heads["similarity"].parameters())
-    tensors = full_batch()
-    states = network.family(tensors)
-    own = {"cls": lambda row: row[0], "mean": lambda row: row.mean(0), "max": lambda row: row.amax(0)}[pool]
-    rows = [own(row[:length]) for row, length in zip(states, tensors["lengths"].tolist(), strict=True)]
-    found = network.logits(tensors)["similarity"]
-    assert torch.allclose(found, F.normalize(torch.stack(rows), dim=-1), atol=1e-6)
-    assert only(network(tensors)).count == 4

@@ -7,7 +7,6 @@ from torch.nn import functional as F
 
 from clozeline.model.layers.lstm import LongShortTermMemory, ProjectedLstm
 from tests.model.closeness import FLOAT32, assert_gradients_close
-from tests.model.small_models import drawn
 
 
 def layer(weight_dropout=0.0):
@@ -50,15 +49,6 @@ def test_training_drops_recurrent_weights_the_same_ones_at_all_tokens():
     assert 0.3 < dropped.eq(0).float().mean() < 0.7
     torch.manual_seed(4)
     assert torch.allclose(ours(x)[0], peer(ours, dropped)(x)[0], atol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["input", "recurrent"])
-def test_initial_weights_are_uniform_and_cells_keep_their_content(name):
-    ours = drawn(LongShortTermMemory(64, 100, 0.0))
-    weight = getattr(ours, name)
-    assert weight.abs().max() <= 0.1
-    assert weight.std().item() == pytest.approx(0.1 / 3**0.5, rel=0.05)
-    assert ours.bias.view(4, 100).eq(torch.tensor([0.0, 1.0, 0.0, 0.0])[:, None]).all()
 
 
 def projected(clip, scale=1.0):

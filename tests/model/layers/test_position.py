@@ -48,24 +48,3 @@ def test_waves_against_fp64():
         assert halves[0, row].tolist() == pytest.approx([*sines, *cosines], abs=1e-7)
         assert interleaved[0, row, ::2].tolist() == pytest.approx(sines, abs=1e-7)
         assert interleaved[0, row, 1::2].tolist() == pytest.approx(cosines, abs=1e-7)
-
-
-CASES = {
-    "linear": ({"kind": "linear", "factor": 3.0}, {}),
-    "dynamic long": ({"kind": "dynamic", "factor": 2.5, "original_maximum": 9}, {"old": 9, "longest": 30}),
-    "dynamic short": ({"kind": "dynamic", "factor": 2.5, "original_maximum": 40}, {"old": 40, "longest": 30}),
-    "llama3": ({"kind": "llama3", "factor": 8.0, "original_maximum": 64}, {"old": 64}),
-    "llama3 bounds": (
-        {"kind": "llama3", "factor": 8.0, "original_maximum": 64, "low_freq_factor": 0.5, "high_freq_factor": 20.0},
-        {"old": 64, "low": 0.5, "high": 20.0},
-    ),
-    "yarn": ({"kind": "yarn", "factor": 4.0, "original_maximum": 300}, {"old": 300}),
-    "yarn parts": (
-        {"kind": "yarn", "factor": 4.0, "original_maximum": 300, "beta_fast": 9.0, "beta_slow": 2.0, "truncate": False},
-        {"old": 300, "fast": 9.0, "slow": 2.0, "whole": False},
-    ),
-    "yarn edge": (
-        {"kind": "yarn", "factor": 4.0, "original_maximum": 8, "beta_fast": 2.0, "beta_slow": 1.5},
-        {"old": 8, "fast": 2.0, "slow": 1.5},
-    ),
-}

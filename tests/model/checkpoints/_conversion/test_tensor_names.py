@@ -12,27 +12,6 @@ def renamed(*names):
     return RENAMING.apply({name: torch.tensor(float(number)) for number, name in enumerate(names)}, "FILE")
 
 
-@pytest.mark.parametrize(
-    ("name", "present"),
-    [
-        ("body.a.weight", "body.a.weight"),
-        ("a.weight", "body.a.weight"),
-        ("wrapped.body.a.weight", "body.a.weight"),
-        ("body.head.bias", "head.bias"),
-        ("norm.gamma", "body.norm.weight"),
-        ("body.norm.beta", "body.norm.bias"),
-        ("module.body.norm.beta", "body.norm.bias"),
-    ],
-)
-def test_variations_of_a_name(name, present):
-    assert list(renamed(name).tensors) == [present]
-
-
-def test_what_is_set_aside_is_told_apart():
-    found = renamed("a.weight", "pooler.dense.weight", "embeddings.position_ids")
-    assert (list(found.tensors), list(found.left_out)) == (["body.a.weight"], ["pooler.dense.weight"])
-
-
 def test_unknown_names_are_all_listed():
     with pytest.raises(WeightsError, match=r"FILE: 2 tensors .*: classifier.bias, qa_outputs.weight"):
         renamed("a.weight", "qa_outputs.weight", "classifier.bias")
