@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from clozeline.model.configuration.position import PositionConfig
-from tests.model.small_models import VOCABULARY, batch_for, built, changed, states
+from tests.model.small_models import batch_for, built, changed, states
 
 TYPES = "family.stack.embeddings.types.weight"
 SMALL = {"norm_place": "post", "final_norm": False, "emb_norm": True, "type_vocab_size": 2, "heads": {"masked_lm": 1.0}}
@@ -84,24 +84,6 @@ def test_local_layers_see_their_window_and_global_ones_everything(kind):
     torch.nn.init.zeros_(second.attention.body.out.weight)
     before = states(network, tensors)
     assert not (before[0] == states(network, changed(tensors, "input_ids", 0, 0))[0]).all(-1).any()
-
-
-def test_a_language_is_added_to_each_of_its_tokens():
-    """As if the tokens of each language had rows of their own in the token table; without ids nothing is added."""
-    network, tensors = built("encoder", languages=3), batch_for("encoder", lengths=[11, 7])
-    bare = states(network, tensors)
-    tensors["languages"] = torch.tensor([[0] * 4 + [2] * 7, [1] * 11])
-    found = states(network, tensors)
-    assert not torch.isclose(found, bare).any(-1).all()
-    ids, codes = tensors["input_ids"], tensors["languages"]
-    table, languages = network.family.tokens.weight.data, network.family.languages.weight.data
-    network.family.tokens = torch.nn.Embedding.from_pretrained(torch.cat([table + language for language in languages]))
-    again = states(
-        network,
-        {name: value for name, value in tensors.items() if name != "languages"}
-        | {"input_ids": ids + VOCABULARY * codes},
-    )
-    assert torch.allclose(found, again, atol=1e-6)
 
 
 def test_windows_count_along_the_row_where_places_begin_restarted():
