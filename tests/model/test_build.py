@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from clozeline.errors import BatchError
-from clozeline.model.configuration.position import PositionConfig
 from clozeline.registry import names
 from tests.model.small_models import batch_for, built
 
@@ -33,12 +32,6 @@ def test_bf16_is_near_fp32(family, autocast):
     assert {loss.total.dtype for loss in found.values()} == {torch.float32}
     sum(loss.total for loss in found.values()).backward()
     assert all(parameter.grad.isfinite().all() for parameter in network.parameters())
-
-
-def test_a_row_longer_than_the_position_table_is_refused():
-    network = built("encoder", position=PositionConfig(maximum=8))
-    with pytest.raises(BatchError, match=r"raise model\.position\.maximum"):
-        network(batch_for("encoder"))
 
 
 def test_heads_that_read_the_first_place_refuse_padding_on_the_left():

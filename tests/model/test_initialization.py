@@ -11,7 +11,6 @@ from torch import nn
 from clozeline.model.build import Model, build_model
 from clozeline.model.configuration.layer import InitConfig
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.model.initialization import initial_distributions
 from clozeline.model.parameters.initial_values import generator_for
@@ -55,14 +54,6 @@ def test_a_gain_of_1_plus_weight_starts_at_a_weight_of_0():
     norms = {name: parameter for name, parameter in network.named_parameters() if "norm" in name}
     assert len(norms) == 2 * 6 + 1
     assert all(parameter.eq(0).all() for parameter in norms.values())
-
-
-def test_embedding_tables_may_have_a_deviation_of_their_own():
-    init = InitConfig(std=0.02, embedding_std=0.3)
-    found, _ = deviations("encoder", init=init, position=PositionConfig(maximum=99), languages=200)
-    tables = ("family.tokens", "family.languages", "family.stack.position.table")
-    assert [found[f"{name}.weight"] for name in tables] == [pytest.approx(0.3, rel=0.05)] * 3
-    assert found["heads.masked_lm.transform.weight"] == pytest.approx(0.02, rel=0.05)
 
 
 def test_t5_initialisation_of_a_decoder_of_another_width():

@@ -5,7 +5,7 @@ import torch
 
 from clozeline.errors import BatchError
 from clozeline.model.configuration.head import HeadConfig
-from clozeline.model.loss import IGNORED, cross_entropy_sum, gather_labels
+from clozeline.model.loss import cross_entropy_sum
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 from tests.model.small_models import VOCABULARY, batch_for, built, only, rows_of, weighted_batch
 
@@ -73,20 +73,6 @@ def test_a_missing_tensor_is_named():
     del tensors["label_ids"]
     with pytest.raises(BatchError, match=r"needs label_ids, has .*input_ids"):
         built("encoder")(tensors)
-
-
-def test_only_labeled_states_are_gathered():
-    hidden = torch.arange(24.0).view(2, 3, 4)
-    tensors = {"input_ids": torch.zeros(2, 3), "row_weight": torch.tensor([1.0, 0.0])}
-    labels = {"label_index": torch.tensor([2, 4]), "label_ids": torch.tensor([7, 8])}
-    states, ids, weights = gather_labels(hidden, tensors | labels)
-    assert weights is None
-    assert torch.equal(states, torch.stack((hidden[0, 2], hidden[1, 1])))
-    assert ids.tolist() == [7, IGNORED]
-    nothing = {"label_index": torch.tensor([]).long(), "label_ids": torch.tensor([]).long()}
-    states, ids, _ = gather_labels(hidden, tensors | nothing)
-    assert torch.equal(states, hidden[0, :1])
-    assert ids.tolist() == [IGNORED]
 
 
 def test_cross_entropy_is_summed_in_fp32():

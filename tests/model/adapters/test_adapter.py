@@ -165,13 +165,6 @@ def test_places_of_the_table_that_an_adapter_takes_are_not_there_for_rows(name):
     assert config.position_limit == 8
 
 
-@pytest.mark.parametrize("name", names("clozeline.model.adapters"))
-@pytest.mark.parametrize("family", ["awd_lstm", "elmo"])
-def test_a_recurrent_family_has_no_place_for_the_defaults(family, name):
-    with pytest.raises(ConfigurationError, match=r"model\.adapter"):
-        adapted(family, name)
-
-
 @pytest.mark.parametrize("name", ["own", "a.b", ""])
 def test_names_of_adapters_are_new_and_without_dots(name):
     model = adapted("encoder", "lora")

@@ -86,23 +86,6 @@ def test_padding_on_the_left_that_does_not_fit_is_refused():
         add_host_shapes(tensors | {"left_padding": torch.tensor([0, 5]), "prefix_length": torch.tensor([1, 1])}, None)
 
 
-def test_only_what_all_rows_share_becomes_one():
-    tensors = batch_for("encoder_decoder", lengths=[11, 11])
-    settled = add_host_shapes(tensors, None)
-    assert settled["position_ids"].tolist() == [list(range(11))]
-    assert settled["decoder_position_ids"].tolist() == [list(range(9))]
-    assert settled["lengths"].tolist() == 11
-    changed = {name for name in tensors if settled[name] is not tensors[name]}
-    assert changed == {"position_ids", "decoder_position_ids", "lengths"}
-    again = add_host_shapes(settled, None)
-    assert all(torch.equal(again[name], settled[name]) for name in settled)
-    tensors["position_ids"][1, 4] += 1
-    tensors["lengths"] = torch.tensor([11, 10])
-    settled = add_host_shapes(tensors, None)
-    assert settled["position_ids"] is tensors["position_ids"]
-    assert settled["lengths"] is tensors["lengths"]
-
-
 @pytest.mark.parametrize("name", ["position_ids", "decoder_position_ids"])
 def test_a_place_beyond_the_table_is_named(name):
     network = built("encoder_decoder", position=PositionConfig(maximum=11))

@@ -6,8 +6,6 @@ from pydantic import ValidationError
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
-from clozeline.model.generation.decoding import Decoding
-from clozeline.model.generation.generate import generate
 from clozeline.model.layers.characters import character_ids
 from tests.model.small_models import SPELLINGS, VOCABULARY, batch_for, built, small_config, states
 
@@ -95,8 +93,3 @@ def test_a_spelling_of_each_token_is_needed(token_bytes):
 def test_sizes_that_contradict_each_other_are_refused(changes, message):
     with pytest.raises(ValidationError, match=message):
         small_config("elmo", **changes)
-
-
-def test_it_does_not_generate():
-    with pytest.raises(ConfigurationError, match="generation needs a family with a causal stack, got Elmo"):
-        generate(perturbed().eval(), [[3, 4]], Decoding(max_tokens=2))

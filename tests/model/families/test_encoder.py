@@ -65,27 +65,6 @@ def test_a_table_of_two_types_tells_segments_apart_in_every_mode(types):
         assert not torch.equal(found, states(network, tensors))
 
 
-@pytest.mark.parametrize("kind", ["learned", "rope", "t5"])
-def test_local_layers_see_their_window_and_global_ones_everything(kind):
-    """The second of two layers is local: a token's state depends on the first's of its window, which see the row."""
-    position = PositionConfig(kind=kind, maximum=32, buckets=8, max_distance=9)
-    local = {"window": 2, "global_every": 2, "theta": 3.0 if kind == "rope" else None}
-    network = built("encoder", position=position, type_vocab_size=0, local=local)
-    first, second = network.family.stack.layers
-    torch.nn.init.zeros_(first.attention.body.out.weight)  # the global layer passes nothing between places
-    tensors = batch_for("encoder", lengths=[11, 8])
-    before = states(network, tensors)
-    for place in range(8):
-        after = states(network, changed(tensors, "input_ids", 1, place))
-        same = (before[1] == after[1]).all(-1)
-        assert [not bool(same[query]) for query in range(8)] == [abs(query - place) <= 2 for query in range(8)]
-        assert torch.equal(before[0], after[0])
-    torch.nn.init.normal_(first.attention.body.out.weight, std=0.5)
-    torch.nn.init.zeros_(second.attention.body.out.weight)
-    before = states(network, tensors)
-    assert not (before[0] == states(network, changed(tensors, "input_ids", 0, 0))[0]).all(-1).any()
-
-
 def test_windows_count_along_the_row_where_places_begin_restarted():
     network = built("encoder", position=PositionConfig(kind="none"), local={"window": 2, "global_every": 2})
     tensors = batch_for("encoder", lengths=[8, 8], columns=8)

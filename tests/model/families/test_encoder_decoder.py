@@ -21,21 +21,6 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("kind", ["learned", "t5"])
-def test_an_encoder_decoder_sees_the_source_and_no_later_target(kind):
-    position = PositionConfig(kind=kind, maximum=32, buckets=8, max_distance=9)
-    network = built("encoder_decoder", position=position)
-    tensors = batch_for("encoder_decoder", lengths=[6, 11])
-    before = states(network, tensors)
-    for place in range(11):
-        after = states(network, changed(tensors, "input_ids", 0, place))
-        assert torch.equal(before[0], after[0]) == (place >= 6)
-    for place in range(9):
-        after = states(network, changed(tensors, "decoder_input_ids", 0, place))
-        assert torch.equal(before[0, :place], after[0, :place])
-        assert not torch.equal(before[0, place:], after[0, place:])
-
-
 def test_a_decoder_beside_an_encoder_stands_at_the_places_of_the_batch():
     """Three places further in the batch, three rows further in its table, nothing else."""
     network = built("encoder_decoder", position=PositionConfig(kind="learned", maximum=32))

@@ -62,17 +62,3 @@ def test_an_encoder_decoder_cannot_read_its_rows_again():
     network = perturbed("encoder_decoder", position=PositionConfig(kind="rope", scaling=LONGROPE))
     with pytest.raises(ConfigurationError, match="expected another kind than longrope in the family 'encoder_decoder'"):
         generate(network, [[1]], Decoding(), decoder_start=2)
-
-
-def test_a_row_reads_on_as_another():
-    network = perturbed("decoder").double()  # its norms compute in float32
-    reading = IncrementalDecoder(network, [[5, 9, 3], [7]], None, prefix=True, tokens=9)
-    reading.select([1, 0, 0])
-    reading.add([4, 4, 6])
-    reading.reorder([0, 2, 1])
-    reading.add([8, 8, 8])
-    alone = IncrementalDecoder(network, [[5, 9, 3]], None, prefix=True, tokens=9)
-    alone.add([6])
-    alone.add([8])
-    assert torch.allclose(reading.scores[1], alone.scores[0], atol=1e-4)
-    assert not torch.allclose(reading.scores[2], alone.scores[0], atol=1e-2)

@@ -2,12 +2,10 @@
 
 import math
 
-import pytest
 import torch
 
 from clozeline.model.layers.attention import attend_capped
 from clozeline.model.layers.masks import AttentionPlan
-from tests.model.small_models import batch_for, built
 
 B, HEADS, T, WIDTH, BOUND, SCALE = 2, 4, 5, 6, 1.5, 0.7
 
@@ -65,31 +63,3 @@ def test_weights_are_dropped_in_training():
     ones = torch.eye(T, dtype=torch.float64).expand(B, HEADS, -1, -1)
     weights = attend_capped(query, key, ones, AttentionPlan(), SCALE, BOUND, 0.5)
     assert 0.3 < (weights == 0).double().mean() < 0.7
-
-
-@pytest.mark.parametrize("local", [None, {"window": 2, "global_every": 2}], ids=["global", "local"])
-@pytest.mark.parametrize("family", ["encoder", "decoder"])
-def test_packed_documents_are_capped_too(family, local):
-    """Without the kernels for documents, which have no cap: packed rows give what each document gives alone."""
-    switches = {"local": local, "init": {"std": 0.3}}
-    network = built(family, attn_logit_softcapping=0.2, **switches).double().eval()
-    tensors, cuts = batch_for(family, rows=2, lengths=[11, 11]), (4, 6)
-    places = torch.stack([torch.cat((torch.arange(cut), torch.arange(11 - cut))) for cut in cuts])
-    packed = tensors | {
-        "position_ids": places,
-        "document_ids": (torch.arange(11) >= torch.tensor(cuts)[:, None]).long(),
-        "cu_seqlens": torch.tensor([0, 4, 11, 17, 22], dtype=torch.int32),
-        "max_seqlen": torch.tensor(7),
-    }
-    with torch.no_grad():
-        found, uncapped = network.family(packed), built(family, **switches).double().eval().family(packed)
-        for row, cut in enumerate(cuts):
-            for first, last in ((0, cut), (cut, 11)):
-                length = last - first
-                alone = {
-                    "input_ids": tensors["input_ids"][row : row + 1, first:last],
-                    "position_ids": torch.arange(length)[None],
-                    "lengths": torch.tensor([length]),
-                }
-                assert (network.family(alone)[0] - found[row, first:last]).abs().max() < 1e-9
-    assert (found - uncapped).abs().max() > 1e-3

@@ -1,6 +1,7 @@
 """Attention of documents to themselves and to their source: a call a document, one call for all, and a mask."""
 
 from itertools import accumulate, pairwise, product
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -142,8 +143,9 @@ def test_loss_and_gradients_are_those_of_a_mask(monkeypatch: pytest.MonkeyPatch,
         {"position": PositionConfig(kind="t5", buckets=8, max_distance=9)},
         {"position": PositionConfig(kind="t5", buckets=8, max_distance=9, per_layer=True)},
         {"dropout": DropoutConfig(attention=0.1)},
+        {"attn_logit_softcapping": 0.2},
     ],
-    ids=["bias", "bias in every layer", "dropout"],
+    ids=["bias", "bias in every layer", "dropout", "capped scores"],
 )
 def test_what_the_kernels_do_not_take_has_a_mask(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]) -> None:
     monkeypatch.setattr("clozeline.model.layers.attention.attend", None)
@@ -204,10 +206,6 @@ def test_dropout_in_a_document_keeps_the_mean() -> None:
     assert found.mean() == pytest.approx(1.0, abs=0.02)
 
 
-class Properties:
-    major = 9
-
-
 @pytest.mark.parametrize(
     ("dtype", "width", "dropout", "major", "expected"),
     [
@@ -224,13 +222,9 @@ class Properties:
 def test_the_device_decides(
     monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, width: int, dropout: float, major: int, expected: bool
 ) -> None:
-    class States:
-        device = torch.device("cuda")
-
-    States.dtype = dtype  # type: ignore[attr-defined]
-    Properties.major = major
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Properties)
-    assert reads_documents(States, width, dropout) is expected  # type: ignore[arg-type]
+    states = SimpleNamespace(device=torch.device("cuda"), dtype=dtype)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(major=major))
+    assert reads_documents(states, width, dropout) is expected  # type: ignore[arg-type]
 
 
 def test_a_cpu_reads_documents_one_by_one() -> None:

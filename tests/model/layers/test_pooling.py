@@ -7,7 +7,7 @@ from torch.nn import functional as F
 from clozeline.errors import BatchError
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.head import HeadConfig
-from clozeline.model.layers.pooling import Classifier, ScalarMix, pool
+from clozeline.model.layers.pooling import Classifier, pool
 from tests.model.small_models import small_config
 
 POOLS = ("cls", "mean", "max", "last")
@@ -94,20 +94,6 @@ def test_a_pair_is_the_means_of_its_segments_their_distance_and_product(side):
 def test_a_pair_without_segments_is_refused():
     with pytest.raises(BatchError, match="pool pair reads two segments"):
         pool("pair", drawn(), {"lengths": torch.tensor(LENGTHS)})
-
-
-def given():
-    torch.manual_seed(0)
-    return [torch.randn(2, 5, 3) for _ in range(3)]
-
-
-@pytest.mark.parametrize("layer", range(3))
-def test_one_weight_chooses_a_layer(layer):
-    states = given()
-    mix = ScalarMix(3)
-    mix.weights.data[layer] = 1e4
-    mix.gain.data[0] = 2.0
-    assert torch.equal(mix(states), 2 * states[layer])
 
 
 def made_classifier(seed=0, **options):

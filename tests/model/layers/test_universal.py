@@ -147,17 +147,6 @@ def quick_and_slow(family):
     return model
 
 
-def test_padding_asks_for_no_step():
-    model, calls = quick_and_slow("encoder"), []
-    model.family.stack.layers[0].register_forward_hook(lambda *_: calls.append(1))
-    tensors = batch_for("encoder", lengths=[7, 3])
-    tensors["input_ids"] = torch.where(torch.arange(11) < tensors["lengths"][:, None], 1, 2)
-    assert float(model(tensors)["ponder"].figures["steps"]) == 10
-    assert len(calls) == 1
-    tensors["input_ids"][1, 0] = 2
-    assert float(model(tensors)["ponder"].figures["steps"]) == 9 + STEPS
-
-
 def test_generation_with_a_cache_computes_the_same():
     """Also where all tokens of the prompt stop at once, and a later one reads them in every step."""
     model = quick_and_slow("decoder")

@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 
-from clozeline.configuration.config import flatten
 from clozeline.model.checkpoints import computation, differences
-from clozeline.model.checkpoints._conversion.config_keys import nested
 from clozeline.model.configuration.layer import DropoutConfig, InitConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from tests.model.small_models import small_config
@@ -43,9 +41,3 @@ def test_layers_with_a_window_have_two_spellings():
     assert differences(config, replace(config, local=LocalConfig(window=2, global_every=1))) == {}
     other = replace(config, local=LocalConfig(window=2, layer_types=kinds[::-1][1:] + kinds[:1]))
     assert differences(replace(config, local=period), other).keys() == {"local.layer_types"}
-
-
-def test_dotted_keys():
-    plain = {"a": {"b": {"c": 1}}, "d": 2}
-    assert flatten(plain) == {"a.b.c": 1, "d": 2}
-    assert nested(flatten(plain)) == plain

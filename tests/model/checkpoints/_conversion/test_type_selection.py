@@ -74,8 +74,3 @@ def test_the_class_of_a_decoder_follows_from_its_head(form, keys, name):
     plain = built("decoder", **PLAIN, **BERT, activation="gelu")
     with pytest.raises(ConfigurationError, match=r"projection: expected transformed in a model of type .*, got linear"):
         export_checkpoint(checkpoint_of(plain))
-
-
-def test_small_models_that_are_no_published_type():
-    with pytest.raises(ConfigurationError, match="no model type of transformers"):
-        map_for(small_config("encoder", norm="rms"), {})
