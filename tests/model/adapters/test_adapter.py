@@ -8,20 +8,11 @@ from clozeline.model.build import add_adapter, build_model, fill_adapter, freeze
 from clozeline.model.compilation.layer_calls import recompute_layers
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
-from clozeline.registry import names
 from tests.model.adapters.adapted_models import MERGED, NAMES, adapted, case, case_of, disturbed, scores, takes_places
 from tests.model.generation.test_generate import greedy, read_anew
 from tests.model.small_models import VOCABULARY, batch_for, built, small_config
-from tests.temporary_module import temporary_module
 
 GENERATING = ("decoder", "encoder_decoder")
-
-SCALED = """
-from clozeline.model.adapters.lora import Lora
-
-class Scaled(Lora):
-    \"\"\"LoRA under another name.\"\"\"
-"""
 
 
 def accepted(family, name):
@@ -31,16 +22,6 @@ def accepted(family, name):
     except ConfigurationError:
         return False
     return True
-
-
-def test_a_new_file_is_tested_at_once(tmp_path):
-    """The tests of this file are functions of the name alone."""
-    with temporary_module("clozeline.model.adapters", "scaled", SCALED, tmp_path):
-        assert {"scaled", *NAMES} == set(names("clozeline.model.adapters"))
-        assert case_of("scaled") == ("decoder", {})
-        test_a_new_adapter_changes_nothing("scaled")
-        test_the_adapter_alone_trains("scaled", recomputed=False)
-        test_weights_of_an_adapter_give_the_same_bits_elsewhere("scaled")
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if not takes_places(name)])

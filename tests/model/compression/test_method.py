@@ -10,26 +10,8 @@ from clozeline.registry import choose, find, names
 from tests.declarations import declared
 from tests.model.compression.compressed_models import model_of, odd_checkpoint
 from tests.model.small_models import batch_for
-from tests.temporary_module import temporary_module
 
 NAMES = names("clozeline.model.compression")
-
-UNCHANGED = """
-from clozeline.model.compression._method import Compressed, Method
-from pydantic.dataclasses import dataclass
-
-class Unchanged(Method):
-    \"\"\"Change nothing.\"\"\"
-
-    claim = "nothing (arXiv 0000.00000)"
-
-    @dataclass(frozen=True)
-    class Options:
-        \"\"\"No options.\"\"\"
-
-    def compress(self, checkpoint, batches):
-        return Compressed(checkpoint, ("nothing",))
-"""
 
 
 def case(name):
@@ -47,13 +29,6 @@ def result(name, dense):
     method = choose("clozeline.model.compression", {"name": name, **case(name)}).build()
     batches = [batch_for("encoder", seed=seed) for seed in range(3)] if method.calibrates else []
     return method.compress(dense, batches)
-
-
-def test_a_new_file_is_tested_at_once(tmp_path):
-    with temporary_module("clozeline.model.compression", "unchanged", UNCHANGED, tmp_path):
-        assert {"unchanged", *NAMES} == set(names("clozeline.model.compression"))
-        test_the_smaller_model_runs_and_the_given_one_stays("unchanged", torch.float32)
-        test_the_result_depends_on_the_model_alone("unchanged")
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

@@ -17,7 +17,6 @@ from tests.model.small_models import (
     rows_of,
     weighted_batch,
 )
-from tests.temporary_module import temporary_module
 
 
 @pytest.mark.parametrize("labels", [True, False], ids=["labels", "none"])
@@ -56,23 +55,6 @@ def with_head(name, **changes):
 
 def batch_of(name, seed=0):
     return choice_batch(seed) if "choices" in find("clozeline.model.heads", name).needs else full_batch(seed)
-
-
-AGAIN = """
-from clozeline.model.heads.masked_lm import MaskedLM
-
-class Again(MaskedLM):
-    \"\"\"The masked LM under another name.\"\"\"
-"""
-
-
-def test_a_new_file_is_tested_at_once(tmp_path):
-    """The tests of this file are functions of the name alone."""
-    with temporary_module("clozeline.model.heads", "again", AGAIN, tmp_path):
-        assert {"again", *HEADS} == set(names("clozeline.model.heads"))
-        test_micro_batches_add_up("again")
-        test_a_class_is_named_for_each_prediction_that_counts("again")
-        test_scores_need_hidden_states_alone("again")
 
 
 @pytest.mark.parametrize("name", HEADS)
