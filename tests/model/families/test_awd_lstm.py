@@ -3,8 +3,9 @@
 import torch
 from torch.nn import functional as F
 
-from clozeline.model.generation.decoding import Continuation, Decoding
+from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
+from tests.model.generation.test_generate import PROMPTS, greedy, read_anew
 from tests.model.small_models import batch_for, built, states
 
 SMALL = {
@@ -14,8 +15,6 @@ SMALL = {
     "heads": {"regularised_lm": {"activation_penalty": 0.02, "change_penalty": 0.01}},
 }
 """The token table is 24 wide, as that of all small families."""
-
-PROMPTS = [[5, 9, 30, 7, 11, 4, 8], [17], [3, 36, 12], [20, 21, 22, 23, 24]]
 
 
 def perturbed(**changes):
@@ -60,11 +59,6 @@ def test_dropout_of_words_and_features_is_the_papers():
 def test_each_row_continues_as_if_it_were_alone():
     """Prompts of other lengths, and their padding, change nothing; nothing is read twice."""
     network = perturbed().eval()
-    found = generate(network, PROMPTS, Decoding(max_tokens=9))
-    for prompt, continuation in zip(PROMPTS, found, strict=True):
-        row = list(prompt)
-        for _ in range(9):
-            with torch.no_grad():
-                row.append(int(network.logits({"input_ids": torch.tensor([row])})["regularised_lm"][0, -1].argmax()))
-        assert continuation == Continuation(row[len(prompt) :], "max_tokens")
-    assert len({tuple(continuation.ids) for continuation in found}) == 4
+    found = [one.ids for one in generate(network, PROMPTS, Decoding(max_tokens=9))]
+    assert found == [read_anew(network, prompt, 9, greedy) for prompt in PROMPTS]
+    assert len({*map(tuple, found)}) == 4

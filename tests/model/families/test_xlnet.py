@@ -109,12 +109,7 @@ def test_documents_of_a_row_do_not_see_each_other():
     ("changes", "message"),
     [
         ({"position": {"kind": "rope"}}, "model.position.kind: expected 'sinusoidal' in the family xlnet, got 'rope'"),
-        ({"type_vocab_size": 2}, "model.type_vocab_size: expected 0"),
-        ({"kv_heads": 2}, "model.kv_heads: expected 4"),
         ({"bias": {"qkv": True, "out": False}}, "model.bias.qkv: expected False"),
-        ({"bias": {"qkv": False, "out": True}}, "model.bias.out: expected False"),
-        ({"share": {"groups": 1}}, "model.share.groups: expected 2"),
-        ({"qk_norm": "head"}, "model.qk_norm: expected None"),
         ({"attn_logit_softcapping": 9.0}, "model.attn_logit_softcapping: expected None"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

@@ -9,7 +9,7 @@ from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import beams, generate
 from clozeline.model.generation.rules import AllowedSequences
-from tests.model.generation.test_beam import few_symbols, log_probabilities
+from tests.model.generation.test_beam import few_symbols, sums_of
 from tests.model.generation.test_generate import PROMPTS, START, perturbed
 
 END = 35
@@ -24,7 +24,7 @@ def test_a_beam_as_wide_as_the_set_ranks_all_of_it(family):
     decoding = Decoding(mode="beam", width=len(SEQUENCES), max_tokens=6, length_penalty=0.0)
     found = beams(network, PROMPTS, decoding, end_ids={END}, allowed=AllowedSequences(SEQUENCES, {END}), **start)
     for prompt, ranked in zip(PROMPTS, found, strict=True):
-        sums = {tuple(one): float(log_probabilities(network, prompt, [*one, END], start).sum()) for one in SEQUENCES}
+        sums = {tuple(one): float(sums_of(network, prompt, [[*one, END]], start)[0, -1]) for one in SEQUENCES}
         expected = sorted(sums, key=lambda one: -sums[one])
         assert [tuple(one.ids) for one in ranked] == expected
         assert [one.score for one in ranked] == pytest.approx([sums[one] for one in expected], abs=1e-4)
@@ -42,7 +42,7 @@ def test_samples_draw_among_the_allowed_tokens_of_each_step():
     for one in sequences:
         probability = 1.0
         for at, token in enumerate([*one, end]):
-            options = {other: math.exp(float(log_probabilities(network, prompt, [*one[:at], other], {})[-1]))
+            options = {other: math.exp(float(sums_of(network, prompt, [[*one[:at], other]], {})[0, -1]))
                        for other in allowed(one[:at])}  # fmt: skip
             probability *= options[token] / sum(options.values())
         deviation = math.sqrt(probability * (1 - probability) / count)

@@ -30,15 +30,6 @@ def peers(request, tmp_path_factory):
     return build_checkpoint(read_checkpoint(folder)).eval(), theirs, start
 
 
-def log_probabilities(network, prompt, new, start):
-    """Of each new token after those before it, the whole row read at once."""
-    row, side = ([*prompt, *new], "") if not start else ([start["decoder_start"], *new], "decoder_")
-    given = tensors_of(prompt, "") if start else {}
-    with torch.no_grad():
-        scores = network.logits(given | tensors_of(row, side))["lm"][0, -len(new) - 1 : -1]
-    return scores.double().log_softmax(-1).gather(1, torch.tensor(new)[:, None])[:, 0]
-
-
 def few_symbols(family):
     torch.manual_seed(1)
     network = build_model(small_config(family), SYMBOLS, {"pad": 0}).eval()
@@ -50,7 +41,7 @@ def few_symbols(family):
 def every_continuation(network, prompt, start, divisor):
     """All rows that end, or hold LENGTH tokens, with their sums over the divisor, the best first."""
     leaves = list(itertools.product(range(SYMBOLS), repeat=LENGTH))
-    sums, found = tree_sums(network, prompt, leaves, start), {}
+    sums, found = sums_of(network, prompt, leaves, start), {}
     for leaf, of_leaf in zip(leaves, sums.tolist(), strict=True):
         size = leaf.index(END) + 1 if END in leaf else LENGTH
         found[leaf[:size]] = of_leaf[size - 1] / divisor(size)
@@ -59,17 +50,17 @@ def every_continuation(network, prompt, start, divisor):
     return [Continuation(*ended[new], found[new]) for new in ranked]
 
 
-def tree_sums(network, prompt, leaves, start):
-    """Sums of log-probabilities up to each token of each leaf, the rows read at once, [leaves, LENGTH]."""
+def sums_of(network, prompt, news, start):
+    """Sums of log-probabilities up to each token of new ones of equal length, the rows read at once, [news, length]."""
     before = [start["decoder_start"]] if start else list(prompt)
-    side, rows = "decoder_" if start else "", torch.tensor([[*before, *leaf] for leaf in leaves])
+    side, rows = "decoder_" if start else "", torch.tensor([[*before, *new] for new in news])
     given = tensors_of(prompt, "") if start else {}
-    given = {name: value.expand(len(leaves), *value.shape[1:]) for name, value in given.items()}
+    given = {name: value.expand(len(news), *value.shape[1:]) for name, value in given.items()}
     places = {f"{side}position_ids": torch.arange(rows.shape[1])[None]}
-    lengths = {f"{side}lengths": torch.full((len(leaves),), rows.shape[1])}
+    lengths = {f"{side}lengths": torch.full((len(news),), rows.shape[1])}
     with torch.no_grad():
-        scores = network.logits(given | {f"{side}input_ids": rows} | places | lengths)["lm"][:, -LENGTH - 1 : -1]
-    return scores.double().log_softmax(-1).gather(2, torch.tensor(leaves)[:, :, None])[:, :, 0].cumsum(-1)
+        scores = network.logits(given | {f"{side}input_ids": rows} | places | lengths)["lm"][:, -len(news[0]) - 1 : -1]
+    return scores.double().log_softmax(-1).gather(2, torch.tensor(news)[:, :, None])[:, :, 0].cumsum(-1)
 
 
 @pytest.mark.parametrize("family", START)
@@ -144,7 +135,7 @@ def test_a_score_is_that_of_the_row_read_at_once(family, mode):
     found = generate(network, PROMPTS, decoding, end_ids={end}, **start)
     for prompt, one in zip(PROMPTS, found, strict=True):
         new = [*one.ids, end] if one.stop == "end" else one.ids
-        total = float(log_probabilities(network, prompt, new, start).sum())
+        total = float(sums_of(network, prompt, [new], start)[0, -1])
         assert one.score == pytest.approx(total, abs=1e-4)
 
 

@@ -31,8 +31,8 @@ def read_anew(network, prompt, tokens, choose, prefix=False, decoder_start=None)
     found = []
     for step in range(tokens):
         with torch.no_grad():
-            scores = network.logits(given | tensors_of(row, side))["lm"][:, -1]
-        found.append(choose(scores, step))
+            (scores,) = network.logits(given | tensors_of(row, side)).values()
+        found.append(choose(scores[:, -1], step))
         row.append(found[-1])
     return found
 

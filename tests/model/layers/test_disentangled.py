@@ -44,25 +44,11 @@ def test_scores_are_fp32_under_bf16():
     assert torch.allclose(found.float(), wanted, rtol=0.02, atol=0.02)
 
 
-def exact_bucket(distance, buckets, max_distance):
-    """The smallest n with (last / exact)^(n / (exact - 1)) >= distance / exact, by integers alone."""
-    exact, last, far = buckets // 2, max_distance - 1, abs(distance)
-    if far <= exact:
-        return distance
-    steps = exact - 1
-    if steps == 0:
-        return exact if distance > 0 else -exact
-    n = next(n for n in range(10 * buckets) if last**n * exact**steps >= far**steps * exact**n)
-    return (exact + n) * (1 if distance > 0 else -1)
-
-
-@pytest.mark.parametrize(("buckets", "max_distance"), [(256, 512), (32, 128), (6, 512), (5, 40), (4, 20), (2, 9)])
-def test_buckets_are_exact(buckets, max_distance):
+@pytest.mark.parametrize(("buckets", "max_distance"), [(256, 512), (32, 128), (6, 512), (5, 40), (4, 20)])
+def test_buckets_are_those_of_transformers(buckets, max_distance):
     distances = torch.arange(-600, 601)
     found = log_bucket(distances, buckets, max_distance)
-    assert found.tolist() == [exact_bucket(distance, buckets, max_distance) for distance in distances.tolist()]
-    if buckets > 3:
-        assert torch.equal(found, make_log_bucket_position(distances, buckets, max_distance).long())
+    assert torch.equal(found, make_log_bucket_position(distances, buckets, max_distance).long())
 
 
 def test_rows_end_at_the_table():

@@ -176,8 +176,6 @@ def test_layers_that_stop_by_token_have_no_states_of_all_tokens():
     [
         ({"share": ShareConfig(universal=UniversalConfig())}, "expected share.groups 1"),
         ({"share": ShareConfig(groups=1, group_layers=2, universal=UniversalConfig()), "layers": 4}, "group_layers 1"),
-        ({"family": "mobilebert"}, "got mobilebert"),
-        ({"family": "replaced_tokens"}, "got replaced_tokens"),
         ({"family": "xlnet"}, "got xlnet"),
         ({"family": "encoder_decoder"}, "got encoder_decoder"),
         ({"position": POSITIONS["sinusoidal"], "emb_dim": 8}, "remove emb_dim"),
@@ -188,5 +186,5 @@ def test_layers_that_stop_by_token_have_no_states_of_all_tokens():
 def test_combinations_without_a_meaning_are_refused(changes, expected):
     usual = {"family": "encoder", "share": universal()}
     config = usual | changes
-    with pytest.raises((ValueError, ConfigurationError), match=f"share.*{expected}|bottlenecks share"):
+    with pytest.raises((ValueError, ConfigurationError), match=f"share.*{expected}"):
         small_config(config.pop("family"), **config)
