@@ -188,10 +188,3 @@ def test_refusals():
     for wrong in (lambda: Entropy(math.nan), lambda: Patience(-1)):
         with pytest.raises(ConfigurationError, match=r"expected 0"):
             wrong()
-
-
-def test_one_layer_has_no_off_ramps_to_train():
-    early = wrapped(layers=1)
-    assert early(batch(), Entropy(0.5)).depths.tolist() == [1] * 9
-    with pytest.raises(ConfigurationError, match="expected two layers or more"):
-        early.off_ramp_loss(batch())

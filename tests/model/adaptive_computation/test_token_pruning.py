@@ -8,6 +8,7 @@ import torch
 from clozeline.errors import ConfigurationError
 from clozeline.model.adaptive_computation.token_pruning import TokenPruning
 from clozeline.model.adaptive_computation.token_rules import LearnedRetention, LearnedThresholds, Threshold, TopTokens
+from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.position import DisentangledConfig, LocalConfig, PositionConfig
 from clozeline.model.layers.position import rotate
 from tests.model.small_models import batch_for, built, rows_of
@@ -25,7 +26,7 @@ MODELS = {
     "norms of heads": {"qk_norm": "head", "norm_place": "pre", "position": PositionConfig(kind="rope")},
     "capped": {"attn_logit_softcapping": 0.5, "position": PositionConfig(kind="t5", buckets=8, max_distance=6)},
     "grouped": {"attention_heads": 6, "kv_heads": 3, "head_dim": 4},
-    "shared": {"share": {"groups": 1}, "emb_dim": 8},
+    "shared": {"share": ShareConfig(groups=1), "emb_dim": 8},
 }
 SHARES = (1.0, 0.8, 0.8, 0.5, 0.2)
 THRESHOLDS = (0.0, 0.08, 0.1, 0.12, 0.2)
@@ -34,18 +35,12 @@ THRESHOLDS = (0.0, 0.08, 0.1, 0.12, 0.2)
 def model_of(name="learned", **changes):
     """A model in fp64 whose attention is uneven."""
     model = built("encoder", **{"layers": LAYERS, "dim": DIM, "attention_heads": HEADS, "heads": TASKS}
-                  | _keys(MODELS[name]) | changes)  # fmt: skip
+                  | MODELS[name] | changes)  # fmt: skip
     draw = torch.Generator().manual_seed(4)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=draw), alpha=0.3)
     return model.double().eval()
-
-
-def _keys(changes):
-    from clozeline.model.configuration.layer import ShareConfig
-
-    return {key: ShareConfig(**value) if key == "share" else value for key, value in changes.items()}
 
 
 def batch(rows=7):

@@ -46,8 +46,6 @@ def disentangled(kind="none", **chosen):
         ({"heads": {"token": {"normalise": "row"}}}, "heads.token.normalise: the head token does not read this key"),
         ({"heads": {"sentence": {"group_size": 4}}}, "it reads transform, weight"),
         ({"decoder_layers": 2}, "only an encoder_decoder"),
-        ({"decoder_ffn_dim": 2}, "decoder_ffn_dim: only an encoder_decoder"),
-        ({"decoder_dim": 24}, "decoder_dim: only an encoder_decoder"),
         ({"connector": ConnectorConfig()}, "connector: only an encoder_decoder"),
         ({"local": {"window": 2, "global_every": 3, "theta": 10.0}}, "local.theta: only rope reads it"),
         ({"first_norm": False}, "first_norm: only norm_place 'pre' and 'both'"),

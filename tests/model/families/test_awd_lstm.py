@@ -25,20 +25,6 @@ def perturbed(**changes):
     return network
 
 
-def test_the_stack_is_torchs():
-    network, tensors = perturbed(), batch_for("awd_lstm")
-    x, widths = network.family.tokens(tensors["input_ids"]), [24, 20, 20, 24]
-    for number, layer in enumerate(network.family.layers):
-        theirs = torch.nn.LSTM(widths[number], widths[number + 1], batch_first=True)
-        zeros = torch.zeros_like(layer.bias)
-        for parameter, value in zip(
-            theirs.parameters(), (layer.input, layer.recurrent, layer.bias, zeros), strict=True
-        ):
-            parameter.data = value.data
-        x = theirs(x)[0]
-    assert torch.allclose(states(network, tensors), x, atol=1e-5)
-
-
 def test_dropout_of_words_and_features_is_the_papers():
     """Words of the table, then features of the embeddings, then features between layers; the last one has none here."""
     network = perturbed(word_dropout=0.3, dropout={"embedding": 0.4, "hidden": 0.5})

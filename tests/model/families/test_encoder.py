@@ -32,21 +32,6 @@ def test_no_mode_of_attention_reads_what_it_may_not(kind, mode, prefix):
         assert torch.equal(before[1], after[1])
 
 
-@pytest.mark.parametrize("kind", ["learned", "t5"])
-def test_a_batch_of_several_modes_equals_each_row_alone(kind):
-    position = PositionConfig(kind=kind, maximum=32, buckets=8, max_distance=9)
-    network = built("encoder", position=position, type_vocab_size=6)
-    tensors = modes_for([11, 8, 5, 9, 1], [0, 1, 2, 3, 3], [0, 0, 0, 4, 1])
-    tensors["type_ids"] = torch.tensor([0, 2, 3, 4, 5])[:, None].expand(5, 11)
-    together = states(network, tensors)
-    assert together.isfinite().all()
-    for row, length in enumerate(tensors["lengths"].tolist()):
-        names = ("input_ids", "position_ids", "type_ids", "lengths", "attention", "prefix_length")
-        alone = {name: tensors[name][row : row + 1] for name in names}
-        alone |= {name: alone[name][:, :length] for name in names[:3]}
-        assert torch.allclose(together[row, :length], states(network, alone)[0], atol=1e-5)
-
-
 @pytest.mark.parametrize("types", [1, 2])
 def test_a_table_of_two_types_tells_segments_apart_in_every_mode(types):
     """What is read differs from a table of the modes by the types alone, not by which positions see which."""

@@ -21,18 +21,6 @@ SMALL = {
 }
 
 
-def test_a_decoder_beside_an_encoder_stands_at_the_places_of_the_batch():
-    """Three places further in the batch, three rows further in its table, nothing else."""
-    network = built("encoder_decoder", position=PositionConfig(kind="learned", maximum=32))
-    tensors = batch_for("encoder_decoder", lengths=[6, 11])
-    before = states(network, tensors)
-    moved = tensors | {"decoder_position_ids": tensors["decoder_position_ids"] + 3}
-    assert not torch.equal(states(network, moved), before)
-    table = network.family.decoder.position.table.weight
-    table.data = table.data.roll(3, dims=0)
-    assert torch.equal(states(network, moved), before)
-
-
 @pytest.mark.parametrize("hidden", [None, 7])
 def test_a_connector_maps_what_a_decoder_of_another_width_attends_to(hidden):
     """A decoder of its own, asked with states that are mapped by hand, says the same."""

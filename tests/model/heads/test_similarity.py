@@ -86,17 +86,6 @@ def test_without_negatives_a_cosine_is_compared_with_the_target():
         network(tensors)
 
 
-@pytest.mark.parametrize("negatives", ["other", "both"])
-def test_a_row_compares_with_its_group_only(negatives):
-    """A change of a text in the second group leaves the loss of the first as it is."""
-    network, tensors, _ = drawn(negatives=negatives)
-    first = {name: value[:3] for name, value in tensors.items() if value.shape[0] == 6}
-    alone = only(network(first)).total.item()
-    second = {name: value[3:] for name, value in tensors.items() if value.shape[0] == 6}
-    apart = only(network(second)).total.item()
-    assert only(network(tensors)).total.item() == pytest.approx(alone + apart, rel=1e-6)
-
-
 def test_rows_must_be_whole_groups():
     network, tensors, _ = drawn()
     some = {name: value[:4] for name, value in tensors.items() if value.shape[0] == 6}

@@ -196,16 +196,6 @@ def test_dropout_of_packed_rows_reaches_the_kernel(monkeypatch: pytest.MonkeyPat
     assert rates == [0.1 if training else 0.0] * 2
 
 
-def test_dropout_in_a_document_keeps_the_mean() -> None:
-    documents = batch_documents(packed())
-    assert documents is not None
-    query, value = torch.zeros(4, 64, WIDTH, 8), torch.ones(4, 64, WIDTH, 8)
-    torch.manual_seed(0)
-    found = attend_one_by_one(query, query, value, AttentionPlan(documents=documents), 1.0, 0.25)
-    assert found.unique().numel() > 2
-    assert found.mean() == pytest.approx(1.0, abs=0.02)
-
-
 @pytest.mark.parametrize(
     ("dtype", "width", "dropout", "major", "expected"),
     [
