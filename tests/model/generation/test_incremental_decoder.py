@@ -8,6 +8,7 @@ from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.generation.incremental_decoder import IncrementalDecoder
+from clozeline.model.layers.cache import Cache
 from tests.model.generation.test_generate import perturbed
 from tests.model.small_models import built
 
@@ -18,6 +19,9 @@ def test_what_cannot_be_continued_is_refused():
         generate(network, [[1], [1] * 9], Decoding())
     with pytest.raises(BatchError, match="prompt 1: expected at least one token"):
         generate(network, [[1], []], Decoding())
+    padded = {"input_ids": torch.ones(1, 3, dtype=torch.int64), "left_padding": torch.tensor([1])}
+    with pytest.raises(BatchError, match="expected prompts of a continuation padded on the right"):
+        network.family.decode(padded, Cache(3))
     with pytest.raises(ConfigurationError, match="decoder_start: expected None"):
         generate(network, [[1]], Decoding(), decoder_start=2)
     with pytest.raises(ConfigurationError, match="decoder_start: expected an id"):
