@@ -75,6 +75,7 @@ def disentangled(kind="none", **chosen):
         ({"share": ShareConfig(group_layers=2, groups=2)}, "share.groups: expected at most 1, got 2"),
         ({"share": ShareConfig(group_layers=3)}, "a divisor of the 2 layers, got 3"),
         ({"share": ShareConfig(groups=1), "scale_by_depth": True}, "shared weights have no depth of their own"),
+        ({"family": "decoder", "type_vocab_size": 0, "languages": 2}, "only an encoder reads them"),
         ({"share": ShareConfig(stacks=True)}, "expected an encoder_decoder with as many layers in both stacks"),
     ],
 )
@@ -82,16 +83,6 @@ def test_contradictions_are_named(changes, message):
     with pytest.raises(ValidationError) as caught:
         small_config("encoder", **changes)
     assert message in str(caught.value)
-
-
-def test_stacks_of_different_depths_cannot_be_one():
-    with pytest.raises(ValidationError, match="layers 2 and decoder_layers 3"):
-        small_config("encoder_decoder", share=ShareConfig(stacks=True))
-
-
-def test_only_encoders_have_languages():
-    with pytest.raises(ValidationError, match="only an encoder reads them"):
-        small_config("decoder", languages=2)
 
 
 def test_unknown_keys_are_errors():

@@ -93,23 +93,16 @@ def test_rows_must_be_whole_groups():
         network(some)
 
 
-def test_rows_with_an_equal_text_are_no_negatives_of_each_other():
-    """Rows 3 and 4 share the second text: each is then compared with its own alone, and its loss is 0."""
+@pytest.mark.parametrize(("side", "same", "left"), [("_b", (4, 3), 0), ("", (1, 0), 1)], ids=["second", "first"])
+def test_rows_with_an_equal_text_are_no_negatives_of_each_other(side, same, left):
+    """Each of the two is then compared with its own alone, and its loss is 0; the other group's is what it was."""
     network, tensors, vectors = drawn()
-    for name in ("input_ids_b", "lengths_b"):
-        tensors[name][4] = tensors[name][3]
+    for name in (f"input_ids{side}", f"lengths{side}"):
+        tensors[name][same[0]] = tensors[name][same[1]]
+    keys = [vectors["b"][row] for row in ROWS[left]]
+    wanted = sum(loss_of(vectors["a"][row], keys, place) for place, row in enumerate(ROWS[left]))
     found = only(network(tensors))
-    wanted = sum(loss_of(vectors["a"][row], [vectors["b"][other] for other in ROWS[0]], row) for row in ROWS[0])
-    assert found.count == 4
-    assert found.total.item() == pytest.approx(wanted, rel=1e-5)
-    network, tensors, vectors = drawn()
-    for name in ("input_ids", "lengths"):
-        tensors[name][1] = tensors[name][0]
-    wanted = sum(
-        loss_of(vectors["a"][row], [vectors["b"][other] for other in ROWS[1]], place)
-        for place, row in enumerate(ROWS[1])
-    )
-    assert only(network(tensors)).total.item() == pytest.approx(wanted, rel=1e-5)
+    assert (found.count, found.total.item()) == (4, pytest.approx(wanted, rel=1e-5))
 
 
 @pytest.mark.parametrize("negatives", ["other", "both"])

@@ -12,16 +12,18 @@ def renamed(*names):
     return RENAMING.apply({name: torch.tensor(float(number)) for number, name in enumerate(names)}, "FILE")
 
 
-def test_unknown_names_are_all_listed():
-    with pytest.raises(WeightsError, match=r"FILE: 2 tensors .*: classifier.bias, qa_outputs.weight"):
-        renamed("a.weight", "qa_outputs.weight", "classifier.bias")
-
-
-def test_a_wrapper_is_on_every_name_or_on_none():
-    with pytest.raises(WeightsError, match=r"module\.a\.weight"):
-        renamed("module.a.weight", "head.bias")
-
-
-def test_two_names_of_one_tensor_are_refused():
-    with pytest.raises(WeightsError, match=r"norm\.gamma and body\.norm\.weight are both body\.norm\.weight"):
-        renamed("norm.gamma", "body.norm.weight")
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (
+            ("a.weight", "qa_outputs.weight", "classifier.bias"),
+            "FILE: 2 tensors .*: classifier.bias, qa_outputs.weight",
+        ),
+        (("module.a.weight", "head.bias"), r"module\.a\.weight"),  # a wrapper is on every name or on none
+        (("norm.gamma", "body.norm.weight"), r"norm\.gamma and body\.norm\.weight are both body\.norm\.weight"),
+    ],
+    ids=["unknown", "wrapper", "two names"],
+)
+def test_names_of_no_parameter_are_refused(names, words):
+    with pytest.raises(WeightsError, match=words):
+        renamed(*names)
