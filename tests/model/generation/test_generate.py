@@ -56,7 +56,7 @@ def test_each_row_is_what_it_is_alone_without_a_cache(family, kind):
     found = generate(network, PROMPTS, Decoding(max_tokens=9), **START[family])
     for prompt, continuation in zip(PROMPTS, found, strict=True):
         assert continuation == Continuation(read_anew(network, prompt, 9, greedy, **START[family]), "max_tokens")
-    assert_varied([continuation.ids for continuation in found])
+    assert len({tuple(continuation.ids) for continuation in found}) > 2
 
 
 def test_a_prefix_is_read_in_both_directions():
@@ -87,11 +87,6 @@ def test_draws_depend_on_seed_row_and_step_alone(family):
     )
     alike = generate(network, PROMPTS[:1] * 2, decoding, rows=[3, 3], **START[family])
     assert alike[0] == alike[1] != generate(network, PROMPTS[:1], decoding, rows=[4], **START[family])[0]
-
-
-def assert_varied(rows):
-    assert len({token for row in rows for token in row}) > 1
-    assert len({tuple(row) for row in rows}) > 2
 
 
 def test_a_row_ends_by_a_token_a_number_or_the_table():
