@@ -116,3 +116,13 @@ def test_pairs_that_are_not_alike_have_no_loss(negatives):
     del tensors["target"]
     network, _, _ = drawn(negatives=negatives, alike=2.5)
     assert only(network(tensors)).count == 4, "a set without numbers"
+
+
+def test_pooled_states_are_compared_as_they_are():
+    """No parameters of its own, and padding has no part in it."""
+    network, tensors = built("encoder", heads={"similarity": {"pool": "mean", "group_size": 3}}).eval(), full_batch()
+    assert not list(network.heads["similarity"].parameters())
+    states, lengths = network.family(tensors), tensors["lengths"].tolist()
+    means = torch.stack([row[:length].mean(0) for row, length in zip(states, lengths, strict=True)])
+    assert torch.allclose(network.logits(tensors)["similarity"], F.normalize(means, dim=-1), atol=1e-6)
+    assert only(network(tensors)).count == 4
