@@ -60,6 +60,15 @@ def test_keys_and_values_of_a_context_are_the_context(changes, left):
     assert (scores(model, batch)[:, left:] - whole).abs().max() > 1e-3
 
 
+def test_a_computed_prefix_is_that_of_its_formula():
+    model = adapted("decoder", "prefix", length=3, hidden=7)
+    adapter = model.adapters["own"]
+    trunk = adapter.trunk
+    hidden = torch.tanh(trunk.rows @ trunk.weight.T + trunk.bias)
+    for path, part in adapter.parts.items():
+        assert torch.allclose(adapter.keys_and_values(path), hidden @ part.weight.T + part.bias, atol=1e-6)
+
+
 def test_packed_documents_and_prefixes_read_it_too():
     model = adapted("decoder", "prefix", length=3)
     ids = torch.randint(1, VOCABULARY, (1, 8))
