@@ -23,6 +23,13 @@ def best_of_all(scores, first, between):
     return list(found[1][::-1])
 
 
+def legal(tags):
+    """Return whether each I follows a B or an I of its kind."""
+    names = ["O", *(LABELS[tag] for tag in tags)]
+    pairs = itertools.pairwise(names)
+    return all(now[0] != "I" or before in (now, now.replace("I-", "B-")) for before, now in pairs)
+
+
 @pytest.mark.parametrize("ties", [False, True], ids=["distinct", "ties"])
 @pytest.mark.parametrize("kind", ["bio", "any"])
 def test_the_best_sequence_is_that_of_all(ties, kind):
@@ -39,6 +46,17 @@ def test_the_best_sequence_is_that_of_all(ties, kind):
         first, between = bio_transitions(LABELS) if kind == "bio" else (loose[0].double(), loose[1:].double())
         found = viterbi(scores, torch.tensor([4]), first, between)[0].tolist()
         assert found == best_of_all(scores[0], first, between)
+
+
+def test_no_sequence_breaks_the_rules():
+    first, between = bio_transitions(LABELS)
+    scores = torch.randn(200, 7, 5, generator=torch.Generator().manual_seed(2))
+    plain = scores.argmax(-1).tolist()
+    assert not all(map(legal, plain))
+    found = viterbi(scores, torch.full((200,), 7), first, between).tolist()
+    assert all(map(legal, found))
+    kept = [row for row, tags in enumerate(plain) if legal(tags)]
+    assert [found[row] for row in kept] == [plain[row] for row in kept]
 
 
 def test_a_row_is_decoded_as_if_it_were_alone():
