@@ -9,7 +9,7 @@ from clozeline.model.compilation.layer_calls import recompute_layers
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from tests.model.adapters.adapted_models import MERGED, NAMES, adapted, case, case_of, disturbed, scores, takes_places
-from tests.model.generation.test_generate import greedy, read_anew
+from tests.model.generation.test_beam import sums_of
 from tests.model.small_models import VOCABULARY, batch_for, built, small_config
 
 GENERATING = ("decoder", "encoder_decoder")
@@ -128,8 +128,8 @@ def test_a_cached_generation_is_that_of_whole_rows(family, name):
     model = adapted(family, name)
     start = {"decoder_start": 0} if family == "encoder_decoder" else {}
     prompts = [[5, 6, 7, 8], [9, 3]]
-    found = generate(model, prompts, Decoding(max_tokens=5), **start)
-    assert [one.ids for one in found] == [read_anew(model, prompt, 5, greedy, **start) for prompt in prompts]
+    for prompt, one in zip(prompts, generate(model, prompts, Decoding(max_tokens=5), **start), strict=True):
+        assert one.score == pytest.approx(float(sums_of(model, prompt, [one.ids], start)[0, -1]), abs=1e-4)
 
 
 @pytest.mark.parametrize("name", ["prefix", "prompt"])

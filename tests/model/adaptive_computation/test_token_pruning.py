@@ -137,6 +137,8 @@ def test_rows_of_a_batch_are_those_computed_one_by_one_and_token_by_token(name, 
             assert pruned.kept[row].tolist() == kept
             every += [count < length for count in kept]
         alone = TokenPruning(model, fast).prune(one_row(tensors, 2))
+        scores = TokenPruning(model, fast).logits(tensors)["tagging"]
+        torch.testing.assert_close(scores, model.heads["tagging"].logits(pruned.hidden))
     assert any(every), "tokens were dropped"
     length = int(tensors["lengths"][2])
     torch.testing.assert_close(alone.hidden[0], pruned.hidden[2, :length], rtol=1e-9, atol=1e-9)
