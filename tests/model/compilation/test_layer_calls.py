@@ -149,14 +149,3 @@ def test_compiled_layers_train_and_evaluate_rows_of_any_number_and_length(family
     for compiled, expected in steps_and_evaluations(family, (network, plain), [(5, 8), (1, 12), (6, 14)]):
         assert compiled.item() == pytest.approx(expected.item(), rel=1e-5)
     assert counter.frame_count == graphs
-
-
-@pytest.mark.slow
-@WARNINGS
-@pytest.mark.parametrize("family", COMPILED)
-def test_layers_compiled_for_a_processor_train_and_evaluate(family):
-    torch.compiler.reset()
-    plain, network = built(family), built(family)
-    compile_layers(network)
-    for compiled, expected in steps_and_evaluations(family, (network, plain), [(4, 11), (3, 9)]):
-        assert compiled.item() == pytest.approx(expected.item(), rel=1e-5)

@@ -48,6 +48,10 @@ def disentangled(kind="none", **chosen):
         ({"decoder_layers": 2}, "only an encoder_decoder"),
         ({"connector": ConnectorConfig()}, "connector: only an encoder_decoder"),
         ({"local": {"window": 2, "global_every": 3, "theta": 10.0}}, "local.theta: only rope reads it"),
+        (
+            {"local": {"window": 2}},
+            "expected global_every or layer_types, which say what layers are local, got neither",
+        ),
         ({"first_norm": False}, "first_norm: only norm_place 'pre' and 'both'"),
         ({"parallel": "two_norms"}, "parallel: expected norm_place pre with first_norm"),
         ({"position": PositionConfig(kind="rope", partial_rotary_factor=0.6)}, "expected 2 or another even number"),
@@ -153,11 +157,3 @@ def test_a_list_names_the_local_layers():
     assert [config.is_local(layer) for layer in range(3)] == [True, False, True]
     with pytest.raises(ValidationError, match=r"local\.layer_types: expected a type for each of the 2 layers"):
         small_config("encoder_decoder", layers=3, decoder_layers=2, local={"window": 2, "layer_types": kinds})
-
-
-@pytest.mark.parametrize(
-    ("keys", "got"), [({}, "neither"), ({"global_every": 2, "layer_types": ["full_attention"]}, "both")]
-)
-def test_local_layers_are_said_once(keys, got):
-    with pytest.raises(ValidationError, match=f"expected global_every or layer_types.*got {got}"):
-        small_config("encoder", local={"window": 2, **keys})

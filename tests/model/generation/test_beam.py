@@ -9,7 +9,6 @@ import clozeline.model.generation.beam
 from clozeline.errors import BatchError
 from clozeline.model.build import build_model
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
-from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.generation.decoding import Continuation, Decoding
 from clozeline.model.generation.generate import beams, generate
 from tests.model.checkpoints.published import peer
@@ -173,14 +172,6 @@ def test_a_search_ends_early_only_where_nothing_can_change(monkeypatch, exponent
     assert beams(network, prompts, decoding, end_ids={1, END}) == early
     assert len(reads) - steps == 30
     assert steps <= (29 if exponent <= 0 else 30)
-
-
-def test_a_beam_ends_where_the_table_does():
-    network = perturbed("decoder", position=PositionConfig(maximum=8))
-    found = beams(network, PROMPTS, Decoding(mode="beam", width=3, max_tokens=40))
-    assert [[(len(one.ids), one.stop) for one in ranked] for ranked in found] == [
-        [(size, "positions")] * 3 for size in (2, 8, 6, 4)
-    ]
 
 
 def test_a_beam_without_any_token_is_refused():

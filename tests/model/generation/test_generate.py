@@ -69,10 +69,8 @@ def test_a_prefix_is_read_in_both_directions():
 
 @pytest.mark.parametrize("family", START)
 def test_draws_depend_on_seed_row_and_step_alone(family):
-    network, decoding = (
-        perturbed(family),
-        Decoding(max_tokens=9, mode="sample", temperature=1.5, top_k=20, top_p=0.95, seed=7),
-    )
+    network = perturbed(family)
+    decoding = Decoding(max_tokens=9, mode="sample", temperature=1.5, top_k=20, top_p=0.95, seed=7)
     together = generate(network, PROMPTS, decoding, **START[family])
     for row, prompt in enumerate(PROMPTS):
         torch.manual_seed(row)
