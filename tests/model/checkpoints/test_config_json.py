@@ -136,7 +136,16 @@ LLAMAS = [
          {"layer_types": None}, {"local": [3]}),
     Read("phi3", {"sliding_window": None}, {}, {"local": []}),
 ]  # fmt: skip
-DECODERS = [
+SWITCHES = [
+    Read("albert", {"num_hidden_layers": 4, "num_hidden_groups": 2, "inner_group_num": 2}, {}, {"layers": 8}),
+    Read("roberta", {"pad_token_id": 3}, {}, {"position.offset": 4, "position.maximum": 16}),
+    Read("deberta-v2", {"pos_att_type": "p2c|c2p", "num_hidden_layers": 2}),
+    Read("bart", {"scale_embedding": False}, {}, {"emb_scale": False}),
+    Read("llama", {"attention_bias": True, "mlp_bias": True}, {}, {"bias.qkv": True, "bias.out": True}),
+    Read("qwen3", {"attention_bias": True}, {}, {"bias.qkv": True, "bias.ffn": False}),
+    Read("gpt2", {"scale_attn_weights": False}, {}, {"qk_scale": 1.0}, {"scale_attn_weights": False}),
+    Read("opt", {"do_layer_norm_before": False}, {}, {"norm_place": "post", "final_norm": False}),
+    Read("opt", {"_remove_final_layer_norm": True}, {}, {"norm_place": "pre", "final_norm": False}),
     Read("openai-gpt", {"afn": "gelu", "n_embd": 12, "n_head": 3}, {}, {"activation": "gelu_tanh", "ffn_dim": 48}),
     Read("gpt_neox", {"use_parallel_residual": True, **UNTIED, **rotation(77.0, 0.25)}, {},
          {"parallel": "two_norms", "rotated_width": 2}, {"rotary_pct": 0.25, "rotary_emb_base": 77.0}),
@@ -156,7 +165,7 @@ PAIRED = [
         for case in ("t5", "mt5", "umt5")
     ),
 ]  # fmt: skip
-READ = [*ENCODERS, *MODERNBERT, *LLAMAS, *DECODERS, *PAIRED]
+READ = [*ENCODERS, *MODERNBERT, *LLAMAS, *SWITCHES, *PAIRED]
 
 
 def value_of(config, key):
