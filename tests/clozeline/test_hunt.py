@@ -3,6 +3,7 @@
 A command that meets a damaged file either does what it does with the good one, or ends with an exit code of the table
 and a message that names the file and a way out. Anything else is a fault. Files are named relative to the bench."""
 
+import json
 import re
 import shutil
 import stat
@@ -30,8 +31,11 @@ _OWN_FORM = (".arrow", ".json", ".jsonl", ".safetensors", ".tar", ".bin")
 _WRITTEN_FOR_PEOPLE = re.compile(
     r"(^|/)(report\.|config\.yaml|events\.jsonl|status\.json|\.lock|\.holder|rank0\.|logs/|tensorboard/)|\.html$"
 )
-_FIGURES = re.compile(rb'"(step|samples|loss|gradient_norm|learning_rate|heldout[^"]*)": ([^,}]+)')
-"""What metrics.jsonl records apart from times."""
+_MEASURED = {
+    "time", "tokens_per_s", "padded_tokens_per_s", "samples_per_s", "mfu", "step_ms", "memory_bytes", "cpu_s", "stream",
+    "checksum",
+}  # fmt: skip
+"""Keys of metrics.jsonl that differ between two equal runs."""
 _TIMES = re.compile(
     r" *[\d,.]+[kMG]? (tok/s|tokens/s|seconds?|bytes|[KMGTP]B|s\b)|at least [\d,.]+ s |\d+:\d\d:\d\d left| {2,}| $"
     r"|^.*(operations a second|ms, batch| x\)|saves ).*$",
@@ -156,7 +160,15 @@ def comparable(file, content):
         return None
     if file.endswith(QUARANTINE) and b'"shard"' not in content:
         return None  # an empty list says nothing; it goes with an output that is made again
-    return (_FIGURES.findall(content) if file.endswith("metrics.jsonl") else content,)
+    return ([*map(_learned, content.splitlines())] if file.endswith("metrics.jsonl") else content,)
+
+
+def _learned(line):
+    """Return a record of metrics.jsonl without what is measured; a line that holds none as it is."""
+    try:
+        return {key: value for key, value in json.loads(line).items() if key not in _MEASURED}
+    except (ValueError, AttributeError):
+        return line
 
 
 def kind_of(file):
