@@ -3,7 +3,6 @@
 A command that meets a damaged file either does what it does with the good one, or ends with an exit code of the table
 and a message that names the file and a way out. Anything else is a fault. Files are named relative to the bench."""
 
-import json
 import re
 import shutil
 import stat
@@ -14,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
+from clozeline.files import parse_json
 from clozeline.pipeline.kernels import ngram_index
 from clozeline.pipeline.shards.quarantine import QUARANTINE
 from clozeline.pipeline.tokenize.encode import tokenize_documents
@@ -166,7 +166,7 @@ def comparable(file, content):
 def _learned(line):
     """Return a record of metrics.jsonl without what is measured; a line that holds none as it is."""
     try:
-        return {key: value for key, value in json.loads(line).items() if key not in _MEASURED}
+        return {key: value for key, value in parse_json(line).items() if key not in _MEASURED}
     except (ValueError, AttributeError):
         return line
 
