@@ -147,11 +147,11 @@ def test_damaged_lines_are_left_out(tmp_path, capsys):
     run = write_run(tmp_path / "run", [5.0, 3.0])
     with (run / "metrics.jsonl").open("a") as file:
         last = sealed(step=4, heldout=[1], loss="x")
-        file.write(f'{{"step": 3, "loss"\n{sealed(step="x")}\n[]\n{last}\n')
+        file.write(f'{{"step": 3, "loss"\n{sealed(step="x")}\n[]\n{sealed(event="start")}\n{last}\n')
     assert compare_runs([str(run), "--json"]) == 0
     shown = capsys.readouterr()
     assert json.loads(shown.out)["runs"][0]["figures"]["step"] == 4
-    assert f"note: {run / 'metrics.jsonl'}: 2 lines cannot be read, torn or damaged, and skipped" in shown.err
+    assert f"note: {run / 'metrics.jsonl'}: 3 lines cannot be read, torn, damaged or of another file" in shown.err
     (run / "events.jsonl").unlink(missing_ok=True)
     assert compare_runs([str(run), "--json"]) == 0
     assert f"note: {run / 'events.jsonl'} is missing or empty" in capsys.readouterr().err

@@ -87,6 +87,9 @@ def test_tables_and_page(tmp_path, capsys, monkeypatch):
     page = (tmp_path / "page.html").read_text()
     assert "28 words &lt; 30" in page
     assert "Legend" not in page
+    (out / "clean" / "records" / "000000.json").unlink()
+    assert filter_report([str(out)]) == 65
+    assert "records/000000.json: the record of a unit is missing or damaged; run `" in capsys.readouterr().err
 
 
 def test_another_folder_is_refused(tmp_path, capsys):

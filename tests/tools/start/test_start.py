@@ -41,6 +41,7 @@ from clozeline.tools.start.project.templates import (
 from clozeline.tools.start.show import main as show_main
 from clozeline.tools.start.show import show
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.logs.json_lines import read_lines, step_records
 from tests.distributed import run_program
 from tests.matrices import mark_slow_but
 from tests.pages import checked
@@ -251,8 +252,7 @@ def test_small_demo_and_its_second_run(tmp_path):
     assert "corrupt: already complete" in second.stderr
     assert "python_pages" not in second.stdout
     assert "8/8" not in second.stdout, "no step was trained again"
-    metrics = (tmp_path / "demo" / "train" / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    assert len(metrics) == 8
+    assert len(step_records(read_lines(tmp_path / "demo" / "train" / "metrics.jsonl"))) == 8
 
 
 OBJECTIVES = registry.names("clozeline.pipeline.corrupt.objectives")
