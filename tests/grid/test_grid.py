@@ -99,8 +99,9 @@ def plain_of(row: Row, folder: Path, output: Path, order: int = 0) -> dict[str, 
     rate = OPTIMIZERS[row["optimizer"]]["learning_rate"]
     plain = plain_config(
         **BODY, model__heads=HEADS[row["heads"]], data__shards=str(folder / "train" / "manifest.json"),
-        data__micro_batch=8 // row["ranks"] // row["micro_batches"], data__batch_tokens=row["batch_tokens"], data__seed=order,
-        data__label_capacity=row["label_capacity"], data__ignore=[] if row["heads"] == "two" else ["sentence_label"],
+        data__micro_batch=8 // row["ranks"] // row["micro_batches"], data__batch_tokens=row["batch_tokens"],
+        data__label_capacity=row["label_capacity"], data__seed=order,
+        data__ignore=[] if row["heads"] == "two" else ["sentence_label"],
         optimizer={"name": row["optimizer"], "weight_decay": 0.0 if pulls else 0.05 / rate,
                    "layer_decay": row["layer_decay"], **OPTIMIZERS[row["optimizer"]]},
         schedule={"name": row["schedule"], "warmup": 2, "steps": 6, "final": 0.1}, steps=STEPS,
