@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import unittest.mock
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,6 @@ from clozeline.pipeline.execution.recipe_command import main
 from clozeline.train.command import main as train
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
-ROOT = Path(__file__).parents[2]
 LARGE = {"torch", "deepspeed", "transformers", "datatrove", "scipy", "sklearn", "sacrebleu", "nltk"}
 _LISTING = """
 import os, sys, clozeline.__main__

@@ -1,8 +1,5 @@
 """The shell's view of every tool: help, wrong use, and a reader that goes away."""
 
-import importlib
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +11,6 @@ from clozeline.tools.command import IntermixedArguments, add_settings, settings_
 from clozeline.tools.runs.inference.generation import Settings
 from tests.commands import command_module
 from tests.shard_sets import toy_set
-from tests.tools.small_run import example_sets
 
 ROOT = Path(__file__).parents[2]
 TOOLS = sorted(
@@ -35,33 +31,6 @@ def test_help_and_wrong_use(name, capsys):
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert error.endswith("; see --help\n")
-
-
-def test_an_interrupt_and_a_full_disk_end_in_one_line(tmp_path, capsys, monkeypatch):
-    folder = str(toy_set(tmp_path / "set", [4]).path)
-    module = importlib.import_module("clozeline.tools.shards.shard_stats")
-    for error, code, line in (
-        (KeyboardInterrupt(), 130, "interrupted: run the same command again\n"),
-        (OSError(28, "No space left on device"), 74, "error: No space left on device\n"),
-    ):
-
-        def fail(*_, error=error):
-            raise error
-
-        monkeypatch.setattr(module, "open_shards", fail)
-        assert module.main([folder]) == code
-        assert capsys.readouterr().err == line
-
-
-@pytest.mark.parametrize("command", [["explain_batch", "SET", "--step", "1"], ["shard_stats", "SET"]])
-def test_a_reader_that_has_seen_enough_gets_no_message(shard_sets, command):
-    """The code says that the result is cut off, as that of a program that SIGPIPE ends."""
-    name, *words = (str(example_sets(shard_sets)["bart"][0]) if word == "SET" else word for word in command)
-    command = [sys.executable, "-m", "clozeline", name, *words]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        process.stdout.close()
-        assert process.stderr.read() == b""
-    assert process.returncode == 141
 
 
 @pytest.mark.parametrize("sizes", [[], [0, 0], [0, 5, 0]])

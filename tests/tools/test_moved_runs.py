@@ -73,12 +73,6 @@ def _back(trained, tmp_path):
         (tmp_path / "sets").rename(trained / "out")
 
 
-def test_the_configuration_names_sets_and_output_absolutely(trained):
-    config = load_config(TrainConfig, trained / "runs/masked_lm/config.yaml")
-    assert config.data.first_set == trained / "out/corrupt/masked_lm/train"
-    assert config.output == trained / "runs/masked_lm"
-
-
 def test_what_needs_no_rows_needs_no_sets(moved, capsys):
     encoder, decoder = str(moved / "masked_lm"), str(moved / "causal_lm")
     Path("text.txt").write_text("The cat is on the page.\n", encoding="utf-8")

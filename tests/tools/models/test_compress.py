@@ -2,20 +2,18 @@
 
 import json
 import shutil
-import statistics
 from dataclasses import replace
 
 import pytest
 import torch
 import transformers
-import yaml
 
 from clozeline.model.adaptive_computation.token_pruning import TokenPruning
 from clozeline.model.adaptive_computation.token_rules import TopTokens, write_rule
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.tools.models.compress import main
 from clozeline.tools.models.compression.measurements import random_batch
-from clozeline.tools.models.compression.written_models import RECORD, find_claim
+from clozeline.tools.models.compression.written_models import RECORD
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_model
 from clozeline.tools.runs.evaluate import main as evaluate
@@ -23,7 +21,6 @@ from clozeline.tools.runs.fill_mask import main as fill_mask
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.startup.open_run import open_run
 from tests.tools.models.test_import_model import BERT
-from tests.tools.runs.evaluation.task_runs import start
 from tests.tools.small_run import example_sets
 from tests.train.written_runs import write_run
 
@@ -76,23 +73,6 @@ def test_a_run_that_drops_tokens_keeps_its_rule(tuned, tmp_path, capsys):
     assert main([*small, "method=layers", "keep=[1]"]) == 64
     assert "token pruning: shares: expected one a layer, 1 numbers" in capsys.readouterr().err
     assert not (tmp_path / "small").exists()
-
-
-@pytest.mark.slow
-def test_the_smaller_model_starts_a_student(tuned, tmp_path, one_rank):
-    """`model.init_from` takes the layers bit by bit; another training does not go on in the compressed run."""
-    assert main([str(tuned), "method=layers", "keep=[1]", *FAST, f"output={tmp_path / 'small'}"]) == 0
-    plain = yaml.safe_load((tuned / "config.yaml").read_text())
-    plain |= {"model": {"init_from": str(tmp_path / "small")}, "steps": 1, "output": str(tmp_path / "student")}
-    (tmp_path / "student.yaml").write_text(yaml.safe_dump(plain))
-    assert one_rank.run(start, tmp_path / "student.yaml") == [0]
-    assert open_run(tmp_path / "student").model.config.layers == 1
-    assert find_claim(tmp_path / "student") == find_claim(tmp_path / "small") != ""
-    plain["output"] = str(tmp_path / "small")
-    plain["model"] = yaml.safe_load((tmp_path / "small" / "config.yaml").read_text())["model"]
-    (tmp_path / "resumed.yaml").write_text(yaml.safe_dump(plain | {"steps": 9}))
-    with pytest.raises(AssertionError, match=r"compress\.method: 'layers' in the checkpoint, None now"):
-        one_rank.run(start, tmp_path / "resumed.yaml")
 
 
 INTEGERS = ("int8", "int8_dynamic", "int4")
@@ -209,22 +189,3 @@ def test_mistakes(bert, tmp_path, capsys, case):
     assert main([str(bert), *words, *([] if "--compare" in words else [f"output={tmp_path / 'out'}"])]) == 64
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_seeds_are_one_row_with_their_deviation(tuned, tmp_path, capsys):
-    assert main([str(tuned), "method=layers", "keep=[0]", *FAST, f"output={tmp_path / 'all/seed-0'}"]) == 0
-    assert main([str(tuned), "method=layers", "keep=[1]", *FAST, f"output={tmp_path / 'all/seed-1'}"]) == 0
-    capsys.readouterr()
-    task = next(path.parent.parent for path in tuned.parent.glob("**/dev/manifest.json"))
-    words = ["--compare", str(tuned), str(tmp_path / "all"), f"task={task}", *FAST]
-    assert main(words) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert "accuracy, %" in lines[0]
-    assert lines[2] == "  the dense model"
-    scores = [json.loads(_evaluated(tmp_path / f"all/seed-{seed}", capsys))["metrics"]["accuracy"] for seed in (0, 1)]
-    assert f"{100 * statistics.fmean(scores):.2f} ± {100 * statistics.stdev(scores):.2f}" in lines[3]
-
-
-def _evaluated(folder, capsys):
-    assert evaluate([str(folder), "--json"]) == 0
-    return capsys.readouterr().out

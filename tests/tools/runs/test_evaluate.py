@@ -7,7 +7,6 @@ import pytest
 from clozeline.tools.experiments.multirun.finetuning_scores import score_run
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run, main
 from clozeline.tools.runs.evaluation.perplexity import perplexity_scores
-from clozeline.train.checkpoint import part_reader
 from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.tools.runs.evaluation.task_runs import learned_run
@@ -87,21 +86,6 @@ def test_what_each_head_has_learned_is_scored(one_rank, tmp_path, task, count, m
     assert json.loads((tmp_path / "scored.json").read_text())["scores"] == scores
 
 
-def test_texts_are_scored_by_masks(shard_sets, tmp_path, capsys):
-    run, text = tmp_path / "run", tmp_path / "text.txt"
-    write_run(run, shard_sets, [3], 1)
-    text.write_text("the page of the book .")
-    keys = [str(run), f"perplexity={text}", "window=9"]
-    assert main([*keys, "--json"]) == 0
-    scores = json.loads(capsys.readouterr().out)
-    assert scores["pseudo_perplexity"] == perplexity_scores(run, open_run(run), text, 9, None)["pseudo_perplexity"]
-    assert "perplexity" not in scores
-    assert main([*keys, "score=pll_word"]) == 0
-    assert capsys.readouterr().out.startswith("pseudo-perplexity ")
-    assert main([*keys, "score=causal"]) == 64
-    assert "score=causal: the run was not trained for it" in capsys.readouterr().err
-
-
 def test_texts_are_scored_by_a_decoder(shard_sets, tmp_path, capsys):
     run, text, pairs = tmp_path / "run", tmp_path / "text.txt", tmp_path / "pairs.jsonl"
     run.mkdir()
@@ -127,18 +111,3 @@ def test_texts_are_scored_by_a_decoder(shard_sets, tmp_path, capsys):
     assert (found["baseline_words"], found["correlation_with_bigram"]) == (6, None)
     assert main([str(run), *keys, "score=mntp"]) == 64
     assert "score=mntp: the run was not trained for it" in capsys.readouterr().err
-
-
-def test_the_parts_of_a_checkpoint_are_hashed_once(shard_sets, tmp_path, monkeypatch):
-    """Finding the checkpoint verifies it; loading it reads what was found."""
-    write_run(tmp_path / "run", shard_sets, [3], 2)
-    (tmp_path / "text.txt").write_text("the page of the book .")
-    hashed, hash_file = [], part_reader.file_hash
-
-    def count(path):
-        hashed.append(path.name)
-        return hash_file(path)
-
-    monkeypatch.setattr(part_reader, "file_hash", count)
-    assert main([str(tmp_path / "run"), f"perplexity={tmp_path / 'text.txt'}", "window=9"]) == 0
-    assert len(hashed) == len(set(hashed)) == 2

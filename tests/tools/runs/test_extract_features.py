@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-import clozeline.model.scoring.features
-import clozeline.tools.runs.inference.feature_files
 from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError, IntegrityError, NewerFormatError
 from clozeline.files import file_hash
@@ -136,20 +134,6 @@ def test_tokens_and_words(encoder, tmp_path):
             assert np.abs(words.vectors[row] - states[1 + place].numpy()).max() < 1e-5
         assert len(of_words) == len({*(words.positions[row] for row in of_words)}) <= len(spans)
     assert words.texts[:8] == ["the", "page", "of", "the", "book", "is", "long", "é"]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"layer": "9"}, "layer=9: expected"),
-        ({"max_length": 2}, "max_length: expected room for more than special tokens, got 2"),
-    ],
-    ids=["layer", "length"],
-)
-def test_what_cannot_be_extracted(encoder, tmp_path, changes, message):
-    with pytest.raises((ConfigurationError, clozeline.model.scoring.features.ConfigurationError), match=message):
-        written(encoder, tmp_path, **changes)
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_decoder_has_no_first_special_token_to_read(shard_sets, tmp_path):

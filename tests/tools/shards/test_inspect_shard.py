@@ -2,12 +2,9 @@
 
 import shutil
 
-import pytest
-
 from clozeline.pipeline.corrupt.preview.view import Passage
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
-from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.runs.data.feed import Feed
 from clozeline.tools.shards.explain_batch import explain
 from clozeline.tools.shards.inspect_shard import main, view_of
@@ -15,7 +12,7 @@ from clozeline.tools.shards.inspect_shard import main as inspect
 from clozeline.tools.shards.viewer.sheets import describe_answer
 from clozeline.train.data.stream.phases import as_phases
 from tests.pages import checked
-from tests.pipeline.task_files import make_choice_sets, make_question_sets, make_sets, make_tagged_sets, open_split
+from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged_sets, open_split
 from tests.tools.small_run import documents, example_sets, plain_text
 from tests.train.data.sets.test_stored_scores import write_scores
 from tests.train.masked_set import write_masked_sets
@@ -183,21 +180,3 @@ def test_answers_are_parts_of_their_text(tmp_path):
     assert len(said) == len(shards) > 21
     assert sum(one.startswith("'") for one in said) >= 21
     assert any(one.startswith("none in this window, of ['") for one in said)
-
-
-def test_a_choice_has_its_number(tmp_path, capsys):
-    sets = make_choice_sets(tmp_path)
-    shards = open_split(sets, "dev")
-    row = shards.read_block(0).row(0)
-    said = f"{int(row['choice'][0])} of {len(row['choice_starts'])}, numbered from 0"
-    assert describe_answer(facts_of(shards.manifest), row) == {"choice": said}
-    assert inspect([str(sets / "dev")]) == 0
-    out = capsys.readouterr().out
-    assert said in out
-    assert "not possible" not in out
-
-
-@pytest.fixture(scope="session")
-def tokenizer(shard_sets):
-    """The tokenizer of the sets."""
-    return load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")

@@ -15,7 +15,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments import study as tool
 from clozeline.tools.experiments.multirun import runner, study_sets
 from clozeline.tools.experiments.multirun.study_plan import Ordering, Study, load_study, plan_training
-from clozeline.tools.experiments.multirun.study_scores import loss_lines, pair_lines, step_lines
+from clozeline.tools.experiments.multirun.study_scores import loss_lines, step_lines
 from clozeline.tools.experiments.multirun.study_sets import Documents, make_all_sets, measured_sets, named_files
 from clozeline.tools.runs.evaluate import SuiteOptions, evaluate_mode
 from clozeline.train.configuration.config import TrainConfig
@@ -78,35 +78,6 @@ def test_mistakes_are_named(tmp_path):
     (folder / "study.yaml").write_text(wrong.replace("share: 0.7", "share: 0.5"))
     with pytest.raises(ConfigurationError, match="shares that are 1 together"):
         load_study(folder)
-
-
-@pytest.fixture(scope="module")
-def texts(tmp_path_factory):
-    path = tmp_path_factory.mktemp("texts") / "texts.jsonl"
-    rows = [
-        {"text": " ".join(f"The {a} of page {number} met a {b} by the river." for a in ["fox", "hen", "owl", "cat"]
-                          for b in ("dog", "cow", "fish"))}
-        for number in range(60)
-    ]  # fmt: skip
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return path
-
-
-def figures(accuracy, alike):
-    baselines = {"shorter": 0.25, "unigram": 0.5, "bigram": 0.75}
-    return {"n": 200, "accuracy": accuracy, "ties": 0, "baselines": baselines, "correlation_with_bigram": alike}
-
-
-def test_each_score_of_each_variant_is_a_line():
-    one = [{"pairs": {"causal": figures(0.50, 0.9)}}, {"pairs": {"causal": figures(0.52, 0.7)}}]
-    two = [{"pairs": {"pll": figures(0.4, None), "mntp": figures(0.6, 0.1)}}]
-    assert list(pair_lines({"one": one, "two": two, "three": [{}]})) == [
-        "minimal pairs, one by causal: 51.0 ± 1.4 % of 200; correlation with the bigram 0.80",
-        "minimal pairs, two by pll: 40.0 % of 200",
-        "minimal pairs, two by mntp: 60.0 % of 200; correlation with the bigram 0.10",
-        "minimal pairs, baselines: shorter 25.0 %, unigram 50.0 %, bigram 75.0 %",
-    ]
-    assert not list(pair_lines({"three": [{}]}))
 
 
 @pytest.mark.parametrize(("seeds", "said"), [(1, "one seed"), (3, "3 seeds")])

@@ -232,15 +232,6 @@ def test_a_manifest_knows_size_and_special_ids_and_takes_each_piece_for_a_word(s
     assert (found.word_start == ~found.special).all()
 
 
-def test_every_kind_of_example_is_restored_without_its_tokenizer(shard_sets, tmp_path, capsys):
-    """And a wrong one is found all the same."""
-    for label, (manifest, samples) in example_sets(shard_sets).items():
-        examples = shutil.copytree(manifest.parent, tmp_path / label / "examples")
-        origin = shutil.copytree(samples.parent, tmp_path / label / "samples")
-        assert validate_shards([str(examples), "--against", str(origin)]) == 0, label
-        assert f"{len(open_shards(examples)):,} examples restored" in capsys.readouterr().out
-
-
 def test_examples_that_need_more_than_the_manifest_are_named(shard_sets, tmp_path, capsys, monkeypatch):
     """Mode tokens, for one, are in no manifest."""
     manifest, samples = example_sets(shard_sets)["masked_lm"]
