@@ -126,16 +126,7 @@ def published(tmp_path_factory):
     disturbed(torch.nn.ParameterList(p for name, p in model.named_parameters() if "lora_B" in name))
     model.save_pretrained(published / "peft")
     torch.save(model, published / "model.pt")
-    assert (
-        import_adapter(
-            [
-                str(published / "peft"),
-                str(published / "base"),
-                str(published / "own"),
-            ]
-        )
-        == 0
-    )
+    assert import_adapter([str(published / name) for name in ("peft", "base", "own")]) == 0
     return published
 
 
@@ -165,10 +156,8 @@ def test_it_is_trained_further_and_resumed(published):
                               optimizer__learning_rate=1e-6, checkpoint__allow_changed=["schedule"])  # fmt: skip
         assert pool.run(start, config) == [0]
     pool.close()
-    weights, before = (
-        dict(open_run(published / "run").model.named_parameters()),
-        read_checkpoint(published / "own"),
-    )
+    weights = dict(open_run(published / "run").model.named_parameters())
+    before = read_checkpoint(published / "own")
     for name, tensor in before.tensors.items():
         if name.startswith("heads."):  # another one here: its labels have names
             continue
@@ -177,26 +166,8 @@ def test_it_is_trained_further_and_resumed(published):
 
 
 def test_refusals_leave_no_folder(published, capsys):
-    assert (
-        import_adapter(
-            [
-                str(published / "base"),
-                str(published / "base"),
-                str(published / "new"),
-            ]
-        )
-        == 64
-    )
+    assert import_adapter([str(published / name) for name in ("base", "base", "new")]) == 64
     assert "expected a folder that peft saved, with adapter_config.json" in capsys.readouterr().err
     assert not (published / "new").exists()
-    assert (
-        import_adapter(
-            [
-                str(published / "peft"),
-                str(published / "base"),
-                str(published / "own"),
-            ]
-        )
-        == 64
-    )
+    assert import_adapter([str(published / name) for name in ("peft", "base", "own")]) == 64
     assert "expected a new or empty folder" in capsys.readouterr().err

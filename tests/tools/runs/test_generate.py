@@ -3,12 +3,8 @@
 import json
 
 import pytest
-import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.build import build_model
-from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.generation.decoding import Continuation, Decoding
 from clozeline.model.generation.generate import beams
 from clozeline.model.scoring.causal import log_likelihoods
@@ -25,12 +21,10 @@ from clozeline.tools.runs.inference.generation import (
     text_of,
 )
 from clozeline.tools.runs.inference.masked_text import encode_masked_text, fill_text, parts_of
-from clozeline.train.data.sets.recorded_sets import describe_set
-from clozeline.train.data.stream.phases import Input
 from clozeline.train.startup.open_run import open_run
 from tests.pipeline.tokenize.tokenizers.word_marks import KINDS, ROLES
 from tests.tools.small_run import example_sets
-from tests.train.written_runs import opened, write_run
+from tests.train.written_runs import write_run
 
 DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}
 
@@ -222,27 +216,11 @@ def test_the_commands_fill_several_masks(encoder, capsys):
     assert "samples: greedy continuations are all the same" in capsys.readouterr().err
 
 
-@pytest.fixture(scope="module")
-def trained(shard_sets):
-    shards = open_shards(example_sets(shard_sets)["masked_lm"][0])
-    facts = shards.manifest.tokenizer
-    config = ModelConfig(
-        family="encoder", dim=8, layers=1, attention_heads=2, ffn_dim=8, heads={"masked_lm": 1.0},
-        position=PositionConfig(maximum=64),
-    )  # fmt: skip
-    torch.manual_seed(1)
-    model = build_model(config, facts.vocab_size, facts.special_ids).eval()
-    sets = (describe_set(shards.path, Input(shards)),)
-    return opened(model, shard_sets / "train_tokenizer", sets)
-
-
-def test_hidden_words_are_whole_words_of_original_rows(trained, shard_sets):
+def test_hidden_words_are_whole_words_of_original_rows(encoder, shard_sets):
+    trained = encoder[1]
     mask = trained.tokenizer.vocabulary.specials["mask"]
-    found = list(
-        iterate_masked_words(
-            trained, open_shards(example_sets(shard_sets)["masked_lm"][0].parent.parent / "heldout"), 4
-        )
-    )
+    heldout = example_sets(shard_sets)["masked_lm"][0].parents[1] / "heldout"
+    found = list(iterate_masked_words(trained, open_shards(heldout), 4))
     assert 1 <= len(found) <= 4
     for ids, position in found:
         assert mask not in ids
