@@ -44,19 +44,6 @@ def test_help_lists_all(tmp_path):
     assert found == sorted(found), "stages are listed in the order they run"
 
 
-@pytest.mark.slow
-def test_the_word_help_shows_the_help_of_a_command(tmp_path):
-    """Of which the name may have dashes or underscores."""
-    assert clozeline("help", cwd=tmp_path).stdout == clozeline("--help", cwd=tmp_path).stdout
-    shown = clozeline("help", "where_is", cwd=tmp_path).stdout
-    assert shown.startswith("usage: clozeline where-is ")
-    for name in ("where-is", "where_is"):
-        assert clozeline(name, "--help", cwd=tmp_path).stdout == shown
-    assert clozeline("help", "where", cwd=tmp_path).stdout.startswith("usage: clozeline where [PATH]\n")
-    unknown = clozeline("help", "trian", cwd=tmp_path)
-    assert (unknown.returncode, unknown.stderr) == (64, "error: no command 'trian'; did you mean 'train'?\n")
-
-
 def test_answers_of_the_command_itself(tmp_path):
     """It passes on the exit code of a command, as the installed script does."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]

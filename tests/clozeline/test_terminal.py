@@ -1,7 +1,6 @@
 """What a stranger wrote, on a terminal."""
 
 import io
-import json
 import os
 import pty
 import sys
@@ -14,7 +13,6 @@ from rich.table import Table
 
 from clozeline.command import run_command
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.recipe_command import main
 from clozeline.terminal import Terminal, duration, size_text, time_left
 
 HOSTILE = "\x1b]0;owned\x07\x9b2J\r\u202ecod\u2066\x7f\x00"
@@ -81,18 +79,6 @@ def test_scripts_styles_and_pipes_stay(monkeypatch, capsys):
     assert file.getvalue() == "\x1b[1ma\x1b[0m\\x1b\n"
     run_command(lambda: (print(HOSTILE, end=""), 0)[1])
     assert capsys.readouterr().out == HOSTILE
-
-
-def test_names_of_files_and_fields_reach_a_terminal_visibly(tmp_path, monkeypatch):
-    """The table, the notes and the errors of a pipeline over files that a stranger has named and written."""
-    name = f"{HOSTILE[:-1].replace('/', '')}.jsonl"
-    row = json.dumps({HOSTILE: "some text"})
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / name).write_text(f"{row}\n" * 3, encoding="utf-8")
-    (tmp_path / "recipe.yaml").write_text(f"corpus: c\ninput: {tmp_path}/in\noutput: {tmp_path}/out\nclean: {{}}\n")
-    written = on_a_terminal(lambda: main(["--config", str(tmp_path / "recipe.yaml")]), monkeypatch)
-    assert {letter for letter in written if unicodedata.category(letter) in ("Cc", "Cf")} <= {"\n", "\t"}
-    assert "\\x1b]0;owned" in written
 
 
 def test_durations_and_sizes_are_in_the_units_of_people():

@@ -7,11 +7,9 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field
 
 from clozeline.configuration.config import (
-    ONE_OR_MORE,
-    Names,
     config_class,
     config_digest,
     describe,
@@ -31,7 +29,8 @@ from clozeline.train.configuration.data import DataConfig
 @config_class
 class Inner:
     rate: float = 1e-3
-    """learning rate, above 0"""
+    """learning rate,
+    above 0"""
     languages: tuple[str, ...] = ("en",)
 
 
@@ -59,16 +58,6 @@ def test_overrides_reach_nested_keys_and_lists(load):
     """And repair what the file has wrong."""
     config = load("steps: x\nothers: [{}, {}]\npath: ${nope}", "others.1.rate=.5", "path=a/**/*.warc.gz", "steps=7")
     assert (config.others[1].rate, config.path, config.steps) == (0.5, Path("a/**/*.warc.gz"), 7)
-
-
-def test_only_mappings_merge(load):
-    """A list takes the place of a mapping, a mapping that of a list, and either that of null."""
-    for before in ("null", "[{rate: 2.0}]", "{rate: 2.0}"):
-        assert load(f"steps: 3\nothers: {before}\n", "others=[{rate: 1.0}]").others == [Inner(rate=1.0)]
-    text = "steps: 3\ninner: {rate: 2.0}\n"
-    assert load(text, "inner={languages: [de]}").inner == Inner(rate=2.0, languages=("de",))
-    with pytest.raises(ConfigurationError, match="expected a valid array"):
-        load("steps: 3\nothers: [{}]\n", "others={rate: 1.0}")
 
 
 @pytest.mark.parametrize(
@@ -143,15 +132,6 @@ def test_home_is_expanded_in_paths(given, entry, monkeypatch):
         validate(Recipe, {"corpus": "c", "output": "~no-such-user/x"}, "f")
 
 
-def test_one_value_is_a_list():
-    names, paths = TypeAdapter(Names), TypeAdapter(Annotated[list[Path], ONE_OR_MORE])
-    assert names.validate_python("a") == names.validate_python(["a"]) == ["a"]
-    assert paths.validate_python("a") == [Path("a")]
-    assert names.validate_python(["a", "b"]) == ["a", "b"]
-    with pytest.raises(ValidationError):
-        names.validate_python(3)
-
-
 @pytest.mark.parametrize(
     ("data", "meant"),
     [
@@ -170,23 +150,13 @@ def test_the_nearest_key_is_named(data, meant):
 
 
 @config_class
-class Part:
-    """A part."""
-
-    rate: float = 1e-3
-    """learning rate,
-    above 0"""
-    languages: tuple[str, ...] = ("en",)
-
-
-@config_class
 class Keys:
     """A configuration with a key of every kind."""
 
     steps: int
-    inner: Part = Part()
-    others: list[Part] | None = None
-    by_name: dict[str, Part] = field(default_factory=dict)
+    inner: Inner = Inner()
+    others: list[Inner] | None = None
+    by_name: dict[str, Inner] = field(default_factory=dict)
     mode: Literal["train", "heldout"] = "train"
     path: Path | None = None
     free: Any = None
@@ -198,7 +168,7 @@ class Keys:
 
 
 @config_class
-class Derived(Part):
+class Derived(Inner):
     """A part with a key more, and one whose meaning is another."""
 
     languages: tuple[str, ...] = ("de",)

@@ -33,15 +33,6 @@ def test_hostile_names_are_text_and_pictures_need_nothing_else():
     assert sum('$\\q$ #000001 id="a" <b>&amp;' in one for one in parsed.svg_texts) == 2
 
 
-def test_all_colors_are_those_of_the_page():
-    """And equal data give equal bytes."""
-    drawn = "".join(every_picture("name"))
-    style = set(re.findall(r"(?:fill|stroke): ?([^;\"]+)", drawn))
-    assert style == {"none", *(f"var(--{name})" for name in ("line", "muted", "c0", "c1", "c2"))}
-    assert not re.search(r"#[0-9a-f]{3,6}|font-family", drawn)
-    assert drawn == "".join(every_picture("name"))
-
-
 def paths(picture, colour):
     """Points of the lines of a colour, in units."""
     drawn = re.findall(rf'<path d="([^"]*)" style="fill:none;stroke:{re.escape(colour)}', picture)
