@@ -79,13 +79,6 @@ def test_every_block_says_what_it_is():
         assert {language for language, _ in blocks(page)} <= LANGUAGES, page
 
 
-@pytest.mark.parametrize("page", PAGES, ids=relative)
-def test_bash_can_read_the_blocks(page):
-    for language, text in blocks(page):
-        if language == "sh":
-            subprocess.run(["bash", "-n"], input=text, text=True, check=True)
-
-
 @functools.cache
 def help_of(*words):
     """Return the help of a subcommand; the trainer, which skips the interpreter's end, runs in a process."""

@@ -1,4 +1,4 @@
-"""The files of configs/launch, started by a real Slurm of one node and by `ssh` to this machine."""
+"""The files of configs/launch, started by a real Slurm of one node."""
 
 import os
 import shlex
@@ -12,8 +12,8 @@ import pytest
 from clozeline.configuration.config import load_config
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.logs.journal import read_status
-from tests import one_node_slurm, ssh_to_here
-from tests.distributed import ROOT, free_port
+from tests import one_node_slurm
+from tests.distributed import ROOT
 from tests.launchers import noted, stand_in
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.runs import logged
@@ -120,25 +120,4 @@ def test_a_script_without_srun_is_one_process_whatever_its_job_has(slurm, tmp_pa
     log = tmp_path / "log"
     job = submit(environment, "--ntasks=2", f"--output={log}", f"--wrap=clozeline train --config {config}")
     assert end_of(environment, job) == "COMPLETED", log.read_text()
-    assert len(logged(tmp_path / "run")) == 2
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(bool(ssh_to_here.MISSING), reason=ssh_to_here.WHY)
-def test_deepspeed_starts_a_rank_on_each_node_of_the_hostfile(tmp_path):
-    """One of the eight slots of each, by `ssh`; both names lead to this machine."""
-    config = write_config(tmp_path / "train.yaml", write_masked_sets(tmp_path / "corrupt"), tmp_path / "run", steps=2)
-    (tmp_path / "variables").write_text("DS_ACCELERATOR=cpu\nOMP_NUM_THREADS=1\n")
-    options = ["--hostfile", str(LAUNCH / "hostfile"), "--no_ssh_check", "--num_accelerators", "1"]
-    options += ["--master_addr", "127.0.0.1", "--master_port", str(free_port())]
-    kept = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "MASTER_PORT")}
-    kept |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "DS_ACCELERATOR": "cpu"}
-    with ssh_to_here.ssh_to_here(tmp_path, "node1", "node2") as client:
-        environment = {**kept, "PDSH_SSH_ARGS_APPEND": f"-F {client}", "DS_ENV_FILE": str(tmp_path / "variables")}
-        words = ["deepspeed", *options, "train/main.py", "--config", str(config)]
-        done = subprocess.run(
-            words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
-        )
-    assert done.returncode == 0, done.stderr
-    assert "2 ranks x 2 micro-batches" in done.stdout
     assert len(logged(tmp_path / "run")) == 2

@@ -15,26 +15,8 @@ from tests.lost_output import WAYS, exit_code
 from tests.matrices import mark_slow_but
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import write_corpus, write_recipe
-from tests.settable_keys import unsettable
 
 DEMO = Path(__file__).parents[3] / "configs" / "recipes" / "demo" / "pipeline.yaml"
-
-
-@pytest.mark.slow
-def test_every_key_of_the_help_can_be_set_on_the_command_line() -> None:
-    needed = ["input=a", "output=o", "clean.sources={NAME: {}}", "decontaminate={against: [a]}", "corrupt=[masked_lm]",
-              "tokenizer={path: a}"]  # fmt: skip
-    needed.append("tasks={reader: {name: glue, task: stsb}, code_switch: {dictionaries: [a]}, similarity: {}}")
-    given = {
-        "input": "[{path: b}]", "clean.sources": "{NAME: {}, other: {}}", "corrupt": "[causal_lm]",
-        "decontaminate": "{against: [b]}", "decontaminate.against": "[{path: b}]",
-        "tokenizer": "{path: b}", "tokenizer.specials": "{mask: x}",
-        "tasks": "{reader: {name: glue, task: rte}}", "tasks.reader": "{name: glue, task: stsb}",
-    }  # fmt: skip
-    keys = list(keys_of(Recipe, _ALGORITHMS))
-    slurm = [entry for entry in keys if "slurm" in entry[0]]
-    assert unsettable(Recipe, DEMO, needed, [entry for entry in keys if entry not in slurm], given) == []
-    assert unsettable(Recipe, DEMO, [*needed, "executor.options.partition=cpu"], slurm, given) == []
 
 
 @pytest.mark.parametrize("stage", [None, *all_stages()])
