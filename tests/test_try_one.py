@@ -1,7 +1,6 @@
 """`make try NAME=...` runs the contract tests of one algorithm, of every registry."""
 
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.registries import ROOT, algorithms, registries
-from tests.touched import find_touched, importers
+from tests.touched import find_touched
 from tests.try_one import Selection, contract_files, find_algorithms, main
 
 
@@ -29,7 +28,7 @@ def test_a_wrong_name_gives_the_nearest_ones(name: str, capsys: pytest.CaptureFi
 @pytest.mark.parametrize("package", registries())
 def test_no_test_file_of_a_sibling_is_collected(package: str) -> None:
     path = algorithms(package)[0]
-    files = contract_files(package, path.stem)
+    files = contract_files(package)
     assert all(file.exists() for file in files)
     assert files[0] == ROOT / "tests/test_registries.py"
     siblings = {f"test_{one.name}" for one in algorithms(package)}
@@ -42,13 +41,6 @@ def test_cases_of_an_algorithm_are_told_by_their_parameters() -> None:
         assert selection.is_about(value)
     for value in ("deberta", 2, None, ("deberta", {"name": "x"}), Path("deberta_v2/other.py")):
         assert not selection.is_about(value)
-
-
-@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
-def test_make_passes_the_name_on() -> None:
-    command = ["make", "-n", "try", "NAME=my_objective", f"STAMP={ROOT / 'Makefile'}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert "-m tests.try_one my_objective" in done.stdout
 
 
 def test_what_ran_is_said() -> None:
@@ -97,15 +89,6 @@ def test_what_a_change_touches_comes_nearest_first(small_tree: Path) -> None:
     assert find_touched(small_tree, ["configs/x.yaml"]) == ["tests/test_other.py"]
     assert find_touched(small_tree, ["tests/help.py"]) == ["tests/test_helped.py"]
     assert find_touched(small_tree, ["README.md"]) == []
-
-
-def test_the_tests_of_a_user_follow_those_of_the_module(small_tree: Path) -> None:
-    (small_tree / "tools").mkdir()
-    (small_tree / "tools/user.py").write_text("from clozeline.train.a import x")
-    (small_tree / "tests/tools").mkdir()
-    (small_tree / "tests/tools/test_user.py").write_text("")
-    importers.cache_clear()  # the tree was read by no test, but a path of another run may be the same
-    assert find_touched(small_tree, ["train/a.py"])[-1] == "tests/tools/test_user.py"
 
 
 @pytest.mark.parametrize(("seconds", "left"), [(60, 1), (0, 2)])
