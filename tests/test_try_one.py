@@ -1,6 +1,5 @@
 """`make try NAME=...` runs the contract tests of one algorithm, of every registry."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.registries import ROOT, algorithms, registries
-from tests.touched import find_touched
+from tests.touched import find_tests
 from tests.try_one import Selection, contract_files, find_algorithms, main
 
 
@@ -54,49 +53,19 @@ def test_what_ran_is_said() -> None:
     assert "pipeline/text/sentences/lines.py: " in done.stdout.splitlines()[-1]
 
 
-@pytest.fixture
-def small_tree(tmp_path: Path) -> Path:
-    """A repository with a module, a module that uses it, a helper of tests, and tests of each."""
+def test_the_tests_that_could_know_a_file_come_nearest_first(tmp_path: Path) -> None:
     files = {
         "train/a.py": "",
-        "train/b.py": "from clozeline.train import a",
         "tests/help.py": "import clozeline.train.a",
         "tests/train/test_a.py": "",
         "tests/train/test_b.py": "",
-        "tests/train/test_c.py": "",
         "tests/test_using.py": "from clozeline.train.a import x",
         "tests/test_helped.py": "from tests.help import y",
-        "tests/test_other.py": "path = 'configs/x.yaml'",
-        "configs/x.yaml": "",
     }
     for name, text in files.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
-    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
-    return tmp_path
-
-
-def test_what_a_change_touches_comes_nearest_first(small_tree: Path) -> None:
-    touched = find_touched(small_tree, ["train/a.py"])
-    own, importing, folder = (
-        ["train/test_a.py"],
-        ["test_helped.py", "test_using.py"],
-        ["train/test_b.py", "train/test_c.py"],
-    )
-    assert touched == [f"tests/{name}" for name in [*own, *importing, *folder]]
-    assert find_touched(small_tree, ["configs/x.yaml"]) == ["tests/test_other.py"]
-    assert find_touched(small_tree, ["tests/help.py"]) == ["tests/test_helped.py"]
-    assert find_touched(small_tree, ["README.md"]) == []
-
-
-@pytest.mark.parametrize(("seconds", "left"), [(60, 1), (0, 2)])
-def test_no_test_begins_after_the_deadline(seconds: int, left: int, tmp_path: Path) -> None:
-    (tmp_path / "test_two.py").write_text("def test_ranks(two_ranks): ...\ndef test_short(): ...\n")
-    run = "pytest.main(['-p', 'no:cacheprovider', 'test_two.py'], plugins=[deadline])"
-    call = f"deadline = Deadline({seconds}); {run}; print(len(deadline.left))"
-    command = [sys.executable, "-c", f"import pytest; from tests.touched import Deadline; {call}"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == str(left)
+    using = ["tests/test_using.py", "tests/test_helped.py"]
+    assert find_tests(tmp_path, "train/a.py") == [["tests/train/test_a.py"], using, ["tests/train/test_b.py"]]
