@@ -38,16 +38,6 @@ def test_links_and_paths_lead_to_files_and_headings(page):
         assert not [name for name in names if not (ROOT / name).exists()]
 
 
-def test_decisions_are_short_and_numbered():
-    decisions = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-    assert [path.name[:4] for path in decisions] == [f"{number:04d}" for number in range(1, len(decisions) + 1)]
-    for path in decisions:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        assert len(lines) <= 40
-        headings = [line for line in lines if line.startswith("## ")]
-        assert headings == ["## Context", "## Decision", "## Consequences"]
-
-
 def test_a_document_becomes_a_gradient_within_12_files_and_1500_lines():
     """The first cell with code of the table in docs/how-it-works.md is a file, the next has the definitions to read."""
     page = (ROOT / "docs" / "how-it-works.md").read_text(encoding="utf-8")

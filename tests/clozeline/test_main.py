@@ -1,7 +1,5 @@
 """The command `clozeline` and the package that holds the four others, in the repository."""
 
-import json
-import os
 import shlex
 import subprocess
 import sys
@@ -87,33 +85,6 @@ import atexit
 atexit.register(report, 0)
 """
 """What a process leaves behind: its import path, and name, identity and file of each loaded module."""
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        pytest.param(["-m", "pipeline", "--help"], marks=pytest.mark.slow),
-        ["-m", "pipeline", "clean", "--help"],
-        pytest.param(["-m", "clozeline", "inspect-shard", "--help"], marks=pytest.mark.slow),
-        pytest.param(["train/main.py", "--help"], marks=pytest.mark.slow),
-    ],
-    ids=" ".join,
-)
-def test_no_module_is_loaded_under_two_names(tmp_path, words):
-    (tmp_path / "sitecustomize.py").write_text(LOADED, encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "LOADED": str(tmp_path / "loaded.json")}
-    subprocess.run([sys.executable, *words], cwd=ROOT, env=environment, capture_output=True, check=True)
-    path, modules = json.loads((tmp_path / "loaded.json").read_text(encoding="utf-8"))
-    ours = {}
-    for name, identity, loaded in modules:
-        file = Path(loaded).resolve()
-        if Path(loaded).is_absolute() and file.is_relative_to(ROOT) and not file.is_relative_to(ROOT / ".venv"):
-            ours.setdefault(file, set()).add(identity)
-            assert name.split(".")[0] in ("clozeline", "__main__", "__mp_main__", "pipeline"), name
-    assert len(ours) > 5
-    assert all(len(identities) == 1 for identities in ours.values())
-    started = str(ROOT if words[0] == "-m" else (ROOT / words[0]).parent)
-    assert [folder for folder in path if str(ROOT) in folder and ".venv" not in folder] == [started]
 
 
 USED = {**LINES, "where": "where train/main.py", "help": "help where"}

@@ -75,15 +75,6 @@ def test_the_list_of_commands_imports_no_stage_and_no_library(tmp_path):
     assert not [name for name in modules if name.endswith(".stage")]
 
 
-def test_help_of_the_pipeline_needs_no_algorithm_that_is_a_default(tmp_path):
-    code, _, modules = start("pipeline", "--help", cwd=tmp_path)
-    assert code == 0
-    assert {"pydantic", "clozeline.pipeline.clean.config"} <= modules, "the modules were listed"
-    algorithms = ("clean.filters", "clean.extractors", "clean.languages", "text.sentences", "corrupt.objectives")
-    loaded = [name for name in modules if name.startswith(tuple(f"clozeline.pipeline.{room}." for room in algorithms))]
-    assert loaded == []
-
-
 @pytest.mark.parametrize(
     ("words", "code", "error"),
     [

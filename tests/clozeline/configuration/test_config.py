@@ -18,7 +18,6 @@ from clozeline.configuration.config import (
     to_plain,
     validate,
 )
-from clozeline.configuration.overrides import below
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.recipe import Recipe
 from clozeline.registry import Chosen, OneOf, choose
@@ -167,21 +166,6 @@ class Keys:
     hidden: int = Field(default=1, exclude=True)
 
 
-@config_class
-class Derived(Inner):
-    """A part with a key more, and one whose meaning is another."""
-
-    languages: tuple[str, ...] = ("de",)
-    """codes of languages"""
-    more: int = 1
-    """number of parts"""
-
-
-def test_a_key_that_is_inherited_keeps_its_meaning():
-    expected = {"rate": "learning rate, above 0", "languages": "codes of languages", "more": "number of parts"}
-    assert {key: text for key, _, _, text in describe(Derived)} == expected
-
-
 def test_every_kind_of_key_is_described_as_people_write_it():
     found = {key: (kind, default, text) for key, kind, default, text in describe(Keys)}
     assert found == {
@@ -202,26 +186,6 @@ def test_every_kind_of_key_is_described_as_people_write_it():
         "long": ("str", '"' + "x" * 56 + "...", ""),
     } | {key: value for key, value in found.items() if key.startswith("sentences.")}
     assert len(found["long"][1]) == 60
-
-
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        (["inner", "rate"], float),
-        (["others", "0", "rate"], float),
-        (["by_name", "any", "languages"], tuple[str, ...]),
-        (["by_name", "any", "languages", "1"], str),
-        (["inner", "0"], None),
-        (["others", "rate"], None),
-        (["steps", "x"], None),
-        (["nothing"], None),
-    ],
-)
-def test_the_type_of_a_key_is_found_by_its_path(path, kind):
-    found = Keys
-    for key in path:
-        found = below(found, key)
-    assert found == kind
 
 
 def write(folder, **files):

@@ -3,7 +3,6 @@
 import math
 import re
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,29 +57,6 @@ def test_levels_are_dashed_lines_at_their_height():
     parsed = checked(page("", [picture]))
     assert parsed.pictures == ["Loss: a from 4 to 2; entropy 4"]
     assert "entropy 4" in parsed.texts
-
-
-def test_few_points_are_marked_and_many_are_not():
-    for count, marked in ((24, 24), (25, 0), (1, 1)):
-        assert lines("", [Series("a", [(x, x) for x in range(count)])], "").count("<circle") == marked
-    for value in (0.0, 3.5, -2.0, 1e-9, 1e15):  # a single value has axes
-        assert checked(page("", [lines("", [Series("a", [(value, value)])], "x")])).count("circle") == 1
-    assert lines("", [Series("a", []), Series("b", [(1, NAN)])], "", levels={"c": 1.0}) == ""
-
-
-def test_a_smooth_line_is_drawn_pale_with_its_running_mean():
-    points = [(float(step), 5.0 - step / 20 + (-1) ** step / 5) for step in range(80)]
-    picture = lines("Loss", [Series("a", points, smooth=True)], "step")
-    pale, mean = paths(picture, "var(--c0)")
-    assert len(pale) == len(mean) == 80
-    assert (mean[0], mean[-1]) == (pale[0], pale[-1])
-    assert picture.count("stroke-opacity:0.35") == 1
-    heights = np.array(pale)[:, 1]
-    np.testing.assert_allclose(np.array(mean)[2:-2, 1], np.convolve(heights, np.full(5, 0.2), "valid"), atol=0.1)
-    picture = lines("Loss", [Series("a", points, smooth=True), Series("b", points)], "step")
-    assert "a: pale, and its running mean" in checked(page("", [picture])).texts
-    few = lines("Loss", [Series("a", points[:20], smooth=True)], "step")
-    assert len(paths(few, "var(--c0)")) == 1
 
 
 def test_long_series_are_thinned_by_averaging():

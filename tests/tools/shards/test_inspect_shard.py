@@ -5,12 +5,9 @@ import shutil
 from clozeline.pipeline.corrupt.preview.view import Passage
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
-from clozeline.tools.runs.data.feed import Feed
-from clozeline.tools.shards.explain_batch import explain
 from clozeline.tools.shards.inspect_shard import main, view_of
 from clozeline.tools.shards.inspect_shard import main as inspect
 from clozeline.tools.shards.viewer.sheets import describe_answer
-from clozeline.train.data.stream.phases import as_phases
 from tests.pages import checked
 from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged_sets, open_split
 from tests.tools.small_run import documents, example_sets, plain_text
@@ -107,25 +104,6 @@ def row_of(path, number):
     shards = open_shards(path)
     block, place = shards.locate(number)
     return shards.read_block(block).row(place)
-
-
-def test_all_documents_of_a_row_are_named(shard_sets):
-    """Packed rows of short documents hold several; `explain_batch` names the same."""
-    manifest, _ = example_sets(shard_sets)["causal_lm"]
-    shards = open_shards(manifest)
-    named = {
-        (facts["shard"], facts["block"], facts["row"]): [other["document"] for other in facts["others"]]
-        for facts in explain(Feed(as_phases(shards), 0, 1, len(shards)), 0)
-    }
-    several = 0
-    for number in range(40):
-        block, place = shards.locate(number)
-        path = shards.shard_path(int(shards.index.shard[block])).name
-        origin = part(view_of(manifest, number), "where it comes from")
-        others = [text(value).split(":")[0] for name, value in origin.rows if name == "then document"]
-        assert others == named[path, int(shards.index.block[block]), place]
-        several += bool(others)
-    assert several > 5
 
 
 def test_the_best_classes_stand_next_to_their_label(tmp_path):

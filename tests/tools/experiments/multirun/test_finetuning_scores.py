@@ -13,7 +13,6 @@ from clozeline.tools.experiments import finetune
 from clozeline.tools.experiments.finetune import choose_words
 from clozeline.tools.experiments.multirun.comparison import difference_text
 from clozeline.tools.experiments.multirun.finetuning_scores import (
-    BENCHMARKS,
     ScoredRun,
     average_lines,
     comparison_lines,
@@ -110,14 +109,6 @@ def test_metrics_are_averaged_before_tasks():
     assert [line.split()[:2] for line in tasks] == [["mrpc", "75.00"], ["mnli", "60.00"], ["sst2", "90.00"]]
     assert "on dev, mm" in tasks[1]
     assert last == "GLUE: mean of 3 of its 9 tasks, without cola, qnli, qqp, rte, stsb, wnli: 75.00"
-
-
-def test_all_tasks_and_other_tasks():
-    everything = [(task, {"dev": runs(task, {"accuracy": 0.5})}) for task in sorted(BENCHMARKS["SuperGLUE"])]
-    assert [*average_lines(everything)][-1] == "SuperGLUE: mean of all 8 tasks: 50.00"
-    shared = [*average_lines([("x", {"dev": runs("rte", {"accuracy": 0.25})})])]
-    assert [line.partition(":")[0] for line in shared[1:]] == ["GLUE", "SuperGLUE"]
-    assert [*average_lines([("x", {"dev": runs("own", {"accuracy": 0.25})})])][-1] == "mean of 1 tasks 25.00"
 
 
 def test_the_best_score_chooses_and_the_first_of_equal_ones(tmp_path, monkeypatch):
