@@ -1,15 +1,16 @@
 """The shell's view of every tool: help, wrong use, and a reader that goes away."""
 
+import importlib
 from pathlib import Path
 
 import pytest
 
+from clozeline.__main__ import commands
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import IntermixedArguments, add_settings, settings_of
 from clozeline.tools.runs.inference.generation import Settings
-from tests.commands import command_module
 from tests.shard_sets import toy_set
 
 ROOT = Path(__file__).parents[2]
@@ -18,6 +19,12 @@ TOOLS = sorted(
     for path in (ROOT / "tools").glob("*/*.py")
     if "return run_tool(parser" in path.read_text(encoding="utf-8")
 )
+
+
+def command_module(name):
+    """Return the module of a command."""
+    known = {key: command for group in commands().values() for key, command in group.items()}
+    return importlib.import_module(known[name.replace("_", "-")].module)
 
 
 @pytest.mark.parametrize("name", TOOLS)

@@ -4,12 +4,10 @@ import json
 
 import pytest
 
-from clozeline.tools.experiments.multirun.finetuning_scores import score_run
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run, main
 from clozeline.tools.runs.evaluation.perplexity import perplexity_scores
 from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
-from tests.tools.runs.evaluation.task_runs import learned_run
 from tests.train.written_runs import write_run
 
 
@@ -60,30 +58,6 @@ def test_the_bytes_do_not_depend_on_the_processes(tuned, size):
 def test_mistakes(tuned, capsys, words, message):
     assert main([str(tuned), *words]) == 64
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("task", "count", "metric", "least", "baseline"),
-    [
-        ("tags", 93, "strict_entity_f1", 1.0, 0),
-        ("questions", 21, "f1", 0.6, None),
-        ("choices", 21, "accuracy", 0.5, 11 / 21),
-        ("texts", 21, "exact_match", 0.9, 11 / 21),
-        ("written classes", 21, "accuracy", 0.9, 11 / 21),
-        ("dialogues", 11, "exact_match", 0.8, 6 / 11),
-    ],
-)
-def test_what_each_head_has_learned_is_scored(one_rank, tmp_path, task, count, metric, least, baseline, capsys):
-    """Tags by words, several windows of a question once; better than the most frequent answer."""
-    run = learned_run(one_rank, tmp_path, task)
-    capsys.readouterr()
-    assert main([str(run), "--json"]) == 0
-    scores = json.loads(capsys.readouterr().out)
-    assert (scores["n"], scores["metrics"][metric] >= least) == (count, True)
-    assert scores["baselines"].get("majority", {metric: None})[metric] == (baseline and pytest.approx(baseline))
-    score_run(run, "dev", tmp_path / "scored.json")
-    assert json.loads((tmp_path / "scored.json").read_text())["scores"] == scores
 
 
 def test_texts_are_scored_by_a_decoder(shard_sets, tmp_path, capsys):

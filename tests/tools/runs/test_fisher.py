@@ -17,7 +17,6 @@ from clozeline.tools.runs.inference.fisher_information import diagonal_fisher, r
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.startup.open_run import open_run
 from tests.model.small_models import built, full_batch
-from tests.train.runs import start
 
 
 def test_the_file_holds_weights_and_squares(tuned, tmp_path, capsys):
@@ -57,30 +56,6 @@ def test_wrong_words_are_refused(tuned, words, said, capsys, monkeypatch, tmp_pa
     assert fisher_main([str(tuned), *words]) in (64, 74)
     assert said in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
-
-
-def weights(folder):
-    return {name: p.detach() for name, p in open_run(folder).model.named_parameters()}
-
-
-@pytest.mark.slow
-def test_a_training_keeps_what_was_measured(one_rank, tuned, tmp_path):
-    """With a great strength the weights that matter stay; without one they go further away."""
-    assert fisher_main([str(tuned), f"output={tmp_path / 'fisher'}", "rows=60"]) == 0
-    words = [f"model.init_from={tuned}", "steps=4", "schedule.steps=8", "evaluate.max_rows=0", "seed=3"]
-    moved = {}
-    ewc = {"kept": [f"regularizer={{name: ewc, strength: 1e10, fisher: {tmp_path / 'fisher'}}}"]}
-    for name, more in {"plain": [], **ewc}.items():
-        assert one_rank.run(start, tuned.parent / "train.yaml", [*words, *more, f"output={tmp_path / name}"]) == [
-            (0, "")
-        ]
-        before, after = weights(tuned), weights(tmp_path / name)
-        with safe_open(tmp_path / "fisher", framework="pt") as opened:
-            fisher = {key: opened.get_tensor(f"fisher/{key}") for key in before}
-        moved[name] = sum(float((fisher[key] * (after[key] - before[key]).square()).sum()) for key in before)
-    assert moved["kept"] < moved["plain"] / 100
-    code, said = one_rank.run(start, tuned.parent / "train.yaml", ["regularizer=l2_sp", f"output={tmp_path / 'no'}"])[0]
-    assert (code, "needs model.init_from" in said) == (64, True)
 
 
 @pytest.mark.parametrize("several", [False, True])
