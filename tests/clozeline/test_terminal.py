@@ -9,7 +9,6 @@ import threading
 import unicodedata
 
 import pytest
-from rich.table import Table
 
 from clozeline.command import run_command
 from clozeline.errors import ConfigurationError
@@ -87,15 +86,3 @@ def test_durations_and_sizes_are_in_the_units_of_people():
     assert time_left(2940) == "0:49:00 left"
     shown = {0: "0 bytes", 999: "999 bytes", 1000: "1.0 KB", 7_340_000_000: "7.3 GB", 2.5e16: "25000.0 TB"}
     assert {size: size_text(size) for size in shown} == shown
-
-
-@pytest.mark.parametrize(("columns", "width"), [("0", 80), ("100", 100)])
-def test_a_table_has_80_columns_where_the_environment_says_none(columns, width, monkeypatch):
-    monkeypatch.setenv("COLUMNS", columns)
-    table = Table("name", "count")
-    table.add_row("documents", "12")
-    written = io.StringIO()
-    console = Terminal(file=written)
-    console.print(table)
-    assert console.width == width
-    assert "documents" in written.getvalue()

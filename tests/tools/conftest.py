@@ -4,16 +4,34 @@ from pathlib import Path
 import pytest
 
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
+from clozeline.train.startup.open_run import open_run
 from tests.built_once import built_once
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.tools.runs.evaluation.task_runs import tuned_run
 from tests.tools.small_run import example_sets
+from tests.train.written_runs import write_run
 
 
 @pytest.fixture(scope="session")
 def tuned(one_rank, tmp_path_factory):
     """A run of a few steps on a small task, which no test changes."""
     return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
+
+
+@pytest.fixture(scope="session")
+def encoder(shard_sets, tmp_path_factory):
+    """An untrained masked LM of the sets: its run, and what is opened of it."""
+    run = tmp_path_factory.mktemp("encoder")
+    write_run(run, shard_sets, [3], 1)
+    return run, open_run(run)
+
+
+@pytest.fixture(scope="session")
+def decoder(shard_sets, tmp_path_factory):
+    """The same of a causal LM."""
+    run = tmp_path_factory.mktemp("decoder")
+    write_run(run, shard_sets, [3], 1, "causal_lm", model__family="decoder", model__heads={"lm": 1.0})
+    return run, open_run(run)
 
 
 @pytest.fixture

@@ -32,16 +32,6 @@ class RepeatsAndLoses(Memmap):
             yield kept if number == 4 and kept is not None else batch
 
 
-class MixesIds(Memmap):
-    """Puts two ids of one row in another order."""
-
-    def __iter__(self):
-        for number, batch in enumerate(super().__iter__()):
-            if number == 7:
-                batch[3, 100:102] = torch.tensor([1, 2])
-            yield batch
-
-
 class ResumesLate(Memmap):
     """Leaves one batch out when it continues."""
 
@@ -49,23 +39,12 @@ class ResumesLate(Memmap):
         super().__init__(folder, state + BATCH if state else state)
 
 
-class ResumesInAnotherOrder(Memmap):
-    """Delivers every sample, but others together."""
-
-    def __init__(self, folder, state, workers=0):
-        super().__init__(folder, state)
-        if state:
-            self.order[state:] = self.order[state:][::-1].copy()
-
-
 @pytest.mark.parametrize(
     ("case", "epoch", "resumed", "identical"),
     [
         *((case, (_SAMPLES, 0, 0), (_SAMPLES, 0, 0), 1) for case in (Memmap, Ours, OursZstd)),
         (RepeatsAndLoses, (_SAMPLES, BATCH, BATCH), None, None),  # of what a case is not about, anything goes
-        (MixesIds, (_SAMPLES - 1, 0, 1), None, None),
         (ResumesLate, (_SAMPLES, 0, 0), (_SAMPLES - BATCH, 0, BATCH), 0),
-        (ResumesInAnotherOrder, (_SAMPLES, 0, 0), (_SAMPLES, 0, 0), 0),
     ],
 )
 def test_what_a_loader_delivers(case, epoch, resumed, identical, tmp_path, monkeypatch):

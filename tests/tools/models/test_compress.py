@@ -126,20 +126,6 @@ def test_integers_are_what_transformers_loads(shard_sets, tmp_path, capsys, meth
         assert not (tmp_path / "out").exists()
 
 
-@LOADS
-def test_integers_are_scored(tuned, tmp_path, capsys):
-    task = next(path.parent.parent for path in tuned.parent.glob("**/dev/manifest.json"))
-    words = [str(tuned), "method=int8", f"task={task}", *FAST, f"output={tmp_path / 'small'}"]
-    assert main(words) == 0
-    printed = capsys.readouterr().out
-    assert "in our format, which transformers does not load: no model type" in printed
-    assert "accuracy, %" in printed
-    assert evaluate([str(tmp_path / "small"), "--json"]) == 64
-    assert "name one (task=FOLDER" in capsys.readouterr().err
-    assert evaluate([str(tmp_path / "small"), f"task={task}", "--json"]) == 0
-    assert f"{100 * json.loads(capsys.readouterr().out)['metrics']['accuracy']:.2f}" in printed
-
-
 @pytest.fixture(scope="module")
 def bert(shard_sets, tmp_path_factory):
     folder = tmp_path_factory.mktemp("bert")

@@ -76,13 +76,6 @@ TEXTS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def encoder(shard_sets, tmp_path_factory):
-    run = tmp_path_factory.mktemp("featured")
-    write_run(run, shard_sets, [3], 1)
-    return run, open_run(run)
-
-
 def written(run, folder, **changes):
     chosen = Extraction(**{"layer": "last", "pool": "mean", "precision": "f32", "max_length": 40} | changes)
     write_features(folder, run[1], run[1].objectives[0], TEXTS, chosen, {"step": 3})

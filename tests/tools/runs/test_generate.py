@@ -21,19 +21,8 @@ from clozeline.tools.runs.inference.generation import (
     text_of,
 )
 from clozeline.tools.runs.inference.masked_text import encode_masked_text, fill_text, parts_of
-from clozeline.train.startup.open_run import open_run
 from tests.pipeline.tokenize.tokenizers.word_marks import KINDS, ROLES
 from tests.tools.small_run import example_sets
-from tests.train.written_runs import write_run
-
-DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}
-
-
-@pytest.fixture(scope="module")
-def decoder(shard_sets, tmp_path_factory):
-    run = tmp_path_factory.mktemp("decoder")
-    write_run(run, shard_sets, [3], 1, "causal_lm", **DECODER)
-    return run, open_run(run)
 
 
 def test_a_beam_prints_its_best_rows_and_their_scores(decoder, capsys):
@@ -170,13 +159,6 @@ def test_a_language_ends_the_prompt_and_starts_the_decoder(shard_sets):
         find_language_token(tokenizer, mbart, "en")
     with pytest.raises(ConfigurationError, match="bart have no language tokens"):
         find_language_token(tokenizer, bart, "de")
-
-
-@pytest.fixture(scope="module")
-def encoder(shard_sets, tmp_path_factory):
-    run = tmp_path_factory.mktemp("encoder")
-    write_run(run, shard_sets, [3], 1)
-    return run, open_run(run)
 
 
 @pytest.mark.parametrize(

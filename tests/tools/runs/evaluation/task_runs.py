@@ -35,7 +35,3 @@ def body_and_recipe(ranks, folder, steps):
     text += f"data: {{global_batch: 16, lanes: 4, micro_batch: 8}}\nsteps: {steps}\n"
     (recipe / "train.yaml").write_text(text, encoding="utf-8")
     return files, [str(body), f"task={recipe}", f"train={files / 'train.tsv'}", f"dev={files / 'dev.tsv'}"]
-
-
-WIDE = {"model__init": {"std": 0.2}}
-"""At a width of 20 the usual 0.02 lets nothing of a source through in a few steps."""

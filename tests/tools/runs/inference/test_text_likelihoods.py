@@ -10,17 +10,8 @@ from clozeline.tools.runs.inference.text_likelihoods import (
     ready_scores,
     word_indices,
 )
-from clozeline.train.startup.open_run import open_run
-from tests.train.written_runs import write_run
 
 TEXTS = ["the page of the book", "a", "another page, unread"]
-
-
-@pytest.fixture(scope="module")
-def encoder(shard_sets, tmp_path_factory):
-    run = tmp_path_factory.mktemp("scored_encoder")
-    write_run(run, shard_sets, [3], 1)
-    return run, open_run(run)
 
 
 def facts(architecture, name="masked_lm", heads=("masked_lm",), **frame):
