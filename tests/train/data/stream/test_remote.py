@@ -10,7 +10,7 @@ from pathlib import Path
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.stopping import INTERRUPTED_MESSAGE
 from tests.distributed import Ranks, run_ranks
-from tests.shard_server import ShardServer
+from tests.range_site import ShardServer
 from tests.shard_sets import toy_set
 from tests.train import faulty
 from tests.train.masked_set import write_config, write_masked_sets
