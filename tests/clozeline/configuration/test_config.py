@@ -62,29 +62,18 @@ def test_overrides_reach_nested_keys_and_lists(load):
 @pytest.mark.parametrize(
     ("text", "overrides", "message"),
     [
-        ("steps: 3\nsteps: 4\n", [], "twice"),
-        ("steps: 3\nstepz: 4\n", [], "unknown key 'stepz'; did you mean 'steps'"),
-        ("steps: 3\ninner: {rat: 1}\n", [], "did you mean 'inner.rate'"),
-        ("steps: three\n", [], "steps: expected a valid integer, got 'three'"),
-        ("steps: 1.5\n", [], "expected a valid integer"),
-        ("steps: true\n", [], "expected a valid integer"),
-        ("inner: {}\n", [], "'steps' is missing"),
-        ("steps: 3\n", ["steps"], "expected key=value"),
-        ("steps: 3\n", ["steps="], "'steps=': expected a value"),
-        ("- 1\n", [], "expected keys and values, got list"),
-        ("steps: [\n", [], "cannot be read as YAML"),
-        (None, [], "no such file"),
-    ],
-)
-def test_mistakes_are_named(load, text, overrides, message):
-    with pytest.raises(ConfigurationError, match=r"c\.yaml|^argument") as caught:
-        load(text, *overrides)
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("text", "overrides", "message"),
-    [
+        ("steps: 3\nsteps: 4\n", [], "FILE: cannot be read as YAML: key 'steps' is given twice"),
+        ("steps: 3\nstepz: 4\n", [], "FILE: unknown key 'stepz'; did you mean 'steps'"),
+        ("steps: 3\ninner: {rat: 1}\n", [], "FILE: unknown key 'inner.rat'; did you mean 'inner.rate'"),
+        ("steps: three\n", [], "FILE: steps: expected a valid integer, got 'three'"),
+        ("steps: 1.5\n", [], "FILE: steps: expected a valid integer"),
+        ("steps: true\n", [], "FILE: steps: expected a valid integer"),
+        ("inner: {}\n", [], "FILE: 'steps' is missing"),
+        ("steps: 3\n", ["steps"], "argument 'steps': expected key=value"),
+        ("steps: 3\n", ["steps="], "argument 'steps=': expected a value"),
+        ("- 1\n", [], "FILE: expected keys and values, got list"),
+        ("steps: [\n", [], "FILE: cannot be read as YAML"),
+        (None, [], "--config FILE: no such file"),
         ("steps: 3\n", ["steps=x"], "command line: steps: expected a valid integer, got 'x'"),
         ("steps: x\n", ["inner.rate=1"], "FILE: steps: expected a valid integer, got 'x'"),
         ("steps: x\n", ["steps=y"], "command line: steps: expected a valid integer, got 'y'"),
@@ -103,8 +92,8 @@ def test_mistakes_are_named(load, text, overrides, message):
 def test_a_mistake_is_blamed_on_its_own_side(load, tmp_path, text, overrides, message):
     with pytest.raises(ConfigurationError) as caught:
         load(text, *overrides)
-    lines = str(caught.value).split("\n")
-    assert any(line.startswith(message.replace("FILE", str(tmp_path / "c.yaml"))) for line in lines), lines
+    lines = str(caught.value).replace(str(tmp_path / "c.yaml"), "FILE").split("\n")
+    assert any(line.startswith(message) for line in lines), lines
 
 
 @given(st.integers(1, 10**6), st.floats(1e-9, 1e9), st.lists(st.text("abcxyz", min_size=1), max_size=3))
