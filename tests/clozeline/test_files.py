@@ -13,7 +13,7 @@ import xxhash
 
 from clozeline import files
 from clozeline.errors import StorageError
-from clozeline.files import file_hash, lock, publish, publish_json, replacing, sweep
+from clozeline.files import file_hash, lock, process_start, publish, publish_json, replacing, still_runs, sweep
 
 
 def test_publish_leaves_nothing_behind_on_error(tmp_path):
@@ -80,6 +80,13 @@ def set_clock(proc, seconds, monkeypatch):
     (proc / "stat").write_text(Path("/proc/stat").read_text().replace(f"btime {boot}", f"btime {boot + seconds}"))
     (proc / str(os.getpid()) / "stat").write_text(Path("/proc/self/stat").read_text())
     monkeypatch.setattr(psutil, "PROCFS_PATH", str(proc))
+
+
+def test_a_process_is_known_by_its_start():
+    start = process_start(os.getpid())
+    assert still_runs(os.getpid(), start)
+    assert not still_runs(os.getpid(), start - 5), "a later process of the same number"
+    assert not still_runs(1, start), "none of that number"
 
 
 def test_one_process_holds_a_lock_until_it_ends(tmp_path):

@@ -3,6 +3,7 @@
 import math
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,16 +48,12 @@ def test_series_share_their_axes():
     assert checked(page("", [picture])).pictures == ["Loss: a from 4 to 2; b from 3 to 3"]
 
 
-def test_levels_are_dashed_lines_at_their_height():
-    series = [Series("a", [(1, 4.0), (3, 2.0)])]
-    picture = lines("Loss", series, "step", levels={"entropy": 4.0, "lost": NAN})
-    (((_, top), _),), ((left, right),) = paths(picture, "var(--c0)"), paths(picture, "var(--c1)")
-    assert left[1] == pytest.approx(right[1])
-    assert left[1] == pytest.approx(top, abs=0.1)
-    assert "stroke-dasharray" in picture
-    parsed = checked(page("", [picture]))
-    assert parsed.pictures == ["Loss: a from 4 to 2; entropy 4"]
-    assert "entropy 4" in parsed.texts
+def test_a_smooth_line_is_drawn_with_its_running_mean():
+    points = [(float(step), 5.0 - step / 20 + (-1) ** step / 5) for step in range(80)]
+    pale, mean = paths(lines("Loss", [Series("a", points, smooth=True)], "step"), "var(--c0)")
+    assert (mean[0], mean[-1]) == (pale[0], pale[-1])
+    expected = np.convolve(np.array(pale)[:, 1], np.full(5, 0.2), "valid")
+    np.testing.assert_allclose(np.array(mean)[2:-2, 1], expected, atol=0.1)
 
 
 def test_long_series_are_thinned_by_averaging():

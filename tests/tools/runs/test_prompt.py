@@ -18,7 +18,7 @@ from clozeline.tools.runs.prompting.answers import Answered, answer_rows
 from clozeline.tools.runs.prompting.report import metrics_of, prompt_lines, prompt_scores
 from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRow, read_rows
 from clozeline.tools.runs.prompting.scorers import Candidate
-from clozeline.tools.runs.prompting.template import Prompt, Template, prompt_of, read_template
+from clozeline.tools.runs.prompting.template import Prompt, Template, prompt_of
 from clozeline.train.startup.open_run import open_run
 from tests.tools.runs.prompting.test_scorers import prompted_run
 
@@ -123,14 +123,6 @@ def test_mistakes_are_named(changes, message):
     with pytest.raises(ConfigurationError) as caught:
         written_template(**changes)
     assert message in str(caught.value)
-
-
-def test_a_file_is_read_as_yaml(tmp_path):
-    path = tmp_path / "own.yaml"
-    path.write_text('example: "{text}{label}"\nlabels: {a: [" x"], b: [" y"]}\nvalues: {"1": a}\n')
-    assert read_template(path).labels == {"a": (" x",), "b": (" y",)}
-    with pytest.raises(ConfigurationError, match="no such file"):
-        read_template(tmp_path / "none.yaml")
 
 
 LABELS = ["a", "b"]

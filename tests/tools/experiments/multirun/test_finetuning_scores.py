@@ -11,7 +11,6 @@ from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.sealed_json import seal
 from clozeline.tools.experiments import finetune
 from clozeline.tools.experiments.finetune import choose_words
-from clozeline.tools.experiments.multirun.comparison import difference_text
 from clozeline.tools.experiments.multirun.finetuning_scores import (
     ScoredRun,
     average_lines,
@@ -131,12 +130,3 @@ def test_the_best_score_chooses_and_the_first_of_equal_ones(tmp_path, monkeypatc
     ]
     assert [line.endswith("<- chosen") for line in lines] == [False, False, True, False, False]
     assert json.loads((tmp_path / "choice.json").read_text(encoding="utf-8"))["chosen"] == ["steps=2"]
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "shown"),
-    [([3.0, 3.2, 3.1], [2.0, 2.4], "+0.90 ± 0.38"), ([2.0, 2.4], [3.0, 3.2, 3.1], "-0.90 ± 0.38"),
-     ([0.5, 0.5], [0.25, 0.25], "+0.25 ± 0.00"), ([0.5], [0.2, 0.3], "+0.25 (one seed)")],
-)  # fmt: skip
-def test_a_difference_has_the_deviations_of_both_groups(first, second, shown):
-    assert difference_text(first, second, 2) == shown

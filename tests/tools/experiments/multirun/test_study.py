@@ -14,8 +14,8 @@ from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments import study as tool
 from clozeline.tools.experiments.multirun import runner, study_sets
-from clozeline.tools.experiments.multirun.study_plan import Ordering, Study, load_study, plan_training
-from clozeline.tools.experiments.multirun.study_scores import loss_lines, step_lines
+from clozeline.tools.experiments.multirun.study_plan import load_study, plan_training
+from clozeline.tools.experiments.multirun.study_scores import step_lines
 from clozeline.tools.experiments.multirun.study_sets import Documents, make_all_sets, measured_sets, named_files
 from clozeline.tools.runs.evaluate import SuiteOptions, evaluate_mode
 from clozeline.train.configuration.config import TrainConfig
@@ -78,20 +78,6 @@ def test_mistakes_are_named(tmp_path):
     (folder / "study.yaml").write_text(wrong.replace("share: 0.7", "share: 0.5"))
     with pytest.raises(ConfigurationError, match="shares that are 1 together"):
         load_study(folder)
-
-
-@pytest.mark.parametrize(("seeds", "said"), [(1, "one seed"), (3, "3 seeds")])
-def test_the_table_says_how_many_seeds_a_claim_has(seeds, said):
-    claim = Ordering(measure="masked", lower="plain", higher="mixed", said="said by nobody")
-    study = Study(title="a study", flops=1e9, seeds=seeds, orderings=[claim], variants={})
-    runs = {
-        name: [{"steps": 1, "tokens": 8, "losses": {"masked": loss + seed / 100}} for seed in range(seeds)]
-        for name, loss in (("plain", 3.0), ("mixed", 3.5))
-    }
-    first, *_, last = loss_lines(study, runs)
-    assert first.endswith(f"{said}; nats on held-out rows")
-    spread = "(one seed)" if seeds == 1 else "± 0.020"
-    assert last == f"masked: plain below mixed by +0.500 {spread}. said by nobody"
 
 
 def test_a_step_removes_documents_and_gains_nats():
