@@ -1,8 +1,6 @@
 """The judge of all loaders: what is wrong with one is seen, and what is right is not complained of."""
 
-import numpy as np
 import pytest
-import torch
 
 from benchmarks.peers import measure as measuring
 from benchmarks.peers.clozeline import LANES, Ours, OursZstd
@@ -10,11 +8,9 @@ from benchmarks.peers.loaders import Memmap
 from benchmarks.peers.measure import measure
 from benchmarks.peers.workload import (
     BATCH,
-    LENGTH,
     checksums,
     document_lengths,
     draw_packed_lengths,
-    pad_rows,
     token_rows,
 )
 from clozeline.train.configuration.data import default_lanes
@@ -63,15 +59,3 @@ def test_what_a_loader_delivers(case, epoch, resumed, identical, tmp_path, monke
     if issubclass(case, Ours):
         assert [facts[f"elastic_{what}"] for what in ("repeated", "missing", "other")] == [0, 0, 0]
         assert case(tmp_path, None).stream.lanes == LANES == default_lanes(BATCH)
-
-
-def test_rows_of_the_workload():
-    """Packed samples are full but for their share; of three lengths of text, each is a third of the rows."""
-    packed = draw_packed_lengths(38_985)
-    assert ((packed < LENGTH).sum(), packed.min() >= 2) == (15, True)
-    values, counts = np.unique(document_lengths(30_000, ["a", "a b c d", "a " * 600]), return_counts=True)
-    assert (values.tolist(), counts.min() > 9_500) == ([2, 4, LENGTH], True)
-    ids = token_rows(np.array([2, 5, LENGTH]))
-    assert [int((row > 0).sum()) for row in ids[:, 2:]] == [0, 3, LENGTH - 2]  # pads come after the ids
-    batch = pad_rows([np.array([1, 2, 3], np.uint16), np.array([4], np.uint16)])
-    assert (batch.tolist(), batch.dtype) == ([[1, 2, 3], [4, 0, 0]], torch.int64)
