@@ -133,20 +133,6 @@ def test_secrets_of_a_configuration_are_not_shown(tmp_path, capsys):
     assert "data.store.fsspec.s3.anon" in shown
 
 
-def test_damaged_lines_are_left_out(tmp_path, capsys):
-    run = write_run(tmp_path / "run", [5.0, 3.0])
-    with (run / "metrics.jsonl").open("a") as file:
-        last = sealed(step=4, heldout=[1], loss="x")
-        file.write(f'{{"step": 3, "loss"\n{sealed(step="x")}\n[]\n{last}\n')
-    assert compare_runs([str(run), "--json"]) == 0
-    shown = capsys.readouterr()
-    assert json.loads(shown.out)["runs"][0]["figures"]["step"] == 4
-    assert f"note: {run / 'metrics.jsonl'}: 2 lines cannot be read, torn or damaged, and skipped" in shown.err
-    (run / "events.jsonl").unlink(missing_ok=True)
-    assert compare_runs([str(run), "--json"]) == 0
-    assert f"note: {run / 'events.jsonl'} is missing or empty" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

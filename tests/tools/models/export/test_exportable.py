@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import torch
 import transformers
-import yaml
 from transformers import AutoTokenizer
 
 from clozeline.errors import ConfigurationError
@@ -20,7 +19,6 @@ from clozeline.registry import choose, find
 from clozeline.tools.model_folder import write_imported
 from clozeline.tools.models.export.exportable import frame_of
 from clozeline.tools.models.export.framed_rows import compare_frames
-from clozeline.tools.models.export.model_card import model_card
 from clozeline.tools.models.export.sentence_embeddings import check_pooling, write_modules
 from clozeline.tools.models.export.torchao_format import integers_of_class, write_torchao
 from clozeline.tools.runs.inference.generation import prompt_ids
@@ -31,20 +29,6 @@ from tests.model.checkpoints.published import loaded, rows, saved
 from tests.model.small_models import small_config
 from tests.pipeline.tokenize.published.published_files import corpus
 from tests.tools.small_run import build
-
-
-def test_given_facts_stay_in_their_places():
-    more = {"languages": ["en", "de"], "mark": "[MASK]", "options": {"pooling": False}}
-    text = model_card("a|b\nc", "AutoModel", 1, {"k": "x|y"}, licence='"mit": 1', **more)
-    front = yaml.safe_load(text.split("---")[1])
-    assert front["license"] == '"mit": 1'
-    assert front["language"] == ["en", "de"]
-    assert "# a\\|b c\n" in text
-    assert "| k | x\\|y |" in text
-    assert 'AutoTokenizer.from_pretrained("path/to/this/folder")' in text
-    assert 'AutoModel.from_pretrained("path/to/this/folder", pooling=False)' in text
-    assert "`[MASK]`, are ordinary letters" in text
-    assert "tokenizer(text, split_special_tokens=True)" in text
 
 
 def content(path):
