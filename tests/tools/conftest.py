@@ -8,7 +8,6 @@ from clozeline.train.startup.open_run import open_run
 from tests.built_once import built_once
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.tools.runs.evaluation.task_runs import tuned_run
-from tests.tools.small_run import example_sets
 from tests.train.written_runs import write_run
 
 
@@ -40,15 +39,6 @@ def output(shard_sets, tmp_path):
     return Path(shutil.copytree(shard_sets, tmp_path / "out"))
 
 
-@pytest.fixture
-def copied(output, tmp_path):
-    """An example set and its samples away from their tokenizer, and the tokenizer in a place of its own."""
-    manifest, samples = example_sets(output)["replaced_token_detection"]
-    examples = shutil.copytree(manifest.parent, tmp_path / "copied/examples")
-    origin = shutil.copytree(samples.parent, tmp_path / "copied/samples")
-    return examples, origin, shutil.copytree(output / "train_tokenizer/tokenizer", tmp_path / "apart")
-
-
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory):
     """The output of a whole run, which all workers share and no test changes."""
@@ -59,9 +49,3 @@ def whole(tmp_path_factory):
         assert run_pipeline(["--config", str(write_recipe(folder)), *words]) == 0
 
     return built_once(tmp_path_factory, "counts", make) / "out"
-
-
-@pytest.fixture
-def run(whole, tmp_path):
-    """A copy of it."""
-    return Path(shutil.copytree(whole, tmp_path / "out"))

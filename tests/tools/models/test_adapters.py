@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -130,11 +131,10 @@ def test_refusals_say_why_before_anything_is_written(folder, capsys):
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory):
+def published(folder, tmp_path_factory):
     """A base of transformers, what peft saved on it, and its import."""
     published = tmp_path_factory.mktemp("imported")
-    saved(published / "base", "bert", vocab_size=len(SPECIALS) + len(WORDS), max_position_embeddings=64, pad_token_id=0,
-          hidden_act="gelu", type_vocab_size=2, layer_norm_eps=1e-12, **SIZES)  # fmt: skip
+    shutil.copytree(folder / "base", published / "base")
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(published / "base", num_labels=2)
     heads = ["classifier", "bert.pooler.dense"]
     config = peft().LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["query", "value"], modules_to_save=heads)
@@ -164,8 +164,8 @@ def test_a_merge_gives_the_scores_of_peft(published):
         assert (merged.eval()(ids).logits - theirs(ids).logits).abs().max() <= 1e-5
 
 
-def test_it_is_trained_further_and_resumed(published):
-    sets, pool = make_sets(published / "task", "executor.workers=1"), RankPool(1)
+def test_it_is_trained_further_and_resumed(folder, published):
+    sets, pool = folder / "task" / "out" / "tasks" / "sst2", RankPool(1)
     keys = {"model": {"init_from": str(published / "own")}, "evaluate__max_rows": 0}
     for steps in (1, 2):  # the second start resumes
         config = write_config(published / f"{steps}.yaml", sets / "train", published / "run", **keys, steps=steps,
