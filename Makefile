@@ -30,7 +30,7 @@ $(STAMP): pyproject.toml constraints.txt $(wildcard clozeline/native/*.cpp cloze
 install: $(STAMP)  ## make .venv with the pinned dependencies
 
 demo: $(STAMP)  ## clean, shard, train: the whole chain, on Python's documentation
-	$(BIN)/clozeline demo --output runs/demo
+	$(BIN)/clozeline demo output=runs/demo
 
 test: $(STAMP)  ## the test suite; CONTRIBUTING.md says how long it takes
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder

@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext, redirect_stdout
 from types import FrameType
 from typing import Any, Final, Literal, NoReturn, TextIO, TypeAlias
 
+from clozeline import plugins
 from clozeline.configuration.config import describe
 from clozeline.errors import ClozelineError, ConfigurationError, message_text, show_controls
 from clozeline.process import READER_GONE, STOPS, ReaderGone, catch, guard_streams
@@ -27,24 +28,92 @@ Detail: TypeAlias = Literal["quiet", "usual", "verbose"]
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are configuration errors: one message, exit code 64."""
+    """An argument parser whose errors are configuration errors: one message, exit code 64.
+
+    What takes a value is a key, `output=DIR`, and what takes none is a switch, `--strict`. `--output DIR` is accepted
+    for a key, an option or a setting, and `strict=true` for a switch.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"formatter_class": KeysHelp, "allow_abbrev": False, **settings})
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]
         """Refuse a word that is not UTF-8, such as the path of a file whose name is in another encoding."""
-        for word in sys.argv[1:] if args is None else args:
+        words = list(sys.argv[1:] if args is None else args)
+        plugins.allow("\n".join(words))
+        for word in words:
             if any("\ud800" <= letter <= "\udfff" for letter in word):
                 raise ConfigurationError(f"argument {word!r}: expected UTF-8; rename the file or folder")
-        return super().parse_known_args(args, namespace)
+        end = words.index("--") if "--" in words else len(words)
+        return super().parse_known_args([*self._in_own_style(words[:end]), *words[end:]], namespace)
+
+    def _in_own_style(self, words: Sequence[str]) -> Iterator[str]:
+        """Yield words with keys of this parser as options; then options that it lacks, as `key=value`."""
+        takes_settings = any(action.metavar == "key=value" for action in self._actions)
+        rest, settings = iter(words), []
+        for word in rest:
+            name, equals, value = word.partition("=")
+            action = self._option_string_actions.get(f"--{name.replace('_', '-')}") if equals else None
+            if word in self._option_string_actions or not word.startswith("--"):
+                if action is None:
+                    yield word
+                elif action.nargs != 0:
+                    yield f"{action.option_strings[-1]}={value}"
+                elif value == "true":
+                    yield action.option_strings[-1]
+                elif value != "false":
+                    self.error(f"{name}: expected true or false, got '{value}'")
+            elif name in self._option_string_actions or not takes_settings:
+                yield word
+            elif equals:
+                settings.append(f"{_key(name)}={value}")
+            elif (following := next(rest, None)) is not None and not following.startswith("--"):
+                settings.append(f"{_key(name)}={following}")
+            else:
+                raise ConfigurationError(f"{name}: expected a value: {_key(name)}=VALUE; see --help")
+        yield from settings
 
     def error(self, message: str) -> NoReturn:
-        """Raise the message as a ConfigurationError; an option that is a key is answered with `key=value`."""
-        words = message.removeprefix("unrecognized arguments: ").split()
-        takes_keys = any(action.metavar == "key=value" for action in self._actions)
-        if words[0].startswith("--") and message.startswith("unrecognized") and takes_keys:
-            option, _, value = words[0].partition("=")
-            key = option.removeprefix("--").replace("-", "_")
-            raise ConfigurationError(f"{option}: no such option; keys are written {key}={value or 'VALUE'}; see --help")
+        """Raise the message as a ConfigurationError, with keys as they are written."""
+        for action in self._actions:
+            if option := _option_of_key(action):
+                message = re.sub(rf"(?<!\S){option}(?![\w-])", _key(option), message)
         raise ConfigurationError(f"{message}; see --help")
+
+
+def _key(option: str) -> str:
+    return option.removeprefix("--").replace("-", "_")
+
+
+def _option_of_key(action: argparse.Action) -> str | None:
+    """Return the option of an action that takes a value and is written `key=value`; `--config FILE` is not."""
+    is_key = action.nargs != 0 and action.option_strings and action.option_strings[-1] != "--config"
+    return action.option_strings[-1] if is_key else None
+
+
+class KeysHelp(argparse.RawDescriptionHelpFormatter):
+    """Help that shows an option with a value as `key=VALUE`."""
+
+    def add_usage(self, usage: str | None, actions: Iterable[argparse.Action], groups: Any, prefix: Any = None) -> None:
+        """Show positional words, required keys and switches, and other keys as one word."""
+        shown = [action for action in actions if action.help is not argparse.SUPPRESS]
+        words = [
+            self._metavar(action) for action in shown if not action.option_strings and action.metavar != "key=value"
+        ]
+        words += [self._format_action_invocation(a) for a in shown if _option_of_key(a) and a.required]
+        switches = [a for a in shown if a.option_strings and not _option_of_key(a) and a.dest != "help"]
+        words += [f"[{self._format_action_invocation(action)}]" for action in switches]
+        if any(action.metavar == "key=value" or (_option_of_key(action) and not action.required) for action in shown):
+            words.append("[key=value ...]")
+        super().add_usage(usage or " ".join(["%(prog)s", *words]), (), groups, prefix)
+
+    def _metavar(self, action: argparse.Action) -> str:
+        return self._format_args(action, self._get_default_metavar_for_positional(action))
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        if option := _option_of_key(action):
+            return f"{_key(option)}={self._metavar_formatter(action, _key(option).upper())(1)[0]}"
+        return super()._format_action_invocation(action)
 
 
 def add_detail_options(parser: argparse.ArgumentParser, quiet: str, verbose: str) -> None:

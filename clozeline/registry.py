@@ -2,6 +2,7 @@
 
 `pipeline/corrupt/objectives/masked_lm.py` holds `class MaskedLM` and is chosen by `name: masked_lm`. Adding a file
 adds the algorithm: nothing is registered anywhere. Its parameters are the nested pydantic dataclass `Options`.
+Algorithms outside of Clozeline have the names of `clozeline.plugins`.
 """
 
 import difflib
@@ -16,6 +17,7 @@ from typing import Any, ClassVar, Final
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from clozeline import plugins
 from clozeline.configuration.config import to_plain, validate
 from clozeline.errors import ConfigurationError
 
@@ -28,10 +30,27 @@ def _folder(package: str) -> str:
 
 
 def names(package: str) -> list[str]:
-    """Return the algorithms of a registry folder, sorted."""
+    """Return the algorithms of a registry folder and those of entry points, sorted."""
+    return sorted({*_own_names(package), *plugins.installed(package)})
+
+
+def is_known(package: str, name: str) -> bool:
+    """Return whether `find` looks for a class of this name: one that it lists, or `module:Class`."""
+    return plugins.is_own(name) or name in names(package)
+
+
+def full_name(package: str, name: str) -> str:
+    """Return the `module:Class` behind the name of an entry point, which is an alias; other names as they are."""
+    if plugins.is_own(name) or name in _own_names(package):
+        return name
+    entry = plugins.installed(package).get(name)
+    return name if entry is None else entry.value
+
+
+def _own_names(package: str) -> tuple[str, ...]:
     folders = tuple(importlib.import_module(package).__path__)
     changed = tuple(os.stat(folder).st_mtime_ns for folder in folders)  # noqa: PTH116 (asked at every choice: no Path)
-    return list(_list_algorithms(folders, changed))
+    return _list_algorithms(folders, changed)
 
 
 @lru_cache(_FOLDERS)
@@ -41,6 +60,8 @@ def _list_algorithms(folders: tuple[str, ...], changed: tuple[int, ...]) -> tupl
 
 def find(package: str, name: str) -> Any:
     """Return the class of an algorithm; a ConfigurationError names the nearest known name where there is none."""
+    if plugins.is_own(name := full_name(package, name)):
+        return plugins.import_class(package, name)
     known = names(package)
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
@@ -79,6 +100,7 @@ def choose(package: str, entry: str | Mapping[str, Any]) -> Chosen:
     name = options.pop("name", None)
     if not isinstance(name, str):
         raise ConfigurationError(f"{_folder(package)}: expected a name or a mapping with 'name', got {entry!r}")
+    name = full_name(package, name)
     kind = find(package, name)
     return Chosen(name, kind, validate(kind.Options, options, name))
 

@@ -28,8 +28,10 @@ from clozeline.configuration.config import (
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.block_options import StoreOptions
+from clozeline.pipeline.ingest.documents.chapters import Split
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.reader_options import check_options
+from clozeline.pipeline.text.language_codes import require_code
 from clozeline.registry import Chosen, choose
 
 
@@ -60,6 +62,8 @@ class InputEntry:
     """language code of all documents; default: identified per document"""
     target_language: str | None = None
     """language code of the other sides of pairs; default: `und`"""
+    split: Split | None = None
+    """chapters of books as documents of their own: `{pattern: "^CHAPTER ", min_words: 50}`"""
     store: StoreOptions | None = None
     """requests to the store of a URL: `{retries, timeout_s, fsspec}`"""
     options: Annotated[dict[str, Any], Field(exclude=True)] = field(default_factory=dict)
@@ -70,13 +74,13 @@ class InputEntry:
             check_options(self.options, None if self.reader is None else [self.reader], _INPUT_KEYS)
         except ConfigurationError as error:
             raise ValueError(str(error)) from error
+        require_code("language", self.language)
+        require_code("target_language", self.target_language)
 
     @model_serializer(mode="wrap")
     def _with_options(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         values = {**plain(self), **self.options}
-        if values["store"] is None:
-            del values["store"]
-        return values
+        return {key: value for key, value in values.items() if value is not None or key not in ("split", "store")}
 
 
 _INPUT_KEYS: Final = tuple(name for name in InputEntry.__dataclass_fields__ if name != "options")
@@ -218,9 +222,9 @@ class Recipe:
         return self.output_folder / stage
 
 
-def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read and validate a recipe."""
-    return load_config(Recipe, path, overrides)
+def load_recipe(path: Path, overrides: Sequence[str] = (), *, is_own: bool = False) -> Recipe:
+    """Read and validate a recipe, the user's own or that of a run; see `load_config`."""
+    return load_config(Recipe, path, overrides, is_own=is_own)
 
 
 def recipe_text(recipe: Recipe) -> str:

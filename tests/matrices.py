@@ -4,9 +4,6 @@ import pytest
 
 STAGES = [*((stage, "fp32") for stage in (0, 1, 2, 3)), *((stage, "bf16") for stage in (1, 2, 3))]
 """ZeRO stages and precisions."""
-WORLDS = [(1, 1), *((2, stage) for stage in (0, 1, 2, 3))]
-"""Numbers of ranks and ZeRO stages that compute what a plain loop does, and those of `make test`."""
-USUAL_WORLDS = [(1, 1), (2, 3)]
 
 
 def mark_slow_but(usual, cases):

@@ -23,7 +23,7 @@ class Arguments(Parser):
     """An argument parser that reports errors as configuration errors: one message, exit code 64."""
 
     def __init__(self, description: str | None) -> None:
-        super().__init__(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+        super().__init__(description=description)
 
 
 class IntermixedArguments(Arguments):

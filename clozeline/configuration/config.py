@@ -28,7 +28,7 @@ import yaml
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.dataclasses import dataclass
 
-from clozeline import HOME
+from clozeline import HOME, plugins
 from clozeline.configuration.overrides import alternatives, below, dump_yaml, fields_of, merge, override, parse_yaml
 from clozeline.configuration.redaction import redact, remember, without_masks
 from clozeline.errors import ConfigurationError
@@ -43,6 +43,8 @@ _FEW_KEYS: Final = 8
 _RECIPES: Final = HOME / "configs" / "recipes"
 _BASES: Final = HOME / "configs" / "bases"
 _PARTS: Final = {"pipeline", "train"}
+_TELLING: Final = {"pipeline": {"clean", "dedup", "encode", "group", "tasks"}, "train": {"model", "optimizer", "data"}}
+"""Keys by which a file of a command is known, where it is given to another one."""
 _MOST_BASES: Final = 8
 
 
@@ -97,8 +99,9 @@ def config_file(location: str, kind: str) -> Path:
     recipes = {str(path.parent.relative_to(_RECIPES)): path for path in _RECIPES.rglob(kind)}
     recipes |= {str(path.relative_to(_RECIPES).with_suffix("")): path for path in _RECIPES.glob("tasks/*.yaml")}
     if name not in recipes:
-        known = ", ".join(sorted(recipes))
-        raise ConfigurationError(f"--config {location}: no recipe '{name}' with a {kind}; known: {known}")
+        near = difflib.get_close_matches(name, recipes, n=1)
+        hint = f"did you mean 'recipe:{near[0]}'?" if near else f"known: {', '.join(sorted(recipes))}"
+        raise ConfigurationError(f"--config {location}: no recipe '{name}' with a {kind}; {hint}")
     return recipes[name]
 
 
@@ -151,11 +154,17 @@ def _compose(schema: Any, path: Path, overrides: Sequence[str]) -> tuple[dict[st
 
 def _take_part(schema: Any, data: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return the part of a file that belongs to a class of options; a file without parts is one."""
+    name = getattr(schema, "PART", "")
     if not data or not set(data) <= _PARTS:
+        of = next((command for command, keys in _TELLING.items() if keys & set(data)), name)
+        if name and of != name and not _TELLING[name] & set(data):
+            raise ConfigurationError(
+                f"{path}: is a recipe of `clozeline {of}`, not of `{name}`; run: clozeline {of} --config {path}"
+            )
         return data
-    part = data.get(getattr(schema, "PART", ""))
+    part = data.get(name)
     if not isinstance(part, dict):
-        raise ConfigurationError(f"{path}: expected the key '{getattr(schema, 'PART', '')}', got {', '.join(data)}")
+        raise ConfigurationError(f"{path}: expected the key '{name}', got {', '.join(data)}")
     return part
 
 
@@ -177,13 +186,17 @@ def _with_base(schema: Any, data: dict[str, Any], path: Path, depth: int = 0) ->
     return merged
 
 
-def load_config(schema: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
+def load_config(schema: type[T], path: Path, overrides: Sequence[str] = (), *, is_own: bool = False) -> T:
     """Read a YAML file, apply `a.b=value` overrides, validate.
+
+    Overrides, and a file that is the user's own, given to a command, may name algorithms of other modules
+    (`clozeline.plugins`).
 
     ConfigurationError if the file is missing or not YAML, a key is unknown (the nearest known one is named), or a value
     has the wrong type or range. A mistake that the file alone does not have is one of the command line.
     """
     data, overrides = _compose(schema, path, overrides)
+    plugins.allow("\n".join([*overrides, json.dumps(data, default=str) if is_own else ""]))
     resolved = override(schema, data, overrides, str(path))
     remember(resolved)
     value, mistakes = _validate(schema, resolved)

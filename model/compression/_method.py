@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from torch import Tensor
 
+from clozeline import plugins
 from clozeline.configuration.config import adapter_of, validate
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import Checkpoint, parameter_shapes
@@ -52,7 +53,7 @@ class Method(ABC):
     @classmethod
     def key(cls) -> str:
         """Return the name of its file, by which `method` chooses it."""
-        return cls.__module__.rpartition(".")[2]
+        return plugins.name_of(cls)
 
     @abstractmethod
     def compress(self, checkpoint: Checkpoint, batches: Sequence[Batch]) -> Compressed:

@@ -16,14 +16,24 @@ from clozeline.model.configuration.head import HeadEntry
 from clozeline.model.configuration.key_types import Depth, Width, non_default_keys
 from clozeline.model.configuration.layer import BiasConfig, ConnectorConfig, DropoutConfig, InitConfig, ShareConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
-from clozeline.registry import Chosen, OneOf, find, names
+from clozeline.plugins import is_own
+from clozeline.registry import Chosen, OneOf, find, full_name, is_known, names
 
 Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
 Quantization = Literal["int8", "int8_dynamic", "int4"]
 
 
+def _head_key(name: str) -> str:
+    """Return the key of a head: hyphens for the dots of `module:Class`, behind an entry point as well."""
+    full = full_name("clozeline.model.heads", name)
+    return full.replace(".", "-") if is_own(full) else name
+
+
 def _validate_for_family(value: Any, validate: ValidatorFunctionWrapHandler) -> Any:
-    if isinstance(value, Mapping) and value.get("family") in names("clozeline.model.families"):
+    if isinstance(value, Mapping) and isinstance(heads := value.get("heads"), Mapping):
+        # heads are modules of the network, whose names have no dots
+        value = {**value, "heads": {_head_key(name): head for name, head in heads.items()}}
+    if isinstance(value, Mapping) and is_known("clozeline.model.families", str(value.get("family"))):
         options = find("clozeline.model.families", value["family"]).Options
         if options is not ModelConfig:  # as JSON, in which a list is strictly a tuple
             return adapter_of(options).validate_json(json.dumps(value, default=str), strict=True)
@@ -150,9 +160,9 @@ class ModelConfig:
 
     def _name_problems(self) -> Iterator[str]:
         families, heads = names("clozeline.model.families"), names("clozeline.model.heads")
-        if self.family not in families:
+        if not is_known("clozeline.model.families", self.family):
             yield f"family: expected one of {', '.join(families)}, got '{self.family}'"
-        if unknown := [name for name in self.heads if name not in heads]:
+        if unknown := [name for name in self.heads if not is_known("clozeline.model.heads", name)]:
             yield f"heads: expected names among {', '.join(heads)}, got '{unknown[0]}'"
         if not self.heads:
             yield f"heads: expected at least one of {', '.join(heads)} with its weight, got none"

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from clozeline import plugins
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.layers.activation import ACTIVATIONS
@@ -53,7 +54,7 @@ class Head(nn.Module, ABC):
 
     @classmethod
     def key(cls) -> str:
-        return cls.__module__.rpartition(".")[2]  # the name of its file, the key in `model.heads`
+        return plugins.name_of(cls).replace(".", "-")  # the key in `model.heads`
 
     @abstractmethod
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:

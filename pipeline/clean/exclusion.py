@@ -47,8 +47,8 @@ class Exclusion:
         return numbers
 
     def find_input(self, planned: PlannedRange) -> set[int]:
-        """Return the lines that name the source, the file, or a folder of an input."""
-        names = {planned.source_group, planned.source, str(planned.path)}
+        """Return the lines that name the source, the file with or without its folder, or a folder of an input."""
+        names = {planned.source_group, planned.source, str(planned.path), planned.source.rpartition("/")[2]}
         if isinstance(planned.path, Path):
             absolute = Path(_absolute(str(planned.path)))
             names |= {str(absolute), *map(str, absolute.parents)}

@@ -1,6 +1,5 @@
 """Read input files, extract text, identify the language and filter documents; every rejected one keeps its reason."""
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import ClassVar, Final
@@ -14,6 +13,7 @@ from clozeline.pipeline.clean.unit_counts import CleanCounts
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.text.language_codes import suggest_codes
 from clozeline.pipeline.text.normal_form import NORMALIZE_VERSION
 from clozeline.registry import Chosen, find
 
@@ -46,8 +46,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             if isinstance(chosen, Chosen) and chosen.options.keep:
                 known = chosen.build().languages()
                 for code in sorted(set(chosen.options.keep) - known):
-                    near = ", ".join(difflib.get_close_matches(code, known)) or ", ".join(sorted(known))
-                    yield f"{key}.keep: {chosen.name} knows no language '{code}'; it knows {near}"
+                    yield f"{key}.keep: {chosen.name} knows no language '{code}'; {suggest_codes(code, known)}"
 
         named = (self.config.filters, *(source.filters or () for source in self.config.sources.values()))
         for chosen in (each for filters in named for each in filters if data_files(each.options)):
@@ -132,7 +131,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             )
         first = "".join(f"; {record}" for record in list(counts.get("first_records", {}))[:3])
         return PartialFailureError(
-            f"clean: no document was found in the input (the table above says what was){first}; check the files, and "
+            f"clean: no document was found in the input ({self.list_reasons(counts)}){first}; check the files, and "
             "name their reader: `reader: NAME` next to the path of the input"
         )
 

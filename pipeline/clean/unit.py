@@ -1,6 +1,6 @@
 """The pass of `clean`: turn input ranges into documents and rejections, by the steps that clean a document."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -16,11 +16,12 @@ from clozeline.pipeline.execution.plan import PlannedRange
 from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, require_equal
+from clozeline.pipeline.ingest.documents.chapters import Split
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import write_documents, write_rejects
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.reader_options import options_of
-from clozeline.pipeline.ingest.readers import Counted, RawRecord, Reader
+from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
 from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.text.hosts import host_of
 from clozeline.pipeline.text.normal_form import count_control_characters, normalize
@@ -93,6 +94,22 @@ class Steps:
             given_language = given_language or "und"
         identified = self._identify_language(document, given_language)
         return None if identified is None else self._apply_filters(identified)
+
+    def split(self, items: Iterable[Item], split: Split) -> Iterator[Item]:
+        """Yield the chapters of each text, its own or that of its page; a page without text stays as it is."""
+        for item in items:
+            text = item.text if isinstance(item, RawRecord) else ""
+            if isinstance(item, RawRecord) and item.markup:
+                text = self._extraction.extract(text).text
+            if not isinstance(item, RawRecord) or item.target_text is not None or not text:
+                yield item
+                continue
+            for offset, chapter in split.iter_chapters(text):
+                if item.kind in ("text", "html"):  # the chapter's place tells more than that of the file, 0
+                    size = len(chapter.encode("utf-8", "surrogatepass"))
+                    yield item._replace(kind="chapter", locator=offset, length=size, text=chapter, markup=False)
+                else:
+                    yield item._replace(kind=f"{item.kind}, chapter at {offset}", text=chapter, markup=False)
 
     def _passes_url_filters(self, document: Document) -> bool:
         for _, step in self._filters if document.target_text is None else self._pair_filters:
@@ -205,7 +222,8 @@ class CleanUnits(Pass[CleanCounts]):
         if path.stat().st_size == 0:
             tally.note("empty_file")
             return
-        for item in reader.read(path, planned.start, planned.end):
+        items = reader.read(path, planned.start, planned.end)
+        for item in items if entry.split is None else steps.split(items, entry.split):
             if isinstance(item, Counted):
                 tally.count(item)
                 continue

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from clozeline import plugins
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.block_options import BlockRows, Compression
 from clozeline.registry import Chosen, OneOf
@@ -31,7 +32,7 @@ class NamedObjective:
 
     @property
     def set_label(self) -> str:
-        return self.label or self.objective.name
+        return self.label or plugins.short_name(self.objective.name)
 
     def build(self, vocabulary: Vocabulary) -> Objective:
         """Build the objective for a vocabulary."""

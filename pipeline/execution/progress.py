@@ -124,8 +124,9 @@ def accounting_lines(summaries: Sequence[StageSummary]) -> list[str]:
     lines = [*_align("stage", cells[0], first, widths), "─" * LOG_COLUMNS]
     for (name, row, *_), amounts in zip(rows, cells[1:], strict=True):
         lines += _align(name, amounts, first, widths)
-        for noun, reasons in _iter_reasons(row):
-            text = f"dropped{f' ({noun}s)' if noun else ''}: {reasons}"
+        for noun, reasons in row.iter_reasons():
+            together = ", ".join(reason.replace(" ", "\xa0") for reason in reasons)  # counts stay with their reasons
+            text = f"dropped{f' ({noun}s)' if noun else ''}: {together}"
             wrapped = textwrap.wrap(text, LOG_COLUMNS, initial_indent=_INDENT, subsequent_indent=2 * _INDENT)
             lines += [line.replace("\xa0", " ") for line in wrapped]
     return lines
@@ -140,14 +141,6 @@ def _align(name: str, cells: Sequence[str], first: int, widths: Sequence[int]) -
         shown = "".join(f"  {text:>{width}}" for text, width in zip(line, widths, strict=True))
         yield f"{name:<{first}}{shown}".rstrip()
         name = ""
-
-
-def _iter_reasons(row: Row) -> Iterator[tuple[str, str]]:
-    """Yield each unit of what is dropped with its reasons, the most frequent first; counts stay with their reasons."""
-    for noun, group in row.left_out:
-        reasons = sorted((-count, reason) for reason, count in group.items() if count)
-        if reasons:
-            yield noun, ", ".join(f"{-count:,} {reason}".replace(" ", "\xa0") for count, reason in reasons)
 
 
 def print_table(summaries: Sequence[StageSummary]) -> None:

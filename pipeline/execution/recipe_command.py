@@ -19,7 +19,7 @@ from clozeline.command import (
     wrap_log,
 )
 from clozeline.configuration.config import config_file
-from clozeline.errors import StorageError
+from clozeline.errors import ConfigurationError, StorageError
 from clozeline.native.library import missing_note
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.plan import load_plan
@@ -57,6 +57,7 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
     parser.add_argument("--config", metavar="FILE", help="the recipe: a YAML file, or recipe:NAME for one of ours")
     parser.add_argument("--verify", action="store_true", help="hash inputs and finished files before units are skipped")
     parser.add_argument("--dry-run", action="store_true", help="show the units that would run, and do nothing")
+    parser.add_argument("--detach", action="store_true", help="submit the driver itself as a job of Slurm, and return")
     add_detail_options(
         parser,
         "print errors alone, without progress and table",
@@ -71,10 +72,12 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
         return 0
     if options.config is None:
         parser.error("--config FILE is missing")
-    recipe = load_recipe(config_file(options.config, "pipeline.yaml"), options.overrides)
+    recipe = load_recipe(config_file(options.config, "pipeline.yaml"), options.overrides, is_own=True)
     check_recipe(recipe)
     if options.dry_run:
         return _dry_run(recipe, stage)
+    if options.detach:
+        return _detach(recipe, [stage or "pipeline", *(word for word in arguments if word != "--detach")])
     return _run(recipe, stage, options.detail, verify=options.verify)
 
 
@@ -94,6 +97,18 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
     path = write_run_report(recipe, names if only is None else names[: names.index(only) + 1])
     if detail != "quiet":
         _show(wrap_log(f"report: {path}"))
+    return 0
+
+
+def _detach(recipe: Recipe, words: Sequence[str]) -> int:
+    """Submit this command as a job, after what can be wrong before its start."""
+    executor = recipe.executor.chosen().build(recipe.executor)
+    if not hasattr(executor, "detach"):
+        raise ConfigurationError(f"--detach: expected executor.name=slurm, got {recipe.executor.name}")
+    load_plan(recipe)
+    job, log = executor.detach(recipe.output_folder, [sys.executable, "-m", "clozeline", *words])
+    _show(f"Slurm job {job} runs the pipeline; what it prints: {log}")
+    _show(f"`scancel {job}` stops it; the same command continues")
     return 0
 
 

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
+from clozeline import plugins
 from clozeline.configuration.config import config_digest, to_plain
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError, StorageError, message_text
 from clozeline.files import open_unlinked
@@ -27,6 +28,7 @@ from clozeline.repair import cannot_write, explain_error
 
 DOCUMENTS: Final = "documents"
 """Name of what most stages take and hand over."""
+_NAMED_REASONS: Final = 6
 
 K = TypeVar("K")
 """Config class of a stage."""
@@ -54,6 +56,12 @@ class Row:
     left_out: tuple[tuple[str, Mapping[str, int]], ...] = ()
     """unit (`document`), and the number of those left out by reason; a reason without unit says its own"""
     parts: tuple[tuple[str, Row], ...] = ()  # rows of the sets of the stage by their labels, below its own
+
+    def iter_reasons(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield each unit of what is left out with counts and reasons, the most frequent first."""
+        for noun, group in self.left_out:
+            if reasons := sorted((-count, reason) for reason, count in group.items() if count):
+                yield noun, [f"{-count:,} {reason}" for count, reason in reasons]
 
 
 @dataclass(frozen=True)
@@ -153,9 +161,16 @@ class Stage(ABC, Generic[K, C]):
     def nothing_left(self, counts: C) -> ClozelineError:
         """Return the error of a stage that leaves no document."""
         return PartialFailureError(
-            f"{self.name}: every document was rejected (reasons: the table above); check the input, or loosen the "
+            f"{self.name}: every document was rejected ({self.list_reasons(counts)}); check the input, or loosen the "
             "filters of the recipe"
         )
+
+    def list_reasons(self, counts: C) -> str:
+        """Return what was left out and why, the most frequent reasons first."""
+        reasons = list(self.row(counts).iter_reasons())
+        of_records = [reason for noun, named in reasons if noun for reason in named]
+        others = [reason for noun, named in reasons if not noun for reason in named]
+        return ", ".join((of_records or others)[:_NAMED_REASONS]) or "it is empty"
 
     def provides(self, counts: C) -> Mapping[str, int]:
         """Return amounts that later stages consume, by name; override it for more than documents.
@@ -257,7 +272,8 @@ def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
         "upstream": upstream,
         "version": stage.version(),
     }
-    return config_digest(facts)
+    own = plugins.digests([facts["config"], facts["shared"]])
+    return config_digest(facts | ({"own algorithms": own} if own else {}))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from clozeline.pipeline.execution.stages import UnitRunner, stage_of
 from clozeline.pipeline.execution.unit_record import Counts, Output, UnitRecord, add_counts
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import write_manifest, write_shard
+from clozeline.pipeline.shards import open_shards, write_manifest, write_shard
 from clozeline.pipeline.shards.token_set import token_columns
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import order_key
@@ -104,6 +104,12 @@ def run_stage(of: Recipe, name: str, *, backwards: bool = False) -> Counts:
             add_counts(total, record.counts)
     stage.check(total)
     return total
+
+
+def all_rows(folder: Path) -> Rows:
+    """All rows of a set, in their order."""
+    shards = open_shards(folder)
+    return Rows.concatenate([shards.read_block(block) for block in range(len(shards.index))])
 
 
 _ERRORS = {error.exit_code: error for error in (ConfigurationError, IntegrityError, StorageError)}

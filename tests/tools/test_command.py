@@ -35,6 +35,45 @@ def test_wrong_use_is_one_message(name, capsys):
     assert error.endswith("; see --help\n")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--output", "out", "--dry", "--max-tokens", "5", "--text=a=b", "--mode=beam"],
+        ["run", "output=out", "dry=true", "max_tokens=5", "text=a=b", "mode=beam"],
+        ["--max_tokens=5", "--mode", "beam", "run", "--text", "a=b", "output=out", "--dry"],
+    ],
+)
+def test_keys_and_options_are_one_style(words):
+    parser = IntermixedArguments("")
+    parser.add_argument("run")
+    parser.add_argument("--output", required=True)
+    parser.add_argument("--text", action="append")
+    parser.add_argument("--dry", action="store_true")
+    add_settings(parser, Settings)
+    options = parser.parse_args(words)
+    assert (options.run, options.output, options.text, options.dry) == ("run", "out", ["a=b"], True)
+    settings = settings_of(Settings, options.overrides)
+    assert (settings.max_tokens, settings.mode) == (5, "beam")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["run"], "required: output;"),
+        (["run", "output=x", "--mode"], "mode=VALUE"),
+        (["run", "output=x", "dry=maybe"], "dry: expected true or false"),
+    ],
+)
+def test_what_is_missing_is_named_as_it_is_written(words, said):
+    parser = IntermixedArguments("")
+    parser.add_argument("run")
+    parser.add_argument("--output", required=True)
+    parser.add_argument("--dry", action="store_true")
+    add_settings(parser, Settings)
+    with pytest.raises(ConfigurationError, match=said):
+        parser.parse_args(words)
+
+
 @pytest.mark.parametrize("sizes", [[], [0, 0], [0, 5, 0]])
 def test_sets_with_few_rows_or_none_are_no_mistake(tmp_path, sizes, capsys):
     folder = str(toy_set(tmp_path / "set", sizes).path)
@@ -46,7 +85,7 @@ def test_sets_with_few_rows_or_none_are_no_mistake(tmp_path, sizes, capsys):
         assert command_module(name).main([folder, *arguments]) == 0
     assert len(open_shards(tmp_path / "tar", verify="shard")) == sum(sizes)
     assert (
-        capsys.readouterr().err == f"note: no tokenizer above {folder}: ids are shown; --tokenizer names its folder\n"
+        capsys.readouterr().err == f"note: no tokenizer above {folder}: ids are shown; tokenizer=DIR names its folder\n"
     )
 
 

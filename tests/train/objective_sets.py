@@ -20,6 +20,9 @@ from tests.shard_sets import write_set
 
 NUMBERS = 40
 WORDS: Vocabulary = vocabulary(FIRST_CONTENT + NUMBERS)
+MASKED: dict[str, Any] = {"masked_lm": 1.0}
+GENERATOR = {"generator": {"layers": 1, "dim": 16, "attention_heads": 2, "ffn_dim": 32}}
+XLNET = {"position": {"kind": "sinusoidal"}, "bias": {"qkv": False, "out": False}}
 
 
 def counting_samples(seed: int, rows: int) -> Rows:

@@ -7,12 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from clozeline.errors import ClozelineError
-from clozeline.model.checkpoints import build_checkpoint
 from clozeline.registry import find
-from clozeline.tools.models.export.exportable import exported_form
 from clozeline.train.checkpoint.format import Index, steps_in
-from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.model.adapters.adapted_models import NAMES, case_of, takes_places
 from tests.train.masked_set import write_config, write_masked_sets
@@ -21,7 +17,7 @@ from tests.train.runs import logged, saved, start
 POSITIONS = {"model__position__maximum": 24}
 """Room for rows of 15 tokens and what an adapter takes."""
 FAST = [next(name for name in NAMES if takes_places(name) is taken) for taken in (False, True)]
-"""One that takes positions of the table from the rows, and one that takes none; the others follow in the long tests."""
+"""One that takes positions of the table from the rows, and one that takes none."""
 
 
 def adapter(name: str) -> dict[str, Any]:
@@ -49,7 +45,7 @@ def adapted(base: Path, output: str, name: str, *words: str) -> list[str]:
     return [*words_of_run, "optimizer.learning_rate=0.01", *words]
 
 
-@pytest.mark.parametrize("name", [one if one in FAST else pytest.param(one, marks=pytest.mark.slow) for one in NAMES])
+@pytest.mark.parametrize("name", FAST)
 def test_a_run_saves_its_adapter_alone_and_resumes_to_the_bit(base: Path, one_rank: RankPool, name: str) -> None:
     config = base / "train.yaml"
     assert one_rank.run(start, config, adapted(base, f"{name}-whole", name, "steps=4")) == [(0, "")]
@@ -66,35 +62,3 @@ def test_a_run_saves_its_adapter_alone_and_resumes_to_the_bit(base: Path, one_ra
     index = Index.read(steps_in(whole / "checkpoints")[-1])
     assert len(index.state["base"]) == 32
     assert "base" not in Index.read(steps_in(base / "base" / "checkpoints")[-1]).state
-
-
-def test_an_export_holds_the_adapter_merged(base: Path, one_rank: RankPool) -> None:
-    """The model of the export computes what the base with the adapter next to it does, and not what the base does."""
-    assert one_rank.run(start, base / "train.yaml", adapted(base, "merged", "lora", "steps=3")) == [(0, "")]
-    opened = open_run(base / "merged")
-    exported = exported_form(opened)
-    assert exported.config.adapter is None
-    tensors = {"input_ids": torch.arange(10, 22)[None], "position_ids": torch.arange(12)[None]}
-    tensors["lengths"] = torch.tensor([12])
-    models = (build_checkpoint(exported), opened.model, open_run(base / "base").model)
-    with torch.no_grad():
-        merged, expected, alone = (model.logits(tensors)["masked_lm"] for model in models)
-    assert (merged - expected).abs().max() <= 1e-5
-    assert (alone - expected).abs().max() > 1e-3
-    assert one_rank.run(start, base / "train.yaml", adapted(base, "prompted", "prompt", "steps=1")) == [(0, "")]
-    with pytest.raises(ClozelineError, match="cannot be merged"):
-        exported_form(open_run(base / "prompted"))
-
-
-def test_a_base_that_went_on_is_refused(base: Path, one_rank: RankPool) -> None:
-    config = base / "train.yaml"
-    assert one_rank.run(start, config, [f"output={base / 'other'}", "steps=1"]) == [(0, "")]
-    words = [word.replace(str(base / "base"), str(base / "other")) for word in adapted(base, "moved", "lora")]
-    assert one_rank.run(start, config, [*words, "steps=1"]) == [(0, "")]
-    ((code, said),) = one_rank.run(start, config, [f"output={base / 'third'}", f"model.init_from={base / 'moved'}"])
-    assert code == 64
-    assert "trained an adapter: merge it: clozeline export-model" in said
-    assert one_rank.run(start, config, [f"output={base / 'other'}", "steps=2"]) == [(0, "")]
-    ((code, said),) = one_rank.run(start, config, [*words, "steps=2"])
-    assert code == 64
-    assert "the adapter was trained on weights with digest" in said

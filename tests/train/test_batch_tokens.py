@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards.explain_batch import main
 from clozeline.train.data.stream.phases import phase_of
@@ -60,6 +59,9 @@ def test_steps_are_cut_by_tokens_at_every_world_size(
     assert len({after - before for before, after in pairwise(ends)}) > 1
     assert one_rank.run(start, config, []) == [(0, "")]
     straight = runs.steps(config.parent / "straight")
+    (phase,) = runs.events(config.parent / "straight", "phase")
+    changed = next(step for step, samples in enumerate(ends, 1) if samples > CHANGE)
+    assert (phase["phase"], phase["global_batch"], phase["step"]) == (1, 16, changed)
     assert [(record["samples"], record["tokens"]) for record in straight] == expected
     for number, steps in enumerate((2, 3, STEPS)):
         ranks, words = (two_ranks, one_rank)[number % 2], [f"output={config.parent / 'turns'}", f"steps={steps}"]
@@ -73,18 +75,3 @@ def test_steps_are_cut_by_tokens_at_every_world_size(
         assert theirs["gradient_norm"] == pytest.approx(mine["gradient_norm"], rel=1e-4)
     assert main(["--run", str(config.parent / "straight"), "--step", "2", "--json"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == expected[1][0] - expected[0][0]
-
-
-def test_a_resumed_run_has_the_same_losses_to_the_last_bit(one_rank: RankPool, config: Path) -> None:
-    for steps in (3, STEPS):
-        assert one_rank.run(start, config, [f"output={config.parent / 'again'}", f"steps={steps}"]) == [(0, "")]
-    assert runs.logged(config.parent / "again") == runs.logged(config.parent / "straight")
-
-
-def test_a_continuation_with_another_number_is_refused(
-    one_rank: RankPool, config: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = [f"output={config.parent / 'again'}", "steps=8", "data.batch_tokens=300"]
-    assert "data.batch_tokens: 210 in the checkpoint, 300 now" in one_rank.run(start, config, words)[0][1]
-    assert main(["--run", str(config.parent / "again"), "--step", "9"]) == ConfigurationError.exit_code
-    assert "only steps of metrics.jsonl are known" in capsys.readouterr().err

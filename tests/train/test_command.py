@@ -18,8 +18,7 @@ from clozeline.train.command import _ALGORITHMS, main
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.stopping import INTERRUPTED_MESSAGE
 from tests.distributed import ROOT, free_port, run_ranks
-from tests.lost_output import WAYS, exit_code
-from tests.matrices import mark_slow_but
+from tests.lost_output import exit_code
 from tests.train import faulty
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.runs import logged
@@ -76,15 +75,14 @@ def test_quiet_prints_nothing_and_verbose_every_record_in_80_columns(tmp_path: P
     assert "stepz" in wrong.errors[0], "errors are never quiet"
 
 
-@pytest.mark.parametrize("way", mark_slow_but(["closed terminal", "no descriptors"], WAYS))
-def test_a_run_whose_lines_cannot_be_printed_trains_to_its_end(tmp_path: Path, shards: Path, way: str) -> None:
+def test_a_run_whose_lines_cannot_be_printed_trains_to_its_end(tmp_path: Path, shards: Path) -> None:
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=3)
     command = [sys.executable, "train/main.py", "--config", str(config), "--verbose"]
-    assert exit_code(way, command, cwd=ROOT, env=environment()) == 0
+    assert exit_code("closed terminal", command, cwd=ROOT, env=environment()) == 0
     assert json.loads((tmp_path / "run" / "status.json").read_text())["state"] == "done"
     assert len(bits(tmp_path / "run")) == 3
     wrong = [*command, "stepz=3"]
-    assert exit_code(way, wrong, cwd=ROOT, env=environment()) == 64
+    assert exit_code("closed terminal", wrong, cwd=ROOT, env=environment()) == 64
 
 
 def torchrun(*words: str) -> list[str]:
@@ -155,10 +153,8 @@ def test_dry_run_says_what_a_run_costs_and_writes_nothing(
     ("words", "code", "message"),
     [
         ([], 64, "--config is missing"),
-        (["--config", "/nowhere.yaml"], 64, "--config /nowhere.yaml: no such file"),
         (["--config", "CONFIG", "--dryrun"], 64, "--dryrun: no such option"),
         (["--config", "CONFIG", "stesp=3"], 64, "unknown key 'stesp'; did you mean 'steps'?"),
-        (["--config", "CONFIG", "steps"], 64, "expected key=value"),
         (["--config", "CONFIG", "data.shards=MISSING"], 74, "no shard set here"),
         (["--config", "CONFIG", "output=FILE"], 64, "is a file, expected a folder"),
         (["--config", "CONFIG", "data.shards=FLIPPED"], 65, "expected xxh3-128"),
@@ -183,26 +179,6 @@ def test_mistakes_end_in_one_message(
     assert message in error
     assert "Traceback" not in error
     assert len(error.splitlines()) <= 2
-
-
-@pytest.mark.usefixtures("alone")
-@pytest.mark.parametrize("point", ["open_datasets", "start", "dry_run", "load_config"])
-def test_interrupt_before_training_is_one_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shards: Path, point: str
-) -> None:
-    from clozeline.train import run
-    from clozeline.train.startup import announcements, checks
-
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    holder = {"dry_run": announcements, "load_config": command, "open_datasets": checks}.get(point, run)
-    monkeypatch.setattr(holder, point, interrupted)
-    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
-    words = ["--config", str(config), *(["--dry-run"] if point == "dry_run" else [])]
-    code, _, error = called(capsys, words)
-    assert (code, error) == (130, f"{INTERRUPTED_MESSAGE}\n")
-    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.usefixtures("default_signals")
@@ -244,24 +220,11 @@ def started_as(rank: str, size: str, port: str, *words: str) -> subprocess.Compl
     return typed("env", *assigned, sys.executable, "train/main.py", "--config", *words)
 
 
-@pytest.mark.parametrize(("rank", "size"), [("0", "3"), ("1", "2")])
-def test_a_rank_that_waits_in_vain_says_where(tmp_path: Path, shards: Path, rank: str, size: str) -> None:
+def test_a_rank_that_waits_in_vain_says_where(tmp_path: Path, shards: Path) -> None:
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", collective_timeout_s=2)
-    port, words = str(free_port()), ["data.lanes=6", "data.global_batch=6", "data.micro_batch=1"]
-    done = started_as(rank, size, port, str(config), *words)
+    port = str(free_port())
+    done = started_as("1", "2", port, str(config))
     assert done.returncode == 71, done.stderr
-    found = f"rank {rank} of {size} on {socket.gethostname()} did not meet the others at 127.0.0.1:{port} in 2 s"
+    found = f"rank 1 of 2 on {socket.gethostname()} did not meet the others at 127.0.0.1:{port} in 2 s"
     assert found in done.stderr
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.slow
-def test_port_in_use_is_said(tmp_path: Path, shards: Path) -> None:
-    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
-        done = started_as("0", "2", port, str(config))
-    assert done.returncode == 64
-    assert done.stderr.startswith(f"error: port {port} of 127.0.0.1 is in use")

@@ -22,12 +22,6 @@ from tests.train.masked_set import write_config
 from tests.train.synthetic import NO_DROPOUT, VOCABULARY, tiny, train_steps
 
 
-def losses(world: World, config: Path, output: str, overrides: list[str]) -> list[float]:
-    """Losses of each step, and of the evaluations after six and twelve of them."""
-    assert run(load_config(TrainConfig, config, [f"output={output}", *overrides]), joined=world) == 0
-    return [record["loss"] for record in (*runs.steps(Path(output)), *runs.evaluations(Path(output)))]
-
-
 def norms_in_a_row(world: World, adapters: Sequence[str]) -> list[list[tuple[float, float]]]:
     """Gradient norms of an uncompiled and of a compiled training with each adapter, one after another."""
     original = engine.compile_layers

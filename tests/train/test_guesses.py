@@ -1,4 +1,4 @@
-"""Guesses on held-out rows, against scores of every position of the model, in whole runs of each architecture."""
+"""Guesses on held-out rows, against scores of every position of the model, for each architecture."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,15 +9,13 @@ import pytest
 import torch
 
 from clozeline.configuration.config import load_config
-from clozeline.train import evaluate
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
+from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.evaluate import sample_guesses
-from clozeline.train.run import run
-from tests.distributed import RankPool
+from clozeline.train.startup.starting_model import build_random_model
+from tests.train.data.stream.streams import open_stream
 from tests.train.masked_set import write_config
 from tests.train.objective_sets import write_objective_sets
-from tests.train.runs import events
 
 CASES = {
     "masked_lm": ("encoder", {"masked_lm": {}}),
@@ -26,60 +24,31 @@ CASES = {
 }
 
 
-def compared(world: World, config: Path) -> list[Any]:
-    """Run; return per evaluation the sampled rows, and those by the slow way: all scores, argmax by numpy."""
-    found: list[Any] = []
-
-    def sample(engine: Any, batch: Any) -> Any:
-        rows = sample_guesses(engine, batch)
-        head = next(iter(engine.model.heads))
-        with torch.no_grad():
-            scores = engine.model.logits({**batch, "input_ids": batch["input_ids"].long()})[head].double().numpy()
-        flat = scores.reshape(-1, scores.shape[-1])[:, : engine.model.vocab_size]
-        index, labels = batch["label_index"].numpy(), batch["label_ids"].numpy()
-        guesses, width = flat.argmax(1), scores.shape[1]
-        shares = np.exp(flat - np.logaddexp.reduce(flat, axis=1, keepdims=True)).max(1)
-        slow = [
-            [[int(at % width), int(label), int(guesses[at]), float(shares[at])]
-             for at, label in zip(index, labels, strict=True) if at // width == row]
-            for row in range(3)
-        ]  # fmt: skip
-        found.append((rows, slow, batch["input_ids"][:3].tolist(), batch["lengths"][:3].tolist()))
-        return rows
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(evaluate, "sample_guesses", sample)
-        assert run(load_config(TrainConfig, config), joined=world) == 0
-    return found
-
-
 @pytest.mark.parametrize("name", CASES)
-def test_guesses_are_the_most_probable_tokens_at_labels(one_rank: RankPool, tmp_path: Path, name: str) -> None:
+def test_guesses_are_the_most_probable_tokens_at_labels(tmp_path: Path, name: str) -> None:
+    """By the slow way: the scores of all positions, argmax by numpy."""
     family, heads = CASES[name]
     shards = write_objective_sets(tmp_path / "sets", name)
-    changes = {
-        "model__family": family,
-        "model__heads": heads,
-        "model__position__maximum": 96,
-        "data__micro_batch": 4,
-        "steps": 4,
-        "evaluate__every": 2,
-    }
-    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", **changes)
-    (found,) = one_rank.run(compared, config)
-    assert len(found) == 2
-    for rows, slow, ids, lengths in found:
-        assert len(rows) == 3
-        for row, expected, tokens, length in zip(rows, slow, ids, lengths, strict=True):
-            assert row["tokens"] == tokens[:length]
-            assert [entry[:3] for entry in row["labels"]] == [entry[:3] for entry in expected]
-            np.testing.assert_allclose(
-                [entry[3] for entry in row["labels"]], [entry[3] for entry in expected], atol=1e-5
-            )
-            assert ("continued" in row) == (family == "decoder")
-    told = events(tmp_path / "run", "guesses")
-    assert [event["step"] for event in told] == [2, 4]
-    assert told[-1]["sets"] == {"heldout": found[-1][0]}
+    changes = {"model__family": family, "model__heads": heads, "model__position__maximum": 96}
+    config = load_config(TrainConfig, write_config(tmp_path / "a.yaml", shards, tmp_path / "run", **changes), [])
+    train = open_datasets(config).train
+    model: Any = build_random_model(config, train).eval()
+    batch = {**next(iter(open_stream(train, micro_batch=8).next_step())).tensors}
+    batch["input_ids"] = batch["input_ids"].long()
+    world = SimpleNamespace(device=torch.device("cpu"))
+    rows = sample_guesses(SimpleNamespace(model=model, config=config, world=world), batch)  # type: ignore[arg-type]
+    with torch.no_grad():
+        (scores,) = (found.double().numpy() for found in model.logits(batch).values())
+    flat, width = scores.reshape(-1, scores.shape[-1])[:, : model.vocab_size], scores.shape[1]
+    shares = np.exp(flat - np.logaddexp.reduce(flat, axis=1, keepdims=True)).max(1)
+    assert len(rows) == 3
+    for row, found in enumerate(rows):
+        assert found["tokens"] == batch["input_ids"][row, : int(batch["lengths"][row])].tolist()
+        pairs = zip(batch["label_index"].tolist(), batch["label_ids"].tolist(), strict=True)
+        expected = [(at % width, label, flat[at].argmax(), shares[at]) for at, label in pairs if at // width == row]
+        assert [entry[:3] for entry in found["labels"]] == [[*entry[:3]] for entry in expected]
+        assert [entry[3] for entry in found["labels"]] == pytest.approx([entry[3] for entry in expected], abs=1e-5)
+        assert ("continued" in found) == (family == "decoder")
 
 
 def test_a_model_that_predicts_no_tokens_has_no_guesses() -> None:

@@ -10,15 +10,13 @@ from typing import Any
 
 import pytest
 
-from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.manifest import canonical_sha256
-from clozeline.sealed_json import seal
 from clozeline.train.checkpoint.format import FORMAT
 from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.json_lines import read_lines
 from tests.distributed import RankPool
-from tests.train.masked_set import write_config, write_masked_sets
-from tests.train.runs import contents, events, start, steps
+from tests.train.masked_set import write_config
+from tests.train.runs import contents, start, steps
 
 
 @pytest.fixture(scope="module")
@@ -119,23 +117,6 @@ def test_an_output_that_cannot_be_written(one_rank: RankPool, folder: Path) -> N
     assert resume(one_rank, folder) == [(0, "")]
 
 
-def test_records_that_are_gone_are_missed(one_rank: RankPool, folder: Path) -> None:
-    (folder / "run" / "metrics.jsonl").unlink()
-    assert resume(one_rank, folder) == [(0, "")]
-    lost = events(folder / "run", "records_lost")
-    assert [(event["file"], event["steps"]) for event in lost] == [("metrics.jsonl", 4)]
-
-
-def test_a_held_out_set_that_is_gone_is_missed(one_rank: RankPool, folder: Path) -> None:
-    path = folder / "run" / "status.json"
-    status = json.loads(path.read_text())
-    del status["checksum"]
-    status["heldout"] = {"gone": {"loss": 1.0, "unigram_entropy": 2.0, "labels": 3}}
-    path.write_text(json.dumps(seal(status)))
-    assert resume(one_rank, folder) == [(0, "")]
-    assert [event["name"] for event in events(folder / "run", "heldout_gone")] == ["gone"]
-
-
 def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank: RankPool, folder: Path) -> None:
     """In the journal too; damaged lines of the metrics are left out, and folders of other names are left alone."""
     checkpoints = folder / "run" / "checkpoints"
@@ -162,57 +143,9 @@ def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank: RankPoo
     assert (checkpoints / "latest").read_text() == "step-00000006\n"
 
 
-@pytest.fixture(scope="module")
-def two_runs(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs with the same names of files: `own`, and `other` with another seed over other rows."""
-    folder = tmp_path_factory.mktemp("runs")
-    for name, seed, rows in (("own", 7, 240), ("other", 8, 208)):
-        shards = write_masked_sets(folder / name / "sets", rows=rows)
-        config = write_config(folder / name / "train.yaml", shards, folder / name / "run", seed=seed)
-        assert one_rank.run(start, config, ["steps=4", "schedule.steps=8", "checkpoint.every=2"]) == [(0, "")]
-    return folder
-
-
 CASES = {
     "whole run": ("run", "**/*"),
-    "checkpoints": ("run/checkpoints", "**/*"),
     "parts": ("run/checkpoints", "**/part-*"),
-    "index": ("run/checkpoints", "**/checkpoint.json"),
     "shards": ("sets/train", "**/shard-*"),
     "manifest": ("sets/train", "**/manifest.json"),
-    "index of the set": ("sets/train", "**/index.arrow"),
 }
-
-
-def resumed(ranks: RankPool, two_runs: Path, own: Path, part: str, pattern: str) -> tuple[int, str]:
-    """Start over a copy of the run that holds some files of the other."""
-    shutil.copytree(two_runs / "own", own, dirs_exist_ok=True)
-    replaced = 0
-    for path in sorted((two_runs / "other" / part).glob(pattern)):
-        if path.is_file():
-            target = own / part / path.relative_to(two_runs / "other" / part)
-            replaced += not target.exists() or target.read_bytes() != path.read_bytes()
-            shutil.copyfile(path, target)
-    assert replaced
-    before = contents(own)
-    overrides = [f"output={own / 'run'}", f"data.shards={own / 'sets/train/manifest.json'}", "steps=8"]
-    ((code, message),) = ranks.run(start, own / "train.yaml", [*overrides, "schedule.steps=8"])
-    assert code == 0 or contents(own) == before
-    return code, message
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_what_another_run_wrote_is_refused(one_rank: RankPool, two_runs: Path, tmp_path: Path, case: str) -> None:
-    code, message = resumed(one_rank, two_runs, tmp_path, *CASES[case])
-    assert code in (64, 65), message
-    assert str(tmp_path) in message
-
-
-def test_a_whole_other_set_is_a_new_phase_and_the_run_says_so(
-    one_rank: RankPool, two_runs: Path, tmp_path: Path
-) -> None:
-    """A set may be replaced on purpose: from the saved position on the run reads the new one."""
-    assert resumed(one_rank, two_runs, tmp_path, "sets/train", "**/*") == (0, "")
-    digest = Manifest.load(two_runs / "other" / "sets" / "train" / "manifest.json").digest
-    (change,) = events(tmp_path / "run", "new_phase")
-    assert digest[:16] in json.dumps(change)

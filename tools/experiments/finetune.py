@@ -4,10 +4,10 @@
 sets with the tokenizer of BODY, trains one run per seed, and scores it on `dev`. `from` selects what is initialized
 from BODY: all, embeddings, or random (nothing). Words that start with `tasks.` go to the stage, all others to
 `train/main.py`: `steps=500`, `freeze=body`. The same command resumes after an interruption; seeds with a score are not
-run again. `--compare DIR ...` prints the table of several outputs, each compared with the first. `pseudo=FILE` adds
-training rows, such as those that a run has labeled (`clozeline pseudo-label`). `tests='{de: FILE, fr: FILE}'` scores
-each run on more files, for example of other languages; `--matrix DIR ...` prints the table of outputs by files.
-`--average DIR ...` averages tasks as GLUE and SuperGLUE do.
+run again. `compare=DIR compare=DIR` prints the table of several outputs, each compared with the first. `pseudo=FILE`
+adds training rows, such as those that a run has labeled (`clozeline pseudo-label`). `tests='{de: FILE, fr: FILE}'`
+scores each run on more files, for example of other languages; `matrix=DIR matrix=DIR` prints the table of outputs by
+files. `average=DIR average=DIR` averages tasks as GLUE and SuperGLUE do.
 `search='{optimizer.learning_rate: [3e-4, 1e-3], steps: [200, 400]}'` first chooses keys on a part of the training rows.
 """
 
@@ -180,14 +180,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("body", type=model_path, nargs="?", metavar="BODY", help="a run, or a folder with a model")
     own = "task, train, pseudo, dev, tests, output, seeds, from"
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=f"{own}, and keys of the training")
-    parser.add_argument("--compare", type=some_path, nargs="+", metavar="DIR", help="outputs of this tool to compare")
-    parser.add_argument(
-        "--matrix", type=some_path, nargs="+", metavar="DIR", help="outputs of this tool by their tests"
-    )
-
-    parser.add_argument(
-        "--average", type=some_path, nargs="+", metavar="DIR", help="outputs of this tool, a task each, to average"
-    )
+    asked = {
+        "compare": "an output of this tool, to compare with others; may be repeated",
+        "matrix": "an output of this tool, to show by its tests; may be repeated",
+        "average": "an output of this tool, a task each, to average; may be repeated",
+    }
+    for name, meaning in asked.items():
+        parser.add_argument(f"--{name}", action="extend", type=some_path, nargs="+", metavar="DIR", help=meaning)
 
     def action(options: argparse.Namespace) -> None:
         tables = ((options.average, finetuning_scores.average_lines), (options.matrix, finetuning_scores.matrix_lines))
@@ -198,7 +197,7 @@ def main(arguments: Sequence[str]) -> int:
         folders = options.compare
         if folders is None:
             if options.body is None:
-                raise ConfigurationError("expected BODY and key=value words, or --compare DIR ...; see --help")
+                raise ConfigurationError("expected BODY and key=value words, or compare=DIR compare=DIR; see --help")
             words = [re.sub("^from=", "begin=", word) for word in options.overrides]
             chosen, overrides = split_settings(FinetuneOptions, words)
             finetune(options.body, chosen, overrides)

@@ -4,7 +4,7 @@ Round 0 fine-tunes BODY on the labeled rows. In each later round, the model of t
 `unlabeled`, and BODY is fine-tuned again, on the labeled rows and the labels with a probability of at least
 `threshold`. It stops when `dev` was not scored higher for `patience` rounds, when the labels hardly change, or after
 `rounds`. Other words go to every training, as in `clozeline finetune`. The same command resumes; `rounds` and
-`patience` may be raised. Each round is a folder for `clozeline finetune --compare DIR/round-0 DIR/round-1`.
+`patience` may be raised. Each round is a folder for `clozeline finetune compare=DIR/round-0 compare=DIR/round-1`.
 """
 
 import argparse

@@ -6,7 +6,7 @@ held-out rows with the measures that its training prepared it for. The same comm
 `OUTPUT/study.txt` is made from the scores; study.html adds the curves of the first seed over FLOPs.
 
 Variants may change the pipeline instead of the training. Each then has sets of its own, with one tokenizer, and is
-measured on the files of `--heldout`. The table says what each step from a variant to the next removed, and what that is
+measured on the files of `heldout`. The table says what each step from a variant to the next removed, and what that is
 worth in nats.
 """
 
@@ -72,7 +72,7 @@ def _run_study(options: argparse.Namespace) -> None:
     if own_pipelines:
         lines += step_lines(variants, runs, {name: count_documents(folders[name].parent) for name in variants})
         example = output / "runs" / f"{next(iter(variants))}-0"
-        lines.append(f"documents behind the loss of a step: clozeline explain-batch --run {example} --step N")
+        lines.append(f"documents behind the loss of a step: clozeline explain-batch run={example} step=N")
     first = [read_run(output / f"runs/{name}-0", name) for name in variants]
     charted = [first[start : start + SHADES] for start in range(0, len(first), SHADES)]
     charts = [section(", ".join(run.name for run in some), grid(*heldout_losses(some, "flops"))) for some in charted]

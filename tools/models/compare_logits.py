@@ -1,4 +1,4 @@
-"""Compare the logits of two models: `clozeline compare-logits DIR_A DIR_B [--theirs] [--text "..."]`.
+"""Compare the logits of two models: `clozeline compare-logits DIR_A DIR_B [--theirs] [text="..."]`.
 
 Each is a training run, a folder that import_model wrote, or a transformers folder. With --theirs, transformers runs its
 own folders; it must be installed.
@@ -89,7 +89,7 @@ def _compare(options: argparse.Namespace) -> int:
     tokenizer = next((load_tokenizer(path) for path in sources if path is not None), None) if options.text else None
     for text in options.text:
         if tokenizer is None:
-            raise ConfigurationError("--text: neither model comes with a tokenizer of ours; import one with its model")
+            raise ConfigurationError("text: neither model comes with a tokenizer of ours; import one with its model")
         inputs[f"text {text!r:.40}"] = torch.tensor([tokenizer.encode([text])[0].ids.tolist()])
     largest = 0.0
     for name, ids_given in inputs.items():
@@ -100,7 +100,7 @@ def _compare(options: argparse.Namespace) -> int:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit code: 65 where the models differ by more than --close."""
+    """Run the command and return its exit code: 65 where the models differ by more than `close`."""
     parser = Arguments(__doc__)
     parser.add_argument("first", type=model_path, metavar="DIR_A", help="run, or folder with a model")
     parser.add_argument("second", type=model_path, metavar="DIR_B", help="the model to compare it with")

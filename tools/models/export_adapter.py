@@ -43,7 +43,7 @@ def _export(options: argparse.Namespace) -> None:
     key_map = map_for(config, ids, options.type or original.model_type)
     export = export_adapter(adapted.base, adapted.adapter, adapted.trained, model_type=key_map.model_type)
     options.output.mkdir(parents=True, exist_ok=True)
-    write_tensors(options.output / "adapter_model.safetensors", export.tensors)
+    write_tensors(options.output / "adapter_model.safetensors", export.tensors, export.metadata)
     # keys of config.json that the class with the run's head needs in addition to those of the base
     base_keys = key_map.write_config(config, original.vocab_size, ids)
     keys = {
@@ -69,7 +69,7 @@ def _export(options: argparse.Namespace) -> None:
     if (adapted.source / "config.json").is_file():
         print(f"  on {adapted.source}, in {export.loader}")
     else:
-        print(f"  on: clozeline export-model {adapted.source} FOLDER --type {key_map.model_type}")
+        print(f"  on: clozeline export-model {adapted.source} FOLDER type={key_map.model_type}")
 
 
 def main(arguments: Sequence[str]) -> int:

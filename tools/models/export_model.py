@@ -1,8 +1,8 @@
-"""Export a model for transformers: `clozeline export-model RUN_OR_DIR DIR_OUT [--parts encoder]`.
+"""Export a model for transformers: `clozeline export-model RUN_OR_DIR DIR_OUT [parts=encoder]`.
 
 RUN_OR_DIR is a training run, exported from the fp32 weights of its newest complete checkpoint, or a folder that
 import_model wrote. DIR_OUT gets config.json, model.safetensors (or parts with an index), generation_config.json where
-the class generates, the tokenizer and a model card; with --pooling also the files that sentence-transformers needs. A
+the class generates, the tokenizer and a model card; with `pooling` also the files that sentence-transformers needs. A
 run with a generator and a discriminator becomes two folders of these names; an adapter is merged into its base model.
 """
 
@@ -167,7 +167,7 @@ def _arguments() -> Arguments:
     parser.add_argument("output", type=some_path, metavar="DIR_OUT", help="new folder")
     parser.add_argument("--parts", choices=["all", "encoder"], default="all", help="encoder: the model without heads")
     parser.add_argument("--head", action="append", default=[], metavar="NAME", help="a head; may be repeated (all)")
-    parser.add_argument("--pooling", choices=POOLINGS, help="with --parts encoder: for sentence-transformers")
+    parser.add_argument("--pooling", choices=POOLINGS, help="with parts=encoder: for sentence-transformers")
     size = "largest file of weights (%(default)s)"
     parser.add_argument("--max-shard-size", type=byte_count, default="50GB", metavar="SIZE", help=size)
     parser.add_argument("--type", metavar="TYPE", help="model type of transformers (default: the one that fits)")

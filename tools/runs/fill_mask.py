@@ -1,7 +1,7 @@
-"""Fill masks with a trained model: `clozeline fill-mask RUN [--text "a <mask> word"] [--heldout N]`.
+"""Fill masks with a trained model: `clozeline fill-mask RUN [text="a <mask> word"] [heldout=N]`.
 
-With `--text`, the model predicts the `<mask>` of a sentence. Several masks are filled one after another, the most
-certain one first; `--beam W` keeps the W best fillings meanwhile. With `--heldout`, it predicts one masked word in each
+With `text`, the model predicts the `<mask>` of a sentence. Several masks are filled one after another, the most
+certain one first; `beam=W` keeps the W best fillings meanwhile. With `heldout`, it predicts one masked word in each
 of N held-out rows, and the original word is printed as well.
 """
 
@@ -141,11 +141,11 @@ def _open_heldout_set(trained: Run, set_paths: run_sets.SetPaths) -> ShardSet:
         if path is None:
             folder = manifest_path(local_path(data.first_set)).parent.with_name("heldout")
             how = f"copy it to {folder}, or name one by data.heldout=MANIFEST"
-            raise ConfigurationError(f"--heldout: {run} has no held-out set: {how}")
+            raise ConfigurationError(f"heldout: {run} has no held-out set: {how}")
         shards = open_shards(path, options=data.store)
     if not {"input_ids", "label_positions", "label_ids"} <= {spec.name for spec in shards.columns}:
         raise ConfigurationError(
-            f"--heldout: {path} holds {shards.manifest.kind} without masks; name a set below corrupt/ by "
+            f"heldout: {path} holds {shards.manifest.kind} without masks; name a set below corrupt/ by "
             "data.heldout=MANIFEST"
         )
     return shards

@@ -33,6 +33,12 @@ def _run(options: argparse.Namespace) -> None:
     if settings.mode == "unmask":
         _unmask(console, trained, options.text, settings)
         return
+    if all(head.target != "lm" for head in trained.model.heads.values()):
+        raise ConfigurationError(
+            f"{options.run}: continuations need a head that predicts the next token, the model has "
+            f"{', '.join(trained.model.heads)}; a masked LM fills masks: "
+            f"clozeline fill-mask {options.run} text='a <mask> word', or mode=unmask"
+        )
     ends = find_end_ids(trained.tokenizer)
     if ends - {trained.tokenizer.vocabulary.specials.get("eos")}:
         pieces = ", ".join(trained.tokenizer.piece(token) for token in sorted(ends))

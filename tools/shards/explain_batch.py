@@ -1,7 +1,7 @@
-"""Show the rows of a training batch: `clozeline explain-batch --run DIR --step N`, or with `--samples N`.
+"""Show the rows of a training batch: `clozeline explain-batch run=DIR step=N`, or with `samples=N`.
 
 For every row of a global batch, past or future: sample, variant, storage location, document with its source, and the
-decoded text. No training run is needed: `clozeline explain-batch MANIFEST --seed S --global-batch G`.
+decoded text. No training run is needed: `clozeline explain-batch MANIFEST seed=S global_batch=G`.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def explain(
     `tokens` are decoded per text; `tokenizer` as in `tokenizer_folder`. Without one, ids are shown.
     """
     if lane is not None and lane >= feed.lanes:
-        raise ConfigurationError(f"--lane {lane}: expected a lane below {feed.lanes}")
+        raise ConfigurationError(f"lane={lane}: expected a lane below {feed.lanes}")
     visits = [(position, visit) for position, visit in enumerate(feed.batch(samples)) if lane in (None, visit.lane)]
     facts_by_position: dict[int, dict[str, Any]] = {}
     for source, shards in enumerate(feed.sets):
@@ -159,7 +159,7 @@ def main(arguments: Sequence[str]) -> int:
     def action(options: argparse.Namespace) -> None:
         feed = open_feed(options)
         if (options.samples is None) == (options.step is None):
-            raise ConfigurationError("expected --samples N or --step N, one of them; see --help")
+            raise ConfigurationError("expected samples=N or step=N, one of them; see --help")
         samples: int = options.samples if options.step is None else feed.samples(options.step)
         recorded = None if options.run is None else options.run / TOKENIZER_FOLDER  # else looked for above the sets
         tokenizer = options.tokenizer or (recorded if recorded is not None and recorded.is_dir() else None)

@@ -1,4 +1,4 @@
-"""Write a shard set as per-sample tars: `clozeline export-webdataset MANIFEST --output DIR [--rows N]`.
+"""Write a shard set as per-sample tars: `clozeline export-webdataset MANIFEST output=DIR [rows=N]`.
 
 Each row becomes `{uid}-{variant}.COLUMN.npy` for its list columns and `{uid}-{variant}.json` for its source, as plain
 WebDataset readers expect. Rows of quarantined blocks are dropped. The tars are much larger and slower to read than the

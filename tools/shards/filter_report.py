@@ -1,4 +1,4 @@
-"""Show what the filters of a run dropped: `clozeline filter-report OUT [--html FILE]`.
+"""Show what the filters of a run dropped: `clozeline filter-report OUT [html=FILE]`.
 
 For each reason: the documents rejected, then those nearest to the threshold on either side, so that you can judge where
 it should be. Values of rejected documents are those that `clean` recorded; kept documents are measured again, by the

@@ -1,4 +1,4 @@
-"""Show a row of a shard set: `clozeline inspect-shard SHARD_OR_MANIFEST [--sample N] [--html FILE]`.
+"""Show a row of a shard set: `clozeline inspect-shard SHARD_OR_MANIFEST [sample=N] [html=FILE]`.
 
 Prints the decoded pieces, marked as masked, replaced, kept, removed, reordered or rotated, the sentinels with their
 spans, the source of the row, and the sizes of the set. Reads token, sample and example sets in both containers. Without
@@ -34,7 +34,7 @@ def view_of(
     if columns is not None:
         shards = JoinedShards(shards, [open_shards(columns)])
     if not 0 <= sample < rows:
-        raise ConfigurationError(f"--sample {sample}: {path} has {rows} rows, numbered from 0")
+        raise ConfigurationError(f"sample={sample}: {path} has {rows} rows, numbered from 0")
     block, in_block = shards.locate(first + sample)
     row = shards.read_block(block).row(in_block)
     pieces = find_pieces(shards, tokenizer, limit) or id_pieces(shards, limit)

@@ -1,4 +1,4 @@
-"""Rewrite a shard set in another container or compression: `clozeline repack-shards MANIFEST --output DIR`.
+"""Rewrite a shard set in another container or compression: `clozeline repack-shards MANIFEST output=DIR`.
 
 Container, compression and rows per block may change. Rows, their order, the set's name and the quarantined blocks stay.
 A stream over the new set gives the same batches, unless the rows per block changed, because the order depends on them.
@@ -41,12 +41,12 @@ def repack(
     layout: dict[str, Any] = {"container": container or old.container, "codec": codec or old.compression.codec}
     layout |= {"level": level or old.compression.level or 3, "block_rows": block_rows or old.block_rows}
     if layout["block_rows"] > _MAX_ROWS:
-        raise ConfigurationError(f"--block-rows {block_rows}: expected at most {_MAX_ROWS}")
+        raise ConfigurationError(f"block_rows={block_rows}: expected at most {_MAX_ROWS}")
     if layout["codec"] == "none" and level is not None:
-        raise ConfigurationError(f"--level {level}: only zstd has levels; add --codec zstd")
+        raise ConfigurationError(f"level={level}: only zstd has levels; add codec=zstd")
     if source.quarantined and layout["block_rows"] != old.block_rows:
         raise ConfigurationError(
-            f"--block-rows {block_rows}: {source.path} has {plural(len(source.quarantined), 'block')} in "
+            f"block_rows={block_rows}: {source.path} has {plural(len(source.quarantined), 'block')} in "
             f"quarantine, of {old.block_rows} rows each; omit the option"
         )
     new_names = {

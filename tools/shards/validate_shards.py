@@ -1,9 +1,9 @@
-"""Check a shard set: `clozeline validate-shards MANIFEST [--against MANIFEST] [--tokenizer FOLDER]`.
+"""Check a shard set: `clozeline validate-shards MANIFEST [against=MANIFEST] [tokenizer=FOLDER]`.
 
 Checks manifest, index, size and SHA-256 of every file, the hash of every block, counts, ids, and the rules that follow
-from the meaning of columns. `--against SAMPLES` also restores every example to its original tokens; for a column set,
-`--against SET` compares it with its rows, and `--teacher RUN` computes a sample of blocks again. The tokenizer is
-looked for above the set and above the samples, or named with `--tokenizer`; without it, only the comparison with the
+from the meaning of columns. `against=SAMPLES` also restores every example to its original tokens; for a column set,
+`against=SET` compares it with its rows, and `teacher=RUN` computes a sample of blocks again. The tokenizer is
+looked for above the set and above the samples, or named with `tokenizer`; without it, only the comparison with the
 manifest is skipped. Exit code 0 with a summary line; 65 with file, block and sample of the first mismatch; 64 for wrong
 usage; 74 for a missing file.
 """
@@ -33,7 +33,7 @@ def validate(
     shards = open_shards(path)
     of_columns = shards.manifest.kind == "columns"
     if teacher is not None and not (of_columns and against is not None):
-        raise ConfigurationError(f"--teacher: {path}: expected a column set, and --against its rows")
+        raise ConfigurationError(f"teacher: {path}: expected a column set, and against=SET with its rows")
     if of_columns:
         checked = ""
         if against is not None:
@@ -71,7 +71,7 @@ def validate(
     )
     if vocabulary is None:
         unchecked = f"the manifest was not compared with it{unrestored}"
-        line = f"{line}; its tokenizer is not above it, so {unchecked}: give its folder with --tokenizer"
+        line = f"{line}; its tokenizer is not above it, so {unchecked}: give its folder with tokenizer=DIR"
     if round_trip is None:
         return line
     speed = round_trip.tokens / max(seconds, 1e-9)

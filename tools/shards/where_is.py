@@ -1,8 +1,8 @@
-"""Find when training reads a sample or document: `clozeline where-is --run DIR --uid UID`, or with a set for the run.
+"""Find when training reads a sample or document: `clozeline where-is run=DIR uid=UID`, or with a set for the run.
 
-Finds the rows of a sample (one per variant), or all rows with text of a document, by its uid or with `--url`. Then
+Finds the rows of a sample (one per variant), or all rows with text of a document, by its uid or with `url`. Then
 computes, without reading the stream, at which positions each row was or will be read. `clozeline explain-batch
---samples N` shows the entire batch there.
+samples=N` shows the entire batch there.
 """
 
 import argparse
@@ -110,7 +110,7 @@ def _look_up_documents(options: argparse.Namespace, feed: Feed) -> dict[bytes, d
             documents |= documents_at(shards.path, options.url)
     if not documents:
         raise ConfigurationError(
-            f"--url {options.url}: no document from there in encode/documents-*.arrow above {_set_paths(feed)}; "
+            f"url={options.url}: no document from there in encode/documents-*.arrow above {_set_paths(feed)}; "
             "a `*` at its end matches anything"
         )
     return documents
@@ -120,7 +120,7 @@ def _not_found_error(
     options: argparse.Namespace, feed: Feed, rows: Sequence[FoundRow], epochs: Sequence[range]
 ) -> ConfigurationError:
     uid = f"{options.uid:016x}" if isinstance(options.uid, int) else options.uid and options.uid.hex()
-    request, sets = f"--url {options.url}" if options.uid is None else f"--uid {uid}", _set_paths(feed)
+    request, sets = f"url={options.url}" if options.uid is None else f"uid={uid}", _set_paths(feed)
     if rows:
         what = "none of its rows" if options.variant is None else f"no variant {options.variant} of it"
         last = max(searched.stop for searched in epochs) - 1

@@ -1,4 +1,4 @@
-"""Run the entire pipeline on real pages: `make demo`, or `clozeline demo --output runs/demo`.
+"""Run the entire pipeline on real pages: `make demo`, or `clozeline demo output=runs/demo`.
 
 The demo writes Python's reference documentation to a WARC file, makes shards, trains a masked language
 model on two processes with ZeRO 2, shows what the model has learned, and exports it: transformers makes the same
@@ -86,9 +86,7 @@ def _demo(options: argparse.Namespace) -> None:
     launcher = ["deepspeed", "--num_accelerators", str(RANKS), "--master_port", str(free_port()), "--quiet"]
     run_step(*launcher, "train/main.py", "--config", TRAINING, *words)
     print("", *heldout_lines(run), sep="\n")
-    run_step(
-        "clozeline", "fill-mask", run, "--heldout", "5", *(part for text in SENTENCES for part in ("--text", text))
-    )
+    run_step("clozeline", "fill-mask", run, "heldout=5", *(f"text={text}" for text in SENTENCES))
     config = exported / "config.json"
     if not config.exists() or config.stat().st_mtime < (run / "checkpoints" / "latest").stat().st_mtime:
         shutil.rmtree(exported, ignore_errors=True)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
+from clozeline import plugins
 from clozeline.configuration.config import HOME_EXPANDED, config_class, flatten, to_plain
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.layer import ShareConfig
@@ -330,7 +331,8 @@ def frozen(config: TrainConfig) -> dict[str, Any]:
     """Return the keys that a resumed run must share with its checkpoint, dotted, with their values."""
     plain = flatten(to_plain(config)) | {"data.lanes": config.data.lane_count}
     plain["hooks"] = [hook.plain() for hook in config.hooks if not hook.type.observes]
-    return {key: value for key, value in plain.items() if not _is_free(key)}
+    shared = {key: value for key, value in plain.items() if not _is_free(key)}
+    return shared | {f"code.{name}": digest for name, digest in plugins.digests(shared).items()}
 
 
 def _is_free(key: str) -> bool:

@@ -247,7 +247,7 @@ class Recorder:
             return
         step, config = record["step"], self._engine.config
         rows_of_step = self._health.origins(record["samples"] - rows, rows)[:_ROWS_LISTED]
-        command = f"clozeline explain-batch --run {shlex.quote(str(config.output))} --step {step}"
+        command = f"clozeline explain-batch run={shlex.quote(str(config.output))} step={step}"
         self._announce("spike", step=step, **spikes, command=command, rows_source_block_row=rows_of_step)
 
     def _record_skip(self, state: TrainState, batch: GlobalBatch[MicroBatch]) -> None:

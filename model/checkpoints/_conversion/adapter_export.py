@@ -1,5 +1,6 @@
 """Export an adapter in peft's format: adapter_config.json, and tensors by the names of a class of transformers."""
 
+import json
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -36,6 +37,9 @@ _PROMPTED: Final = frozenset({"CAUSAL_LM", "SEQ_2_SEQ_LM", "TOKEN_CLS"})
 """Tasks whose scores at a row's own positions stay the same with the states of a prompt before them."""
 
 
+HEAD_KEYS: Final = "clozeline_head"
+
+
 @dataclass(frozen=True)
 class AdapterExport:
     """Content of a peft folder."""
@@ -44,6 +48,8 @@ class AdapterExport:
     """of adapter_config.json"""
     tensors: dict[str, Tensor]
     """of adapter_model.safetensors"""
+    metadata: dict[str, str]
+    """of adapter_model.safetensors: keys of config.json that describe a head, which peft's files have no place for"""
     headed: dict[str, Any]
     """of config.json of the class that has the model's head"""
     loader: str
@@ -87,7 +93,14 @@ def export_adapter(
     keys |= {"task_type": task, "inference_mode": True, "base_model_name_or_path": ""}
     if heads:
         keys["modules_to_save"] = sorted(heads)
-    return AdapterExport(dict(sorted(keys.items())), dict(sorted(tensors.items())), export.config, export.loader)
+    described = {key: export.config[key] for key in ("id2label", "problem_type") if key in export.config}
+    return AdapterExport(
+        dict(sorted(keys.items())),
+        dict(sorted(tensors.items())),
+        {"format": "pt", **({HEAD_KEYS: json.dumps(described)} if described else {})},
+        export.config,
+        export.loader,
+    )
 
 
 # -- LoRA ------------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Import an adapter in peft's format: onto a base model, with the head that was trained with it."""
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -13,12 +14,17 @@ from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.adapters.prefix import Prefix
 from clozeline.model.adapters.prompt import Prompt
 from clozeline.model.build import Model
-from clozeline.model.checkpoints._conversion.adapter_export import refuse_prefix, refuse_prompt
+from clozeline.model.checkpoints._conversion.adapter_export import HEAD_KEYS, refuse_prefix, refuse_prompt
 from clozeline.model.checkpoints._conversion.checkpoint import Checkpoint, refuse_differing
 from clozeline.model.checkpoints._conversion.key_map import KeyMap
 from clozeline.model.checkpoints._conversion.tables import Target
 from clozeline.model.checkpoints._conversion.task_heads import ENDINGS, HEADS
-from clozeline.model.checkpoints._conversion.tensor_files import read_json, read_tensor_file, refuse_invalid_values
+from clozeline.model.checkpoints._conversion.tensor_files import (
+    read_json,
+    read_metadata,
+    read_tensor_file,
+    refuse_invalid_values,
+)
 from clozeline.model.checkpoints._conversion.tensor_layouts import (
     Update,
     linear_maps_of_class,
@@ -115,7 +121,8 @@ def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = N
     tensors, path = _read_weights(folder)
     prefix = "base_model." if "prompt_embeddings" in tensors else "base_model.model."
     tensors = {name.removeprefix(prefix): tensor for name, tensor in tensors.items()}
-    config = _with_task_head(base, key_map, keys.get("task_type"), tensors, folder)
+    named = json.loads(read_metadata([path]).get(HEAD_KEYS, "{}"))
+    config = _with_task_head(base, key_map, keys.get("task_type"), tensors, folder, named)
     modules = linear_maps_of_class(key_map, config, base.vocab_size)
     entry, own = _READERS[str(kind)](_Folder(folder, keys, tensors, config, key_map, modules, base.tensors))
     config = replace(config, init_from=None, adapter=choose("clozeline.model.adapters", entry))
@@ -126,7 +133,8 @@ def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = N
     sizes = {key: list(shape) for key, shape in shapes.items() if key.startswith(name)}
     refuse_differing(parameters, sizes, f"{folder / _WEIGHTS}, for this base")
     body = {key: tensor for key, tensor in base.tensors.items() if key.startswith("family.")}
-    notes = ("labels are numbered: adapter_config.json has no names",) if config.heads != base.config.heads else ()
+    is_new = config.heads != base.config.heads and not named
+    notes = ("labels are numbered: the folder, which Clozeline has not written, has no names",) if is_new else ()
     return replace(
         base, config=config, tensors={**body, **heads, **parameters}, model_type=key_map.model_type,
         files=(path, *base.files), absent=(), notes=notes, trained=trained,
@@ -268,9 +276,17 @@ def _shorten(paths: Mapping[str, Any] | list[str], modules: Mapping[str, Mapping
 
 
 def _with_task_head(
-    base: Checkpoint, key_map: KeyMap, task: str | None, tensors: Mapping[str, Tensor], folder: Path
+    base: Checkpoint,
+    key_map: KeyMap,
+    task: str | None,
+    tensors: Mapping[str, Tensor],
+    folder: Path,
+    named: Mapping[str, Any],
 ) -> ModelConfig:
-    """Return the configuration of the base with the head of a task; other tasks keep the heads of the base."""
+    """Return the configuration of the base with the head of a task; other tasks keep the heads of the base.
+
+    `named` are keys of config.json that describe the head.
+    """
     ending = _ENDINGS.get(task or "")
     if ending is None or [ENDINGS.get(head) for head in base.config.heads] == [ending]:
         return base.config
@@ -282,7 +298,7 @@ def _with_task_head(
         why = f"a {key_map.model_type} needs {needed}, or a base with the head"
         raise ConfigurationError(f"{folder / PEFT_CONFIG}: task_type {task}: {why}")
     plain = key_map.write_config(base.config, base.vocab_size, base.token_ids)
-    plain |= {"architectures": [key_map.task_class(ending).name], "num_labels": len(weight)}
+    plain |= {"architectures": [key_map.task_class(ending).name], "num_labels": len(weight), **named}
     return replace(base.config, heads=key_map.read_config(plain, {}).heads)
 
 

@@ -25,6 +25,8 @@ _GENERATION: Final = tuple(
     f"{name}_token_id" for name in ("bos", "eos", "pad", "decoder_start", "forced_bos", "forced_eos")
 )
 
+_TYPES: Final = "family.stack.embeddings.types.weight"
+
 
 @dataclass(frozen=True)
 class Export:
@@ -52,8 +54,8 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
         ConfigurationError: no model type, or not the requested one, computes what the model does.
         WeightsError: the head is requested but missing.
     """
+    checkpoint, key_map = _find_map(checkpoint, model_type or checkpoint.model_type)
     config = checkpoint.config
-    key_map = map_for(config, checkpoint.token_ids, model_type or checkpoint.model_type)
     # cut the rows that pad the vocabulary
     tensors = {
         name: tensor[: checkpoint.vocab_size] if name == "family.tokens.weight" or ".projection." in name else tensor
@@ -85,6 +87,23 @@ def export_checkpoint(checkpoint: Checkpoint, *, model_type: str | None = None, 
     generates = config.architecture != "encoder" and not body_alone
     ids = {key: value for key, value in checkpoint.token_ids.items() if key in _GENERATION and value is not None}
     return Export(plain, theirs, ids if generates else {}, loader, {"add_pooling_layer": False} if undrawn else {})
+
+
+def _find_map(checkpoint: Checkpoint, model_type: str | None) -> tuple[Checkpoint, KeyMap]:
+    """Return the map of a type that can hold a model, and the model; one that has no segment types gets a row of zeros.
+
+    Classes such as BERT's add a row to each token; they hold the model where no class does without.
+    """
+    config = checkpoint.config
+    try:
+        return checkpoint, map_for(config, checkpoint.token_ids, model_type)
+    except ConfigurationError:
+        if config.type_vocab_size or config.architecture != "encoder":
+            raise
+    config = replace(config, type_vocab_size=1)
+    key_map = map_for(config, checkpoint.token_ids, model_type)
+    zeros = torch.zeros(1, config.embedding_width, dtype=checkpoint.tensors["family.tokens.weight"].dtype)
+    return replace(checkpoint, config=config, tensors={**checkpoint.tensors, _TYPES: zeros}), key_map
 
 
 def _export_with_head(

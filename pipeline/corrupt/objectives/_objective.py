@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline import plugins
 from clozeline.arrays import UInt8
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
@@ -132,12 +133,12 @@ class Objective(ABC):
     """id of the special token after the content"""
 
     def __init_subclass__(cls) -> None:
-        cls.name = vars(cls).get("name", cls.__module__.rpartition(".")[2])
+        cls.name = vars(cls).get("name", plugins.name_of(cls))
 
     def __init__(self, options: Any, vocabulary: Vocabulary, label: str | None = None) -> None:
         self.options = options
         self.vocabulary = vocabulary
-        self.label = label or self.name
+        self.label = label or plugins.short_name(self.name)
         self.architecture: str = getattr(options, "architecture", self.architectures[0])
 
     @property

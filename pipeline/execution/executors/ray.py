@@ -4,6 +4,8 @@ An actor starts a process and imports the stages once; a pass of few units then 
 runs datatrove's executor inside an actor.
 """
 
+import os
+import socket
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,12 +13,28 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import Field
 
+from clozeline import plugins
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.execution.executors import Deal, run_on_node
 from clozeline.pipeline.recipe import ExecutorConfig
 
 _POLL_S: Final = 0.2
+_LISTENER_S: Final = 5.0
+
+
+def _require_listener(address: str) -> None:
+    """Refuse an address at which nothing listens; Ray would try for minutes. Words such as `auto` name none."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdigit():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_LISTENER_S).close()
+    except OSError as error:
+        raise StorageError(
+            f"executor ray: nothing answers at {address} ({error.strerror or error}); start the cluster, or give the "
+            "address that `ray start --head` printed: executor.options.address=HOST:PORT"
+        ) from error
 
 
 class _Worker:
@@ -49,6 +67,7 @@ class Ray:
         self._options, self._config = options, config
 
     def run(self, deal: Deal, tick: Callable[[], None], report: Callable[[str], None]) -> Mapping[int, str]:
+        _require_listener(self._options.address or os.environ.get("RAY_ADDRESS", ""))
         try:
             import ray
         except ImportError as error:
@@ -59,7 +78,8 @@ class Ray:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             if not ray.is_initialized():
-                ray.init(address=self._options.address, include_dashboard=False, log_to_driver=False)
+                own = {"env_vars": {plugins.VARIABLE: os.environ.get(plugins.VARIABLE, "")}}
+                ray.init(address=self._options.address, include_dashboard=False, log_to_driver=False, runtime_env=own)
             self._run(ray, deal, folder, tick)
         except (ConnectionError, ray.exceptions.RayError) as error:
             raise StorageError(f"executor ray: the cluster cannot be used: {error}") from error

@@ -47,6 +47,7 @@ _KEPT: Final = ("SLURM_CONF", "SLURM_JWT")
 _LARGEST_ARRAY: Final = 1001  # where the cluster does not tell: Slurm's default
 _WORK: Final = "tasks.pickle"
 _SCRIPT: Final = "job.sh"
+_DRIVER: Final = "driver.sh"
 
 
 class Slurm:
@@ -68,6 +69,8 @@ class Slurm:
         """further options of `sbatch`: {account: corpus, exclude: node7, exclusive: ""}"""
         driver_bytes: Annotated[int, Field(ge=0)] = 2**25
         """a pass that reads fewer bytes than this runs in the driver's process; 0 submits every pass"""
+        driver_time: str | None = None
+        """limit of the time of a driver that `--detach` makes a job; null: that of the partition"""
         poll_s: Annotated[float, Field(gt=0)] = 10.0
         """seconds between two looks at the queue"""
 
@@ -80,8 +83,7 @@ class Slurm:
         if deal.input_bytes is not None and deal.input_bytes < self._options.driver_bytes:
             run_tasks(replace(deal, tick=tick), range(deal.tasks))
             return {}
-        if shutil.which("sbatch") is None:
-            raise StorageError("executor slurm: there is no command sbatch; start on a login node")
+        _require_sbatch()
         folder = deal.step.logs.resolve()
         if "\\" in str(folder):
             raise ConfigurationError(
@@ -101,6 +103,26 @@ class Slurm:
             raise
         self.final = arrays.are_canceled()
         return arrays.endings()
+
+    def detach(self, folder: Path, words: Sequence[str]) -> tuple[str, Path]:
+        """Submit a command line as a job of one core, a driver that outlives the login; return job id and log.
+
+        On a node that fails it starts again, and continues. A second one of the same output is refused.
+        """
+        _require_sbatch()
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"clozeline-driver-{hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:12]}"
+        queued = _command("squeue", f"--user={os.geteuid()}", f"--name={name}", "--noheader", "--format=%A")
+        if job := queued.stdout.strip():
+            raise StorageError(f"output: {folder}: Slurm job {job} runs this output; stop it by `scancel {job}`")
+        publish_text(folder / _DRIVER, f"#!/bin/bash\nexec {shlex.join(words)}\n")
+        log = f"{folder.resolve()}/driver-".replace("%", "%%")
+        limits = {"time": self._options.driver_time, "cpus-per-task": 1, "output": f"{log}%j.out", "job-name": name}
+        code, said = _sbatch([*_flags(self._options, limits), str(folder / _DRIVER)])
+        if code:
+            raise StorageError(f"executor slurm: sbatch refused the driver: {said}")
+        job = said.splitlines()[-1].partition(";")[0]
+        return job, folder / f"driver-{job}.out"
 
     def _wait(self, arrays: "_Arrays", deal: Deal, tick: Callable[[], None], report: Callable[[str], None]) -> None:
         """Submit what the cluster takes, until every unit has a result or no task can give one any more."""
@@ -193,17 +215,10 @@ class _Arrays:
 
     def _submit_array(self, first: int, count: int) -> tuple[str, str]:
         """Submit an array; return its job id, or "" and the reason for which the cluster does not take it now."""
-        options, given = self._options, self._options.sbatch_args
-        words: dict[str, object] = {"partition": options.partition, "time": options.time, "nodes": 1, "ntasks": 1}
-        words |= {"cpus-per-task": options.cpus_per_task, "requeue": ""} | ({"qos": options.qos} if options.qos else {})
-        if not any(name.startswith("mem") for name in given):  # Slurm takes one of --mem, --mem-per-cpu, --mem-per-gpu
-            words["mem-per-cpu"] = f"{options.mem_per_cpu_gb}G"
         at_once = f"%{self._workers}" if self._workers else ""
         logs = f"{self._folder}/".replace("%", "%%")  # Slurm would replace `%a` in the name of a folder, too
-        words |= given | {"output": f"{logs}%A_%a.out", "job-name": self.name, "export": "ALL"}
-        words |= {"array": f"0-{count - 1}{at_once}", "parsable": ""}
-        flags = [f"--{name}={value}" if value != "" else f"--{name}" for name, value in words.items()]
-        code, said = _sbatch([*flags, str(self._folder / _SCRIPT), str(first)])
+        words = {"output": f"{logs}%A_%a.out", "job-name": self.name, "array": f"0-{count - 1}{at_once}"}
+        code, said = _sbatch([*_flags(self._options, words), str(self._folder / _SCRIPT), str(first)])
         if code and not _LIMIT.search(said) and not _AWAY.search(said):
             raise StorageError(f"executor slurm: sbatch refused the job: {said}")
         return ("", said) if code else (said.splitlines()[-1].partition(";")[0], "")
@@ -218,6 +233,22 @@ class _Arrays:
             log = self._folder / f"{job}_{index}.out"
             told[task] = f"task {index} of Slurm job {job} {how} before this unit was done; its log: {log}"
         return told
+
+
+def _require_sbatch() -> None:
+    if shutil.which("sbatch") is None:
+        raise StorageError("executor slurm: there is no command sbatch; start on a login node")
+
+
+def _flags(options: Slurm.Options, own: Mapping[str, object]) -> list[str]:
+    """Return the options of `sbatch` for a job, those of the configuration and its `own`; None leaves one out."""
+    given = options.sbatch_args
+    words: dict[str, object] = {"partition": options.partition, "time": options.time, "nodes": 1, "ntasks": 1}
+    words |= {"cpus-per-task": options.cpus_per_task, "requeue": "", "qos": options.qos}
+    if not any(name.startswith("mem") for name in given):  # Slurm takes one of --mem, --mem-per-cpu, --mem-per-gpu
+        words["mem-per-cpu"] = f"{options.mem_per_cpu_gb}G"
+    words |= {**given, "export": "ALL", "parsable": "", **own}
+    return [f"--{name}" if value == "" else f"--{name}={value}" for name, value in words.items() if value is not None]
 
 
 def _how() -> dict[str, Any]:

@@ -6,6 +6,7 @@ import csv
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import field
+from itertools import islice
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
@@ -26,13 +27,14 @@ class Csv(Reader):
     The first row names the columns, unless `columns` does. The locator is the offset of the row in the decompressed
     stream. A row with more or fewer fields is counted as `fields`. If the quotes of a row are wrong or unclosed, its
     first line is counted as `bad_csv`, and the next row starts at the second line. Whether a line starts a row depends
-    on all quotes before it, so a file is one range.
+    on all quotes before it, so a file is one range. Without `delimiter`, a first line without a comma tells it, by
+    `csv.Sniffer`; one other than a comma is noted.
 
     Example:
         `id,text` and `1,"It is ""raining"",\n and cold."` give the text `It is "raining",\n and cold.`
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     reasons: ClassVar[tuple[str, ...]] = (
         *REASONS, "bad_csv", "bad_utf8", "empty", "fields", "line_bytes", "schema",
@@ -40,8 +42,8 @@ class Csv(Reader):
 
     @config_class
     class Options(FieldOptions, EncodingOptions):
-        delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","
-        """character between two fields, such as `;`"""
+        delimiter: Annotated[str, Field(min_length=1, max_length=1)] | None = None
+        """character between two fields, such as `;`; default: found in the first line"""
         columns: Annotated[list[str], Field(min_length=1)] | None = field(default=None)
         """column names of a file without a header; default: the first row"""
 
@@ -50,12 +52,17 @@ class Csv(Reader):
         csv.field_size_limit(self._limits.line_bytes)
         lines = _mark_rests(ByteLines(path, start, end, self._limits))
         waiting: deque[tuple[int, Line]] = deque()
-        names = self._options.columns
+        names, delimiter = self._options.columns, self._options.delimiter
+        if delimiter is None:
+            waiting.extend(islice(lines, 1))
+            delimiter = _find_delimiter(_RowLines(iter([*waiting]).__next__, self._options))
+            if delimiter != ",":
+                yield Counted("note", f"delimiter {delimiter!r}")
         while True:
             lines_of_row = _RowLines(lambda: waiting.popleft() if waiting else next(lines), self._options)
             row: list[str] | None = None
             try:
-                row = next(csv.reader(lines_of_row, delimiter=self._options.delimiter, strict=True))
+                row = next(csv.reader(lines_of_row, delimiter=delimiter, strict=True))
             except StopIteration:
                 if not lines_of_row.taken:
                     return
@@ -83,6 +90,15 @@ class Csv(Reader):
         if len(row) != len(names):
             return Counted("malformed", "fields", offset)
         return make_record(dict(zip(names, row, strict=True)), self._options, "csv", offset, lines.length)
+
+
+def _find_delimiter(lines: _RowLines) -> str:
+    """Return the delimiter of a first line: a comma if it has one, else what `csv.Sniffer` finds."""
+    line = next(lines, "")
+    try:
+        return "," if "," in line else csv.Sniffer().sniff(line, ";\t|").delimiter
+    except csv.Error:
+        return ","
 
 
 def _mark_rests(lines: ByteLines) -> Iterator[tuple[int, Line]]:

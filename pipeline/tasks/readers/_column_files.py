@@ -91,8 +91,8 @@ def open_table(
     Args:
         path: the file, or the first of its parts.
         limits: bounds of lines and of decompressed bytes.
-        delimiter: None for a comma in CSV files, where quotes enclose fields, and a tab in TSV files, where quotes have
-            no meaning; any other value is that of a file with quotes.
+        delimiter: None for that of the first line in CSV files, where quotes enclose fields, and a tab in TSV files,
+            where quotes have no meaning; any other value is that of a file with quotes.
         columns: names of the columns of a CSV or TSV file without a header.
         default: format of every file that holds no JSON; None: by content and name.
         by_line: count the header in the indices of the rows, so that they are those of lines.
@@ -104,7 +104,7 @@ def open_table(
             names, class_names = schema.names, _class_names(path, schema)
         read = partial(_arrow_rows, format_=format_, limits=limits, classes=class_names.keys())
     elif format_ == "csv":
-        read = partial(_csv_rows, limits=limits, options=Csv.Options(delimiter=delimiter or ",", columns=names or None))
+        read = partial(_csv_rows, limits=limits, options=Csv.Options(delimiter=delimiter, columns=names or None))
     elif format_ == "tsv":
         header, names = not names, names or _tsv_header(paths[0], limits)
         read = partial(_tsv_rows, limits=limits, names=names, header=header)

@@ -72,9 +72,10 @@ def load_tokenizer(folder: Path) -> Tokenizer:
         if (folder / VOCABULARY_FILE).is_file():
             raise
         raise ConfigurationError(f"{folder}: no tokenizer here; run train_tokenizer first") from error
-    if name not in (known := registry.names(_REGISTRY)):
+    if not registry.is_known(_REGISTRY, name):
+        known = ", ".join(registry.names(_REGISTRY))
         raise IntegrityError(
-            f"{folder / NAME_FILE}: expected the name of a tokenizer ({', '.join(known)}), got {name!r}; "
+            f"{folder / NAME_FILE}: expected the name of a tokenizer ({known}), got {name!r}; "
             f"{repair_of(folder / NAME_FILE)}"
         )
     tokenizer: Tokenizer = registry.find(_REGISTRY, name).load(folder)

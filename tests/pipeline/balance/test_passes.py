@@ -113,14 +113,6 @@ def test_tokens_are_within_one_of_their_exact_share(tokens, root):
     assert root > 1 or found == tokens
 
 
-@given(tokens=amounts, alphas=st.lists(st.integers(0, 100), min_size=2, max_size=2))
-def test_a_smaller_exponent_never_takes_from_the_smallest_language(tokens, alphas):
-    low, high = (apportion(tokens, alpha / 100) for alpha in sorted(alphas))
-    smallest = min(tokens, key=lambda name: tokens[name])
-    assert low[smallest] >= high[smallest] - 1
-    assert min(low.values()) >= 1
-
-
 def test_factors_are_shares_over_tokens_times_the_weight_of_the_source():
     tokens = {"sw": {"web": 60, "books": 40}, "en": {"web": 900}}
     assert copy_factors(tokens, 0.5, {}) == {

@@ -1,182 +1,28 @@
-"""Balance and the stages after it: which copies are grouped and corrupted."""
-
-from collections import Counter, defaultdict
-from fractions import Fraction
-from itertools import pairwise
+"""The stage as a whole: what it refuses, and what its report shows."""
 
 import numpy as np
 import pytest
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.files import file_hash
 from clozeline.pipeline.balance.stage import BalanceStage
 from clozeline.pipeline.execution.stages import check_recipe
-from clozeline.pipeline.group.documents import place_key, train_documents, with_copies
-from clozeline.pipeline.group.stage import GroupStage
+from clozeline.pipeline.execution.unit_record import Output, UnitRecord
 from clozeline.pipeline.recipe import Recipe
-from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.layout import is_heldout
-from clozeline.seeding import fraction
-from tests.pipeline.balance.balanced import MLM, NAMES, SOURCES, read_factors, recipe, run_balanced, write_languages
-from tests.pipeline.token_sets import files_of
-
-HALF = {"alpha": 0.3, "max_copies": 9, "sources": {"books": 1.5}}
-DOCUMENTS = "group/document-64-none"
+from tests.pipeline.balance.balanced import SOURCES, recipe, run_balanced, write_languages
+from tests.shard_sets import change_manifest
 
 
-def all_rows(folder):
-    shards = open_shards(folder)
-    return Rows.concatenate([shards.read_block(block) for block in range(len(shards.index))])
-
-
-def wanted_copies(rows, factors):
-    """Copies of the documents for training, from the factors of the file and the word of each uid."""
-    found = {}
-    for row, uid in enumerate(uid.tobytes() for uid in rows.fixed["document_uid"]):
-        other = rows.columns["target_language"][row].tolist()
-        by_source = factors["-".join(NAMES[code] for code in (rows.fixed["language"][row], *other))]
-        factor = Fraction(by_source[SOURCES[rows.fixed["source_group"][row]]])
-        if not is_heldout(uid, 0.1, 1):
-            found[uid] = int(factor) + (fraction(uid, "balance", 1) < factor % 1)
-    return found
-
-
-@pytest.fixture(scope="module")
-def out(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("balanced")
-    write_languages(folder)
-    run_balanced(folder, HALF, "balance", "group", "corrupt")
-    return folder
-
-
-def test_every_document_is_grouped_as_often_as_its_factor_says(out):
-    tokens, grouped = all_rows(out / "encode"), all_rows(out / DOCUMENTS / "train")
-    wanted = wanted_copies(tokens, read_factors(out)["factors"])
-    assert set(wanted.values()) == {0, 1, 2, 3, 4, 5, 7}
-    copies = defaultdict(list)
-    for uid, copy in zip(grouped.fixed["document_uid"], grouped.fixed["copy"].tolist(), strict=True):
-        copies[uid.tobytes()].append(copy)
-    assert {uid: sorted(found) for uid, found in copies.items()} == {
-        uid: list(range(number)) for uid, number in wanted.items() if number
-    }
-    places = {uid.tobytes(): row for row, uid in enumerate(tokens.fixed["document_uid"])}
-    for row, uid in enumerate(grouped.fixed["document_uid"]):
-        one = places[uid.tobytes()]
-        assert grouped.columns["ids"][row].tolist() == tokens.columns["token_ids"][one].tolist()
-        assert grouped.fixed["language"][row] == tokens.fixed["language"][one]
-
-
-def test_copies_are_rows_of_their_own_with_corruptions_of_their_own(out):
-    grouped, examples = all_rows(out / DOCUMENTS / "train"), all_rows(out / "corrupt/mlm/train")
-    assert len(set(grouped.fixed["uid"].tolist())) == len(grouped)
-    assert Counter(examples.fixed["uid"].tolist()) == Counter(grouped.fixed["uid"].tolist())
-    labels = defaultdict(set)
-    rows = Counter()
-    for row, uid in enumerate(examples.fixed["document_uid"]):
-        labels[uid.tobytes()].add(tuple(examples.columns["label_positions"][row].tolist()))
-        rows[uid.tobytes()] += 1
-    repeated = [uid for uid, number in rows.items() if number > 1]
-    assert len(repeated) > 50
-    assert sum(len(labels[uid]) == rows[uid] for uid in repeated) > 0.97 * len(repeated)
-
-
-def test_copies_are_dealt_like_documents(out):
-    """In the order in which documents are packed, copies of one document are beside each other by chance alone."""
-    tokens = train_documents(out / "encode", 0, 0.1, 1)
-    rows = with_copies(tokens, np.full(len(tokens), 3), 1)
-    uids, copies = [uid.tobytes() for uid in rows.fixed["document_uid"]], rows.fixed["copy"].tolist()
-    assert len(rows) == 3 * len(tokens) == len(set(zip(uids, copies, strict=True)))
-    assert [place_key(uid, copy, 1) for uid, copy in zip(uids, copies, strict=True)] == sorted(
-        place_key(uid, copy, 1) for uid in set(uids) for copy in range(3)
-    )
-    assert sum(one == other for one, other in pairwise(uids)) < 10
-
-
-def test_rows_of_a_run_without_balance(out, tmp_path):
-    """Held-out documents have one copy and the same bytes; the first copy of others is the row that there is."""
+def test_a_token_set_that_changed_is_not_counted(tmp_path):
     write_languages(tmp_path)
-    run_balanced(tmp_path, None, "group", "corrupt")
-    for folder in (f"{DOCUMENTS}/heldout", "corrupt/mlm/heldout"):
-        found, plain = ({name: data for name, data in files_of(one / folder).items() if name.startswith("shard")}
-                        for one in (out, tmp_path))  # fmt: skip
-        assert found == plain
-    assert set(all_rows(out / DOCUMENTS / "heldout").fixed["copy"].tolist()) == {0}
-    plain, balanced = all_rows(tmp_path / DOCUMENTS / "train"), all_rows(out / DOCUMENTS / "train")
-    first = balanced.fixed["uid"][balanced.fixed["copy"] == 0]
-    assert set(first.tolist()) < set(plain.fixed["uid"].tolist())
-
-
-def test_natural_proportions_give_the_bytes_of_a_run_without_balance(tmp_path):
-    """All but the manifests of samples, which name the factors."""
-    made = []
-    for name, balance in (("with", {"alpha": 1}), ("without", None)):
-        write_languages(tmp_path / name)
-        run_balanced(tmp_path / name, balance, *(["balance"] if balance else []), "group", "corrupt")
-        files = files_of(tmp_path / name).items()
-        made.append({path: data for path, data in files if path.startswith(("group/", "corrupt/"))})
-    found, plain = made
-    assert found.keys() == plain.keys()
-    assert {name for name in found if found[name] != plain[name]} == {
-        f"{DOCUMENTS}/{split}/manifest.json" for split in ("train", "heldout")
-    }
-
-
-def test_units_in_any_order_give_the_same_bytes(out, tmp_path):
-    write_languages(tmp_path)
-    run_balanced(tmp_path, HALF, "balance", "group", "corrupt", backwards=True)
-    for stage in ("balance", "group", "corrupt"):
-        assert files_of(tmp_path / stage) == files_of(out / stage)
-    _, factors = open_shards(out / DOCUMENTS / "train").manifest.parents
-    path = tmp_path / "balance" / "factors.json"
-    assert (factors.name, factors.role, factors.digest) == ("balance", "factors", file_hash(path))
-    path.write_text(path.read_text(encoding="utf-8").replace('"max_copies": 9', '"max_copies": 8'), encoding="utf-8")
-    with pytest.raises(IntegrityError, match=r"factors.json.*not the bytes that 'balance' wrote"):
-        run_balanced(tmp_path, HALF, "group")
-
-
-@pytest.mark.parametrize("shards", [1, 5])
-def test_the_number_of_shards_changes_no_row(out, tmp_path, shards):
-    write_languages(tmp_path, shards=shards)
-    run_balanced(tmp_path, HALF, "balance", "group")
-    uids = [sorted(all_rows(folder / DOCUMENTS / "train").fixed["uid"].tolist()) for folder in (out, tmp_path)]
-    assert uids[0] == uids[1]
-    assert read_factors(tmp_path) == read_factors(out)
-
-
-def test_copies_are_counted(tmp_path):
-    tokens = write_languages(tmp_path, pairs=True)
-    pairs = [*MLM, {"name": "translation_lm", "label": "tlm", "max_length": 80}]
-    counts = run_balanced(tmp_path, {"alpha": 0.3, "max_copies": 2}, "balance", "group", corrupt=pairs)
-    balance, group = counts["balance"], counts["group"]
-    read, copies = group["read"]["train"], group["copies"]
-    sources = [source for kind in ("texts", "pairs") for found in balance[kind].values() for source in found.values()]
-    assert read["documents"] == group["documents"]["train"] == sum(source["documents"] for source in sources)
-    assert read["tokens"] + read["target_tokens"] == sum(source["tokens"] for source in sources)
-    wanted = wanted_copies(tokens, read_factors(tmp_path)["factors"])
-    assert copies["left_out"] == list(wanted.values()).count(0) > 0
-    assert copies["documents"] == sum(wanted.values())
-    train = group["sets"]["document-64-none"]["train"]
-    assert train["tokens_in"] == copies["tokens"]
-    both = group["sets"]["parallel-77-none-cut=longer"]["train"]["tokens_in"]
-    assert both == train["tokens_in"] + copies["target_tokens"]
-    shown = GroupStage(recipe(tmp_path, {}, corrupt=pairs)).row(group).left_out[0]
-    assert shown[0] == "document"
-    assert shown[1] == {"without a copy": copies["left_out"]}
-    assert len(tokens) == balance["documents_in"]
-
-
-def test_lost_copies_are_noticed(tmp_path):
-    write_languages(tmp_path)
-    counts = run_balanced(tmp_path, HALF, "balance", "group")
-    made = recipe(tmp_path, HALF)
-    counts["group"]["copies"]["tokens"] += 1
-    with pytest.raises(IntegrityError, match=r"document-64-none/train: counts do not add up: .* of the copies"):
-        GroupStage(made).check(counts["group"])
-    counts["balance"]["texts"]["sw"]["web"]["documents"] -= 1
-    with pytest.raises(IntegrityError, match=r"balance: counts do not add up: documents_in"):
-        BalanceStage(made).check(counts["balance"])
+    output, content = Output(tmp_path / "encode"), (tmp_path / "encode/manifest.json").read_bytes()
+    with output.file("manifest.json") as path:
+        path.write_bytes(content)
+    UnitRecord("manifest", 0, "key", "ok", {}, output.files).save(output.folder)
+    run_balanced(tmp_path, {}, "balance")
+    change_manifest(tmp_path / "encode", lambda manifest: manifest.update(config={"of": "another run"}))
+    with pytest.raises(IntegrityError, match=r"manifest\.json: .*not the bytes that 'encode' wrote"):
+        run_balanced(tmp_path, {}, "balance")
 
 
 def test_mistakes_of_the_key_are_named(tmp_path):

@@ -218,7 +218,7 @@ def test_keys_are_named_up_to_a_limit_and_shown_in_the_table(tmp_path):
     ("name", "write", "code", "said"),
     [
         ("a.jsonl", lambda path: path.write_text('{"text": "x" "y"}\n'), 69,
-         "no document was found in the input (the table above says what was); default/a.jsonl: line 1 is no JSON: "
+         "no document was found in the input (1 bad_json); default/a.jsonl: line 1 is no JSON: "
          "Expecting ',' delimiter at character 14"),
         ("a.parquet", lambda path: pa.parquet.write_table(pa.table({"text": [["a", "list"]]}), path), 64,
          "column 'text' has the type list<element: string>"),

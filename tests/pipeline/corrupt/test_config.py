@@ -63,18 +63,12 @@ class Entries:
     entries: list[Annotated[Weighted, inline_options(Weighted)]]
 
 
-@pytest.mark.parametrize(
-    ("value", "label", "weight"),
-    [
-        ({"name": "masked_lm", "max_length": 64}, "masked_lm", 1.0),
-        ({"name": "masked_lm", "max_length": 64, "label": "short", "weight": 2.5}, "short", 2.5),
-        ({"objective": {"name": "masked_lm", "max_length": 64}, "label": "nested"}, "nested", 1.0),
-    ],
-)
-def test_keys_of_another_entry_stand_next_to_those_of_its_objective_too(value, label, weight):
-    (found,) = validate(Entries, {"entries": [value]}, "test").entries
-    assert (found.set_label, found.weight) == (label, weight)
-    objective = found.build(WORDS)
-    assert (objective.label, objective.options.max_length) == (label, 64)
+def test_keys_of_another_entry_stand_next_to_those_of_its_objective_too():
+    inline = {"name": "masked_lm", "max_length": 64, "weight": 2.5}
+    nested = {"objective": {"name": "masked_lm", "max_length": 64}, "label": "nested"}
+    first, second = validate(Entries, {"entries": [inline, nested]}, "test").entries
+    assert [(one.set_label, one.weight) for one in (first, second)] == [("masked_lm", 2.5), ("nested", 1.0)]
+    assert first.objective == second.objective
+    assert second.build(WORDS).label == "nested"
     with pytest.raises(ConfigurationError, match="unknown key 'weigth'"):
         validate(Entries, {"entries": [{"name": "masked_lm", "weigth": 2}]}, "test")

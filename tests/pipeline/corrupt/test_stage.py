@@ -5,36 +5,35 @@ another order, cut in other portions, and corrupted with variant = epoch. Nothin
 """
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from clozeline import registry
-from clozeline.configuration.config import validate
+from clozeline.configuration.config import read_composed
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.corrupt.config import CorruptConfig
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.corrupt.passes import example_units
 from clozeline.pipeline.corrupt.stage import CorruptStage
-from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE, TOKEN_COUNTS_SCHEMA, write_table
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.tools.shards.validate_shards import validate as validate_shards
-from tests.pipeline.token_sets import WORDS, files_of, recipe, run_stage, write_token_set
+from tests.pipeline.corruption_cases import EOS, vocabulary
+from tests.pipeline.token_sets import WORDS, all_rows, recipe, run_stage, write_token_set
 from tests.registries import values_in_tests
 
-NAMES = registry.names("clozeline.pipeline.corrupt.objectives")
+OBJECTIVES = "clozeline.pipeline.corrupt.objectives"
+NAMES = registry.names(OBJECTIVES)
 LENGTHS = [(31 * document) % 90 for document in range(120)]
 EPOCHS = 3
 
 
 def entry(name, **options):
     """An entry whose rows have 34 tokens."""
-    fields = registry.find("clozeline.pipeline.corrupt.objectives", name).Options.__pydantic_fields__
+    fields = registry.find(OBJECTIVES, name).Options.__pydantic_fields__
     lengths = {key: 34 for key in ("max_length", "input_length") if key in fields}
     return {"name": name, **lengths, **options}
 
@@ -46,10 +45,6 @@ def run(out, entries, heldout=0.3):
     made = recipe(out, entries, heldout=heldout)
     run_stage(made, "group")
     return made, run_stage(made, "corrupt")
-
-
-def all_rows(shards):
-    return Rows.concatenate([shards.read_block(block) for block in range(len(shards.index))])
 
 
 @pytest.fixture(scope="module")
@@ -107,45 +102,6 @@ def test_variant_k_is_epoch_k(sets, name):
     if objective.redrawn:
         assert stored[0] != stored[1]
     assert (heldout.manifest.variants, len(heldout.manifest.shards)) == (1, 1)
-
-
-def test_containers_hold_the_same_rows(tmp_path):
-    sets = []
-    for container, compression in (("arrow", {"level": 9}), ("tar", {"codec": "none"})):
-        run(tmp_path / container, [entry("span_corruption", container=container, compression=compression)])
-        sets.append(open_shards(tmp_path / container / "corrupt/span_corruption/train"))
-    assert [one.manifest.container for one in sets] == ["arrow", "tar"]
-    assert [one.manifest.compression.level for one in sets] == [9, None]
-    assert [bytes_of(row) for row in sets[0]] == [bytes_of(row) for row in sets[1]]
-
-
-def test_units_in_any_order_give_the_same_bytes(tmp_path):
-    folders = [tmp_path / name for name in "ab"]
-    for folder, backwards in zip(folders, (False, True), strict=True):
-        write_token_set(folder, LENGTHS)
-        made = recipe(folder, [entry("masked_lm", variants=3), entry("composition")])
-        run_stage(made, "group")
-        run_stage(made, "corrupt", backwards=backwards)
-    assert files_of(folders[0] / "corrupt") == files_of(folders[1] / "corrupt")
-
-
-@settings(max_examples=40)
-@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(1, 5), st.integers(0, 5))
-def test_units_are_the_shards_of_every_set_once(variants, train, heldout):
-    """Shards of a variant stand together; a held-out set has one variant, and none where nothing is held out."""
-    plain = [{"name": "causal_lm", "label": str(number), "variants": count} for number, count in enumerate(variants)]
-    splits = {"train": train, "heldout": heldout} if heldout else {"train": train}
-    by_set = {}
-    for unit in example_units(tuple(validate(CorruptConfig, plain, "x")), splits):
-        by_set.setdefault((unit.entry, unit.split), []).append(unit)
-    assert set(by_set) == {(number, split) for number in range(len(variants)) for split in splits}
-    for (number, split), made in by_set.items():
-        count = variants[number] if split == "train" else 1
-        assert [unit.file_number for unit in made] == list(range(count * splits[split]))
-        assert [(unit.variant, unit.shard) for unit in made] == [
-            (variant, shard) for variant in range(count) for shard in range(splits[split])
-        ]
-        assert {unit.variants for unit in made} == {count}
 
 
 # Counts ---------------------------------------------------------------------------------------------------------------
@@ -220,9 +176,9 @@ def test_the_stage_draws_by_the_counts_of_the_token_set(tmp_path):
     assert examples.manifest.objective.heads == ("token",)
     objective = build_objective(unigram, replace(WORDS, token_counts=COUNTS))
     folder = tmp_path / "group" / objective.grouping.label / "train"
-    rows = all_rows(open_shards(folder))
+    rows = all_rows(folder)
     wanted, _ = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)
-    assert (all_rows(examples).columns["input_ids"].values == wanted.columns["input_ids"].values).all()
+    assert (all_rows(examples.path).columns["input_ids"].values == wanted.columns["input_ids"].values).all()
     write_counts(tmp_path, COUNTS[:10])  # those of another vocabulary are not taken
     assert vocabulary_of(tmp_path / "encode" / "manifest.json", WORDS.fingerprint).token_counts is None
     (tmp_path / "encode" / TOKEN_COUNTS_FILE).unlink()  # undoing needs none
@@ -238,7 +194,7 @@ def test_drawn_rates_are_stored_with_their_weights(tmp_path, container):
     shards, other = (open_shards(tmp_path / f"corrupt/{label}/train") for label in ("bound", "causal_lm"))
     facts = shards.manifest.objective
     assert (facts.options["mask_rate"], facts.frame.predict_from) == ({"uniform": [0.0, 1.0]}, "previous")
-    columns = all_rows(shards).columns
+    columns = all_rows(shards.path).columns
     labels, counts, weights = columns["label_ids"].lengths, columns["label_count"].values, columns["label_weight"]
     assert weights.values.dtype == np.float32
     assert (weights.values == (counts / labels).astype(np.float32)).all()
@@ -247,3 +203,70 @@ def test_drawn_rates_are_stored_with_their_weights(tmp_path, container):
     assert other.manifest.parents == shards.manifest.parents, "both read one sample set"
     assert other.manifest.objective.frame.predict_from == "previous"
     assert {int(mode) for mode in other.read_block(0).columns["attention"].values} == {1}
+
+
+# Rows whose places exceed 16 bits, from token documents to the blocks of an example set -------------------------------
+
+
+LENGTH = 131_072
+
+
+@pytest.mark.parametrize("container", ["arrow", "tar"])
+def test_rows_of_131072_tokens(tmp_path, container):
+    words = vocabulary(1000)
+    tokens = write_token_set(tmp_path, [150_000, 60_000, 90_000, 40], shards=1, words=words)
+    entry = {"name": "causal_lm", "max_length": LENGTH, "cross_documents": False, "container": container}
+    made = recipe(tmp_path, [entry], heldout=0.0)
+    run_stage(made, "group")
+    run_stage(made, "corrupt")
+    shards = open_shards(tmp_path / "corrupt/causal_lm/train")
+    assert [spec.dtype for spec in shards.columns if spec.kind == "list"] == ["uint16", "uint32"]
+    assert shards.manifest.max_length == LENGTH
+    rows = [row for block in range(len(shards.index)) for row in shards.read_block(block)]
+    assert sorted(len(row["input_ids"]) for row in rows) == [300_044 - 2 * LENGTH, LENGTH, LENGTH]
+    documents = [np.append(ids, EOS) for ids in tokens.columns["token_ids"]]
+    for row in rows:
+        starts = row["document_starts"].astype(int).tolist()
+        assert starts[0] == 0
+        for start, piece in zip(starts[1:], np.split(row["input_ids"], starts[1:])[1:], strict=True):
+            assert row["input_ids"][start - 1] == EOS
+            assert any(np.array_equal(document[: len(piece)], piece) for document in documents)
+    assert max(int(row["document_starts"].max()) for row in rows) > 65_535
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_objectives_that_number_places_in_16_bits_refuse_such_rows(name):
+    """By the option that bounds their rows, if they have one."""
+    for key in {"max_length", "input_length"} & registry.find(OBJECTIVES, name).Options.__pydantic_fields__.keys():
+        if registry.find(OBJECTIVES, name).longest_row is None:
+            assert build_objective({"name": name, key: LENGTH}, vocabulary(1000)).content_length > 65_535
+        else:
+            with pytest.raises(ConfigurationError, match=f"'{name}'.*(16 bits|over 65000)"):
+                build_objective({"name": name, key: LENGTH}, vocabulary(1000))
+
+
+# The recipes of published models --------------------------------------------------------------------------------------
+
+
+RECIPES = sorted((Path(__file__).parents[3] / "configs" / "recipes").glob("*/pipeline.yaml"))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.parent.name)
+def test_makes_sets_that_give_back_their_samples(path, tmp_path):
+    write_token_set(tmp_path, [2 + (370 * document) % 1300 for document in range(24)])
+    write_counts(tmp_path, np.ones(WORDS.size, np.uint64))
+    entries = [
+        {**entry, "variants": min(2, entry.get("variants", 1))} for entry in read_composed(Recipe, path)["corrupt"]
+    ]
+    for entry in entries:
+        entry.pop("language_tokens", None)  # this vocabulary has no tokenizer, whose pieces they name
+    made = recipe(tmp_path, entries, heldout=0.3)
+    run_stage(made, "group")
+    found = run_stage(made, "corrupt")["objectives"]
+    assert len(found) == len(entries)
+    for label, splits in found.items():
+        for split, counts in splits.items():
+            examples = tmp_path / "corrupt" / label / split
+            samples = tmp_path / "group" / open_shards(examples).manifest.parents[0].name
+            assert counts["examples"] == counts["samples_in"] > 0
+            assert "restored" in validate_shards(examples, samples)

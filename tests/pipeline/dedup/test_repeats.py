@@ -1,20 +1,11 @@
 """Pieces of single texts: their hashes, and what is left without some of them."""
 
-import random
-from itertools import pairwise
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from clozeline.pipeline.dedup.repeats import Lines, Pieces, Spans
-from clozeline.pipeline.text.normal_form import normalize
+from clozeline.pipeline.dedup.repeats import Lines, Spans
 from clozeline.pipeline.text.sentences.regex import Regex
-from tests.matrices import mark_slow_but
 from tests.pipeline.dedup.dedup_documents import document
 from tests.pipeline.dedup.repeated_texts import documents, without_lines, without_spans
-
-TEXT = "Ä first line.\n\n12 34\nA FIRST line!\nno. Second? Third one! * * *\na first line 7"
 
 
 def lines(min_letters: int = 1) -> Lines:
@@ -23,34 +14,6 @@ def lines(min_letters: int = 1) -> Lines:
 
 def spans(sentences: int) -> Spans:
     return Spans(None, True, "all", sentences)
-
-
-TEXTS = (
-    st.lists(st.sampled_from(["Ab. ", "B! ", "\n", "\n\n", "é\u0301 ", "漢。", "c", ". "]), max_size=20)
-    .map("".join)
-    .map(normalize)
-)
-
-
-@pytest.mark.parametrize("pieces", [lines(), spans(1)])
-@given(text=TEXTS, draw=st.randoms(use_true_random=False))
-def test_cut_leaves_the_other_units(pieces: Pieces, text, draw):
-    starts = [*pieces.starts(text, "und"), len(text)]
-    head = text[: starts[0]]
-    units = [text[first:last] for first, last in pairwise(starts)]
-    assert head + "".join(units) == text
-    runs = [sorted((draw.randrange(len(units) + 1), draw.randrange(len(units) + 1))) for _ in range(3)] if units else []
-    runs = [(first, last) for first, last in runs if first < last]
-    if not runs:
-        return
-    removed = {unit for first, last in runs for unit in range(first, last)}
-    groups = [head]
-    for number, unit in enumerate(units):
-        if number not in removed:
-            groups[-1] += unit
-        elif number - 1 not in removed:
-            groups.append("")
-    assert pieces.cut(text, "und", runs) == normalize(pieces.JOINT.join(groups))
 
 
 ALONE = {"exact": None, "near": None}
@@ -103,21 +66,6 @@ def check_characters(rows, result, name):
     for uid, row in after.items():
         assert row.n_chars == len(row.text)
         assert bool(row.flags & 16) == (uid in changed)
-
-
-@pytest.mark.parametrize("name", mark_slow_but(["lines"], ["lines", "spans"]))
-def test_no_order_of_documents_parts_or_ranges_changes_what_is_left(run_dedup, name):
-    rows = documents(3, 150)
-    config = {"lines": {"max_documents": 2, "keep": "first"}, "spans": {}} if name == "lines" else {"spans": {}}
-    expected = None
-    for trial in range(4):
-        shuffled = random.Random(trial).sample(rows, len(rows))
-        cut = 20 + 30 * trial
-        result = run_dedup([shuffled[:cut], [], shuffled[cut:]], config, shards=1 + trial, reverse=bool(trial % 2))
-        expected = expected or left_by(result)
-        assert left_by(result) == expected
-    parts = [rows[:70], rows[70:]]
-    assert run_dedup(parts, config, shards=3).tree() == run_dedup(parts, config, shards=3, reverse=True).tree()
 
 
 def test_copies_are_gone_before_lines_are_counted_and_lines_before_spans(run_dedup):

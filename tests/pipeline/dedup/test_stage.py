@@ -1,8 +1,6 @@
 """The whole stage on documents in memory: what stays, what is said about the rest, and that order cannot matter."""
 
 import copy
-import itertools
-import random
 from dataclasses import replace
 from itertools import pairwise
 
@@ -17,7 +15,6 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.dedup.config import DedupConfig
 from clozeline.pipeline.dedup.parts import CLUSTER, CLUSTER_SCHEMA, count_ranges, write_clusters
 from clozeline.pipeline.dedup.rows import hash_bounds, pack_rows, uid_bytes, uid_column
-from clozeline.pipeline.execution import shuffle
 from clozeline.pipeline.execution.stages import stage_of
 from clozeline.pipeline.recipe import Recipe
 from tests.pipeline.dedup.dedup_documents import EXACT, NEAR, document, edited, prose
@@ -39,21 +36,6 @@ def crawl():
     rows += [replace(document(100 + n, rows[n].text), date=n) for n in range(0, 60, 5)]
     rows += [document(200 + n, edited(rows[n].text, 3, 4)) for n in range(30)]
     return rows
-
-
-def test_no_order_of_documents_parts_or_ranges_changes_a_decision(run_dedup):
-    rows = crawl()
-    expected = None
-    for trial in range(10):
-        shuffled = random.Random(trial).sample(rows, len(rows))
-        cut = sorted(random.Random(trial).sample(range(len(rows)), 3))
-        parts = [shuffled[i:j] for i, j in itertools.pairwise([0, *cut, len(rows)])]
-        result = run_dedup(parts, {}, shards=1 + trial % 4, reverse=bool(trial % 2))
-        decided = {row.uid: (row.reason, row.detail) for row in result.rejections().values()}
-        clusters = sorted(map(repr, result.clusters("exact") + result.clusters("near")))
-        expected = expected or (decided, clusters)
-        assert (decided, clusters) == expected
-    assert {reason for reason, _ in expected[0].values()} == {"exact_duplicate", "near_duplicate"}
 
 
 def numbers(counts, *above):
@@ -87,27 +69,6 @@ def test_each_counter_that_is_off_by_one_is_noticed_or_known_to_stand_alone(run_
     assert silent == ALONE
 
 
-def test_nothing_to_do_is_a_configuration_error():
-    with pytest.raises(ConfigurationError, match="leave the key"):
-        validate(DedupConfig, {"exact": None, "near": None}, "test")
-    with pytest.raises(ConfigurationError, match=r"did you mean .near\.verify"):
-        validate(DedupConfig, {"near": {"verfy": 1}}, "test")
-
-
-def test_bundles_of_many_parts_and_ranges_change_no_byte(run_dedup, monkeypatch):
-    rows = crawl()
-    parts = [*(rows[start::6] for start in range(6)), []]
-    plain = run_dedup(parts, {}, shards=5)
-    monkeypatch.setattr(shuffle, "_GROUP", 2)
-    monkeypatch.setattr(shuffle, "_FEWEST", 4)
-    bundled = run_dedup(parts, {}, shards=5, reverse=True)
-    assert len(list((bundled.folder / "tmp" / "near-keys-bundles").iterdir())) == 4
-    assert len(list((bundled.folder / "tmp" / "exact-drops-bundles").iterdir())) == 3
-    assert bundled.tree() == plain.tree()
-    assert bundled.counts == plain.counts
-    assert plain.counts["rejected"].keys() == {"exact_duplicate", "near_duplicate"}
-
-
 def test_clusters_are_written_by_name_then_uid_and_keep_trailing_zeros(tmp_path):
     rows = [
         (b"b" * 16, b"c" * 16),
@@ -126,11 +87,6 @@ def test_clusters_are_written_by_name_then_uid_and_keep_trailing_zeros(tmp_path)
     assert table["similarity"].to_pylist() == [0.25, 1.0, 1.0, 0.5]
 
 
-@pytest.mark.parametrize(("shards", "ranges"), [(1, 1), (256, 256), (4096, 256), (4097, 257), (16_000, 1000)])
-def test_ranges_are_as_many_as_shards_up_to_256_then_one_for_16_shards(shards, ranges):
-    assert count_ranges(shards) == ranges
-
-
 @given(st.lists(st.binary(min_size=16, max_size=16)), st.integers(1, 9))
 def test_ranges_tile_sorted_hashes_by_their_leading_bits(values, ranges):
     hashes = np.sort(uid_column(values))
@@ -144,3 +100,15 @@ def test_ranges_tile_sorted_hashes_by_their_leading_bits(values, ranges):
     assert (bounds[0], bounds[-1]) == (0, len(words))
     for index, (first, last) in enumerate(pairwise(bounds)):
         assert all(int(word) * ranges >> 64 == index for word in words[first:last])
+
+
+def test_nothing_to_do_is_a_configuration_error():
+    with pytest.raises(ConfigurationError, match="leave the key"):
+        validate(DedupConfig, {"exact": None, "near": None}, "test")
+    with pytest.raises(ConfigurationError, match=r"did you mean .near\.verify"):
+        validate(DedupConfig, {"near": {"verfy": 1}}, "test")
+
+
+@pytest.mark.parametrize(("shards", "ranges"), [(1, 1), (256, 256), (4096, 256), (4097, 257), (16_000, 1000)])
+def test_ranges_are_as_many_as_shards_up_to_256_then_one_for_16_shards(shards, ranges):
+    assert count_ranges(shards) == ranges

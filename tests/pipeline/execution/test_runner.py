@@ -129,6 +129,8 @@ def test_a_dry_run_names_what_is_to_do_and_what_may_not_fit(tmp_path, monkeypatc
     assert "executor: local, tasks of a pass: 3, 2 at a time\n" in said
     assert "; free space: " in said
     assert "encode: follows from the stages before it\n" in said
+    assert main(["--detach", *words]) == 64
+    assert "--detach: expected executor.name=slurm, got local" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
     with monkeypatch.context() as patched:
         patched.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=20_000))

@@ -64,30 +64,6 @@ def test_train_and_heldout(tmp_path):
     assert manifest.parents[0].digest == open_shards(tmp_path / "encode").digest
 
 
-def test_units_in_any_order_and_again_give_the_same_bytes(tmp_path):
-    folders = [tmp_path / name for name in "ab"]
-    for folder, backwards in zip(folders, (False, True), strict=True):
-        write_token_set(folder, LENGTHS)
-        run_stage(recipe(folder, MLM), "group", backwards=backwards)
-    first, second = (files_of(folder / "group") for folder in folders)
-    assert first == second
-    run_stage(recipe(folders[0], MLM), "group")
-    assert files_of(folders[0] / "group") == first
-
-
-def test_a_second_objective_changes_no_row_of_the_first(tmp_path):
-    entries = [{"name": "sentence_reordering", "max_length": 40}, {"name": "document_rotation", "max_length": 40}]
-    uids = []
-    for count in (1, 2):
-        folder = tmp_path / str(count)
-        write_token_set(folder, LENGTHS)
-        run_stage(recipe(folder, entries[:count]), "group")
-        rows = rows_of_shard(open_shards(folder / "group/document-38-none/train"), 0)
-        enough = np.flatnonzero(rows.columns["sentence_starts"].lengths >= 2)
-        uids.append({int(rows.fixed["uid"][row]): rows.columns["ids"][row].tolist() for row in enough})
-    assert uids[0] == uids[1]
-
-
 def test_new_objectives_and_other_orders_leave_every_byte_of_the_sets_there_were(tmp_path):
     found = []
     for number, entries in enumerate((PAIRED, [*MLM, *reversed(PAIRED), {"name": "causal_lm", "max_length": 30}])):
@@ -136,18 +112,6 @@ def test_empty_sets_are_an_error(tmp_path, lengths, entries, heldout, message):
 
 
 # Documents ------------------------------------------------------------------------------------------------------------
-
-
-def test_packed_rows_are_the_documents_in_hash_order(tmp_path):
-    tokens = write_token_set(tmp_path, LENGTHS, shards=1)
-    run_stage(recipe(tmp_path, [{**MLM[0], "separator": "none"}], heldout=0.0), "group")
-    rows = rows_of_shard(open_shards(tmp_path / "group/packed-32-none/train"), 0)
-    places = {uid: row for row, uid in enumerate(uids_of(tokens))}
-    order = sorted(places, key=lambda uid: order_key(uid + b"\0", "group", 1))
-    stream = np.concatenate([tokens.columns["token_ids"][places[uid]] for uid in order])
-    wanted = {stream[start : start + 32].tobytes() for start in range(0, len(stream), 32)}
-    assert {row["ids"].tobytes() for row in rows} == wanted
-    assert not (tmp_path / "group/packed-32-none/heldout").exists()
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3])

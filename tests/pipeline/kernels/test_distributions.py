@@ -12,10 +12,8 @@ from clozeline.pipeline.kernels.distributions import (
     geometric_thresholds,
     inverse_cdf,
     powers,
-    reciprocal_thresholds,
 )
 from clozeline.seeding import mix
-from tests.pipeline.laws import chi_square_is_plausible
 
 WORDS = mix(np.arange(100_000, dtype=np.uint64))
 
@@ -37,15 +35,6 @@ def test_a_word_at_a_threshold_reaches_it(entries):
     at = table << np.uint64(32)
     assert inverse_cdf(at, table).tolist() == list(range(1, entries))
     assert inverse_cdf(at - np.uint64(1), table).tolist() == list(range(entries - 1))
-
-
-def test_law_of_reciprocal_weights():
-    thresholds = reciprocal_thresholds(5)
-    shares = np.array([1 / length for length in range(1, 6)])
-    shares /= shares.sum()
-    assert abs(float(shares @ np.arange(1, 6)) - 2.190) < 0.001
-    lengths = inverse_cdf(WORDS, thresholds)
-    assert chi_square_is_plausible(np.bincount(lengths, minlength=6)[1:], 100_000 * shares, 4)
 
 
 def test_thresholds_of_frequencies_are_exact():

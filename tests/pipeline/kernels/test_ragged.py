@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from clozeline.pipeline.kernels.ragged import (
     IdSet,
     add_special_tokens,
-    insert_at,
     scatter_rows,
-    span_mask,
     starts_in_rows,
 )
 from clozeline.pipeline.rows import Ragged, segments
@@ -29,28 +27,6 @@ def test_framed(lists, head, tail):
         found = add_special_tokens(original, head, tail)
         assert [found[row].tolist() for row in range(len(lists))] == [[*ends[0], *one, *ends[1]] for one in lists]
         assert not np.shares_memory(found.values, original.values)
-
-
-@given(st.lists(st.integers(0, 9), max_size=12), st.data())
-def test_weave(between, data):
-    count = data.draw(st.integers(0, 5))
-    positions = data.draw(st.permutations(range(len(between) + count)))[:count]
-    found = insert_at(np.array(between, np.int64), np.array(positions, np.int64), -1)
-    assert [value for value in found.tolist() if value >= 0] == between
-    assert [found[position] for position in positions] == [-1] * count
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=5), st.integers(0, 3))
-def test_span_mask(gaps_and_lengths, rest):
-    wanted = []
-    starts, lengths = [], []
-    for gap, length in gaps_and_lengths:
-        starts.append(len(wanted) + gap)
-        lengths.append(length)
-        wanted += [False] * gap + [True] * length
-    wanted += [False] * rest
-    found = span_mask(len(wanted), np.array(starts, np.int64), np.array(lengths, np.int64))
-    assert found.tolist() == wanted
 
 
 @pytest.mark.parametrize("longest", [2, 300, 3000])

@@ -15,22 +15,6 @@ from clozeline.seeding import LENGTHS, random_bits
 KEYS = random_bits(np.array([7], np.uint64), 0, 60)[0]
 
 
-@pytest.mark.parametrize("law", [reciprocal_thresholds(5), poisson_thresholds(3000)])
-@pytest.mark.parametrize("first", [1, 40])
-def test_lengths_until_equal_a_plain_loop(law, first):
-    """The number of words drawn at first never matters."""
-    totals = np.arange(60)
-    found = draw_lengths(KEYS, totals, law, np.full(60, first))
-    for row, total in enumerate(totals.tolist()):
-        lengths = []
-        for length in inverse_cdf(random_bits(KEYS[row : row + 1], LENGTHS, 400)[0], law).tolist():
-            if sum(lengths) >= total:
-                break
-            lengths.append(min(length, total - sum(lengths)))
-        assert found[row].tolist() == lengths
-        assert sum(lengths) == total
-
-
 @given(st.lists(st.tuples(st.lists(st.integers(0, 4), min_size=1, max_size=8), st.integers(1, 9)), max_size=6))
 def test_merged_equals_a_plain_loop(cases):
     """Zero lengths are dropped from the end first, then the last spans become one."""
@@ -87,3 +71,19 @@ def test_noise_before_documents_counts_from_the_start_of_the_row(seed):
     ]
     assert found[0].tolist() == [len(sizes) for sizes in before]
     assert found[1].tolist() == [sum(sizes) for sizes in before]
+
+
+@pytest.mark.parametrize("law", [reciprocal_thresholds(5), poisson_thresholds(3000)])
+@pytest.mark.parametrize("first", [1, 40])
+def test_lengths_until_equal_a_plain_loop(law, first):
+    """The number of words drawn at first never matters."""
+    totals = np.arange(60)
+    found = draw_lengths(KEYS, totals, law, np.full(60, first))
+    for row, total in enumerate(totals.tolist()):
+        lengths = []
+        for length in inverse_cdf(random_bits(KEYS[row : row + 1], LENGTHS, 400)[0], law).tolist():
+            if sum(lengths) >= total:
+                break
+            lengths.append(min(length, total - sum(lengths)))
+        assert found[row].tolist() == lengths
+        assert sum(lengths) == total

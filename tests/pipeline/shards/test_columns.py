@@ -5,8 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.execution.unit_record import Output
@@ -21,10 +19,9 @@ from clozeline.pipeline.shards import (
     write_shard,
 )
 from clozeline.pipeline.shards.column_set import JoinedShards
-from clozeline.pipeline.shards.columns import arrow_schema, cut, holds_ids, to_batch
-from clozeline.pipeline.shards.layout import Splits, block_rows_of, is_heldout, shard_name
+from clozeline.pipeline.shards.columns import holds_ids
+from clozeline.pipeline.shards.layout import Splits, block_rows_of, is_heldout
 from clozeline.pipeline.shards.token_set import (
-    DOCUMENTS_SCHEMA,
     TOKEN_COUNTS_SCHEMA,
     find_token_counts,
     identities,
@@ -86,22 +83,6 @@ def test_types_parse_back_and_others_are_refused(name):
         ColumnSpec("x", "binary16", "list", "")
 
 
-@given(
-    st.lists(st.lists(st.integers(0, 255), max_size=5), min_size=1, max_size=8),
-    st.sampled_from([np.uint8, np.uint16, np.int64]),
-    st.data(),
-)
-def test_a_batch_holds_the_values_whatever_slice_or_width_they_come_in(lists, dtype, data):
-    first = data.draw(st.integers(0, len(lists)))
-    specs = [ColumnSpec("code", "uint32", "fixed", ""), list_column("place", "uint8")]
-    numbers = np.arange(len(lists), dtype=dtype)
-    whole = Rows({"code": numbers}, {"place": Ragged.from_lists(lists, dtype)})
-    batch = to_batch(cut(whole, first, len(lists)), specs, arrow_schema(specs, {}))
-    batch.validate(full=True)
-    assert batch.to_pydict() == {"code": numbers[first:].tolist(), "place": lists[first:]}
-    assert [str(kind) for kind in batch.schema.types] == ["uint32", "list<item: uint8 not null>"]
-
-
 # Where an id no longer fits into 16 bits ------------------------------------------------------------------------------
 
 
@@ -149,19 +130,6 @@ def test_identities_keep_zeros_at_their_ends():
     assert [row.tobytes() for row in found] == uids
 
 
-def test_a_table_depends_on_its_rows_alone(tmp_path):
-    count = 70_000
-    columns = {"uid": [n.to_bytes(16, "big") for n in range(count)], "source": ["a"] * count, "url": [None] * count}
-    numbers = {name: list(range(count)) for name in ("offset", "length", "tokens")}
-    table = pa.table({**columns, **numbers, "language": ["en"] * count}).select(DOCUMENTS_SCHEMA.names)
-    parts = pa.concat_tables([table.slice(0, 3), table.slice(3)]).cast(DOCUMENTS_SCHEMA).combine_chunks()
-    for name, one in (("whole", table.cast(DOCUMENTS_SCHEMA)), ("parts", parts)):
-        write_table(tmp_path / name, one, DOCUMENTS_SCHEMA)
-    assert (tmp_path / "whole").read_bytes() == (tmp_path / "parts").read_bytes()
-    assert pa.ipc.open_file(tmp_path / "parts").num_record_batches == 2
-    assert pa.ipc.open_file(tmp_path / "parts").read_all().equals(table.cast(DOCUMENTS_SCHEMA))
-
-
 def test_counts_are_found_in_the_nearest_folder_above(tmp_path):
     manifest = tmp_path / "run/corrupt/masked_lm/train/manifest.json"
     assert find_token_counts(manifest) is None
@@ -185,12 +153,6 @@ def test_auto_blocks_are_the_largest_that_fit_into_four_megabytes(length, id_byt
     fitting = [size for size in (1920, 960, 480, 240, 120, 60) if size * row <= 4 << 20]
     assert found == (fitting[0] if fitting else 60)
     assert block_rows_of(7, [IDS], 10**6, id_bytes) == 7
-
-
-def test_names_sort_like_numbers():
-    names = [shard_name(shard, 12_000, "tar") for shard in (0, 9, 10, 11_999)]
-    assert names == sorted(names)
-    assert names[0] == "shard-00000-of-12000.tar"
 
 
 def test_held_out_documents_stay_held_out_at_larger_fractions():
@@ -268,14 +230,6 @@ def test_columns_are_read_with_their_rows(shards, tmp_path):
         assert set(joined.read_block(block, ["score"]).columns) == {"score"}
 
 
-def test_the_content_of_columns_is_part_of_their_digest(shards, tmp_path):
-    first, same, other = (
-        JoinedShards(shards, [write_columns(tmp_path / name, shards, config=config)])
-        for name, config in (("a", {"k": 1}), ("b", {"k": 1}), ("c", {"k": 2}))
-    )
-    assert first.columns_digest == same.columns_digest != other.columns_digest
-
-
 def test_damage_of_a_column_set_is_noticed(shards, tmp_path):
     columns = write_columns(tmp_path / "columns", shards)
     entry, path = columns.index, columns.shard_path(0)
@@ -320,3 +274,11 @@ def test_samples_and_other_kinds_are_refused(shards, tmp_path):
         JoinedShards(samples, [write_columns(tmp_path / "columns", shards)])
     with pytest.raises(ConfigurationError, match="expected a column set, as `clozeline teach` writes, got examples"):
         JoinedShards(shards, [shards])
+
+
+def test_the_content_of_columns_is_part_of_their_digest(shards, tmp_path):
+    first, same, other = (
+        JoinedShards(shards, [write_columns(tmp_path / name, shards, config=config)])
+        for name, config in (("a", {"k": 1}), ("b", {"k": 1}), ("c", {"k": 2}))
+    )
+    assert first.columns_digest == same.columns_digest != other.columns_digest

@@ -109,8 +109,6 @@ def test_a_manifest_of_a_newer_version_is_told_from_a_wrong_one(tmp_path, change
     [
         ("hash of first", "Hash of first"),
         ('"seed": 1,', '"seed": 7,\n "seed": 1,'),
-        ("1e-07", "1E-07"),
-        (r"caf\u00e9", r"caf\u00E9"),
         (r"caf\u00e9", "caf\N{LATIN SMALL LETTER E WITH ACUTE}"),
         ("\n}\n", "\n}\n\n"),
     ],

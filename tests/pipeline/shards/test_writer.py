@@ -7,7 +7,6 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -75,37 +74,6 @@ def test_portions_do_not_matter(tmp_path_factory, portions, block_rows, form):
     shards = write_set(folder / "set", [content], **options)
     assert not count or bytes_of(read(shards)) == bytes_of(content)
     assert len(shards) == count
-
-
-@forms
-def test_a_byte_range_of_the_index_parses_alone(tmp_path, container, codec):
-    """Neither footer nor archive is needed, and what is found is what a reader of the whole file gets."""
-    shards = toy_set(tmp_path, [10, 0, 3], container=container, codec=codec)
-    found = [(number, place, batch) for number in range(3) for place, batch in enumerate(batches(shards, number))]
-    assert len(found) == len(shards.index) == 4
-    for seen, (number, place, batch) in enumerate(found):
-        start, length = int(shards.index.offset[seen]), int(shards.index.length[seen])
-        assert (int(shards.index.shard[seen]), int(shards.index.block[seen])) == (number, place)
-        stored = shards.shard_path(number).read_bytes()[start : start + length]
-        alone = pa.ipc.read_record_batch(pa.ipc.read_message(stored), batch.schema)
-        alone.validate(full=True)
-        assert alone.equals(batch)
-        block = shards.read_block(seen)
-        assert batch.column("uid").to_pylist() == block.fixed["uid"].tolist()
-        assert batch.column("document_uid").to_pylist() == [uid.tobytes() for uid in block.fixed["document_uid"]]
-        assert batch.column("input_ids").to_pylist() == [ids.tolist() for ids in block.columns["input_ids"]]
-        assert xxhash.xxh3_128(stored).digest() == shards.index.xxh3[seen].tobytes()
-
-
-def batches(shards, number):
-    """The blocks of a shard, through the container's own reader."""
-    path = shards.shard_path(number)
-    if path.suffix == ".arrow":
-        with pa.ipc.open_file(str(path)) as reader:
-            return [reader.get_batch(number) for number in range(reader.num_record_batches)]
-    with tarfile.open(path) as archive:
-        readers = [pa.ipc.open_file(archive.extractfile(entry)) for entry in archive]
-        return [reader.get_batch(0) for reader in readers if reader.num_record_batches == 1]
 
 
 def test_a_record_of_a_shard_survives_json(tmp_path):

@@ -22,26 +22,11 @@ _ALTERNATE = (
 PLAIN = {
     "chatml": "{% for message in messages %}" + _TURN + "{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
-    "qwen": "{%- if messages[0]['role'] != 'system' %}\n    {{- '<|im_start|>system\nYou help.<|im_end|>\n' }}\n{%- endif %}"
-    "\n{%- for message in messages %}\n    {{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>' + '\n' }}"
-    "\n{%- endfor %}\n{%- if add_generation_prompt %}\n    {{- '<|im_start|>assistant\n' }}\n{%- endif %}\n",
     "llama2": "{% if messages[0]['role'] == 'system' %}{% set rest = messages[1:] %}{% set first = '<<SYS>>\n' + "
     "messages[0]['content'] + '\n<</SYS>>\n\n' %}{% else %}{% set rest = messages %}{% set first = '' %}{% endif %}"
     "{% for m in rest %}" + _ALTERNATE + "{% set content = first + m.content if loop.index0 == 0 else m.content %}"
     "{% if m.role == 'user' %}{{ bos_token + '[INST] ' + content.strip() + ' [/INST]' }}"
     "{% else %}{{ ' ' + content.strip() + ' ' + eos_token }}{% endif %}{% endfor %}",
-    "llama3": "{% set loop_messages = messages %}{% for m in loop_messages %}{% set content = '<|im_start|>' + m['role'] + "
-    "'<|user|>\n\n' + m['content'] | trim + '<|eot|>\n' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}"
-    "{% endif %}{{ content }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant<|user|>\n\n' }}{% endif %}",
-    "mistral": "{%- if not tools is defined %}{%- set tools = none %}{%- endif %}{%- set ns = namespace(index=0) %}{{- bos_token }}"
-    "{%- for m in messages if m.role != 'system' %}{%- if (m.role == 'user') != (ns.index % 2 == 0) %}"
-    "{{- raise_exception('conversation roles must alternate') }}{%- endif %}{%- set ns.index = ns.index + 1 %}"
-    "{%- if m.role == 'user' %}{%- if tools is not none and (m == messages[-1]) %}{{- tools | tojson }}{%- endif %}"
-    "{{- '[INST] ' + m.content + '[/INST]' }}{%- else %}{{- ' ' + m.content + eos_token }}{%- endif %}{%- endfor %}",
-    "zephyr": "{% for message in messages %}\n{% if message['role'] == 'user' %}\n{{ '<|user|>\n' + message['content'] + eos_token }}\n"
-    "{% elif message['role'] == 'system' %}\n{{ '<|system|>\n' + message['content'] + eos_token }}\n{% else %}\n"
-    "{{ '<|assistant|>\n'  + message['content'] + eos_token }}\n{% endif %}\n{% if loop.last and add_generation_prompt %}\n"
-    "{{ '<|assistant|>' }}\n{% endif %}\n{% endfor %}",
     "gemma": "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
     "{% for m in messages %}" + _ALTERNATE + "{% if m.role == 'assistant' %}{% set role = 'model' %}{% else %}"
     "{% set role = m.role %}{% endif %}{{ '<|im_start|>' + role + '\n' + m.content | trim + '<|im_end|>\n' }}{% endfor %}"

@@ -22,26 +22,6 @@ SENTENCES = (
 ALPHABET = byte_alphabet()
 
 
-def bytes_of(tokenizer, token):
-    return bytes(ALPHABET[character] for character in tokenizer.piece(token))
-
-
-def by_bytes(tokenizer, words):
-    """Return the token that holds the first byte of each word, counted in bytes."""
-    ids = tokenizer.encode([" ".join(words)])[0].ids.tolist()
-    holder = [number for number, token in enumerate(ids) for _ in bytes_of(tokenizer, token)]
-    starts = np.cumsum([0, *(len(word.encode()) + 1 for word in words)])[:-1]
-    return [holder[start] for start in starts.tolist()]
-
-
-def tagged(tokenizer, words, length=1024):
-    """Return the tokens of a sentence that have tags."""
-    kind = TaggedRows(TAGGING, Form(FRAMES["gpt"], length), tokenizer, "corpus", "f.txt")
-    item = TaggedWords(tuple(words), (1,) * len(words), 0)
-    (built,) = kind.build(item, tokenizer.encode(kind.texts(item)))
-    return list(built.columns["tag_positions"])
-
-
 @pytest.fixture(scope="module", params=[420, 480, 2000])
 def trained(request, tmp_path_factory):
     """Few merges leave single bytes, some join a space and the first byte of a letter, many make whole words."""
@@ -50,25 +30,22 @@ def trained(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize("sentence", SENTENCES)
-def test_a_word_begins_at_the_token_of_its_first_byte(trained, sentence):
-    words = sentence.split()
-    assert tagged(trained, words) == by_bytes(trained, words)
-
-
-@pytest.mark.parametrize("sentence", SENTENCES)
-def test_answers_have_all_their_bytes(trained, sentence):
-    """The first token of an answer holds its first byte, and the last token its last byte."""
-    words = sentence.split()
-    starts = np.cumsum([0, *(len(word) + 1 for word in words)]).tolist()
-    ids = trained.encode([sentence])[0].ids.tolist()
-    holder = [number for number, token in enumerate(ids) for _ in bytes_of(trained, token)]
+def test_words_and_answers_have_all_their_bytes(trained, sentence):
+    """A word begins at the token of its first byte, and an answer ends with the token of its last one."""
+    words, ids = sentence.split(), trained.encode([sentence])[0].ids.tolist()
+    pieces = [bytes(ALPHABET[character] for character in trained.piece(token)) for token in ids]
+    holder = [number for number, piece in enumerate(pieces) for _ in piece]
+    starts = np.cumsum([0, *(len(word) + 1 for word in words)]).tolist()[:-1]
+    firsts = [holder[len(sentence[:start].encode())] for start in starts]
+    tagging = TaggedRows(TAGGING, Form(FRAMES["gpt"], 1024), trained, "corpus", "f.txt")
+    tagged = TaggedWords(tuple(words), (1,) * len(words), 0)
+    (built,) = tagging.build(tagged, trained.encode(tagging.texts(tagged)))
+    assert list(built.columns["tag_positions"]) == firsts
     kind = AnswerRows(ASKING, Form(FRAMES["bert"], 1024), trained, "corpus", "f.json")
-    for word, start in zip(words, starts, strict=False):
+    for word, start, first in zip(words, starts, firsts, strict=True):
         item = Question("?", sentence, ((start, word),), "k", 0)
         (built,) = kind.build(item, trained.encode(kind.texts(item)))
-        begin = built.columns["answer_places"][1]
-        first = holder[len(sentence[:start].encode())]
-        last = holder[len(sentence[: start + len(word)].encode()) - 1]
+        begin, last = built.columns["answer_places"][1], holder[len(sentence[: start + len(word)].encode()) - 1]
         assert [index - begin for index in built.columns["answer_span"]] == [first, last]
         offsets = built.columns["offsets"].reshape(-1, 2)
         assert sentence[offsets[begin + first][0] : offsets[begin + last][1]] == word

@@ -1,6 +1,4 @@
 import json
-import subprocess
-import sys
 
 import pytest
 from transformers import AutoTokenizer
@@ -178,28 +176,3 @@ def test_memory_is_bounded_and_the_process_goes_on():
 def test_a_template_is_in_the_sandbox_of_transformers(template):
     with pytest.raises(Exception, match=r"unsafe|at most|no loader|not safely callable|undefined"):
         Rendering(template, {}, []).render(PAIR)
-
-
-def test_neither_worker_nor_sandbox_import_torch():
-    """The worker does not even import transformers."""
-    code = (
-        "import sys, clozeline.pipeline.tasks.chat_template, clozeline.pipeline.tasks.readers.instructions\n"
-        "assert 'transformers' not in sys.modules\n"
-        "from clozeline.pipeline.tasks.chat_template import Rendering\n"
-        "Rendering('', {}, []).render([('user', 'a'), ('assistant', 'b')])\n"
-        "assert 'transformers' in sys.modules and 'torch' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_answers_of_a_template_without_marks():
-    """Characters that each answer adds; a template that drops earlier thoughts has no such text."""
-    rendering = Rendering(PLAIN["thinking"], {}, [])
-    chat = [*PAIR, ("user", "c"), ("assistant", "thought</think>d")]
-    found = rendering.render(chat)
-    assert [found["text"][begin:end] for begin, end in found["spans"]] == [
-        "b<|im_end|>\n",
-        "thought</think>d<|im_end|>\n",
-    ]
-    assert rendering.render([*chat, *PAIR])["refused"] == "no_prefix"
-    assert Rendering("{{ messages | length }}", {}, []).render(PAIR)["refused"] == "no_prefix"

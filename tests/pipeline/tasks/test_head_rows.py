@@ -11,7 +11,6 @@ from clozeline.pipeline.tasks.head_rows import (
     PairRows,
     TargetRows,
     TurnRows,
-    part_ids,
 )
 from clozeline.pipeline.tasks.readers import (
     Choices,
@@ -229,14 +228,6 @@ def test_source_and_target_end(words):
     assert second["target_ids"].tolist() == [*ids(words, "a very good"), EOS]
     assert counts["refused"] == {"no_tokens": 2, "fields": 1}
     assert (counts["notes"], counts["truncated_tokens"]) == ({"targets_cut": 1}, 2)
-
-
-def test_texts_and_special_tokens_keep_their_order(words):
-    parts = [Part("a film"), Part("", ids=(3,)), Part("[SEP] bad", is_target=True)]
-    encodings = words.encode([part.text for part in parts if part.ids is None])
-    first, end, last = (found.tolist() for found in part_ids(parts, encodings, words.vocabulary))
-    assert (first, end, last) == (encodings[0].ids.tolist(), [3], encodings[1].ids.tolist())
-    assert 3 not in last
 
 
 def test_a_template_that_writes_all_special_tokens_gets_no_frame(words):

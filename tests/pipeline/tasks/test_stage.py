@@ -80,18 +80,10 @@ def test_the_stage_alone_makes_the_tokenizer_it_needs(tmp_path):
 
 
 def test_a_second_run_makes_what_changed(tmp_path, capfd):
-    """Nothing; a lost shard; the set of a changed file. A lost file must not cost its set, and is named."""
+    """The set of a changed file. A lost file must not cost its set, and is named."""
     files, words = write_files(tmp_path)
     sets = tmp_path / "out" / "tasks" / "sst2"
     assert main(words) == 0
-    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in sorted(sets.rglob("shard-*"))}
-    assert main(words) == 0
-    assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in before} == before
-    lost = next((sets / "train").glob("shard-*"))
-    lost.unlink()
-    assert main(words) == 0
-    assert lost.read_bytes() == before[lost][1]
-
     dev = files / "dev.tsv"
     dev.write_text(dev.read_text().replace("bad\t0", "bad\t1"), encoding="utf-8")
     assert main(words) == 0
@@ -106,15 +98,6 @@ def test_a_second_run_makes_what_changed(tmp_path, capfd):
     shutil.rmtree(sets / "dev")
     assert main(words) == 0
     assert [path.name for path in sets.iterdir()] == ["train"]
-
-
-@pytest.mark.slow
-def test_bytes_depend_neither_on_folders_nor_on_processes(tmp_path):
-    first, second = make_sets(tmp_path / "a"), make_sets(tmp_path / "b" / "c", "executor.tasks=2", "executor.workers=2")
-    for split in ("train", "dev"):
-        assert open_split(first, split).digest == open_split(second, split).digest
-        contents = [{path.name: path.read_bytes() for path in (sets / split).iterdir()} for sets in (first, second)]
-        assert contents[0] == contents[1]
 
 
 @pytest.mark.parametrize(
@@ -149,14 +132,10 @@ def test_mistakes(tmp_path, capfd, texts, options, message):
     assert not list((tmp_path / "out").glob("tasks/*/*/manifest.json"))
 
 
-@pytest.mark.parametrize(
-    ("missing", "message"),
-    [("tokenizer", "needs one of the keys 'train_tokenizer' and 'tokenizer'"), ("input", "no input")],
-)
-def test_missing_keys(tmp_path, capfd, missing, message):
+def test_a_missing_input(tmp_path, capfd):
     _, words = write_files(tmp_path)
-    assert main([word for word in words if not word.startswith(missing)]) == 64
-    assert message in capfd.readouterr().err
+    assert main([word for word in words if not word.startswith("input")]) == 64
+    assert "no input" in capfd.readouterr().err
 
 
 def test_rows_of_train_are_left_out_of_the_others(tmp_path):
@@ -176,13 +155,11 @@ def test_rows_of_train_are_left_out_of_the_others(tmp_path):
     assert counts_of(tmp_path)["refused"] == {"excluded": len(before & train.keys())}
 
 
-@pytest.mark.parametrize("link", [False, True])
-def test_one_file_cannot_be_train_and_a_disjoint_split(tmp_path, capfd, link):
+def test_one_file_cannot_be_train_and_a_disjoint_split(tmp_path, capfd):
     """Without the key all its rows are counted; with it none is left: refused. Pseudo-labels may be of train."""
     files, words = write_files(tmp_path, train=32, dev=0)
-    sets, other = tmp_path / "out" / "tasks" / "sst2", files / "train.tsv"
-    if link:
-        (other := files / "again.tsv").symlink_to(files / "train.tsv")
+    sets, other = tmp_path / "out" / "tasks" / "sst2", files / "again.tsv"
+    other.symlink_to(files / "train.tsv")
     entries = f"input=[{{path: {files / 'train.tsv'}, source: train}}, {{path: {other}, source: dev}}]"
     assert main([*words, entries, "tasks.disjoint=true"]) == 64
     assert "no row of it is an example: 32 excluded" in capfd.readouterr().err
@@ -228,15 +205,12 @@ def test_several_classes_are_a_column_of_zeros_and_ones(tmp_path):
 
 def test_files_of_one_name_in_several_folders_count_each(tmp_path):
     """What a run finds done depends on all of them."""
-    paths = [tmp_path / "files" / "train" / name for name in ("neg/1.txt", "no/1.txt", "pos/1.txt")]
     given = [f"input={tmp_path / 'files'}", f"output={tmp_path / 'out'}"]
     given.append("tasks.reader={name: labelled, label: folder}")
-    for path in paths:
-        path.parent.mkdir(parents=True)
-        path.write_text(f"a {path.parent.name}", encoding="utf-8")
     found = []
-    for path in (None, *paths):
-        if path:
-            path.write_text("dull heart", encoding="utf-8")
-        found.append(TasksStage(load_recipe(write_recipe(tmp_path), given)).files())
+    for text in ("a", "dull heart"):
+        for name in ("neg", "no", "pos"):
+            (tmp_path / "files" / "train" / name).mkdir(parents=True, exist_ok=True)
+            (tmp_path / "files" / "train" / name / "1.txt").write_text(text, encoding="utf-8")
+            found.append(TasksStage(load_recipe(write_recipe(tmp_path), given)).files())
     assert all(first != second for first, second in pairwise(found))

@@ -1,4 +1,3 @@
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,7 @@ from tokenizers import models, pre_tokenizers, processors
 from transformers import BertTokenizerFast
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.task_rows import FRAMES, Form, record_bytes, truncate_lengths
+from clozeline.pipeline.tasks.task_rows import FRAMES, Form, truncate_lengths
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from tests.pipeline.task_files import SPECIALS, WORDS, write_vocabulary
 
@@ -31,11 +30,6 @@ def popped(lengths, room):
 @given(SIZES, SIZES, SIZES)
 def test_longest_first(first, second, room):
     assert truncate_lengths([first, second], room) == popped([first, second], room)
-
-
-def test_one_text_is_cut_at_its_end():
-    assert truncate_lengths([7], 5) == [5]
-    assert truncate_lengths([3], 5) == [3]
 
 
 @pytest.mark.parametrize(
@@ -84,10 +78,3 @@ def test_a_vocabulary_without_the_frame(tmp_path):
 @pytest.mark.parametrize(("stride", "room", "step"), [(None, 126, 63), (None, 1, 1), (128, 317, 128), (128, 60, 30)])
 def test_steps_of_windows(stride, room, step):
     assert Form(FRAMES["bert"], 128, stride).step(room) == step
-
-
-def test_records_are_json():
-    raw = record_bytes({"words": ["Zoë", "\U0001f600"], "first": 0})
-    assert raw.dtype == np.uint8
-    assert "Zoë".encode() in raw.tobytes()
-    assert json.loads(raw.tobytes()) == {"words": ["Zoë", "\U0001f600"], "first": 0}

@@ -17,8 +17,6 @@ from tests.pipeline.tasks.readers.reading import items_of, reader_of, written
 
 TEXTS = TaskFacts(name="toy", head="classification", labels=("no", "yes"), metrics=("accuracy",))
 TAGS = TaskFacts(name="ner", head="tagging", labels=("O", "B-PER", "I-PER"), metrics=("entity_f1",))
-GERMAN = {"cat": ["Katze"], "black": ["schwarz", "dunkel"], "new": ["ganz neu"]}
-FRENCH = {"cat": ["chat"], "runs": ["court"]}
 
 
 def switch(items, dictionaries, facts, seed=1, sentences=1.0, words=1.0):
@@ -39,27 +37,6 @@ def test_words_of_a_dictionary_are_replaced_and_nothing_else_is():
     ]  # fmt: skip
     with pytest.raises(ConfigurationError, match="replaced words move the answers of the head span"):
         check_switched_head(TaskFacts(name="squad", head="span", metrics=("f1",)))
-
-
-def test_languages_and_translations_are_drawn_and_answers_stay():
-    """Each of two languages for about half of the words, whatever rows are next to a row."""
-    both = [GERMAN, FRENCH]
-    found = switch(switched(400), both, TEXTS)
-    cats = [one.texts[1].split()[1] for one in found]
-    assert set(cats) == {"Katze", "chat"}
-    assert 150 < cats.count("chat") < 250
-    assert {one.texts[1].split()[0] for one in found} == {"schwarz", "dunkel", "black"}
-    assert [one.label for one in found] == [0, 1] * 200
-    assert switch(switched(400)[7:9], both, TEXTS) == found[7:9]
-    assert switch(switched(400), both, TEXTS, seed=2) != found
-
-
-def test_rates_are_those_of_rows_and_of_words():
-    every = {word: ["x"] for word in ("the", "cat", "s", "new", "it", "runs", "black")}
-    found = switch(switched(500), [every], TEXTS, 3, 0.4, 0.7)
-    changed = [one.texts for one in found if one.texts != switched(1)[0].texts]
-    assert 160 < len(changed) < 240
-    assert 0.65 < sum(" ".join(one).lower().count("x") for one in changed) / (8 * len(changed)) < 0.75
 
 
 def test_examples_in_docstrings():
@@ -143,3 +120,11 @@ def test_the_stage_learns_pairs_that_are_alike_and_scores_all(tmp_path, capsys):
     facts = facts_of(dev.manifest)
     assert (facts.head, facts.alike) == ("similarity", 4.0)
     assert [spec.name for spec in dev.manifest.columns if spec.kind == "list"] == ["input_ids", "input_ids_b", "target"]
+
+
+def test_rates_are_those_of_rows_and_of_words():
+    every = {word: ["x"] for word in ("the", "cat", "s", "new", "it", "runs", "black")}
+    found = switch(switched(500), [every], TEXTS, 3, 0.4, 0.7)
+    changed = [one.texts for one in found if one.texts != switched(1)[0].texts]
+    assert 160 < len(changed) < 240
+    assert 0.65 < sum(" ".join(one).lower().count("x") for one in changed) / (8 * len(changed)) < 0.75

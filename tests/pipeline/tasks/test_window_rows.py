@@ -20,24 +20,9 @@ from clozeline.pipeline.tasks.window_rows import (
     assign_to_windows,
     sliding_windows,
     token_spans,
-    word_bounds,
-    word_numbers,
 )
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from tests.pipeline.task_files import WORDS, write_vocabulary
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 20))
-def test_windows_of_tokens_are_berts(tokens, room, step):
-    expected, start = [], 0
-    while start < tokens:
-        length = min(tokens - start, room)
-        expected.append((start, start + length))
-        if start + length == tokens:
-            break
-        start += min(length, step)
-    assert sliding_windows([1] * tokens, room, step) == expected
 
 
 def slow_window(windows, token):
@@ -52,8 +37,16 @@ def slow_window(windows, token):
 
 @settings(max_examples=200, deadline=None)
 @given(st.integers(1, 60), st.integers(1, 20), st.integers(1, 20))
-def test_tokens_belong_to_the_window_of_berts_max_context(tokens, room, step):
+def test_windows_and_their_tokens_are_those_of_bert(tokens, room, step):
+    expected, start = [], 0
+    while start < tokens:
+        length = min(tokens - start, room)
+        expected.append((start, start + length))
+        if start + length == tokens:
+            break
+        start += min(length, step)
     found = sliding_windows([1] * tokens, room, step)
+    assert found == expected
     assert assign_to_windows(found, [1] * tokens).tolist() == [slow_window(found, token) for token in range(tokens)]
 
 
@@ -107,16 +100,6 @@ def test_spans_equal_a_slow_loop(seed):
     assert [text[start:end] for start, end in found.tolist()] == [text[start:end] for start, end in slow]
     filled = [index for index, (start, end) in enumerate(slow) if start < end]
     assert found[filled].tolist() == [slow[index] for index in filled]
-
-
-def test_words_of_tokens():
-    """A word that the tokenizer removes has no token, and a token of white space no word."""
-    words = ("unable", "\u200d", "to", "unable.")
-    bounds = word_bounds(words)
-    text = " ".join(words)
-    assert [text[start:end] for start, end in bounds.tolist()] == list(words)
-    starts = np.array([0, 2, 9, 11, 12, 14, 18])
-    assert word_numbers(token_spans(text, starts), bounds).tolist() == [0, 0, 2, NO_WORD, 3, 3, 3]
 
 
 ASKED = TaskFacts(name="squad", head="span", metrics=("f1", "exact_match"), texts=2)
@@ -174,12 +157,6 @@ def test_places_lead_to_characters(tokenizer, seed, length, stride):
     assert kind.counts["notes"].get("windows_with_answer", 0) == inside_count
 
 
-def test_no_segments_in_the_frame_of_roberta(tokenizer):
-    rows = answered(tokenizer, 20, frame="roberta").rows([Question("a", "good film", ((0, "good"),), "k", 0)])
-    assert "segment_starts" not in rows.columns
-    assert rows.row(0)["answer_span"].tolist() == [4, 4]
-
-
 def test_counts(tokenizer):
     """A question is cut to half of a row; one that has no tokens, or whose answer has none, is refused."""
     kind = answered(tokenizer, 16)
@@ -191,22 +168,6 @@ def test_counts(tokenizer):
     assert kind.counts["truncated_tokens"] == 22
     assert kind.counts["refused"] == {"no_tokens": 2, "fields": 1}
     assert rows.row(0)["answer_span"].tolist() == [0, 0]
-
-
-@pytest.mark.parametrize("stride", [None, 1, 9, 16, 300])
-def test_windows_overlap_however_long_the_question_is(tokenizer, stride):
-    """Every answer of at most half of the room that the question leaves lies in some window, wherever it begins."""
-    asked = " ".join(["film"] * 30)
-    context = " ".join(WORDS[:1] * 40)
-    room = 32 - 16 - 3
-    for words in (1, room // 2):
-        for first in range(41 - words):
-            answer = " ".join(WORDS[:1] * words)
-            start = first * (len(WORDS[0]) + 1)
-            kind = answered(tokenizer, 32, stride)
-            kind.rows([Question(asked, context, ((start, answer),), "k", 0)])
-            assert kind.counts["notes"]["windows_with_answer"] > 0
-            assert "questions_without_window" not in kind.counts["notes"]
 
 
 def test_a_question_whose_answer_fits_no_window_is_counted(tokenizer):
@@ -258,23 +219,6 @@ def test_the_first_token_of_a_word_has_its_tag(wordpieces):
     assert kind.counts["notes"] == {"words_without_tokens": 1}
     assert kind.counts["labels"] == {"B-X": 1, "O": 1}
     assert list(rows.columns) == [feature.name for feature in TaggedRows.features(TAGGED, FRAMES["bert"])]
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_rows_equal_words_encoded_alone(wordpieces, seed):
-    items = [sentence(seed, index, 1 + index % 7) for index in range(20)]
-    _, rows = tagged_rows(wordpieces, items)
-    by_place = {tuple(record(row)["words"]): row for row in rows}
-    for item in items:
-        pieces = [encoding.ids.tolist() for encoding in wordpieces.encode(item.words)]
-        if not any(pieces):
-            continue
-        row = by_place[item.words]
-        assert row["input_ids"].tolist() == [2, *[token for word in pieces for token in word], 3]
-        firsts = [1 + sum(map(len, pieces[:word])) for word, tokens in enumerate(pieces) if tokens]
-        assert row["tag_positions"].tolist() == firsts
-        numbers = [word for word, tokens in enumerate(pieces) for _ in tokens]
-        assert row["word_numbers"].tolist() == [NO_WORD, *numbers, NO_WORD]
 
 
 @pytest.mark.parametrize(("length", "stride"), [(9, None), (9, 7), (12, 2), (8, 30)])

@@ -196,6 +196,8 @@ def test_the_commands_fill_several_masks(encoder, capsys):
     assert capsys.readouterr().out.split() == printed.split()
     assert generate([str(run), text, "mode=unmask", "samples=2"]) != 0
     assert "samples: greedy continuations are all the same" in capsys.readouterr().err
+    assert generate([str(run), text]) == 64
+    assert f"clozeline fill-mask {run} text=" in capsys.readouterr().err
 
 
 def test_hidden_words_are_whole_words_of_original_rows(encoder, shard_sets):

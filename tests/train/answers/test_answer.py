@@ -52,11 +52,6 @@ def test_a_row_counts_once() -> None:
         merge_shares([{0: 1, 1: 0}], 3)
 
 
-def test_a_head_without_a_file_has_the_answers_of_its_task() -> None:
-    facts = TaskFacts(name="t", head="regression", metrics=())
-    assert type(answer_of(facts, "my_head")) is type(answer_of(facts, "regression"))
-
-
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
 def test_scores_that_are_no_numbers_name_no_class(several: bool, wrong: float) -> None:
@@ -175,12 +170,6 @@ def test_a_prompt_is_all_before_the_last_answer() -> None:
     columns = {"input_ids": Ragged.from_lists([[2, *range(10, 18)]], np.uint16),
                "label_positions": Ragged.from_lists([[3, 4, 7, 8]], np.uint16)}  # fmt: skip
     assert _prompt_of(Rows({}, columns), 0) == [2, *range(10, 16)]
-
-
-def test_several_classes_have_a_linear_model_each() -> None:
-    train = [(f"{'x' if number % 2 else 'y'} {'z' if number % 3 else 'w'}",) for number in range(60)]
-    answers = np.array([[number % 2, int(number % 3 > 0), 0] for number in range(60)])
-    assert fit_predict(train, answers, [("x w",), ("y z",)]).tolist() == [[1, 0, 0], [0, 1, 0]]
 
 
 def test_a_wrong_word_is_never_taken(tmp_path: Path) -> None:

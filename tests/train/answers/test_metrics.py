@@ -125,7 +125,7 @@ WRITTEN = ["equivalent", "not_equivalent", "equivalent", "equivalent", "not_equi
 READ = [" equivalent\n", "equivalent", "not_equivalent", "equivalent", "not_equivalent", "equivalentish", ""]
 
 
-@pytest.mark.parametrize("task", ["cola", "mrpc", "qqp", "sst2", "rte", "mnli"])
+@pytest.mark.parametrize("task", ["cola", "mrpc", "mnli"])
 def test_written_classes_have_the_metrics_of_glue(task: str) -> None:
     """An output that is no class is wrong, as in T5's code: of two classes the other one."""
     facts = reader_of("glue", as_text=True, task=task).facts
@@ -236,9 +236,3 @@ def test_sentences_in_another_order() -> None:
     found = text_metrics(facts, ["The dog ran. A cat sat."], [["A cat sat. The dog ran."]])
     assert found["rougeLsum"] == 1.0
     assert found["rougeL"] == pytest.approx(0.5)
-
-
-def test_rouge_of_other_scripts() -> None:
-    facts = TaskFacts(name="toy", head="lm", metrics=("rouge1",))
-    assert text_metrics(facts, ["кот сидел"], [["Кот спал"]]) == {"rouge1": 0.5}
-    assert text_metrics(facts, ["हिंदी भाषा"], [["हिंदी बोली"]]) == {"rouge1": 0.5}

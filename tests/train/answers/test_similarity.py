@@ -22,9 +22,7 @@ from tests.pipeline.task_files import WORDS, write_vocabulary
 from tests.train.synthetic import tiny
 from tests.train.written_runs import opened as opened_run
 
-HEADS = {"rows": {"regression": {"pool": "mean"}}}
-READERS = {"rows": "{reader: {name: glue, task: stsb}}",
-           "stsb": "{reader: {name: glue, task: stsb}, similarity: {alike: 4.0}}",
+READERS = {"stsb": "{reader: {name: glue, task: stsb}, similarity: {alike: 4.0}}",
            "bitext": "{reader: {name: text_to_text, source: sentence1, target: sentence2},"
                      " similarity: {}}"}  # fmt: skip
 
@@ -45,7 +43,7 @@ def opened(folder: Path, task: str) -> TaskRun:
     (sets,) = (folder / "out" / "tasks").glob("*/train")
     train, dev = (open_shards(sets.with_name(split)) for split in ("train", "dev"))
     facts = train.manifest.tokenizer
-    heads = HEADS.get(task, {"similarity": {"pool": "mean", "group_size": 2}})
+    heads = {"similarity": {"pool": "mean", "group_size": 2}}
     config = tiny(model__heads=heads).model
     model = build_model(config, facts.vocab_size, facts.special_ids, seed=3).eval()
     sets = (describe_set(train.path, Input(train)),)
@@ -90,13 +88,6 @@ def test_cosines_and_their_rank_correlation(tmp_path: Path) -> None:
     assert scores["baselines"]["words"]["spearman"] == pytest.approx(stats.spearmanr(targets, shared).statistic)
     assert not scores["degenerate"]
     assert "spearman" in "\n".join(lines_of(scores))
-
-
-def test_texts_of_one_row_have_the_baselines_of_numbers(tmp_path: Path) -> None:
-    run = opened(tmp_path, "rows")
-    rows = set_rows(run.shards)
-    scores = scores_of(run, rows, run.answer.predict(run.task, rows))
-    assert scores["baselines"].keys() == {"majority", "words"}
 
 
 def test_aligned_texts_find_each_other(tmp_path: Path) -> None:

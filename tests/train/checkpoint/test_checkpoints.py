@@ -2,7 +2,6 @@
 
 import math
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,6 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.engine import Engine
 from tests.distributed import RankPool
-from tests.matrices import STAGES, mark_slow_but
 from tests.train.synthetic import NO_DROPOUT, build, resume, save, store, tiny, train_steps
 
 Losses = list[tuple[str, str]]
@@ -64,7 +62,7 @@ def straight_and_resumed(world: World, config: TrainConfig, folder: str) -> tupl
     return straight, resumed, undisturbed, same_state
 
 
-@pytest.mark.parametrize(("stage", "precision"), mark_slow_but([(3, "fp32"), (1, "bf16")], STAGES))
+@pytest.mark.parametrize(("stage", "precision"), [(3, "fp32"), (1, "bf16")])
 def test_resume_is_exact_to_the_last_bit(two_ranks: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
     """Dropout on, two micro-batches, clipping: losses, norms, masters, moments and scalars, on each rank."""
     config = tiny(zero__stage=stage, precision=precision)
@@ -72,23 +70,6 @@ def test_resume_is_exact_to_the_last_bit(two_ranks: RankPool, tmp_path: Path, st
         assert resumed == straight
         assert undisturbed
         assert same
-
-
-def back_to_the_start(world: World, config: TrainConfig, folder: str) -> bool:
-    """Save before the first step, train, and load that."""
-    engine = build(config, world)
-    save(engine, Path(folder), 0)
-    before = everything(engine)
-    train_steps(engine, 1, 2)
-    resume(engine, Path(folder))
-    same = everything(engine) == before
-    engine.close()
-    return same
-
-
-def test_what_an_engine_holds_that_a_checkpoint_lacks_is_dropped(one_rank: RankPool, tmp_path: Path) -> None:
-    config = tiny(hooks=[{"name": "average", "decay": 0.9}])
-    assert one_rank.run(back_to_the_start, config, str(tmp_path)) == [True]
 
 
 def begin(world: World, config: TrainConfig, folder: str) -> tuple[Losses, Losses]:
@@ -111,24 +92,14 @@ def hop(world: World, config: TrainConfig, folder: str, target: str) -> Losses:
     return rest
 
 
-def close_to(found: Losses, expected: Losses, bar: float) -> bool:
-    pairs = zip(found, expected, strict=True)
-    return all(abs(float.fromhex(a[0]) - float.fromhex(b[0])) <= bar for a, b in pairs)
-
-
-HOPS = [(0, 3, 1), (3, 0, 2), (1, 3, 1), (3, 2, 1)]
-
-
-@pytest.mark.parametrize(("stage", "other", "ranks"), mark_slow_but([(3, 0, 2)], HOPS))
-def test_state_survives_another_stage_and_world(
-    one_rank: RankPool, two_ranks: RankPool, tmp_path: Path, stage: int, other: int, ranks: int
-) -> None:
+def test_state_survives_another_stage_and_world(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path) -> None:
     """Saved at one shape, loaded and saved at another, resumed at the first: still equal to the straight run."""
-    config, changed = tiny(zero__stage=stage, **NO_DROPOUT), tiny(zero__stage=other, **NO_DROPOUT)
+    config, changed = tiny(zero__stage=3, **NO_DROPOUT), tiny(zero__stage=0, **NO_DROPOUT)
     first, second, third = (str(tmp_path / name) for name in ("first", "second", "third"))
     _, rest = two_ranks.run(begin, config, first)[0]
-    continued = (one_rank if ranks == 1 else two_ranks).run(hop, changed, first, second)[0]
-    assert close_to(continued, rest, 1e-5)
+    (continued,) = one_rank.run(hop, changed, first, second)
+    losses = [[float.fromhex(loss) for loss, _ in found] for found in (continued, rest)]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
     assert two_ranks.run(hop, config, second, third)[0] == rest
 
 
@@ -144,36 +115,6 @@ def save_again(world: World, config: TrainConfig, folder: str, steps: list[int],
 
 def present(folder: Path) -> list[int]:
     return sorted(int(path.name.removeprefix("step-")) for path in folder.glob("step-*"))
-
-
-def score_badly(world: World, config: TrainConfig, folder: str) -> tuple[list[Any], list[str]]:
-    """A step that was not saved, though a checkpoint of it was left over; then an index that cannot be written."""
-    engine = build(config, world)
-    found = store(Path(folder), world)
-    state = TrainState(step=1, samples=1, heldout_loss=0.5)
-    (Path(folder) / "step-00000001").mkdir()
-    found.score(state)
-    assert found.save(engine, replace(state, heldout_loss=None))
-    real = Path.replace
-
-    def full(self: Path, target: Path) -> Path:
-        raise OSError(28, "No space left on device")
-
-    Path.replace = full  # type: ignore[method-assign]
-    try:
-        found.score(state)
-    finally:
-        Path.replace = real  # type: ignore[method-assign]
-    chosen = found.find()
-    assert chosen is not None
-    found.score(TrainState(step=2, samples=2, heldout_loss=0.5))
-    engine.close()
-    return [chosen and chosen[1].state["heldout_loss"]], [r["event"] for r in found.reports]  # type: ignore[attr-defined]
-
-
-def test_a_score_that_cannot_be_noted_costs_nothing(one_rank: RankPool, tmp_path: Path) -> None:
-    """The checkpoint stays whole; a restart evaluates again."""
-    assert one_rank.run(score_badly, tiny(), str(tmp_path)) == [([None], ["save", "score_failed"])]
 
 
 def test_files_have_the_usual_permissions(one_rank: RankPool, tmp_path: Path) -> None:
@@ -250,43 +191,30 @@ def test_failed_save_costs_nothing_until_it_happens_too_often(two_ranks: RankPoo
     assert present(tmp_path) == [4], "without space the older one went, never the last"
 
 
-def fail_to_point(world: World, config: TrainConfig, folder: str, place: str) -> list[bool]:
-    """The directory of step 2 is there already when `latest` cannot be written, or its directory not be forced."""
+def fail_to_point(world: World, config: TrainConfig, folder: str) -> list[bool]:
+    """The directory of step 2 is there already when `latest` cannot be written."""
     engine = build(config, world)
     found = store(Path(folder), world)
-    real_replace, real_sync = Path.replace, checkpoint.sync
-    broken = False
+    real, broken = Path.replace, False
 
     def replace(self: Path, target: Path) -> Path:
-        if broken and place == "latest" and target.name == "latest":
+        if broken and target.name == "latest":
             raise OSError(28, "No space left on device")
-        return real_replace(self, target)
+        return real(self, target)
 
-    def sync(path: Path) -> None:
-        if broken and place == "directory" and path == Path(folder):
-            raise OSError(5, "Input/output error")
-        real_sync(path)
-
-    Path.replace, checkpoint.sync = replace, sync  # type: ignore[method-assign,assignment]
-    done = []
+    Path.replace, done = replace, []  # type: ignore[method-assign]
     try:
         for step in (1, 2, 3):
             broken = step == 2
             done.append(found.save(engine, TrainState(step=step, samples=step)))
-            if step == 2:
-                chosen = found.find()
-                assert chosen is not None
-                assert chosen[0].name == "step-00000001"
-                assert present(Path(folder)) == [1]
     finally:
-        Path.replace, checkpoint.sync = real_replace, real_sync  # type: ignore[method-assign]
+        Path.replace = real  # type: ignore[method-assign]
         engine.close()
     return done
 
 
-@pytest.mark.parametrize("place", ["latest", "directory"])
-def test_save_that_fails_after_the_rename_leaves_nothing(one_rank: RankPool, tmp_path: Path, place: str) -> None:
-    assert one_rank.run(fail_to_point, tiny(), str(tmp_path), place) == [[True, False, True]]
+def test_save_that_fails_after_the_rename_leaves_nothing(one_rank: RankPool, tmp_path: Path) -> None:
+    assert one_rank.run(fail_to_point, tiny(), str(tmp_path)) == [[True, False, True]]
     assert present(tmp_path) == [1, 3]
     assert (tmp_path / "latest").read_text() == "step-00000003\n"
 
@@ -308,21 +236,3 @@ def test_lost_slice_is_found_before_commit(two_ranks: RankPool, tmp_path: Path) 
     for error in two_ranks.run(lose_a_slice, tiny(zero__stage=3), str(tmp_path)):
         assert "slices end at element" in error or "a gap at element" in error
     assert present(tmp_path) == []
-
-
-def other_model(world: World, config: TrainConfig, folder: str) -> str:
-    engine = build(config, world)
-    try:
-        resume(engine, Path(folder))
-    except checkpoint.ConfigurationError as error:
-        return str(error)
-    finally:
-        engine.close()
-    return ""
-
-
-def test_checkpoint_of_another_model(one_rank: RankPool, tmp_path: Path) -> None:
-    one_rank.run(save_again, tiny(), str(tmp_path), [1], {})
-    (message,) = one_rank.run(other_model, tiny(model__ffn_dim=40), str(tmp_path))
-    assert "another model" in message
-    assert "[20, 39] there and [20, 40] in this model" in message

@@ -23,9 +23,7 @@ from clozeline.train.checkpoint.format import (
     steps_in,
     tiling_problem,
 )
-from clozeline.train.checkpoint.part_reader import CheckpointReader, check_files
-from clozeline.train.checkpoint.zero_partitions import _share
-from clozeline.train.optim.weights.flat_buffers import Segment
+from clozeline.train.checkpoint.part_reader import CheckpointReader
 
 
 def cuts(size: int, parts: int) -> list[tuple[int, int, int]]:
@@ -97,10 +95,7 @@ def reseal(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
     [
         (lambda plain: plain["parameters"]["p"]["slices"][0].__setitem__(1, -1), "greater than or equal to 0"),
         (lambda plain: plain["parameters"]["p"].update(more=1), "parameters.p.more"),
-        (lambda plain: plain["files"]["part-00001.safetensors"].update(bytes="9"), "valid integer"),
-        (lambda plain: plain.update(scalar={}), "scalar: Unexpected keyword"),
         (lambda plain: plain.update(format=0), "format 0"),
-        (lambda plain: plain.update(format="1"), "format"),
     ],
 )
 def test_an_index_of_another_schema(tmp_path: Path, change: Callable[[dict[str, Any]], object], problem: str) -> None:
@@ -110,41 +105,12 @@ def test_an_index_of_another_schema(tmp_path: Path, change: Callable[[dict[str, 
         Index.read(tmp_path)
 
 
-def test_no_flipped_bit_and_no_cut_of_an_index_passes(tmp_path: Path) -> None:
-    """Every bit of every byte, every cut, and every byte left out."""
-    write_parts(tmp_path, 10, 2).write(tmp_path)
-    path = tmp_path / "checkpoint.json"
-    whole = path.read_bytes()
-    changed = []
-    for at in range(len(whole)):
-        before, after = whole[:at], whole[at + 1 :]
-        changed += [before + bytes([whole[at] ^ 1 << bit]) + after for bit in range(8)]
-        changed += [before, before + after]
-    for raw in changed:
-        path.write_bytes(raw)
-        with pytest.raises(CheckpointError):
-            Index.read(tmp_path)
-
-
 def test_folders_of_other_names_are_no_checkpoints(tmp_path: Path) -> None:
-    for name in (
-        "step-backup",
-        "step-00000002",
-        "step-100000000",
-        "step-99999999",
-        "step-0000001",
-        "step-00000002.old",
-    ):
+    others = ["step-backup", "step-0000001", "step-00000002.old"]
+    for name in ["step-00000002", "step-100000000", "step-99999999", *others]:
         (tmp_path / name).mkdir()
     (tmp_path / "step-00000003").write_text("a file")
     assert [path.name for path in steps_in(tmp_path)] == ["step-00000002", "step-99999999", "step-100000000"]
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "null"])
-def test_torn_index(tmp_path: Path, text: str) -> None:
-    (tmp_path / "checkpoint.json").write_text(text)
-    with pytest.raises(CheckpointError, match=r"checkpoint\.json: cannot be read"):
-        Index.read(tmp_path)
 
 
 @settings(max_examples=60, deadline=None)
@@ -171,22 +137,6 @@ def test_a_buffer_is_in_the_first_part(tmp_path: Path) -> None:
         CheckpointReader(tmp_path, index).buffer("b", [2, 2])
 
 
-def test_files_are_compared(tmp_path: Path) -> None:
-    index = write_parts(tmp_path, 100, 2)
-    part = tmp_path / part_name(1)
-    whole = part.read_bytes()
-    check_files(tmp_path, index.files, only=index.files)
-    part.write_bytes(whole[:-1])
-    with pytest.raises(CheckpointError, match=rf"part-00001.*expected {len(whole)} bytes, got {len(whole) - 1}"):
-        check_files(tmp_path, index.files, only=index.files)
-    part.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    with pytest.raises(CheckpointError, match=r"part-00001.*corrupted"):
-        check_files(tmp_path, index.files, only=index.files)
-    part.unlink()
-    with pytest.raises(CheckpointError, match=r"part-00001.*No such file"):
-        check_files(tmp_path, index.files, only=index.files)
-
-
 def test_reader_names_what_is_missing(tmp_path: Path) -> None:
     index = write_parts(tmp_path, 10, 2)
     reader = CheckpointReader(tmp_path, index)
@@ -197,18 +147,3 @@ def test_reader_names_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="lacks elements"):
         reader.read("weight", "p", 8, 5)
     assert reader.parameter("weight", "p").shape == (10,)
-
-
-@given(st.lists(st.integers(0, 40), min_size=1, max_size=6), st.integers(1, 8))
-def test_shares_of_ranks_tile_every_parameter_and_are_equal(sizes: list[int], world: int) -> None:
-    whole = [Segment(f"p{n}", (size,), torch.empty(size), "decay", 0, 0, size) for n, size in enumerate(sizes)]
-    shares = [list(_share(whole, rank, world)) for rank in range(world)]
-    for n, size in enumerate(sizes):
-        slices = [
-            (rank, piece.start, piece.count) for rank, share in enumerate(shares) for piece in share
-            if piece.name == f"p{n}"
-        ]  # fmt: skip
-        assert tiling_problem(f"p{n}", ParameterRecord([size], "decay", [], slices)) == ""
-    counts = [sum(piece.count for piece in share) for share in shares]
-    assert max(counts) - min(counts) <= 1
-    assert all(piece.offset == piece.start for share in shares for piece in share)

@@ -1,25 +1,15 @@
 """Saves while training continues: the same bytes as a save that is waited for, whatever happens meanwhile."""
 
-import signal
 import threading
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from clozeline.train.checkpoint import part_writer
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.logs.json_lines import read_lines
 from tests.distributed import RankPool
-from tests.matrices import STAGES, mark_slow_but
-from tests.train import faulty
-from tests.train.aftermath import run_checked
-from tests.train.masked_set import write_config, write_masked_sets
-from tests.train.runs import steps
 from tests.train.synthetic import build, store, tiny, train_steps
-from tests.train.test_faults import POINTS
 
 STEP = TrainState(step=4, samples=32)
 NAME = "step-00000004"
@@ -62,90 +52,12 @@ def saved_meanwhile(world: World, config: TrainConfig, folder: str) -> tuple[lis
     return undisturbed, straight, polled
 
 
-@pytest.mark.parametrize(
-    ("stage", "precision"),
-    mark_slow_but([(1, "bf16")], STAGES),
-)
-def test_later_updates_do_not_reach_the_file(two_ranks: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
+def test_later_updates_do_not_reach_the_file(two_ranks: RankPool, tmp_path: Path) -> None:
     """Updates of a high rate: they would show in every element. The memory of the copy is used again."""
-    config = tiny(zero__stage=stage, precision=precision, optimizer__learning_rate=0.3)
+    config = tiny(zero__stage=1, precision="bf16", optimizer__learning_rate=0.3)
     for undisturbed, straight, (polled, there, same_pages) in two_ranks.run(saved_meanwhile, config, str(tmp_path)):
         assert undisturbed == straight
         assert polled
         assert not there
         assert same_pages
     assert bytes_of(tmp_path / "waited" / NAME) == bytes_of(tmp_path / "background" / NAME)
-
-
-@pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_masked_sets(tmp_path_factory.mktemp("corrupt"))
-
-
-@pytest.fixture(scope="module")
-def waited(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of six steps whose saves are waited for."""
-    folder = tmp_path_factory.mktemp("waited")
-    ended = go(folder, shards, faulty.train_normally)
-    assert ended.codes == [0, 0], ended.errors
-    return folder
-
-
-def go(folder: Path, shards: Path, function: Any, *arguments: Any, **changes: Any) -> Any:
-    settings = {"checkpoint__every": 2, "checkpoint__keep_last": 9, "steps": 6, "log__tensorboard": False}
-    write_config(folder / "train.yaml", shards, folder / "run", **settings | changes)
-    return run_checked(2, function, *arguments, "--config", str(folder / "train.yaml"), folder=folder)
-
-
-def losses(folder: Path) -> list[Any]:
-    return [(one["step"], one["loss"].hex()) for one in steps(folder / "run")]
-
-
-def checkpoints_of(folder: Path) -> dict[str, dict[str, bytes]]:
-    return {path.name: bytes_of(path) for path in sorted((folder / "run" / "checkpoints").glob("step-*"))}
-
-
-@pytest.mark.parametrize("evaluated", mark_slow_but([None], [None, 2]))
-def test_a_run_has_the_same_checkpoints(shards: Path, waited: Path, tmp_path: Path, evaluated: int | None) -> None:
-    """Also where an evaluation follows each save, and its loss is noted in the checkpoint."""
-    changes = {"evaluate__every": evaluated, "evaluate__max_rows": 8} if evaluated else {}
-    ended = go(tmp_path, shards, faulty.train_normally, checkpoint__asynchronous=True, **changes)
-    assert ended.codes == [0, 0], ended.errors
-    assert losses(tmp_path) == losses(waited)
-    if not evaluated:
-        assert _without_configuration(checkpoints_of(tmp_path)) == _without_configuration(checkpoints_of(waited))
-    else:
-        assert list(checkpoints_of(tmp_path)) == list(checkpoints_of(waited))
-
-
-def _without_configuration(found: dict[str, dict[str, bytes]]) -> dict[str, dict[str, bytes]]:
-    """Leave out the indices, which hold the configuration and its keys."""
-    return {name: {key: raw for key, raw in files.items() if key != "checkpoint.json"} for name, files in found.items()}
-
-
-@pytest.mark.parametrize(
-    "when", mark_slow_but([faulty.stop_in_write], [faulty.stop_in_write, faulty.stop_before_the_commit])
-)
-def test_a_stop_request_while_a_save_is_written(shards: Path, waited: Path, tmp_path: Path, when: Any) -> None:
-    """The newest state is saved before the end, and the same command ends like a straight run."""
-    stopped = go(tmp_path, shards, when, checkpoint__asynchronous=True)
-    assert stopped.codes == [75, 75], stopped.errors
-    (last, *_) = read_lines(tmp_path / "run" / "metrics.jsonl")[::-1]
-    assert (tmp_path / "run/checkpoints/latest").read_text() == f"step-{last['step']:08d}\n"
-    assert go(tmp_path, shards, faulty.train_normally, checkpoint__asynchronous=True).codes == [0, 0]
-    assert losses(tmp_path) == losses(waited)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("point", "victim"),
-    mark_slow_but(
-        [("half a part", 1)],
-        [(point, victim) for point in POINTS for victim in (0, 1) if victim == 0 or "part" in point],
-    ),
-)
-def test_a_kill_at_any_point_costs_no_bit(shards: Path, waited: Path, tmp_path: Path, point: str, victim: int) -> None:
-    killed = go(tmp_path, shards, faulty.kill_in_save, point, victim, checkpoint__asynchronous=True)
-    assert killed.codes[victim] == -signal.SIGKILL
-    assert go(tmp_path, shards, faulty.train_normally, checkpoint__asynchronous=True).codes == [0, 0]
-    assert losses(tmp_path) == losses(waited)

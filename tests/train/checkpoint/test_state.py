@@ -49,19 +49,6 @@ def test_a_state_comes_back_from_its_index_and_strange_keys_are_refused() -> Non
         read_state(Index({"step": 1}, {}, {}, [], {}))
 
 
-def test_held_out_losses_come_back_and_are_left_out_where_there_are_none() -> None:
-    """A checkpoint of an optimizer that follows none is as it was before there were such optimizers."""
-    state = TrainState(step=3, samples=40, heldout_losses=(2.5, 2.25))
-    assert read_state(Index(state.plain(), {}, {}, [], {})) == state
-    assert state.advance(rows=1, tokens=1, skipped=False).heldout_losses == (2.5, 2.25)
-    ruled = replace(state, token_rule={"thresholds": (0.0, 0.1)})
-    assert read_state(Index(ruled.plain(), {}, {}, [], {})) == ruled
-    silent = replace(state, heldout_losses=())
-    absent = ("heldout_losses", "base", "best", "distillation", "token_rule", "skipped_rows", "rollbacks")
-    assert silent.plain() == {key: value for key, value in asdict(silent).items() if key not in absent}
-    assert read_state(Index(silent.plain(), {}, {}, [], {})) == silent
-
-
 @pytest.mark.parametrize("skip_rows", [True, False])
 def test_a_rollback_takes_the_step_from_the_checkpoint_and_the_rest_from_the_run(skip_rows: bool) -> None:
     """Twice: the second return goes to an earlier step, whose own rows were never skipped."""

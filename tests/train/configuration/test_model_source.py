@@ -90,17 +90,12 @@ def test_the_smallest_power_of_two_comes_first(rows: int, size: int, multiple: i
     assert row_multiple(rows, size) == multiple
 
 
-@pytest.mark.parametrize("imported", [False, True])
-def test_a_configuration_from_a_folder_pads_as_its_model_does(tmp_path: Path, imported: bool) -> None:
+def test_a_configuration_from_a_folder_pads_as_its_model_does(tmp_path: Path) -> None:
     published = tmp_path / "published"
     saved(published, "bert", hidden_act="gelu", vocab_size=64)
     assert table_multiple(published, 64) == 1, "it has no tokenizer"
     (published / "vocab.txt").write_text("\n".join(PIECES) + "\n", encoding="utf-8")
-    if imported:
-        assert main([str(published), str(tmp_path / "imported")]) == 0
-    source = tmp_path / "imported" if imported else published
-    path = tmp_path / "train.yaml"
-    path.write_text("model: {}\ndata: {shards: x}\noutput: y\n", encoding="utf-8")
-    assert load_config(TrainConfig, path, [f"model.init_from={source}"]).model.vocab_multiple == 16
-    given = load_config(TrainConfig, path, [f"model.init_from={source}", "model.vocab_multiple=64"])
-    assert given.model.vocab_multiple == 64
+    assert main([str(published), str(tmp_path / "imported")]) == 0
+    for source in (published, tmp_path / "imported"):
+        assert configured(tmp_path, f"model.init_from={source}").model.vocab_multiple == 16
+    assert configured(tmp_path, f"model.init_from={source}", "model.vocab_multiple=64").model.vocab_multiple == 64

@@ -60,16 +60,6 @@ def test_copies_are_right_as_late_as_waits_allow(ahead: int) -> None:
     assert device.compute.work == []
 
 
-def test_the_device_is_not_waited_for_before_a_buffer_is_needed_again() -> None:
-    with LateDevice() as device:
-        copies = DeviceCopies(CPU, device)
-        done = []
-        for number in range(4):
-            copies.start(batch(number))
-            done.append(copies._stream.done)
-    assert done == [0, 0, 1, 2]
-
-
 def train_and_evaluate(world: World, config: TrainConfig, copied: bool) -> tuple[list[Any], list[str]]:
     """Losses and norms of two steps, losses of an evaluation, and the order of copies and passes."""
     engine: Any = build(config, world)

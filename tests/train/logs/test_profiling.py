@@ -35,13 +35,6 @@ def test_a_trace_holds_the_operations_of_its_steps(tmp_path: Path) -> None:
     assert operations(tmp_path / "trace-00000003.json").count("aten::mm") == 3 + 4
 
 
-def test_what_is_not_profiled(tmp_path: Path) -> None:
-    """A start after the first step, and one that ends before the last."""
-    for steps in (range(4, 8), range(1, 4)):
-        assert profiled(tmp_path, 3, steps) == []
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_trace_that_cannot_be_written_costs_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its folder is a file; or a full disk cuts the trace off, and the library says nothing."""
     (tmp_path / "run").write_text("a file")

@@ -46,13 +46,3 @@ def test_pages_while_training_cost_at_most_a_hundredth(monkeypatch: pytest.Monke
         now[0] = max(now[0], 10.0 * save)
         one.saved()
     assert written == [10.0, 210.0, 410.0]
-
-
-def test_a_step_that_is_not_logged_renews_the_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "memory_by_rank", lambda _engine: [])
-    engine: Any = SimpleNamespace(config=tiny(log__spike=None), world=SimpleNamespace(rank=0))
-    journal = Mock()
-    one = recorder.Recorder(engine, Mock(), journal, Mock(), Mock(), Mock())
-    one.step(TrainState(step=3, samples=24), Mock(), Mock(skipped=False), 0.1, 1.0, 1.0, log=False)
-    journal.progress.assert_called_once_with()
-    journal.step.assert_not_called()

@@ -1,18 +1,11 @@
 """Spikes against medians computed by numpy, and of a run whose set holds one wrong row."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from clozeline.tools.shards.explain_batch import main
-from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.spikes import Spikes, deviations
-from tests.distributed import RankPool
-from tests.train.masked_set import write_config
-from tests.train.runs import events, start
 
 
 def plain(values: list[float], bar: float) -> list[int]:
@@ -65,28 +58,3 @@ def test_norms_are_judged_and_what_is_not_finite_is_left_out() -> None:
         "gradient_norm": {"value": 15.0, "median": 1.5, "deviations": 13.5 / (1.4826 * 0.5)}
     }, "losses that are all alike have no spread"
     assert deviations(9, [1, 2, 3, 4, 5]) == pytest.approx(4.05, abs=0.005)
-
-
-def spiked(world: World, config: Path) -> tuple[int, str]:
-    """A run whose fourth step counts as a spike."""
-
-    def detect(_: Spikes, record: dict[str, Any]) -> dict[str, dict[str, float]]:
-        return {"loss": {"value": 9.0, "median": 3.0, "deviations": 7.0}} if record["step"] == 4 else {}
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Spikes, "detect", detect)
-        return start(world, config)
-
-
-def test_a_spike_names_its_rows_and_the_command_that_shows_them(
-    one_rank: RankPool, tmp_path: Path, shards: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    config = write_config(tmp_path / "run.yaml", shards, tmp_path / "run", steps=5)
-    assert one_rank.run(spiked, config) == [(0, "")]
-    (event,) = events(tmp_path / "run", "spike")
-    words = event["command"].split()
-    assert (event["step"], words[:2]) == (4, ["clozeline", "explain-batch"])
-    assert main([*words[2:], "--json"]) == 0
-    shown = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [row[2] for row in event["rows_source_block_row"]] == [one["row"] for one in shown]
-    assert len(shown) == 8

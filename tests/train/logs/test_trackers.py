@@ -98,18 +98,6 @@ def test_a_service_that_fails_ends_sending_and_not_the_run(
     assert len(read_lines(tmp_path / "run" / "metrics.jsonl")) == 2
 
 
-def test_a_module_that_cannot_be_imported_ends_no_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It is installed, and another package that it uses is not the one it expects."""
-    (tmp_path / "wandb.py").write_text("raise AttributeError('np.float_ was removed')")
-    monkeypatch.delitem(sys.modules, "wandb", raising=False)
-    monkeypatch.syspath_prepend(tmp_path)
-    check_tracker("wandb")
-    journal(tmp_path / "run", "wandb").close()
-    assert capsys.readouterr().err == f"{WARNING}wandb: AttributeError: np.float_ was removed; {CONTINUES}"
-
-
 def test_a_service_that_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     check_tracker(None)
     for name in ("wandb", "mlflow"):

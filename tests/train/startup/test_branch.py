@@ -8,7 +8,6 @@ from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.startup.announcements import dry_run
-from clozeline.train.startup.checks import resolve_branch
 from clozeline.train.startup.start_or_resume import branch_point
 from tests.distributed import RankPool
 from tests.train.masked_set import write_config
@@ -66,13 +65,3 @@ def test_what_a_branch_cannot_be(trunk: Path, capsys: pytest.CaptureFixture[str]
         dry_run(configured("schedule={name: wsd, decay_from: 2}", "steps=8", "seed=8"))
     with pytest.raises(ConfigurationError, match=r"branch_from: .* needs schedule\.decay_from"):
         branch_point(configured(f"branch_from={trunk / 'run'}"))
-
-
-def test_a_horizon_of_the_run_is_not_the_branch_s(trunk: Path) -> None:
-    found = resolve_branch(load_config(TrainConfig, trunk / "c.yaml", [*DECAY, "schedule.steps=6"]))
-    assert (found.output, found.branch_from) == (trunk / "run-decay-4", trunk / "run")
-    assert found.schedule.options.steps is None
-    given = resolve_branch(load_config(TrainConfig, trunk / "c.yaml", [*DECAY, "schedule.steps=7"]))
-    assert given.schedule.options.steps == 7
-    plain = load_config(TrainConfig, trunk / "c.yaml", [])
-    assert resolve_branch(plain) is plain

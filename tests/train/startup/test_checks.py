@@ -15,11 +15,6 @@ from tests.train.synthetic import plain_config, tiny
 NO_SETS: Any = SimpleNamespace(phases=(), heldout={})
 
 
-def test_sets_without_a_task_change_nothing() -> None:
-    config = tiny()
-    assert fill_in_answers(config, NO_SETS) == config
-
-
 def test_early_stopping_needs_a_held_out_set() -> None:
     config = tiny(early_stop={"metric": "heldout/loss"}, evaluate={"every": 1})
     with pytest.raises(ConfigurationError, match="of which there is none"):

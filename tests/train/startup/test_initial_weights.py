@@ -71,9 +71,7 @@ def test_another_head_is_new_and_said(folder: Path) -> None:
     assert any("new: heads.lm.projection.weight" in line for line in filled.lines())
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("eps", 1e-3), ("norm_place", "pre"), ("activation", "relu"), ("type_vocab_size", 5)]
-)
+@pytest.mark.parametrize(("key", "value"), [("eps", 1e-3), ("norm_place", "pre"), ("type_vocab_size", 5)])
 def test_another_body_is_refused(folder: Path, key: str, value: object) -> None:
     said = message(fresh(folder, **{key: value}), folder)
     assert f"is another model: model.{key}: {value} here" in said
@@ -116,23 +114,14 @@ def heldout_loss(output: Path) -> float:
 
 
 def test_a_run_begins_where_another_ended(tmp_path: Path, one_rank: RankPool, shards: Path) -> None:
-    """With a rate of almost 0, the held-out loss stays that of the first run's end, at every stage of ZeRO."""
-    first = tmp_path / "first"
+    """With a rate of almost 0, the held-out loss stays that of the first run; a run that resumes reads nothing."""
+    first, second = tmp_path / "first", tmp_path / "second"
     config = write_config(tmp_path / "a.yaml", shards, first)
     one_rank.run(start, config, [f"output={first}", "steps=6"])
-    losses = {}
-    for stage in (0, 1, 3):
-        output = tmp_path / f"stage{stage}"
-        words = [f"output={output}", "steps=1", f"zero.stage={stage}", "optimizer.learning_rate=1e-12"]
-        one_rank.run(start, config, [*words, f"model.init_from={first}"])
-        losses[stage] = heldout_loss(output)
-    assert losses == pytest.approx(dict.fromkeys(losses, heldout_loss(first)), rel=1e-6)
-    longer = ["steps=2", "optimizer.learning_rate=1e-12", f"model.init_from={tmp_path / 'gone'}"]
-    one_rank.run(start, config, [f"output={tmp_path / 'stage1'}", "zero.stage=1", *longer])
-    assert heldout_loss(tmp_path / "stage1") == pytest.approx(losses[1], rel=1e-6), "a run that resumes reads nothing"
-    plain = tmp_path / "plain"
-    one_rank.run(start, config, [f"output={plain}", "steps=1", "optimizer.learning_rate=1e-12"])
-    assert heldout_loss(plain) != pytest.approx(losses[0], rel=1e-3)
+    words = [f"output={second}", "zero.stage=3", "optimizer.learning_rate=1e-12"]
+    for steps, source in ((1, first), (2, tmp_path / "gone")):
+        assert one_rank.run(start, config, [*words, f"steps={steps}", f"model.init_from={source}"]) == [(0, "")]
+        assert heldout_loss(second) == pytest.approx(heldout_loss(first), rel=1e-6)
 
 
 def test_further_ids_begin_near_their_parts(folder: Path) -> None:
@@ -192,13 +181,6 @@ def test_parts_of_the_source(folder: Path, parts: tuple[str, ...]) -> None:
     assert "parameters of the body" in filled.lines()[1]
 
 
-def test_parts_that_are_not_there(folder: Path) -> None:
-    with pytest.raises(
-        ConfigurationError, match="init_parts: 'layers' matches no parameter: expected body, embeddings"
-    ):
-        fill_from(fresh(folder), folder, parts=("layers",))
-
-
 def tensors(**more: torch.Tensor) -> dict[str, torch.Tensor]:
     length = IDS.shape[1]
     return {"input_ids": IDS, "position_ids": torch.arange(length)[None], "lengths": torch.tensor([length]), **more}
@@ -253,11 +235,9 @@ def test_an_encoder_decoder_gives_its_encoder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"layers": 1}, "model.layers: 1 here, 2 there"),
         ({"norm_place": "pre"}, "model.norm_place: pre here, post there"),
         ({"adapter": choose("clozeline.model.adapters", "lora")}, "needs a model of its own family, got encoder for"),
     ],
-    ids=["depth", "norms", "adapter"],
 )
 def test_refusals(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     saved(tmp_path, "bert", num_hidden_layers=2)

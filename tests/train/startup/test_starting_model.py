@@ -83,11 +83,6 @@ def test_layers_are_copied_bit_by_bit(folder: Path, prepare: Callable[..., Disti
     assert not torch.equal(again["family.tokens.weight"], ours["family.tokens.weight"])
 
 
-def test_a_student_may_have_what_its_teacher_has_not(prepare: Callable[..., Distillation]) -> None:
-    lines = prepare("distil.start.layers=[0, 1]", "model.emb_norm=true").lines
-    assert lines[1] == "           new: family.stack.embeddings.norm.weight, family.stack.embeddings.norm.bias"
-
-
 def test_the_record_names_the_teacher_and_the_layers(prepare: Callable[..., Distillation]) -> None:
     found = prepare("distil.losses=[scores, states]").record
     assert found["layers"] == {"states": {"1": 2, "2": 4}}
@@ -120,8 +115,6 @@ def test_without_a_teacher_in_memory(
         (["distil.start.layers=[0, 4]"], "distil.start.layers: .* has the layers 0 to 3, got 4"),
         (["distil.start.layers=[0]"], "distil.start.layers: expected 2, one for each layer, got 1"),
         (["distil.start.layers=[0, 1]", "model.dim=24"], "shape .* there, .* here: a student of other widths"),
-        (["distil.losses=[{name: states, layers: {1: 5}}]"], "the teacher has the layers 0 to 4, got 5"),
-        (["distil.losses=[attention]", "model.attention_heads=4"], "take the loss relations"),
         (["distil.teacher=/nowhere"], "distil.teacher: /nowhere: expected the folder of a run or a model, it is none"),
     ],
 )

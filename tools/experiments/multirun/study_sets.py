@@ -64,7 +64,7 @@ def make_all_sets(
     if own and measures[0] not in heldout:
         raise ConfigurationError(
             f"heldout: the variants of {folder.name} have pipelines of their own, and are compared on files that none "
-            f"of them reads: give --heldout {measures[0]}=FILES"
+            f"of them reads: give heldout={measures[0]}=FILES"
         )
     if unknown := sorted(heldout.keys() - (measures if own else ())):
         expected = f"one of {', '.join(measures)}" if own else "none, as all variants share one pipeline"

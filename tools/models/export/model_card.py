@@ -103,7 +103,7 @@ def load_and_call(folder: Path, loader: str, options: Mapping[str, Any]) -> str:
         why = " ".join(str(error).split()) or type(error).__name__
         raise ConfigurationError(
             f"{folder}: {loader} of transformers cannot run this model: {why}; nothing was written: choose another "
-            "--type, or keep the model in our format"
+            "type=, or keep the model in our format"
         ) from error
     finally:
         transformers.utils.logging.set_verbosity(level)

@@ -15,11 +15,11 @@ def check_pooling(config: ModelConfig, *, encoder_alone: bool, tokenizer: bool) 
     """Refuse a model that cannot be pooled: without an encoder, exported with its head, or without a tokenizer."""
     if config.architecture == "decoder":
         later = "whose positions do not see later tokens"
-        raise ConfigurationError(f"--pooling: expected a model with an encoder, got a decoder, {later}")
+        raise ConfigurationError(f"pooling: expected a model with an encoder, got a decoder, {later}")
     if not encoder_alone:
-        raise ConfigurationError("--pooling: embeddings are read from the encoder alone; add --parts encoder")
+        raise ConfigurationError("pooling: embeddings are read from the encoder alone; add parts=encoder")
     if not tokenizer:
-        raise ConfigurationError("--pooling: a model of sentence embeddings needs its tokenizer, and none was found")
+        raise ConfigurationError("pooling: a model of sentence embeddings needs its tokenizer, and none was found")
 
 
 def write_modules(folder: Path, pooling: str, config: ModelConfig) -> None:

@@ -77,7 +77,7 @@ class Feed:
     def batch(self, samples: int) -> list[Visit]:
         """Return the rows of the global batch that starts at a stream position, in order."""
         if samples < 0 or samples % self.lanes:
-            raise ConfigurationError(f"--samples {samples}: expected a multiple of the {self.lanes} lanes")
+            raise ConfigurationError(f"samples={samples}: expected a multiple of the {self.lanes} lanes")
         return self.reading.visits(samples // self.lanes, self.rows(samples) // self.lanes)
 
     def batch_start(self, visit: Visit) -> int:
@@ -123,7 +123,7 @@ class Feed:
 
 def add_feed_arguments(parser: Arguments) -> None:
     """Declare the arguments that name a run, or a set and how it is read."""
-    words = f"manifest.json of a shard set, or its folder; with --run {run_sets.SET_PATHS_HELP}"
+    words = f"manifest.json of a shard set, or its folder; with run=, {run_sets.SET_PATHS_HELP}"
     parser.add_argument("words", nargs="*", metavar="MANIFEST", help=words)
     parser.add_argument("--run", type=some_path, metavar="DIR", help="a run of train/main.py instead of a set")
     parser.add_argument("--seed", type=natural, help="data.seed of the run (0)")
@@ -135,25 +135,25 @@ def open_feed(options: argparse.Namespace) -> Feed:
     """Return the feed of the run or set that the arguments name."""
     paths, words = run_sets.split_set_paths(options.words)
     if len(words) != (options.run is None) or "" in words:
-        raise ConfigurationError("expected a MANIFEST or --run DIR, one of them; see --help")
+        raise ConfigurationError("expected a MANIFEST or run=DIR, one of them; see --help")
     if options.run is not None:
         for name in _ORDER_KEYS:
             if getattr(options, name) is not None:
                 raise ConfigurationError(f"--{name.replace('_', '-')}: the run's own value is used; omit it")
         return _open_run_feed(options.run, paths)
     if paths != run_sets.SetPaths():
-        raise ConfigurationError("data.shards: says where the sets of --run DIR are; without a run give MANIFEST alone")
+        raise ConfigurationError("data.shards: says where the sets of run=DIR are; without a run give MANIFEST alone")
     options_given = {name: getattr(options, name) for name in _ORDER_KEYS if getattr(options, name) is not None}
     data = DataConfig(shards=Path(words[0]), **options_given)
     if data.global_batch % data.lane_count:
-        raise ConfigurationError(f"--lanes {data.lanes}: expected a divisor of the global batch {data.global_batch}")
+        raise ConfigurationError(f"lanes={data.lanes}: expected a divisor of the global batch {data.global_batch}")
     return _open_data_feed(data)
 
 
 def _open_run_feed(run: Path, paths: run_sets.SetPaths) -> Feed:
     path = run / "config.yaml"
     if not path.is_file():
-        raise ConfigurationError(f"--run {run}: expected a run directory with config.yaml: give one, or copy it back")
+        raise ConfigurationError(f"run={run}: expected a run directory with config.yaml: give one, or copy it back")
     with reading_run(path):
         config = load_config(dict[str, Any], path)  # a dictionary: validating all of it would load torch
         data: DataConfig = validate(DataConfig, config.get("data"), str(path), "data.")

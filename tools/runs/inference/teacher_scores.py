@@ -89,7 +89,7 @@ class TeacherScores:
         if size > BLOCK_LIMIT:
             raise ConfigurationError(
                 f"k={self.stored.k}: a block of {rows} rows would take more than {BLOCK_LIMIT >> 20} MiB: expected a "
-                "smaller k, or a set with fewer rows in a block (`clozeline repack-shards --block-rows`)"
+                "smaller k, or a set with fewer rows in a block (`clozeline repack-shards block_rows=N`)"
             )
 
 

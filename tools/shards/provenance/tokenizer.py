@@ -27,14 +27,14 @@ def tokenizer_folder(shards: ShardSet, folder: Path | None = None) -> Path:
         other = Vocabulary.load(folder / VOCABULARY_FILE).fingerprint
         if other != fingerprint:
             raise ConfigurationError(
-                f"--tokenizer {folder}: has the fingerprint {other}, but {shards.path} was made with {fingerprint}"
+                f"tokenizer={folder}: has the fingerprint {other}, but {shards.path} was made with {fingerprint}"
             )
         return folder
     try:
         return find_tokenizer(folder / "manifest.json", fingerprint)
     except ConfigurationError as error:
         raise ConfigurationError(
-            f"--tokenizer {folder}: no tokenizer here, no {VOCABULARY_FILE}; {error}; give another folder"
+            f"tokenizer={folder}: no tokenizer here, no {VOCABULARY_FILE}; {error}; give another folder"
         ) from error
 
 
@@ -48,7 +48,7 @@ def find_pieces(shards: ShardSet, tokenizer: Path | None = None, limit: int = 10
     except ConfigurationError:
         if tokenizer is not None:
             raise
-        note = f"note: no tokenizer above {shards.path}: ids are shown; --tokenizer names its folder\n"
+        note = f"note: no tokenizer above {shards.path}: ids are shown; tokenizer=DIR names its folder\n"
         sys.stderr.write(message_text(note))
         return None
 

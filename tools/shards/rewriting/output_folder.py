@@ -31,11 +31,11 @@ def new_files(folder: Path) -> Iterator[Output]:
     A killed process leaves files, but never the one that is written last; the next run replaces them.
     """
     if folder.exists() and not folder.is_dir():
-        raise ConfigurationError(f"--output {folder}: expected a folder, got a file")
+        raise ConfigurationError(f"output={folder}: expected a folder, got a file")
     for last in _WRITTEN_LAST:
         if (folder / last).exists():
             what = "an export" if last == "export.json" else "a shard set"
-            raise ConfigurationError(f"--output {folder}: holds {what} already; choose another folder")
+            raise ConfigurationError(f"output={folder}: holds {what} already; choose another folder")
     target, missing = Output(folder), [path for path in (folder, *folder.parents) if not path.exists()]
     if not missing:
         sweep(folder)

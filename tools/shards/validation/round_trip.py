@@ -17,11 +17,11 @@ def check_origin(examples: ShardSet, samples: ShardSet) -> None:
     if manifest.kind != "examples":
         raise ConfigurationError(f"{examples.path}: expected an example set, got a set of {manifest.kind}")
     if samples.manifest.kind != "samples":
-        raise ConfigurationError(f"--against {samples.path}: expected a sample set, got one of {samples.manifest.kind}")
+        raise ConfigurationError(f"against={samples.path}: expected a sample set, got one of {samples.manifest.kind}")
     parents = {parent.digest: parent.name for parent in manifest.parents if parent.role == "samples"}
     if parents and samples.digest not in parents:
         raise ConfigurationError(
-            f"--against {samples.path}: the examples come from the sample set {', '.join(parents.values())} "
+            f"against={samples.path}: the examples come from the sample set {', '.join(parents.values())} "
             f"with digest {next(iter(parents))[:16]}…, this one has {samples.digest[:16]}…"
         )
     expected = len(samples) * manifest.variants

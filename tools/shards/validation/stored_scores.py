@@ -38,10 +38,10 @@ def check_stored_scores(columns: ShardSet, against: ShardSet, teacher: Path | No
     if teacher is None:
         return line
     # compute the first block, one in the middle, and the last again
-    opened = open_teacher(teacher, None, against, "--teacher")
+    opened = open_teacher(teacher, None, against, "teacher")
     if opened.weights_digest != stored.digest:
         raise ConfigurationError(
-            f"--teacher {teacher}: has weights of digest {opened.weights_digest}, {columns.path} holds the {stored}: "
+            f"teacher={teacher}: has weights of digest {opened.weights_digest}, {columns.path} holds the {stored}: "
             "name the teacher that it was made with"
         )
     scores = TeacherScores(opened, against, stored, torch.device("cpu"))

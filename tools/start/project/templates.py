@@ -13,6 +13,7 @@ from clozeline.configuration.overrides import dump_yaml, parse_word, parse_yaml
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.pipeline.shards.store import as_url
+from clozeline.pipeline.text.language_codes import suggest_codes
 from clozeline.pipeline.text.text_statistics import STRINGS
 from clozeline.registry import choose
 from clozeline.train.configuration.config import TrainConfig
@@ -178,8 +179,9 @@ def check_language(code: str) -> str:
     """Return a language code; ConfigurationError if the identifier does not know it."""
     known = choose("clozeline.pipeline.clean.languages", "py3langid").build().languages()
     if code != ANY and code not in known:
-        listed = ", ".join(sorted(known))
-        raise ConfigurationError(f"language: expected a code such as en or de, or {ANY}, got {code!r}; known: {listed}")
+        raise ConfigurationError(
+            f"language: expected a code such as en or de, or {ANY}, got {code!r}; {suggest_codes(code, known)}"
+        )
     return code
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final, Literal, NoReturn
 
 from torch import Tensor, distributed
 from torch.utils.data import IterableDataset, get_worker_info
+from torch.utils.data._utils.collate import default_collate_fn_map
 
 from clozeline.errors import ConfigurationError, StreamError
 from clozeline.train.data.stream.batches import Batch
@@ -15,11 +16,25 @@ _FETCHED_AHEAD: Final = 8
 """Most steps that a loop may have fetched beyond its optimizer; the loops of Lightning and accelerate fetch one."""
 
 
-class StreamDataset(IterableDataset[dict[str, Tensor]]):
+class MicroBatch(dict[str, Tensor]):
+    """Tensors of a micro-batch by column, which no collation puts into a larger batch."""
+
+
+def _refuse_collation(batch: Any, **_: Any) -> NoReturn:
+    raise StreamError(
+        f"StreamDataset: each item is a micro-batch, of which a loader would stack {len(batch)}: use "
+        "DataLoader(dataset, batch_size=None), and Stream(..., micro_batch=N) for the rows of each"
+    )
+
+
+default_collate_fn_map[MicroBatch] = _refuse_collation
+
+
+class StreamDataset(IterableDataset[MicroBatch]):
     """Micro-batches of a stream, as dictionaries of tensors: endless, or one pass over a held-out set.
 
     A stream loads in its own threads and splits rows over ranks: use `DataLoader(StreamDataset(stream),
-    batch_size=None)` without workers, sampler or collation, or iterate directly.
+    batch_size=None)` without workers, sampler or collation, or iterate directly. Another batch size is refused.
 
     Args:
         stream: what to read, from its position on.
@@ -36,12 +51,12 @@ class StreamDataset(IterableDataset[dict[str, Tensor]]):
         self._steps = 0
         self._positions = deque([stream.samples], maxlen=_FETCHED_AHEAD + 1)  # after each of the last steps
 
-    def __iter__(self) -> Iterator[dict[str, Tensor]]:
+    def __iter__(self) -> Iterator[MicroBatch]:
         """Yield the tensors of each micro-batch, from the stream's position on or of one pass."""
         if get_worker_info() is not None:  # each worker would read all rows
             raise StreamError("StreamDataset: expected num_workers=0; the stream loads in threads of its own")
         steps = self._take_steps() if self.passes is None else self.stream.one_pass()
-        return (batch.tensors for step in steps for batch in step)
+        return (MicroBatch(batch.tensors) for step in steps for batch in step)
 
     def __len__(self) -> int:
         """Return the number of micro-batches of a pass; TypeError for an endless stream."""

@@ -122,6 +122,17 @@ def test_the_trained_head_goes_with_it(tmp_path, case, task, kind, bare):
     assert before.keys() == export.tensors.keys()
     assert all(torch.equal(tensor, export.tensors[name]) for name, tensor in before.items())
     assert export.config["modules_to_save"] == sorted(heads)
+    if not bare or kind == "span":
+        return
+    # names of the classes, which the base lacks, come back from our own export
+    ((name, head),) = checkpoint.config.heads.items()
+    labels = tuple(f"class {number}" for number in range(head.classes))
+    config = dataclasses.replace(checkpoint.config, heads={name: dataclasses.replace(head, labels=labels)})
+    export = export_again(dataclasses.replace(checkpoint, config=config))
+    save_file(export.tensors, tmp_path / "adapter" / "adapter_model.safetensors", export.metadata)
+    again = import_adapter(tmp_path / "adapter", read_checkpoint(tmp_path / "base"))
+    assert (checkpoint.config.heads[name].labels, again.config.heads[name].labels) == ((), labels)
+    assert again.notes == ()
 
 
 @pytest.mark.filterwarnings("ignore:Model has `tie_word_embeddings=True`:UserWarning")

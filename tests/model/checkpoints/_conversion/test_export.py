@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+import transformers
 
 from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.checkpoints import Checkpoint, export_checkpoint, parameter_shapes, read_checkpoint
@@ -23,6 +24,30 @@ def test_rows_that_pad_the_vocabulary_are_cut_off():
     table, bias = (export.tensors[name] for name in ("bert.embeddings.word_embeddings.weight", "cls.predictions.bias"))
     assert torch.equal(table, model.family.tokens.weight[:VOCABULARY])
     assert bias.shape == (VOCABULARY,)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "keys"),
+    [
+        ("bert", {}), ("electra", {"emb_dim": 8}), ("megatron-bert", {"norm_place": "pre", "final_norm": True,
+        "emb_norm": False, "eps": 1e-12}), ("roberta", {"position": {"kind": "learned", "maximum": 30, "offset": 2}}),
+    ],
+)  # fmt: skip
+def test_a_model_without_segment_types_gets_a_row_of_zeros(tmp_path, model_type, keys):
+    model = built("encoder", **{"type_vocab_size": 0, "eps": 1e-12, **keys}).double()
+    ids = torch.randint(3, VOCABULARY, (2, 9), generator=torch.Generator().manual_seed(0))
+    export = export_checkpoint(checkpoint_of(model, token_ids={"pad_token_id": 1}), model_type=model_type)
+    kind = getattr(transformers, export.config["architectures"][0])
+    theirs = kind(transformers.AutoConfig.for_model(**export.config)).double().eval()
+    assert theirs.load_state_dict(export.tensors, strict=False).unexpected_keys == []
+    row = export.tensors[next(name for name in export.tensors if "token_type_embeddings" in name)]
+    assert row.shape[0] == 1
+    assert not row.any()
+    with torch.no_grad():
+        expected = theirs(input_ids=ids).logits
+        batch = {"input_ids": ids, "position_ids": torch.arange(9).expand(2, 9), "lengths": torch.tensor([9, 9])}
+        [found] = model.logits(batch).values()
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
 
 
 def test_a_head_of_another_type_is_refused():

@@ -9,7 +9,6 @@ from clozeline.pipeline.rows import Example
 from clozeline.registry import find
 from clozeline.seeding import kernel_keys
 from tests.pipeline.corruption_cases import WORDS, one_sample, samples
-from tests.pipeline.laws import within_sigmas
 
 VARIETIES = {
     "causal_lm": [{"architecture": "encoder"}, {"architecture": "encoder_decoder", "grouping": "document"}],
@@ -50,11 +49,6 @@ def variants_of(objective, ids, sentence_starts=(0,), count=4000):
     return list(examples)
 
 
-def reachable(examples, **wanted):
-    """Return whether some variant has these features."""
-    return any(all(example[name].tolist() == list(value) for name, value in wanted.items()) for example in examples)
-
-
 def corrupt(objective, rows, variant=0, seed=1):
     """Return examples of rows that all can be corrupted, under one variant or one of each row."""
     examples, skips = objective.corrupt(rows, np.full(len(rows), variant, np.uint16), seed)
@@ -87,20 +81,3 @@ def keyed(objective, rows, variant=0, seed=1):
 def masked(example):
     """Return the row, the places of its labels, and their ids."""
     return tuple(example[name].tolist() for name in ("input_ids", "label_positions", "label_ids"))
-
-
-def at_labels(examples):
-    """Return the tokens at the labels of all rows, and the ids of the labels."""
-    ids, places = examples.columns["input_ids"], examples.columns["label_positions"]
-    return ids.values[places.values + np.repeat(ids.offsets[:-1], places.lengths)], examples.columns["label_ids"].values
-
-
-def roles_are_plausible(written, original):
-    """Return whether 8 of 10 labels are masked, 1 of 10 is random, and 1 of 10 stays, by chance also a random one."""
-    total, same = len(written), 1 / len(WORDS.replaceable)
-    masks, kept = written == WORDS.specials["mask"], written == original
-    return (
-        within_sigmas(int(masks.sum()), total, 0.8)
-        and within_sigmas(int((~masks & ~kept).sum()), total, 0.1 * (1 - same))
-        and within_sigmas(int(kept.sum()), total, 0.1 * (1 + same))
-    )

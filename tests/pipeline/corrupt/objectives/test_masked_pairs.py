@@ -1,6 +1,5 @@
 """Pairs of texts: each objective against a plain loop, the laws of labels, and rows that are no pairs."""
 
-from collections import defaultdict
 from dataclasses import replace
 from fractions import Fraction
 from math import floor
@@ -14,7 +13,6 @@ from clozeline.pipeline.rows import Example, Rows
 from clozeline.seeding import LABELS, kernel_keys, random_bits
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, masked, reasons, wide
 from tests.pipeline.corruption_cases import SEP, WORDS, one_sample, samples
-from tests.pipeline.laws import within_sigmas
 from tests.pipeline.pair_cases import frame, slow_masks, unmasked, window
 from tests.pipeline.word_cases import drawn, masked_by_hand, slow_take, slow_words
 
@@ -79,22 +77,6 @@ def test_equals_a_plain_loop(name, options, specials):
 
 
 # Next sentences -------------------------------------------------------------------------------------------------------
-
-
-def test_labels_are_balanced_and_lengths_tell_nothing_of_them():
-    """10,000 windows: half of the labels 1; and for one cut of one window both labels give the same lengths."""
-    objective = wide(NSP)
-    rows = samples([40] * 10_000, sentences=6)
-    assert within_sigmas(int(corrupt(objective, rows).columns["sentence_label"].values.sum()), 10_000, 0.5)
-    lengths = defaultdict(lambda: defaultdict(set))
-    few = rows.take(np.arange(200))
-    for variant in range(40):
-        for row, example in enumerate(corrupt(objective, few, variant)):
-            place = row, int(example["segment_starts"][1])
-            lengths[place][int(example["sentence_label"][0])].add(len(example["input_ids"]))
-    both = [found for found in lengths.values() if len(found) == 2]
-    assert len(both) > 800
-    assert all(found[0] == found[1] and len(found[0]) == 1 for found in both)
 
 
 @pytest.mark.parametrize(("partner", "unused"), [(APPLES, 9 + 5 - 9), (APPLES[:2], 9 + 2 - 6)])
@@ -177,13 +159,6 @@ def test_adjacent_equals_a_plain_loop(longest):
         first = ((int(random_bits(np.array([key]), LABELS, 1)[0, 0]) >> 32) * (len(sentences) - 1)) >> 32
         for name, sentence in zip(("input_ids", "input_ids_b"), sentences[first : first + 2], strict=True):
             assert example[name].tolist() == [1, *sentence[: longest - 2].tolist(), 2]
-
-
-def test_the_same_text_twice():
-    objective = build_objective({"name": "sentence_comparison", "mode": "same"}, WORDS)
-    assert (objective.content_length, objective.minimum.sentences) == (62, 1)
-    for sample, example in zip(samples([1, 62]), corrupt(objective, samples([1, 62])), strict=True):
-        assert example["input_ids"].tolist() == example["input_ids_b"].tolist() == [1, *sample["ids"].tolist(), 2]
 
 
 def test_unused_tokens():

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.group.groupings import GroupingSpec
@@ -42,31 +41,17 @@ def test_rows_are_what_their_parts_make_of_them():
             assert found.offsets.tolist() == column.offsets.tolist()
 
 
-BARE = {"R1": (568, 512, 114, 28), "R2": (588, 512, 100, 11), "X1": (766, 512, 512, 128), "X2": (908, 512, 512, 57),
-        "X3": (600, 512, 92, 1), "X4": (1006, 512, 512, 8)}  # fmt: skip
+UL2 = ("R1", "R2", "X1", "X2", "X3", "X4", "S")
 
 
-def test_the_seven_parts_of_ul2():
-    objective = mixture()
-    parts = {part.label: part for part in objective.parts}
-    assert list(parts) == [*BARE, "S"]
-    assert dict(objective.grouping.options)["parts"] == tuple(
-        (part.content_length, 142_858 if label == "R1" else 142_857) for label, part in parts.items()
-    )
-    assert objective.content_length == max(part.content_length for part in parts.values())
-    assert [feature.name for feature in objective.features] == ["input_ids", "target_ids"]
-    for label, (raw, inputs, targets, marks) in BARE.items():
-        options = {**to_plain(parts[label].options), "mode": "none"}
-        bare = build_objective({"name": "span_corruption", **options}, WORDS)
-        example = corrupt(bare, samples([raw])).row(0)
-        assert bare.content_length == raw
-        assert (len(example["input_ids"]), len(example["target_ids"])) == (inputs, targets)
-        assert int(np.isin(example["input_ids"], WORDS.sentinels).sum()) == marks
-
-
-def test_rows_cut_for_their_part_fill_the_input_behind_the_mode_token():
+def test_rows_of_the_seven_parts_of_ul2_fill_the_input_behind_the_mode_token():
     objective = mixture()
     parts = objective.parts
+    assert dict(objective.grouping.options)["parts"] == tuple(
+        (part.content_length, 142_858 if part.label == "R1" else 142_857) for part in parts
+    )
+    assert objective.content_length == max(part.content_length for part in parts)
+    assert tuple(part.label for part in parts) == UL2
     rows = samples([part.content_length for part in parts for _ in range(5)])
     rows = with_parts(rows, np.repeat(np.arange(7), 5))
     for example in corrupt(objective, rows):

@@ -1,9 +1,6 @@
 """Promises of every objective, run over every file of the folder: a new file is tested the moment it exists."""
 
 import json
-import multiprocessing
-import re
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -12,11 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline import registry
-from clozeline.configuration.config import describe, to_plain
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Skip, build_objective
 from clozeline.pipeline.rows import Ragged, Rows
-from tests.pipeline.corrupt.objectives.golden import GOLDEN, digest, golden, write_golden
+from tests.pipeline.corrupt.objectives.golden import GOLDEN, golden
 from tests.pipeline.corrupt.objectives.runner import VARIETIES, corrupt, tolerates_specials, wide
 from tests.pipeline.corruption_cases import MASK, SEP, WORDS, samples, vocabulary
 
@@ -25,17 +21,6 @@ LENGTHS = (0, 1, 2, 3, 5, 17, 64, 300, 568)
 REASONS = {"empty", "too_short", "too_long", "one_sentence", "no_maskable", "no_partner", "no_language_token"}
 
 each = pytest.mark.parametrize("name", NAMES)
-
-
-def equal(first, second):
-    def same(a, b):
-        return a.dtype == b.dtype and a.shape == b.shape and bool((a == b).all())
-
-    return all(same(first.fixed[name], second.fixed[name]) for name in first.fixed) and all(
-        same(first.columns[name].values, second.columns[name].values)
-        and same(first.columns[name].offsets, second.columns[name].offsets)
-        for name in first.columns
-    )
 
 
 def assert_undone(objective, rows, examples, skips):
@@ -51,6 +36,11 @@ def changed(first, second):
     """Rows that differ in any list column."""
     pairs = zip(first, second, strict=True)
     return np.array([any(not np.array_equal(a[name], b[name]) for name in first.columns) for a, b in pairs])
+
+
+def equal(first, second):
+    fixed = all(np.array_equal(values, second.fixed[name]) for name, values in first.fixed.items())
+    return fixed and not changed(first, second).any()
 
 
 @each
@@ -73,26 +63,14 @@ def test_special_tokens_that_its_rows_hold_are_needed(name):
 
 @each
 @pytest.mark.parametrize("size", [300, 65_536, 65_537])
-@pytest.mark.parametrize("specials", [0.0, 0.2])
-def test_uncorrupt_gives_the_framed_original(name, size, specials):
+@pytest.mark.parametrize(("specials", "unknown"), [(0.0, 0.0), (0.2, 0.0), (0.0, 0.1), (0.0, 1.0)])
+def test_uncorrupt_gives_the_framed_original(name, size, specials, unknown):
+    """Unknown tokens are content: text with characters that a tokenizer does not know is given back like any other."""
     objective = wide(name, vocabulary(size))
     if specials and not tolerates_specials(objective):
         return  # it edits sequences: special ids inside are a ValueError
-    rows = samples(LENGTHS * 8, objective.vocabulary, specials=specials, seed=size)
+    rows = samples(LENGTHS * 8, objective.vocabulary, specials=specials, unknown=unknown, seed=size)
     assert_undone(objective, rows, *objective.corrupt(rows, np.arange(len(rows), dtype=np.uint16) % 3, seed=9))
-
-
-@each
-@pytest.mark.parametrize("unknown", [0.1, 1.0])
-def test_unknown_tokens_are_content(name, unknown):
-    """Text with characters that a tokenizer does not know is corrupted and given back like any other."""
-    objective = wide(name, vocabulary())
-    rows = samples(LENGTHS * 3, objective.vocabulary, unknown=unknown, seed=6)
-    examples, skips = objective.corrupt(rows, np.arange(len(rows), dtype=np.uint16) % 3, seed=9)
-    assert_undone(objective, rows, examples, skips)
-    known, _ = objective.corrupt(samples(LENGTHS * 3, objective.vocabulary, seed=6), np.zeros(len(rows), np.uint16), 9)
-    lost = {Skip(code).reason for code in skips[[len(row["input_ids"]) > 0 for row in known]]} - {"none"}
-    assert lost <= ({"no_maskable"} if unknown == 1.0 else set())
 
 
 @each
@@ -168,10 +146,8 @@ def test_features_are_as_declared(name):
 @each
 def test_samples_are_left_as_they_are(name):
     objective = wide(name, vocabulary())
-    rows = samples(LENGTHS, objective.vocabulary, read_only=True)
-    before = rows.take(np.arange(len(rows)))
+    rows = samples(LENGTHS, objective.vocabulary, read_only=True)  # writing to them is an error
     objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)
-    assert equal(rows, before)
 
 
 @each
@@ -208,12 +184,6 @@ def test_rows_cut_out_of_a_block_are_rows_like_any_other(name):
 def test_golden_bytes(name):
     """Bytes of an objective change only with its VERSION; then this file changes with it."""
     assert json.loads(GOLDEN.read_text(encoding="utf-8")).get(name) == golden(name), "run `make objectives`"
-
-
-@pytest.mark.parametrize("processes", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 4))])
-def test_other_processes_give_the_same_bytes(processes):
-    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        assert list(pool.map(digest, NAMES)) == [digest(name) for name in NAMES]
 
 
 @each
@@ -255,28 +225,6 @@ def test_reasons_of_short_rows(name):
 
 
 @each
-def test_says_what_it_is(name):
-    kind = registry.find("clozeline.pipeline.corrupt.objectives", name)
-    text = kind.__doc__ or ""
-    assert kind.name == name
-    assert "arXiv" in text
-    assert "Example" in text
-    assert set(kind.architectures) <= {"encoder", "decoder", "encoder_decoder"}
-    assert kind.heads
-    assert all(text for *_, text in describe(kind.Options)), "every option has a docstring"
-
-
-@each
-def test_a_manifest_builds_the_objective_again(name):
-    objective = wide(name, vocabulary())
-    chosen = registry.choose("clozeline.pipeline.corrupt.objectives", {"name": name, **to_plain(objective.options)})
-    again = type(objective)(chosen.options, objective.vocabulary)
-    assert again.options == objective.options
-    assert again.grouping == objective.grouping
-    assert re.fullmatch(r"[A-Za-z0-9._=-]+", again.grouping.label)
-
-
-@each
 def test_no_row_is_longer_than_configured(name):
     """Rows of full length reach every bound that a model's positions are counted by."""
     objective = wide(name, vocabulary())
@@ -290,13 +238,6 @@ def test_no_row_is_longer_than_configured(name):
         limits = {"input_ids": limit, "input_ids_b": limit, "target_ids": getattr(part.options, "target_length", None)}
         for column in limits.keys() & examples.columns.keys():
             assert 0 < examples.columns[column].lengths.max() <= (limits[column] or limit)
-
-
-def test_golden_bytes_are_not_overwritten_under_the_same_version(tmp_path):
-    path = tmp_path / "golden.json"
-    path.write_text(GOLDEN.read_text(encoding="utf-8").replace(digest("mass"), "0" * 64), encoding="utf-8")
-    with pytest.raises(ValueError, match="mass: other bytes than VERSION 1 had"):
-        write_golden(path)
 
 
 # Labels and special ids -----------------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, wide
 from tests.pipeline.corruption_cases import SEP, samples
 from tests.pipeline.word_cases import drawn, smallest
 
-KITTEN = list(range(200, 207))
 THRESHOLDS = [
     floor(sum(Fraction(1, length) for length in range(1, upto)) * 2**32 / Fraction(137, 60)) for upto in range(1, 6)
 ]

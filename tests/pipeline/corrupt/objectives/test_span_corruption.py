@@ -1,6 +1,5 @@
 """Span corruption: lengths, sentinels, the law of the spans, the kernel against a plain loop, documents kept apart."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +9,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.seeding import LENGTHS, SLOTS
-from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, reachable, variants_of, wide
+from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, wide
 from tests.pipeline.corruption_cases import EOS, FIRST_CONTENT, WORDS, fixed_columns, one_sample, samples, vocabulary
 from tests.pipeline.word_cases import smallest
 
@@ -30,14 +29,18 @@ def slow(ids, key, k, marks, final):
     return [*inputs, *ids[place:], EOS], [*targets, *([WORDS.sentinels[marks]] if final else []), EOS]
 
 
-@pytest.mark.parametrize("final", [False, True])
-def test_equals_a_plain_loop(final):
-    objective = wide("span_corruption", final_sentinel=final)
-    rows = samples([2 + (53 * row) % 200 for row in range(400)] + [568] * 5)
+@pytest.mark.parametrize(
+    ("final", "percent", "mean", "longest"), [(False, 15, 3, 700), (True, 15, 3, 700), (False, 66, 1, 60)]
+)
+def test_equals_a_plain_loop(final, percent, mean, longest):
+    """Rows of two tokens and more; at a mean of 1 there are spans in nearly every gap."""
+    options = {"noise_density": percent / 100, "mean_noise_span_length": float(mean), "final_sentinel": final}
+    objective = wide("span_corruption", **options, input_length=longest)
+    rows = samples([2 + (53 * row) % min(200, longest - 3) for row in range(400)] + [objective.content_length] * 5)
     for key, sample, example in keyed(objective, rows):
         n = len(sample["ids"])
-        k = min(n - 1, max(1, (n * 150_000 + 500_000) // 1_000_000))
-        marks = min(k, max(1, (2000 * k + 3000) // 6000))
+        k = min(n - 1, max(1, (n * percent + 50) // 100))
+        marks = min(k, n - k + 1, max(1, (2 * k + mean) // (2 * mean)))
         wanted = slow(sample["ids"].tolist(), key, k, marks, final)
         assert (example["input_ids"].tolist(), example["target_ids"].tolist()) == wanted
 
@@ -45,9 +48,7 @@ def test_equals_a_plain_loop(final):
 @pytest.mark.parametrize(
     ("options", "raw", "target", "noise", "marks"),
     [
-        ({"input_length": 128}, 141, 29, 21, 7),
         ({"input_length": 512}, 568, 114, 85, 28),
-        ({"input_length": 2048}, 2274, 456, 341, 114),
         ({"noise_density": 0.15, "mean_noise_span_length": 8.0}, 588, 100, 88, 11),
         ({"noise_density": 0.5, "target_length": 512}, 766, 512, 383, 128),
         ({"noise_density": 0.5, "mean_noise_span_length": 8.0, "target_length": 512}, 908, 512, 454, 57),
@@ -63,19 +64,6 @@ def test_full_rows_fill_the_input(options, raw, target, noise, marks):
     examples = corrupt(objective, samples([raw] * 20))
     assert set(examples.columns["input_ids"].lengths.tolist()) == {options.get("input_length", 512)}
     assert set(examples.columns["target_ids"].lengths.tolist()) == {target}
-
-
-def test_two_tokens_are_the_shortest_row():
-    examples = variants_of(wide("span_corruption"), [300, 301], count=50)
-    assert reachable(examples, input_ids=[300, X, EOS], target_ids=[X, 301, EOS])
-    assert reachable(examples, input_ids=[X, 301, EOS], target_ids=[X, 300, EOS])
-
-
-def test_every_gap_may_hold_a_span():
-    """k = 2 of 3 at mean 1: both sides of the one token that stays."""
-    objective = wide("span_corruption", input_length=60, noise_density=0.666667, mean_noise_span_length=1.0)
-    examples = variants_of(objective, [300, 301, 302], count=5)
-    assert all(example["target_ids"].tolist() == [X, 300, Y, 302, EOS] for example in examples)
 
 
 def test_a_decoder_reads_input_and_target_as_one_row():
@@ -115,15 +103,6 @@ def test_too_few_sentinels_name_the_longest_input_that_has_enough(options):
     build_objective({"name": "span_corruption", **options, "input_length": enough}, WORDS)
     with pytest.raises(ConfigurationError, match="needs 129 sentinels"):
         build_objective({"name": "span_corruption", **options, "input_length": enough + 1}, WORDS)
-
-
-def test_sentinels_are_added_only_where_that_is_enough():
-    """A tokenizer that has all of ours cannot get more."""
-    few = replace(WORDS, sentinels=WORDS.sentinels[:100])
-    for words, length, said in ((few, 1500, (True, False)), (few, 2048, (True, True)), (WORDS, 2048, (False, True))):
-        with pytest.raises(ConfigurationError) as refused:
-            build_objective({"name": "span_corruption", "input_length": length, "mean_noise_span_length": 2.0}, words)
-        assert ("tokenizer.add" in str(refused.value), "input_length:" in str(refused.value)) == said
 
 
 # Documents kept apart -------------------------------------------------------------------------------------------------

@@ -7,11 +7,13 @@ from math import floor
 import numpy as np
 import pytest
 
-from clozeline.pipeline.kernels.distributions import geometric_thresholds
-from clozeline.pipeline.rows import Ragged
 from tests.pipeline.corrupt.objectives.runner import corrupt, keyed, masked, wide
 from tests.pipeline.corruption_cases import WORDS, one_sample, samples
 from tests.pipeline.word_cases import leaders_of, masked_by_hand, slow_take, slow_words
+
+IDS = np.arange(WORDS.size)
+MARKED = replace(WORDS, word_end=(IDS % 3 == 0) & (IDS % 5 == 0) & ~WORDS.special)
+"""Ids with remainder 0 open a word, and some of them end one as a newline does."""
 
 
 def slow_thresholds(success, longest):
@@ -36,30 +38,22 @@ def runs_of(places):
     ("span_boundary", 0.15, "span"), ("span_boundary", 0.5, "token"),
 ])  # fmt: skip
 def test_equals_a_plain_loop(name, rate, unit, specials):
-    objective = wide(name, role_unit=unit, mask_rate=rate)
+    objective = wide(name, MARKED, role_unit=unit, mask_rate=rate)
     rows = samples([1 + (37 * row) % 90 for row in range(250)] + [510] * 5, specials=specials)
     thresholds = slow_thresholds(Fraction(1, 5), 10) if name == "span_boundary" else (0,)
     for key, sample, example in keyed(objective, rows, variant=4, seed=6):
         ids = sample["ids"].tolist()
-        row = slow_words(ids, WORDS)
+        row = slow_words(ids, MARKED)
         k = max(1, floor(Fraction(str(rate)) * sum(word.length for word in row) + Fraction(1, 2)))
         taken = sorted(slow_take(key, row, k, thresholds))
         places = [1 + row[word].start + token for word in taken for token in range(row[word].length)]
         spans = runs_of(places)
         sizes = {"word": [row[word].length for word in taken], "span": [size for _, size in spans]}
         leaders = leaders_of(sizes[unit]) if unit in sizes else None
-        assert masked(example) == masked_by_hand(key, [1, *ids, 2], places, WORDS, leaders)
+        assert masked(example) == masked_by_hand(key, [1, *ids, 2], places, MARKED, leaders)
         if name == "span_boundary":
             assert example["span_starts"].tolist() == [start for start, _ in spans]
             assert example["span_lengths"].tolist() == sizes["span"]
-
-
-def test_law_of_the_lengths_of_spans():
-    """Exact thresholds, and the mean 3.797 of the renormalized law; clipping would give 4.46."""
-    thresholds = geometric_thresholds(200_000, 10)
-    assert thresholds.tolist() == slow_thresholds(Fraction(1, 5), 10)
-    shares = np.diff([*thresholds.tolist(), 2**32]) / 2**32
-    assert abs(float(shares @ np.arange(1, 11)) - 3.797) < 0.001
 
 
 def test_a_row_of_one_word_is_masked_completely_and_counted():
@@ -80,42 +74,3 @@ def test_a_row_of_one_word_is_masked_completely_and_counted():
         assert objective.tally(examples) == counted
     limited = corrupt(wide("whole_word_masking", max_labels=20), samples([510] * 20))
     assert limited.columns["label_ids"].lengths.max() == 20
-
-
-IDS = np.arange(WORDS.size)
-NEWLINES = (IDS % 3 == 0) & (IDS % 5 == 0) & ~WORDS.special
-"""Ids with remainder 0 open a word, those with 1 do not, and those with 2 stand for these after a newline."""
-CASES = {
-    "whole_word_masking": {"mask_rate": 0.4, "role_unit": "word"},
-    "whole_word_masking by tokens": {"mask_rate": 0.4, "role_unit": "token"},
-    "span_boundary": {"mask_rate": 0.4},
-    "sentence_order_prediction": {"mask_rate": 0.4},
-    "text_infilling": {"unit": "word"},
-}
-
-
-def without_stand_ins(ids):
-    return np.where((ids % 3 == 2) & ~WORDS.special[ids], ids - 1, ids)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_a_newline_is_as_good_as_a_space(case):
-    rows = samples([7, 40, 64, 300] * 30, sentences=4, seed=3)
-    offsets = rows.columns["ids"].offsets
-    written = without_stand_ins(rows.columns["ids"].values)
-    after = np.zeros(len(written), np.bool_)
-    after[1:] = NEWLINES[written[:-1]] & (written[1:] % 3 == 1)
-    after[offsets[:-1]] = False
-    assert after.sum() > 500
-    found = []
-    for words, values in (
-        (replace(WORDS, word_end=NEWLINES), written),
-        (replace(WORDS, word_start=IDS % 3 != 1), written + after),
-    ):
-        sample = replace(rows, columns={**rows.columns, "ids": Ragged(values, offsets)})
-        found.append(corrupt(wide(case.partition(" ")[0], words, "x", **CASES[case]), sample))
-    for name in found[0].columns:
-        first, second = (one.columns[name] for one in found)
-        assert first.offsets.tolist() == second.offsets.tolist()
-        change = without_stand_ins if name.endswith("ids") else np.asarray
-        assert change(first.values).tolist() == change(second.values).tolist(), name

@@ -9,9 +9,6 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.preview import corrupt_text
 from clozeline.pipeline.corrupt.preview.view import Passage
 from clozeline.pipeline.rows import Ragged
-from clozeline.pipeline.tokenize.published.importing import ask_child
-from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
-from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.pipeline.vocabulary import SENTINELS
 from clozeline.train.data.stream.collate import Collate
 
@@ -63,20 +60,6 @@ def test_labels_are_at_the_positions_of_those_of_a_batch(entry):
         assert len(labels or example["target_ids"]) == len(tensors["label_index"])
 
 
-def test_options_variant_and_seed_decide_the_corruption():
-    objective = {"name": "document_rotation", "max_length": 32}
-    for what in ("variant", "seed"):
-        assert len({corrupt_text(objective, TEXT, **{what: n}).example["rotation"][0] for n in range(40)}) > 4
-    assert str(corrupt_text(objective, TEXT, variant=3)) == str(corrupt_text(objective, TEXT, variant=3))
-    assert corrupt_text(objective, TEXT).objective.options.max_length == 32
-
-
-def test_sentence_pairs_take_their_partner_from_the_other_documents():
-    others = ["Owls sleep by day. Owls hunt."]
-    found = [corrupt_text("next_sentence_prediction", TEXT, others=others, variant=n) for n in range(20)]
-    assert {"Owls", "sleep"} <= {word for one in found for word in one.codec.words(one.sample["partner_ids"].tolist())}
-
-
 @pytest.mark.parametrize(
     ("name", "text", "options", "said"),
     [
@@ -117,16 +100,6 @@ def test_labels_stand_below_the_positions_that_predict_them():
 # Tokenizers -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_trained_tokenizer_gives_its_own_pieces_alone_and_in_an_output(tmp_path):
-    folder = tmp_path / "train_tokenizer" / "tokenizer"
-    folder.mkdir(parents=True)
-    save_tokenizer(ByteBpe.train([TEXT] * 20, ByteBpe.Options(size=420), folder), "byte_bpe", folder)
-    found = corrupt_text("sentence_reordering", TEXT, tokenizer=folder)
-    assert len(found.sample["sentence_starts"]) == 2
-    assert found.restored.replace(" ", "").replace("Ġ", " ") == f"<s>{TEXT}</s>"
-    assert str(found) == str(corrupt_text("sentence_reordering", TEXT, tokenizer=tmp_path))
-
-
 def test_a_published_tokenizer_gets_the_special_tokens_that_it_lacks(tmp_path):
     """A WordPiece vocabulary has a mask and no sentinels."""
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hard", "work", "lead", "##s", "."]
@@ -139,20 +112,7 @@ def test_a_published_tokenizer_gets_the_special_tokens_that_it_lacks(tmp_path):
     assert len(spans.codec.vocabulary.sentinels) == SENTINELS
 
 
-def test_a_published_tokenizer_is_read_once_until_its_file_changes(tmp_path, monkeypatch):
-    """Reading it takes seconds, and a notebook calls again and again."""
-    path = tmp_path / "vocab.txt"
-    path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\ncat\nsat\n", encoding="utf-8")
-    asked = []
-
-    def count(request):
-        asked.append(request["path"])
-        return ask_child(request)
-
-    monkeypatch.setattr("clozeline.pipeline.tokenize.published.importing.ask_child", count)
-    for variant in range(3):
-        corrupt_text("masked_lm", "the cat sat", variant=variant, tokenizer=tmp_path)
-    assert asked == [str(tmp_path)]
-    path.write_text(path.read_text(encoding="utf-8") + "further\n", encoding="utf-8")
-    corrupt_text("masked_lm", "the cat sat", tokenizer=tmp_path)
-    assert asked == [str(tmp_path)] * 2
+def test_sentence_pairs_take_their_partner_from_the_other_documents():
+    others = ["Owls sleep by day. Owls hunt."]
+    found = [corrupt_text("next_sentence_prediction", TEXT, others=others, seed=n) for n in range(20)]
+    assert {"Owls", "sleep"} <= {word for one in found for word in one.codec.words(one.sample["partner_ids"].tolist())}

@@ -62,11 +62,6 @@ def test_roles_and_signs_are_those_of_their_positions():
     ]  # fmt: skip
 
 
-def test_long_rows_are_cut_and_ids_are_numbers_without_a_tokenizer():
-    shown = Pieces(WORDS, 3).passage("ids", np.array([700, 999, 1000, 703, 704])).text.plain
-    assert shown == "700 999 1000  … 2 more tokens", "also those that the vocabulary does not have"
-
-
 # Rows of two texts ----------------------------------------------------------------------------------------------------
 
 

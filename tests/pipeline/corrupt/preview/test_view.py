@@ -9,19 +9,10 @@ from rich.console import Console
 from rich.text import Text
 
 from clozeline.pipeline.corrupt.preview.view import Passage, Sheet, View, print_view, view_page
-from clozeline.report.html_page import fragment
 from tests.pages import HOSTILE, checked
 
 ROLES = ("special", "masked", "replaced", "kept", "sentinel", "prefix", "predicted", "marker", "")
 WORDS = st.text(st.characters(codec="utf-8", categories=("L", "N", "P")), min_size=1, max_size=8)
-VIEW = View(
-    "row 3 of [bold]set[/bold]",
-    (
-        Passage("the [red]row[/red]", Text.assemble("[link=x]a", ("b", "masked"), ("c", "kept"))),
-        Sheet("[u]facts", ("[i]name", "value"), (("[/]", Text.assemble(("d", "special"))), ("e", "f"))),
-        Sheet("pairs", (), (("left", "right"),)),
-    ),
-)
 
 
 def printed(view, **options):
@@ -46,27 +37,3 @@ def test_no_string_is_markup_or_controls_a_terminal(hostile):
     page = checked(view_page(view))
     assert not [tag for tag, _ in page.tags if tag in ("script", "b")]
     assert not {"\x1b", "\u202e", "\x00"} & {*printed(view), *str(view)}
-
-
-def test_everything_is_shown_as_it_is_written():
-    shown = printed(VIEW)
-    assert "\x1b" not in shown
-    for text in ("row 3 of [bold]set[/bold]", "the [red]row[/red]", "[link=x]abc", "[u]facts", "[i]name", "[/]"):
-        assert text in shown
-    assert all(word in shown for word in ("value", "d", "e", "f", "left", "right"))
-    assert "[link=x]abc" in str(VIEW)
-
-
-def test_each_role_has_a_color_of_its_own():
-    text = Text.assemble(*((role or "plain", role) for role in ROLES))
-    shown = printed(View("row", (Passage("text", text),)), force_terminal=True, color_system="truecolor")
-    styles = [shown[shown.rindex("\x1b[", 0, shown.index(role)) :].partition("m")[0] for role in ROLES if role]
-    assert len(set(styles)) == len(styles)
-    spans = [attributes["style"] for tag, attributes in checked(view_page(VIEW)).tags if tag == "span"]
-    assert len(set(spans)) >= 3
-
-
-def test_a_notebook_shows_the_page():
-    assert VIEW._repr_html_().startswith(fragment(VIEW.title, []).partition("<style>")[0])
-    assert "[link=x]a" in VIEW._repr_html_()
-    assert repr(VIEW) == "View(row 3 of [bold]set[/bold])"

@@ -1,13 +1,10 @@
 """Texts as tokens that people can read."""
 
-import numpy as np
-import pytest
 import sentencepiece
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.corrupt.preview.words import Text, TokenizerPieces, Words, sample_rows_of
+from clozeline.pipeline.corrupt.preview.words import TokenizerPieces, Words
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 from tests.pipeline.tokenize.published.published_files import t5_model
@@ -38,28 +35,6 @@ def test_a_document_has_the_tokens_of_its_entire_text(tmp_path):
     assert len(starts) == 2
     assert library.decode(ids[: starts[1]]).rstrip() == sentences[0]
     assert codec.document(["", ""]) == ([], [])
-
-
-def test_specials_come_first_in_their_order_and_are_written_as_papers_write_them():
-    words = Words(["the cat"])
-    assert words.words(range(7)) == ["[PAD]", "[CLS]", "[SEP]", "[MASK]", "<s>", "</s>", "<unk>"]
-    assert words.ids("[MASK] <extra_0> cat") == [3, 7, words.vocabulary.size - 2]
-    assert words.vocabulary.special.sum() == len(SPECIALS) + SENTINELS + len(MODES)
-    with pytest.raises(KeyError):
-        words.ids("dog")
-
-
-def test_rows_of_texts_are_those_of_the_objectives_grouping():
-    texts = (Text(("a b .", "c .")), Text(("d e f .",)))
-    words = Words(sentence for text in texts for sentence in text.sentences)
-    document = build_objective({"name": "masked_lm", "grouping": "document"}, words.vocabulary)
-    rows = sample_rows_of(document, words, texts)
-    assert [" ".join(words.words(row["ids"].tolist())) for row in rows] == ["a b . c .", "d e f ."]
-    assert [row["sentence_starts"].tolist() for row in rows] == [[0, 3], [0]]
-    assert [row.fixed["document_uid"].tolist() for row in rows] == [text.uid.tolist() for text in texts]
-    assert not np.array_equal(texts[0].uid, texts[1].uid)
-    packed = sample_rows_of(build_objective("masked_lm", words.vocabulary), words, texts)
-    assert [" ".join(words.words(row["ids"].tolist())) for row in packed] == ["a b . c . [SEP] d e f . [SEP]"]
 
 
 def test_parts_of_a_text_are_joined_as_people_write_them():

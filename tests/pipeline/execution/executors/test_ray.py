@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from clozeline.errors import PartialFailureError
+from clozeline.errors import PartialFailureError, StorageError
 from clozeline.pipeline.execution.executors.ray import Ray
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import StageRun
 from clozeline.pipeline.execution.stages import stage_key
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
+from tests.distributed import free_port
 from tests.pipeline.execution.toy_stage import ToyStage, tree
 
 
@@ -19,6 +20,13 @@ def execute(output, name: str, fault: str = "", **options: Any) -> dict[str, byt
     toy = ToyStage(Recipe(corpus="toy", output=output, executor=executor), fault)
     StageRun(toy, stage_key(toy, "upstream"), False).execute(Progress())
     return {name: content for name, content in tree(output / "dedup").items() if not name.startswith("logs/")}
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_an_address_where_nothing_listens_is_named_at_once(tmp_path, scheme):
+    address = f"{scheme}127.0.0.1:{free_port()}"
+    with pytest.raises(StorageError, match=f"nothing answers at {address} .Connection refused"):
+        execute(tmp_path, "ray", address=address)
 
 
 @pytest.mark.slow

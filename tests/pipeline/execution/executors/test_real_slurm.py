@@ -1,6 +1,7 @@
 """Array jobs on a real Slurm, one node of this machine: what a stand-in cannot show."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -43,8 +44,8 @@ def queued() -> list[str]:
     return ask({}, "squeue", "--noheader", "--array", "--format=%F_%K").split()
 
 
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
+def until(condition: Callable[[], object], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -65,6 +66,26 @@ def test_a_recipe_has_the_same_bytes_and_its_folder_may_have_any_name(cluster: N
     assert main([*words, f"output={tmp_path / 'local'}"]) == 0
     logs = list((output / "clean/logs/main").glob("*_*.out"))
     assert logs
+    for stage in all_stages():
+        there = {name: data for name, data in tree(output / stage).items() if not name.startswith("logs/")}
+        assert there == tree(tmp_path / "local" / stage), stage
+
+
+@pytest.mark.usefixtures("default_signals")
+def test_a_detached_driver_outlives_its_login(cluster: None, tmp_path: Path) -> None:
+    output, words = tmp_path / "out", arguments(tmp_path, SHORT)
+    command = [sys.executable, "-m", "clozeline", "pipeline", *words, f"output={output}", *JOBS, "--detach"]
+    shell = f"{shlex.join(command)} && touch {tmp_path}/returned; sleep 600"
+    with subprocess.Popen(["bash", "-c", shell], cwd=ROOT, start_new_session=True) as login:
+        until((tmp_path / "returned").exists)
+        second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        os.killpg(login.pid, signal.SIGHUP)
+    assert second.returncode == 74
+    assert "runs this output; stop it by `scancel" in second.stderr
+    until(lambda: not queued(), 300)
+    (log,) = output.glob("driver-*.out")
+    assert "report:" in log.read_text()
+    assert main([*words, f"output={tmp_path / 'local'}"]) == 0
     for stage in all_stages():
         there = {name: data for name, data in tree(output / stage).items() if not name.startswith("logs/")}
         assert there == tree(tmp_path / "local" / stage), stage

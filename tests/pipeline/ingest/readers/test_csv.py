@@ -46,6 +46,23 @@ def test_what_the_standard_library_writes_is_read(tmp_path_factory, rows, delimi
     assert found == [(first, second) for first, second in rows if second.strip()]
 
 
+@pytest.mark.parametrize(
+    ("data", "found"),
+    [
+        ("id;text\n1;It rains, and is cold.\n", "delimiter ';'"),
+        ("id\ttext\n1\tIt rains, and is cold.\n", "delimiter '\\t'"),
+        ('id,text\n1,"It rains, and is cold."\n', None),
+        ('id,"a;b;c",text\n1,2,"It rains, and is cold."\n', None),
+        ('text\n"It rains, and is cold."\n', None),
+    ],
+)
+def test_a_first_line_without_a_comma_tells_the_delimiter(tmp_path, data, found):
+    items = read(written(tmp_path, data), name="csv")
+    assert texts(items) == ["It rains, and is cold."]
+    notes = [item.reason for item in items if isinstance(item, Counted) and item.group == "note"]
+    assert notes == ([found] if found else [])
+
+
 @pytest.mark.parametrize("later", ["later", '"later"'])
 def test_quotes_that_do_not_end_cost_one_line(tmp_path, later):
     rows = [f"row {number}" for number in range(1001)]
@@ -71,7 +88,6 @@ def test_a_row_of_too_many_lines_is_given_line_by_line(tmp_path, monkeypatch):
         (b'text,id\n"a"b,1\none,1,2\n\xff,3\n"",4\n' + b"x" * 60 + b",5\nlast,6\n", ["last"],
          {"header": 1, "bad_csv": 1, "fields": 1, "bad_utf8": 1, "empty": 1, "line_bytes": 1}),
         (b'"id,text\nx,y\n1,2\n', [], {"bad_csv": 1, "schema": 2}),
-        (b"id;text\n1;one\n", [], {"header": 1, "schema": 1}),
         (b"\xef\xbb\xbftext,id\none,1\n\xef\xbb\xbftwo,2\n", ["one", "\ufefftwo"], {"header": 1}),
         (b"text,id,,\na,1,,\n", ["a"], {"header": 1}),
         (b"text,id,text,,\na,1,b,,\n", [], {"header": 1, "schema": 1}),

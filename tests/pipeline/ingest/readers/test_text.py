@@ -62,36 +62,3 @@ def test_what_cannot_be_read_is_counted(write, name):
 def test_a_truncated_file_keeps_what_it_gives(write):
     (item,) = read(write(gzip.compress(b"all of it")[:-4]), name="text")
     assert (item.text, item.flags) == ("all of it", FLAG_TRUNCATED_SOURCE)
-
-
-BOOK = "A Novel\n\nCHAPTER I\nIt begins. CHAPTER is a word.\n\nCHAPTER II\nEnd.\n"
-
-
-@pytest.mark.parametrize(
-    ("split", "chapters"),
-    [
-        (
-            {"pattern": "^CHAPTER "},
-            ["A Novel\n\n", "CHAPTER I\nIt begins. CHAPTER is a word.\n\n", "CHAPTER II\nEnd.\n"],
-        ),
-        ({"pattern": "^CHAPTER ", "min_words": 4}, [BOOK[: BOOK.index("CHAPTER II")] + "CHAPTER II\nEnd.\n"]),
-        ({"pattern": "^CHAPTER ", "min_words": 3}, [BOOK[: BOOK.index("CHAPTER II")], "CHAPTER II\nEnd.\n"]),
-        ({"pattern": "^NOTHING "}, [BOOK]),
-        ({"pattern": "x*"}, [BOOK]),
-    ],
-)
-def test_books_are_split_at_their_chapters(write, split, chapters):
-    path = write(BOOK.encode())
-    items = list(read(path, name="text", split=split))
-    assert [item.text for item in items] == chapters
-    # each locator leads to the bytes of its chapter
-    for item in items:
-        assert path.read_bytes()[item.locator : item.locator + item.length].decode() == item.text
-        assert item.kind == "chapter"
-
-
-@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "latin-1"])
-def test_chapters_of_any_encoding_are_found(write, encoding):
-    part = "déjà vu, naïve café " * 9
-    items = list(read(write(f"{part}\nCHAPTER I\n{part}".encode(encoding)), name="text", split={"pattern": "^CHAPTER"}))
-    assert len(items) == 2

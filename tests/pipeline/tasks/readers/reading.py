@@ -1,17 +1,13 @@
-"""Task readers on files that tests write, and on published ones where they are."""
+"""Task readers on files that tests write."""
 
 import json
-import os
 from collections import Counter
-from pathlib import Path
-
-import pytest
 
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers import Rejected
 from clozeline.registry import choose
 
-__all__ = ["items_of", "json_lines", "published", "read", "reader_of", "reasons", "with_data", "written"]
+__all__ = ["items_of", "json_lines", "read", "reader_of", "reasons", "written"]
 
 
 def reader_of(name, **options):
@@ -40,13 +36,3 @@ def json_lines(*rows):
 
 def reasons(items):
     return dict(Counter(item.reason for item in items if isinstance(item, Rejected)))
-
-
-def published(relative):
-    """A file below `tasks` of the folder that CLOZELINE_DATA names."""
-    return Path(os.environ["CLOZELINE_DATA"]) / "tasks" / relative
-
-
-with_data = pytest.mark.skipif(
-    "CLOZELINE_DATA" not in os.environ, reason="CLOZELINE_DATA names no folder of real files"
-)

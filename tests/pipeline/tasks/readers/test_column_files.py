@@ -1,15 +1,11 @@
 """Files with rows: tables, lines, sentences, folders and JSON values, plain, compressed and damaged."""
 
-import csv
 import gzip
-import io
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import zstandard
-from hypothesis import given
-from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
@@ -19,7 +15,6 @@ from clozeline.pipeline.tasks.readers._text_lines import (
     SentenceLines,
     read_whole_json,
     sentence_lines,
-    text_files,
     text_lines,
 )
 from tests.pipeline.tasks.readers.reading import written
@@ -71,22 +66,6 @@ def test_objects_of_lines_and_of_an_array(tmp_path):
     assert rows_of(written(tmp_path, b'[{"a": 1}, 2,\n{"a": 3}]', "a.json")) == [{"a": 1}, "fields", {"a": 3}]
 
 
-def test_fields_by_dotted_paths():
-    row = {"a": {"b": ["x", "y"], "c": "z", "d": ["x", 1]}, "e.f": "g"}
-    assert (value_at(row, "a.c"), value_at(row, "e.f")) == ("z", "g")
-    assert value_at(row, "a.c.e") is value_at(row, "f") is None
-    assert (texts_at(row, "a.b"), texts_at(row, "a.c"), texts_at(row, "a.d")) == (("x", "y"), ("z",), ())
-
-
-@given(st.lists(st.lists(st.text("ab\"' é", min_size=1), min_size=3, max_size=3), min_size=1, max_size=6))
-def test_rows_are_those_of_the_csv_module_without_quoting(tmp_path_factory, rows):
-    rows = [[f"x{field}" for field in row] for row in rows]
-    text = "".join("\t".join(row) + "\r\n" for row in rows)
-    path = written(tmp_path_factory.mktemp("tables"), text, "t.tsv")
-    expected = list(csv.reader(io.StringIO(text, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE))
-    assert [[*row.values()] for row in rows_of(path, columns=["a", "b", "c"])] == expected == rows
-
-
 def test_tables_have_their_quotes_and_lose_single_lines(tmp_path):
     """A stray quote joins no lines of TSV, which are counted with their header if asked for."""
     path = written(tmp_path, b'\xef\xbb\xbfa\tb\n1\t"a\n\xff\tb\n\n \t\n0\t"b\n1\nlast\tone', "t.tsv")
@@ -113,12 +92,6 @@ def test_lines_that_are_parsed(tmp_path):
     for text, message in (("-y\n+x\n", "got '-y'"), ("", "got empty file"), ("\n+x\n", "got blank line")):
         with pytest.raises(ConfigurationError, match=f"line 1: expected a plus, {message}"):
             open_lines(written(tmp_path, text), Limits(), "marked", "a plus", parse)
-
-
-def test_long_files_of_a_folder_are_rejected(tmp_path):
-    paths = [written(tmp_path, text, name) for name, text in (("a.txt", "\ufefftext"), ("b.txt", "much longer text"))]
-    file = open_folder(paths[0], paths, Limits(record_bytes=8), "texts", lambda path, text: [{path.name: text}])
-    assert list(file.rows()) == [(0, {"a.txt": "text"}), (1, Rejected("record_bytes", 1))]
 
 
 def test_one_bad_byte_costs_one_line(tmp_path):
@@ -161,11 +134,14 @@ def test_files_of_one_json_value(tmp_path, raw, limit, message):
         read_whole_json(written(tmp_path, raw), Limits(decompressed_bytes=limit))
 
 
-def test_files_of_the_folders_next_to_a_file(tmp_path):
-    names = ["train/pos/1.txt", "train/neg/2.txt", "train/neg/10.txt", "test/neg/3.txt", "train/4.txt",
-             "train/neg/.5.txt"]  # fmt: skip
-    for name in names:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("text")
-    found = [path.relative_to(tmp_path).as_posix() for path in text_files(tmp_path / names[0])]
-    assert found == ["train/neg/10.txt", "train/neg/2.txt", "train/pos/1.txt"]
+def test_long_files_of_a_folder_are_rejected(tmp_path):
+    paths = [written(tmp_path, text, name) for name, text in (("a.txt", "\ufefftext"), ("b.txt", "much longer text"))]
+    file = open_folder(paths[0], paths, Limits(record_bytes=8), "texts", lambda path, text: [{path.name: text}])
+    assert list(file.rows()) == [(0, {"a.txt": "text"}), (1, Rejected("record_bytes", 1))]
+
+
+def test_fields_by_dotted_paths():
+    row = {"a": {"b": ["x", "y"], "c": "z", "d": ["x", 1]}, "e.f": "g"}
+    assert (value_at(row, "a.c"), value_at(row, "e.f")) == ("z", "g")
+    assert value_at(row, "a.c.e") is value_at(row, "f") is None
+    assert (texts_at(row, "a.b"), texts_at(row, "a.c"), texts_at(row, "a.d")) == (("x", "y"), ("z",), ())

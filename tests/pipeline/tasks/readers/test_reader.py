@@ -1,20 +1,15 @@
 """Readers of one layout each: SQuAD, aligned texts, TREC, sentiment trees; and what every reader refuses."""
 
-import doctest
 import gzip
 import json
-import random
-from collections import Counter
 
 import pytest
 
-import clozeline.pipeline.tasks.readers.sst_trees
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import LabeledText, Question, Rejected, SourceTarget, TaskFacts, facts_of
-from clozeline.pipeline.tasks.readers.sst_trees import sentence_of
 from tests.pipeline.task_files import make_sets
-from tests.pipeline.tasks.readers.reading import items_of, published, read, reader_of, reasons, with_data, written
+from tests.pipeline.tasks.readers.reading import items_of, read, reader_of, reasons, written
 from tests.shard_sets import rows, write_set
 
 
@@ -55,48 +50,6 @@ def test_files_of_another_layout(tmp_path, options, text, message):
     with pytest.raises(ConfigurationError, match=message) as caught:
         reader_of(**options).open(path)
     assert str(path) in str(caught.value)
-
-
-WNUT = ["corporation", "creative-work", "group", "location", "person", "product"]
-SWAG = {"context": "sent1", "begin": "sent2", "choices": [f"ending{number}" for number in range(4)]}
-PUBLISHED = [
-    ("ner/wikigold.conll.txt.zst", {"name": "conll"}, {"tag 1": 934}, 1696),
-    ("ner/wnut17_dev.conll", {"name": "conll", "entities": WNUT}, {"tag 1": 34}, 1009),
-    ("ner/wikiann_de_dev.txt.zst", {"name": "conll", "entities": ["PER", "LOC", "ORG"], "prefix": "de:"},
-     {"tag 1": 4569}, 10000),
-    ("ud/en_ewt-ud-dev.conllu.zst", {"name": "conllu"}, {"group": 318}, 2001),
-    ("ud/fr_gsd-ud-dev.conllu.zst", {"name": "conllu"}, {"group": 0}, 1476),
-    ("ud/zh_pud-ud-test.conllu.zst", {"name": "conllu"}, {"group": 1000}, 1000),
-    ("glue/SST-2/train.tsv.zst", {"name": "glue", "task": "sst2"}, {"label 0": 3310, "label 1": 3610}, 6920),
-    ("glue/CoLA/in_domain_train.tsv.zst", {"name": "glue", "task": "cola"}, {"label 0": 2528}, 8551),
-    ("glue/MRPC/msr_paraphrase_train.txt.zst", {"name": "glue", "task": "mrpc"}, {"label 1": 2407}, 3576),
-    ("glue/RTE/train.tsv.zst", {"name": "glue", "task": "rte"}, {"label 0": 1249}, 2490),
-    ("glue/STS-B/train.tsv.zst", {"name": "glue", "task": "stsb"}, {}, 5749),
-    ("samples/swag/sample.json", {"name": "multiple_choice", **SWAG}, {}, None),
-    ("piqa/valid.jsonl.zst", {"name": "multiple_choice", "context": "goal", "choices": ["sol1", "sol2"]},
-     {"no_label": 1838}, 1838),
-    ("squad/squad_v2_dev_part.json.zst", {"name": "squad", "unanswerable": True}, {"without answer": 1745}, 3457),
-    ("squad/xquad.en.json.zst", {"name": "squad"}, {"group": 48}, 1190),
-    ("squad/cmrc2018_trial.json.zst", {"name": "squad"}, {"answer_not_found": 5, "fields": 2}, 1002),
-    ("samples/xsum/sample.json", {"name": "text_to_text", "source": "document", "target": "summary"}, {}, None),
-]  # fmt: skip
-"""Files of authors, and counts of `grep` and `awk` over them: rows, reasons, documents, answers, labels or tags."""
-
-
-@pytest.mark.data
-@with_data
-@pytest.mark.parametrize(("file", "options", "expected", "rows"), PUBLISHED, ids=[one[0] for one in PUBLISHED])
-def test_published_files(file, options, expected, rows):
-    items = items_of(reader_of(**options), published(file))
-    kept = [item for item in items if not isinstance(item, Rejected)]
-    found = Counter(reasons(items))
-    found["group"] = len({item.group for item in kept} - {None})
-    found["without answer"] = sum(getattr(item, "answers", None) == () for item in kept)
-    found.update(f"label {getattr(item, 'label', None)}" for item in kept)
-    found.update(f"tag {tag}" for item in kept for tag in getattr(item, "tags", ()))
-    assert {name: found[name] for name in expected} == expected
-    assert sum(reasons(items).values()) == sum(count for name, count in expected.items() if name in reasons(items))
-    assert rows in (None, len(items))
 
 
 def file_of(folder, *asked, context="Ada wrote. Ada sang.", version="1.1"):
@@ -158,14 +111,6 @@ def test_aligned_texts_of_nested_fields(tmp_path):
         reader_of("text_to_text", metrics=["meteor"])
 
 
-def test_aligned_texts_without_a_text(tmp_path):
-    lines = [b'{"source": "a", "target": "b"}', b"", b"[1]", b"{", b'{"source": "a"}', b'{"source": "a", "target": 3}',
-             b"\xff", b'{"source": " ", "target": "b"}']  # fmt: skip
-    items = read(tmp_path, b"\n".join(lines), "text_to_text")
-    assert reasons(items) == {"blank_line": 1, "fields": 4, "bad_utf8": 1, "empty_text": 1}
-    assert [item.index for item in items if isinstance(item, Rejected)] == [1, 2, 3, 4, 5, 6, 7]
-
-
 def test_joined_lines_of_two_files(tmp_path):
     """As `paste` joins them: a tab of a text, or a line without a partner, costs its own row."""
     text = b" Hello!\tHallo!\n\tleer\n \tleer\nTwo.\tZwei.\xff\na\tb\tc\nThree.\t\n"
@@ -203,25 +148,6 @@ def test_questions_without_a_type(tmp_path):
 
 
 TREES = ["(3 (2 It) (4 (4 (2 's) (4 great)) (2 .)))", "(2 (2 A) (2 film))", "(0 (1 Really) (0 bad))", "(4 (3 Wow))"]
-
-
-def drawn_tree(draw, words):
-    """A tree with any number of branches over words."""
-    if len(words) == 1:
-        return f"({draw.randrange(5)} {words[0]})"
-    cuts = sorted(draw.sample(range(1, len(words)), draw.randint(1, min(3, len(words) - 1))))
-    parts = [words[first:last] for first, last in zip([0, *cuts], [*cuts, len(words)], strict=True)]
-    return f"({draw.randrange(5)} {' '.join(drawn_tree(draw, part) for part in parts)})"
-
-
-def test_drawn_trees_give_their_words():
-    draw = random.Random(3)
-    for _ in range(200):
-        words = [draw.choice(["a", "*", "caf\xe9", "'s", "12", "..."]) for _ in range(draw.randint(1, 12))]
-        tree = drawn_tree(draw, words)
-        assert sentence_of(tree) == {"label": tree[1], "text": " ".join(words)}
-        assert sentence_of(tree[: draw.randrange(1, len(tree))]) is None, "a part of a tree is none"
-    assert doctest.testmod(clozeline.pipeline.tasks.readers.sst_trees).failed == 0
 
 
 @pytest.mark.parametrize(("binary", "labels"), [(False, [3, 2, 0, 4]), (True, [1, None, 0, 1])])

@@ -63,14 +63,6 @@ def test_answers_share_the_number_of_their_question(tmp_path):
     ]
 
 
-def test_the_two_rows_of_a_pair_share_its_number(tmp_path):
-    """By their `pair_id`; files without one have them one after the other."""
-    rows = [{"premise": text, "hypothesis": "b", "label": "entailment"} for text in "abcd"]
-    named = [{**row, "pair_id": pair} for row, pair in zip(rows, (7, 5, 7, 5), strict=True)]
-    for some, indices in ((rows, [0, 0, 1, 1]), (named, [7, 5, 7, 5])):
-        assert [item.index for item in read(tmp_path, json_lines(*some), "superglue", task="axg")] == indices
-
-
 def test_a_query_is_answered_by_positions_in_the_passage(tmp_path):
     def query(text, *answers):
         return {"query": text, "idx": {}, "answers": [{"start": at, "end": 0, "text": name} for at, name in answers]}
@@ -85,6 +77,16 @@ def test_a_query_is_answered_by_positions_in_the_passage(tmp_path):
     assert (facts.head, facts.metrics) == ("span", ("f1", "exact_match"))
 
 
+def test_rows_without_labels_have_the_ids_of_their_file(tmp_path):
+    """Those of a test file, with an index of their own; a label that stands there is not read."""
+    row = {"question": "is it", "passage": "It is."}
+    path = written(tmp_path, json_lines({**row, "idx": 7}, {**row, "idx": 9, "label": 5}, {}))
+    rows = reader_of("superglue", task="boolq").read_unlabeled(path)
+    assert [(getattr(item, "texts", ()), item.index, key) for item, key in rows] == [
+        (("is it", "It is."), 0, 7), (("is it", "It is."), 1, 9), ((), 2, None),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("index", "text", "fits"), [(10, "He", True), (10, "he", True), (3, "He", False), (99, "He", False)]
 )
@@ -96,11 +98,9 @@ def test_the_pronoun_stands_at_its_index(tmp_path, index, text, fits):
     assert isinstance(item, LabeledText) is fits
 
 
-def test_rows_without_labels_have_the_ids_of_their_file(tmp_path):
-    """Those of a test file, with an index of their own; a label that stands there is not read."""
-    row = {"question": "is it", "passage": "It is."}
-    path = written(tmp_path, json_lines({**row, "idx": 7}, {**row, "idx": 9, "label": 5}, {}))
-    rows = reader_of("superglue", task="boolq").read_unlabeled(path)
-    assert [(getattr(item, "texts", ()), item.index, key) for item, key in rows] == [
-        (("is it", "It is."), 0, 7), (("is it", "It is."), 1, 9), ((), 2, None),
-    ]  # fmt: skip
+def test_the_two_rows_of_a_pair_share_its_number(tmp_path):
+    """By their `pair_id`; files without one have them one after the other."""
+    rows = [{"premise": text, "hypothesis": "b", "label": "entailment"} for text in "abcd"]
+    named = [{**row, "pair_id": pair} for row, pair in zip(rows, (7, 5, 7, 5), strict=True)]
+    for some, indices in ((rows, [0, 0, 1, 1]), (named, [7, 5, 7, 5])):
+        assert [item.index for item in read(tmp_path, json_lines(*some), "superglue", task="axg")] == indices

@@ -9,7 +9,7 @@ from clozeline.pipeline.execution.shuffle import PieceFile
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.encode import sorted_runs as runs
-from clozeline.pipeline.tokenize.encode.stage import EncodeStage, check_memory
+from clozeline.pipeline.tokenize.encode.stage import EncodeStage, check_memory, worker_memory
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.seeding import order_key
 from tests.pipeline.tokenize.encode import encode_passes as passes
@@ -85,5 +85,7 @@ def test_a_worker_has_the_memory_of_its_cores(name, more, monkeypatch):
     assert "needs about 15.3 GB, got 4.3 GB: raise executor.options.mem_per_cpu_gb" in said
     monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=32 * 10**9))
     assert check_memory(ExecutorConfig(tasks=8, workers=2), 8, 8e9) == ""
+    just_enough = (16e9 - worker_memory(1, 0)) / (worker_memory(1, 1) - worker_memory(1, 0))
+    assert check_memory(ExecutorConfig(tasks=8, workers=2), 2, 2 * just_enough) == ""
     assert check_memory(ExecutorConfig(tasks=8, workers=4), 2, 2e9) == "", "no more workers than shards"
     assert "got 8.0 GB: lower executor.workers" in check_memory(ExecutorConfig(tasks=8, workers=4), 8, 8e9)

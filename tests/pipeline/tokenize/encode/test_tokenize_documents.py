@@ -1,5 +1,4 @@
 import random
-from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -10,19 +9,6 @@ from clozeline.pipeline.tokenize.encode import tokenize_documents
 from clozeline.pipeline.tokenize.encode.tokenize_documents import sentence_starts
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from tests.pipeline.tokenize.encode import encode_passes as passes
-
-
-def test_sentence_starts_decode_to_the_sentences(encoded, tokenizer):
-    model, splitter = load_tokenizer(tokenizer), Regex(Regex.Options())
-    found = passes.token_rows(encoded)
-    for document in passes.documents(passes.COUNT):
-        _, ids, starts, _, _ = found[document.uid]
-        bounds = [*starts.tolist(), len(ids)]
-        assert bounds[0] == 0
-        assert all(np.diff(bounds) > 0)
-        slices = [model.decode(ids[a:b]).strip() for a, b in pairwise(bounds)]
-        offsets = [*splitter.starts(document.text, document.language), len(document.text)]
-        assert slices == [document.text[a:b].strip() for a, b in pairwise(offsets)]
 
 
 def test_a_part_that_is_missing_is_an_error(tokenizer, tmp_path):
@@ -43,12 +29,6 @@ def test_a_pair_keeps_its_other_side_and_an_empty_text_has_no_tokens(tokenizer):
     assert [model.decode(item.target_ids) for item in found] == ["", "the lazy dog", "", "", "", ""]
     assert [len(item.ids) == 0 for item in found] == [number == 3 for number in range(6)]
     assert (found[3].sentences, len(found[3].sentence_starts)) == (0, 0)
-
-
-def cut(*pieces):
-    """A text and where its tokens begin."""
-    starts = np.cumsum([0, *(len(piece) for piece in pieces[:-1])]) if pieces else np.empty(0)
-    return "".join(pieces), starts.astype(np.int64)
 
 
 def slow(text, sentences, tokens):

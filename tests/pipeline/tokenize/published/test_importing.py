@@ -5,17 +5,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-import sentencepiece
-import transformers
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import decoders, models, pre_tokenizers
 
 from clozeline.errors import ClozelineError, ConfigurationError
-from clozeline.pipeline.tokenize.published.importing import PROBE_TEXTS, import_tokenizer
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from tests.pipeline.tokenize.published import published_files as files
-
-NAMES = ["wordpiece", "byte_level", "unigram", "bpe", "json"]
+from tests.pipeline.tokenize.published.published_folders import library
 
 
 def ids(tokenizer, texts):
@@ -39,24 +34,6 @@ def imported(tmp_path_factory):
     return {name: (path, import_tokenizer(path, folder / f"{name} out")) for name, path in sources(folder).items()}
 
 
-CLASSES = {"wordpiece": "BertTokenizer", "byte_level": "GPT2Tokenizer", "bpe": "LlamaTokenizer"}
-"""Classes of the files without a configuration."""
-
-
-@pytest.fixture(scope="module")
-def owners(imported, tmp_path_factory):
-    """AutoTokenizer of each, in this process."""
-    loaded = {}
-    for name, (path, _) in imported.items():
-        folder = shutil.copytree(path.parent, tmp_path_factory.mktemp("owners") / name)
-        if name in CLASSES:
-            (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": CLASSES[name]}))
-        if name == "bpe":
-            (folder / path.name).rename(folder / "tokenizer.model")
-        loaded[name] = transformers.AutoTokenizer.from_pretrained(folder)
-    return loaded
-
-
 def test_roles_are_found(imported):
     roles = {name: tokenizer.vocabulary.specials for name, (_, tokenizer) in imported.items()}
     assert roles["wordpiece"] == {"pad": 0, "unk": 3, "cls": 4, "sep": 5, "mask": 6}
@@ -64,27 +41,6 @@ def test_roles_are_found(imported):
     assert roles["byte_level"] == {"bos": end, "eos": end, "unk": end}
     assert roles["bpe"] == {"unk": 0, "bos": 1, "eos": 2}
     assert roles["unigram"] == roles["json"] == {"pad": 0, "eos": 1, "unk": 2}
-
-
-@pytest.mark.parametrize(
-    ("family", "roles", "more"),
-    [
-        # fairseq: 0 to 3 are its own, each later piece has the next number, the mask the last one
-        ("XLMRoberta", {"bos": 0, "cls": 0, "pad": 1, "eos": 2, "sep": 2, "unk": 3, "mask": 121}, 1),
-        ("Camembert", {"bos": 5, "cls": 5, "pad": 1, "eos": 6, "sep": 6, "unk": 3, "mask": 124}, 4),
-    ],
-)
-def test_a_class_orders_the_ids_of_its_model(tmp_path, family, roles, more):
-    path = files.sentencepiece_model(tmp_path / "x", "sentencepiece.bpe.model")
-    tokenizer = import_tokenizer(files.directory(path.parent, family), tmp_path / "out")
-    model = sentencepiece.SentencePieceProcessor(model_file=str(path))
-    assert tokenizer.vocabulary.specials == roles
-    for text in files.corpus()[:9]:
-        assert ids(tokenizer, [text])[0] == [3 if token == 0 else token + more for token in model.encode(text)]
-    # the first sentinel of T5 has the highest id
-    path = files.t5_model(tmp_path / "t5")
-    tokenizer = import_tokenizer(files.directory(path.parent, "T5"), tmp_path / "t5 out")
-    assert (tokenizer.vocabulary.sentinels, tokenizer.piece(219)) == (tuple(range(219, 119, -1)), "<extra_id_0>")
 
 
 def test_a_user_defined_piece_with_a_role_is_not_found_in_text(tmp_path):
@@ -192,35 +148,12 @@ def test_the_pad_is_that_of_the_model_where_it_stands_for_no_text(tmp_path, pad_
     assert import_tokenizer(tmp_path / "wp", tmp_path / "wp out").vocabulary.specials["pad"] == 0
 
 
-TEXTS = [
-    "the cat sat", " the cat", "   the cat", "the cat ", "中文東京 の 한국어", " 中文", "ночь naïve Köln", " ночь",
-    "ภาษาไทย", "👩\u200d👧 ½", "", " ", "\n the cat", "un affable", "3.14 1,000", "\u3000x", "a\u2581b", "Ωμ άλ",
-    " مرحبا بالعالم",
-]  # fmt: skip
-
-
-@settings(max_examples=60)
-@given(st.one_of(st.sampled_from(TEXTS), st.text(max_size=20), st.lists(st.sampled_from(files.WORDS)).map(" ".join)))
-def test_a_text_is_decoded_as_its_owner_does(imported, owners, text):
-    """By the owner's library; an unknown token shows as its piece here."""
-    for name in NAMES[:-1]:  # the last has no decoder
-        _, tokenizer = imported[name]
-        found = tokenizer.encode([text])[0].ids.tolist()
-        if not tokenizer.vocabulary.special[found].any():
-            assert tokenizer.decode(found) == owners[name].backend_tokenizer.decode(found), name
-
-
 def _word_level(folder, unknown, **roles):
     """A published model of words that writes `unknown` for the others, and names the roles of its pieces."""
     pieces = ["<pad>", "<eos>", "<mask>", "<unk>", "the", "cat"]
-    model = Tokenizer(models.WordLevel({piece: number for number, piece in enumerate(pieces)}, unk_token=unknown))
-    model.pre_tokenizer = pre_tokenizers.Whitespace()
-    model.add_special_tokens(pieces[:4])
-    folder.mkdir()
-    model.save(str(folder / "tokenizer.json"))
+    kind = models.WordLevel({piece: number for number, piece in enumerate(pieces)}, unk_token=unknown)
     named = {f"{role}_token": piece for role, piece in roles.items()}
-    (folder / "tokenizer_config.json").write_text(json.dumps(named), encoding="utf-8")
-    return folder
+    return library(folder, kind, specials=pieces[:4], config=named, pre_tokenizer=pre_tokenizers.Whitespace())
 
 
 @pytest.mark.parametrize("role", ["eos", "pad", "mask", "bos"])
@@ -238,35 +171,14 @@ def test_an_unknown_token_with_another_role_is_refused(tmp_path, role, is_named)
 @pytest.mark.parametrize("lost", ["", "Ã"])
 def test_a_byte_level_tokenizer_may_share_its_unknown_token_if_it_has_every_byte(tmp_path, lost):
     """GPT-2 names <|endoftext|> for everything; without the piece of one byte it would write it inside texts."""
-    path = files.byte_level(tmp_path / "bl")
-    model = Tokenizer(models.BPE.from_file(str(path), str(path.parent / "merges.txt")))
-    model.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    model.decoder = decoders.ByteLevel()
-    facts = json.loads(model.to_str())
-    end = "<|endoftext|>"
-    facts["model"]["unk_token"] = end
-    if lost:
-        vocabulary = [piece for piece in facts["model"]["vocab"] if lost not in piece]
-        facts["model"]["vocab"] = {piece: number for number, piece in enumerate(vocabulary)}
-        facts["model"]["merges"] = [pair for pair in facts["model"]["merges"] if lost not in "".join(pair)]
-    number = facts["model"]["vocab"][end]
-    facts["added_tokens"] = [
-        {"id": number, "content": end, "special": True, "normalized": False, "lstrip": False, "rstrip": False,
-         "single_word": False}
-    ]  # fmt: skip
-    folder = tmp_path / "in"
-    folder.mkdir()
-    (folder / "tokenizer.json").write_text(json.dumps(facts), encoding="utf-8")
-    named = {f"{role}_token": end for role in ("unk", "bos", "eos")}
-    (folder / "tokenizer_config.json").write_text(json.dumps(named), encoding="utf-8")
+    end, letters = "<|endoftext|>", sorted({*pre_tokenizers.ByteLevel.alphabet()} - {lost})
+    kind = models.BPE({piece: number for number, piece in enumerate([*letters, end])}, [], unk_token=end)
+    config = {f"{role}_token": end for role in ("unk", "bos", "eos")}
+    parts = {"pre_tokenizer": pre_tokenizers.ByteLevel(add_prefix_space=False), "decoder": decoders.ByteLevel()}
+    folder = library(tmp_path / "in", kind, specials=[end], config=config, **parts)
     if lost:
         with pytest.raises(ConfigurationError, match="endoftext"):
             import_tokenizer(folder, tmp_path / "out")
     else:
         tokenizer = import_tokenizer(folder, tmp_path / "out")
-        text = "".join(map(chr, range(1, 0xD800)))
-        assert number not in ids(tokenizer, [text])[0]
-
-
-def test_probes_are_different_texts():
-    assert len(PROBE_TEXTS) == len(set(PROBE_TEXTS)) == 200
+        assert len(letters) not in ids(tokenizer, ["".join(map(chr, range(1, 0xD800)))])[0]

@@ -83,28 +83,6 @@ def test_what_the_tokenizer_lacks_is_said_before_any_stage(tmp_path, capsys, opt
     assert not (tmp_path / "out").exists()
 
 
-TASK = """
-    {{corpus: c, output: {output}, input: {texts}, tokenizer: {{path: {published}{further}}},
-    tasks: {{reader: {{name: glue, task: sst2}}}}}}
-"""
-
-
-def test_what_rows_of_a_task_need_is_added_too(tmp_path, capsys):
-    path, texts = byte_level(tmp_path / "published"), tmp_path / "in"
-    size = len(json.loads(path.read_text()))
-    texts.mkdir()
-    (texts / "train.tsv").write_text("sentence\tlabel\nthe cat sat\t1\nthe mat\t0\n")
-    facts = {"output": tmp_path / "out", "texts": texts, "published": path}
-    assert main(["--config", str(write_recipe(tmp_path, TASK.format(**facts, further="")))]) == 64
-    said = " ".join(capsys.readouterr().err.split())
-    assert "the frame of task rows (tasks.frame) needs the special token 'cls'" in said
-    assert not (tmp_path / "out").exists()
-    assert main(["--config", str(write_recipe(tmp_path, TASK.format(**facts, further=", add: true")))]) == 0
-    special_ids = open_shards(tmp_path / "out" / "tasks" / "sst2" / "train").manifest.tokenizer.special_ids
-    end = dict.fromkeys(("bos", "eos", "unk"), size - 1)
-    assert special_ids == {"pad": size, "cls": size + 1, "sep": size + 2, **end}
-
-
 def test_without_a_pad_rows_are_filled_up_with_the_end_token(tmp_path, caplog, source):
     """As decoders such as GPT-2 are used; `add` appends a pad instead."""
     path, size = source
@@ -112,16 +90,6 @@ def test_without_a_pad_rows_are_filled_up_with_the_end_token(tmp_path, caplog, s
     facts = facts_of(tmp_path, "causal_lm")
     assert (facts.vocab_size, facts.special_ids) == (size, dict.fromkeys(("bos", "eos", "pad", "unk"), size - 1))
     assert "no pad token: rows are filled up with <|endoftext|>" in caplog.text
-
-
-def test_a_piece_of_the_tokenizer_may_be_the_pad(tmp_path, source):
-    path, size = source
-    assert (
-        main(["--config", str(recipe(tmp_path, f"{{path: {path}, add: true, specials: {{pad: <|endoftext|>}}}}"))]) == 0
-    )
-    facts = facts_of(tmp_path)
-    assert facts.vocab_size == size + 3
-    assert facts.special_ids["pad"] == facts.special_ids["eos"] == size - 1
 
 
 def test_roles_are_checked_when_the_recipe_is_read():

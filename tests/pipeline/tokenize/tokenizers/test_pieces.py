@@ -16,7 +16,6 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
     special_pieces,
     training_texts,
 )
-from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 
 FEW = settings(max_examples=50)
 
@@ -58,21 +57,6 @@ def test_lost_or_added_text_is_noticed(tokens, held):
     with pytest.raises(IntegrityError, match="lost or added text"):
         pieces.encodings(["<pad>"], [np.array([0])])
     assert pieces.decode([3, len(pieces.names) - 1]) == "<mask>ab"
-
-
-def test_the_vocabulary_knows_reserved_ids_and_word_starts():
-    words = [" the", "the", "\n", "中文", "é", "'s", "ภา"]
-    pieces = table(words)
-    found = pieces.vocabulary("f" * 64)
-    assert [found.specials[name] for name in SPECIALS] == list(range(len(SPECIALS)))
-    assert (len(found.sentinels), list(found.modes)) == (SENTINELS, list(MODES))
-    assert found.special.tolist() == [True] * len(special_pieces(2)) + [False] * (256 + len(words))
-    opens = dict(zip(words, found.word_start[-len(words) :].tolist(), strict=True))
-    assert opens == {" the": True, "the": False, "\n": True, "中文": True, "é": False, "'s": False, "ภา": opens["ภา"]}
-    first = len(special_pieces(2))
-    openers = [byte for byte in range(256) if found.word_start[first + byte]]
-    han = [0xE3, 0xE4, 0xE5, 0xE6, 0xE7, 0xE8, 0xE9, 0xF0]
-    assert openers == [*(ord(space) for space in "\t\n\v\f\r\x1c\x1d\x1e\x1f "), *han], "most letters are Han there"
 
 
 def test_pieces_of_some_bytes_of_a_character_open_a_word_where_most_letters_do():

@@ -1,22 +1,19 @@
 """Promises of every tokenizer; parametrised over the files of the folder."""
 
-import json
-import os
 import random
 import re
 import shutil
-from itertools import islice, pairwise
-from pathlib import Path
+from itertools import pairwise
 
 import numpy as np
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline import registry
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.corrupt.preview import corrupt_text
 from clozeline.pipeline.tokenize.tokenizers import (
     find_tokenizer,
     load_tokenizer,
@@ -232,14 +229,6 @@ def test_sizes_that_a_text_does_not_support(folder, tmp_path):
         validate(kind.Options, {"reserved": -1}, "test")
 
 
-def test_a_document_without_spaces_does_not_hold_up_training(folder, tmp_path):
-    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", (folder / "name").read_text().strip())
-    draw = random.Random(5)
-    length = 5_000 if kind.__name__ in ("Bpe", "WordPiece") else 20_000  # learners in Python: seconds for each 10,000
-    blob = "".join(draw.choices("abcdefghijklmnop", k=length))
-    check(kind.train([*corpus(), blob], kind.Options(size=600), tmp_path), [blob])
-
-
 def test_damaged_or_mixed_files_are_integrity_errors(folder, tokenizer, tmp_path):
     shutil.copytree(folder, tmp_path / "mixed")
     options = {"size": 470, "reserved": 17}
@@ -275,23 +264,9 @@ def test_missing_tokenizer_and_unknown_algorithm(tmp_path):
     assert find_tokenizer(tmp_path / "run/manifest.json", whole.vocabulary.fingerprint) == far
 
 
-def documents(name, count):
-    with (Path(os.environ["CLOZELINE_DATA"]) / "text" / name).open("rb") as file:
-        raw = zstandard.ZstdDecompressor().stream_reader(file).read().decode()
-    return [json.loads(line)["text"][:200_000] for line in islice(raw.split("\n"), count) if line]
-
-
-@pytest.mark.data
-@pytest.mark.skipif("CLOZELINE_DATA" not in os.environ, reason="CLOZELINE_DATA names no folder of real files")
-@pytest.mark.parametrize("name", NAMES)
-def test_real_texts_come_back(name, tmp_path):
-    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", name)
-    tokenizer = kind.train(documents("en_peps.jsonl.zst", 100), kind.Options(size=4000), tmp_path)
-    for source in ("en_peps", "en_eips", "novels_deu", "novels_gre", "novels_ukr"):
-        found = documents(f"{source}.jsonl.zst", 300)
-        for text, encoding in zip(found, tokenizer.encode(found), strict=True):
-            known = encoding.ids[encoding.ids != tokenizer.vocabulary.specials["unk"]]
-            assert not tokenizer.vocabulary.special[known].any()
-            if not tokenizer.LOSS:
-                assert tokenizer.decode(encoding.ids) == text
-                assert len(known) == len(encoding.ids)
+@pytest.mark.parametrize("name", registry.names("clozeline.pipeline.corrupt.objectives"))
+def test_every_objective_restores_its_tokens(folder, name):
+    text = "The quick <mask> fox </s> jumps, \u0301 near 中文 \x00 brews. A lazy dog <extra_0> sat \u2581 over 東京."
+    found = corrupt_text(name, text, target="strange [MASK] potions", tokenizer=folder)
+    original = found.objective.original(found.sample, found.example)
+    assert found.objective.uncorrupt(found.example).tolist() == original.tolist()

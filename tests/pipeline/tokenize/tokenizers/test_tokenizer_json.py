@@ -13,9 +13,7 @@ from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import PieceTable
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson, hide_pieces, pieces_of, read_json
-from tests.pipeline.tokenize.published.published_files import byte_level, t5_model, unigram_json, wordpiece
-
-PUBLISHED = (byte_level, unigram_json, wordpiece, t5_model)
+from tests.pipeline.tokenize.published.published_files import byte_level, unigram_json
 
 
 def test_pieces_are_spelt_by_the_models_kind(tmp_path):

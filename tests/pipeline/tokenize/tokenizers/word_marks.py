@@ -67,20 +67,8 @@ KINDS = {
         _json(lambda: models.BPE(**UNK, **_SUFFIX), _bpe(**_SUFFIX), _clip, None, decoders.ByteLevel()), by_marks,
     ),
     "prefix": (_json(lambda: models.BPE(**UNK, **_PREFIX), _bpe(**_PREFIX), pre_tokenizers.Whitespace), by_marks),
-    "wordpiece": (
-        _json(lambda: models.WordPiece(**UNK),
-              lambda: trainers.WordPieceTrainer(vocab_size=190, special_tokens=SPECIALS, show_progress=False),
-              pre_tokenizers.BertPreTokenizer, None, decoders.WordPiece()),
-        by_marks,
-    ),
     "metaspace": (
         _json(lambda: models.BPE(**UNK), _bpe(), pre_tokenizers.Metaspace, None, decoders.Metaspace()), by_space,
-    ),
-    "unigram": (
-        _json(models.Unigram,
-              lambda: trainers.UnigramTrainer(vocab_size=190, special_tokens=SPECIALS, show_progress=False, **UNK),
-              pre_tokenizers.Metaspace, None, decoders.Metaspace()),
-        by_space,
     ),
     "bytes": (
         _json(lambda: models.BPE(**UNK), _letters, lambda: pre_tokenizers.ByteLevel(add_prefix_space=False), None,

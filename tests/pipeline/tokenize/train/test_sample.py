@@ -24,16 +24,6 @@ def expected(probability):
     return [document.text for document in sorted(chosen, key=lambda document: document.uid)]
 
 
-def test_the_sample_leaves_held_out_documents_out_and_is_sorted_by_uid(tmp_path):
-    parts = parts_of(tmp_path / "clean", passes.documents(COUNT), 3)
-    sample = choose_sample(parts, 10**9, passes.HELDOUT, passes.SEED, tmp_path)
-    texts = list(sample.texts())
-    assert texts == expected(1.0)
-    assert (sample.documents, sample.over_budget) == (len(texts), 0)
-    assert sample.held_out == COUNT - len(texts) > 0
-    assert sample.bytes == sum(len(text.encode()) for text in texts)
-
-
 @pytest.mark.parametrize("buckets", [1, 4096])
 def test_a_budget_chooses_by_uid_whatever_the_parts(tmp_path, monkeypatch, buckets):
     monkeypatch.setattr(sampling, "_BUCKET_BYTES", buckets)

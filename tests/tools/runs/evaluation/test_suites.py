@@ -128,6 +128,11 @@ def test_a_word_is_right_with_all_of_its_tokens(shard_sets, tmp_path, capsys):
     assert found["perplexity"] == pytest.approx(math.exp(-total / count), rel=1e-4)
     assert evaluate([str(run), "suite=lambada", f"input={file}"]) == 0
     assert f"{count} passages, 0 truncated, 0 skipped" in capsys.readouterr().out
+    file.write_text(json.dumps({"text": own}), encoding="utf-8")  # the last one alone: its shares are of one passage
+    assert evaluate([str(run), "suite=lambada", f"input={file}", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    last = all(int(scores[place - 1].argmax()) == ids[place] for place in places)
+    assert (found["n"], found["accuracy"]) == (1, float(last))
 
 
 def _scores(trained, ids):

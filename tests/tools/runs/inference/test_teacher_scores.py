@@ -227,7 +227,7 @@ def test_scores_of_something_else_are_noticed(task, monkeypatch):
 def test_another_teacher_and_other_rows_are_refused(task, tmp_path):
     shards = open_shards(task.shards)
     other = write_scores(tmp_path / "other", shards, digest="e" * 32)
-    with pytest.raises(ConfigurationError, match="--teacher bert: has weights of digest"):
+    with pytest.raises(ConfigurationError, match="teacher=bert: has weights of digest"):
         validate(other, task.shards, teacher=task.run)
     with pytest.raises(ConfigurationError, match="expected a column set, and --against its rows"):
         validate(task.shards, teacher=task.run)

@@ -15,7 +15,6 @@ from clozeline.train.compression.distillation.teacher import Teacher
 
 VOCABULARY = 53
 LOSSES = "clozeline.train.compression.distillation.losses"
-DROPOUT = {"hidden": 0.3, "attention": 0.3, "embedding": 0.3}
 
 
 def model(seed: int = 1, **changes: Any) -> Model:

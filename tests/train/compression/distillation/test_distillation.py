@@ -7,13 +7,10 @@ import torch
 
 from clozeline.configuration.config import to_plain, validate
 from clozeline.errors import ConfigurationError
-from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.configuration.sizes import read_size
 from clozeline.model.heads._head import LabelHead
-from clozeline.train.compression.distillation.student import Student
 from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import frozen
-from tests.train.compression.distillation.pairs import DROPOUT, batch, loss, model, pair
+from tests.train.compression.distillation.pairs import batch, loss, model, pair
 from tests.train.synthetic import tiny
 
 TEACHER: dict[str, Any] = {"teacher": "runs/teacher"}
@@ -42,12 +39,6 @@ def test_without_a_teacher_in_memory_only_stored_scores_are_left() -> None:
             {"distil": {**TEACHER, "losses": ["scores", "scores"]}},
             "losses: expected one or more, each once, got scores, scores",
         ),
-        ({"distil": {**TEACHER, "losses": []}}, "losses: expected one or more, each once, got none"),
-        (
-            {"distil": {**TEACHER, "losses": ["score"]}},
-            "no 'score' in train/compression/distillation/losses; did you mean 'scores'",
-        ),
-        ({"distil": {**TEACHER, "losses": [{"name": "scores", "temperature": 0}]}}, "temperature"),
         (
             {"distil": TEACHER, "model__adapter": "lora", "model__init_from": "x"},
             "distil: expected a model that is trained entirely",
@@ -63,15 +54,6 @@ def test_without_a_teacher_in_memory_only_stored_scores_are_left() -> None:
 def test_refusals(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         tiny(**changes)
-
-
-@pytest.mark.parametrize("size", ["electra_small", "elmo", "awd_lstm"])
-def test_families_that_cannot_be_students(size: str) -> None:
-    found = validate(ModelConfig, read_size(size), size)
-    distil = tiny(distil=TEACHER).distil
-    assert distil is not None
-    with pytest.raises(ValueError, match=f"distil: expected another family than .*, got {found.family}: remove it"):
-        distil.check(found, compiled=False, label_capacity=None, steps=1)
 
 
 CHOSEN = [loss("scores", weight=5.0), loss("states", weight=0.5), loss("embeddings")]
@@ -99,40 +81,6 @@ def test_a_student_has_the_names_and_losses_of_its_model() -> None:
     assert student.layer_maps == {"states": {"1": 1, "2": 2, "3": 3}, "embeddings": {"0": 0}}
     assert student.lines()[1] == "distil     0.5 x states, student→teacher layers 1→1 2→2 3→3"
     assert student.lines()[0] == "distil     5 x scores of masked_lm"
-
-
-def test_projections_are_a_function_of_seed_and_name() -> None:
-    """With the variance that keeps the size of states: 1 / width."""
-    made = [Student(model(2, dim=12), losses, model().config, seed=seed) for losses, seed in
-            ((CHOSEN, 1), (CHOSEN[1:2], 1), (CHOSEN, 2))]  # fmt: skip
-    weights = [student.get_parameter("distillation.states.project.weight") for student in made]
-    assert torch.equal(weights[0], weights[1])
-    assert not torch.equal(weights[0], weights[2])
-    other = made[0].get_parameter("distillation.embeddings.project.weight")
-    assert not torch.equal(weights[0], other)
-    assert 0.6 < float(torch.cat((weights[0], other)).std().detach()) * 12**0.5 < 1.4
-
-
-def test_gradients_reach_a_teacher_in_no_way() -> None:
-    student, teacher = pair(model(2), model(), *CHOSEN)
-    before = [parameter.clone() for parameter in teacher.model.parameters()]
-    tensors = batch()
-    losses = student({**tensors, **teacher(tensors)})
-    torch.stack([one.total for one in losses.values()]).sum().backward()
-    assert all(parameter.grad is None for parameter in teacher.model.parameters())
-    assert all(torch.equal(*both) for both in zip(before, teacher.model.parameters(), strict=True))
-    assert not any(name.startswith("teacher") for name, _ in student.named_parameters())
-
-
-def test_two_passes_are_equal_and_leave_the_random_stream_alone() -> None:
-    teacher = Teacher(model(dropout=DROPOUT).train(), {"state_3", "logits_masked_lm", "attention_1"})
-    torch.manual_seed(1)
-    before = torch.get_rng_state()
-    first, second = teacher(batch()), teacher(batch())
-    assert torch.equal(before, torch.get_rng_state())
-    assert first.keys() == {"teacher_state_3", "teacher_logits_masked_lm", "teacher_attention_1"}
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    assert not any(tensor.requires_grad for tensor in first.values())
 
 
 def test_a_teacher_computes_what_is_compared_alone() -> None:

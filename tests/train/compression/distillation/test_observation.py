@@ -8,7 +8,6 @@ import torch
 from torch import nn
 
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
-from clozeline.model.compilation.layer_calls import recompute_layers
 from clozeline.model.loss import weigh_rows_equally
 from clozeline.train.compression.distillation.observation import label_weights, observe
 from tests.train.compression.distillation.pairs import batch, model
@@ -70,31 +69,6 @@ def test_nothing_stays_behind_and_nothing_changes(changes: dict[str, Any]) -> No
     with pytest.raises(ZeroDivisionError), observe(one, EVERYTHING):
         raise ZeroDivisionError
     assert before == {name: (set(vars(module)), len(module._forward_hooks)) for name, module in one.named_modules()}
-
-
-def test_scores_are_those_after_the_cap() -> None:
-    tensors, found = batch(), []
-    for cap in (None, 0.5):
-        one = model(attn_logit_softcapping=cap)
-        with observe(one, {"attention_1"}) as seen, torch.no_grad():
-            one(tensors)
-        found.append(seen["attention_1"])
-    assert torch.allclose(found[1], 0.5 * torch.tanh(found[0] / 0.5), atol=1e-6)
-    assert found[0].abs().max() > 0.5
-
-
-def test_recomputed_layers_give_the_same_gradients() -> None:
-    gradients = []
-    for recomputed in (False, True):
-        one = model(dropout={"hidden": 0.2, "attention": 0.2, "embedding": 0.2})
-        if recomputed:
-            recompute_layers(one)
-        torch.manual_seed(5)
-        with observe(one, EVERYTHING) as seen:
-            total = one(batch())["masked_lm"].total
-        (total + seen["attention_2"].square().sum() + seen["queries_3"].sum() + seen["state_1"].sum()).backward()
-        gradients.append([parameter.grad for parameter in one.parameters()])
-    assert all(torch.equal(*pair) for pair in zip(*gradients, strict=True))
 
 
 def test_weights_are_those_of_the_loss_of_the_head() -> None:

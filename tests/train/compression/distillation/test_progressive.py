@@ -6,14 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from clozeline.configuration.config import load_config
-from clozeline.errors import ClozelineError, ConfigurationError
+from clozeline.errors import ConfigurationError
 from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.checkpoint.run_weights import read_weights
 from clozeline.train.compression.distillation.observation import observe
 from clozeline.train.compression.distillation.student import Student
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.logs.json_lines import read_lines
 from tests.distributed import RankPool
 from tests.train.compression.distillation.pairs import batch, loss, model
 from tests.train.masked_set import write_config, write_masked_sets
@@ -129,36 +126,3 @@ def test_a_run_trains_one_layer_after_another_and_resumes_to_the_bit(folder: Pat
     last = [read_weights(path, Index.read(path)) for path in
             (steps_in(folder / name / "checkpoints")[-1] for name in ("whole", "parts"))]  # fmt: skip
     assert all(torch.equal(tensor, last[1][name]) for name, tensor in last[0].items())
-    figures = [
-        {
-            record["step"]: record["heldout"]["heldout"]["figures"]
-            for record in read_lines(folder / name / "metrics.jsonl")
-            if "heldout" in record
-        }
-        for name in ("whole", "parts")
-    ]
-    assert {3, 6} <= figures[0].keys() <= figures[1].keys()
-    assert all(figures[1][step] == own for step, own in figures[0].items())
-
-
-def test_an_evaluation_after_a_resume_is_of_the_stage_of_its_step() -> None:
-    student = Student(model(2), LOSSES, model(7, layers=5).config, progressive=2)
-    assert student.progressive is not None
-    for step, layers in ((0, {1: 1}), (2, {1: 1}), (3, {2: 3}), (7, {})):
-        student.progressive.resume(step)
-        assert student.distillation["states"].layers == layers
-        assert (student.loss_weights["masked_lm"] > 0) == (step == 7)
-
-
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [
-        (["distil.teacher=null"], "distil.teacher in memory"),
-        (["model.share={groups: 1}"], "model.share"),
-        (["distil.progressive=5"], "at most 4 steps"),
-        (["freeze=embeddings"], "remove freeze"),
-    ],
-)
-def test_keys_that_do_not_go_together_are_refused(folder: Path, words: list[str], expected: str) -> None:
-    with pytest.raises(ClozelineError, match=rf"distil\.progressive.*{expected}"):
-        load_config(TrainConfig, folder / "train.yaml", words_of(folder, "refused", "steps=6", *words))

@@ -10,7 +10,6 @@ from clozeline.registry import choose
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from tests.distributed import RankPool
-from tests.matrices import mark_slow_but
 from tests.train.compression.pruning.pruned import Tensors, matrices, pruned, started, tensors_of, zeros
 from tests.train.synthetic import train_steps
 
@@ -34,10 +33,8 @@ def rounds(world: World, config: TrainConfig) -> list[Tensors]:
     return tensors
 
 
-@pytest.mark.parametrize("stage", mark_slow_but([0], [0, 3]))
-def test_a_round_prunes_and_rewinds_to_the_start(one_rank: RankPool, two_ranks: RankPool, stage: int) -> None:
-    pool = one_rank if stage == 0 else two_ranks
-    start, before, first, second, end = pool.run(rounds, tickets(zero__stage=stage))[0]
+def test_a_round_prunes_and_rewinds_to_the_start(two_ranks: RankPool) -> None:
+    start, before, first, second, end = two_ranks.run(rounds, tickets(zero__stage=3))[0]
     for share, tensors in ((0.3, first), (0.6, second)):
         own = matrices(tensors)
         assert sum(zeros(states["mask"]) for states in own.values()) == round(

@@ -27,10 +27,14 @@ from tests.crawled_chain import Chain
 from tests.distributed import RankPool
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tests.shard_sets import list_column, objective, write_set
-from tests.train.masked_set import masked_rows, write_config, write_masked_sets
+from tests.train.masked_set import COLUMNS, masked_rows, write_config, write_masked_sets
 from tests.train.runs import steps
 from tests.train.synthetic import plain_config
-from tests.train.test_evaluate import start
+from tests.train.test_run import start
+
+TOKENIZER: dict[str, Any] = {
+    "name": "t", "fingerprint": "f", "vocab_size": 99, "special_ids": {"pad": 0, "mask": 3}, "sentinels": [],
+}  # fmt: skip
 
 
 def config_file(path: Path, data: dict[str, Any], **changes: Any) -> Path:
@@ -41,55 +45,10 @@ def config_file(path: Path, data: dict[str, Any], **changes: Any) -> Path:
     return path
 
 
-def logged(config: Path) -> list[tuple[int, str, int]]:
-    records = steps(config.with_suffix(""))
-    return [(record["step"], record["loss"].hex(), record["samples"]) for record in records]
-
-
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("sets")
     return [str(write_masked_sets(folder / name, rows=rows)) for name, rows in (("a", 200), ("b", 90))]
-
-
-def test_a_url_of_files_finds_its_held_out_set(tmp_path: Path, sets: list[str]) -> None:
-    config = config_file(tmp_path / "a.yaml", {"shards": f"file://{sets[0]}"})
-    datasets = open_datasets(load_config(TrainConfig, config, []))
-    assert {name: len(shards) for name, shards in datasets.heldout.items()} == {"heldout": 45}
-
-
-def test_samples_are_corrupted_online_beside_a_held_out_set_of_examples(tmp_path: Path) -> None:
-    write_token_set(tmp_path, [(31 * document) % 90 for document in range(12)])
-    entry = {"name": "masked_lm", "max_length": 16}
-    for stage in ("group", "corrupt"):
-        run_stage(recipe(tmp_path, [entry]), stage)
-    data = {"shards": str(tmp_path / "group" / "packed-14-sep" / "train"), "corrupt": {**entry, "mask_rate": 0.4}}
-    examples = tmp_path / "corrupt" / "masked_lm" / "train"
-    config = config_file(tmp_path / "run.yaml", {**data, "heldout": {"masked": str(examples)}})
-    datasets = open_datasets(load_config(TrainConfig, config, []))
-    assert datasets.corruptions == {"masked": None}
-    assert datasets.phases[0].sources[0].corruption is not None
-
-
-def test_a_held_out_set_that_is_a_link_to_nothing_is_not_absent(tmp_path: Path) -> None:
-    write_masked_sets(tmp_path)
-    manifest = next(tmp_path.rglob("heldout/manifest.json"))
-    manifest.unlink()
-    manifest.symlink_to("nowhere")
-    shards = next(tmp_path.rglob("train/manifest.json"))
-    config = config_file(tmp_path / "run.yaml", {"shards": str(shards)})
-    with pytest.raises(ClozelineError, match="heldout"):
-        open_datasets(load_config(TrainConfig, config, []))
-
-
-def test_an_optimizer_that_follows_held_out_losses_needs_a_held_out_set(tmp_path: Path) -> None:
-    shards = write_masked_sets(tmp_path / "sets")
-    config = write_config(tmp_path / "c.yaml", shards, tmp_path / "run", optimizer__name="adamw", evaluate__every=2)
-    words = ["optimizer={name: nt_asgd}"]
-    assert len(open_datasets(load_config(TrainConfig, config, words)).heldout) == 1
-    (tmp_path / "sets" / "heldout" / "manifest.json").unlink()
-    with pytest.raises(ConfigurationError, match=r"data\.heldout: nt_asgd follows the held-out loss, and no"):
-        open_datasets(load_config(TrainConfig, config, words))
 
 
 def test_what_a_checkpoint_holds_of_the_data(one_rank: RankPool, tmp_path: Path, sets: list[str]) -> None:
@@ -122,30 +81,19 @@ def test_problems_of_phases_end_a_dry_run(tmp_path: Path, sets: list[str]) -> No
             dry_run(load_config(TrainConfig, config_file(tmp_path / "c.yaml", data), []))
         return str(caught.value)
 
-    endless = [{"shards": sets[0]}, {"shards": sets[1]}]
-    assert "only the last may be endless" in problem({"phases": endless})
-    odd = [{"shards": sets[0], "until_samples": 44}, {"shards": sets[1]}]
-    assert "until_samples 44 of phase 0 is not a multiple of 8" in problem({"phases": odd})
     assert "twice in one mixture" in problem({"shards": [sets[0], sets[0]]})
-    assert "expected one for each of 2 sets" in problem({"shards": sets, "weights": [1.0]})
     samples = write_set(tmp_path / "samples", [masked_rows(1, 9)], kind="samples", objective=None,
-                        columns=_columns(), tokenizer=_tokenizer())  # fmt: skip
+                        columns=COLUMNS, tokenizer=TOKENIZER)  # fmt: skip
     assert "or set data.corrupt" in problem({"shards": str(samples.path)})
     assert "data.corrupt needs samples" in problem({"shards": sets[0], "corrupt": "masked_lm"})
-    frame = {**objective("encoder")["frame"], "padding_side": "left"}
-    left = write_masked_sets(
-        tmp_path / "left", objective={**objective("encoder"), "heads": ["masked_lm"], "frame": frame}
-    )
-    two = [{"shards": sets[0], "until_samples": 80}, {"shards": str(left)}]
-    assert "encoder and encoder padded on the left" in problem({"phases": two})
 
 
 def test_rows_that_weigh_alike_are_refused_beside_declared_weights(tmp_path: Path, sets: list[str]) -> None:
     rows = masked_rows(1, 9)
     rows = Rows(rows.fixed, {**rows.columns, "label_weight": Ragged.from_lists([[2.0]] * 9, np.float32)})
-    columns = (*_columns(), list_column("label_weight", "float32"))
+    columns = (*COLUMNS, list_column("label_weight", "float32"))
     facts = {**objective("encoder"), "heads": ["masked_lm"]}
-    weighted = write_set(tmp_path / "set", [rows], objective=facts, columns=columns, tokenizer=_tokenizer())
+    weighted = write_set(tmp_path / "set", [rows], objective=facts, columns=columns, tokenizer=TOKENIZER)
 
     def config(path: str) -> TrainConfig:
         by_row = {"masked_lm": {"weight": 1.0, "normalise": "row"}}
@@ -156,16 +104,6 @@ def test_rows_that_weigh_alike_are_refused_beside_declared_weights(tmp_path: Pat
     with pytest.raises(ConfigurationError, match=r"model\.heads\.masked_lm\.normalise: row would mix two units"):
         open_datasets(config(str(weighted.path)))
     assert open_datasets(config(sets[0])).rows == 200
-
-
-def _columns() -> Any:
-    from tests.train.masked_set import COLUMNS
-
-    return COLUMNS
-
-
-def _tokenizer() -> dict[str, Any]:
-    return {"name": "t", "fingerprint": "f", "vocab_size": 99, "special_ids": {"pad": 0, "mask": 3}, "sentinels": []}
 
 
 @pytest.mark.parametrize(
@@ -240,48 +178,34 @@ def test_steps_of_samples_and_of_larger_sets(tmp_path: Path) -> None:
     assert of_tokens(100) == 100, "room for a warm-up"
 
 
-def test_phases_have_no_passes(tmp_path: Path) -> None:
-    shards = str(write_masked_sets(tmp_path / "set"))
-    config = load_config(TrainConfig, config_file(tmp_path / "a.yaml", {"phases": [{"shards": shards}]}, **AUTO), [])
-    with pytest.raises(ConfigurationError, match="set a number"):
-        dry_run(config)
-
-
-@pytest.mark.parametrize(("steps", "reads"), [(600, None), (900, "3.0")])
-@pytest.mark.parametrize(("name", "variants"), [("masked_lm", 1), ("masked_lm", 2), ("causal_lm", 1), ("toy", 1)])
+@pytest.mark.parametrize(
+    ("name", "variants", "steps", "reads"),
+    [("masked_lm", 2, 900, "3.0"), ("masked_lm", 1, 600, ""), ("toy", 1, 900, "")],
+)
 def test_a_start_says_how_often_stored_corruptions_are_read(
-    tmp_path: Path, name: str, variants: int, steps: int, reads: str | None, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, name: str, variants: int, steps: int, reads: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shards = stored(tmp_path / "set", name, variants)
     changes: Any = {"steps": steps, "schedule__steps": steps}
     config = load_config(TrainConfig, write_config(tmp_path / "c.yaml", shards, tmp_path / "run", **changes), [])
     assert dry_run(config) == 0
     out = " ".join(capsys.readouterr().out.split())
-    if reads is None or name != "masked_lm":
-        assert "by heart" not in out
-    else:
+    assert ("by heart" in out) == bool(reads)
+    if reads:
         assert f"(of {variants}) is read {reads} times" in out
         assert f"Store {3 * variants} " in out
         assert "data.corrupt" in out
 
 
 def test_a_resumed_run_keeps_its_number(one_rank: RankPool, tmp_path: Path) -> None:
-    """Stopped and resumed, the bits of a run without a stop; with a larger set since then, the same number of steps."""
+    """Stopped, and resumed with a larger set than before: the same number of steps."""
     shards = [str(stored(tmp_path / name, "masked_lm", 1, rows=480)) for name in ("a", "b")]
-    straight, parts, grown = (
-        config_file(tmp_path / f"{name}.yaml", {"shards": shards[0]}, **AUTO) for name in ("straight", "parts", "grown")
-    )
-    assert one_rank.run(start, straight, []) == [(0, "")]
-    assert logged(straight)[-1][0] == read_config(tmp_path / "straight").steps == 2 * 480 // 8
-    for config in (parts, grown):
-        assert one_rank.run(start, config, [], 50) == [(75, "")]
-        assert len(logged(config)) < 60
-    assert one_rank.run(start, parts, []) == [(0, "")]
-    assert logged(parts) == logged(straight)
-    both = config_file(tmp_path / "grown.yaml", {"shards": shards}, **AUTO)
-    assert plan_steps((config := load_config(TrainConfig, both, [])).data, open_datasets(config).phases) == 240
-    assert one_rank.run(start, both, ["checkpoint.allow_changed=[data]"]) == [(0, "")]
-    assert logged(both)[-1][0] == 120
+    config = config_file(tmp_path / "run.yaml", {"shards": shards[0]}, **AUTO)
+    assert one_rank.run(start, config, [], 10) == [(75, "")]
+    assert read_config(tmp_path / "run").steps == 2 * 480 // 8
+    config = config_file(tmp_path / "run.yaml", {"shards": shards}, **AUTO)
+    assert one_rank.run(start, config, ["checkpoint.allow_changed=[data]"]) == [(0, "")]
+    assert steps(tmp_path / "run")[-1]["step"] == 2 * 480 // 8
 
 
 def test_facts_and_tokenizer_are_those_of_the_set(chain: Chain, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,17 +11,20 @@ import pytest
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
-from clozeline.registry import choose
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets, open_stream
 from clozeline.train.engine import Engine
 from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.checks import fill_in_answers
 from clozeline.train.startup.starting_model import build_random_model
-from tests.train.objective_sets import write_objective_sets
+from tests.train.objective_sets import GENERATOR, MASKED, XLNET, write_objective_sets
 from tests.train.synthetic import plain_config
-from tests.train.test_objectives_train import BOTTLENECKS, GENERATOR, LM, MASKED, XLNET
 
+LM: dict[str, Any] = {"lm": 1.0}
+BOTTLENECKS = {
+    "type_vocab_size": 2, "bottleneck_dim": 16, "feed_forwards": 2, "emb_dim": 16, "out_dim": 32,
+    "norm_place": "post", "final_norm": False, "emb_norm": True,
+}  # fmt: skip
 PAIRS = {**MASKED, "sentence": 1.0}
 PAIRED = {"max_length": 64, "grouping": "sentence_pair"}
 CAUSAL = ("causal_lm", {"architecture": "encoder", "grouping": "document"})
@@ -143,25 +145,12 @@ def test_what_a_dry_run_accepts_trains_and_evaluates_its_first_batch(
     [
         ("masked, causal, pairs", "encoder, 4 types",
          r"model\.type_vocab_size: data\.shards.*: expected 6 .*, 2 for segments alone, or 0 for neither; got 4"),
-        ("pairs", "encoder, 1 types",
-         r"model\.type_vocab_size: .*: rows have .* types 0 to 1: expected 2 or more, or 0 for none; got 1"),
         ("masked, causal, pairs", "pairs, 2 types",
          r"data\.heldout \(0\): .*: model\.heads\.sentence needs sentence_label, and these rows have no column for it"),
         ("masked, causal, pairs", "bottlenecks", r"data\.shards .*: attention: .* mobilebert reads both neighbors"),
-        ("documents", "recurrent", r"data\.shards: .*: document_ids: expected rows of one text.*cross_documents: true"),
         ("prefixes", "recurrent", r"data\.shards: .*: prefix_length: expected rows of one text"),
     ],
 )  # fmt: skip
 def test_the_error_says_what_to_set(folder: Path, sets: str, model: str, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         open_datasets(configured(folder, sets, model))
-
-
-def test_rows_of_several_documents_cannot_drop_tokens(folder: Path) -> None:
-    rule = choose("clozeline.train.compression.pruning", {"name": "tokens", "rule": "thresholds", "weight": 1.0})
-    config = replace(configured(folder, "masked", "encoder, 0 types"), prune=rule)
-    with pytest.raises(
-        ConfigurationError, match=r"data\.shards: .*: prune: tokens reads rows of one text .* document_ids"
-    ):
-        open_datasets(config)
-    open_datasets(replace(configured(folder, "causal", "encoder, 0 types"), prune=rule))

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clozeline.configuration.config import load_config, save_yaml, to_plain
+from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.block_options import Compression
 from clozeline.pipeline.execution.unit_record import Output
@@ -90,14 +90,6 @@ def test_the_state_of_a_stream_names_the_columns(opened: Callable[..., Any]) -> 
     assert keys[0].digest == keys[2].digest
 
 
-def test_a_run_stores_and_reads_the_paths_of_columns(opened: Callable[..., Any], tmp_path: Path) -> None:
-    config, datasets = opened(DISTIL)
-    save_yaml(to_plain(config), tmp_path / "saved.yaml")
-    again = load_config(TrainConfig, tmp_path / "saved.yaml", [])
-    assert again.data == config.data
-    assert open_datasets(again).description == datasets.description
-
-
 @pytest.mark.parametrize(
     ("words", "changes", "message"),
     [
@@ -117,10 +109,6 @@ def test_scores_that_contradict_the_run_are_refused(
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
         opened(*words, **changes)
-
-
-def test_scores_that_are_ignored_on_purpose(opened: Callable[..., Any]) -> None:
-    opened("data.ignore=[teacher_ids, teacher_weights]")
 
 
 def test_two_teachers_in_one_run_are_refused(opened: Callable[..., Any], tmp_path: Path) -> None:

@@ -39,21 +39,6 @@ def collated(architecture: Any, lists: dict[str, Any], weight: Sequence[float] |
     return {name: tensor.tolist() for name, tensor in tensors.items()}
 
 
-def test_masked_encoder() -> None:
-    found = collated(
-        "encoder",
-        {"input_ids": [[1, 3, 7, 2], [1, 3, 2]], "label_positions": [[1, 2], [1]], "label_ids": [[9, 7], [8]]},
-    )
-    assert found == {
-        "input_ids": [[1, 3, 7, 2], [1, 3, 2, PAD]],
-        "position_ids": [[0, 1, 2, 3]] * 2,
-        "lengths": [4, 3],
-        "row_weight": [1.0, 1.0],
-        "label_index": [1, 2, 5],
-        "label_ids": [9, 7, 8],
-    }
-
-
 def test_prefix_has_no_labels() -> None:
     found = collated(
         "decoder", {"input_ids": [[5, 6, 7, 8], [5, 6, 7], []], "prefix_length": [[3], [0], []]}, [1, 1, 0]
@@ -61,29 +46,6 @@ def test_prefix_has_no_labels() -> None:
     assert found["prefix_length"] == [3, 0, 0]
     assert found["label_index"] == [2, 4, 5]
     assert found["label_ids"] == [8, 6, 7]
-
-
-def test_the_same_labels_may_be_stored_where_the_row_is_read_from_left_to_right() -> None:
-    rows = [[5, 6, 7, 8], [5, 6, 7]]
-    prefixed = collated("decoder", {"input_ids": rows, "prefix_length": [[3], [1]]})
-    stored = {"input_ids": rows, "label_positions": [[3], [1, 2]], "label_ids": [[8], [6, 7]]}
-    found = collated("decoder", stored, predict_from="previous")
-    assert found == {name: value for name, value in prefixed.items() if name != "prefix_length"}
-
-
-def test_encoder_decoder_shifts_the_target() -> None:
-    found = collated(
-        "encoder_decoder",
-        {"input_ids": [[7, 8], [7], []], "target_ids": [[10, 11, 5], [12, 5], []]},
-        [1, 1, 0],
-        decoder_start=START,
-    )
-    assert found["decoder_input_ids"] == [[START, 10, 11], [START, 12, PAD], [PAD] * 3]
-    assert found["decoder_position_ids"] == [[0, 1, 2]] * 3
-    assert found["decoder_lengths"] == [3, 2, 1]
-    assert found["label_index"] == [0, 1, 2, 3, 4]
-    assert found["label_ids"] == [10, 11, 5, 12, 5]
-    assert found["input_ids"] == [[7, 8], [7, PAD], [PAD, PAD]]
 
 
 def test_a_fragment_keeps_its_places_and_is_opened_by_the_token_before_it() -> None:
@@ -105,43 +67,54 @@ def test_a_fragment_keeps_its_places_and_is_opened_by_the_token_before_it() -> N
     assert found["label_ids"] == [22, 23, 24, 30, 10, 11]
 
 
+def test_documents_of_a_row_have_bounds_and_positions_of_their_own() -> None:
+    found = collated("encoder", {"input_ids": [[1, 7, 2, 8], [1, 2], []], "document_starts": [[0, 3], [0], []]})
+    assert found["document_ids"] == [[0, 0, 0, 1], [0] * 4, [0] * 4]
+    assert [row[:size] for row, size in zip(found["position_ids"], (4, 2), strict=False)] == [[0, 1, 2, 0], [0, 1]]
+    assert (found["cu_seqlens"], found["max_seqlen"]) == ([0, 3, 4, 6, 8, 12], 4)
+
+
+def test_sets_with_and_without_isolation_share_a_batch() -> None:
+    """A row whose fragments are of two documents, one whose fragment is of the whole row, and one of spans."""
+    names = ["input_ids", "target_ids", "target_start", "document_starts", "target_document_starts"]
+    fragments, whole, spans = (
+        Collate("encoder_decoder", roles_of(chosen), SPECIAL, decoder_start=1)
+        for chosen in (names, names[:3], [*names[:2], *names[3:]])
+    )
+    merged = copy(fragments)
+    merged._parts = (fragments, whole, spans)
+    lists = {
+        "input_ids": [[1, 5, 3, 3, 8, 9, 2], [1, 5, 6, 3, 3, 9, 2], [5, 20, 8, 21]],
+        "target_ids": [[6, 7, 8], [7, 8], [20, 6, 21, 9]],
+        "target_start": [[2, 4], [3], []],
+        "document_starts": [[0, 4], [], [0, 2]],
+        "target_document_starts": [[0, 2], [], [0, 2]],
+    }
+    columns = {name: column(rows) for name, rows in lists.items()}
+    found = {name: one.tolist() for name, one in merged(columns, None, np.array([0, 1, 2])).items()}
+    assert found["document_ids"] == [[0, 0, 0, 0, 1, 1, 1], [0] * 7, [0, 0, 1, 1, 1, 1, 1]]
+    assert (found["cu_seqlens"], found["decoder_cu_seqlens"]) == ([0, 4, 7, 14, 16, 18, 21], [0, 2, 4, 8, 10, 12, 12])
+    assert found["decoder_input_ids"] == [[5, 6, 1, 0], [6, 7, 0, 0], [1, 20, 1, 21]]
+    assert found["decoder_position_ids"] == [[2, 3, 0, 0], [3, 4, 0, 0], [0, 1, 0, 1]]
+    assert [row[:size] for row, size in zip(found["decoder_document_ids"], [3, 2, 4], strict=True)] == [
+        [0, 0, 1], [0, 0], [0, 0, 1, 1]]  # fmt: skip
+
+
 MODES = {"bidirectional": 0, "left_to_right": 1, "right_to_left": 2, "prefix": 3}
-
-
-def may_read(mode: int, prefix: int, length: int, i: int, j: int) -> bool:
-    """Return whether place i reads place j."""
-    if i == j:
-        return True
-    if j >= length:
-        return False
-    return [True, j <= i, j >= i, j <= i or j < prefix][mode]
-
-
-def attention_of(tensors: Any) -> Any:
-    """[B][T][T]: what an encoder lets each place read."""
-    from clozeline.model.layers.masks import mode_mask, padding_mask, plan_attention
-
-    width = tensors["input_ids"].shape[1]
-    padding = padding_mask(tensors["lengths"], width, torch.device("cpu"))
-    pairs = mode_mask(tensors["attention"], tensors["prefix_length"], width)
-    mask = plan_attention(None, padding, causal=False, pairs=pairs).mask
-    assert mask is not None
-    return mask[:, 0].tolist()
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(range(4)), st.integers(1, 9)), min_size=1, max_size=6), st.data())
-def test_masks_of_attention_modes_equal_a_slow_loop(rows: list[tuple[int, int]], data: st.DataObject) -> None:
+def test_types_of_attention_modes_equal_a_slow_loop(rows: list[tuple[int, int]], data: st.DataObject) -> None:
     prefixes = [data.draw(st.integers(1, length)) if mode == MODES["prefix"] else 0 for mode, length in rows]
     lists = {"input_ids": [[7] * length for _, length in rows], "prefix_length": [[p] for p in prefixes]}
     lists |= {"attention": [[mode] if mode else [] for mode, _ in rows]}  # a part of a mixture may leave it out
     columns = {name: column(values) for name, values in lists.items()}
     tensors = Collate("encoder", roles_of(columns), SPECIAL)(columns, None)
     width = max(length for _, length in rows)
-    for (mode, length), prefix, found, types in zip(
-        rows, prefixes, attention_of(tensors), tensors["type_ids"].tolist(), strict=True
-    ):
-        assert found == [[may_read(mode, prefix, length, i, j) for j in range(width)] for i in range(width)]
+    assert tensors["attention"].tolist() == [mode for mode, _ in rows]
+    assert tensors["prefix_length"].tolist() == prefixes
+    for (mode, length), prefix, types in zip(rows, prefixes, tensors["type_ids"].tolist(), strict=True):
         told = [{0: 0, 1: 2, 2: 3, 3: 4 + (i >= prefix)}[mode] if i < length else 0 for i in range(width)]
         assert types == told
 
@@ -170,13 +143,6 @@ def test_masked_encoder_decoder_reads_the_label_before() -> None:
     assert found["label_index"] == [4, 6]
     assert found["label_ids"] == [23, 25]
     assert found["decoder_lengths"] == [10, 1]
-
-
-def test_only_filler() -> None:
-    found = collated("encoder_decoder", {"input_ids": [[], []], "target_ids": [[], []]}, [0, 0], decoder_start=START)
-    assert found["input_ids"] == found["decoder_input_ids"] == [[PAD], [PAD]]
-    assert found["lengths"] == found["decoder_lengths"] == [1, 1]
-    assert found["label_index"] == found["label_ids"] == []
 
 
 @pytest.mark.parametrize(
@@ -259,28 +225,8 @@ def test_the_order_of_prediction(side: str) -> None:
     assert [found["input_ids"][index // 5][index % 5] for index in found["label_index"]] == found["label_ids"]
 
 
-def test_an_order_beside_masked_rows() -> None:
-    """Rows of another objective have labels and no order: they are context, labels are in the order of places."""
-    ordered, masked = (Collate("encoder", roles_of(["input_ids", *more]), SPECIAL) for more in
-                       (["prediction_order"], ["label_positions", "label_ids"]))  # fmt: skip
-    merged = copy(ordered)
-    merged._parts = (ordered, masked)
-    lists = {"input_ids": [[5, 6, 7], [5, 4, 7]], "prediction_order": [[2, 0], []], "label_positions": [[], [1]],
-             "label_ids": [[], [6]]}  # fmt: skip
-    found = merged({name: column(rows) for name, rows in lists.items()}, None, np.array([0, 1]))
-    assert found["rank"].tolist() == [[2, 0, 1], [0, 0, 0]]
-    assert found["label_index"].tolist() == [0, 2, 4]
-    assert found["label_ids"].tolist() == [5, 7, 6]
-
-
 SEGMENTS = list_column("segment_starts")
 LANGUAGES = list_column("languages", "uint8")
-
-
-def test_rows_without_segments_have_one_language() -> None:
-    found = collated("encoder", {"input_ids": [[1, 7, 2], [1, 2], []], "languages": [[4], [9], []]}, [1, 1, 0])
-    assert found["languages"] == [[4] * 3, [9] * 3, [0] * 3]
-    assert "type_ids" not in found
 
 
 def written(folder: Path, lists: dict[str, list[list[int]]], **options: Any) -> Manifest:
@@ -305,12 +251,6 @@ def test_each_set_of_a_batch_has_its_own_rule(tmp_path: Path) -> None:
     assert found["position_ids"] == [[0, 1, 2, 0, 1, 2], [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5]]
     assert found["type_ids"] == [[0, 0, 0, 1, 1, 1]] * 2 + [[0] * 6]
     assert found["languages"] == [[3, 3, 3, 5, 5, 5]] * 2 + [[4] * 6]
-
-
-def test_documents_and_segments_restart_together() -> None:
-    lists = {"input_ids": [[1, 7, 2, 8, 9, 2]] * 2, "segment_starts": [[0, 3], []], "document_starts": [[0], [0, 2]]}
-    found = collated("encoder", lists, restart_segments=True)
-    assert found["position_ids"] == [[0, 1, 2, 0, 1, 2], [0, 1, 0, 1, 2, 3]]
 
 
 ATTENTION = list_column("attention", "uint8")

@@ -4,34 +4,21 @@ import contextlib
 import gc
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-from clozeline.errors import ConfigurationError, StreamError
+from clozeline.errors import StreamError
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
-from tests.shard_sets import damage, toy_set
+from tests.shard_sets import toy_set
 from tests.train.data.stream.streams import open_stream as open_toy
-from tests.train.data.stream.streams import rows_of, run
+from tests.train.data.stream.streams import rows_of
 
 open_stream = partial(open_toy, micro_batch=8, io_threads=2)
-
-
-@pytest.mark.parametrize("threads", [0, 2])
-def test_a_flipped_bit_surfaces_with_shard_and_block(tmp_path: Path, threads: int) -> None:
-    shards = toy_set(tmp_path, [16, 16])
-    damage(shards, 6)
-    with open_stream(shards, io_threads=threads) as stream, pytest.raises(DamagedBlock) as caught:
-        run(stream, 8)
-    assert (caught.value.shard, caught.value.block) == (str(shards.shard_path(1)), 2)
-    assert caught.value.expected != caught.value.got
 
 
 def open_files() -> set[tuple[str, str]]:
@@ -60,104 +47,6 @@ def test_close_leaves_no_threads_and_no_files(tmp_path: Path) -> None:
         stream.next_step()
     with pytest.raises(StreamError, match="closed"):
         next(stream.one_pass())
-
-
-def test_who_waits_is_told_when_another_thread_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    begun, never = threading.Event(), threading.Event()
-
-    def stalled(*arguments: Any) -> Any:
-        begun.set()
-        never.wait(60)
-        raise DamagedBlock("none", 0, "a", "b")
-
-    monkeypatch.setattr(ShardSet, "read_block", stalled)
-    stream = open_stream(toy_set(tmp_path, [100]))
-    told: list[BaseException] = []
-
-    def take() -> None:
-        try:
-            stream.next_step()
-        except StreamError as error:
-            told.append(error)
-
-    taker = threading.Thread(target=take, daemon=True)
-    taker.start()
-    assert begun.wait(60)
-    stream.close()
-    taker.join(60)
-    never.set()
-    assert [str(error) for error in told] == ["the stream was closed while a batch was waited for"]
-
-
-def test_an_abandoned_pass_leaves_no_threads(tmp_path: Path) -> None:
-    before = set(threading.enumerate())
-    with open_stream(toy_set(tmp_path, [100])) as stream:
-        next(stream.one_pass())
-        gc.collect()
-    assert set(threading.enumerate()) <= before
-
-
-@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
-def test_a_forked_process_is_told(tmp_path: Path) -> None:
-    with open_stream(toy_set(tmp_path, [100])) as stream:
-        stream.next_step()
-        reading, writing = os.pipe()
-        child = os.fork()
-        if child == 0:
-            try:
-                stream.next_step()
-                message = b"no error"
-            except StreamError as error:
-                message = str(error).encode()
-            os.write(writing, message)
-            os._exit(0)
-        os.close(writing)
-        with os.fdopen(reading, "rb") as pipe:
-            message = pipe.read().decode()
-        os.waitpid(child, 0)
-        assert f"belongs to process {os.getpid()}" in message
-        stream.next_step()
-
-
-STREAMING = """
-import sys
-from functools import partial
-from pathlib import Path
-from clozeline.pipeline.shards import open_shards
-from clozeline.train.data.stream.stream import Stream
-options = {"lanes": 4, "seed": 3, "global_batch": 8, "micro_batch": 8, "io_threads": 3}
-stream = Stream(open_shards(Path(sys.argv[1])), rank=0, world_size=1, **options)
-stream.next_step()
-print("reading", flush=True)
-while True:
-    stream.next_step()
-"""
-
-
-def test_a_killed_process_leaves_nothing(tmp_path: Path) -> None:
-    """No process of its own, nothing in shared memory and no file that would outlive a SIGKILL."""
-    toy_set(tmp_path, [400])
-    before = sorted(tmp_path.iterdir())
-    command = [sys.executable, "-c", STREAMING, str(tmp_path)]
-    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)})
-    with child:
-        try:
-            assert child.stdout is not None
-            assert child.stdout.readline() == "reading\n"
-            process = psutil.Process(child.pid)
-            held = [part.path for part in process.memory_maps(grouped=True)] + [f.path for f in process.open_files()]
-            assert not process.children(recursive=True)
-            assert not [path for path in held if path.startswith(("/dev/shm", "/memfd"))]
-        finally:
-            child.kill()
-    assert child.returncode == -signal.SIGKILL
-    assert sorted(tmp_path.iterdir()) == before
-
-
-def test_a_sample_set_needs_a_transform(tmp_path: Path) -> None:
-    shards = toy_set(tmp_path, [10], kind="samples", objective=None)
-    with pytest.raises(ConfigurationError, match="samples, not examples"):
-        open_stream(shards)
 
 
 @pytest.mark.usefixtures("default_signals")
@@ -202,8 +91,6 @@ def test_a_dropped_stream_ends_its_threads(tmp_path: Path) -> None:
 
 CHANGES = ("empty", "half", "longer", "overwritten", "another's", "swapped", "deleted", "a folder", "a pipe")
 SIZES, STEPS = [24, 24, 24], 27  # three passes over the set
-SLOW_FORMS = [("arrow", 0), ("tar", 0), ("tar", 2)]
-FORMS = [("arrow", 2), *(pytest.param(*form, marks=pytest.mark.slow) for form in SLOW_FORMS)]
 
 
 def change(name: str, path: Path, other: Path) -> None:
@@ -230,7 +117,6 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
         return [rows_of(stream.next_step()) for _ in range(STEPS)]
 
 
-@pytest.mark.parametrize(("container", "threads"), FORMS)
 @pytest.mark.parametrize("name", CHANGES)
 @pytest.mark.parametrize("skipped", [0.0, 1.0])
 def test_files_that_change_give_a_named_error_or_filler_and_never_another_row(
@@ -238,14 +124,12 @@ def test_files_that_change_give_a_named_error_or_filler_and_never_another_row(
     monkeypatch: pytest.MonkeyPatch,
     expected: Any,
     name: str,
-    threads: int,
-    container: str,
     skipped: float,
 ) -> None:
     monkeypatch.setattr("clozeline.train.data.stream.rounds._PAUSE_S", 0)
-    shards = toy_set(tmp_path / "set", SIZES, container=container)
+    shards = toy_set(tmp_path / "set", SIZES)
     lost, damaged = 0, None
-    with open_stream(shards, io_threads=threads, max_damaged_fraction=skipped) as stream:
+    with open_stream(shards, max_damaged_fraction=skipped) as stream:
         try:
             for step in range(STEPS):
                 for row, whole in zip(rows_of(stream.next_step()), expected[step], strict=True):

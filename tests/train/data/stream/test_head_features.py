@@ -1,7 +1,6 @@
 """Tensors that single heads read, and choices as rows, against loops over rows."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,34 +13,8 @@ from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.collate import Architecture, Collate
 from clozeline.train.data.stream.head_features import rows_of_choices
 from tests.pipeline.task_files import make_choice_sets, make_sets, open_split
-from tests.shard_sets import IDS, TOKENIZER, list_column, objective, roles_of, write_set
+from tests.shard_sets import IDS, list_column, objective, roles_of, write_set
 from tests.train.data.stream.test_collate import MASK, PAD, SPECIAL, collated, column
-
-MASKED = {"input_ids": [[1, 3, 7, 2], [1, 3, 2]], "label_positions": [[1, 2], [1]], "label_ids": [[9, 7], [8]]}
-
-
-@pytest.mark.parametrize("architecture", ["encoder", "decoder"])
-def test_answers_of_rows(architecture: Architecture) -> None:
-    """Rows of every architecture have them; a filler row has neither class nor number."""
-    found = collated(architecture, {"input_ids": [[1, 3, 2], [1, 2]], "label": [[4], []]})
-    assert found["label"] == [4, -100]
-    columns = {"input_ids": column([[1, 3, 2], [1, 2]]), "target": Ragged.from_lists([[2.5], []], np.float32)}
-    target = Collate(architecture, roles_of(columns), SPECIAL)(columns, np.ones(2, np.float32))["target"]
-    assert target.dtype == torch.float32
-    assert target[0] == 2.5
-    assert target[1].isnan()
-
-
-def test_several_classes_of_rows() -> None:
-    """A row of zeros has none of the classes; filler has no labels. Equally long rows are a matrix."""
-    columns = {
-        "input_ids": column([[1, 2], [1, 2], [1, 2]]),
-        "labels": Ragged.from_lists([[0, 1], [], [0, 0]], np.uint8),
-    }
-    collate = Collate("encoder", roles_of(columns), SPECIAL)
-    labels = collate(columns, np.ones(3, np.float32))["label"]
-    assert labels.dtype == torch.int64
-    assert labels.tolist() == [[0, 1], [-100, -100], [0, 0]]
 
 
 @settings(max_examples=60, deadline=None)
@@ -72,19 +45,6 @@ def test_neighbours_of_spans_equal_a_slow_loop(rows: list[list[tuple[int, int]]]
     assert found["span_offset"] == [offset for *_, offset in wanted]
 
 
-def test_labels_outside_of_spans_are_told() -> None:
-    found = collated("encoder", MASKED | {"span_starts": [[1], []], "span_lengths": [[2], []]})
-    assert found["span_offset"] == [0, 1, -1]
-    assert (found["span_left"][:2], found["span_right"][:2]) == ([0, 0], [3, 3])
-
-
-def test_a_stored_second_view() -> None:
-    found = collated("encoder", {"input_ids": [[1, 5, 2], [1, 6, 2], []], "input_ids_b": [[1, 7, 8, 2], [1, 9, 2], []]})
-    assert found["input_ids_b"] == [[1, 7, 8, 2], [1, 9, 2, PAD], [PAD] * 4]
-    assert found["position_ids_b"] == [[0, 1, 2, 3]] * 3
-    assert found["lengths_b"] == [4, 3, 0]
-
-
 def test_a_crop_is_cut_from_the_original() -> None:
     """`[CLS] 5 6 7 8 [SEP]` with 6 and 8 masked: content tokens 1 and 2 are 6 and 7."""
     rows = {"input_ids": [[1, 5, MASK, 7, MASK, 2], [1, MASK, 2], []], "label_positions": [[2, 4], [1], []]}
@@ -96,25 +56,13 @@ def test_a_crop_is_cut_from_the_original() -> None:
 
 
 def test_views_of_both_kinds_in_one_batch() -> None:
-    rows = {"input_ids": [[1, MASK, 6, 7, 2], [1, 6, 2]], "label_positions": [[1], []], "label_ids": [[5], []]}
-    rows |= {"crop_start": [[0], []], "crop_length": [[2], []], "input_ids_b": [[], [1, 9, 2]]}
-    found = collated("encoder", rows)
-    assert found["input_ids_b"] == [[1, 5, 6, 2], [1, 9, 2, PAD]]
-    assert found["lengths_b"] == [4, 3]
-
-
-def test_a_set_without_the_column_has_none_of_it(tmp_path: Any) -> None:
-    """One stream of pairs with a class and of masked rows: the rows of the second set have no class."""
-
-    ids = [list_column(name) for name in ("input_ids", "label_positions", "label_ids")]
-    label = list_column("sentence_label", "uint8")
-    first = write_set(tmp_path / "a", [], columns=[*ids, label], objective=objective("encoder"), tokenizer=TOKENIZER)
-    second = write_set(tmp_path / "b", [], columns=ids, objective=objective("encoder"), tokenizer=TOKENIZER)
-    collate = Collate.from_manifests([first.manifest, second.manifest])
-    columns = {name: column(values) for name, values in MASKED.items()}
-    tensors = collate(columns | {"sentence_label": column([[1], []])}, None, np.array([0, 1]))
-    assert tensors["sentence_label"].tolist() == [1, -100]
-    assert collate(columns, None, np.array([1, 1]))["sentence_label"].tolist() == [-100, -100]
+    """A crop, a stored view, and filler."""
+    rows = {"input_ids": [[1, MASK, 6, 7, 2], [1, 6, 2], []], "label_positions": [[1], [], []]}
+    rows |= {"label_ids": [[5], [], []], "crop_start": [[0], [], []], "crop_length": [[2], [], []]}
+    found = collated("encoder", rows | {"input_ids_b": [[], [1, 9, 2], []]}, [1, 1, 0])
+    assert found["input_ids_b"] == [[1, 5, 6, 2], [1, 9, 2, PAD], [PAD] * 4]
+    assert found["position_ids_b"] == [[0, 1, 2, 3]] * 3
+    assert found["lengths_b"] == [4, 3, 0]
 
 
 @pytest.mark.parametrize("architecture", ["encoder", "decoder"])
@@ -138,11 +86,6 @@ def test_tags_beside_labels_that_are_tokens(tmp_path: Path) -> None:
     ]
     with pytest.raises(ConfigurationError, match="train on them in two runs"):
         Collate.from_manifests(sets)
-    plain = write_set(tmp_path / "plain", [], columns=[IDS], objective=objective("encoder")).manifest
-    columns = {name: column(lists[name] * 2) for name in ("input_ids", "tag_positions", "tags")}
-    tensors = Collate.from_manifests([plain, sets[1]])(columns, np.ones(2, np.float32), np.array([1, 1]))
-    assert tensors["label_index"].tolist() == [1, 3]
-    assert tensors["label_ids"].tolist() == [4, 4]
 
 
 def test_answers_and_the_places_where_they_may_be() -> None:

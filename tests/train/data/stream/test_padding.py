@@ -46,14 +46,6 @@ def test_rows_are_padded_to_the_longest(lists: list[list[int]], pad: int) -> Non
 
 
 @FEW
-@given(LISTS)
-def test_a_slice_of_a_column_is_padded_like_a_whole_one(lists: list[list[int]]) -> None:
-    whole = Ragged.from_lists([[1, 2], *lists], np.uint16)
-    rest = Ragged(whole.values[2:], whole.offsets[1:] - 2)
-    assert pad_rows(rest, 0)[0].tolist() == pad_rows(Ragged.from_lists(lists, np.uint16), 0)[0].tolist()
-
-
-@FEW
 @given(st.lists(st.lists(st.integers(1, 9), max_size=1), min_size=1, max_size=6))
 def test_rows_without_a_value_have_0(lists: list[list[int]]) -> None:
     assert one_a_row(Ragged.from_lists(lists, np.uint16)).tolist() == [row[0] if row else 0 for row in lists]

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import lcm
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.phases import Input, phase_of
 from clozeline.train.data.stream.stream import Stream
 from tests.shard_sets import ids_of, toy_set
-from tests.train.data.stream.slow_order import SlowPhase, SlowSet, SlowStream, row_at
+from tests.train.data.stream.slow_order import SlowPhase, SlowSet, SlowStream
 from tests.train.data.stream.streams import open_stream
 
 SEED = 5
@@ -114,7 +114,7 @@ def cases(draw: st.DrawFn) -> Case:
         unit = lcm(*(size or batch for size in batches[number : number + 2]))
         until = (until // unit + draw(st.integers(1, 12))) * unit
         parts.append(Part(tuple(chosen), weights, until if number + 1 < count else None, batches[number]))
-    action = st.tuples(st.sampled_from(["step", "step", "ask", "turn", "anywhere", "pass"]), st.integers(0, 400))
+    action = st.tuples(st.sampled_from(["step", "step", "ask", "turn", "anywhere"]), st.integers(0, 400))
     return Case(
         lanes,
         draw(st.sampled_from([n for n in range(1, lanes + 1) if lanes % n == 0])),
@@ -133,8 +133,6 @@ class Play:
 
     case: Case
     data: list[Phase[Input]]
-    passes: list[Iterator[Any]] = field(default_factory=list)
-    passed: int = 0
     samples: int = 0
 
     def __post_init__(self) -> None:
@@ -144,9 +142,6 @@ class Play:
 
     def act(self, action: str, number: int) -> None:
         lanes, turns = self.case.lanes, self.case.turns()
-        if action == "pass":
-            self.take_of_pass()
-            return
         if action in ("turn", "anywhere"):
             self.samples = number * lanes if action == "anywhere" else turns[number % len(turns)]
             for stream in self.streams:
@@ -187,22 +182,6 @@ class Play:
             with pytest.raises(ConfigurationError, match="crosses the end of a phase"):
                 stream.explain(self.samples, asked)
 
-    def take_of_pass(self) -> None:
-        """A batch of a pass beside the endless stream: epoch 0 of the first set, then filler."""
-        lanes, count = self.case.lanes, self.case.batch // self.case.lanes
-        if not self.passes:
-            self.passes, self.passed = [stream.one_pass() for stream in self.streams], 0
-        rows = SETS[self.case.parts[0].sets[0]]
-        end = -(-sum(rows.sizes) // lanes)
-        if self.passed >= end:
-            assert [next(one, None) for one in self.passes] == [None] * len(self.passes)
-            self.passes = []
-            return
-        cells = [(lane, at) for lane in range(lanes) for at in range(self.passed, self.passed + count)]
-        found = [row_at(rows, SEED, lanes, *cell) if cell[1] < end else None for cell in cells]
-        assert together([next(one) for one in self.passes]) == [[0, *row[1:]] if row else [-1] * 3 for row in found]
-        self.passed += count
-
     def check_tools(self, expected: Origins) -> None:
         """The tools' view of the batch, and of the position of some of its rows."""
         visits = self.feed.batch(self.samples)
@@ -216,25 +195,14 @@ def together(ranks: list[Any]) -> Origins:
     return [origin for batches in ranks for batch in batches for origin in batch.origin.tolist()]
 
 
-def check(case: Case, sets: list[ShardSet]) -> None:
+@settings(max_examples=12, deadline=None)
+@given(cases())
+def test_the_stream_has_the_slow_order(sets: list[ShardSet], case: Case) -> None:
     play = Play(case, case.data(sets))
     for action, number in case.actions:
         play.act(action, number)
     for stream in play.streams:
         stream.close()
-
-
-@settings(max_examples=12, deadline=None)
-@given(cases())
-def test_the_stream_has_the_slow_order(sets: list[ShardSet], case: Case) -> None:
-    check(case, sets)
-
-
-@pytest.mark.slow
-@settings(max_examples=600, deadline=None)
-@given(cases())
-def test_the_stream_has_the_slow_order_at_length(sets: list[ShardSet], case: Case) -> None:
-    check(case, sets)
 
 
 def test_shares_are_those_of_the_rows_that_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

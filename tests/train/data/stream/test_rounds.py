@@ -6,19 +6,15 @@ import os
 import threading
 import tracemalloc
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from clozeline.pipeline.shards import DamagedBlock, ShardSet, open_shards
-from clozeline.train.data.stream.order import BlockOrder
-from clozeline.train.data.stream.phases import Input, phase_of
-from clozeline.train.data.stream.threads import BackgroundBuilder
+from clozeline.train.data.stream.phases import phase_of
 from tests.shard_sets import damage, rows, toy_set, write_set
-from tests.train.data.stream.streams import ToyCorruption, open_stream, rows_of, run
+from tests.train.data.stream.streams import open_stream, rows_of, run
 
 
 @pytest.fixture(autouse=True)
@@ -98,70 +94,6 @@ def test_quarantined_blocks_are_skipped_without_reading(tmp_path: Path) -> None:
     assert found == [FILLER if row[0][1] >= 4 else row for row in whole]
 
 
-def test_skipped_samples_are_not_corrupted(tmp_path: Path) -> None:
-    """With online corruption the rows of a skipped block never reach the kernel."""
-    shards = toy_set(tmp_path, [19, 18], kind="samples", objective=None)
-    damage(shards, 1)
-    seen: list[int] = []
-
-    def kernel(samples: Any, variants: Any) -> Any:
-        seen.extend(samples.fixed["uid"].tolist())
-        return samples, np.zeros(len(samples), np.uint8)
-
-    data: Any = Input(shards, ToyCorruption(kernel))  # type: ignore[arg-type]
-    with open_stream(data, global_batch=40, max_damaged_fraction=0.2) as stream:
-        stream.next_step()
-        assert stream.stats()["skipped_rows"] == 0
-    assert sorted(set(seen)) == [uid for uid in range(1, 38) if not 5 <= uid <= 8]
-
-
-def test_small_sets_on_many_lanes_fit(tmp_path: Path) -> None:
-    """Only rows that exist count: a set of 5 rows fits on 16,384 lanes."""
-    with open_stream(toy_set(tmp_path, [5], block_rows=1920)) as stream:
-        small = replace(stream.sources[0], lanes=(0, 16384), memory_bytes=1 << 31)
-    small, large = (replace(small, order=BlockOrder("x", rows, 1920, 1, 16384)) for rows in (5, 16384 * 1920))
-    assert small.max_lane_rows is None
-    assert 1000 < (large.max_lane_rows or 0) < 1200
-
-
-@pytest.mark.parametrize(("threads", "ahead"), [(4, 0), (8, 1), (12, 2)])
-def test_as_many_reads_are_in_flight_as_threads_and_rounds_ahead(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, ahead: int
-) -> None:
-    """Four lanes read a block each in a round, before the first batch is there."""
-    begun, through, real = threading.Semaphore(0), threading.Event(), ShardSet.read_block
-
-    def read(shards: ShardSet, *arguments: Any) -> Any:
-        begun.release()
-        assert through.wait(60)
-        return real(shards, *arguments)
-
-    monkeypatch.setattr(ShardSet, "read_block", read)
-    shards = toy_set(tmp_path, [800], block_rows=10)
-    with open_stream(shards, io_threads=threads, prefetch_blocks=ahead) as stream:
-        taker = threading.Thread(target=stream.next_step)
-        taker.start()
-        for _ in range(threads):
-            assert begun.acquire(timeout=60)
-        assert stream.stats()["in_flight"] == threads == 4 * (1 + ahead)
-        through.set()
-        taker.join(60)
-        assert stream.stats()["wait_seconds"] > 0
-
-
-def test_nothing_is_read_further_ahead_than_asked(tmp_path: Path) -> None:
-    """Back-pressure: while no batches are taken, loading stops after the rounds ahead."""
-    shards = toy_set(tmp_path, [4000], block_rows=10, row_length=600)
-    with open_stream(shards, global_batch=40, micro_batch=40, io_threads=2, prefetch_blocks=1) as stream:
-        stream.next_step()
-        ahead = stream._batches._ahead
-        assert ahead is not None
-        while ahead._ready.qsize() < 2:
-            pass
-        rounds = stream.stats()["blocks"] / 4
-        assert rounds <= 874 * 3 / 40 + 3, "three portions of at most 2**19 values, and the round ahead"
-
-
 def test_an_error_does_not_wait_for_reads_that_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three of the first four blocks never come; the error of the fourth, which is damaged, comes at once."""
     never, real = threading.Event(), ShardSet.read_block
@@ -210,15 +142,14 @@ def test_an_error_waits_for_the_batch_that_needs_the_block(tmp_path: Path) -> No
         assert stream.samples == 80
 
 
-@pytest.mark.parametrize("threads", [0, 2])
-def test_a_phase_that_is_over_holds_no_memory(tmp_path: Path, threads: int) -> None:
+def test_a_phase_that_is_over_holds_no_memory(tmp_path: Path) -> None:
     long = toy_set(tmp_path / "long", [1300], row_length=2000, block_rows=100, name="long")
     short = toy_set(tmp_path / "short", [300], block_rows=20, name="short")
     lanes = 12
     a_round = lanes * 100 * 2000 * 2
     phases = [phase_of((long,), (), 24 * 60), phase_of((short,))]
     tracemalloc.start()
-    with open_stream(phases, lanes=lanes, global_batch=24, io_threads=threads) as stream:
+    with open_stream(phases, lanes=lanes, global_batch=24) as stream:
         for _ in range(30):
             stream.next_step()
         assert tracemalloc.get_traced_memory()[0] > a_round
@@ -270,22 +201,3 @@ def test_no_more_is_held_than_fits(
     assert message.count("\n") == 1
     with open_stream(shards, 1, 2, memory_bytes=9_000, **options), open_stream(shards, **options):
         assert not capsys.readouterr().err
-
-
-def test_results_come_in_order_and_not_too_many_are_made() -> None:
-    made = 0
-    third = threading.Event()
-
-    def build() -> int:
-        nonlocal made
-        made += 1
-        if made == 3:
-            third.set()
-        return made
-
-    ahead = BackgroundBuilder(build, 2)
-    assert [ahead.get(), ahead.get()] == [1, 2]
-    assert third.wait(10)
-    ahead.stop()
-    assert ahead.join()
-    assert made <= 5, "two that wait, two that were taken, one that was begun"

@@ -1,8 +1,5 @@
 """The stream in the hands of torch's own loader."""
 
-import copy
-import gc
-import multiprocessing
 from itertools import islice
 from pathlib import Path
 
@@ -33,6 +30,15 @@ def test_a_loader_gives_the_micro_batches_and_a_state_continues_them(tmp_path: P
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
+
+@pytest.mark.parametrize("batch_size", [1, 4])
+def test_a_loader_that_would_stack_micro_batches_is_refused(tmp_path, batch_size):
+    with (
+        open_stream(toy_set(tmp_path, [50])) as stream,
+        pytest.raises(StreamError, match=r"batch_size=None.*micro_batch"),
+    ):
+        next(iter(DataLoader(StreamDataset(stream), batch_size=batch_size)))
 
 
 def test_a_state_is_that_of_its_step_however_far_a_loop_has_fetched(tmp_path: Path) -> None:
@@ -88,28 +94,3 @@ def test_a_pass_has_every_row_once_and_as_many_micro_batches_as_it_says(
                 found += [ids for one in batches for ids in one["input_ids"][one["row_weight"] > 0].tolist()]
         assert sorted(found) == sorted(row["input_ids"].tolist() for row in shards)
         assert len(set(counts)) == 1, "ranks that gather together take as many"
-
-
-def test_a_pass_is_one_of_one_set(tmp_path: Path) -> None:
-    """The rows of the second set of a mixture would be left out."""
-    mixed = [phase_of([toy_set(tmp_path / name, [9], name=name) for name in ("a", "b")])]
-    with open_stream(mixed) as stream:
-        with pytest.raises(ConfigurationError, match="one set, got 2"):
-            StreamDataset(stream, passes=1)
-        with pytest.raises(ConfigurationError, match="expected 1"):
-            StreamDataset(stream, passes=2)  # type: ignore[arg-type]
-        with pytest.raises(TypeError, match="no length"):
-            len(StreamDataset(stream))
-
-
-@pytest.mark.parametrize("start", ["fork", "spawn"])
-def test_worker_processes_are_refused(tmp_path: Path, start: str) -> None:
-    """Where workers are forked, by the worker; elsewhere before it is started."""
-    with open_stream(toy_set(tmp_path, [50]), io_threads=1) as stream:
-        dataset, context = StreamDataset(stream), multiprocessing.get_context(start)
-        loader = DataLoader(dataset, batch_size=None, num_workers=1, multiprocessing_context=context)
-        with pytest.raises(StreamError, match="num_workers=0"):
-            next(iter(loader))
-        with pytest.raises(StreamError, match="copied"):
-            copy.deepcopy(dataset)
-    gc.collect()  # ends the worker, which the error's traceback holds and which holds the pipes of this process

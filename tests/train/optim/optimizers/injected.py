@@ -1,12 +1,8 @@
-"""Updates by given gradients, the same at every stage and world size, and flats cut at will in one process."""
+"""Updates by given gradients, the same at every stage and world size."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from math import prod
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -19,7 +15,6 @@ from clozeline.registry import choose, find
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World, load_deepspeed
 from clozeline.train.engine import Engine
-from clozeline.train.optim.weights.flat_buffers import Layout, Segment
 from tests.train.synthetic import NO_DROPOUT, build, resume, save, tiny, train_steps
 
 MATRICES = "matrix"
@@ -87,40 +82,6 @@ def stepped(chosen: Mapping[str, Any], groups: list[dict[str, Any]], gradients: 
         optimizer.step()
 
 
-class ThreadLayout(Layout):
-    """The layout of a rank that is a thread."""
-
-    def __init__(self, flats: list[Tensor], by_rank: list[list[list[Segment]]], rank: int, meeting: Meeting) -> None:
-        super().__init__(flats, by_rank, rank)
-        self.meeting = meeting
-
-    def total(self, numbers: Tensor) -> Tensor:
-        return numbers.copy_(sum(self.meeting.gather(self.rank, numbers.clone())))
-
-    def exchange(self, sent: Sequence[Tensor], sizes: Sequence[int]) -> list[Tensor]:
-        arrived = [of_rank[self.rank] for of_rank in self.meeting.gather(self.rank, list(sent))]
-        assert [len(one) for one in arrived] == list(sizes)
-        return arrived
-
-
-class Meeting:
-    """Threads that show each other a value."""
-
-    def __init__(self, size: int) -> None:
-        self._barrier = threading.Barrier(size, timeout=60)
-        self._values: list[Any] = [None] * size
-
-    def gather(self, rank: int, value: Any) -> list[Any]:
-        self._values[rank] = value
-        self._barrier.wait()
-        values = list(self._values)
-        self._barrier.wait()
-        return values
-
-    def abort(self) -> None:
-        self._barrier.abort()
-
-
 def groups_of(parameters: Mapping[str, Tensor], decay: float) -> list[dict[str, Any]]:
     """Return matrices with decay and vectors without, in the order of names."""
     matrices = [p for p in parameters.values() if p.dim() > 1]
@@ -143,69 +104,3 @@ def whole_update(chosen: Mapping[str, Any], steps: int) -> Weights:
     order = [names[id(parameter)] for group in groups for parameter in group["params"]]
     stepped(chosen, groups, [[gradient(n, SIZES[n], step) for n in order] for step in range(1, steps + 1)])
     return parameters
-
-
-def cut_update(chosen: Mapping[str, Any], steps: int, cuts: Mapping[str, Sequence[int]]) -> Weights:
-    """The same in flats of threads: `cuts` are the lengths of a group's flats, with padding at the end of the last."""
-    start = start_weights()
-    by_group = {
-        MATRICES: [name for name, shape in SIZES.items() if len(shape) > 1],
-        "no_decay": [name for name, shape in SIZES.items() if len(shape) == 1],
-    }
-    ranks = len(cuts[MATRICES])
-    placed = {group: _placed(names, group, cuts[group]) for group, names in by_group.items()}
-    meeting, found = Meeting(ranks), {name: torch.full(shape, torch.nan) for name, shape in SIZES.items()}
-
-    def rank_steps(rank: int) -> None:
-        flats = [torch.full((cuts[group][rank],), 7.0) for group in by_group]
-        segments = [
-            [[replace(s, flat=flat) for s in placed[group][other]] for flat, group in zip(flats, by_group, strict=True)]
-            for other in range(ranks)
-        ]
-        for segment in (s for of_flat in segments[rank] for s in of_flat):
-            whole = start[segment.name].view(-1)
-            segment.of(segment.flat).copy_(whole[segment.start : segment.start + segment.count])
-        builder = choose("clozeline.train.optim.optimizers", dict(chosen)).build()
-        groups = [
-            {"name": group, "weight_decay": 0.1 if group == MATRICES else 0.0, "params": [flat]}
-            for flat, group in zip(flats, by_group, strict=True)
-        ]
-        optimizer = builder.build(groups)
-        builder.bind(optimizer, ThreadLayout(flats, segments, rank, meeting))
-        for step in range(1, steps + 1):
-            for flat, of_flat in zip(flats, segments[rank], strict=True):
-                flat.grad = torch.zeros_like(flat)
-                for s in of_flat:
-                    s.of(flat.grad).copy_(gradient(s.name, s.shape, step).view(-1)[s.start : s.start + s.count])
-            optimizer.step()
-        for s in (s for of_flat in segments[rank] for s in of_flat):
-            found[s.name].view(-1)[s.start : s.start + s.count] = s.of(s.flat)
-
-    def guarded(rank: int) -> None:
-        try:
-            rank_steps(rank)
-        except BaseException:
-            meeting.abort()
-            raise
-
-    with ThreadPoolExecutor(ranks) as threads:
-        for outcome in [threads.submit(guarded, rank) for rank in range(ranks)]:
-            outcome.result()
-    return found
-
-
-def _placed(names: Sequence[str], group: str, lengths: Sequence[int]) -> list[list[Segment]]:
-    """Segments by rank of parameters laid end to end over flats of these lengths."""
-    nothing, first, begin, placed = torch.empty(0), 0, 0, []
-    for length in lengths:
-        segments, begin = [], 0
-        for name in names:
-            size = prod(SIZES[name])
-            low, high = max(begin, first), min(begin + size, first + length)
-            if low < high:
-                segments.append(Segment(name, SIZES[name], nothing, group, low - first, low - begin, high - low))
-            begin += size
-        placed.append(segments)
-        first += length
-    assert first >= begin, "the flats hold all elements"
-    return placed

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from clozeline.registry import choose
-from tests.train.optim.optimizers.injected import MATRICES, SIZES, cut_update, gradient, start_weights, whole_update
+from tests.train.optim.optimizers.injected import SIZES, gradient, start_weights, whole_update
 
 
 @pytest.mark.parametrize("chosen", [{"learning_rate": 0.01, "eps": 1e-6}, {"learning_rate": 0.5, "eps": 0.3}])
@@ -26,14 +26,6 @@ def test_updates_are_those_of_torch(monkeypatch: pytest.MonkeyPatch, chosen: dic
         theirs.step()
     for name, weight in weights.items():
         torch.testing.assert_close(found[name], weight.detach(), rtol=2e-6, atol=2e-6)
-
-
-@pytest.mark.parametrize("lengths", [(50, 41, 45), (70, 70, 5), (1, 66, 65)])
-def test_stacks_of_matrices_are_cut_anywhere(monkeypatch: pytest.MonkeyPatch, lengths: tuple[int, ...]) -> None:
-    monkeypatch.setitem(SIZES, "filters", (3, 2, 4))
-    chosen = {"name": "adafactor", "learning_rate": 0.01}
-    whole, parts = whole_update(chosen, 4), cut_update(chosen, 4, {MATRICES: lengths, "no_decay": (4, 4, 4)})
-    assert [name for name in whole if not torch.equal(whole[name], parts[name])] == []
 
 
 def test_rows_without_a_gradient_stay_finite() -> None:

@@ -1,59 +1,57 @@
 """Every optimizer makes the same bits at every ZeRO stage and world size, and resumes to them at any other."""
 
-from collections.abc import Callable
-from functools import lru_cache
+from math import prod
 from pathlib import Path
 
 import pytest
 import torch
 
 from clozeline.registry import find, names
+from clozeline.train.distributed.process_group import World
+from clozeline.train.optim.optimizers._matrices import map_matrices
+from clozeline.train.optim.weights.flat_buffers import Layout, Segment
 from tests.distributed import RankPool
-from tests.matrices import mark_slow_but
-from tests.train.optim.optimizers.injected import configured, cut_update, updated, whole_update
+from tests.train.optim.optimizers.injected import configured, updated
 
 OPTIMIZERS = {
     name: find("clozeline.train.optim.optimizers", name) for name in names("clozeline.train.optim.optimizers")
 }
 EXACT = [name for name, kind in OPTIMIZERS.items() if kind.bit_exact]
-CUTS = {
-    "three pieces": {"matrix": (40, 31, 40), "no_decay": (4, 4, 4)},
-    "a rank with padding alone": {"matrix": (60, 60, 5), "no_decay": (6, 6, 6)},
-    "one element": {"matrix": (1, 51, 60), "no_decay": (11, 1, 3)},
-}
 
 
-@pytest.mark.parametrize("cut", CUTS)
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_flats_cut_anywhere_give_the_bits_of_whole_parameters(name: str, cut: str) -> None:
-    """Or about an ulp less, where the optimizer declares so."""
-    chosen = {"name": name, "learning_rate": 0.01}
-    whole, parts = whole_update(chosen, 5), cut_update(chosen, 5, CUTS[cut])
-    rtol, atol = (0.0, 0.0) if OPTIMIZERS[name].bit_exact else (3e-7, 3e-8)
-    for weight in whole:
-        torch.testing.assert_close(parts[weight], whole[weight], rtol=rtol, atol=atol)
-
-
-@pytest.fixture(scope="module")
-def straight(one_rank: RankPool) -> Callable[[str], dict[str, bytes]]:
-    """Weights of one rank at stage 0 after six updates, by optimizer."""
-    return lru_cache(lambda name: one_rank.run(updated, configured(name, 1, 0), 1, 6)[0])
-
-
-@pytest.mark.parametrize("name", mark_slow_but(EXACT[:1], EXACT))
+@pytest.mark.parametrize("name", EXACT)
 def test_a_checkpoint_of_two_ranks_continues_at_other_stages_and_world_sizes(
-    one_rank: RankPool, two_ranks: RankPool, straight: Callable[[str], dict[str, bytes]], tmp_path: Path, name: str
+    one_rank: RankPool, two_ranks: RankPool, tmp_path: Path, name: str
 ) -> None:
     """Saved after three updates at stage 1 by two ranks, continued at stage 0 by one rank and at stage 3 by two."""
+    straight = one_rank.run(updated, configured(name, 1, 0), 1, 6)
     two_ranks.run(updated, configured(name, 2, 1), 1, 3, None, tmp_path)
-    assert one_rank.run(updated, configured(name, 1, 0), 4, 6, tmp_path) == [straight(name)]
-    assert two_ranks.run(updated, configured(name, 2, 3), 4, 6, tmp_path) == [straight(name)] * 2
+    assert one_rank.run(updated, configured(name, 1, 0), 4, 6, tmp_path) == straight
+    assert two_ranks.run(updated, configured(name, 2, 3), 4, 6, tmp_path) == straight * 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stage", range(4))
-@pytest.mark.parametrize("name", EXACT)
-def test_two_ranks_give_the_bits_of_one(
-    two_ranks: RankPool, straight: Callable[[str], dict[str, bytes]], name: str, stage: int
-) -> None:
-    assert two_ranks.run(updated, configured(name, 2, stage), 1, 6) == [straight(name)] * 2
+CUTS = {"a": ((3, 4), (8, 4)), "b": ((2, 3), (2, 4)), "c": ((3, 4), (12, 0)), "d": ((4, 2), (0, 8))}
+"""Shapes of matrices, and how many of their elements each of two ranks holds."""
+
+
+def mapped(world: World) -> list[list[float]]:
+    """This rank's elements of the matrices, each less the mean of its matrix."""
+    segments: list[list[Segment]] = [[], []]
+    flat = torch.cat([matrix(name)[sum(cuts[: world.rank]) :][: cuts[world.rank]] for name, (_, cuts) in CUTS.items()])
+    for rank, of_rank in enumerate(segments):
+        for name, (shape, cuts) in CUTS.items():
+            offset, start = sum(one.count for one in of_rank), sum(cuts[:rank])
+            of_rank += [Segment(name, shape, flat, "matrix", offset, start, cuts[rank])] if cuts[rank] else []
+    layout = Layout([flat], [[own] for own in segments], world.rank)
+    found = map_matrices(layout, [flat], [flat], lambda stack: stack - stack.mean((1, 2), keepdim=True))
+    return [piece.tolist() for piece in found]
+
+
+def matrix(name: str) -> torch.Tensor:
+    return torch.arange(float(prod(CUTS[name][0]))).square() * ord(name)
+
+
+def test_matrices_that_are_cut_at_will_are_mapped_whole(two_ranks: RankPool) -> None:
+    whole = {name: matrix(name) - matrix(name).mean() for name in CUTS}
+    slices = [{name: own.split(CUTS[name][1])[rank].tolist() for name, own in whole.items()} for rank in (0, 1)]
+    assert two_ranks.run(mapped) == [[own for own in of_rank.values() if own] for of_rank in slices]

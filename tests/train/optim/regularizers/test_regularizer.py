@@ -5,20 +5,17 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.registry import choose
 from clozeline.train.checkpoint.checkpoints import restore
-from clozeline.train.checkpoint.zero_partitions import fragments, memory
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
 from clozeline.train.optim.regularizers import Anchored
 from clozeline.train.optim.regularizers._regularizer import pull
 from tests.distributed import RankPool
-from tests.train.synthetic import NO_DROPOUT, VOCABULARY, build, resume, save, tiny, train_steps
+from tests.train.synthetic import NO_DROPOUT, build, resume, save, tiny, train_steps
 
 Steps = list[tuple[float, float]]
 FRESH = ("heads.masked_lm.transform.weight", "heads.masked_lm.projection.bias")
@@ -57,50 +54,9 @@ def test_anchors_survive_another_stage(two_ranks: RankPool, tmp_path: Path) -> N
     assert hopped == [pytest.approx(pair, rel=5e-6) for pair in straight]
 
 
-def moved(world: World, config: TrainConfig) -> tuple[float, float]:
-    """How far two steps take weights that were loaded, at most, and fresh ones, at least."""
-    engine = build(config, world)
-    restore(engine, None, FRESH)
-    before = {name: p.detach().clone() for name, p in engine.model.named_parameters()}
-    train_steps(engine, 1, 2)
-    ways = {name: float((p.detach() - before[name]).abs().max()) for name, p in engine.model.named_parameters()}
-    engine.close()
-    return max(way for name, way in ways.items() if name not in FRESH), min(ways[name] for name in FRESH)
-
-
-def test_strong_anchors_hold_weights_that_were_loaded_alone(one_rank: RankPool) -> None:
-    ((held, free),) = one_rank.run(moved, kept({"name": "l2_sp", "alpha": 1e9, "beta": 0.0}))
-    assert held < 1e-6 < 1e-3 < free
-
-
 def test_a_checkpoint_with_anchors_serves_a_run_without(two_ranks: RankPool, tmp_path: Path) -> None:
     free = kept({"name": "l2_sp", "alpha": 0.0, "beta": 0.0})
     assert two_ranks.run(steps, free, str(tmp_path), kept(None)) == two_ranks.run(steps, kept(None))
-
-
-def held(world: World, config: TrainConfig) -> tuple[int, dict[str, list[float]]]:
-    engine = build(config, world)
-    restore(engine, None, FRESH)
-    count = sum(p.numel() for p in engine.model.parameters())
-    found = memory(engine)["optimizer"] // (4 * count)
-    tensors = {part.name: part.tensors["strength"].tolist() for part in fragments(engine, owned=False)}
-    engine.close()
-    return found, tensors
-
-
-def test_strengths_are_fisher_information_of_the_file(one_rank: RankPool, tmp_path: Path) -> None:
-    from clozeline.model.build import build_model
-
-    model = build_model(kept(None).model, VOCABULARY, {}, seed=1)
-    fisher = {f"fisher/{name}": torch.rand_like(p) for name, p in model.named_parameters() if name not in FRESH}
-    weights = {f"weight/{name}": p.detach().contiguous() for name, p in model.named_parameters() if name not in FRESH}
-    save_file(fisher | weights, tmp_path / "fisher.safetensors")
-    ewc = {"name": "ewc", "fisher": str(tmp_path / "fisher.safetensors"), "strength": 7.0}
-    ((copies, strengths),) = one_rank.run(held, kept(ewc))
-    assert copies == 2, "anchors and strengths, before the first step"
-    for name, values in strengths.items():
-        expected = 7.0 * fisher[f"fisher/{name}"].flatten() if name not in FRESH else torch.zeros(len(values))
-        torch.testing.assert_close(torch.tensor(values), expected)
 
 
 def test_a_regularizer_needs_something_to_keep() -> None:
@@ -149,20 +105,6 @@ def test_weights_are_their_own_anchors_and_new_ones_fall_to_zero() -> None:
     weight += 1.0  # later updates do not move the anchor
     assert (own.anchor.tolist(), own.strength.tolist()) == ([1.0, 2.0], [0.5, 0.5])
     assert (new.anchor.tolist(), new.strength.tolist()) == ([0.0, 0.0], [0.25, 0.25])
-
-
-NUMBERS = st.floats(-3, 3, width=32)
-
-
-@given(weight=NUMBERS, anchor=NUMBERS, strength=st.floats(0, 1e6), rate=st.floats(1e-6, 1))
-def test_a_pull_ends_at_the_minimum_of_penalty_and_distance(
-    weight: float, anchor: float, strength: float, rate: float
-) -> None:
-    """Its derivative, by hand: s (v - a) + (v - w) / r = 0."""
-    moved = torch.tensor([weight], dtype=torch.float64)
-    pull(moved, torch.tensor([anchor], dtype=torch.float64), torch.tensor([strength], dtype=torch.float64), rate)
-    expected = (weight + rate * strength * anchor) / (1 + rate * strength)
-    assert abs(float(moved) - expected) <= 1e-9
 
 
 def test_what_is_free_or_at_its_anchor_keeps_every_bit() -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.build import Model, add_adapter, build_model
+from clozeline.model.build import Model, build_model
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.registry import names
 from clozeline.train.checkpoint.format import WEIGHT, ParameterRecord, tiling_problem
@@ -18,7 +18,6 @@ from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.process_group import World
-from clozeline.train.optim.weights.flat_buffers import Layout, Segment
 from clozeline.train.optim.weights.freezing import freeze, frozen_count, frozen_modules
 from clozeline.train.optim.weights.parameter_groups import depths_below_heads, parameter_groups
 from tests.distributed import RankPool
@@ -27,27 +26,6 @@ from tests.model.small_models import VOCABULARY as WORDS
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.runs import start, steps
 from tests.train.synthetic import VOCABULARY, build, tiny
-
-
-def test_a_segment_is_a_view_of_a_tensor_as_long_as_its_flat() -> None:
-    flat = torch.arange(12.0).view(3, 4)
-    segment = Segment("p", (5,), flat, "decay", 4, 2, 3)
-    assert segment.of(flat).tolist() == [4, 5, 6]
-    segment.of(flat).zero_()
-    assert flat.sum() == sum(range(12)) - 15
-
-
-def test_pieces_are_the_segments_of_tensors_in_their_order_without_the_padding() -> None:
-    first, second, last = torch.arange(12.0), torch.arange(4.0), torch.arange(3.0)
-    cut = [Segment("b", (5,), first, "", 7, 2, 3), Segment("a", (4,), first, "", 1, 0, 4)]
-    whole = [Segment("c", (2, 2), second, "", 0, 0, 4)]
-    layout = Layout([first, second, last], [[cut, whole, []]], 0)
-    pieces = layout.pieces([first, second, last], [first, second.view(2, 2), last])
-    assert [piece.tolist() for piece in pieces] == [[7, 8, 9], [1, 2, 3, 4], [[0, 1], [2, 3]]]
-    pieces[0].zero_()
-    assert first.tolist() == [0, 1, 2, 3, 4, 5, 6, 0, 0, 0, 10, 11]
-    assert layout.whole_sizes([first, second, last]).tolist() == [5, 4, 4]
-    assert layout.shapes(first, last) == {"a": (4,), "b": (5,)}
 
 
 def laid_out(world: World, config: TrainConfig) -> list[tuple[bool, str, list[int], list[tuple[int, int, int]]]]:
@@ -72,7 +50,7 @@ def laid_out(world: World, config: TrainConfig) -> list[tuple[bool, str, list[in
     return found
 
 
-@pytest.mark.parametrize("stage", [0, 1, pytest.param(2, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("stage", [0, 1, 3])
 def test_segments_tile_every_parameter_on_all_ranks_alike(two_ranks: RankPool, stage: int) -> None:
     first, second = two_ranks.run(laid_out, tiny(zero__stage=stage))
     assert first == second
@@ -139,32 +117,6 @@ def test_groups_by_depth_hold_every_parameter_once(family: str) -> None:
     assert found == {id(p): (depths[n], 0.1 if p.ndim >= 2 else 0.0) for n, p in model.named_parameters()}
     assert len({group["name"] for group in groups}) == len(groups) <= 2 * (max(depths.values()) + 1)
     assert {group["depth"] for group in groups} >= {1, max(depths.values())}
-
-
-@pytest.mark.parametrize("family", ["encoder", "xlnet"])
-def test_matrices_of_layers_are_apart_for_those_who_ask(family: str) -> None:
-    """Tables, also plain parameters that are tables, and heads stay in `decay`."""
-    model = build_model(small_config(family), WORDS, {})
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    groups = parameter_groups(model, 0.1, by_depth=False, matrices_apart=True)
-    found = {group["name"]: {names[id(p)] for p in group["params"]} for group in groups}
-    plain = {group["name"]: {names[id(p)] for p in group["params"]} for group in parameter_groups(model, 0.1)}
-    assert list(found) == ["matrix", "decay", "no_decay"]
-    assert found["no_decay"] == plain["no_decay"]
-    assert found["matrix"] | found["decay"] == plain["decay"]
-    tables = (".tokens.weight", ".table.weight", ".types.weight", ".segments")
-    expected = {n for n in plain["decay"] if ".layers." in n and not n.endswith(tables)}
-    assert found["matrix"] == expected
-    assert len(found["matrix"]) >= 12
-
-
-def test_parameters_with_another_rate_are_apart() -> None:
-    model = build_model(small_config("decoder"), WORDS, {}, seed=1)
-    adapter = add_adapter(model, "own", {"name": "lora", "rank": 2, "rate_ratio": 4.0})
-    groups = parameter_groups(model, 0.1)
-    assert {group["name"]: group["rate"] for group in groups} == {"decay": 1.0, "decay.fast": 4.0, "no_decay": 1.0}
-    (fast,) = [group for group in groups if group["name"] == "decay.fast"]
-    assert {id(p) for p in fast["params"]} == {id(p) for n, p in adapter.named_parameters() if n.endswith(".b")}
 
 
 def small(**changes: Any) -> Model:
@@ -239,32 +191,15 @@ def weights(run: Path) -> dict[str, torch.Tensor]:
     return read_weights(*find_checkpoint(run))
 
 
-STAGES = [
-    pytest.param(1, ("zero.stage=0",), id="one-0"),
-    pytest.param(1, ("zero.stage=3",), id="one-3"),
-    pytest.param(1, ("zero.stage=1", "precision=bf16"), id="one-bf16", marks=pytest.mark.slow),
-    *(
-        pytest.param(2, (f"zero.stage={stage}", f"activation_checkpointing={again}"), id=f"two-{stage}",
-                     marks=pytest.mark.slow)
-        for stage, again in ((0, "true"), (1, "false"), (2, "true"), (3, "true"))
-    ),
-]  # fmt: skip
-
-
 @pytest.mark.parametrize("freezing", ["body", "embeddings"])
-@pytest.mark.parametrize(("size", "words"), STAGES)
-def test_only_the_rest_changes(
-    request: pytest.FixtureRequest, folder: Path, size: int, words: tuple[str, ...], freezing: str
-) -> None:
+@pytest.mark.parametrize("stage", [0, 3])
+def test_only_the_rest_changes(one_rank: RankPool, folder: Path, stage: int, freezing: str) -> None:
     """Byte for byte after five steps with weight decay and dropout, with no state in the optimizer."""
-    ranks = request.getfixturevalue("one_rank" if size == 1 else "two_ranks")
-    name = f"{freezing}-{request.node.callspec.id}"
-    tuned = started(ranks, folder, name, *words, f"freeze={freezing}")
+    tuned = started(one_rank, folder, f"{freezing}-{stage}", f"zero.stage={stage}", f"freeze={freezing}")
     before, after = weights(folder / "first"), weights(tuned)
     body = {one for one in before if one.startswith("family." if freezing == "body" else "family.tokens")}
     body |= {"family.stack.position.table.weight"}
-    exact = {one: before[one].to(after[one].dtype) for one in before}  # of bf16 runs: what they hold is rounded
-    assert {one for one in before if torch.equal(exact[one], after[one])} == body
+    assert {one for one in before if torch.equal(before[one], after[one])} == body
     directory, index = find_checkpoint(tuned)
     reader = CheckpointReader(directory, index)
     for one in before:
@@ -284,15 +219,3 @@ def test_a_frozen_body_has_no_dropout(one_rank: RankPool, folder: Path) -> None:
     plain = losses(started(one_rank, folder, "plain", *none, "freeze=body"))
     assert losses(started(one_rank, folder, "still", *strong, "freeze=body")) == plain
     assert losses(started(one_rank, folder, "moving", *strong))[0] != plain[0]
-
-
-def test_a_frozen_run_resumes_to_the_bit(one_rank: RankPool, folder: Path) -> None:
-    whole = started(one_rank, folder, "whole", "freeze=body")
-    parts = started(one_rank, folder, "parts", "freeze=body", "steps=3")
-    answers = one_rank.run(start, folder / "train.yaml", [f"output={parts}", "steps=5", "freeze=body"])
-    assert answers == [(0, "")]
-    assert losses(parts) == losses(whole)
-    assert all(torch.equal(tensor, weights(parts)[name]) for name, tensor in weights(whole).items())
-    code, said = one_rank.run(start, folder / "train.yaml", [f"output={parts}", "steps=6"])[0]
-    assert code == 64
-    assert "freeze: ['body'] in the checkpoint, [] now" in said

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from torch import Tensor, nn
 
+from clozeline import plugins
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.model_config import ModelConfig
@@ -67,7 +68,7 @@ class DistillationLoss(nn.Module, ABC):
     @classmethod
     def key(cls) -> str:
         """Return the name of its file."""
-        return cls.__module__.rpartition(".")[2]
+        return plugins.name_of(cls)
 
     @property
     def of_student(self) -> frozenset[str]:

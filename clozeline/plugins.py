@@ -1,0 +1,132 @@
+"""Algorithms of one's own: classes of any installed or importable module, by `module:Class` or by an entry point.
+
+    corrupt: [{name: mylab.objectives:FallingRate, rate: 0.2}]
+
+    [project.entry-points."clozeline.objectives"]
+    falling_rate = "mylab.objectives:FallingRate"
+
+An entry point gives a plain name. A module is imported only where the user's own words ask for it: a configuration
+file given to a command, its command line, the variable `CLOZELINE_IMPORT`, or an installed entry point. What somebody
+else's run, set or model names is refused until one of these names it, too. The variable carries the names to workers.
+"""
+
+import hashlib
+import importlib
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+from clozeline.errors import ConfigurationError
+
+VARIABLE: Final = "CLOZELINE_IMPORT"
+"""Variable with the names that may be imported, `module:Class` or `module`, between commas."""
+_NAME: Final = re.compile(r"[A-Za-z_]\w*(?:[.-][A-Za-z_]\w*)*:[A-Za-z_]\w*")
+_GROUPS: Final = {"clozeline.pipeline.tasks.readers": "clozeline.task_readers"}
+"""Groups of entry points that are not named like the folder of their registry."""
+
+
+def is_own(name: str) -> bool:
+    """Return whether a name is `module:Class`; heads write a hyphen for each dot, which names of modules lack."""
+    return _NAME.fullmatch(name) is not None
+
+
+def name_of(kind: type) -> str:
+    """Return the name by which a class is chosen: that of its file in a registry, `module:Class` elsewhere."""
+    module = kind.__module__
+    return module.rpartition(".")[2] if module.startswith("clozeline.") else f"{module}:{kind.__qualname__}"
+
+
+def short_name(name: str) -> str:
+    """Return a name for folders and tables: `falling_rate` of `mylab.objectives:FallingRate`."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition(":")[2]).lower() if is_own(name) else name
+
+
+def allow(text: str) -> None:
+    """Allow the import of what a text of the user names, in this process and those that it starts."""
+    if found := {name.replace("-", ".") for name in _NAME.findall(text)} - _allowed():
+        os.environ[VARIABLE] = ",".join(sorted(_allowed() | found))
+
+
+def _allowed() -> set[str]:
+    return set(filter(None, os.environ.get(VARIABLE, "").split(",")))
+
+
+def group_of(package: str) -> str:
+    """Return the group of entry points of a registry: `clozeline.objectives`."""
+    return _GROUPS.get(package, f"clozeline.{package.rpartition('.')[2]}")
+
+
+@cache
+def installed(package: str) -> Mapping[str, EntryPoint]:
+    """Return the entry points of a registry by their names."""
+    return {entry.name: entry for entry in sorted(_entry_points().select(group=group_of(package)))}
+
+
+@cache
+def _entry_points() -> Any:
+    return entry_points()  # reads the metadata of every installed package
+
+
+def import_class(package: str, name: str) -> type:
+    """Return the class of `module:Class` for a registry.
+
+    Raises:
+        ConfigurationError: nobody but the configuration of a foreign folder names it, it is not there, or is no class.
+    """
+    path = name.replace("-", ".")
+    module, _, attribute = path.partition(":")
+    by_entry = path in {entry.value for entry in installed(package).values()}
+    if not by_entry and module not in sys.modules and {path, module}.isdisjoint(_allowed()):
+        raise ConfigurationError(
+            f"{name}: only a file that you did not write names this class, so it was not imported; where you trust its "
+            f"code, put {VARIABLE}={path} before the command"
+        )
+    try:
+        found = getattr(_import(module), attribute)
+    except ModuleNotFoundError as error:
+        where = "install its package in this environment, or set PYTHONPATH to the folder that holds it"
+        raise ConfigurationError(f"{name}: no module '{error.name}'; {where}") from error
+    except AttributeError as error:
+        raise ConfigurationError(f"{name}: the module {module} has no '{attribute}'") from error
+    if not isinstance(found, type):
+        raise ConfigurationError(f"{name}: expected a class, got {found!r}")
+    return found
+
+
+def _import(module: str) -> Any:
+    """Import a module, also from the current folder, where the installed command does not look."""
+    if (here := os.getcwd()) not in sys.path:  # noqa: PTH109 (a string, as the others are)
+        sys.path.append(here)
+    return importlib.import_module(module)
+
+
+def digests(plain: Any) -> dict[str, str]:
+    """Return the SHA-256 of the source of every module of one's own that a plain configuration names, by its name."""
+    return {name: _source_digest(name) for name in sorted(set(filter(is_own, _strings(plain))))}
+
+
+def _source_digest(path: str) -> str:
+    module = path.replace("-", ".").partition(":")[0]
+    loaded = sys.modules.get(module)
+    spec = getattr(loaded, "__spec__", None) or find_spec(module)
+    if spec is None or spec.origin is None:
+        raise ConfigurationError(f"{path}: the module {module} has no source to hash")
+    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
+
+
+def _strings(plain: Any) -> Iterator[str]:
+    if isinstance(plain, str):
+        yield plain
+    elif isinstance(plain, Mapping):
+        for key, value in plain.items():
+            yield from _strings(key)
+            yield from _strings(value)
+    elif isinstance(plain, list | tuple):
+        for value in plain:
+            yield from _strings(value)

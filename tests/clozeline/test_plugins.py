@@ -1,0 +1,104 @@
+"""Algorithms of one's own, as the example in docs/mylab has them: in a folder, or as an installed package."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.pipeline.miniature import write_corpus
+
+ROOT = Path(__file__).parents[2]
+MYLAB = ROOT / "docs" / "mylab"
+TRAIN = ["steps=2", "schedule.warmup=0", *(f"model.{key}" for key in ("dim=8", "layers=1", "ffn_dim=8"))]
+
+
+@pytest.fixture
+def command(tmp_path):
+    """Runs commands in a folder of the user, without what tests put in the environment."""
+    write_corpus(tmp_path / "texts", 30)
+    recipe = {
+        "base": str(ROOT / "configs/recipes/demo/pipeline.yaml"), "output": "own", "input": "texts",
+        "heldout": {"fraction": 0.2},
+        "clean": {"filters": [{"name": "mylab.algorithms:Shouting", "share": 0.3}], "language": None},
+        "corrupt": [{"name": "mylab.algorithms:RareTokens", "mask_rate": 0.2}],
+    }  # fmt: skip
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump(recipe))
+    environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CLOZELINE_IMPORT")}
+
+    def run(*words, **variables):
+        words = [sys.executable, "-P", "-m", "clozeline", *words]
+        return subprocess.run(
+            words, cwd=tmp_path, env={**environment, "PYTHONPATH": str(ROOT), **variables}, capture_output=True,
+            text=True, check=False, timeout=600,
+        )  # fmt: skip
+
+    return run
+
+
+def stages_to_do(done):
+    return {line.partition(":")[0] for line in done.stdout.splitlines() if line.endswith(" units")}
+
+
+def test_a_module_of_ones_own_is_named_recorded_and_a_part_of_the_digest(command, tmp_path):
+    missing = command("pipeline", "--config", "own.yaml")
+    assert missing.returncode == 64
+    assert "mylab.algorithms:Shouting: no module 'mylab'; install its package" in missing.stderr
+    shutil.copytree(MYLAB / "mylab", tmp_path / "mylab")
+    made = command("pipeline", "--config", "own.yaml", "executor.workers=2", "executor.tasks=2")
+    assert made.returncode == 0, made.stderr
+    assert "mylab.algorithms:RareTokens" in (tmp_path / "own/corrupt/config.yaml").read_text()
+    assert '"mylab.algorithms:RareTokens"' in (tmp_path / "own/corrupt/rare_tokens/train/manifest.json").read_text()
+    assert stages_to_do(command("pipeline", "--config", "own.yaml", "--dry-run")) == set()
+    # another comment is another source, of which nobody knows that it computes the same
+    with (tmp_path / "mylab/algorithms.py").open("a") as file:
+        file.write("# edited\n")
+    assert stages_to_do(command("pipeline", "--config", "own.yaml", "--dry-run")) == {"clean"}
+
+
+def test_a_folder_of_somebody_else_imports_nothing(command, tmp_path):
+    shutil.copytree(MYLAB / "mylab", tmp_path / "mylab")
+    assert command("pipeline", "--config", "own.yaml").returncode == 0
+    (tmp_path / "mylab/__init__.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')\n")
+    looked = command("filter-report", "own")
+    assert looked.returncode == 64
+    assert "put CLOZELINE_IMPORT=mylab.algorithms:Shouting before the command" in looked.stderr
+    assert command("inspect-shard", "own/corrupt/rare_tokens/train").returncode == 0
+    assert not (tmp_path / "imported").exists()
+    assert command("filter-report", "own", CLOZELINE_IMPORT="mylab.algorithms").returncode == 0
+    assert (tmp_path / "imported").exists()
+
+
+@pytest.mark.slow
+def test_an_installed_package_is_used_from_texts_to_export(command, tmp_path):
+    """By entry points, which need no allowance; help lists them."""
+    package = tmp_path / "package"
+    shutil.copytree(MYLAB, package)
+    with (package / "pyproject.toml").open("a") as file:
+        file.write('[project.entry-points."clozeline.objectives"]\nrare_tokens = "mylab.algorithms:RareTokens"\n')
+        file.write('[project.entry-points."clozeline.heads"]\nfocal = "mylab.algorithms:Focal"\n')
+        file.write('[project.entry-points."clozeline.optimizers"]\nradam = "mylab.algorithms:RAdam"\n')
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(tmp_path / "site"), str(package)]
+    subprocess.run(pip, check=True)
+    path = {"PYTHONPATH": f"{ROOT}:{tmp_path / 'site'}"}
+    words = ["corrupt=[{name: rare_tokens, mask_rate: 0.2}]", "clean.filters=[{name: shouting, share: 0.3}]"]
+    made = command("pipeline", "--config", "own.yaml", *words, **path)
+    assert made.returncode == 0, made.stderr
+    (tmp_path / "few.txt").write_text("The sea was calm.\n")
+    manifest = "data.shards=own/corrupt/rare_tokens/train/manifest.json"
+    optimizer = "optimizer={name: radam, learning_rate: 0.001}"
+    for step in (
+        ["train", "--config", "recipe:demo", "output=run", "model.attention_heads=2", manifest, optimizer, *TRAIN],
+        ["fill-mask", "run", "text=the <mask> of"],
+        ["evaluate", "run", "perplexity=few.txt"],
+        ["export-model", "run", "exported"],
+    ):
+        done = command(*step, **path)
+        assert done.returncode == 0, done.stderr
+    shown = command("show", "rare_tokens", "The sea was calm and the boat went out.", **path)
+    assert "labels" in shown.stdout
+    assert "optimizer.learning_rate (name: adamw" in command("train", "--help", **path).stdout.replace("\n", "")
+    assert "radam" in command("train", "--help", **path).stdout
