@@ -229,7 +229,7 @@ def test_another_teacher_and_other_rows_are_refused(task, tmp_path):
     other = write_scores(tmp_path / "other", shards, digest="e" * 32)
     with pytest.raises(ConfigurationError, match="teacher=bert: has weights of digest"):
         validate(other, task.shards, teacher=task.run)
-    with pytest.raises(ConfigurationError, match="expected a column set, and --against its rows"):
+    with pytest.raises(ConfigurationError, match="expected a column set, and against=SET with its rows"):
         validate(task.shards, teacher=task.run)
     with pytest.raises(ConfigurationError, match="name the set that they were made from"):
         validate(other, task.shards.parents[1] / "heldout")
