@@ -35,11 +35,11 @@ demo: $(STAMP)  ## clean, shard, train: the whole chain, on Python's documentati
 test: $(STAMP)  ## the test suite; CONTRIBUTING.md says how long it takes
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-try: $(STAMP)  ## what the uncommitted change touches, in a minute; of one algorithm: make try NAME=my_objective
+try: $(STAMP)  ## the tests of one algorithm: make try NAME=my_objective
 	$(BIN)/python -m tests.try_one $(NAME)
 
-test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster, a Slurm of one node if it is there (installs the extras `ray` and `site`)
-	$(BIN)/pip install -q -c constraints.txt -e '.[dev,ray,site]'
+test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster, a Slurm of one node if it is there (installs the extra `ray`)
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev,ray]'
 	$(BIN)/python -m pytest -m '' --hypothesis-profile exploring
 
 check: $(STAMP)  ## lint, format, types, import contracts

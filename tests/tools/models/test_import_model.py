@@ -69,16 +69,6 @@ def test_an_unknown_tensor_of_the_body_or_of_a_known_head_is_refused(tmp_path, n
     assert not (tmp_path / "out").exists()
 
 
-def test_refusals_change_nothing(tmp_path, capsys):
-    saved(tmp_path / "in", "bert")
-    assert import_model([str(tmp_path / "in"), str(tmp_path / "in")]) == 64
-    assert "expected a new or empty folder" in capsys.readouterr().err
-    (tmp_path / "in" / "config.json").write_text(json.dumps({"model_type": "bloom"}))
-    assert import_model([str(tmp_path / "in"), str(tmp_path / "out")]) == 64
-    assert "model_type: expected one of" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
-
-
 class Command:
     """What a pickled file may run."""
 
