@@ -7,7 +7,7 @@ import re
 import shutil
 import stat
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,7 +44,6 @@ _TIMES = re.compile(
 _CACHES = (tokenize_documents._tokenizer, tokenizer_stage._import, ngram_index.open_index)
 """Caches that a fresh process would not have in memory; a kept index maps a file that the hunt overwrites."""
 
-Damage = Callable[[Path, int], object]
 """What happens to a file; the number chooses an offset, a length or another file."""
 
 

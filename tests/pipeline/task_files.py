@@ -150,14 +150,6 @@ def make_text_sets(folder: Path, *words: str) -> Path:
     return run(folder, write_vocabulary(folder, further=["[EOS]"]), *words)
 
 
-def make_worded_sets(folder: Path) -> Path:
-    """The small task as T5 words it: `sst2 sentence: ...` becomes `positive`; return the folder of its sets."""
-    write_task(folder / "files")
-    write_recipe_of(folder, "{name: glue, as_text: true, task: sst2}", frame="t5", max_length=16)
-    last = ("sst", "##2", "sentence", ":", "positive", "negative")
-    return run(folder, write_vocabulary(folder, further=["[EOS]"], last=last))
-
-
 def stories(count: int, first: int = 0) -> list[dict[str, object]]:
     """Texts of two to four choices; the right one has the last word of the context, any other has another."""
     found: list[dict[str, object]] = []

@@ -29,7 +29,6 @@ from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.recorded_file import RecordedFile
 
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
-PLACES = st.tuples(NAMES, NAMES, NAMES, st.integers(0, 2**63))
 
 
 def test_a_uid_is_the_hash_of_where_the_record_begins() -> None:

@@ -32,7 +32,6 @@ from tests.train.masked_set import FIRST_WORD, WORDS, write_masked_sets
 from tests.train.objective_sets import write_objective_sets
 
 CPU = torch.device("cpu")
-CLASSES, DRAWS = 11, 2000
 
 
 @pytest.fixture(scope="module")
