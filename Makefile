@@ -35,7 +35,7 @@ demo: $(STAMP)  ## clean, shard, train: the whole chain, on Python's documentati
 test: $(STAMP)  ## the test suite; CONTRIBUTING.md says how long it takes
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
-try: $(STAMP)  ## the tests of one algorithm: make try NAME=my_objective
+try: $(STAMP)  ## what the uncommitted change touches, in a minute; of one algorithm: make try NAME=my_objective
 	$(BIN)/python -m tests.try_one $(NAME)
 
 test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster, a Slurm of one node if it is there (installs the extra `ray`)

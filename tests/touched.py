@@ -1,11 +1,28 @@
-"""Find the tests that could know a file: its own, those that import it, those of what imports it, and its folder."""
+"""Find the tests that could know a file: its own, those that import it, those of what imports it, and its folder.
+
+`make try` without a name runs them for what the uncommitted change touches, the nearest first, for at most a minute.
+"""
 
 import ast
 import subprocess
+import sys
+import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.registries import ROOT
+
+SECONDS: Final = 50
+"""After this long no further test begins: with the last one and the import of the libraries it stays under a minute."""
+FILES: Final = 40
+"""No more files are collected: what most tests import touches hundreds."""
+RANKS: Final = {"one_rank", "two_ranks"}
+"""Fixtures of tests that start training processes."""
 
 
 def module_of(name: str) -> str:
@@ -58,6 +75,75 @@ def find_tests(tree: Path, name: str) -> list[list[str]]:
     return [group for group in groups if group]
 
 
+def find_touched(tree: Path, changed: Iterable[str]) -> list[str]:
+    """Return the test files that changed files touch, the nearest first."""
+    ranked: dict[str, int] = {}
+
+    def add(rank: int, names: Iterable[str]) -> None:
+        for name in names:
+            if is_test(name) and (tree / name).is_file():
+                ranked[name] = min(rank, ranked.get(name, rank))
+
+    for name in changed:
+        if name.startswith("tests/") and name.endswith(".py"):
+            add(0, [name, *importers(tree)[module_of(name)]])
+        elif name.endswith(".py"):
+            for rank, group in enumerate(find_tests(tree, name)):
+                add(rank, group)
+            for user in importers(tree)[module_of(name)]:
+                add(3, (file for group in find_tests(tree, user)[:1] for file in group))
+        else:  # a recipe, a page, a table: the tests that name it, or its folder
+            words = [name, str(Path(name).parent)] if "/" in name else [name]
+            for rank, word in enumerate(words):
+                add(rank, _git(tree, "grep", "-lF", word, "--", "tests"))
+    return sorted(ranked, key=lambda test: (ranked[test], test))
+
+
+def uncommitted(tree: Path) -> list[str]:
+    """Return the files that differ from the last commit, and the new ones."""
+    return _git(tree, "diff", "--name-only", "HEAD") + _git(tree, "ls-files", "--others", "--exclude-standard")
+
+
 def _git(tree: Path, *arguments: str) -> list[str]:
     done = subprocess.run(["git", *arguments], cwd=tree, capture_output=True, text=True, check=False)
     return done.stdout.splitlines()
+
+
+class Deadline:
+    """A pytest plugin that begins no test after a time, and leaves tests of training processes out."""
+
+    def __init__(self, seconds: float) -> None:
+        self.end = time.perf_counter() + seconds
+        self.left: list[pytest.Item] = []
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Leave out what starts ranks."""
+        self.left = [item for item in items if RANKS & set(getattr(item, "fixturenames", ()))]
+        items[:] = [item for item in items if item not in set(self.left)]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        """Pass over a test that would begin too late."""
+        if time.perf_counter() < self.end:
+            return None
+        self.left.append(item)
+        return True
+
+
+def try_touched(arguments: list[str]) -> int:
+    """Run the tests that the uncommitted change touches; return pytest's exit status."""
+    if not (changed := uncommitted(ROOT)):
+        print("nothing differs from the last commit; of one algorithm: make try NAME=masked_lm", file=sys.stderr)
+        return 64
+    files = find_touched(ROOT, changed)
+    near = files[:FILES]
+    print(f"{len(changed)} changed files touch {len(files)} test files; {len(near)} are run", flush=True)
+    if not near:
+        return 0
+    deadline = Deadline(SECONDS)
+    status = pytest.main([*near, *arguments], plugins=[deadline])
+    if deadline.left:
+        print(f"{len(deadline.left)} tests of them are left out: they start ranks, or would begin after {SECONDS} s")
+    if deadline.left or near != files:
+        print("`make test` runs all")
+    return int(status)

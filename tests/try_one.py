@@ -1,7 +1,7 @@
 """Run the contract tests of one algorithm, and its own tests: `make try NAME=my_objective`.
 
 A contract test is parametrized over the files of a registry folder. Only the cases of this algorithm run, and only the
-test files that can have one are collected.
+test files that can have one are collected. Without a name, the tests of what changed run (`tests/touched.py`).
 """
 
 import difflib
@@ -16,11 +16,9 @@ from typing import Any
 import pytest
 
 from tests.registries import ROOT, algorithms, registries
-from tests.touched import own_tests
+from tests.touched import RANKS, own_tests, try_touched
 
 TESTS = ROOT / "tests"
-RANKS = {"one_rank", "two_ranks"}
-"""Fixtures of tests that start training processes."""
 
 
 def find_algorithms(name: str) -> list[tuple[str, Path]]:
@@ -42,21 +40,39 @@ def find_algorithms(name: str) -> list[tuple[str, Path]]:
     return sorted(found)
 
 
-def contract_files(package: str) -> list[Path]:
-    """Return the test files that may have a case of an algorithm of a registry.
+def contract_files(package: str, name: str) -> list[Path]:
+    """Return the test files that may have a case of an algorithm.
 
-    They list it, themselves or by a constant that tests share (`HEADS = names("clozeline.model.heads")`), or are in its
-    folder. Tests of training are left to `make test`, except those of the trainer's own registries.
+    They list its registry, themselves or by a constant that tests share (`HEADS = names("clozeline.model.heads")`), or
+    they are in the registry's folder and mention the name. Tests of training are left to `make test`, except those
+    of the trainer's own registries.
     """
     folder = registries()[package].relative_to(ROOT)
     parts = sorted({folder.parts[0], "tools"})
     sources = {path: path.read_text(encoding="utf-8") for part in parts for path in (TESTS / part).rglob("*.py")}
     listed = rf"""names\(["']{re.escape(package)}["']\)"""
-    shared = {name for text in sources.values() for name in re.findall(rf"^([A-Z]+) = {listed}", text, re.MULTILINE)}
-    ways = re.compile("|".join([listed, *(rf"^from tests.* import .*\b{name}\b" for name in shared)]), re.MULTILINE)
+    product = "\n".join(path.read_text(encoding="utf-8") for path in registries()[package].glob("_*.py"))
+    listing = re.findall(rf"^def (\w+)\(\)(?:(?!\ndef ).)*?{listed}", product, re.MULTILINE | re.DOTALL)
+    ways = [listed, *(rf"\b{function}\(\)" for function in listing)]
+    nearby = [rf"""["']{re.escape(name)}["'-]"""]  # in the registry's own folder
+    for path, text in sources.items():
+        if not _is_test(path) and re.search(listed, text):
+            module = re.escape(".".join(path.relative_to(ROOT).with_suffix("").parts))
+            constants = "|".join(re.findall(rf"^([A-Z]+) = {listed}", text, re.MULTILINE))
+            nearby.append(rf"from {module} import")
+            ways += [rf"from {module} import .*\b({constants})\b"] if constants else []
+    anywhere, inside = re.compile("|".join(ways)), re.compile("|".join([*ways, *nearby]))
     own = {ROOT / own_tests(path.relative_to(ROOT)) for path in algorithms(package)}
-    found = {path for path, text in sources.items() if path.parent == TESTS / folder or ways.search(text)}
-    return [TESTS / "test_registries.py", *sorted(path for path in found - own if path.name.startswith("test_"))]
+    found = [
+        path
+        for path, text in sources.items()
+        if _is_test(path) and (inside if path.parent == TESTS / folder else anywhere).search(text)
+    ]
+    return [TESTS / "test_registries.py", *sorted({*found} - own)]
+
+
+def _is_test(path: Path) -> bool:
+    return path.name.startswith("test_")
 
 
 class Selection:
@@ -96,18 +112,17 @@ class Selection:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the tests of the algorithm named on the command line; return pytest's exit status."""
+    """Run the tests of the algorithm named on the command line, or of what changed; return pytest's exit status."""
     begun = time.perf_counter()
     if not arguments or arguments[0].startswith("-"):
-        print("expected the name of an algorithm: make try NAME=masked_lm", file=sys.stderr)
-        return 64
+        return try_touched(list(arguments))
     try:
         found = find_algorithms(arguments[0])
     except LookupError as error:
         print(error, file=sys.stderr)
         return 64
     selection = Selection([path for _, path in found])
-    files = sorted({path for package, _ in found for path in contract_files(package)} | selection.own)
+    files = sorted({path for package, one in found for path in contract_files(package, one.stem)} | selection.own)
     status = pytest.main([*(str(path) for path in files if path.exists()), *arguments[1:]], plugins=[selection])
     for file, count in sorted(selection.ran.items()):
         print(f"{count:5} in {file}")
