@@ -79,12 +79,12 @@ def test_a_signal_ends_what_the_block_started(name):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--input", "x"], "--input: no such option; keys are written input=VALUE; see --help"),
-        (["--num-workers=2"], "keys are written num_workers=2"),
-        (["--wat"], "--wat: no such option"),
+        (["--num-workers=2"], "unknown key 'num_workers'; did you mean 'executor.workers'?"),
+        (["--wat"], "--wat: no such option; keys are written wat=VALUE"),
+        (["--dryrun"], "--dryrun: no such option; did you mean '--dry-run'?"),
     ],
 )
-def test_an_option_that_is_a_key_is_answered_with_the_key(words, message, capsys):
+def test_an_option_that_is_no_key_is_answered_with_the_nearest(words, message, capsys):
     assert main(["--config", "recipe:demo", *words]) == 64
     assert message in capsys.readouterr().err
 

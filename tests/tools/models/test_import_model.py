@@ -247,7 +247,7 @@ def test_the_body_of_a_run_alone(shard_sets, tmp_path):
 
 
 def test_refusals_say_what_differs(shard_sets, tmp_path, capsys):
-    write_run(tmp_path, shard_sets, [3], 1)
+    write_run(tmp_path, shard_sets, [3], 1, model__qk_scale=0.3)
     assert export_model([str(tmp_path), str(tmp_path / "out")]) == 64
     assert "no model type of transformers computes what this model does" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -82,7 +82,7 @@ def test_without_its_tokenizer_a_row_is_shown_as_ids(shard_sets, tmp_path, capsy
         moved = shutil.copytree(manifest.parent, tmp_path / label)
         assert main([str(moved)]) == 0
         out, err = capsys.readouterr()
-        assert err == f"note: no tokenizer above {moved}/manifest.json: ids are shown; --tokenizer names its folder\n"
+        assert err == f"note: no tokenizer above {moved}/manifest.json: ids are shown; tokenizer=DIR names its folder\n"
         ids = row_of(moved, 0)["input_ids"].tolist()
         shown = plain_text(out)
         assert " ".join(map(str, ids[:3])) in shown

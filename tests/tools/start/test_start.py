@@ -194,7 +194,9 @@ def test_inputs_become_absolute_and_must_exist(tmp_path, monkeypatch):
 
 def test_languages_and_models_are_known():
     assert (check_language("ga"), check_language(ANY), check_model("t5")) == ("ga", ANY, "t5")
-    with pytest.raises(ConfigurationError, match="expected a code such as en or de, or any, got 'english'; known: "):
+    with pytest.raises(
+        ConfigurationError, match="expected a code such as en or de, or any, got 'english'; did you mean"
+    ):
         check_language("english")
     with pytest.raises(ConfigurationError, match=r"expected one of bert, gpt, llama, .*, got 'llama2'"):
         check_model("llama2")

@@ -139,7 +139,7 @@ def test_words_without_a_use_are_refused(study, tmp_path):
     _, variants = load_study(study)
     with pytest.raises(ConfigurationError, match=r"expected NAME=FILES, got 'prose'"):
         named_files(["prose"])
-    with pytest.raises(ConfigurationError, match=r"give --heldout prose=FILES"):
+    with pytest.raises(ConfigurationError, match=r"give heldout=prose=FILES"):
         make_all_sets(study, tmp_path, variants, "texts", {})
     with pytest.raises(ConfigurationError, match=r"expected one of prose, got blimp"):
         make_all_sets(study, tmp_path, variants, "texts", {"prose": "a", "blimp": "b"})
