@@ -5,7 +5,6 @@ import dataclasses
 import torch
 
 from clozeline.model.build import build_model
-from clozeline.model.initialization import initialize_parameters
 from clozeline.registry import find, names
 from clozeline.tools.start.contracts.heads import VOCABULARY, draw_rows
 from tests.declarations import declared
@@ -82,12 +81,6 @@ def built(family, seed=0, **changes):
     """A small model, its weights drawn from the seed."""
     torch.manual_seed(seed)
     return build_model(small_config(family, **changes), VOCABULARY, {"pad": 0}, SPELLINGS)
-
-
-def drawn(module, seed=0):
-    """The same part of a model with its initial weights, each drawn from the seed and its name in the part."""
-    initialize_parameters(module, small_config("encoder"), seed)
-    return module
 
 
 def only(losses):

@@ -1,6 +1,7 @@
 """Captures built by hand, whole and broken, and readers run on them."""
 
 import gzip
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -79,8 +80,4 @@ def texts(items: list[Item]) -> list[str]:
 
 def counted(items: list[Item]) -> dict[str, int]:
     """Return the count of each reason."""
-    found: dict[str, int] = {}
-    for item in items:
-        if isinstance(item, Counted):
-            found[item.reason] = found.get(item.reason, 0) + 1
-    return found
+    return dict(Counter(item.reason for item in items if isinstance(item, Counted)))

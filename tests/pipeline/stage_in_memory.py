@@ -28,6 +28,9 @@ class StageResult:
     def rejected(self) -> list[Rejection]:
         return [row for path in sorted((self.folder / "rejects").iterdir()) for row in read_rejects(path)]
 
+    def json(self, name: str) -> Any:
+        return json.loads((self.folder / name).read_text(encoding="utf-8"))
+
     def published(self, pattern: str) -> dict[str, bytes]:
         """Return the content of each file, intermediates apart."""
         files = [path for path in self.folder.rglob(pattern) if path.is_file() and "tmp" not in path.parts]

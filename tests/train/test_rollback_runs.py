@@ -175,7 +175,7 @@ def test_spikes_of_the_loss_are_a_divergence(one_rank: RankPool, tmp_path: Path)
     told = [(event["step"], event["checkpoint"]) for event in events(paths[0], "rollback")]
     assert told == [(43, "step-00000036"), (39, "step-00000036")]
     spike = events(paths[0], "spike")[0]
-    assert spike["command"] == f"clozeline explain-batch --run {paths[0]} --step {spike['step']}"
+    assert spike["command"] == f"clozeline explain-batch run={paths[0]} step={spike['step']}"
     assert (spike["step"], len(spike["rows_source_block_row"])) == (41, 8)
     state = read_state(Index.read(paths[0] / "checkpoints" / "step-00000052"))
     assert (state.skipped_rows, state.rollbacks) == (SKIPPED_TWICE, 2)

@@ -7,7 +7,7 @@ import pytest
 from clozeline.tools.shards import explain_batch
 from clozeline.train.startup.open_run import read_config
 from tests.distributed import run_ranks
-from tests.shard_server import ShardServer
+from tests.range_site import ShardServer
 from tests.train import faulty
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.runs import steps

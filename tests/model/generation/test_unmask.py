@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from clozeline.errors import BatchError, ConfigurationError
-from clozeline.model.build import build_model
-from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.unmask import unmask, unmask_by
+from tests.model.generation.test_generate import tensors_of
+from tests.model.small_models import built
 
 V, LENGTH, MASK = 3, 3, 3
 TEXTS = list(itertools.product(range(V), repeat=LENGTH))
@@ -96,33 +95,15 @@ def test_a_row_does_not_depend_on_the_others() -> None:
     assert together[3][0].filled == []
 
 
-def small_encoder() -> torch.nn.Module:
-    config = ModelConfig(
-        family="encoder", dim=16, layers=2, attention_heads=2, ffn_dim=32, heads={"masked_lm": 1.0},
-        position=PositionConfig(maximum=16),
-    )  # fmt: skip
-    torch.manual_seed(2)
-    model = build_model(config, 40, {"pad": 0, "mask": 4}).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.2)
-    return model
-
-
 def test_a_model_fills_as_a_plain_loop_does() -> None:
-    model, mask, banned = small_encoder(), 4, {0, 1, 2, 3}
+    model, mask, banned = built("encoder", init={"std": 0.5}).eval(), 4, {0, 1, 2, 3}
     rows = [[1, 9, mask, 11, mask, mask, 2], [1, mask, 20, 2]]
     wanted = []
     for row in rows:
         filled = list(row)
         while mask in filled:
-            tensors = {
-                "input_ids": torch.tensor([filled]),
-                "position_ids": torch.arange(len(filled))[None],
-                "lengths": torch.tensor([len(filled)]),
-            }
             with torch.no_grad():
-                logits = model.logits(tensors)["masked_lm"][0, :, :40]
+                logits = model.logits(tensors_of(filled, ""))["masked_lm"][0]
             logits[:, [mask, *banned]] = -torch.inf
             best = logits.softmax(-1).max(-1)
             at = max((at for at, token in enumerate(filled) if token == mask), key=lambda at: float(best.values[at]))
@@ -137,7 +118,5 @@ def test_what_cannot_be_filled_is_refused() -> None:
         unmask_by(predict, [[MASK]], MASK, Decoding())
     with pytest.raises(BatchError, match="row 0: no token has a finite score"):
         unmask_by(predict, [[MASK, 0, 0]], MASK, Decoding(mode="unmask"), banned=range(V))
-    config = ModelConfig(family="decoder", dim=8, layers=1, attention_heads=2, ffn_dim=8, heads={"lm": 1.0})
-    decoder = build_model(config, 40, {"pad": 0}).eval()
     with pytest.raises(ConfigurationError, match=r"need an? (head|encoder)"):
-        unmask(decoder, [[1, 4]], 4, Decoding(mode="unmask"))
+        unmask(built("decoder").eval(), [[1, 4]], 4, Decoding(mode="unmask"))

@@ -1,7 +1,7 @@
 """Attention of documents to themselves and to their source: a call a document, one call for all, and a mask."""
 
-from collections.abc import Sequence
 from itertools import accumulate, pairwise, product
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +13,7 @@ from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.layer import DropoutConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from clozeline.model.layers.documents import attend_flat, attend_one_by_one, batch_documents, reads_documents
-from clozeline.model.layers.masks import AttentionPlan, Documents
+from clozeline.model.layers.masks import AttentionPlan
 from tests.model.closeness import FLOAT32, assert_gradients_close
 from tests.model.small_models import VOCABULARY, batch_for, small_config
 
@@ -91,98 +91,12 @@ def stand_in(
     return (torch.stack(rows),)
 
 
-@pytest.mark.parametrize("window", [None, 0, 2], ids=["whole", "window 0", "window 2"])
-@pytest.mark.parametrize("causal", [False, True], ids=["both ways", "causal"])
-@pytest.mark.parametrize("key_heads", [4, 2], ids=["heads", "grouped"])
-def test_both_kernels_equal_a_loop(
-    monkeypatch: pytest.MonkeyPatch, key_heads: int, causal: bool, window: int | None
-) -> None:
-    monkeypatch.setattr("clozeline.model.layers.documents._flash", stand_in)
-    draw = torch.Generator().manual_seed(0)
-    documents = batch_documents(packed())
-    assert documents is not None
-    query, key, value = (torch.randn(4, heads, WIDTH, 6, generator=draw) for heads in (4, key_heads, key_heads))
-    seen = documents.mask()[:, 0]
-    wanted = torch.zeros(4, 4, WIDTH, 6)
-    for b, size in enumerate(map(sum, SIZES)):
-        for i in range(size):
-            near = [j for j in range(size) if seen[b, i, j] and not (causal and j > i)]
-            near = [j for j in near if window is None or abs(i - j) <= window]
-            for head in range(4):
-                of = head * key_heads // 4
-                weights = (0.3 * key[b, of, near] @ query[b, head, i]).softmax(0)
-                wanted[b, head, i] = weights @ value[b, of, near]
-    real = (torch.arange(WIDTH) < packed()["lengths"][:, None])[:, None, :, None]
-    plan = AttentionPlan(causal=causal, documents=documents, window=window)
-    for kernel in (attend_one_by_one, attend_flat):
-        found = kernel(query, key, value, plan, 0.3)
-        torch.testing.assert_close(found * real, wanted, rtol=1e-5, atol=1e-5)
-
-
-def bounds_of(sizes: Sequence[int]) -> Documents:
-    bounds = torch.tensor([*accumulate(sizes, initial=0)], dtype=torch.int32)
-    return Documents(torch.empty(0), bounds, max(sizes))
-
-
-PAIRS = [
-    [(3, 5), (1, 2), (4, 1)],
-    [(6, 7)],
-    [(2, 3), (0, 4), (5, 0), (1, 1)],
-    [(0, 6), (7, 2)],
-    [(1, 0), (0, 1), (4, 4)],
-]
-"""Target and source positions of the documents of rows: several, one, and some without a target or a source."""
-
-
-def cross_gradients(kernel: Any, pairs: list[tuple[int, int]], query_heads: int, *more: Any) -> list[Tensor]:
-    """What a kernel returns in two such rows, and the gradients of queries, keys and values, in float64."""
-    draw = torch.Generator().manual_seed(3)
-    targets, sources = (sum(sizes) for sizes in zip(*pairs, strict=True))
-    shapes = ((2, query_heads, targets, 6), (2, 2, sources, 6), (2, 2, sources, 6), (2, query_heads, targets, 6))
-    *parts, upstream = (torch.randn(shape, generator=draw, dtype=torch.float64) for shape in shapes)
-    for part in parts:
-        part.requires_grad_()
-    mixed = kernel(*parts, *more)
-    return [mixed, *torch.autograd.grad(mixed, parts, upstream)]
-
-
-@pytest.mark.parametrize("heads", [2, 4], ids=["heads", "grouped"])
-@pytest.mark.parametrize("pairs", PAIRS, ids=str)
-def test_targets_read_their_own_source_as_with_a_mask(
-    monkeypatch: pytest.MonkeyPatch, pairs: list[tuple[int, int]], heads: int
-) -> None:
-    """Values and gradients are those of scores that a loop masks; a bound that is moved by one is found."""
-    monkeypatch.setattr("clozeline.model.layers.documents._flash", stand_in)
-    numbers = [[n for n, pair in enumerate(pairs) for _ in range(pair[side])] for side in (0, 1)]
-    seen = torch.tensor([[own == other for other in numbers[1]] for own in numbers[0]])
-
-    def masked(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-        key, value = (part.repeat_interleave(heads // 2, dim=1) for part in (key, value))
-        weights = (0.3 * query @ key.mT).masked_fill(~seen, -torch.inf).softmax(-1)
-        return weights.masked_fill(~seen, 0) @ value
-
-    expected = cross_gradients(masked, pairs, heads)
-    # a target without a source reads nothing
-    assert not expected[0][:, :, ~seen.any(1)].any()
-    for kernel, moved in product((attend_one_by_one, attend_flat), (0, 1)):
-        own, other = (bounds_of([pair[side] for pair in pairs] * 2) for side in (0, 1))
-        plan = AttentionPlan(documents=own, source_documents=other)
-        for found, wanted in zip(cross_gradients(kernel, pairs, heads, plan, 0.3), expected, strict=True):
-            torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-12)
-        # move the bound between both rows
-        name, documents = ("source_documents", other) if moved else ("documents", own)
-        bounds = documents.bounds.clone()  # type: ignore[union-attr]
-        bounds[len(pairs)] -= 1
-        wrong = plan._replace(**{name: Documents(documents.numbers, bounds, int(bounds.diff().max()))})
-        found = cross_gradients(kernel, pairs, heads, wrong, 0.3)[0]
-        assert not torch.allclose(found, expected[0], rtol=1e-3, atol=1e-3)
-
-
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "bert": ("encoder", {}),
     "modernbert": ("encoder", {"layers": 3, "local": LocalConfig(window=2, global_every=3), "head_dim": 6,
                                "position": PositionConfig(kind="rope")}),
     "llama": ("decoder", {}),
+    "mistral": ("decoder", {"local": LocalConfig(window=2, global_every=2)}),
     "gpt2": ("decoder", {"position": PositionConfig(kind="learned", maximum=16)}),
     "bart": ("encoder_decoder", {"position": PositionConfig(kind="learned", maximum=16)}),
     "t5": ("encoder_decoder", {}),
@@ -229,8 +143,9 @@ def test_loss_and_gradients_are_those_of_a_mask(monkeypatch: pytest.MonkeyPatch,
         {"position": PositionConfig(kind="t5", buckets=8, max_distance=9)},
         {"position": PositionConfig(kind="t5", buckets=8, max_distance=9, per_layer=True)},
         {"dropout": DropoutConfig(attention=0.1)},
+        {"attn_logit_softcapping": 0.2},
     ],
-    ids=["bias", "bias in every layer", "dropout"],
+    ids=["bias", "bias in every layer", "dropout", "capped scores"],
 )
 def test_what_the_kernels_do_not_take_has_a_mask(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]) -> None:
     monkeypatch.setattr("clozeline.model.layers.attention.attend", None)
@@ -281,20 +196,6 @@ def test_dropout_of_packed_rows_reaches_the_kernel(monkeypatch: pytest.MonkeyPat
     assert rates == [0.1 if training else 0.0] * 2
 
 
-def test_dropout_in_a_document_keeps_the_mean() -> None:
-    documents = batch_documents(packed())
-    assert documents is not None
-    query, value = torch.zeros(4, 64, WIDTH, 8), torch.ones(4, 64, WIDTH, 8)
-    torch.manual_seed(0)
-    found = attend_one_by_one(query, query, value, AttentionPlan(documents=documents), 1.0, 0.25)
-    assert found.unique().numel() > 2
-    assert found.mean() == pytest.approx(1.0, abs=0.02)
-
-
-class Properties:
-    major = 9
-
-
 @pytest.mark.parametrize(
     ("dtype", "width", "dropout", "major", "expected"),
     [
@@ -311,13 +212,9 @@ class Properties:
 def test_the_device_decides(
     monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, width: int, dropout: float, major: int, expected: bool
 ) -> None:
-    class States:
-        device = torch.device("cuda")
-
-    States.dtype = dtype  # type: ignore[attr-defined]
-    Properties.major = major
-    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: Properties)
-    assert reads_documents(States, width, dropout) is expected  # type: ignore[arg-type]
+    states = SimpleNamespace(device=torch.device("cuda"), dtype=dtype)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(major=major))
+    assert reads_documents(states, width, dropout) is expected  # type: ignore[arg-type]
 
 
 def test_a_cpu_reads_documents_one_by_one() -> None:

@@ -1,32 +1,34 @@
 """States of all layers against transformers', and vectors that depend on their row alone."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
 from clozeline.errors import BatchError, ConfigurationError
+from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.model.scoring.features import check_layer, token_vectors
-from tests.model import model_peers
+from tests.model.checkpoints.published import saved
 from tests.model.small_models import VOCABULARY, batch_for, built
 
-SIZE = model_peers.Size(dim=24, heads=4, kv_heads=2, head_dim=6, ffn=40, layers=4, decoder_layers=2)
 ROWS = [[5, 6, 7, 8, 9, 10, 11], [7], [3, 9, 9], [30, 2, 1, 4, 8, 16, 32], [12, 13]]
 
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "t5"])
-def test_states_of_layers_are_those_of_transformers(kind: str) -> None:
+def test_states_of_layers_are_those_of_transformers(tmp_path: Path, kind: str) -> None:
     """Every layer's, of rows that are padded."""
-    pair = getattr(model_peers, kind)(SIZE)
-    pair.ours.eval()
-    body = pair.theirs.eval().base_model
+    depth = {"gpt2": "n_layer", "t5": "num_layers"}.get(kind, "num_hidden_layers")
+    body = saved(tmp_path, kind, **{depth: 4}).base_model
+    model = build_checkpoint(read_checkpoint(tmp_path)).eval()
     body = body.encoder if kind == "t5" else body
-    found = {layer: token_vectors(pair.ours, ROWS, str(layer)) for layer in range(5)}
+    found = {layer: token_vectors(model, ROWS, str(layer)) for layer in range(5)}
     for number, row in enumerate(ROWS):
         with torch.no_grad():
             wanted = body(input_ids=torch.tensor([row]), output_hidden_states=True).hidden_states
         assert len(wanted) == 5
         for layer, state in enumerate(wanted):
             assert (found[layer][number] - state[0]).abs().max() < 1e-5, layer
-    concatenated, summed = (token_vectors(pair.ours, ROWS, layer) for layer in ("last4_concat", "last4_sum"))
+    concatenated, summed = (token_vectors(model, ROWS, layer) for layer in ("last4_concat", "last4_sum"))
     for number in range(len(ROWS)):
         of = [found[layer][number] for layer in (1, 2, 3, 4)]
         assert (concatenated[number] - torch.cat(of, 1)).abs().max() < 1e-5

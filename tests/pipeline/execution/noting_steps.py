@@ -31,23 +31,12 @@ class Noting:
         (self.folder / f"{unit}.done").write_text(reason)
 
 
-class Endless:
+class Endless(Noting):
     """A step whose unit never ends."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
 
     def __call__(self, unit: int) -> None:
         (self.folder / f"{os.getpid()}.pid").touch()
         signal.pause()
-
-    def has_result(self, unit: int) -> bool:
-        return False
-
-    def has_started(self, unit: int) -> bool:
-        return False
-
-    def give_up(self, unit: int, reason: str) -> None: ...
 
 
 class Reporting(Noting):

@@ -98,6 +98,14 @@ def test_a_process_of_this_machine_that_was_killed_holds_nothing(tmp_path, no_lo
         pass
 
 
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"host": 1}'])
+def test_a_torn_file_counts_as_a_holder_until_its_time_is_over(tmp_path, no_locks, monkeypatch, text):
+    (tmp_path / ".holder").write_text(text)
+    monkeypatch.setattr(output_lock, "time", clock := Clock())
+    with one_at_a_time(tmp_path, lambda: None):
+        assert clock.now > output_lock._GONE_S
+
+
 @pytest.mark.parametrize("ends", [True, False])
 def test_a_holder_elsewhere_is_waited_for_while_it_renews_and_not_longer(tmp_path, no_locks, monkeypatch, ends):
     holder, waited = held_by(tmp_path, THERE), []
@@ -114,11 +122,3 @@ def test_a_holder_elsewhere_is_waited_for_while_it_renews_and_not_longer(tmp_pat
     with one_at_a_time(tmp_path, lambda: waited.append(1)):
         assert 980 + gone <= clock.now <= 1010 + gone
     assert waited == [1]
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"host": 1}'])
-def test_a_torn_file_counts_as_a_holder_until_its_time_is_over(tmp_path, no_locks, monkeypatch, text):
-    (tmp_path / ".holder").write_text(text)
-    monkeypatch.setattr(output_lock, "time", clock := Clock())
-    with one_at_a_time(tmp_path, lambda: None):
-        assert clock.now > output_lock._GONE_S

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +25,6 @@ class Square(Pass[Any]):
         if self.fault == "die once" and unit == 1 and not flag.exists():
             flag.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        while self.fault == "wait" and unit == 1 and not (output.folder.parent / "go").exists():
-            (output.folder.parent / "waits").touch()
-            time.sleep(0.05)
         if self.fault == "bug" and unit == 1:
             raise ZeroDivisionError
         if self.fault == "user" and unit == 1:

@@ -1,7 +1,7 @@
 import fsspec
 import pytest
 
-from tests.shard_server import ShardServer
+from tests.range_site import ShardServer
 from tests.shard_sets import toy_set, upload
 
 

@@ -73,6 +73,11 @@ def choice_batch(seed: int = 0) -> dict[str, Tensor]:
     }  # fmt: skip
 
 
+def batch_of(kind: type[Head], seed: int = 0) -> dict[str, Tensor]:
+    """Return the batch that suits a head."""
+    return choice_batch(seed) if "choices" in kind.needs else full_batch(seed)
+
+
 def rows_of(tensors: Mapping[str, Tensor], rows: slice) -> dict[str, Tensor]:
     """Return a slice of the rows of a batch, or of its examples, as a micro-batch."""
     if "choices" in tensors:
@@ -115,7 +120,7 @@ class Case:
 def prepare(entry: Entry, seed: int = 0, **sizes: int) -> Case:
     """Return a case; the seed is that of the batch."""
     kind = find("clozeline.model.heads", entry["name"])
-    batch = choice_batch(seed) if "choices" in kind.needs else full_batch(seed)
+    batch = batch_of(kind, seed)
     usual = {"classes": 3 if "label" in kind.needs else VOCABULARY, "group_size": 3}
     options = {key: value for key, value in usual.items() if key in kind.settings and "labels" not in entry}
     options |= {key: value for key, value in entry.items() if key != "name"}
@@ -151,7 +156,7 @@ def check_micro_batches(case: Case) -> None:
 
 def check_row_weights(case: Case) -> None:
     """A row of weight 0 changes nothing."""
-    loss, other, changed = case.compute_loss(), (choice_batch if "choices" in case.batch else full_batch)(9), {}
+    loss, other, changed = case.compute_loss(), batch_of(type(case.head), 9), {}
     for name, value in case.batch.items():
         kept = len(value) - {6: 1, 15: 3}.get(len(value), 0)  # but the rows of the last example
         changed[name] = value if name.startswith("lengths") else torch.cat((value[:kept], other[name][kept:]))

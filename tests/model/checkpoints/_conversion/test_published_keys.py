@@ -127,15 +127,6 @@ def test_a_run_changes_what_it_trains(tmp_path: Path) -> None:
     assert found == content | {"vocab_size": rows, "dtype": "float32", "sep_token_id": rows - 1}
 
 
-def test_another_pad_of_a_trained_model_is_its_own(tmp_path: Path) -> None:
-    saved(tmp_path, "bert", pad_token_id=3)
-    content, checkpoint = published(tmp_path)
-    trained = replace(checkpoint, token_ids={"pad_token_id": 4}, published={})
-    found = export_checkpoint(continue_published(trained, find_published(tmp_path))).config
-    assert found["pad_token_id"] == 4
-    assert found["hidden_size"] == content["hidden_size"]
-
-
 def test_another_type_starts_anew(tmp_path: Path) -> None:
     saved(tmp_path / "in", "roberta")
     edit_config(tmp_path / "in", custom=7)

@@ -1,5 +1,6 @@
 """Documents near and far from every threshold of the filters, the same on every machine."""
 
+import json
 import random
 
 import xxhash
@@ -52,3 +53,7 @@ def documents(count: int, seed: int = 0) -> list[str]:
 def digest(texts: list[str]) -> str:
     """Hash of all texts, which recorded answers name."""
     return xxhash.xxh64_hexdigest("\0".join(texts))
+
+
+if __name__ == "__main__":
+    print(json.dumps({"digest": digest(documents(400)), "texts": documents(400)}))

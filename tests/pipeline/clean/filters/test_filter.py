@@ -2,14 +2,11 @@
 
 import pytest
 
-from clozeline.pipeline.clean.filters import ThresholdFilter
-from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.registry import choose, names
 from clozeline.tools.start.contracts.filters import CHECKS, prepare
 from tests.declarations import declared
 from tests.pipeline.captures import SENTENCES
-from tests.pipeline.text.test_text_statistics import SHAPES
 
 PROSE = SENTENCES.strip()
 AT_THRESHOLDS = ("gopher_quality", "gopher_repetition")
@@ -45,18 +42,3 @@ def test_a_filter_keeps_the_contract(name, tmp_path):
     )
     assert case.build().judge(TextStatistics(PROSE), "en").reason == ""
     case.build().judge(TextStatistics(""), "und")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_work_grows_linearly(name, tmp_path):
-    """All rules of a filter, on texts of a size and of twice that size."""
-    built = choose("clozeline.pipeline.clean.filters", required(name, tmp_path)).build()
-    for shape in SHAPES.values():
-        visited = []
-        for size in (2_000, 4_000):
-            statistics = TextStatistics(normalize(shape(size)))
-            built.judge(statistics, "en")
-            if isinstance(built, ThresholdFilter):
-                list(built.measure(statistics, "en"))
-            visited.append(statistics.visited)
-        assert visited[1] <= 2.1 * visited[0] + 50

@@ -1,11 +1,10 @@
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.clean.extractors._extraction import Extraction
 from clozeline.pipeline.clean.filters import Verdict
 from clozeline.registry import choose
 from tests.pipeline.captures import http, page, record
@@ -86,20 +85,9 @@ def test_a_filter_without_a_list_and_a_damaged_list_are_refused(tmp_path: Path) 
 
 def test_pages_are_rejected_before_extraction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The extractor never sees a rejected page, and every record is in the account."""
-    from clozeline.pipeline.clean import unit
-
     extracted: list[str] = []
-    shared = unit.shared_extraction
-
-    class Watched:
-        def __init__(self, chosen: Any) -> None:
-            self.inner = shared(chosen)
-
-        def extract(self, html: str) -> Any:
-            extracted.append(html)
-            return self.inner.extract(html)
-
-    monkeypatch.setattr(unit, "shared_extraction", Watched)
+    extract = Extraction.extract
+    monkeypatch.setattr(Extraction, "extract", lambda self, html: (extracted.append(html), extract(self, html))[1])
     path = tmp_path / "crawl.warc"
     urls = ["http://example.org/1", "http://fine.example/2", "http://example.org/3", "http://fine.example/4"]
     path.write_bytes(b"".join(record(http(page(number)), WARC_Target_URI=url) for number, url in enumerate(urls)))
@@ -110,24 +98,3 @@ def test_pages_are_rejected_before_extraction(tmp_path: Path, monkeypatch: pytes
     assert [(reject.detail, reject.n_chars) for reject in done.rejects] == [("example.org", 0)] * 2
     assert len(extracted) == 2
     assert (done.counts["documents_in"], done.counts["documents_out"]) == (4, 2)
-
-
-_MEMORY = """
-import sys
-import psutil
-from clozeline.registry import choose
-process = psutil.Process()
-before = process.memory_info().rss
-built = choose("clozeline.pipeline.clean.filters", {"name": "url", "domains": [sys.argv[1]]}).build()
-assert built.judge_url("http://www.host7.example/").reason == "url_domain"
-assert built.judge_url("http://www.host7.example.org/").reason == ""
-print(process.memory_info().rss - before)
-"""
-
-
-@pytest.mark.slow
-def test_four_and_a_half_million_domains_fit_into_memory(tmp_path: Path) -> None:
-    path = tmp_path / "domains"
-    path.write_text("".join(f"host{number}.example\n" for number in range(4_558_940)))
-    done = subprocess.run([sys.executable, "-c", _MEMORY, str(path)], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 150e6

@@ -15,13 +15,11 @@ from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.recipe_command import main
 from tests.distributed import ROOT
 from tests.one_node_slurm import MISSING, WHY, ask, one_node
-from tests.pipeline.execution.executors.test_slurm import execute
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=WHY)]
 
-REAL = {"poll_s": 1, "mem_per_cpu_gb": 1, "sbatch_args": {}}
 SHORT = RECIPE[: RECIPE.index("  - {name: span_corruption")]
 
 
@@ -89,32 +87,3 @@ def test_a_detached_driver_outlives_its_login(cluster: None, tmp_path: Path) -> 
     for stage in all_stages():
         there = {name: data for name, data in tree(output / stage).items() if not name.startswith("logs/")}
         assert there == tree(tmp_path / "local" / stage), stage
-
-
-@pytest.mark.usefixtures("default_signals")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name)
-def test_no_job_outlives_its_driver_for_long(cluster: None, tmp_path: Path, number: signal.Signals) -> None:
-    words = [sys.executable, "-m", "tests.pipeline.execution.executors.test_real_slurm", str(tmp_path / "out")]
-    with subprocess.Popen(words, cwd=ROOT, start_new_session=True) as driver:
-        until((tmp_path / "out/waits").exists)
-        os.killpg(driver.pid, number)
-        driver.wait(60)
-    if number != signal.SIGKILL:
-        assert driver.returncode == 75
-        until(lambda: not queued())
-    left = set(queued())
-    assert bool(left) == (number == signal.SIGKILL)
-    (tmp_path / "out/go").touch()
-    execute(tmp_path / "out", fault="wait", **REAL)
-    assert not left & set(queued())
-
-
-if __name__ == "__main__":
-    from clozeline.command import run_command, stopping_at_signals
-
-    def drive() -> int:
-        with stopping_at_signals():
-            execute(Path(sys.argv[1]), fault="wait", **REAL)
-        return 0
-
-    raise SystemExit(run_command(drive))

@@ -99,12 +99,6 @@ def test_a_body_is_bounded_by_the_record_limit(pack):
         respond(packed[:9], 200_000)
 
 
-def test_few_bytes_of_brotli_give_bounded_pieces():
-    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\n\r\n"
-    with pytest.raises(Damage, match="bomb"):
-        parse_response(head + brotli.compress(bytes(70 << 20)), Limits())
-
-
 @pytest.mark.parametrize(
     ("body", "html", "contradicts"),
     [

@@ -22,11 +22,6 @@ def rows_of(folder: Path, content: bytes) -> list[Item]:
     return read(path, name="jsonl")
 
 
-def test_an_integer_of_thousands_of_digits_is_no_error(tmp_path):
-    item = rows_of(tmp_path, (b'{"text": "a", "n": ' + b"9" * 9000 + b"}"))[0]
-    assert item.extra["n"].startswith("999")
-
-
 TEXT = st.text(max_size=6)  # lone surrogates too
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXT | st.dates() | st.binary(max_size=3),
@@ -101,15 +96,6 @@ def test_others_are_dropped_from_the_byte_after_the_limit(size: int) -> None:
     assert not isinstance(found, Counted)
     assert len(json.dumps({"x": "y" * size})) == size + 9
     assert found.extra == ({"x": "y" * size} if size + 9 <= 65_536 else {"dropped": True})
-
-
-@pytest.mark.parametrize(
-    ("row", "reason"),
-    [({}, "no_text"), ({"text": None}, "no_text"), ({"text": 3}, "text_type"), ({"text": b"\xff"}, "bad_utf8"),
-     ({"text": " \n\u00a0"}, "empty")],
-)  # fmt: skip
-def test_a_row_without_text_has_a_reason(row: dict[str, Any], reason: str) -> None:
-    assert make_record(row, FieldOptions(), "jsonl", 7, 9) == Counted("malformed", reason, 7)
 
 
 def test_a_structure_too_deep_to_keep_is_dropped() -> None:

@@ -46,7 +46,7 @@ def test_rows_that_a_kernel_skips_have_no_weight_and_a_pass_uses_variant_zero(tm
 
 @pytest.fixture(scope="module")
 def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Samples and two stored variants of three objectives, as the pipeline writes them."""
+    """Samples and two stored variants of four objectives, as the pipeline writes them."""
     out = tmp_path_factory.mktemp("chain")
     write_token_set(out, [(31 * document) % 90 for document in range(120)])
     made = recipe(out, [{**entry, "variants": 2} for entry in ENTRIES], heldout=0.3)
@@ -65,7 +65,7 @@ def test_each_set_gets_the_objective_that_reads_it(chain: Path) -> None:
         assert (found.objective.name, found.seed) == (entry.set_label, samples.manifest.seed)
         with pytest.raises(ConfigurationError, match="reads samples with"):
             corruption_of([other for other in several if other is not entry], samples)
-        with pytest.raises(ConfigurationError, match="2 of its 4 objectives read"):
+        with pytest.raises(ConfigurationError, match="2 of its 5 objectives read"):
             corruption_of([*several, entry], samples)
 
 
@@ -94,6 +94,11 @@ ENTRIES: list[dict[str, Any]] = [
     {"name": "masked_lm", "max_length": 34},
     {"name": "span_corruption", "input_length": 34},
     {"name": "causal_lm", "max_length": 34},
+    # on the samples of the first one, but for the lengths of its parts
+    {
+        "name": "mixture",
+        "parts": [{"name": "masked_lm", "max_length": 34}, {"name": "masked_lm", "label": "short", "max_length": 20}],
+    },
 ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from clozeline.train.distributed.stopping import INTERRUPTED_MESSAGE
 from tests.distributed import Ranks
-from tests.shard_server import ShardServer
+from tests.range_site import ShardServer
 from tests.train import faulty
 from tests.train.masked_set import write_config, write_masked_sets
 
