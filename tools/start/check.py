@@ -59,13 +59,13 @@ def check_algorithm(package: str, name: str, words: Sequence[str] = ()) -> Itera
         name: of the algorithm.
         words: its options, `key=value`.
     """
-    kind = registry.find(package, name)
-    schema = kind.Options
-    if package == "clozeline.model.heads":
-        from clozeline.model.configuration.head import HeadConfig as schema  # torch is not needed for the others
-    entry: Entry = {"name": name, **override(schema, {}, words, "command line")}
+    kind, case = registry.find(package, name), []
     contract = import_module(f"clozeline.tools.start.contracts.{package.rpartition('.')[2]}")
-    case: list[Any] = []
+
+    def build() -> None:
+        schema = getattr(contract, "OPTIONS", None) or kind.Options
+        entry: Entry = {"name": name, **override(schema, {}, words, "command line")}
+        case.append(contract.prepare(entry))
 
     def run(step: Callable[[], Any]) -> str:
         try:
@@ -80,7 +80,7 @@ def check_algorithm(package: str, name: str, words: Sequence[str] = ()) -> Itera
             return f"raised {type(error).__name__}: {error}, in line {last[-1].lineno} of {last[-1].filename}"
         return ""
 
-    yield "It is built from its options.", run(lambda: case.append(contract.prepare(entry)))
+    yield "It is built from its options.", run(build)
     for check in contract.CHECKS if case else ():
         yield (inspect.getdoc(check) or "").partition("\n")[0], run(partial(check, case[0]))
 

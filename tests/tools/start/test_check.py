@@ -125,7 +125,8 @@ def check(tmp_path, monkeypatch, capsys):
     [
         ("mylab.algorithms:RareTokens", ["mask_rate=0.3"], ["objectives"]),
         ("mylab.algorithms:Shouting", ["share=0.3"], ["filters"]),
-        ("mylab.algorithms:Focal", ["labels=[a, b, c]", "hidden=tanh"], ["heads"]),
+        ("mylab.algorithms:Focal", ["labels=[dry, wet]", "hidden=tanh"], ["heads"]),
+        ("classification", ["multi_label=true"], ["heads"]),
         ("mylab.algorithms:RAdam", [], ["optimizers"]),
         ("masked_lm", [], ["objectives", "heads"]),
         ("span_boundary", ["registry=heads", "max_span_tokens=2"], ["heads"]),

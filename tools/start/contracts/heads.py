@@ -2,17 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 from clozeline.model.build import Model, build_model
+from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.heads import Head
-from clozeline.model.loss import Loss
+from clozeline.model.loss import IGNORED, Loss
 from clozeline.registry import find
 from clozeline.tools.start.contracts import Entry, require
 
+OPTIONS: Final = HeadConfig
+"""Options of every head."""
 VOCABULARY: Final = 37
 _FLAT: Final = ("label_index", "label_ids", "label_weight", "sample_words", "span_left", "span_right", "span_offset")
 """Tensors with an entry for each label."""
@@ -99,6 +102,8 @@ class Case:
 
     model: Model
     batch: dict[str, Tensor]
+    other: dict[str, Tensor]
+    """a batch with other values"""
 
     @property
     def head(self) -> Head:
@@ -117,13 +122,15 @@ class Case:
         return [*torch.autograd.grad(total, parameters, allow_unused=True, materialize_grads=True)]
 
 
-def prepare(entry: Entry, seed: int = 0, **sizes: int) -> Case:
-    """Return a case; the seed is that of the batch."""
+def prepare(entry: Entry, **sizes: int) -> Case:
+    """Return a case."""
     kind = find("clozeline.model.heads", entry["name"])
-    batch = batch_of(kind, seed)
-    usual = {"classes": 3 if "label" in kind.needs else VOCABULARY, "group_size": 3}
-    options = {key: value for key, value in usual.items() if key in kind.settings and "labels" not in entry}
-    options |= {key: value for key, value in entry.items() if key != "name"}
+    options = {key: value for key, value in entry.items() if key != "name"}
+    if "group_size" in kind.settings:
+        options.setdefault("group_size", 3)
+    if "classes" in kind.settings and not options.get("labels"):
+        options.setdefault("classes", 3 if "label" in kind.needs else VOCABULARY)
+    batch, other = (_in_classes(batch_of(kind, seed), kind, options) for seed in (0, 9))
     keys = {"dim": 24, "layers": 2, "attention_heads": 4, "ffn_dim": 40, "type_vocab_size": 2, **sizes}
     schema = find("clozeline.model.families", "encoder").Options
     config = schema(
@@ -132,7 +139,19 @@ def prepare(entry: Entry, seed: int = 0, **sizes: int) -> Case:
     model = build_model(config, VOCABULARY, {"pad": 0}, seed=0).eval()
     missing = model.needs - batch.keys()
     require(not missing, f"needs {', '.join(sorted(missing))}: this contract has rows of encoders, without them")
-    return Case(model, {name: batch[name] for name in sorted(model.needs)})
+    return Case(model, {name: batch[name] for name in sorted(model.needs)}, other)
+
+
+def _in_classes(batch: dict[str, Tensor], kind: type[Head], options: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Return a batch with the labels that a head has, as 0 or 1 for each class where it has several."""
+    if "classes" in kind.settings:
+        name = "label" if "label" in kind.needs else "label_ids"
+        classes, known = options.get("classes") or len(options["labels"]), batch[name] >= 0
+        batch[name] = batch[name].where(~known, batch[name] % classes)
+        if options.get("multi_label"):
+            each = torch.arange(classes) == batch[name][:, None]
+            batch[name] = each.long().where(known[:, None], IGNORED)
+    return batch
 
 
 def check_micro_batches(case: Case) -> None:
@@ -156,10 +175,10 @@ def check_micro_batches(case: Case) -> None:
 
 def check_row_weights(case: Case) -> None:
     """A row of weight 0 changes nothing."""
-    loss, other, changed = case.compute_loss(), batch_of(type(case.head), 9), {}
+    loss, changed = case.compute_loss(), {}
     for name, value in case.batch.items():
         kept = len(value) - {6: 1, 15: 3}.get(len(value), 0)  # but the rows of the last example
-        changed[name] = value if name.startswith("lengths") else torch.cat((value[:kept], other[name][kept:]))
+        changed[name] = value if name.startswith("lengths") else torch.cat((value[:kept], case.other[name][kept:]))
     again = case.compute_loss(changed)
     require(
         again.count == loss.count and torch.isclose(again.total, loss.total, rtol=1e-6),
