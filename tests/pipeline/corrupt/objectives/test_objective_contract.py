@@ -114,7 +114,8 @@ def test_features_are_as_declared(name):
     for size in (65_536, 65_537):
         case = case_of(name, samples([30, 0, 200], vocabulary(size)), vocabulary(size))
         check_features(case)
-        columns = case.corrupt()[0].columns
+        columns, fixed = case.corrupt()[0].columns, case.corrupt()[0].fixed
+        assert np.array_equal(fixed["variant"], fixed["uid"] % 5)
         assert list(columns) == [feature.name for feature in case.objective.features]
         assert not any(word in name for name in columns for word in ("attention_mask", "labels", "decoder_input"))
 
