@@ -97,6 +97,13 @@ def test_a_bad_line_of_json_costs_itself(tmp_path, line, reason):
     assert reason is None or found == {reason: 1}
 
 
+@pytest.mark.parametrize(("line", "why"), [(b"no", "no JSON: Expecting value at character 1"), (b"[]", "JSON, but no")])
+def test_the_first_line_says_why_it_is_no_object(tmp_path, line, why):
+    first, second = (item for item in items_of(tmp_path, line + b"\n" + line, "jsonl") if isinstance(item, Counted))
+    assert why in first.detail
+    assert second.detail == ""
+
+
 def test_only_newlines_divide_lines_and_keys_can_be_named(tmp_path):
     content = "\ufeff" + '{"text": "a\u2028b\u0085c"}\r\n{"text": "two"}'
     assert texts(items_of(tmp_path, content.encode(), "jsonl")) == ["a\u2028b\u0085c", "two"]
