@@ -2,7 +2,7 @@
 
 ALGORITHM is `module:Class`, the name of an entry point, or one of Clozeline's, such as `masked_lm`. Its options are
 keys: `clozeline check mylab.algorithms:Shouting share=0.3`. A line for each promise says whether it is kept, and for a
-broken one what was expected, what came and what to do. The exit code is 0, or 65 if a promise is broken.
+broken one what was expected, what it gave and what to do. The exit code is 0, or 65 if a promise is broken.
 """
 
 import argparse

@@ -12,7 +12,7 @@ Entry: TypeAlias = Mapping[str, Any]
 
 
 class Failed(AssertionError):
-    """A promise that an algorithm breaks: what was expected, what came, what to do."""
+    """A promise that an algorithm breaks: what was expected, what it gave, what to do."""
 
 
 def require(holds: Any, message: str) -> None:

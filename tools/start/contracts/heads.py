@@ -32,11 +32,12 @@ def draw_rows(draw: torch.Generator, rows: int, columns: int, lengths: Tensor, p
     }
 
 
-def full_batch(seed: int = 0, lengths: tuple[int, ...] = (11, 8, 11, 3, 9, 6)) -> dict[str, Tensor]:
+def full_batch(seed: int = 0) -> dict[str, Tensor]:
     """Return rows with two masked spans, classes, numbers, and a second view of each row.
 
     The last row has weight 0; one row has neither class nor number nor second view nor spans.
     """
+    lengths = (11, 8, 11, 3, 9, 6)
     rows, columns = len(lengths), max(lengths)
     tensors = draw_rows(torch.Generator().manual_seed(seed), rows, columns, torch.tensor(lengths))
     draw = torch.Generator().manual_seed(seed + 1)
@@ -53,17 +54,15 @@ def full_batch(seed: int = 0, lengths: tuple[int, ...] = (11, 8, 11, 3, 9, 6)) -
     tensors["label_ids"] = torch.randint(1, VOCABULARY, (len(flat),), generator=draw)
     same = tensors["label_index"][::3]  # some inputs are the original ids
     tensors["label_ids"][::3] = tensors["input_ids"].flatten()[same]
-    tensors["sentence_label"] = torch.tensor([0, 1, -100, 1, 0, 1][:rows])
-    tensors["label"] = torch.tensor([2, 1, -100, 0, 2, 1][:rows])
-    tensors["target"] = torch.tensor([0.5, 4.0, float("nan"), 2.5, 1.0, 3.0][:rows])
-    tensors["answer_start"] = torch.tensor([4, 0, -100, 1, 2, 3][:rows])
-    tensors["answer_end"] = torch.tensor([6, 0, -100, 1, 5, 4][:rows])
+    tensors["sentence_label"] = torch.tensor([0, 1, -100, 1, 0, 1])
+    tensors["label"] = torch.tensor([2, 1, -100, 0, 2, 1])
+    tensors["target"] = torch.tensor([0.5, 4.0, float("nan"), 2.5, 1.0, 3.0])
+    tensors["answer_start"] = torch.tensor([4, 0, -100, 1, 2, 3])
+    tensors["answer_end"] = torch.tensor([6, 0, -100, 1, 5, 4])
     tensors["answer_places"] = torch.arange(columns) < tensors["lengths"][:, None]
-    second = draw_rows(draw, rows, 7, torch.tensor([7, 3, 0, 5, 7, 4][:rows]))
+    second = draw_rows(draw, rows, 7, torch.tensor([7, 3, 0, 5, 7, 4]))
     tensors |= {f"{name}_b": value for name, value in second.items()}
-    tensors["row_weight"] = torch.ones(rows)
-    tensors["row_weight"][-1] = 0
-    return tensors
+    return tensors | {"row_weight": torch.tensor([1.0, 1, 1, 1, 1, 0])}
 
 
 def choice_batch(seed: int = 0) -> dict[str, Tensor]:
