@@ -52,7 +52,8 @@ def test_a_level_has_a_key_and_an_axis_its_numbers_and_its_name_in_the_middle():
     picture = lines("Loss", [Series("a", [(1, 4.0), (3, 2.0)])], "step", levels={"entropy": 3.5})
     assert "entropy 3.5</small>" in picture
     ((left, _), (right, _)), (level, _) = *paths(picture, "var(--c0)"), paths(picture, "var(--c1)")[0]
-    at = {word: (float(x), float(y)) for x, y, word in re.findall(r'<text x="(.*?)" y="(.*?)".*?>(.*?)</text>', picture)}
+    words = re.findall(r'<text x="(.*?)" y="(.*?)".*?>(.*?)</text>', picture)
+    at = {word: (float(x), float(y)) for x, y, word in words}
     assert (at["1"][0], at["3"][0], at["step"][0]) == (left, right, (left + right) / 2)
     assert level == (left, at["3.5"][1] - 3.5)
 
