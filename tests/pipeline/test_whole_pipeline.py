@@ -23,7 +23,7 @@ from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import PAIRS, STAGES, german, sentence
 
 
-def bytes_of(output: Path) -> dict[str, bytes]:
+def bytes_of(output):
     return {f"{stage}/{name}": data for stage in STAGES for name, data in tree(output / stage).items()}
 
 
@@ -107,7 +107,7 @@ class Killed(BaseException):
 class Fault:
     """Fails the n-th publication of a run: the process ends before the rename, or the disk is full."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    def __init__(self, monkeypatch, kind):
         self.kind, self.at, self.seen = kind, 0, 0
         replace, sync = Path.replace, files.sync
         monkeypatch.setattr(
@@ -115,14 +115,14 @@ class Fault:
         )
         monkeypatch.setattr(files, "sync", lambda path: self._counted("full", lambda: sync(path)))
 
-    def _counted(self, kind: str, action):
+    def _counted(self, kind, action):
         if kind == self.kind:
             self.seen += 1
             if self.seen == self.at:
                 raise Killed if kind == "killed" else OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return action()
 
-    def arm(self, at: int) -> None:
+    def arm(self, at):
         self.at, self.seen = at, 0
 
 

@@ -11,11 +11,11 @@ from tests.pipeline.captures import http, members, page, record
 from tests.pipeline.clean.cleaning import LENIENT, run_clean
 
 
-def captured(*pages: bytes) -> bytes:
+def captured(*pages):
     return members([record(http(one)) for one in pages])
 
 
-def rows(*texts: str) -> bytes:
+def rows(*texts):
     return "".join(json.dumps({"text": text}) + "\n" for text in texts).encode()
 
 

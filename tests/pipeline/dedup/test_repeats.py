@@ -8,11 +8,11 @@ from tests.pipeline.dedup.dedup_documents import document
 from tests.pipeline.dedup.repeated_texts import documents, without_lines, without_spans
 
 
-def lines(min_letters: int = 1) -> Lines:
+def lines(min_letters=1):
     return Lines(1, False, "all", 1, min_letters)
 
 
-def spans(sentences: int) -> Spans:
+def spans(sentences):
     return Spans(None, True, "all", sentences)
 
 
@@ -54,7 +54,6 @@ def test_spans_of_sentences_stay_where_they_occur_first(run_dedup):
 
 
 def check_characters(rows, result, name):
-    """Compare all counts with the texts themselves."""
     before = {row.uid: len(row.text) for row in rows}
     after = {row.uid: row for row in result.documents()}
     changed = {uid for uid, row in after.items() if len(row.text) != before[uid]}

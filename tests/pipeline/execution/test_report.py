@@ -7,7 +7,6 @@ import platform
 import re
 import shutil
 from importlib.metadata import version
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -20,7 +19,7 @@ from clozeline.pipeline.execution.report import (
 )
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.ingest.documents.files import read_documents
-from tests.pages import ParsedPage, checked
+from tests.pages import checked
 from tests.pipeline.clean.cleaning import recipe_for
 from tests.pipeline.miniature import text, write_recipe
 
@@ -45,7 +44,7 @@ MARKUP = '<img src=x onerror=alert(1)> & "quoted" '
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+def run(tmp_path_factory):
     """A small run and its arguments: 30 texts, one twice and one three times, one too short, one broken line."""
     folder = tmp_path_factory.mktemp("report")
     texts = [MARKUP + text(number, 6 + number % 5) for number in range(30)]
@@ -59,24 +58,23 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
 
 
 @pytest.fixture(scope="module")
-def page(run: tuple[Path, list[str]]) -> ParsedPage:
+def page(run):
     return checked((run[0] / "report.html").read_text(encoding="utf-8"))
 
 
-def row_of(page: ParsedPage, first: str, cells: int) -> list[str]:
+def row_of(page, first, cells):
     """The cells of the first row of a table that begins with a text."""
     at = page.cells.index(first)
     return page.cells[at : at + cells]
 
 
-def bars_of(page: ParsedPage, title: str) -> list[str]:
+def bars_of(page, title):
     """The names and figures of the bars under a title."""
     at = page.texts.index(title) + 1
     return page.texts[at : at + 2]
 
 
-def rows(output: Path, pattern: str) -> int:
-    """Rows of shards, as pyarrow counts them."""
+def rows(output, pattern):
     return sum(pa.ipc.open_file(path).read_all().num_rows for path in sorted(output.glob(pattern)))
 
 
@@ -126,13 +124,13 @@ def test_texts_are_shown_with_their_origin(run, page):
     assert page.texts[at + 2].startswith("default/<b>part.jsonl at ")
 
 
-def _without_seconds(page: str) -> str:
+def _without_seconds(page):
     return re.sub(r"<td class=n>[\d,]+\.\d(?: s)?</td>", "", page)
 
 
 def test_stages_one_by_one_lead_to_the_page_of_the_run(run, tmp_path):
     """Each stage draws the page of what is complete; a stage that is made again takes the later ones off the page."""
-    arguments, drawn = [*run[1], f"output={tmp_path}"], list[str]()
+    arguments, drawn = [*run[1], f"output={tmp_path}"], []
     for stage in STAGES:
         assert run_stage(stage, arguments) == 0
         drawn.append((tmp_path / "report.html").read_text())
@@ -150,7 +148,7 @@ def test_stages_one_by_one_lead_to_the_page_of_the_run(run, tmp_path):
 
 def test_a_finished_run_is_not_drawn_again_and_a_changed_stage_is(run, monkeypatch):
     output, arguments = run
-    drawn: list[Path] = []
+    drawn = []
     monkeypatch.setattr("clozeline.pipeline.execution.report.publish_text", lambda path, text: drawn.append(path))
     assert main(arguments) == 0
     assert run_stage("clean", arguments) == 0
@@ -184,7 +182,7 @@ def test_a_damaged_report_is_named_or_written_again(run, tmp_path, capsys, name,
     assert json.loads(path.read_text())[part] == json.loads(whole)[part]
 
 
-def test_a_report_names_what_decided_its_output(tmp_path: Path) -> None:
+def test_a_report_names_what_decided_its_output(tmp_path):
     domains = tmp_path / "domains.txt"
     domains.write_text("bad.example\n")
     clean = {"language": None, "filters": [{"name": "url", "domains": [str(domains)]}]}

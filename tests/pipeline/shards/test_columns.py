@@ -193,7 +193,6 @@ def scores_of(rows):
 
 
 def write_columns(folder, shards, *, name="score", rows=None, **changes):
-    """A column set of all blocks, or of the first `rows` rows of each shard."""
     folder.mkdir()
     spec = replace(SPEC, name=name)
     infos = []
@@ -204,7 +203,7 @@ def write_columns(folder, shards, *, name="score", rows=None, **changes):
         keep = np.arange(len(content) if rows is None else rows)
         path = folder / f"shard-{shard}.arrow"
         infos.append(write_shard(path, content.take(keep), [spec], block_rows=4))
-    facts  = {
+    facts = {
         "name": "scores", "kind": "columns", "seed": 0, "tokenizer": TOKENIZER, "columns": [spec], "block_rows": 4,
         "container": "arrow", "codec": "none", "shards": infos, "output": Output(folder),
         "parents": [{"name": "set", "digest": shards.digest, "role": "rows"}], **changes,

@@ -53,7 +53,6 @@ class AnsweringStore:
         return f"{self.site.url}{self.name}" if self.scheme == "http" else f"s3://{self.name}"
 
     def entry(self, **store):
-        """The object as an input."""
         options = {"key": self.key, "secret": self.secret, "client_kwargs": {"endpoint_url": self.site.url}}
         return {"path": self.url, "store": {"fsspec": options if self.scheme == "s3" else {}, **store}}
 

@@ -39,7 +39,6 @@ def words(tmp_path):
 
 
 def rows_of(type_, facts, frame, length, tokenizer, items):
-    """What a type of rows counts, and its rows of some items."""
     kind = type_(facts, Form(frame if isinstance(frame, Frame) else FRAMES[frame], length), tokenizer, "corpus", "f")
     return kind.counts, kind.rows(items)
 

@@ -26,7 +26,6 @@ from tests.pipeline.task_files import (
 
 
 def write_files(folder, **counts):
-    """Files, vocabulary and recipe of the small task; return its files and the words of a command."""
     files = write_task(folder / "files", **counts)
     given = [f"input={files}", f"tokenizer.path={write_vocabulary(folder / 'words')}", f"output={folder / 'out'}"]
     return files, ["--config", str(write_recipe(folder)), *given]

@@ -48,7 +48,6 @@ MNLI = "sentence1\tsentence2\tgold_label\na\tb\tneutral\nc\td\tentailment\ne\tf\
 
 
 def pairs(name, alike, path, **options):
-    """The pairs of a file, and the metadata of their task."""
     reader = reader_of(name, **options)
     facts = pair_facts(reader.facts, alike)
     return [to_pair(item, reader.facts, alike) for item in items_of(reader, path)], facts

@@ -19,7 +19,7 @@ SPANS = {"name": "span_corruption", "input_length": 100}
 INFILLING = {"name": "text_infilling"}
 
 # The options of each objective that are wrong, and what the message says of them.
-OPTIONS  = {
+OPTIONS = {
     "causal_lm": [
         ({"add_bos": True}, "add_bos concerns document rows"),
         ({"add_bos": True, "grouping": "document", "architecture": "encoder"}, "is not for an encoder"),
@@ -140,7 +140,7 @@ SENTINELS = r"span_corruption.*(sentinels|</s>|span)"
 FITS = "contradict|do not fit"
 
 # Features of examples that no row has, and what the message says of them.
-EXAMPLES  = [
+EXAMPLES = [
     ({"name": "corrective_lm"}, [
         ({**CROP, "crop_start": [start], "crop_length": [length]}, f"a crop of {length} tokens from {start} of 3")
         for start, length in ((0, 0), (0, 4), (2, 2))

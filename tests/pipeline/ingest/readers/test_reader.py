@@ -4,7 +4,6 @@ import gzip
 import inspect
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import pytest
 import zstandard
@@ -74,7 +73,7 @@ def test_magic_bytes_then_extension(tmp_path, name, content, expected):
     assert detect(path, "text") == ("text", False)
 
 
-def test_a_reader_gets_those_of_the_options_that_it_has() -> None:
+def test_a_reader_gets_those_of_the_options_that_it_has():
     given = {"text_key": "body", "url_key": None, "columns": ["text"]}
     assert options_of("jsonl", given) == {"text_key": "body"}
     assert options_of("tsv", given) == {"columns": ["text"]}
@@ -97,7 +96,7 @@ def test_options_that_some_reader_has_or_that_ask_for_nothing_are_right():
         ({"text_key": 3}, ["jsonl"], "reader jsonl: text_key: expected a valid string, got 3"),
     ],
 )
-def test_others_are_told(given: dict[str, Any], readers: list[str] | None, message: str) -> None:
+def test_others_are_told(given, readers, message):
     with pytest.raises(ConfigurationError) as caught:
         check_options(given, readers, keys=("path", "source"))
     assert message in str(caught.value)
