@@ -27,16 +27,7 @@ WORDS = vocabulary(1000)
 """The vocabulary of most tests of objectives."""
 
 
-def samples(
-    lengths,
-    words=WORDS,
-    *,
-    seed=0,
-    sentences=None,
-    specials=0.0,
-    unknown=0.0,
-    read_only=False,
-):
+def samples(lengths, words=WORDS, *, seed=0, sentences=None, specials=0.0, unknown=0.0, read_only=False):
     """Rows of random content.
 
     Args:

@@ -18,9 +18,6 @@ from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.tools.shards.validation.shard_set import check_shard_set
 
-Check = tuple[str, object, object]
-"""Name of a count, its value in the report, and the recomputed value."""
-
 
 def check_run(output):
     """Compare all counts of a run's stages; return the number of comparisons per stage."""
@@ -42,7 +39,6 @@ def _check_records(folder, report, before):
     records = [UnitRecord.read(path) for path in sorted((folder / "records").glob("*.json"))]
     total, size = Counts(), 0
     for record in records:
-        assert record is not None
         add_counts(total, record.counts)
         size += sum(file["bytes"] for file in record.outputs.values())
         for relative, facts in record.outputs.items():

@@ -35,15 +35,7 @@ class StageResult:
         return {path.relative_to(self.folder).as_posix(): path.read_bytes() for path in files}
 
 
-def run_in_memory(
-    root,
-    name,
-    parts,
-    config,
-    *,
-    shards=1,
-    reverse=False,
-):
+def run_in_memory(root, name, parts, config, *, shards=1, reverse=False):
     """Write the parts as documents of `clean`, run the stage over them, and return its folder and counts."""
     (root / "clean" / "documents").mkdir(parents=True)
     unit = {"source": "test/a", "source_group": "test", "reader": "jsonl", "start": 0, "end": 1}

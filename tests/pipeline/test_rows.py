@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.rows import Ragged, Rows, equal_offsets, segments
+from clozeline.pipeline.rows import Ragged, Rows, equal_offsets
 
 lists_of_lists = st.lists(st.lists(st.integers(0, 65_535), max_size=6), max_size=8)
 
@@ -36,18 +36,6 @@ def test_a_matrix_is_taken_without_a_copy():
     assert ragged.offsets is equal_offsets(2, 3)
     with pytest.raises(ValueError, match="read-only"):
         ragged.offsets[0] = 1
-
-
-@pytest.mark.parametrize("length", [3, 400])
-def test_short_and_long_segments_are_the_same_slices(length):
-    """From a mean length on, segments are copied one by one."""
-    values = np.random.RandomState(1).randint(0, 60_000, 100_000).astype(np.uint16)
-    starts = np.random.RandomState(2).randint(0, 90_000, 500)
-    lengths = np.random.RandomState(3).randint(0, 2 * length, 500)
-    wanted = np.concatenate([values[a : a + n] for a, n in zip(starts, lengths, strict=True)])
-    assert np.array_equal(segments(values, starts, lengths), wanted)
-    with pytest.raises(IndexError):
-        segments(values, np.array([99_999]), np.array([length]))
 
 
 def test_rows_keep_fixed_and_list_columns_together():

@@ -7,13 +7,7 @@ from clozeline.pipeline.rows import Ragged, Rows
 from tests.pipeline.corruption_cases import FIRST_CONTENT
 
 
-def documents(
-    lists,
-    starts=None,
-    targets=None,
-    texts=None,
-    sources=None,
-):
+def documents(lists, starts=None, targets=None, texts=None, sources=None):
     """Documents of these tokens.
 
     Args:

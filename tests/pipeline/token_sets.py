@@ -23,15 +23,7 @@ def write_token_set(out, lengths, shards=2, seed=1, sentence=7, words=WORDS):
     return rows
 
 
-def write_rows(
-    out,
-    rows,
-    shards,
-    seed=1,
-    words=WORDS,
-    languages=("en", "de"),
-    source_groups=("default",),
-):
+def write_rows(out, rows, shards, seed=1, words=WORDS, languages=("en", "de"), source_groups=("default",)):
     tokenizer = out / "train_tokenizer" / "tokenizer"
     tokenizer.mkdir(parents=True)
     words.save(tokenizer / "vocabulary.json")
@@ -90,7 +82,6 @@ def run_stage(of, name, *, backwards=False):
         for unit in reversed(units) if backwards else units:
             UnitRunner(stage, work, "key")(unit)
             record = UnitRecord.load(stage.folder, work.name, unit)
-            assert record is not None
             if record.status != "ok":
                 raise _ERRORS.get(record.exit_code, ClozelineError)(record.error + record.trace)
             add_counts(total, record.counts)

@@ -68,7 +68,6 @@ def test_a_second_process_waits_until_the_first_ends(tmp_path, elsewhere):
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert other.stdout is not None
     assert other.stdout.readline() == "held\n"
     assert (json.loads((tmp_path / ".holder").read_text())["host"] == "elsewhere") == elsewhere
     waited = []

@@ -6,7 +6,6 @@ import re
 import pytest
 from rich.console import Console
 
-from clozeline.pipeline.clean.stage import CleanStage
 from clozeline.pipeline.execution.progress import Progress, accounting_lines, done_counter
 from clozeline.pipeline.execution.stages import Row, StageSummary
 
@@ -88,18 +87,3 @@ def test_reasons_stand_group_by_group_the_most_frequent_first():
     first, *reasons = accounting_lines([summary])[2:]
     assert first.split() == ["toy", "(earlier)", "9", "samples", "–", "0.3", "s", "0", "bytes"]
     assert reasons == ["    dropped: 20 b, 1 a", "    dropped (tokens): 3,000 c, 1 d"]
-
-
-def test_rows_of_a_stage_have_a_unit_for_each_amount():
-    """In each row of one unit, what is out and dropped adds up to what is in."""
-    stage = CleanStage.__new__(CleanStage)
-    stage.__dict__["_exclusion"] = None
-    counts = {
-        "records_in": 7, "documents_in": 1, "documents_out": 0, "rejected": {"language": 1}, "notes": {"empty": 1},
-        "malformed": {"bad_json": 4}, "ignored": {"blank_line": 2},
-    }  # fmt: skip
-    shown = accounting_lines([StageSummary("clean", counts, stage.row(counts), 1234, 2.04, 3, False)])[2:]
-    assert [re.sub(r"  +", "|", line.strip()) for line in shown] == [
-        "clean|7 records|0 documents|2.0 s|1.2 KB", "1 document", "dropped (documents): 1 language",
-        "dropped (records): 4 bad_json", "dropped (records): 2 blank_line", "dropped: 1 empty",
-    ]  # fmt: skip

@@ -100,17 +100,6 @@ def test_amounts_are_what_the_files_hold(run, page):
     assert bars_of(page, "dedup · dropped documents") == ["exact_duplicate", "3 · 9.1 %"]
 
 
-def test_sets_have_their_rows_and_parents(run, page):
-    output, _ = run
-    name = "corrupt/causal_lm/train"
-    manifest = json.loads((output / name / "manifest.json").read_text())
-    shown = row_of(page, name, 7)
-    assert shown[1] == f"{rows(output, f'{name}/shard-*.arrow'):,}"
-    assert shown[5] == manifest["checksum"][:16]
-    assert (output / shown[6]).parts[-3::2] == ("group", "train")
-    assert rows(output, f"{shown[6]}/shard-*.arrow") == int(shown[1]), "one example of each sample"
-
-
 def test_texts_are_shown_with_their_origin(run, page):
     output, _ = run
     documents = sorted(read_documents(output / "dedup/documents/000000.arrow"), key=lambda one: one.uid)

@@ -127,7 +127,6 @@ def test_a_failed_unit_says_why(tmp_path, options, code, message):
     unit = runner(tmp_path, **options)
     unit(0)
     record = load(tmp_path, 0)
-    assert record is not None
     assert (record.status, record.exit_code, record.counts, record.outputs) == ("failed", code, {}, {})
     assert message in record.error
     assert ("Traceback" in record.trace) == (code == 1)
@@ -142,7 +141,6 @@ def test_a_process_that_ends_in_the_middle_leaves_its_mark(tmp_path):
     assert (unit.has_started(2), unit.has_started(1), unit.has_result(2)) == (True, False, False)
     unit.give_up(2, "its worker process died")
     record = load(tmp_path, 2)
-    assert record is not None
     assert (record.status, record.exit_code, record.error) == ("failed", 69, "its worker process died")
 
 

@@ -131,12 +131,6 @@ def test_mistakes(tmp_path, capfd, texts, options, message):
     assert not list((tmp_path / "out").glob("tasks/*/*/manifest.json"))
 
 
-def test_a_missing_input(tmp_path, capfd):
-    _, words = write_files(tmp_path)
-    assert main([word for word in words if not word.startswith("input")]) == 64
-    assert "no input" in capfd.readouterr().err
-
-
 def test_rows_of_train_are_left_out_of_the_others(tmp_path):
     """Of a split with a file of its own, where its rows share a text with train; not where they share one with dev."""
     files, words = write_files(tmp_path, dev=0)

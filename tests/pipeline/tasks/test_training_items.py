@@ -35,12 +35,9 @@ def test_words_of_a_dictionary_are_replaced_and_nothing_else_is():
     assert switch([given, refused], [{"new": ["ganz neue"], "cat": ["kleine Katze"]}], TAGS) == [
         TaggedWords(("Ganz", "neue", "kleine", "Katze", "sat"), (1, 2, 2, 2, 0), 4, "doc"), refused,
     ]  # fmt: skip
+    assert doctest.testmod(training_items).failed == 0
     with pytest.raises(ConfigurationError, match="replaced words move the answers of the head span"):
         check_switched_head(TaskFacts(name="squad", head="span", metrics=("f1",)))
-
-
-def test_examples_in_docstrings():
-    assert doctest.testmod(training_items).failed == 0
 
 
 STSB = "sentence1\tsentence2\tscore\n" + "".join(f"a film\ta plot {'very ' * index}\t{index}\n" for index in range(6))

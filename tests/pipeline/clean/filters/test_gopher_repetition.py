@@ -6,6 +6,7 @@ from clozeline.pipeline.clean.filters.gopher_repetition import GopherRepetition
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.text.word_tokens import word_tokens
 from tests.pipeline.clean.filters.documents import documents
+from tests.pipeline.text.test_text_statistics import duplicate_slow, top_slow
 
 
 def shares(text, n_top, n_duplicate):
@@ -16,19 +17,8 @@ def shares(text, n_top, n_duplicate):
         found[f"dup_{name}_frac"] = len(copies) / len(pieces)
         found[f"dup_{name}_char_frac"] = sum(map(len, copies)) / max(1, len(text))
     tokens = word_tokens(text)
-    for n in n_top:
-        grams = [" ".join(tokens[place : place + n]) for place in range(len(tokens) - n + 1)]
-        best = max(map(grams.count, grams), default=0)
-        first = next((gram for gram in grams if grams.count(gram) == best), "")
-        found[f"top_{n}_gram"] = len(first) * best / max(1, len(text))
-    for n in n_duplicate:
-        seen, place, characters = set(), 0, 0
-        while place <= len(tokens) - n:
-            gram = tuple(tokens[place : place + n])
-            characters += sum(map(len, gram)) if gram in seen else 0
-            place += n if gram in seen else 1
-            seen.add(gram)
-        found[f"duplicated_{n}_n_grams"] = characters / max(1, len(text))
+    found |= {f"top_{n}_gram": top_slow(tokens, n) / max(1, len(text)) for n in n_top}
+    found |= {f"duplicated_{n}_n_grams": duplicate_slow(tokens, n) / max(1, len(text)) for n in n_duplicate}
     return found
 
 

@@ -13,12 +13,6 @@ import pytest
 
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.words import Text, Words, sample_rows_of
-from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
-from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
-from clozeline.pipeline.vocabulary import Vocabulary
-from tests.pipeline.pair_cases import window
 
 VARIANTS, SEEDS = 1 << 16, 8
 KITTEN = "The kitten is chasing the ball ."
@@ -110,16 +104,6 @@ TABLE = (
          (Text((KITTEN, BALL)),)),
 )  # fmt: skip
 
-TO_TEXT = (
-    ("Translate from Chinese to English: ", "你好!", "Hello!"),
-    ("Answer: ", "when was Albert Einstein born?", "He was born on March 14, 1879."),
-    ("Simplify: ", "the professor, who has published numerous papers in his field, will be giving a lecture on the "
-     "topic next week.", "The experienced professor will give a lecture next week."),
-    ("", "Text: John bought a new car. Hypothesis: John has a car.", "Entailment"),
-    ("Score the translation from English to Chinese. ", "English: when in Rome, do as the Romans do. Chinese: "
-     "人在罗马就像罗马人一样做事。", "0.81"),
-)  # fmt: skip
-
 LONGER = (
     Case("puppies masked", "denoising_autoencoding",
          pair("The puppies are [MASK] outside [MASK] house .", PUPPIES, noise_positions=[3, 5]),
@@ -170,25 +154,3 @@ def test_is_reached_and_undone(case):
     example = search(objective, samples, {name: numbers(words, value) for name, value in case.wanted.items()})
     assert example is not None, "no variant gives the printed example"
     assert objective.uncorrupt(example).tolist() == objective.original(samples.row(0), example).tolist()
-
-
-def test_text_to_text(tmp_path):
-    """Every task of the book in one set: the texts that go in and come out, and the pair given back."""
-    tokenizer = ByteBpe.train([part for task in TO_TEXT for part in task], ByteBpe.Options(size=700), tmp_path)
-    save_tokenizer(tokenizer, "byte_bpe", tmp_path)
-    inputs = [f"task{number}" for number in range(len(TO_TEXT))]
-    tasks = [{"source": name, "template": f"{template}{{source}}"}
-             for name, (template, _, _) in zip(inputs, TO_TEXT, strict=True)]  # fmt: skip
-    objective = build_objective({"name": "text_to_text", "tasks": tasks}, Vocabulary.load(tmp_path / VOCABULARY_FILE))
-    encoded = [[one.ids.tolist() for one in tokenizer.encode([source, target])] for _, source, target in TO_TEXT]
-    vocabulary = objective.vocabulary
-    rows = [window([ids], vocabulary, target=target, part=number) for number, (ids, target) in enumerate(encoded)]
-    samples = Rows.concatenate(rows)
-    examples, skips = objective.corrupt(samples, np.zeros(len(samples), np.uint16), 1)
-    assert not skips.any()
-    for number, (template, source, target) in enumerate(TO_TEXT):
-        example = examples.row(number)
-        assert tokenizer.decode(example["input_ids"].tolist()) == f"{template}{source}</s>"
-        assert tokenizer.decode(example["target_ids"].tolist()) == f"{target}</s>"
-        assert example["task"].tolist() == [number]
-        assert tokenizer.decode(objective.uncorrupt(example).tolist()) == f"{source}</s>{target}</s>"
