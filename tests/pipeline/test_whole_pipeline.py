@@ -67,9 +67,6 @@ def test_stage_by_stage_in_two_tasks_gives_the_bytes_of_one_run(complete, tmp_pa
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["input=nothing/*.warc.gz"], 64, "no such file"),
-        (["clean.fliters=[url]"], 64, "clean.filters"),
-        (["group=null"], 64, "'corrupt' needs the key 'group' too"),
         (["clean.sources={novles: {filters: []}}"], 64, "no input has this `source` label"),
         (["input=noise.warc.gz"], 69, "(records): 1 damaged"),
         (["input=noise.warc.gz"], 69, "no document was found in the input"),

@@ -19,10 +19,6 @@ def spans(sentences):
 ALONE = {"exact": None, "near": None}
 
 
-def split(text):
-    return Regex(Regex.Options()).starts(text, "und")
-
-
 def left_by(result):
     return {row.uid: row.text for row in result.documents()}
 
@@ -48,7 +44,7 @@ def test_lines_of_many_documents_are_removed(run_dedup, options, rule):
 def test_spans_of_sentences_stay_where_they_occur_first(run_dedup):
     rows = documents(2, 2000)
     result = run_dedup([rows[:900], rows[900:]], {**ALONE, "spans": {}}, shards=4)
-    expected = without_spans(rows, 3, split)
+    expected = without_spans(rows, 3, lambda text: Regex(Regex.Options()).starts(text, "und"))
     assert left_by(result) == {uid: text for uid, text in expected.items() if text}
     check_characters(rows, result, "spans")
 

@@ -106,16 +106,12 @@ def test_mistakes_are_named(tmp_path):
             load_plan(recipe_for([], tmp_path / "out"))
 
 
-ROWS = 4000
-"""Rows of 50 bytes: more than both ends of a file that the plan holds."""
-
-
 @pytest.fixture
 def started(tmp_path):
-    """An input and a recipe that has run once."""
+    """An input of more than both ends of a file that the plan holds, and a recipe that has run once."""
     path = tmp_path / "in" / "a.jsonl"
     path.parent.mkdir()
-    path.write_text("".join(json.dumps({"text": f"row {row:06d} of the first start"}) + "\n" for row in range(ROWS)))
+    path.write_text("".join(json.dumps({"text": f"row {row:06d} of the first start"}) + "\n" for row in range(4000)))
     recipe = recipe_for(str(path), tmp_path / "out", plan={"unit_bytes": 100_000})
     assert start(recipe) == [False]
     return path, recipe

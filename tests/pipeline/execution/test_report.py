@@ -113,10 +113,6 @@ def test_texts_are_shown_with_their_origin(run, page):
     assert page.texts[at + 2].startswith("default/<b>part.jsonl at ")
 
 
-def _without_seconds(page):
-    return re.sub(r"<td class=n>[\d,]+\.\d(?: s)?</td>", "", page)
-
-
 def test_stages_one_by_one_lead_to_the_page_of_the_run(run, tmp_path):
     """Each stage draws the page of what is complete; a stage that is made again takes the later ones off the page."""
     arguments, drawn = [*run[1], f"output={tmp_path}"], []
@@ -126,7 +122,8 @@ def test_stages_one_by_one_lead_to_the_page_of_the_run(run, tmp_path):
         assert set(json.loads((tmp_path / "report.json").read_text())["stages"]) == set(STAGES[: len(drawn)])
     assert "<td>dedup</td>" in drawn[1]
     assert "<td>encode</td>" not in drawn[1]
-    mine, theirs = (_without_seconds(one) for one in (drawn[-1], (run[0] / "report.html").read_text()))
+    both = drawn[-1], (run[0] / "report.html").read_text()
+    mine, theirs = (re.sub(r"<td class=n>[\d,]+\.\d(?: s)?</td>", "", one) for one in both)  # without seconds
     assert mine.replace(str(tmp_path), str(run[0])) == theirs
     assert run_stage("clean", [*arguments, "clean.keep_text=0"]) == 0
     again = (tmp_path / "report.html").read_text()

@@ -1,7 +1,5 @@
 """One small document for every reason of every filter."""
 
-import inspect
-
 import pytest
 
 from clozeline.pipeline.text.text_statistics import TextStatistics
@@ -35,7 +33,6 @@ def test_a_minimal_document(name, reason, tmp_path):
 def test_a_filter_keeps_the_contract(name, tmp_path):
     kind = find("clozeline.pipeline.clean.filters", name)
     assert isinstance(kind.VERSION, int)
-    assert inspect.getdoc(kind)
     assert name in AT_THRESHOLDS or set(CASES[name]) == set(kind.reasons), (
         f"tests/pipeline/clean/filters/test_{name}.py: declare CASES, which maps each of {sorted(kind.reasons)} "
         f"to a minimal document that is rejected for this reason; found {sorted(CASES[name])}"

@@ -12,13 +12,6 @@ from clozeline.pipeline.ingest.readers import Counted, RawRecord
 from clozeline.pipeline.ingest.readers._rows import FieldOptions, make_record
 from tests.pipeline.captures import read
 
-
-def rows_of(folder, content):
-    path = folder / "rows.jsonl"
-    path.write_bytes(content)
-    return read(path, name="jsonl")
-
-
 TEXT = st.text(max_size=6)  # lone surrogates too
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | TEXT | st.dates() | st.binary(max_size=3),
@@ -82,7 +75,8 @@ def test_lines_become_the_records_of_the_plain_rules(tmp_path, rows, space):
     written = [json.dumps({"text": text, **fields}, default=str).encode() for text, fields in rows]
     lines = [space.encode() + line + space.encode() for line in written]
     offsets = [sum(len(line) + 1 for line in lines[:count]) for count in range(len(lines))]
-    found = rows_of(tmp_path, b"\n".join(lines))
+    (tmp_path / "rows.jsonl").write_bytes(b"\n".join(lines))
+    found = read(tmp_path / "rows.jsonl", name="jsonl")
     parsed = [json.loads(line, parse_int=lambda digits: int(digits) if len(digits) < 20 else digits) for line in lines]
     assert found == [make_slowly(*row) for row in zip(parsed, offsets, map(len, lines), strict=True)]
 

@@ -1,7 +1,6 @@
 """Options of readers beside the keys of an input: each belongs to a reader, and a misspelled one is told."""
 
 import gzip
-import inspect
 from dataclasses import fields
 from pathlib import Path
 
@@ -26,7 +25,6 @@ def test_a_reader_keeps_the_contract(name):
     assert kind.reasons
     assert len(set(kind.reasons)) == len(kind.reasons) <= 10
     assert not [reason for reason in kind.reasons if f"`{reason}`" not in PAGE]
-    assert inspect.getdoc(kind)
     assert kind.splittable(b"") in (True, False)
 
 
