@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 
 from clozeline.pipeline.execution.recipe_command import main
@@ -8,10 +6,10 @@ from tests.pipeline.miniature import write_complete
 
 
 @pytest.fixture(scope="session")
-def complete(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], Path]:
+def complete(tmp_path_factory):
     """Return the arguments and the output of a run of all stages for documents, which no test changes."""
 
-    def make(folder: Path) -> None:
+    def make(folder):
         folder.mkdir()
         assert main([*write_complete(folder), f"output={folder / 'out'}"]) == 0
 

@@ -1,7 +1,6 @@
 """Damage to the files of a finished run."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -12,7 +11,7 @@ class Damage:
     relative: str
     draw: int = 0
 
-    def apply(self, root: Path) -> None:
+    def apply(self, root):
         path = root / self.relative
         content = path.read_bytes()
         if self.kind == "delete":

@@ -2,9 +2,6 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -16,21 +13,18 @@ from clozeline.pipeline.execution.unit_record import TEMPORARY, Counts, UnitReco
 from clozeline.pipeline.group.groupings import GroupingSpec
 from clozeline.pipeline.ingest.documents.files import read_documents, read_malformed, read_rejects
 from clozeline.pipeline.recipe import load_recipe
-from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.tools.shards.validation.shard_set import check_shard_set
 
-Check: TypeAlias = tuple[str, object, object]
-"""Name of a count, its value in the report, and the recomputed value."""
 
-
-def check_run(output: Path) -> dict[str, int]:
+def check_run(output):
     """Compare all counts of a run's stages; return the number of comparisons per stage."""
     run = read_report(output / "report.json", "")["stages"]
     stages = {name: read_report(output / name / "report.json", "") for name in all_stages() if name in run}
     assert run == stages
-    compared, before = dict.fromkeys(stages, 0), dict[str, Any]()
+    compared, before = dict.fromkeys(stages, 0), {}
     for name, report in stages.items():
         for check in (_check_records, _check_documents, _check_clusters, _check_tokens, _check_sets):
             for what, value, expected in check(output / name, report, before):
@@ -40,12 +34,11 @@ def check_run(output: Path) -> dict[str, int]:
     return compared
 
 
-def _check_records(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
+def _check_records(folder, report, before):
     """Compare the report with the sum of the records, and the records with their files."""
     records = [UnitRecord.read(path) for path in sorted((folder / "records").glob("*.json"))]
     total, size = Counts(), 0
     for record in records:
-        assert record is not None
         add_counts(total, record.counts)
         size += sum(file["bytes"] for file in record.outputs.values())
         for relative, facts in record.outputs.items():
@@ -54,7 +47,7 @@ def _check_records(folder: Path, report: Mapping[str, Any], before: Mapping[str,
                 yield relative, facts, {"bytes": path.stat().st_size, "xxh3_128": file_hash(path)}
     counts = report["counts"]
     yield "report", (counts, report["units"], report["bytes"]), (total, len(records), size)
-    parts: Counts = {}
+    parts = {}
     for splits in (*counts.get("sets", counts.get("objectives", {})).values(), counts.get("splits", {})):
         for part in splits.values():
             add_counts(parts, part)
@@ -70,8 +63,7 @@ def _check_records(folder: Path, report: Mapping[str, Any], before: Mapping[str,
         yield "records_in", counts["records_in"], counts["documents_in"] + lost
 
 
-def _check_documents(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
-    """Compare the counts with the documents and the rejections of the stage."""
+def _check_documents(folder, report, before):
     counts = report["counts"]
     if (folder / "documents").is_dir():
         texts = [document for file in _arrow_files(folder / "documents") for document in read_documents(file)]
@@ -88,8 +80,7 @@ def _check_documents(folder: Path, report: Mapping[str, Any], before: Mapping[st
         yield "malformed_listed", counts.get("malformed_listed", {}), dict(listed)
 
 
-def _check_clusters(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
-    """Compare the counts of `dedup` with its clusters."""
+def _check_clusters(folder, report, before):
     for clusters in folder.glob("clusters/*"):
         tables = [pa.ipc.open_file(file).read_all() for file in _arrow_files(clusters)]
         found = sum(len(table["cluster"].unique()) for table in tables)
@@ -98,7 +89,7 @@ def _check_clusters(folder: Path, report: Mapping[str, Any], before: Mapping[str
         yield clusters.name, (counts["clusters"], counts["dropped"]), (found, dropped)
 
 
-def _check_tokens(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
+def _check_tokens(folder, report, before):
     """Compare the counts of a vocabulary, of sentences and of held-out documents with what was written."""
     counts = report["counts"]
     if (vocabulary := folder / "tokenizer" / "vocabulary.json").is_file():
@@ -124,14 +115,13 @@ def _check_tokens(folder: Path, report: Mapping[str, Any], before: Mapping[str, 
         yield "documents", counts["documents"], _nonzero(documents)
 
 
-def _check_sets(folder: Path, report: Mapping[str, Any], before: Mapping[str, Any]) -> Iterator[Check]:
-    """Compare the counts of sets with their rows."""
+def _check_sets(folder, report, before):
     counts = report["counts"]
     for manifest in sorted(folder.rglob("manifest.json")):
         shards = open_shards(manifest)
         findings, grouping, totals = check_shard_set(shards), shards.manifest.grouping, shards.manifest.totals
         parts = manifest.parent.relative_to(folder).parts
-        of_set: Any = counts.get("sets", counts.get("objectives", counts.get("splits", counts)))
+        of_set = counts.get("sets", counts.get("objectives", counts.get("splits", counts)))
         for part in parts[-1:] if "splits" in counts else parts:
             of_set = of_set[part]
         rows = next(key for key in ("examples", "samples", "documents_out") if key in of_set)
@@ -147,13 +137,13 @@ def _check_sets(folder: Path, report: Mapping[str, Any], before: Mapping[str, An
             yield f"{manifest}: samples_in", of_set["samples_in"], samples
 
 
-def _blocks(shards: ShardSet) -> Iterator[Any]:
+def _blocks(shards):
     return (shards.read_block(block) for block in range(len(shards.index)))
 
 
-def _nonzero(counts: Mapping[str, int]) -> dict[str, int]:
+def _nonzero(counts):
     return {name: count for name, count in counts.items() if count}
 
 
-def _arrow_files(folder: Path) -> Sequence[Path]:
+def _arrow_files(folder):
     return sorted(folder.glob("*.arrow"))

@@ -1,18 +1,15 @@
 """A small task in files, a vocabulary that cuts its words, and the sets that the stage makes of them."""
 
 import json
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.shards import open_shards
 
 WORDS = ("a", "film", "good", "bad", "very", "not", "truly", "plot", "with", "no", "heart", "fine", "dull", "one", ".")
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def write_vocabulary(folder: Path, *, further: Sequence[str] = (), last: Sequence[str] = ()) -> Path:
+def write_vocabulary(folder, *, further=(), last=()):
     """A WordPiece vocabulary of whole words; every other word is [UNK]."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "vocab.txt"
@@ -20,7 +17,7 @@ def write_vocabulary(folder: Path, *, further: Sequence[str] = (), last: Sequenc
     return path
 
 
-def sentences(count: int, first: int = 0) -> list[tuple[str, int]]:
+def sentences(count, first=0):
     """Sentences of 3 to 7 words, and 1 where they hold `good`, never `bad` beside it."""
     found = []
     for number in range(first, first + count):
@@ -31,7 +28,7 @@ def sentences(count: int, first: int = 0) -> list[tuple[str, int]]:
     return found
 
 
-def write_task(folder: Path, *, train: int = 60, dev: int = 21) -> Path:
+def write_task(folder, *, train=60, dev=21):
     """SST-2's official files: train, dev, and a test file without labels."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = sentences(train + dev)
@@ -42,20 +39,18 @@ def write_task(folder: Path, *, train: int = 60, dev: int = 21) -> Path:
     return folder
 
 
-def write_recipe(folder: Path, task: str = "sst2", **options: object) -> Path:
-    """The recipe of a task of GLUE."""
+def write_recipe(folder, task="sst2", **options):
     return write_recipe_of(folder, f"{{name: glue, task: {task}}}", **options)
 
 
-def write_recipe_of(folder: Path, reader: str, **options: object) -> Path:
-    """The recipe of a task that a reader reads."""
+def write_recipe_of(folder, reader, **options):
     more = "".join(f"  {name}: {value}\n" for name, value in options.items())
     path = folder / "recipe.yaml"
     path.write_text(f"corpus: toy\nseed: 1\ntasks:\n  reader: {reader}\n{more}", encoding="utf-8")
     return path
 
 
-def run(folder: Path, vocabulary: Path, *words: str) -> Path:
+def run(folder, vocabulary, *words):
     """Run the recipe of a folder over its files; return the folder of the sets."""
     given = [f"input={folder / 'files'}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", *words]
     assert main(["--config", str(folder / "recipe.yaml"), *given]) == 0
@@ -63,24 +58,22 @@ def run(folder: Path, vocabulary: Path, *words: str) -> Path:
     return train.parent
 
 
-def write_lines(folder: Path, rows: Sequence[Any], train: int) -> None:
-    """Write JSON lines of training rows and of dev rows."""
+def write_lines(folder, rows, train):
     folder.mkdir(parents=True, exist_ok=True)
     for name, part in (("train", rows[:train]), ("dev", rows[train:])):
         (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in part), encoding="utf-8")
 
 
-def make_sets(folder: Path, *words: str, train: int = 60, dev: int = 21) -> Path:
-    """Run the recipe on a small task; return the folder of its sets."""
+def make_sets(folder, *words, train=60, dev=21):
     write_task(folder / "files", train=train, dev=dev)
     write_recipe(folder)
     return run(folder, write_vocabulary(folder / "words"), *words)
 
 
-def texts_of(shards: ShardSet) -> dict[str, list[int]]:
+def texts_of(shards):
     """The labels of each text, by its words as the vocabulary has them."""
     pieces = (*SPECIALS, *WORDS)
-    found: dict[str, list[int]] = {}
+    found = {}
     for block in range(len(shards.index)):
         for row in shards.read_block(block):
             text = " ".join(pieces[token] for token in row["input_ids"][1:-1].tolist())
@@ -88,12 +81,11 @@ def texts_of(shards: ShardSet) -> dict[str, list[int]]:
     return found
 
 
-def open_split(sets: Path, split: str) -> ShardSet:
-    """Open one split."""
+def open_split(sets, split):
     return open_shards(sets / split)
 
 
-def write_tagged(folder: Path, *, train: int = 60, dev: int = 21) -> Path:
+def write_tagged(folder, *, train=60, dev=21):
     """CoNLL's columns: `film` and `plot` begin an X, and `heart` continues one where it follows them."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, first, count in (("train", 0, train), ("dev", train, dev)):
@@ -110,14 +102,13 @@ def write_tagged(folder: Path, *, train: int = 60, dev: int = 21) -> Path:
     return folder
 
 
-def make_tagged_sets(folder: Path, *words: str, reader: str = "{name: conll, task: toy, entities: [X]}") -> Path:
-    """Run the stage on files of tagged words; return the folder of its sets."""
+def make_tagged_sets(folder, *words, reader="{name: conll, task: toy, entities: [X]}"):
     write_tagged(folder / "files")
     write_recipe_of(folder, reader, max_length=16)
     return run(folder, write_vocabulary(folder / "words"), *words)
 
 
-def write_questions(folder: Path, *, train: int = 60, dev: int = 21) -> Path:
+def write_questions(folder, *, train=60, dev=21):
     """SQuAD's layout: the answer is the word after `very`."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, first, count in (("train", 0, train), ("dev", train, dev)):
@@ -135,14 +126,13 @@ def write_questions(folder: Path, *, train: int = 60, dev: int = 21) -> Path:
     return folder
 
 
-def make_question_sets(folder: Path, *words: str) -> Path:
-    """Run the stage on files of questions; return the folder of its sets."""
+def make_question_sets(folder, *words):
     write_questions(folder / "files")
     write_recipe_of(folder, "{name: squad, task: toy}", max_length=14)
     return run(folder, write_vocabulary(folder / "words"), *words)
 
 
-def make_text_sets(folder: Path, *words: str) -> Path:
+def make_text_sets(folder, *words):
     """Texts that become one word, by the sentiment of the small task; return the folder of its sets."""
     rows = [{"source": text, "target": ("dull", "fine")[label]} for text, label in sentences(81)]
     write_lines(folder / "files", rows, 60)
@@ -150,9 +140,9 @@ def make_text_sets(folder: Path, *words: str) -> Path:
     return run(folder, write_vocabulary(folder, further=["[EOS]"]), *words)
 
 
-def stories(count: int, first: int = 0) -> list[dict[str, object]]:
+def stories(count, first=0):
     """Texts of two to four choices; the right one has the last word of the context, any other has another."""
-    found: list[dict[str, object]] = []
+    found = []
     for number in range(first, first + count):
         marks = [WORDS[2 + (number + place) % 4] for place in range(2 + number % 3)]
         right = number * 7 % len(marks)
@@ -161,16 +151,15 @@ def stories(count: int, first: int = 0) -> list[dict[str, object]]:
     return found
 
 
-def make_choice_sets(folder: Path, *words: str) -> Path:
-    """Run the stage on files of choices; return the folder of its sets."""
+def make_choice_sets(folder, *words):
     write_lines(folder / "files", [*stories(60), *stories(21, 60)], 60)
     write_recipe_of(folder, "{name: multiple_choice, task: toy}", max_length=16)
     return run(folder, write_vocabulary(folder / "words"), *words)
 
 
-def make_chat_sets(folder: Path, *words: str) -> Path:
+def make_chat_sets(folder, *words):
     """Dialogues of two turns: each answer is the sentiment of the small task; return the folder of its sets."""
-    texts, rows = sentences(82), list[dict[str, Any]]()
+    texts, rows = sentences(82), []
     for pair in zip(texts[::2], texts[1::2], strict=True):
         order = pair if len(rows) % 2 else pair[::-1]
         turns = [(("user", text), ("assistant", ("dull", "fine")[label])) for text, label in order]
@@ -181,14 +170,14 @@ def make_chat_sets(folder: Path, *words: str) -> Path:
     return run(folder, write_vocabulary(folder, further=["[EOS]"]), *words)
 
 
-def make_labeled_sets(folder: Path, reader: str, *words: str, train: int = 120, dev: int = 40) -> Path:
+def make_labeled_sets(folder, reader, *words, train=120, dev=40):
     """Run the stage on JSON lines of a user, with labels of every type, by the reader `labelled`."""
     write_lines(folder / "files", [labeled_row(number) for number in range(train + dev)], train)
     write_recipe_of(folder, f"{{name: labelled, {reader}}}")
     return run(folder, write_vocabulary(folder / "words"), *words)
 
 
-def labeled_row(number: int) -> dict[str, Any]:
+def labeled_row(number):
     """A text with the classes that its words name, of which there may be none, one of them, and a number."""
     words = [WORDS[(number * 7 + place * (1 + number % 4)) % len(WORDS)] for place in range(3 + number % 4)]
     tags = sorted({"good", "bad", "film"}.intersection(words))

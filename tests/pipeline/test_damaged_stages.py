@@ -5,9 +5,7 @@ import os
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
-from pathlib import Path
 
 import pytest
 
@@ -25,7 +23,7 @@ CLEAR = (64, 65, 69, 74)
 """Exit codes that come with a message."""
 
 
-def files_before(output: Path, stage: str) -> list[str]:
+def files_before(output, stage):
     """Files that the stages before one wrote, without those made for people."""
     paths = [path for name in STAGES[: STAGES.index(stage)] for path in sorted((output / name).rglob("*"))]
     shown = ("report.html", "config.yaml")
@@ -34,7 +32,7 @@ def files_before(output: Path, stage: str) -> list[str]:
 
 
 @contextmanager
-def copied_before(output: Path, stage: str, folder: Path) -> Iterator[Path]:
+def copied_before(output, stage, folder):
     """A copy of a run in which a stage and all later ones have not run, by links."""
     copy = folder / "copy"
     for name in STAGES[: STAGES.index(stage)]:
@@ -45,7 +43,7 @@ def copied_before(output: Path, stage: str, folder: Path) -> Iterator[Path]:
         shutil.rmtree(copy)
 
 
-def outcome(damage: Damage, output: Path, stage: str, arguments: list[str], folder: Path) -> str:
+def outcome(damage, output, stage, arguments, folder):
     """`refused` by a message that names the file, `harmless` (the files are those of the undamaged run), or a fault."""
     with copied_before(output, stage, folder) as copy:
         path = copy / damage.relative

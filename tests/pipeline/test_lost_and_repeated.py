@@ -6,10 +6,8 @@ Each case changes one call of one function of one stage. Nothing else knows of i
 import importlib
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -88,21 +86,21 @@ PLACES = {
 class Sabotage:
     """Loses or repeats one item of the values that pass a place."""
 
-    def __init__(self, place: Place, twice: bool) -> None:
+    def __init__(self, place, twice):
         self.place, self.twice, self.done = place, twice, False
 
-    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def install(self, monkeypatch):
         module, _, path = self.place.function.partition(":")
-        holder: Any = importlib.import_module(f"clozeline.pipeline.{module}")
+        holder = importlib.import_module(f"clozeline.pipeline.{module}")
         *outer, name = path.split(".")
         for one in outer:
             holder = getattr(holder, one)
         monkeypatch.setattr(holder, name, self._around(getattr(holder, name)))
 
-    def _around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _around(self, function):
         value = self.place.value
 
-        def altered(*given: Any, **named: Any) -> Any:
+        def altered(*given, **named):
             if self.place.call not in str(given):
                 return function(*given, **named)
             if isinstance(value, str):
@@ -120,7 +118,7 @@ class Sabotage:
 
         return altered
 
-    def _alter(self, items: Any) -> Any:
+    def _alter(self, items):
         if isinstance(items, Iterator) or not hasattr(items, "__len__"):
             return self._passed(items)
         if self.done or not len(items):
@@ -131,7 +129,7 @@ class Sabotage:
             return items.take(np.array(chosen, dtype=np.intp))
         return items[chosen] if isinstance(items, np.ndarray) else type(items)(items[one] for one in chosen)
 
-    def _passed(self, items: Iterator[Any]) -> Iterator[Any]:
+    def _passed(self, items):
         for number, item in enumerate(items):
             now = number == 0 and not self.done
             self.done = self.done or now
@@ -139,7 +137,7 @@ class Sabotage:
 
 
 @pytest.fixture(scope="module")
-def finished(complete, tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[str], Path]]:
+def finished(complete, tmp_path_factory):
     """Arguments and output of a finished run over documents, and of one over a task."""
     folder = tmp_path_factory.mktemp("finished")
     files, vocabulary = write_task(folder / "files"), write_vocabulary(folder)
@@ -179,7 +177,6 @@ def test_a_document_that_vanished_between_two_stages_is_missed_whatever_the_hash
             shutil.copytree(output / name, tmp_path / name)
     name = "documents/000000.arrow"
     path, record = tmp_path / stage / name, UnitRecord.load(tmp_path / stage, "main", 0)
-    assert record is not None
     write_documents(path, [*read_documents(path)][1:])
     facts = {"bytes": path.stat().st_size, "xxh3_128": file_hash(path)}
     replace(record, outputs={**record.outputs, name: facts}).save(tmp_path / stage)

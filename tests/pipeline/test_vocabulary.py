@@ -9,7 +9,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.vocabulary import Vocabulary
 
 
-def vocabulary(size: int = 21) -> Vocabulary:
+def vocabulary(size=21):
     special, word_start = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
     special[[0, 1, size - 1]] = True
     word_start[2::3] = True

@@ -1,14 +1,12 @@
 """A run that leaves documents out equals one whose inputs never had them."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.progress import accounting_lines
-from tests.pipeline.clean.cleaning import Cleaned, run_clean
+from tests.pipeline.clean.cleaning import run_clean
 from tests.pipeline.miniature import text
 
 HOSTS = ("one.example", "bücher.example", "two.example", "shop.three.example")
@@ -17,7 +15,7 @@ UID, URL, HOST, PARENT, REJECTED = {6}, {8}, set(range(1, 36, 4)), set(range(3, 
 WITHOUT = UID | URL | HOST | PARENT | REJECTED
 
 
-def write_inputs(folder: Path, *, without: bool = False) -> list[dict[str, str]]:
+def write_inputs(folder, *, without=False):
     """Write a crawl and three other files; what is left out is blank lines of the same length, so that offsets stay."""
     rows = [{"text": row, "url": f"http://{HOSTS[number % 4]}/{number}"} for number, row in enumerate(TEXTS)]
     lines = [json.dumps(row) for row in rows]
@@ -33,10 +31,10 @@ def write_inputs(folder: Path, *, without: bool = False) -> list[dict[str, str]]
     return [{"path": f"{folder}/{name}", "source": name} for name in ("web", "books", "files")]
 
 
-def run(folder: Path, inputs: Any, exclude: str | bytes = "", **executor: int) -> Cleaned:
+def run(folder, inputs, exclude="", **executor):
     """Run the stage without what the file names."""
     folder.mkdir(exist_ok=True)
-    clean: dict[str, Any] = {"language": None, "filters": [{"name": "gopher_quality", "words": [10, 1000]}]}
+    clean = {"language": None, "filters": [{"name": "gopher_quality", "words": [10, 1000]}]}
     if exclude:
         clean["exclude"] = str(folder / "exclude.txt")
         (folder / "exclude.txt").write_bytes(exclude if isinstance(exclude, bytes) else exclude.encode())

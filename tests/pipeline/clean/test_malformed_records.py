@@ -3,18 +3,17 @@
 import gzip
 import json
 import zlib
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
 from clozeline.pipeline.execution.report import write_run_report
-from clozeline.pipeline.ingest.documents.files import Rejection, read_malformed
+from clozeline.pipeline.ingest.documents.files import read_malformed
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.tools.shards.filter_report import collect_malformed, main
 from tests.pipeline.captures import http, members, page, record, responses
-from tests.pipeline.clean.cleaning import Cleaned, run_clean
+from tests.pipeline.clean.cleaning import run_clean
 from tests.pipeline.run_counts import check_run
 
 GOOD = b'{"text": "fine"}\n'
@@ -31,14 +30,13 @@ CUT = gzip.compress(b"".join(b'{"text": "row %d"}\n' % number**5 for number in r
 DUMP = b"<mediawiki><page><title>A</title><ns>0</ns><text>Words.</text></page>"
 
 
-def table(texts: list[str | None]) -> bytes:
+def table(texts):
     sink = pa.BufferOutputStream()
     pa.parquet.write_table(pa.table({"text": texts}), sink)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    return sink.getvalue().to_pybytes()
 
 
-def malformed(done: Cleaned) -> list[Rejection]:
+def malformed(done):
     return [row for path in sorted(done.folder.glob("rejects/*")) for row in read_malformed(path)]
 
 
@@ -56,7 +54,7 @@ def malformed(done: Cleaned) -> list[Rejection]:
     ("a.parquet", table(["fine", "", "fine", None]), [("empty", 1), ("no_text", 3)]),
     ("a.mediawiki", DUMP + b"<page><title>B</ti", [("truncated", len(DUMP))]),
 ], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
-def test_each_format(tmp_path: Path, name: str, content: bytes, expected: list[tuple[str, int]]) -> None:
+def test_each_format(tmp_path, name, content, expected):
     (tmp_path / name).write_bytes(content)
     reader = {"reader": "mediawiki"} if name == "a.mediawiki" else {}
     listed = malformed(run_clean({"path": str(tmp_path / name), **reader}, tmp_path / "out"))
@@ -65,7 +63,7 @@ def test_each_format(tmp_path: Path, name: str, content: bytes, expected: list[t
 
 
 @pytest.mark.parametrize("content", [b"{broken\n" * 30_000, (GOOD + b"{broken\n") * 500], ids=["all", "half"])
-def test_a_flood_lists_the_first_of_each_unit(tmp_path: Path, content: bytes) -> None:
+def test_a_flood_lists_the_first_of_each_unit(tmp_path, content):
     (tmp_path / "a.jsonl").write_bytes(content)
     done = run_clean(str(tmp_path / "a.jsonl"), tmp_path / "out", plan={"unit_bytes": len(content) // 3})
     listed = malformed(done)
@@ -76,7 +74,7 @@ def test_a_flood_lists_the_first_of_each_unit(tmp_path: Path, content: bytes) ->
     assert sum(path.stat().st_size for path in done.folder.glob("rejects/*")) < 20_000
 
 
-def test_shown_and_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shown_and_verified(tmp_path, capsys):
     """By the page, by `filter-report`, and counted a second time."""
     texts = "".join(json.dumps({"text": f"The people of town {n} walk along the wide river."}) + "\n" for n in range(9))
     (tmp_path / "a.jsonl").write_text(texts + "{broken\n" * 30)

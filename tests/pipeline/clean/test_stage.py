@@ -85,7 +85,7 @@ def test_two_documents_with_one_uid_are_an_error():
 
 
 @pytest.mark.parametrize("limit", [1, 3, 10, 1000])
-def test_a_preview_decides_as_the_complete_run(limit: int, crawl, tmp_path):
+def test_a_preview_decides_as_the_complete_run(limit, crawl, tmp_path):
     plan = {"unit_bytes": 4096}
     full = run_clean(str(crawl), tmp_path / "full", plan=plan)
     part = run_clean(str(crawl), tmp_path / "part", plan=plan, limit=limit)

@@ -19,7 +19,6 @@ def names(path, **keys):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with data, and with everything that must not become a document."""
     root = tmp_path / "in"
     for name in ("a.jsonl", "deep/er/b.txt", ".git/HEAD", ".DS_Store", "deep/.ipynb_checkpoints/c.txt"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -4,17 +4,15 @@ import json
 import os
 import shutil
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.pipeline.execution import plan as plans
-from clozeline.pipeline.execution.plan import Plan, freeze_plan, load_plan
+from clozeline.pipeline.execution.plan import freeze_plan, load_plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import run_recipe
-from clozeline.pipeline.execution.stages import StageSummary
 from clozeline.pipeline.recipe import Recipe
 from clozeline.sealed_json import seal
 from clozeline.seeding import hash64
@@ -108,28 +106,24 @@ def test_mistakes_are_named(tmp_path):
             load_plan(recipe_for([], tmp_path / "out"))
 
 
-ROWS = 4000
-"""Rows of 50 bytes: more than both ends of a file that the plan holds."""
-
-
 @pytest.fixture
 def started(tmp_path):
-    """An input and a recipe that has run once."""
+    """An input of more than both ends of a file that the plan holds, and a recipe that has run once."""
     path = tmp_path / "in" / "a.jsonl"
     path.parent.mkdir()
-    path.write_text("".join(json.dumps({"text": f"row {row:06d} of the first start"}) + "\n" for row in range(ROWS)))
+    path.write_text("".join(json.dumps({"text": f"row {row:06d} of the first start"}) + "\n" for row in range(4000)))
     recipe = recipe_for(str(path), tmp_path / "out", plan={"unit_bytes": 100_000})
     assert start(recipe) == [False]
     return path, recipe
 
 
-def start(recipe, *, verify: bool = False) -> list[bool]:
-    summaries: list[StageSummary] = []
+def start(recipe, *, verify=False):
+    summaries = []
     run_recipe(recipe, None, Progress(), summaries, verify=verify)
     return [summary.skipped for summary in summaries]
 
 
-def edit(path: Path, place: int, *, same_time: bool = False) -> None:
+def edit(path, place, *, same_time=False):
     before = path.stat()
     content = bytearray(path.read_bytes())
     content[place] ^= 1
@@ -172,12 +166,12 @@ def test_a_touched_and_a_copied_input_go_on_and_the_plan_holds_the_new_time(star
     assert start(recipe_for(str(other), tmp_path / "out", plan={"unit_bytes": 100_000}), verify=True) == [True]
 
 
-def test_units_and_shards_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_and_shards_grow_with_the_corpus(tmp_path, monkeypatch):
     (tmp_path / "in").mkdir()
     for number in range(3):
         (tmp_path / f"in/{number}.jsonl").write_text('{"text": "a"}\n' * 3000)  # 42,000 bytes
 
-    def load(most: int, **sizes: int) -> Plan:
+    def load(most, **sizes):
         monkeypatch.setattr(plans, "LEAST_BYTES", 4096)
         monkeypatch.setattr(plans, "MOST_UNITS", most)
         plain = {"corpus": "c", "input": [str(tmp_path / "in")], "output": str(tmp_path / "out"), "clean": {}}

@@ -1,7 +1,5 @@
 """The command line of a recipe and of its stages."""
 
-from pathlib import Path
-
 import pytest
 
 from clozeline.command import keys_of
@@ -12,7 +10,7 @@ from tests.pipeline.miniature import write_corpus, write_recipe
 
 
 @pytest.mark.parametrize("stage", [None, *all_stages()])
-def test_every_stage_lists_the_same_keys(stage: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_stage_lists_the_same_keys(stage, capsys):
     assert (main(["--help"]) if stage is None else run_stage(stage, ["--help"])) == 0
     listed = capsys.readouterr().out
     for key, kind, _, meaning in keys_of(Recipe, _ALGORITHMS):
@@ -48,7 +46,7 @@ def test_every_mistake_of_a_recipe_is_in_one_message_before_the_first_stage(tmp_
     assert not (tmp_path / "out").exists()
 
 
-def test_quiet_prints_nothing_but_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_prints_nothing_but_errors(tmp_path, capsys):
     language = "{language: null, filters: []}"
     recipe = write_recipe(
         tmp_path, f"{{corpus: c, output: {tmp_path}/out, input: {write_corpus(tmp_path / 'in', 5)}, clean: {language}}}"

@@ -1,7 +1,6 @@
 """Runs of a recipe: each unit once, failures named, restarts with the same bytes."""
 
 import os
-from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
@@ -19,7 +18,7 @@ from tests.pipeline.execution.toy_stage import ToyStage, tree
 from tests.pipeline.miniature import RECIPE, write_corpus
 
 
-def execute(output: Path, tasks: int = 1, verify: bool = False, workers: int | None = None, **stage):
+def execute(output, tasks=1, verify=False, workers=None, **stage):
     recipe = Recipe(corpus="toy", output=output, executor=ExecutorConfig(tasks=tasks, workers=workers))
     toy = ToyStage(recipe, **stage)
     return StageRun(toy, stage_key(toy, "upstream"), verify).execute(Progress())
@@ -84,7 +83,7 @@ def test_killed_worker_costs_nothing_and_twice_costs_its_unit(tmp_path):
 def test_a_record_that_a_worker_of_another_version_wrote_is_named(tmp_path, monkeypatch):
     save = UnitRecord.save
 
-    def foreign(record: UnitRecord, folder: Path) -> None:
+    def foreign(record, folder):
         save(record, folder)
         path = UnitRecord.path(folder, record.pass_name, record.unit)
         path.write_text('{"colour": 99}')

@@ -1,7 +1,6 @@
 """Facts that every stage declares, and the words for amounts."""
 
 import json
-from typing import Any
 
 import pytest
 
@@ -91,15 +90,13 @@ def test_the_key_of_a_stage_holds_what_decides_its_bytes_and_nothing_else(name, 
     assert (keys[0] != keys[1]) == changes
 
 
-class Work(Pass[Any]):
-    """Writes a file, then does what it is told."""
-
+class Work(Pass):
     name, units = "work", 3
 
-    def __init__(self, error: BaseException | None = None, lose: int = 0) -> None:
+    def __init__(self, error=None, lose=0):
         self.error, self.lose = error, lose
 
-    def run(self, unit: int, output: Output) -> dict[str, int]:
+    def run(self, unit, output):
         with output.file(f"{unit}.txt") as path:
             path.write_text("x")
             if self.error:
@@ -107,11 +104,11 @@ class Work(Pass[Any]):
         return {"documents_in": 3, "documents_out": 3 - self.lose}
 
 
-def runner(tmp_path, key="key", **options) -> UnitRunner:
+def runner(tmp_path, key="key", **options):
     return UnitRunner(ToyStage(Recipe(corpus="toy", output=tmp_path)), Work(**options), key)
 
 
-def load(folder, unit) -> UnitRecord | None:
+def load(folder, unit):
     return UnitRecord.load(folder / "dedup", "work", unit)
 
 
@@ -126,11 +123,10 @@ def load(folder, unit) -> UnitRecord | None:
         ({"lose": 1}, 65, "do not add up"),
     ],
 )
-def test_a_failed_unit_says_why(tmp_path, options, code, message) -> None:
+def test_a_failed_unit_says_why(tmp_path, options, code, message):
     unit = runner(tmp_path, **options)
     unit(0)
     record = load(tmp_path, 0)
-    assert record is not None
     assert (record.status, record.exit_code, record.counts, record.outputs) == ("failed", code, {}, {})
     assert message in record.error
     assert ("Traceback" in record.trace) == (code == 1)
@@ -138,14 +134,13 @@ def test_a_failed_unit_says_why(tmp_path, options, code, message) -> None:
     assert (unit.has_result(0), unit.has_started(0)) == (True, False)
 
 
-def test_a_process_that_ends_in_the_middle_leaves_its_mark(tmp_path) -> None:
+def test_a_process_that_ends_in_the_middle_leaves_its_mark(tmp_path):
     unit = runner(tmp_path, error=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         unit(2)
     assert (unit.has_started(2), unit.has_started(1), unit.has_result(2)) == (True, False, False)
     unit.give_up(2, "its worker process died")
     record = load(tmp_path, 2)
-    assert record is not None
     assert (record.status, record.exit_code, record.error) == ("failed", 69, "its worker process died")
 
 

@@ -17,7 +17,6 @@ def local(tmp_path):
 
 @pytest.fixture
 def memory(local):
-    """The set in fsspec's store in memory."""
     name = upload(local)
     yield f"memory:/{name}"
     fsspec.filesystem("memory").rm(name, recursive=True)

@@ -55,7 +55,7 @@ def functions(folder):
     """Return all filters, splitters and functions of texts by their names."""
     (folder / "en").write_text("forbidden\nworse word\n", encoding="utf-8")
     (folder / "list.txt").write_text("example.org\n", encoding="utf-8")
-    options  = {
+    options = {
         "bad_words": {"lists": str(folder)}, "pii": {"phone": True},
         "url": {name: [str(folder / "list.txt")] for name in ("domains", "urls", "banned_words", "banned_subwords")},
     }  # fmt: skip

@@ -57,22 +57,11 @@ def duplicate_slow(tokens, n):
     return chars
 
 
-SHAPES = {
-    "one_word": lambda n: "x" * n,
-    "one_repeated_word": lambda n: "spam " * n,
-    "one_letter_lines": lambda n: "a\n" * n,
-    "all_different": lambda n: " ".join(map(str, range(n))),
-    "prose": lambda n: " ".join(random.Random(4).choices([f"w{i}" for i in range(500)], k=n)),
-    "periodic": lambda n: "one two three four five six seven eight nine ten eleven. " * (n // 11),
-    "punctuation": lambda n: ". , " * (n // 2),
-}
-
-
 @settings(max_examples=150)
 @given(st.one_of(REPETITIVE, st.text(max_size=200)))
-@example(SHAPES["prose"](3000))
-@example(SHAPES["periodic"](3000))
-@example(SHAPES["one_repeated_word"](3000))
+@example(" ".join(random.Random(4).choices([f"w{i}" for i in range(500)], k=3000)))
+@example("one two three four five six seven eight nine ten eleven. " * 270)
+@example("spam " * 3000)
 @example("")
 def test_ngrams_agree_with_plain_loops(text):
     text = normalize(text)
@@ -80,10 +69,6 @@ def test_ngrams_agree_with_plain_loops(text):
     for n in range(2, 11):
         expected = (top_slow(tokens, n), duplicate_slow(tokens, n))
         assert (statistics.top_ngram_chars(n), statistics.duplicate_ngram_chars(n)) == expected
-
-
-def measures(text):
-    return [*(getattr(text, name) for name in MEASURES), text.count_listed(LISTED)]
 
 
 @given(TEXTS)
@@ -94,19 +79,8 @@ def test_counts_are_those_of_loops(text):
     share = sum(any(map(str.isalpha, word)) for word in spaced) / max(1, len(spaced))
     mean = sum(map(len, words)) / max(1, len(words))
     expected = [len(tokens), len(words), mean, with_letter, share, len(LISTED.intersection(tokens))]
-    assert measures(TextStatistics(text)) == expected
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_work_grows_linearly(shape):
-    visited = []
-    for size in (5_000, 10_000):
-        statistics = TextStatistics(normalize(SHAPES[shape](size)))
-        for n in range(2, 11):
-            statistics.top_ngram_chars(n)
-            statistics.duplicate_ngram_chars(n)
-        visited.append(statistics.visited)
-    assert visited[1] <= 2.1 * visited[0] + 50
+    found = TextStatistics(text)
+    assert [*(getattr(found, name) for name in MEASURES), found.count_listed(LISTED)] == expected
 
 
 # Lists of stop words --------------------------------------------------------------------------------------------------

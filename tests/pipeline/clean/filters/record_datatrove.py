@@ -9,12 +9,11 @@ file imports nothing of the project; it writes `datatrove_verdicts.json`.
 import json
 import sys
 from pathlib import Path
-from typing import Any
 
 FILE = Path(__file__).with_name("datatrove_verdicts.json")
 
 
-def answer(texts: list[str]) -> dict[str, Any]:
+def answer(texts):
     """Return per filter the reason to reject each text and the hash of the words after it, and the tokens of chunks."""
     import xxhash
     from datatrove.data import Document
@@ -26,13 +25,13 @@ def answer(texts: list[str]) -> dict[str, Any]:
     )
     from datatrove.utils.text import split_into_words
 
-    filters: dict[str, Any] = {
+    filters = {
         "gopher_quality": gopher_quality_filter.GopherQualityFilter(),
         "c4_quality": c4_filters.C4QualityFilter(),
         "gopher_repetition": gopher_repetition_filter.GopherRepetitionFilter(),
         "fineweb_quality": fineweb_quality_filter.FineWebQualityFilter(),
     }
-    verdicts: dict[str, list[tuple[str, str]]] = {name: [] for name in filters}
+    verdicts = {name: [] for name in filters}
     for name, step in filters.items():
         for text in texts:
             document = Document(text=text, id="")

@@ -1,5 +1,4 @@
 import math
-from typing import Any
 
 from clozeline.pipeline.clean.filters.fineweb_quality import FinewebQuality
 from clozeline.pipeline.text.text_statistics import TextStatistics
@@ -15,7 +14,7 @@ CASES = {
 }
 
 
-def judge(text: str, **options: Any) -> str:
+def judge(text, **options):
     return FinewebQuality(FinewebQuality.Options(**options)).judge(TextStatistics(text), "en").reason
 
 
@@ -32,7 +31,7 @@ def test_a_closing_quote_counts_if_it_is_named():
     assert judge(quoted, stop_chars="") == "line_punct_ratio"
 
 
-def measure(text: str, short: int) -> dict[str, float]:
+def measure(text, short):
     """Return the measure of each rule, by plain loops."""
     lines = [line for line in text.split("\n") if line.strip()]
     copies = [line for position, line in enumerate(lines) if line in lines[:position]]
@@ -48,7 +47,7 @@ OPTIONS = {"line_punct_ratio": "line_punct_thr", "short_line_ratio": "short_line
            "char_dup_ratio": "char_duplicates_ratio", "list_ratio": "new_line_ratio"}  # fmt: skip
 
 
-def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not() -> None:
+def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
     seen = set()
     for text in documents(60, seed=9):
         found = measure(text, 30)

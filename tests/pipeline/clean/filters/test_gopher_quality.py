@@ -25,7 +25,7 @@ NEWS = """LONDON (AP) — "We lost, we lost again, and it hurt," said the coach 
     "that's it." """
 
 
-def test_marks_of_a_news_text_are_no_words() -> None:
+def test_marks_of_a_news_text_are_no_words():
     """Quotes, numbers and brackets of the press: kept by the paper's rule, rejected where marks are words."""
     statistics = TextStatistics(" ".join(NEWS.split()))
     assert choose("clozeline.pipeline.clean.filters", "gopher_quality").build().judge(statistics, "en") == KEEP
@@ -34,7 +34,7 @@ def test_marks_of_a_news_text_are_no_words() -> None:
     assert (verdict.reason, verdict.detail) == ("gopher_below_alpha_threshold", "0.528 < 0.8")
 
 
-def measure(text: str, letter_words: str = "spaces") -> dict[str, float]:
+def measure(text, letter_words="spaces"):
     """Return the measure of each rule, from the words of the paper's table."""
     tokens = word_tokens(text)
     words = [token for token in tokens if any(character.isalnum() for character in token)]
@@ -55,7 +55,7 @@ def measure(text: str, letter_words: str = "spaces") -> dict[str, float]:
     }
 
 
-def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not() -> None:
+def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
     seen = set()
     for text in [*documents(40, seed=5), "- one # of\n- the... two…\nto # be ..."]:
         found = measure(text)

@@ -47,7 +47,7 @@ def test_addresses_and_digits_do_not_count():
     assert IDENTIFIER.identify(noisy)[0] == "fr"
 
 
-def test_a_text_in_a_script_that_the_language_does_not_have_is_undecided() -> None:
+def test_a_text_in_a_script_that_the_language_does_not_have_is_undecided():
     tai_viet = "".join(chr(0xAA80 + number % 48) + " " * (number % 7 == 0) for number in range(200))
     assert IDENTIFIER.identify(tai_viet)[0] == "und"
     mixed = ARTICLE["ru"][:40] + " " + ARTICLE["de"]

@@ -66,7 +66,6 @@ def reasons(objective, rows):
 
 
 def example_of(**features):
-    """Return an example with these features alone."""
     return Example({}, {name: np.array(values, np.uint16) for name, values in features.items()})
 
 

@@ -6,8 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -24,7 +22,7 @@ SHORT = RECIPE[: RECIPE.index("  - {name: span_corruption")]
 
 
 @pytest.fixture(scope="module")
-def _cluster() -> Iterator[None]:
+def _cluster():
     with one_node() as variables, pytest.MonkeyPatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
@@ -32,24 +30,24 @@ def _cluster() -> Iterator[None]:
 
 
 @pytest.fixture
-def cluster(_cluster: None) -> Iterator[None]:
+def cluster(_cluster):
     """Leave no job to the next test."""
     yield
     ask({}, "scancel", f"--user={os.geteuid()}")
 
 
-def queued() -> list[str]:
+def queued():
     return ask({}, "squeue", "--noheader", "--array", "--format=%F_%K").split()
 
 
-def until(condition: Callable[[], object], seconds: float = 60) -> None:
+def until(condition, seconds=60):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
 
-def arguments(folder: Path, recipe: str) -> list[str]:
+def arguments(folder, recipe):
     return ["--config", str(write_recipe(folder, recipe)), f"input={write_corpus(folder / 'in', 25)}"]
 
 
@@ -57,7 +55,7 @@ JOBS = ["executor.name=slurm", "executor.tasks=2"]
 JOBS.append("executor.options={partition: cpu, poll_s: 1, mem_per_cpu_gb: 1, driver_bytes: 0}")
 
 
-def test_a_recipe_has_the_same_bytes_and_its_folder_may_have_any_name(cluster: None, tmp_path: Path) -> None:
+def test_a_recipe_has_the_same_bytes_and_its_folder_may_have_any_name(cluster, tmp_path):
     output = tmp_path / 'it\'s 100%a "b" $HOME'
     words = arguments(tmp_path, SHORT)
     assert main([*words, f"output={output}", *JOBS]) == 0
@@ -70,7 +68,7 @@ def test_a_recipe_has_the_same_bytes_and_its_folder_may_have_any_name(cluster: N
 
 
 @pytest.mark.usefixtures("default_signals")
-def test_a_detached_driver_outlives_its_login(cluster: None, tmp_path: Path) -> None:
+def test_a_detached_driver_outlives_its_login(cluster, tmp_path):
     output, words = tmp_path / "out", arguments(tmp_path, SHORT)
     command = [sys.executable, "-m", "clozeline", "pipeline", *words, f"output={output}", *JOBS, "--detach"]
     shell = f"{shlex.join(command)} && touch {tmp_path}/returned; sleep 600"

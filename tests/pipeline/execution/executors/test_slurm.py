@@ -3,7 +3,6 @@
 import json
 import pickle
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -30,11 +29,11 @@ def execute(output, *, name="slurm", tasks=4, fault="", before=0, workers=None, 
     return run
 
 
-def data(folder: Path) -> dict[str, bytes]:
+def data(folder):
     return {name: content for name, content in tree(folder / "dedup").items() if not name.startswith("logs/")}
 
 
-def calls(cluster: Path, command: str) -> list[str]:
+def calls(cluster, command):
     return [line for line in (cluster / "calls").read_text().splitlines() if line.startswith(command)]
 
 
@@ -105,7 +104,7 @@ def test_a_canceled_task_is_named_with_its_log_and_nothing_is_submitted_any_more
 def test_jobs_of_a_driver_that_stopped_are_canceled_by_it_or_by_the_next_one(tmp_path, monkeypatch):
     cluster = install(tmp_path / "cluster", monkeypatch)
 
-    def interrupted(*_: object) -> None:
+    def interrupted(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -148,7 +147,7 @@ def test_a_cluster_that_is_not_there_or_does_not_answer_is_named(tmp_path, monke
         execute(tmp_path / "absent")
 
 
-def test_a_pickle_that_others_can_write_is_not_read(tmp_path: Path) -> None:
+def test_a_pickle_that_others_can_write_is_not_read(tmp_path):
     file = tmp_path / "tasks.pickle"
     file.write_bytes(pickle.dumps(1))
     for mode in (0o660, 0o644, 0o602):

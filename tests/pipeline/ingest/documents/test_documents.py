@@ -6,7 +6,6 @@ import struct
 from dataclasses import replace
 from fractions import Fraction
 from hashlib import blake2b
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +30,7 @@ from clozeline.recorded_file import RecordedFile
 NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
 
 
-def test_a_uid_is_the_hash_of_where_the_record_begins() -> None:
+def test_a_uid_is_the_hash_of_where_the_record_begins():
     """Written out by hand: it must never change, because shards and held-out sets follow from it."""
     head = b"clozeline-doc\0wiki\0crawl/a.warc.gz\0warc-gz\0"
     place = (1000).to_bytes(8, "little")
@@ -109,14 +108,14 @@ factors = st.fractions(0, 255, max_denominator=10**12)
 
 
 @given(factor=factors, seed=st.integers(0, 2**63 - 1), uid=st.sampled_from(UIDS))
-def test_copies_are_drawn_by_a_word_of_the_uid(factor: Fraction, seed: int, uid: bytes) -> None:
+def test_copies_are_drawn_by_a_word_of_the_uid(factor, seed, uid):
     word = xxhash.xxh3_64_intdigest(uid + b"balance" + struct.pack("<Q", seed))
     whole = factor.numerator // factor.denominator
     drawn = Fraction(word, 2**64) < factor - whole
     assert CopyFactors({"en": {"web": factor}}, seed).copies(uid, "en", "web") == whole + drawn
 
 
-def rows(languages: list[int], targets: list[list[int]] | None, sources: list[int]) -> Rows:
+def rows(languages, targets, sources):
     uids = np.frombuffer(b"".join(UIDS[: len(languages)]), np.uint8).reshape(-1, 16)
     fixed = {
         "document_uid": uids,
@@ -127,7 +126,7 @@ def rows(languages: list[int], targets: list[list[int]] | None, sources: list[in
     return Rows(fixed, columns)
 
 
-def test_each_document_has_the_factor_of_its_language_and_source() -> None:
+def test_each_document_has_the_factor_of_its_language_and_source():
     found = CopyFactors(
         {"de": {"web": Fraction(1)}, "sw": {"web": Fraction(2), "books": Fraction(5)}, "de-sw": {"web": Fraction(7)}}, 1
     )
@@ -137,7 +136,7 @@ def test_each_document_has_the_factor_of_its_language_and_source() -> None:
     assert found.of_rows(rows([1, 0], None, [0, 1]), ["de", "sw"], ["books", "web"]).tolist() == [5, 1]
 
 
-def test_factors_are_read_as_exact_numbers(tmp_path: Path) -> None:
+def test_factors_are_read_as_exact_numbers(tmp_path):
     path = tmp_path / "factors.json"
     path.write_text(json.dumps({"factors": {"en": {"web": "1/3", "books": "2"}}}), encoding="utf-8")
     read = CopyFactors.read(RecordedFile(path), 4)

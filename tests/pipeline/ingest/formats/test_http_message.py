@@ -123,7 +123,7 @@ def test_a_body_is_bounded_by_the_record_limit(pack):
         (b" " * 1024 + b"<html>", False, False),
     ],
 )
-def test_pages_are_known_by_their_first_bytes(body: bytes, html: bool, contradicts: bool) -> None:
+def test_pages_are_known_by_their_first_bytes(body, html, contradicts):
     """Without a declared type, and where HTML is declared."""
     undeclared = "" if html else "mime_contradicted" if contradicts else "mime_unknown"
     assert explain_no_page("", body) in (undeclared, "mime_unknown")

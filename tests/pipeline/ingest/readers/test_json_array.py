@@ -15,12 +15,6 @@ VALUES = st.recursive(
 )
 
 
-@pytest.fixture
-def tiny_pieces(monkeypatch):
-    """Input that comes a few bytes at a time, so that every element is cut somewhere."""
-    monkeypatch.setattr("clozeline.pipeline.ingest.formats.decompression._OUTPUT", 7)
-
-
 @given(
     values=st.lists(VALUES, max_size=9),
     indent=st.sampled_from([None, 1]),
@@ -44,8 +38,9 @@ def test_every_array_is_read(tmp_path_factory, values, indent, escaped, rows):
             assert json.loads(data[item.locator : item.locator + item.length])["text"] == item.text
 
 
-@pytest.mark.usefixtures("tiny_pieces")
-def test_elements_that_are_cut_by_the_buffer_are_whole(write):
+def test_elements_that_are_cut_by_the_buffer_are_whole(write, monkeypatch):
+    """Input that comes a few bytes at a time, so that every element is cut somewhere."""
+    monkeypatch.setattr("clozeline.pipeline.ingest.formats.decompression._OUTPUT", 7)
     values = [{"text": "é" * number} for number in range(1, 60)] + [12345678901234, {"text": "x" * 200_000}]
     path = write("\ufeff " + json.dumps(values, ensure_ascii=False))
     items = read(path, name="json_array")

@@ -19,7 +19,7 @@ from clozeline.pipeline.ingest.readers.lines import Lines
 from tests.pipeline.captures import counted, read, read_range, texts
 
 
-def expected(content: bytes, limit: int) -> list[tuple[int, object]]:
+def expected(content, limit):
     """Offset and text of each line, or why it is none."""
     found, at = [], 0
     lines = content.split(b"\n")
@@ -63,7 +63,7 @@ def test_ranges_hold_every_line_once_in_order(content, marked, packed, piece, da
     ]
 
 
-def items_of(folder: Path, content: bytes, name: str, **options):
+def items_of(folder, content, name, **options):
     (folder / "rows").write_bytes(content)
     return read(folder / "rows", name=name, **options)
 
@@ -125,7 +125,7 @@ PAIRS = ["It is raining.\tEs regnet.", "", "no other side", "a\tb\tc", "\tnur re
          "Whales are mammals.\t鲸鱼是哺乳动物。\r"]  # fmt: skip
 
 
-def test_pairs_and_what_is_counted(tmp_path: Path) -> None:
+def test_pairs_and_what_is_counted(tmp_path):
     data = "\n".join(["\ufeff" + PAIRS[0], *PAIRS[1:]]).encode()
     items = items_of(tmp_path, data, "tsv")
     found = [item for item in items if isinstance(item, RawRecord)]
@@ -138,7 +138,7 @@ def test_pairs_and_what_is_counted(tmp_path: Path) -> None:
     assert {item.kind for item in found} == {"tsv"}
 
 
-def test_named_columns(tmp_path: Path) -> None:
+def test_named_columns(tmp_path):
     row = b"7\tIt is raining.\thttp://x.example"
     (item,) = items_of(tmp_path, row, "tsv", columns=["score", "text", "url"])
     assert (item.text, item.target_text, item.url) == ("It is raining.", None, "http://x.example")
@@ -154,7 +154,7 @@ ROWS = ["Plain words of a row.", "Another row, plain again."]
 OPTIONS = {"csv": {}, "jsonl": {}, "lines": {}, "tsv": {"columns": ["text"]}}
 
 
-def write_rows(reader: str, rows: list[str]) -> str:
+def write_rows(reader, rows):
     if reader == "csv":
         return "id,text\n" + "".join(f'{number},"{row}"\n' for number, row in enumerate(rows))
     if reader == "jsonl":
@@ -168,7 +168,7 @@ def write_rows(reader: str, rows: list[str]) -> str:
     [("utf-8", "utf-8", "Çà et là"), ("windows-1252", "cp1252", "“l’été” – 5 €."), ("shift_jis", "cp932", "髙橋①㈱"),
      ("ISO-8859-1", "cp1252", "“l’été” – 5 €."), ("gbk", "gb18030", "价格是，“五元”"), ("euc-kr", "cp949", "펲시")],
 )  # fmt: skip
-def test_rows_of_a_named_encoding(tmp_path: Path, reader: str, label: str, codec: str, row: str) -> None:
+def test_rows_of_a_named_encoding(tmp_path, reader, label, codec, row):
     """A row with a byte that none of these encodings has there is counted."""
     data = write_rows(reader, [ROWS[0], "one ? two", row, ROWS[1]]).encode(codec).replace(b"?", b"\x81")
     items = items_of(tmp_path, data, reader, encoding=label, **OPTIONS[reader])
@@ -180,6 +180,6 @@ def test_rows_of_a_named_encoding(tmp_path: Path, reader: str, label: str, codec
 
 
 @pytest.mark.parametrize("name", ["utf-16", "unicode_escape", "zlib", "nope", ""])
-def test_other_names_of_encodings_are_refused(tmp_path: Path, name: str) -> None:
+def test_other_names_of_encodings_are_refused(tmp_path, name):
     with pytest.raises(ConfigurationError, match="expected a name of the Encoding Standard"):
         items_of(tmp_path, b"one\n", "lines", encoding=name)

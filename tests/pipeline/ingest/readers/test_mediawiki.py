@@ -2,7 +2,6 @@
 
 import bz2
 import sys
-from pathlib import Path
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 
@@ -26,7 +25,7 @@ PAGES = [
 ]
 
 
-def page(title: str, namespace: str, texts: list[str]) -> str:
+def page(title, namespace, texts):
     redirect = '<redirect title="Erste" />' if title == "Umleitung" else ""
     revisions = "".join(f"<revision><id>1</id><text>{escape(text)}</text></revision>" for text in texts)
     return f"  <page><title>{title}</title><ns>{namespace}</ns><id>1</id>{redirect}{revisions}</page>\n"
@@ -36,14 +35,14 @@ DUMP = (HEAD + "".join(page(*each) for each in PAGES) + "</mediawiki>\n").encode
 
 
 @pytest.fixture
-def dump(tmp_path: Path) -> Path:
+def dump(tmp_path):
     path = tmp_path / "dump.xml"
     path.write_bytes(DUMP)
     return path
 
 
 @pytest.mark.parametrize("compress", [bytes, bz2.compress])
-def test_articles_are_those_of_an_xml_tree(compress, tmp_path: Path) -> None:
+def test_articles_are_those_of_an_xml_tree(compress, tmp_path):
     path = tmp_path / "dump"
     path.write_bytes(compress(DUMP))
     items = read(path, name="mediawiki")
@@ -60,7 +59,7 @@ def test_articles_are_those_of_an_xml_tree(compress, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "cut", [10, len(HEAD.encode()) + 3, DUMP.index(b"Rede"), DUMP.rindex(b"<page>") + 9, len(DUMP) - 4]
 )
-def test_a_dump_that_is_cut_keeps_its_complete_pages(cut: int, dump: Path) -> None:
+def test_a_dump_that_is_cut_keeps_its_complete_pages(cut, dump):
     whole = read(dump, name="mediawiki")
     dump.write_bytes(DUMP[:cut])
     items = read(dump, name="mediawiki")
@@ -68,7 +67,7 @@ def test_a_dump_that_is_cut_keeps_its_complete_pages(cut: int, dump: Path) -> No
     assert counted(items[-1:]) == {"truncated": 1}
 
 
-def test_wrong_xml_ends_the_dump_and_says_why(dump: Path) -> None:
+def test_wrong_xml_ends_the_dump_and_says_why(dump):
     dump.write_bytes(DUMP.replace(b"<id>1</id><redirect", b"<id>1</ix><redirect"))
     items = read(dump, name="mediawiki")
     assert [type(item) for item in items] == [RawRecord, Counted, Counted]
@@ -76,7 +75,7 @@ def test_wrong_xml_ends_the_dump_and_says_why(dump: Path) -> None:
     assert "mismatched tag" in items[-1].detail
 
 
-def test_entities_and_long_pages_are_refused(dump: Path) -> None:
+def test_entities_and_long_pages_are_refused(dump):
     bomb = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;">]>' + DUMP.decode()
     dump.write_bytes(bomb.encode())
     (item,) = read(dump, name="mediawiki")
@@ -88,7 +87,7 @@ def test_entities_and_long_pages_are_refused(dump: Path) -> None:
         assert counted(items).get("too_large", 0) == refused
 
 
-def test_markup_goes_and_text_stays() -> None:
+def test_markup_goes_and_text_stays():
     markup = """{{Infobox|a={{b}}}}'''Bold''' and ''italic'' [[Target|link]], [[Plain]].<ref name="x">A source</ref>
 [[File:x.jpg|thumb|caption with [[a link]]]]
 
@@ -123,20 +122,20 @@ RULES = [
 
 
 @pytest.mark.parametrize(("markup", "text"), RULES)
-def test_rules_of_lines_and_words(markup: str, text: str) -> None:
+def test_rules_of_lines_and_words(markup, text):
     """Rules of MediaWiki, not of its raw markup: in code nothing is a list, a switch or a variant."""
     assert strip_markup(markup) == text
 
 
 @pytest.mark.parametrize("opener", ["{{", "[[", "[", "{|", "<!--", "<b", "<ref>", "<div>", "<math>", "<nowiki>"])
-def test_openers_that_nothing_closes_are_text(opener: str) -> None:
+def test_openers_that_nothing_closes_are_text(opener):
     """As the parser shows one of them, it shows a hundred, which it would read the rest of the page for, each."""
     for markup, text in RULES:
         for openers in (opener, " ".join([opener] * 100)):
             assert strip_markup(f"{markup}\n\nseen: {openers} end") == f"{text}\n\nseen: {openers} end"
 
 
-def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "mwparserfromhell", None)
     with pytest.raises(ConfigurationError, match=r"pip install 'clozeline\[mediawiki\]'"):
         strip_markup("text")

@@ -3,8 +3,6 @@
 import csv
 import io
 import json
-from collections.abc import Callable
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.feather
@@ -35,32 +33,31 @@ TEXTS = {
 }  # fmt: skip
 
 
-def rows(texts: list[str]) -> list[dict[str, str]]:
+def rows(texts):
     return [{"id": str(number), "text": text} for number, text in enumerate(texts)]
 
 
-def as_tsv(texts: list[str]) -> str:
+def as_tsv(texts):
     return "".join(f"{number}\t{text}\n" for number, text in enumerate(texts))
 
 
-def json_lines(texts: list[str], escaped: bool) -> str:
+def json_lines(texts, escaped):
     return "".join(json.dumps(row, ensure_ascii=escaped) + "\n" for row in rows(texts))
 
 
-def as_csv(texts: list[str], end: str = "\n") -> str:
+def as_csv(texts, end="\n"):
     out = io.StringIO(newline="")
     csv.writer(out, quoting=csv.QUOTE_ALL, lineterminator=end).writerows([("id", "text"), *enumerate(texts)])
     return out.getvalue()
 
 
-def as_table(texts: list[str], write: Callable[[pa.Table, pa.BufferOutputStream], object]) -> bytes:
+def as_table(texts, write):
     sink = pa.BufferOutputStream()
     write(pa.Table.from_pylist(rows(texts)), sink)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    return sink.getvalue().to_pybytes()
 
 
-WRITE: dict[str, Callable[[list[str]], bytes]] = {
+WRITE = {
     "escaped.jsonl": lambda texts: json_lines(texts, True).encode(),
     "raw.jsonl": lambda texts: json_lines(texts, False).encode(),
     "wide.jsonl": lambda texts: json_lines(texts, False).encode("utf-16"),
@@ -81,7 +78,7 @@ READERS = {"json": {"name": "json_array"}, "wet": {"name": "warc"}, "feather": {
 
 
 @pytest.mark.parametrize("name", WRITE)
-def test_texts_come_out_as_they_went_in(name: str, tmp_path: Path) -> None:
+def test_texts_come_out_as_they_went_in(name, tmp_path):
     form = name.partition(".")[2]
     wanted = [text for text in TEXTS.values() if form != "tsv" or not {"\n", "\t"} & {*text}]
     if form == "wet":

@@ -1,10 +1,8 @@
 """Options of readers beside the keys of an input: each belongs to a reader, and a misspelled one is told."""
 
 import gzip
-import inspect
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import pytest
 import zstandard
@@ -27,7 +25,6 @@ def test_a_reader_keeps_the_contract(name):
     assert kind.reasons
     assert len(set(kind.reasons)) == len(kind.reasons) <= 10
     assert not [reason for reason in kind.reasons if f"`{reason}`" not in PAGE]
-    assert inspect.getdoc(kind)
     assert kind.splittable(b"") in (True, False)
 
 
@@ -74,7 +71,7 @@ def test_magic_bytes_then_extension(tmp_path, name, content, expected):
     assert detect(path, "text") == ("text", False)
 
 
-def test_a_reader_gets_those_of_the_options_that_it_has() -> None:
+def test_a_reader_gets_those_of_the_options_that_it_has():
     given = {"text_key": "body", "url_key": None, "columns": ["text"]}
     assert options_of("jsonl", given) == {"text_key": "body"}
     assert options_of("tsv", given) == {"columns": ["text"]}
@@ -97,7 +94,7 @@ def test_options_that_some_reader_has_or_that_ask_for_nothing_are_right():
         ({"text_key": 3}, ["jsonl"], "reader jsonl: text_key: expected a valid string, got 3"),
     ],
 )
-def test_others_are_told(given: dict[str, Any], readers: list[str] | None, message: str) -> None:
+def test_others_are_told(given, readers, message):
     with pytest.raises(ConfigurationError) as caught:
         check_options(given, readers, keys=("path", "source"))
     assert message in str(caught.value)

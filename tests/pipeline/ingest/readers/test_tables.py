@@ -1,8 +1,5 @@
 """Tables of Parquet and Arrow, as other programs write them: types of columns, damage, and times that no row loses."""
 
-from pathlib import Path
-from typing import Any
-
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
@@ -13,7 +10,7 @@ from clozeline.pipeline.tasks.readers._column_files import open_table
 from tests.pipeline.captures import counted, read, texts
 
 
-def write_arrow(table: pa.Table, path: Path, rows: int = 2, new: Any = pa.ipc.new_file, **options: Any) -> None:
+def write_arrow(table, path, rows=2, new=pa.ipc.new_file, **options):
     with new(str(path), table.schema, **options) as writer:
         writer.write_table(table, max_chunksize=rows)
 
@@ -87,7 +84,7 @@ def test_a_broken_file_is_one_malformed_record(table):
 
 
 _NS = 10**18 + 1  # 2001-09-09 01:46:40 and a nanosecond
-TIMES: dict[str, tuple[pa.Array, Any]] = {
+TIMES = {
     "a nanosecond": (pa.array([_NS], pa.timestamp("ns")), "2001-09-09 01:46:40.000000001"),
     "a duration": (pa.array([_NS], pa.duration("ns")), str(_NS)),
     "an unknown zone": (pa.array([10**12], pa.timestamp("ms", "Mars/Olympus")), "2001-09-09 01:46:40.000"),
