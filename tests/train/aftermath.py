@@ -2,22 +2,19 @@
 
 import json
 import signal
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 from clozeline.errors import STOPPED, WATCHDOG, CheckpointError
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.part_reader import check_files
 from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import read_lines
-from tests.distributed import Finished, run_ranks
+from tests.distributed import run_ranks
 
 SILENT = (-signal.SIGKILL, WATCHDOG)
 """Ends of a process that can no longer write."""
 
 
-def run_checked(size: int, function: Callable[..., int], *arguments: Any, folder: Path) -> Finished:
+def run_checked(size, function, *arguments, folder):
     """Call `function(*arguments)` on fresh ranks, and check what they leave in `folder / "run"`."""
     before = written(folder / "run")
     finished = run_ranks(size, function, *arguments, folder=folder)
@@ -26,13 +23,13 @@ def run_checked(size: int, function: Callable[..., int], *arguments: Any, folder
     return finished
 
 
-def written(run: Path) -> list[bytes | None]:
+def written(run):
     """Contents of the files that the first rank writes while it trains."""
     paths = [run / name for name in ("status.json", "metrics.jsonl")]
     return [path.read_bytes() if path.exists() else None for path in paths]
 
 
-def check_status(run: Path, code: int, before: list[bytes | None]) -> None:
+def check_status(run, code, before):
     """Compare status.json with how the first rank ended, and with the records and the checkpoints that are there.
 
     Args:
@@ -65,7 +62,7 @@ def check_status(run: Path, code: int, before: list[bytes | None]) -> None:
         assert status.step == named, "the state is saved"
 
 
-def whole_checkpoints(run: Path) -> list[int]:
+def whole_checkpoints(run):
     """Steps of the checkpoints that are whole, by hash."""
     found = []
     for path in sorted((run / "checkpoints").glob("step-*")):

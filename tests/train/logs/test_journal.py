@@ -7,8 +7,6 @@ import socket
 import subprocess
 import time
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -16,7 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from clozeline.files import process_start
 from clozeline.sealed_json import seal
 from clozeline.train.configuration.logs import LogConfig
-from clozeline.train.logs.journal import Journal, RunStatus, read_status
+from clozeline.train.logs.journal import Journal, read_status
 from clozeline.train.logs.json_lines import read_lines
 from tests.clozeline.test_files import set_clock
 from tests.sealed_lines import sealed
@@ -24,18 +22,18 @@ from tests.sealed_lines import sealed
 HERE = socket.gethostname()
 
 
-def begun(folder: Path, step: int = 0, rank: int = 0, **config: Any) -> Journal:
+def begun(folder, step=0, rank=0, **config):
     journal = Journal(folder, LogConfig(**{"tensorboard": False, **config}), rank)
     journal.begin(step)
     return journal
 
 
 @pytest.fixture
-def metrics(tmp_path: Path) -> Path:
+def metrics(tmp_path):
     return tmp_path / "metrics.jsonl"
 
 
-def test_metrics_after_the_checkpoint_are_cut_off(tmp_path: Path, metrics: Path) -> None:
+def test_metrics_after_the_checkpoint_are_cut_off(tmp_path, metrics):
     """Also a line that a kill tore in two; an evaluation is a line of its own; bits stay, and not finite is null."""
     losses = [0.1, 1 / 3, 3.9010462760925293, 2**-40]
     journal = begun(tmp_path)
@@ -55,7 +53,7 @@ def test_metrics_after_the_checkpoint_are_cut_off(tmp_path: Path, metrics: Path)
     assert read_lines(metrics) == expected[:-1], "the evaluation of that step comes again"
 
 
-def test_lines_that_are_cut_off_unread_are_counted(tmp_path: Path, metrics: Path) -> None:
+def test_lines_that_are_cut_off_unread_are_counted(tmp_path, metrics):
     """Torn ones, those of no step, and events in the place of metrics; a blank one holds nothing."""
     kept, torn = sealed(step=1), '{"step": 2, "lo'
     metrics.write_text(
@@ -65,13 +63,13 @@ def test_lines_that_are_cut_off_unread_are_counted(tmp_path: Path, metrics: Path
     assert read_lines(metrics) == [{"step": 1}]
 
 
-def test_a_last_line_without_its_end_gets_it(tmp_path: Path, metrics: Path) -> None:
+def test_a_last_line_without_its_end_gets_it(tmp_path, metrics):
     metrics.write_text(f"{sealed(step=1)}\n{sealed(step=2)}")
     begun(tmp_path, 2).step({"step": 3})
     assert read_lines(metrics) == [{"step": 1}, {"step": 2}, {"step": 3}]
 
 
-def test_events_before_the_begin_are_written_then(tmp_path: Path) -> None:
+def test_events_before_the_begin_are_written_then(tmp_path):
     """With the time at which they happened; a start that is refused writes none."""
     journal = Journal(tmp_path, LogConfig(tensorboard=False), 0)
     journal.event("checkpoint_refused", checkpoint="step-00000004")
@@ -88,7 +86,7 @@ def test_events_before_the_begin_are_written_then(tmp_path: Path) -> None:
     assert (found.ended, found.step, found.checkpoint) == (False, 2, "step-00000002")
 
 
-def test_tensorboard_draws_the_steps_after_a_checkpoint_again(tmp_path: Path, metrics: Path) -> None:
+def test_tensorboard_draws_the_steps_after_a_checkpoint_again(tmp_path, metrics):
     """Of a resumed run, and of one that goes back while it runs, also to before its first record."""
     for first in (0, 3):
         journal = begun(tmp_path, first, tensorboard=True)
@@ -102,7 +100,7 @@ def test_tensorboard_draws_the_steps_after_a_checkpoint_again(tmp_path: Path, me
     assert [(one.step, one.value) for one in found] == [(1, 1.0), (2, 2.0), (3, 3.0), (4, 34.0), (5, 35.0)]
 
 
-def test_only_the_first_rank_writes_and_never_through_a_link(tmp_path: Path) -> None:
+def test_only_the_first_rank_writes_and_never_through_a_link(tmp_path):
     """Somebody else who may write to the folder has linked a file of ours there."""
     victim, run = tmp_path / "victim", tmp_path / "run"
     victim.write_bytes(b"mine\n")
@@ -122,7 +120,7 @@ def test_only_the_first_rank_writes_and_never_through_a_link(tmp_path: Path) -> 
     assert victim.read_bytes() == b"mine\n"
 
 
-def test_a_folder_that_cannot_be_written_costs_one_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_cannot_be_written_costs_one_warning(tmp_path, capsys):
     (tmp_path / "gone").mkdir()
     journal = begun(tmp_path / "gone")
     shutil.rmtree(tmp_path / "gone")
@@ -135,19 +133,19 @@ def test_a_folder_that_cannot_be_written_costs_one_warning(tmp_path: Path, capsy
     assert line.endswith("; training continues without it")
 
 
-def status_of(run: Path) -> RunStatus:
+def status_of(run):
     found = read_status(run)
     assert found is not None
     return found
 
 
-def write_status(run: Path, **fields: Any) -> None:
+def write_status(run, **fields):
     content = {"state": "running", "step": 4, "checkpoint": "step-00000002", "pid": os.getpid(), "host": HERE,
                "start": process_start(os.getpid()), "heartbeat": time.time() - 30.4, **fields}  # fmt: skip
     (run / "status.json").write_text(json.dumps(seal(content)))
 
 
-def test_a_process_of_this_host_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_of_this_host_is_looked_for(tmp_path, monkeypatch):
     """By its id and the time of its start, which tells it from a later process of the same id; not by the clock."""
     own = f"process {os.getpid()} on {HERE}"
     write_status(tmp_path)
@@ -167,14 +165,14 @@ def test_a_process_of_this_host_is_looked_for(tmp_path: Path, monkeypatch: pytes
     assert not status_of(tmp_path).ended, "only its heartbeat is known"
 
 
-def test_a_process_that_said_how_it_ended(tmp_path: Path) -> None:
+def test_a_process_that_said_how_it_ended(tmp_path):
     write_status(tmp_path, state="stopped", pid=1, checkpoint=None, step=None, rollbacks=2)
     found = status_of(tmp_path)
     assert (found.ended, found.text) == (False, "stopped, before step 1, no checkpoint, rollbacks 2")
 
 
 @pytest.mark.parametrize("raw", [b"", b"\xff\xfe", b'{"state": 3}'])
-def test_a_damaged_status_is_not_known(tmp_path: Path, raw: bytes) -> None:
+def test_a_damaged_status_is_not_known(tmp_path, raw):
     assert read_status(tmp_path) is None
     (tmp_path / "status.json").write_bytes(raw)
     found = status_of(tmp_path)
@@ -182,7 +180,7 @@ def test_a_damaged_status_is_not_known(tmp_path: Path, raw: bytes) -> None:
     assert found.text == "not known, status.json is damaged; a start writes it again"
 
 
-def test_steps_replace_the_status_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_replace_the_status_once_a_second(tmp_path, monkeypatch):
     """What is waiting comes with the next call that is due, or with a save at once."""
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)

@@ -13,12 +13,12 @@ from clozeline.train.data.stream.order import (
 )
 
 
-def test_an_empty_set_is_refused() -> None:
+def test_an_empty_set_is_refused():
     with pytest.raises(ConfigurationError, match="no rows"):
         BlockOrder("empty", 0, 4, 1, 1)
 
 
-def test_every_small_size_is_a_bijection() -> None:
+def test_every_small_size_is_a_bijection():
     for n in range(1, 301):
         permutation = FeistelPermutation(n, 7)
         images = [permutation(x) for x in range(n)]
@@ -27,14 +27,14 @@ def test_every_small_size_is_a_bijection() -> None:
 
 
 @given(st.integers(1, 2**40), st.integers(0, 2**64 - 1), st.data())
-def test_inverse_of_large_sizes(n: int, key: int, data: st.DataObject) -> None:
+def test_inverse_of_large_sizes(n, key, data):
     permutation = FeistelPermutation(n, key)
     x = data.draw(st.integers(0, n - 1))
     assert 0 <= permutation(x) < n
     assert permutation.inverse(permutation(x)) == x
 
 
-def test_orders_are_frozen() -> None:
+def test_orders_are_frozen():
     """These numbers decide the order of every existing run: they may never change."""
     assert [FeistelPermutation(10, 42)(x) for x in range(10)] == FEISTEL
     assert row_permutations(8, np.array([42], np.uint64)).tolist() == [ROWS]
