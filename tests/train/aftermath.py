@@ -41,7 +41,6 @@ def check_status(run, code, before):
     if written(run) == before:
         assert code in (0, 64, 65, 74) or code in SILENT, code
         return
-    assert status is not None
     said = json.loads((run / "status.json").read_text(encoding="utf-8"))
     if code in SILENT and status.state == "running":
         assert status.ended, "nothing says that it runs"
@@ -53,7 +52,6 @@ def check_status(run, code, before):
     last = records[-1] if records else 0
     if code in SILENT:  # between a save or a record and what status.json says of it
         assert named is None or named in whole
-        assert status.step is not None
         assert (named or 0) <= status.step <= last, "at most a second before the record, and not before the save"
     else:
         assert named == max(whole, default=None)

@@ -152,5 +152,4 @@ def save(engine, directory, step):
 
 def resume(engine, directory):
     found = store(directory, engine.world).find()
-    assert found is not None
     return load(engine, *found)

@@ -6,14 +6,7 @@ import pytest
 from clozeline.train.checkpoint.zero_partitions import fragments, memory
 from clozeline.train.data.global_batch import next_global_batch
 from clozeline.train.distributed.stopping import StopRequest
-from tests.train.synthetic import (
-    RandomBatch,
-    RandomSource,
-    build,
-    global_loss,
-    tiny,
-    train_steps,
-)
+from tests.train.synthetic import RandomBatch, RandomSource, build, global_loss, tiny, train_steps
 
 
 def losses(world, config, steps):

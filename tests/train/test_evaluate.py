@@ -2,7 +2,6 @@
 
 import json
 from types import SimpleNamespace
-from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -125,7 +124,7 @@ def test_the_unit_of_a_loss_is_what_weighs_alike_in_it():
     )
     cases = ([label], "labels"), ([by_row, row], "rows"), ([token], "tokens"), ([label, row], "predictions")
     for heads, unit in cases:
-        assert _unit(cast(Any, heads)) == unit
+        assert _unit(heads) == unit
 
 
 def test_the_dry_run_counts_evaluations(tmp_path, shards, capsys):

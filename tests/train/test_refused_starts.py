@@ -136,11 +136,3 @@ def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank, folder)
     assert [record["step"] for record in steps(folder / "run")] == [1, 2, 3, 4, 5, 6]
     assert (checkpoints / "step-backup").is_dir()
     assert (checkpoints / "latest").read_text() == "step-00000006\n"
-
-
-CASES = {
-    "whole run": ("run", "**/*"),
-    "parts": ("run/checkpoints", "**/part-*"),
-    "shards": ("sets/train", "**/shard-*"),
-    "manifest": ("sets/train", "**/manifest.json"),
-}

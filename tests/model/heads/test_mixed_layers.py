@@ -18,7 +18,6 @@ def test_a_head_reads_the_mix_and_at_first_the_mean():
     tensors = full_batch()
     states = model.family.layer_states(tensors)
     head = model.heads["classification"]
-    assert head.mix is not None
     assert len(states) == 3
     assert torch.allclose(model.logits(tensors)["classification"], head.logits((sum(states) / 3)[:, 0]), atol=1e-6)
     for layer in range(3):

@@ -106,7 +106,6 @@ def test_a_source_is_a_message_of_the_run_template(tmp_path):
     facts = facts_of(train.manifest)
     opened = SimpleNamespace(train=train, facts=facts, trained=SimpleNamespace(tokenizer=tokenizer))
     reader = task_reader(train.manifest)
-    assert facts is not None
     asked = answer_of(facts, "lm").item({"source": ["a good film"]}, reader, 0, None)
     rows, uids, missing = build_rows(opened, reader, [asked, Rejected("fields", 1)])
     prompt, dot = (found.ids.tolist() for found in tokenizer.encode(["a good film", "."]))

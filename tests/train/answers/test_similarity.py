@@ -47,7 +47,6 @@ def opened(folder, task):
     model = build_model(config, facts.vocab_size, facts.special_ids, seed=3).eval()
     sets = (describe_set(train.path, Input(train)),)
     of_task = facts_of(train.manifest)
-    assert of_task is not None
     (head,) = heads
     trained = opened_run(model, find_tokenizer(train.path, facts.fingerprint).parent, sets)
     return TaskRun(trained, of_task, head, dev, train, 0, "")

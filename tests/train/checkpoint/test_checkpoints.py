@@ -13,8 +13,6 @@ from clozeline.train.checkpoint import zero_partitions as partitions
 from clozeline.train.checkpoint.state import TrainState
 from tests.train.synthetic import NO_DROPOUT, build, resume, save, store, tiny, train_steps
 
-Losses = list[tuple[str, str]]
-
 
 def grown(model):
     """Make a model awkward: a frozen matrix, a parameter of one element, a persistent buffer."""

@@ -102,7 +102,6 @@ def test_a_kill_at_any_rename_costs_no_bit(begun, straight, tmp_path, name, occu
     assert [path.name for path in steps_in(checkpoints)] == [STEPS[-1]]
     assert (checkpoints / "latest").read_text() == f"{STEPS[-1]}\n"
     status = read_status(folder / "run")
-    assert status is not None
     assert (status.state, status.step, status.checkpoint) == ("done", LAST, STEPS[-1])
     assert f"{logged(folder)[-1][0]:,}" in (folder / "run" / "report.html").read_text(encoding="utf-8")
     left = [path for path in (folder / "run").rglob("*") if path.name.startswith(".tmp") or path.suffix == ".tmp"]

@@ -1,7 +1,5 @@
 """A device without hardware whose side streams work as late as waits allow: a missing wait gives wrong values."""
 
-from __future__ import annotations
-
 from contextlib import contextmanager
 from unittest.mock import patch
 

@@ -2,9 +2,7 @@ import pytest
 import torch
 
 from clozeline.errors import IntegrityError
-from clozeline.train.distributed.process_group import (
-    device_of,
-)
+from clozeline.train.distributed.process_group import device_of
 
 
 def totals(world):

@@ -3,13 +3,7 @@ import torch
 
 from clozeline.model.build import build_model
 from clozeline.train.data.sets.datasets import open_datasets
-from clozeline.train.logs.cost_estimate import (
-    CostEstimate,
-    PhaseCost,
-    estimate_cost,
-    estimate_memory,
-    peak_of,
-)
+from clozeline.train.logs.cost_estimate import CostEstimate, PhaseCost, estimate_cost, estimate_memory, peak_of
 from tests.train.objective_sets import write_objective_sets
 from tests.train.synthetic import tiny
 

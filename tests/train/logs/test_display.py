@@ -5,13 +5,7 @@ from unittest.mock import Mock
 import pytest
 from rich.console import Console
 
-from clozeline.train.logs.display import (
-    _PRINTED,
-    _SENTENCES,
-    Display,
-    announcer,
-    describe_event,
-)
+from clozeline.train.logs.display import _PRINTED, _SENTENCES, Display, announcer, describe_event
 from tests.test_docs import ROOT
 
 

@@ -82,7 +82,7 @@ def test_events_before_the_begin_are_written_then(tmp_path):
     events = read_lines(tmp_path / "events.jsonl")
     assert [event["event"] for event in events] == ["checkpoint_refused", "failed", "resume"]
     assert events[0]["time"] <= before <= events[2]["time"]
-    found = status_of(tmp_path)
+    found = read_status(tmp_path)
     assert (found.ended, found.step, found.checkpoint) == (False, 2, "step-00000002")
 
 
@@ -133,12 +133,6 @@ def test_a_folder_that_cannot_be_written_costs_one_warning(tmp_path, capsys):
     assert line.endswith("; training continues without it")
 
 
-def status_of(run):
-    found = read_status(run)
-    assert found is not None
-    return found
-
-
 def write_status(run, **fields):
     content = {"state": "running", "step": 4, "checkpoint": "step-00000002", "pid": os.getpid(), "host": HERE,
                "start": process_start(os.getpid()), "heartbeat": time.time() - 30.4, **fields}  # fmt: skip
@@ -149,25 +143,25 @@ def test_a_process_of_this_host_is_looked_for(tmp_path, monkeypatch):
     """By its id and the time of its start, which tells it from a later process of the same id; not by the clock."""
     own = f"process {os.getpid()} on {HERE}"
     write_status(tmp_path)
-    assert status_of(tmp_path).text == f"running, {own} wrote 30 s ago, step 4, step-00000002"
+    assert read_status(tmp_path).text == f"running, {own} wrote 30 s ago, step 4, step-00000002"
     set_clock(tmp_path / "proc", 86400, monkeypatch)
-    assert not status_of(tmp_path).ended
+    assert not read_status(tmp_path).ended
     write_status(tmp_path, start=process_start(os.getpid()) - 1000)
-    assert status_of(tmp_path).text == f"not running any more, {own} ended without saying so, step 4, step-00000002"
+    assert read_status(tmp_path).text == f"not running any more, {own} ended without saying so, step 4, step-00000002"
     ended = subprocess.Popen(["true"])
     ended.wait()
     write_status(tmp_path, pid=ended.pid)
-    assert status_of(tmp_path).ended
+    assert read_status(tmp_path).ended
     for field in ("pid", "start"):
         write_status(tmp_path, **{field: None})
-        assert status_of(tmp_path).ended
+        assert read_status(tmp_path).ended
     write_status(tmp_path, pid=ended.pid, host="elsewhere")
-    assert not status_of(tmp_path).ended, "only its heartbeat is known"
+    assert not read_status(tmp_path).ended, "only its heartbeat is known"
 
 
 def test_a_process_that_said_how_it_ended(tmp_path):
     write_status(tmp_path, state="stopped", pid=1, checkpoint=None, step=None, rollbacks=2)
-    found = status_of(tmp_path)
+    found = read_status(tmp_path)
     assert (found.ended, found.text) == (False, "stopped, before step 1, no checkpoint, rollbacks 2")
 
 
@@ -175,7 +169,7 @@ def test_a_process_that_said_how_it_ended(tmp_path):
 def test_a_damaged_status_is_not_known(tmp_path, raw):
     assert read_status(tmp_path) is None
     (tmp_path / "status.json").write_bytes(raw)
-    found = status_of(tmp_path)
+    found = read_status(tmp_path)
     assert (found.state, found.ended, found.step) == ("unknown", False, None)
     assert found.text == "not known, status.json is damaged; a start writes it again"
 
@@ -188,10 +182,10 @@ def test_steps_replace_the_status_once_a_second(tmp_path, monkeypatch):
     steps = []
     for step, now in enumerate((100.5, 100.9, 101.0, 101.9, 102.0), 1):  # noqa: B007
         journal.progress(step=step)
-        steps.append(status_of(tmp_path).step)
+        steps.append(read_status(tmp_path).step)
     assert steps == [0, 0, 3, 3, 5]
     journal.progress(step=6)
     journal.status("running", checkpoint="step-00000006", exit_code=75)
-    assert (status_of(tmp_path).step, status_of(tmp_path).checkpoint) == (6, "step-00000006")
+    assert (read_status(tmp_path).step, read_status(tmp_path).checkpoint) == (6, "step-00000006")
     assert json.loads((tmp_path / "status.json").read_text())["exit_code"] == 75
     assert not list(tmp_path.glob(".status*"))

@@ -13,7 +13,6 @@ def profiled(folder, first, steps):
     """Events of a profile of two steps; step N multiplies N pairs of matrices."""
     told = []
     config = tiny(profile={"from": first, "steps": 2}).profile
-    assert config is not None
     profiler = Profiler(config, folder, torch.device("cpu"), lambda event, **_: told.append(event))
     matrix = torch.ones(200, 200)
     for step in steps:

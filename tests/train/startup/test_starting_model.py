@@ -73,7 +73,6 @@ def test_layers_are_copied_bit_by_bit(folder, prepare):
     assert made.lines[0].endswith(f"parameters from {folder / 'teacher'}, layers 0←3 1←1")
     assert not any("new:" in line for line in made.lines), "segment types, which the student does not have, are left"
     ours = {name: parameter.clone() for name, parameter in made.student.named_parameters()}
-    assert made.teacher is not None
     assert all(torch.equal(own, theirs[name]) for name, own in made.teacher.model.named_parameters())
     # a resumed run reads its own weights
     again = dict(prepare("distil.start.layers=[3, 1]", resumed=True).student.named_parameters())

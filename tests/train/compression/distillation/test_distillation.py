@@ -25,7 +25,6 @@ def test_a_configuration_is_read_again_as_it_was_written():
 
 def test_without_a_teacher_in_memory_only_stored_scores_are_left():
     distil = tiny(distil={"losses": ["cosine", "scores"], "start": {"layers": [0, 2]}}).distil
-    assert distil is not None
     assert [loss.name for loss in distil.active] == ["scores"]
     assert distil.start_from is None
 

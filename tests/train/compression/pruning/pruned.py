@@ -3,13 +3,10 @@
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from clozeline.train.checkpoint.checkpoints import restore
 from clozeline.train.checkpoint.zero_partitions import fragments
 from tests.train.synthetic import NO_DROPOUT, build, resume, save, tiny, train_steps
-
-Tensors = dict[str, dict[str, Tensor]]
 
 
 def pruned(prune, **changes):

@@ -4,13 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from tests.train.compression.pruning.pruned import (
-    matrices,
-    plain_adamw,
-    pruned,
-    train,
-    zeros,
-)
+from tests.train.compression.pruning.pruned import matrices, plain_adamw, pruned, train, zeros
 from tests.train.synthetic import VOCABULARY, random_rows
 
 HARD = {"name": "movement", "keep": 0.3, "start": 1, "end": 6}

@@ -24,7 +24,6 @@ def plain_loop(world, config, name):
 
     Returns losses, the numbers of the rule, and the mean gradient of its values.
     """
-    assert config.prune is not None
     model = build_model(config.model, VOCABULARY, {}, seed=1)
     soft = LearnedRetention(2, 7) if name == "retention" else LearnedThresholds(2, 0.05, 0.03)
     of_model = plain_adamw(model.parameters())

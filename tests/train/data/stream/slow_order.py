@@ -14,9 +14,6 @@ from math import isqrt
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
 
-Place = tuple[int, int, int]
-"""Epoch of the set, stored block over all shards, row in it."""
-
 
 @dataclass(frozen=True)
 class SlowSet:
@@ -71,7 +68,7 @@ def row_order(n, key):
 
 @cache
 def row_at(rows, seed, lanes, lane, position):
-    """The row at a lane's position; None: filler."""
+    """Epoch of the set, stored block over all shards and row in it, at a lane's position; None: filler."""
     stored, size = stored_rows(rows), rows.block_rows
     n = len(stored)
     blocks, rest = n // size, n % size

@@ -8,10 +8,7 @@ import pytest
 from clozeline.errors import ConfigurationError, StateMismatch
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.train.data.stream.mixture import Phase, SourceKey, Timeline
-from clozeline.train.data.stream.phases import (
-    continue_phases,
-    phase_of,
-)
+from clozeline.train.data.stream.phases import continue_phases, phase_of
 from tests.shard_sets import toy_set
 from tests.train.data.stream.slow_order import SlowPhase, SlowSet, SlowStream
 from tests.train.data.stream.streams import ToyCorruption, keys, open_stream

@@ -113,7 +113,6 @@ def test_the_stream_gives_what_the_stage_stored(chain, monkeypatch, entry, split
         for block in range(len(stored.index))
         for row in stored.read_block(block)
     }
-    assert stored.manifest.objective is not None
     grouping = build_objective(entry, WORDS).grouping.label
     samples = open_shards(chain / "group" / grouping / split)
     corruption = corruption_of([validate(NamedObjective, {"objective": entry}, "data.corrupt")], samples)

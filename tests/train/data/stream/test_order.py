@@ -6,11 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
-from clozeline.train.data.stream.order import (
-    BlockOrder,
-    FeistelPermutation,
-    row_permutations,
-)
+from clozeline.train.data.stream.order import BlockOrder, FeistelPermutation, row_permutations
 
 
 def test_an_empty_set_is_refused():

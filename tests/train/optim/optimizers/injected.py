@@ -1,12 +1,9 @@
 """Updates by given gradients, the same at every stage and world size."""
 
-from __future__ import annotations
-
 from zlib import crc32
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from clozeline.registry import choose, find
 from clozeline.train.distributed.process_group import load_deepspeed
@@ -15,7 +12,6 @@ from tests.train.synthetic import NO_DROPOUT, build, resume, save, tiny, train_s
 MATRICES = "matrix"
 """Name of the group of matrices, for Muon too."""
 SIZES = {"table": (13, 4), "up": (7, 5), "up.bias": (7,), "down": (3, 7), "norm": (5,)}
-Weights = dict[str, Tensor]
 
 
 def gradient(name, shape, step):

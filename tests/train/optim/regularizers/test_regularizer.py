@@ -12,7 +12,6 @@ from clozeline.train.checkpoint.checkpoints import restore
 from clozeline.train.optim.regularizers._regularizer import pull
 from tests.train.synthetic import NO_DROPOUT, build, resume, save, tiny, train_steps
 
-Steps = list[tuple[float, float]]
 FRESH = ("heads.masked_lm.transform.weight", "heads.masked_lm.projection.bias")
 KEPT = {
     **NO_DROPOUT,

@@ -11,16 +11,7 @@ from clozeline.registry import names
 from clozeline.train.compression.distillation.losses._distillation_loss import map_layers
 from clozeline.train.compression.distillation.observation import observe
 from clozeline.train.compression.distillation.student import Student
-from tests.train.compression.distillation.pairs import (
-    LOSSES,
-    VOCABULARY,
-    batch,
-    compared,
-    loss,
-    model,
-    pair,
-    rows_of,
-)
+from tests.train.compression.distillation.pairs import LOSSES, VOCABULARY, batch, compared, loss, model, pair, rows_of
 
 NAMES = names(LOSSES)
 EQUAL_HEADS = {"attention"}
