@@ -8,11 +8,13 @@ import numpy as np
 import yaml
 
 from clozeline.pipeline.rows import Ragged, Rows
+from tests import shard_sets
 from tests.shard_sets import IDS, fixed, list_column, objective, write_set
 from tests.train.synthetic import plain_config
 
 WORDS = 40
 FIRST_WORD = 10
+TOKENIZER = shard_sets.TOKENIZER | {"vocab_size": FIRST_WORD + WORDS, "special_ids": {"pad": 0, "mask": 3}}
 COLUMNS = (
     IDS,
     list_column("label_positions"),
@@ -42,14 +44,7 @@ def masked_rows(first_uid, count):
 def write_masked_sets(folder, *, rows=240, heldout=45, heldout_shards=1, name="toy", **options):
     """Train and held-out sets below `folder`; returns the training manifest's path."""
     facts = {**objective("encoder"), "heads": ["masked_lm"]}
-    tokenizer = {
-        "name": "byte_bpe",
-        "fingerprint": "f" * 64,
-        "vocab_size": FIRST_WORD + WORDS,
-        "special_ids": {"pad": 0, "mask": 3},
-        "sentinels": [],
-    }
-    shared = {"columns": COLUMNS, "objective": facts, "tokenizer": tokenizer, "block_rows": 16}
+    shared = {"columns": COLUMNS, "objective": facts, "tokenizer": TOKENIZER, "block_rows": 16}
     shared |= options
     half = rows // 2
     write_set(

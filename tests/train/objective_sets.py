@@ -13,7 +13,7 @@ from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards.columns import feature_columns
 from clozeline.registry import choose, find
 from tests.pipeline.corruption_cases import FIRST_CONTENT, fixed_columns, vocabulary
-from tests.shard_sets import write_set
+from tests.shard_sets import TOKENIZER, write_set
 
 NUMBERS = 40
 WORDS = vocabulary(FIRST_CONTENT + NUMBERS)
@@ -63,13 +63,8 @@ def write_objective_sets(folder, name, rows=240, heldout=45, **options):
         "heads": list(objective.heads),
         "frame": asdict(objective.frame),
     }
-    tokenizer = {
-        "name": "byte_bpe",
-        "fingerprint": WORDS.fingerprint,
-        "vocab_size": WORDS.size,
-        "special_ids": dict(WORDS.specials),
-        "sentinels": [],
-    }
+    own = {"fingerprint": WORDS.fingerprint, "vocab_size": WORDS.size, "special_ids": dict(WORDS.specials)}
+    tokenizer = TOKENIZER | own
     shared = {"objective": facts, "tokenizer": tokenizer, "languages": ("de", "en"), "block_rows": 16}
     shared["columns"] = feature_columns(objective.features, WORDS.size)
     for seed, (split, count) in enumerate({"train": rows, "heldout": heldout}.items()):

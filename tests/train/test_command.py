@@ -18,6 +18,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.stopping import INTERRUPTED_MESSAGE
 from tests.distributed import ROOT, free_port, run_ranks
 from tests.lost_output import exit_code
+from tests.shard_sets import damage
 from tests.train import faulty
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.runs import logged
@@ -162,10 +163,7 @@ def test_mistakes_end_in_one_message(capsys, tmp_path, shards, words, code, mess
     (tmp_path / "file").write_text("")
     if "data.shards=FLIPPED" in words:
         names["FLIPPED"] = write_masked_sets(tmp_path / "sets")
-        shard = min(names["FLIPPED"].parent.glob("shard-*.arrow"))
-        raw = bytearray(shard.read_bytes())
-        raw[int(open_shards(names["FLIPPED"]).index.offset[0]) + 100] ^= 1
-        shard.write_bytes(raw)
+        damage(open_shards(names["FLIPPED"]), 0)
     for name, path in names.items():
         words = [word.replace(name, str(path)) for word in words]
     found, _, error = called(capsys, [*words, "--dry-run"] if words else words)
@@ -205,16 +203,12 @@ def test_an_error_of_all_ranks_is_printed_once(monkeypatch, joined, rank, local,
     assert command._explain(AloneError("alone"), rank, local) == (71, "alone")
 
 
-def started_as(rank, size, port, *words):
-    variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    assigned = [f"{key}={value}" for key, value in variables.items()]
-    return typed("env", *assigned, sys.executable, "train/main.py", "--config", *words)
-
-
 def test_a_rank_that_waits_in_vain_says_where(tmp_path, shards):
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", collective_timeout_s=2)
-    port = str(free_port())
-    done = started_as("1", "2", port, str(config))
+    port = free_port()
+    variables = {"RANK": 1, "LOCAL_RANK": 1, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    assigned = [f"{key}={value}" for key, value in variables.items()]
+    done = typed("env", *assigned, sys.executable, "train/main.py", "--config", str(config))
     assert done.returncode == 71, done.stderr
     found = f"rank 1 of 2 on {socket.gethostname()} did not meet the others at 127.0.0.1:{port} in 2 s"
     assert found in done.stderr

@@ -17,6 +17,7 @@ from clozeline.train.data.stream.reading_order import ReadingOrder
 from clozeline.train.evaluate import _unit, batches_of_pass
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.startup.announcements import dry_run
+from tests.shard_sets import damage
 from tests.train.masked_set import masked_rows, write_config, write_masked_sets
 from tests.train.runs import evaluations
 from tests.train.test_run import start
@@ -82,14 +83,12 @@ def test_a_failure_in_an_evaluation_costs_no_step(two_ranks, tmp_path, shards, s
 def test_a_corrupt_heldout_block_ends_all_ranks(two_ranks, tmp_path):
     """One rank reads it; the others neither hang nor go on."""
     path = write_masked_sets(tmp_path / "corrupt")
-    (shard,) = (tmp_path / "corrupt" / "heldout").glob("shard-*.arrow")
-    raw = bytearray(shard.read_bytes())
-    raw[int(open_shards(shard.parent).index.offset[1]) + 50] ^= 1
-    shard.write_bytes(raw)
+    heldout = open_shards(tmp_path / "corrupt" / "heldout")
+    damage(heldout, 1)
     config = write_config(tmp_path / "a.yaml", path, tmp_path / "run", steps=1)
     results = two_ranks.run(start, config, [])
     assert [code for code, _ in results] == [65, 65]
-    assert all(f"{shard.name}: block 1: expected xxh3-128" in message for _, message in results)
+    assert all(f"{heldout.shard_path(0).name}: block 1: expected xxh3-128" in message for _, message in results)
     assert (tmp_path / "run" / "checkpoints" / "latest").read_text() == "step-00000001\n"
 
 

@@ -13,7 +13,7 @@ from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.logs.json_lines import read_lines
 from tests.train import runs
 from tests.train.aftermath import check_status, written
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import TOKENIZER, write_config, write_masked_sets
 from tests.train.runs import events, logged, steps
 
 
@@ -111,8 +111,7 @@ def test_record_of_a_step(two_ranks, tmp_path, shards):
 
 
 def test_a_heldout_set_of_another_tokenizer_is_refused(one_rank, tmp_path, shards):
-    names = {"name": "byte_bpe", "fingerprint": "e" * 64, "vocab_size": 50, "special_ids": {"pad": 0, "mask": 3}}
-    other = write_masked_sets(tmp_path / "other", tokenizer={**names, "sentinels": []})
+    other = write_masked_sets(tmp_path / "other", tokenizer=TOKENIZER | {"fingerprint": "e" * 64})
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
     ((code, message),) = one_rank.run(start, config, [f"data.heldout={other}"])
     assert (code, "eeeeeeeeeeeeeeee" in message, "ffffffffffffffff" in message) == (64, True, True)

@@ -1,6 +1,5 @@
 """Every file of a checkpoint, damaged in every region: nothing passes, and the newest whole checkpoint is taken."""
 
-import json
 import random
 import shutil
 from contextlib import suppress
@@ -10,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 
 from clozeline.errors import SaveError
-from clozeline.train.checkpoint.format import _with_checksum
 from clozeline.train.checkpoint.state import TrainState
 from tests.train.checkpoint.test_checkpoints import present, save_again
+from tests.train.checkpoint.test_format import reseal
 from tests.train.synthetic import build, save, store, tiny, train_steps
 
 SAMPLES = 40
@@ -78,14 +77,6 @@ def found_in(world, folder):
     return chosen[0].name
 
 
-def change_state(path, **changed):
-    """Write an index with another state, as a fault of the program would."""
-    plain = json.loads((path / "checkpoint.json").read_text())
-    del plain["checksum"]
-    plain["state"] |= changed
-    (path / "checkpoint.json").write_bytes(_with_checksum(plain))
-
-
 @pytest.mark.parametrize(
     ("changed", "whole"),
     [
@@ -97,7 +88,7 @@ def change_state(path, **changed):
 )
 def test_a_state_that_contradicts_itself(one_rank, tmp_path, changed, whole):
     one_rank.run(save_again, tiny(), str(tmp_path), [1, 2], {})
-    change_state(tmp_path / "step-00000002", **changed)
+    reseal(tmp_path / "step-00000002", lambda plain: plain["state"].update(changed))
     expected = "step-00000002" if whole else "step-00000001"
     assert one_rank.run(found_in, str(tmp_path)) == [expected]
 

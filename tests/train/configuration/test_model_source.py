@@ -32,30 +32,20 @@ def published(tmp_path):
     return folder
 
 
-def test_the_model_of_a_folder(tmp_path, published):
-    config = configured(tmp_path, f"model.init_from={published}")
-    assert config.model == replace(read_checkpoint(published).config, init_from=published)
-
-
-def test_keys_that_are_given_win(tmp_path, published):
-    config = configured(tmp_path, f"model.init_from={published}", "model.dropout={hidden: 0.25}")
-    assert config.model.dropout == DropoutConfig(hidden=0.25)
-    assert config.model.dim == read_checkpoint(published).config.dim
-
-
-def test_the_model_of_a_run_without_its_own_source(tmp_path, published):
-    first = configured(tmp_path, f"model.init_from={published}")
-    run = tmp_path / "run"
-    run.mkdir()
-    save_yaml(to_plain(first), run / "config.yaml")
-    assert configured(tmp_path, f"model.init_from={run}").model == replace(first.model, init_from=run)
+def test_the_model_of_a_folder_but_for_keys_that_are_given(tmp_path, published):
+    model = replace(read_checkpoint(published).config, init_from=published)
+    assert configured(tmp_path, f"model.init_from={published}").model == model
+    changed = configured(tmp_path, f"model.init_from={published}", "model.dropout={hidden: 0.25}").model
+    assert changed == replace(model, dropout=DropoutConfig(hidden=0.25))
 
 
 def test_what_a_run_wrote_is_read_without_its_source(tmp_path, published):
-    config = configured(tmp_path, f"model.init_from={published}")
-    save_yaml(to_plain(config), tmp_path / "config.yaml")
+    config, run = configured(tmp_path, f"model.init_from={published}"), tmp_path / "run"
+    run.mkdir()
+    save_yaml(to_plain(config), run / "config.yaml")
     published.rename(tmp_path / "elsewhere")
-    assert load_config(TrainConfig, tmp_path / "config.yaml") == config
+    assert load_config(TrainConfig, run / "config.yaml") == config
+    assert configured(tmp_path, f"model.init_from={run}").model == replace(config.model, init_from=run)
 
 
 @pytest.mark.parametrize("content", [None, "", "model: 3\n"])

@@ -13,6 +13,7 @@ from clozeline.train.data.stream import rounds
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
 from clozeline.train.logs import data_health as supply
 from clozeline.train.startup.announcements import dry_run
+from tests.shard_sets import damage
 from tests.train import runs
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.runs import logged
@@ -38,20 +39,14 @@ def first_block_of(shards, lane):
     return piece.block
 
 
-def damage(shards, block):
-    """Flip a bit of a block; its place as quarantine.json says it."""
-    path = shards.shard_path(int(shards.index.shard[block]))
-    raw = bytearray(path.read_bytes())
-    raw[int(shards.index.offset[block]) + 60] ^= 1
-    path.write_bytes(raw)
-    return {"shard": path.name, "block": int(shards.index.block[block])}
-
-
 def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ranks, tmp_path):
     """The block is rank 1's; with the event's words in quarantine.json the next run is the same to the last bit."""
     manifest = write_masked_sets(tmp_path / "corrupt", block_rows=BLOCK_ROWS)
     shards = open_shards(manifest)
-    place = damage(shards, first_block_of(shards, LANES - 1))
+    block = first_block_of(shards, LANES - 1)
+    damage(shards, block)
+    shard = shards.shard_path(int(shards.index.shard[block])).name
+    place = {"shard": shard, "block": int(shards.index.block[block])}  # as quarantine.json says it
     changes = {"steps": STEPS, "schedule__steps": STEPS, "data__max_damaged_fraction": 0.1}
     config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "skipped", **changes)
     assert two_ranks.run(start, config, []) == [(0, "")] * 2

@@ -21,7 +21,7 @@ from clozeline.train.startup.starting_model import (
     prepare_student,
     refuse_other_teacher,
 )
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import TOKENIZER, write_config, write_masked_sets
 from tests.train.runs import start
 
 
@@ -130,10 +130,6 @@ def test_an_adapter_does_not_freeze_new_pieces(folder, monkeypatch):
 
 
 def test_another_tokenizer_is_refused(folder, prepare, tmp_path):
-    shards = write_masked_sets(
-        tmp_path / "other",
-        tokenizer={"name": "byte_bpe", "fingerprint": "e" * 64, "vocab_size": 51, "special_ids": {"pad": 0, "mask": 3},
-                   "sentinels": []},
-    )  # fmt: skip
+    shards = write_masked_sets(tmp_path / "other", tokenizer=TOKENIZER | {"fingerprint": "e" * 64, "vocab_size": 51})
     with pytest.raises(ConfigurationError, match=r"distil\.teacher: .* tokenizer ffff.*, the shards have eeee"):
         prepare(f"data.shards={shards}")

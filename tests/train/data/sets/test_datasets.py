@@ -24,14 +24,10 @@ from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.open_run import read_config
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tests.shard_sets import list_column, objective, write_set
-from tests.train.masked_set import COLUMNS, masked_rows, write_config, write_masked_sets
+from tests.train.masked_set import COLUMNS, TOKENIZER, masked_rows, write_config, write_masked_sets
 from tests.train.runs import steps
 from tests.train.synthetic import plain_config
 from tests.train.test_run import start
-
-TOKENIZER = {
-    "name": "t", "fingerprint": "f", "vocab_size": 99, "special_ids": {"pad": 0, "mask": 3}, "sentinels": [],
-}  # fmt: skip
 
 
 def config_file(path, data, **changes):
@@ -129,22 +125,29 @@ def stored(folder, name, variants, rows=2400):
 
 
 @pytest.mark.parametrize(
-    ("name", "variants", "steps"),
+    ("name", "variants", "asked", "steps", "reads"),
     [
-        ("masked_lm", 1, 2 * 2400 // 8),  # each corruption twice
-        ("masked_lm", 3, 2 * 2400 // 8),  # 6 passes over 800 samples
-        ("causal_lm", 1, 4 * 2400 // 8),  # nothing is drawn: four passes
-        ("classification", 1, 4 * 2400 // 8),  # a task
+        ("masked_lm", 1, "auto", 2 * 2400 // 8, ""),  # each corruption twice
+        ("masked_lm", 3, "auto", 2 * 2400 // 8, ""),  # 6 passes over 800 samples
+        ("causal_lm", 1, "auto", 4 * 2400 // 8, ""),  # nothing is drawn: four passes
+        ("classification", 1, "auto", 4 * 2400 // 8, ""),  # a task
+        ("masked_lm", 2, 900, 900, "3.0"),
+        ("toy", 1, 900, 900, ""),
     ],
 )
-def test_steps_of_stored_sets(tmp_path, name, variants, steps, capsys):
+def test_steps_of_stored_sets_and_how_often_corruptions_are_read(tmp_path, name, variants, asked, steps, reads, capsys):
     shards = stored(tmp_path / "set", name, variants)
-    config = load_config(TrainConfig, write_config(tmp_path / "c.yaml", shards, tmp_path / "run", **AUTO), [])
-    assert plan_steps(config.data, open_datasets(config).phases) == steps
+    changes = {"steps": asked, "schedule__steps": None}
+    config = load_config(TrainConfig, write_config(tmp_path / "c.yaml", shards, tmp_path / "run", **changes), [])
+    assert asked != "auto" or plan_steps(config.data, open_datasets(config).phases) == steps
     assert dry_run(config) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert f"{steps:,} steps (schedule ends at {steps:,})" in out
-    assert "by heart" not in out
+    assert ("by heart" in out) == bool(reads)
+    if reads:
+        assert f"(of {variants}) is read {reads} times" in out
+        assert f"Store {3 * variants} " in out
+        assert "data.corrupt" in out
 
 
 def test_steps_of_samples_and_of_larger_sets(tmp_path):
@@ -169,23 +172,6 @@ def test_steps_of_samples_and_of_larger_sets(tmp_path):
     assert of_tokens(1_000_000, "encoder_decoder") == 2_000_000 // 100 // 8
     assert of_tokens(80_000_000) == 80_000_000 // 100 // 8
     assert of_tokens(100) == 100, "room for a warm-up"
-
-
-@pytest.mark.parametrize(
-    ("name", "variants", "steps", "reads"),
-    [("masked_lm", 2, 900, "3.0"), ("masked_lm", 1, 600, ""), ("toy", 1, 900, "")],
-)
-def test_a_start_says_how_often_stored_corruptions_are_read(tmp_path, name, variants, steps, reads, capsys):
-    shards = stored(tmp_path / "set", name, variants)
-    changes = {"steps": steps, "schedule__steps": steps}
-    config = load_config(TrainConfig, write_config(tmp_path / "c.yaml", shards, tmp_path / "run", **changes), [])
-    assert dry_run(config) == 0
-    out = " ".join(capsys.readouterr().out.split())
-    assert ("by heart" in out) == bool(reads)
-    if reads:
-        assert f"(of {variants}) is read {reads} times" in out
-        assert f"Store {3 * variants} " in out
-        assert "data.corrupt" in out
 
 
 def test_a_resumed_run_keeps_its_number(one_rank, tmp_path):

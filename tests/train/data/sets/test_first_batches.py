@@ -118,7 +118,7 @@ def first_batches(config):
 @pytest.mark.parametrize("model", MODELS)
 def test_what_a_dry_run_accepts_trains_and_evaluates_its_first_batch(folder, model, monkeypatch):
     monkeypatch.setattr("clozeline.train.startup.announcements.operations_per_second", lambda *_: 1e9)
-    accepted = Counter[bool]()
+    accepted = Counter()
     for sets in SETS:
         config = configured(folder, sets, model)
         try:

@@ -99,7 +99,7 @@ ENTRIES = [
 @pytest.mark.parametrize("split", ["train", "heldout"])
 def test_the_stream_gives_what_the_stage_stored(chain, monkeypatch, entry, split):
     """Epoch v of the samples is variant v of the examples, column by column; rows not stored are filler."""
-    read, real = list[dict[str, list[int]]](), Collate.__call__
+    read, real = [], Collate.__call__
 
     def watch(self, columns, weight, sources):
         read.extend({name: column[row].tolist() for name, column in columns.items()} for row in range(len(weight)))

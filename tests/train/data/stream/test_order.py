@@ -32,9 +32,5 @@ def test_inverse_of_large_sizes(n, key, data):
 
 def test_orders_are_frozen():
     """These numbers decide the order of every existing run: they may never change."""
-    assert [FeistelPermutation(10, 42)(x) for x in range(10)] == FEISTEL
-    assert row_permutations(8, np.array([42], np.uint64)).tolist() == [ROWS]
-
-
-FEISTEL = [8, 1, 7, 4, 9, 6, 0, 3, 2, 5]
-ROWS = [4, 1, 6, 2, 3, 0, 7, 5]
+    assert [FeistelPermutation(10, 42)(x) for x in range(10)] == [8, 1, 7, 4, 9, 6, 0, 3, 2, 5]
+    assert row_permutations(8, np.array([42], np.uint64)).tolist() == [[4, 1, 6, 2, 3, 0, 7, 5]]

@@ -6,7 +6,6 @@ import os
 import threading
 import tracemalloc
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -159,7 +158,7 @@ def test_a_phase_that_is_over_holds_no_memory(tmp_path):
 @pytest.fixture
 def reads(monkeypatch):
     """How often each block of each set was read."""
-    found, real = Counter[tuple[Path, int]](), ShardSet.read_block
+    found, real = Counter(), ShardSet.read_block
 
     def read_block(shards, block, *arguments):
         found[shards.path, block] += 1
