@@ -8,7 +8,7 @@ import torch
 from clozeline.registry import find
 from clozeline.train.checkpoint.format import Index, steps_in
 from tests.model.adapters.adapted_models import NAMES, case_of, takes_places
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import write_config
 from tests.train.runs import logged, saved, start
 
 POSITIONS = {"model__position__maximum": 24}
@@ -24,10 +24,9 @@ def adapter(name):
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory, one_rank):
+def base(tmp_path_factory, one_rank, shards):
     """A folder with a trained run, `base`, and the configuration of it."""
     folder = tmp_path_factory.mktemp("adapters")
-    shards = write_masked_sets(folder / "sets")
     config = write_config(folder / "train.yaml", shards, folder / "base", evaluate__max_rows=0, **POSITIONS)
     assert one_rank.run(start, config, ["steps=3"]) == [(0, "")]
     return folder

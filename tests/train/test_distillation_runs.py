@@ -8,7 +8,7 @@ from clozeline.tools.models.export.exportable import exported_form
 from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.startup.open_run import open_run
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import write_config
 from tests.train.runs import saved, start, steps
 
 ALL = (
@@ -22,10 +22,9 @@ NO_DROPOUT = [f"model.dropout.{part}=0.0" for part in ("embedding", "attention",
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, one_rank):
+def folder(tmp_path_factory, one_rank, shards):
     """A folder with a trained run of four layers, `teacher`, and the configuration of it."""
     folder = tmp_path_factory.mktemp("distillation")
-    shards = write_masked_sets(folder / "sets")
     config = write_config(folder / "train.yaml", shards, folder / "teacher", model__layers=4)
     assert one_rank.run(start, config, ["steps=3", "evaluate.max_rows=0"]) == [(0, "")]
     return folder

@@ -11,7 +11,7 @@ from clozeline.tools.models.export.exportable import card_rows, exported_form
 from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.startup.open_run import open_run
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import write_config
 from tests.train.runs import start, steps
 
 WAYS = {
@@ -21,10 +21,9 @@ WAYS = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, one_rank):
+def folder(tmp_path_factory, one_rank, shards):
     """A folder with a trained dense run, `dense`, and its configuration."""
     folder = tmp_path_factory.mktemp("pruning")
-    shards = write_masked_sets(folder / "sets")
     config = write_config(folder / "train.yaml", shards, folder / "dense", schedule__steps=12)
     assert one_rank.run(start, config, ["steps=2", "evaluate.max_rows=0"]) == [(0, "")]
     return folder

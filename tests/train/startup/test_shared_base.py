@@ -9,7 +9,7 @@ import torch
 from clozeline.errors import ConfigurationError
 from clozeline.train.startup.open_run import open_run
 from clozeline.train.startup.shared_base import SharedBase
-from tests.train.masked_set import FIRST_WORD, write_config, write_masked_sets
+from tests.train.masked_set import FIRST_WORD, write_config
 from tests.train.runs import start
 
 PAGE = Path(__file__).parents[3] / "docs" / "adaptation.md"
@@ -22,10 +22,9 @@ RUNS = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, one_rank):
+def folder(tmp_path_factory, one_rank, shards):
     """A run, those beside it, and one beside another."""
     folder = tmp_path_factory.mktemp("shared")
-    shards = write_masked_sets(folder / "sets")
     position = {"model__position": {"maximum": 20}, "model__vocab_multiple": 64}
     config = write_config(folder / "train.yaml", shards, folder / "runs" / "own", evaluate__max_rows=0, **position)
     for name in ("own", "other"):

@@ -7,27 +7,16 @@ from torch import nn
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.model.loss import weigh_rows_equally
 from clozeline.train.compression.distillation.observation import label_weights, observe
-from tests.train.compression.distillation.pairs import batch, model
+from tests.model.checkpoints.published import saved
+from tests.train.compression.distillation.pairs import VOCABULARY, batch, model
 
 EVERYTHING = {f"{kind}_{layer}" for kind in ("state", "attention", "visible", "queries") for layer in range(4)}
 
 
 def test_states_and_attention_are_those_of_transformers(tmp_path):
     """Row by row without padding; the softmax of our scores is what transformers calls attentions."""
-    from transformers import BertConfig, BertForMaskedLM
-
-    torch.manual_seed(0)
-    sizes = {
-        "vocab_size": 53,
-        "hidden_size": 15,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 3,
-        "intermediate_size": 17,
-    }
-    published = BertForMaskedLM(
-        BertConfig(**sizes, max_position_embeddings=16, initializer_range=0.4, attn_implementation="eager")
-    ).eval()
-    published.save_pretrained(tmp_path)
+    sizes = {"vocab_size": VOCABULARY, "hidden_size": 15, "num_hidden_layers": 3, "num_attention_heads": 3}
+    published = saved(tmp_path, "bert", **sizes)
     ours = build_checkpoint(read_checkpoint(tmp_path)).eval()
     tensors = batch()
     with torch.no_grad(), observe(ours, EVERYTHING | {"logits_masked_lm"}) as seen:

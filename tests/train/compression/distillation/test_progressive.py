@@ -11,7 +11,7 @@ from clozeline.train.checkpoint.run_weights import read_weights
 from clozeline.train.compression.distillation.observation import observe
 from clozeline.train.compression.distillation.student import Student
 from tests.train.compression.distillation.pairs import batch, loss, model
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import write_config
 from tests.train.runs import start
 from tests.train.test_distillation_runs import NO_DROPOUT, losses
 
@@ -78,11 +78,9 @@ PROGRESSIVE = "distil={{teacher: {}, losses: [states, attention, embeddings, sco
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, one_rank):
+def folder(tmp_path_factory, one_rank, shards):
     folder = tmp_path_factory.mktemp("progressive")
-    config = write_config(
-        folder / "train.yaml", write_masked_sets(folder / "sets"), folder / "teacher", model__layers=3
-    )
+    config = write_config(folder / "train.yaml", shards, folder / "teacher", model__layers=3)
     assert one_rank.run(start, config, ["steps=1", "evaluate.max_rows=0"]) == [(0, "")]
     return folder
 

@@ -18,7 +18,7 @@ from clozeline.train.optim.weights.freezing import freeze, frozen_count, frozen_
 from clozeline.train.optim.weights.parameter_groups import depths_below_heads, parameter_groups
 from tests.model.small_models import SPELLINGS, small_config
 from tests.model.small_models import VOCABULARY as WORDS
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import write_config
 from tests.train.runs import start, steps
 from tests.train.synthetic import VOCABULARY, build, tiny
 
@@ -162,11 +162,11 @@ def test_mistakes(patterns, message):
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A folder with a set, and a configuration with dropout and weight decay."""
+def folder(tmp_path_factory, shards):
+    """A folder with a configuration with dropout and weight decay."""
     folder = tmp_path_factory.mktemp("frozen")
     write_config(
-        folder / "train.yaml", write_masked_sets(folder), folder / "first", data__micro_batch=4, steps=2,
+        folder / "train.yaml", shards, folder / "first", data__micro_batch=4, steps=2,
         schedule={"name": "linear", "warmup": 1, "steps": 40}, optimizer__weight_decay=0.1, model__type_vocab_size=0,
     )  # fmt: skip
     return folder
