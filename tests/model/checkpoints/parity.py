@@ -13,18 +13,14 @@ import math
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from benchmarks.harness import parser, print_table, verdict, write_json
 
 import torch
-from torch import Tensor
 from torch.nn import functional as F
 from transformers.utils import logging
 
-from clozeline.model.build import Model
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
 from clozeline.model.checkpoints._conversion.tensor_files import read_tensors
 from clozeline.model.checkpoints._conversion.tensor_layouts import to_ours
@@ -39,7 +35,7 @@ PROMPTS = [[5, 6, 7], [9, 30, 11, 8, 20, 4, 17]]
 NEW_TOKENS = 9
 
 
-def compare(model_type: str, seed: int) -> dict[str, float]:
+def compare(model_type, seed):
     """Return the differences of one checkpoint by column; generation only of models that generate."""
     with tempfile.TemporaryDirectory() as temporary:
         source, target = Path(temporary) / "in", Path(temporary) / "out"
@@ -59,17 +55,17 @@ def compare(model_type: str, seed: int) -> dict[str, float]:
         return found | {"loss": loss, "gradients": gradients}
 
 
-def is_equal(first: Tensor | None, second: Tensor | None) -> bool:
+def is_equal(first, second):
     return first is not None and second is not None and first.dtype == second.dtype and torch.equal(first, second)
 
 
-def logits_apart(again: Any, theirs: Any, heads: tuple[str, ...]) -> float:
+def logits_apart(again, theirs, heads):
     """Return the largest difference of the logits of two models of transformers."""
     found, expected = published.scores(again, heads), published.scores(theirs, heads)
     return max(published.apart(found[head], expected[head]) for head in expected)
 
 
-def loss_and_gradients(model: Model, theirs: Any, key_map: Any) -> tuple[float, float]:
+def loss_and_gradients(model, theirs, key_map):
     """Compare the loss of labels of the head over the vocabulary, and the gradients of all parameters, in float64."""
     model.double().zero_grad()
     theirs.double().zero_grad()
@@ -99,7 +95,7 @@ def loss_and_gradients(model: Model, theirs: Any, key_map: Any) -> tuple[float, 
     return abs(loss.item() - wanted.item()) / abs(wanted.item()), apart / scale
 
 
-def generated_apart(model: Model, theirs: Any) -> int:
+def generated_apart(model, theirs):
     """Return the number of greedy tokens that differ; ours with a cache, theirs without."""
     settings = theirs.generation_config
     settings.eos_token_id = settings.forced_eos_token_id = settings.forced_bos_token_id = None
@@ -118,9 +114,9 @@ def generated_apart(model: Model, theirs: Any) -> int:
     return differing
 
 
-def measure(types: list[str], seeds: list[int], tell: Callable[[str], None]) -> dict[str, dict[str, float]]:
+def measure(types, seeds, tell):
     """Return the largest difference over the seeds by type and column."""
-    table: dict[str, dict[str, float]] = {}
+    table = {}
     for model_type in types:
         found = [compare(model_type, seed) for seed in seeds]
         table[model_type] = {name: max(one[name] for one in found) for name in COLUMNS if name in found[0]}
@@ -128,13 +124,13 @@ def measure(types: list[str], seeds: list[int], tell: Callable[[str], None]) -> 
     return table
 
 
-def shown(column: str, value: float | None) -> str:
+def shown(column, value):
     if value is None:
         return "–"
     return f"{value:.0f}" if column in ("round trip", "generation") else f"{value:.1e}" if value else "0"
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments=None):
     """Print the table and return 1 if a difference exceeds the limit."""
     text = "model types; default: all that transformers has"
     options = parser(__doc__, seeds=[101, 202, 303], types=([""], text)).parse_args(arguments)

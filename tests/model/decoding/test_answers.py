@@ -64,7 +64,7 @@ def test_no_answer_is_the_lowest_of_the_windows():
 
 
 @pytest.mark.parametrize(("null", "answered"), [(2.5, True), (3.0, True), (3.5, False)])
-def test_no_answer_has_to_exceed_the_threshold(null: float, answered: bool) -> None:
+def test_no_answer_has_to_exceed_the_threshold(null, answered):
     """A difference of exactly the threshold leaves the answer, as in the published code of SQuAD 2.0."""
     found = Answers(torch.tensor([2.0]), torch.tensor([4]), torch.tensor([6]), torch.tensor([null]))
     assert found.of_question(threshold=1.0) == ((0, 4, 6) if answered else None)

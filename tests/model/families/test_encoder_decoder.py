@@ -1,5 +1,3 @@
-"""None"""
-
 import pytest
 import torch
 

@@ -11,7 +11,7 @@ from tests.model.small_models import built
 HEAD = {"classification": {"classes": 3, "scalar_mix": True}}
 
 
-def test_a_head_reads_the_mix_and_at_first_the_mean() -> None:
+def test_a_head_reads_the_mix_and_at_first_the_mean():
     model, plain = (
         built("encoder", heads=HEAD).eval(),
         built("encoder", heads={"classification": {"classes": 3}}).eval(),
@@ -19,7 +19,6 @@ def test_a_head_reads_the_mix_and_at_first_the_mean() -> None:
     tensors = full_batch()
     states = model.family.layer_states(tensors)
     head = model.heads["classification"]
-    assert head.mix is not None
     assert len(states) == 3
     assert torch.allclose(model.logits(tensors)["classification"], head.logits((sum(states) / 3)[:, 0]), atol=1e-6)
     for layer in range(3):
@@ -34,7 +33,7 @@ def test_a_head_reads_the_mix_and_at_first_the_mean() -> None:
 
 
 @pytest.mark.parametrize("family", ["encoder_decoder", "replaced_tokens"])
-def test_families_of_several_stacks_are_refused(family: str) -> None:
+def test_families_of_several_stacks_are_refused(family):
     heads = {"classification": {"classes": 2, "scalar_mix": True}}
     if family == "replaced_tokens":
         heads |= {"masked_lm": {}}

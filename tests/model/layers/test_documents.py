@@ -2,11 +2,9 @@
 
 from itertools import accumulate, pairwise, product
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from clozeline.model.build import build_model
 from clozeline.model.compilation.host_shapes import add_host_shapes
@@ -25,7 +23,7 @@ TARGETS = [[3, 0, 6], [9], [0, 4, 5], [2, 1, 0, 1, 5]]
 NAMES = ("cu_seqlens", "max_seqlen", "decoder_cu_seqlens", "decoder_max_seqlen")
 
 
-def packed() -> dict[str, Tensor]:
+def packed():
     """Numbers, bounds and restarting places of the documents, by loops."""
     numbers, places, bounds = [], [], [0]
     for row in SIZES:
@@ -43,7 +41,7 @@ def packed() -> dict[str, Tensor]:
     }
 
 
-def paired() -> dict[str, Tensor]:
+def paired():
     """Both sides of encoder-decoder rows; the padding of a source has an empty target."""
     padded = [(sizes, sum(row) < WIDTH) for sizes, row in zip(TARGETS, SIZES, strict=True)]
     bounds = list(accumulate((size for sizes, more in padded for size in [*sizes, *[0] * more]), initial=0))
@@ -58,10 +56,9 @@ def paired() -> dict[str, Tensor]:
 
 
 def stand_in(
-    query: Tensor, key: Tensor, value: Tensor, cu_seq_q: Tensor, cu_seq_k: Tensor, max_q: int, max_k: int,
-    dropout: float, is_causal: bool, return_debug_mask: bool, *, scale: float, window_size_left: int,
-    window_size_right: int,
-) -> tuple[Tensor, ...]:  # fmt: skip
+    query, key, value, cu_seq_q, cu_seq_k, max_q, max_k, dropout, is_causal, return_debug_mask, *, scale,
+    window_size_left, window_size_right,
+):  # fmt: skip
     """The operator of `torch.nn.attention.varlen.varlen_attn`, as torch documents that, by loops over sequences, heads
     and queries; the mean over masks of dropout.
     """
@@ -91,7 +88,7 @@ def stand_in(
     return (torch.stack(rows),)
 
 
-MODELS: dict[str, tuple[str, dict[str, Any]]] = {
+MODELS = {
     "bert": ("encoder", {}),
     "modernbert": ("encoder", {"layers": 3, "local": LocalConfig(window=2, global_every=3), "head_dim": 6,
                                "position": PositionConfig(kind="rope")}),
@@ -103,16 +100,16 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def gradients(family: str, changes: dict[str, Any], tensors: dict[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+def gradients(family, changes, tensors):
     torch.manual_seed(0)
     model = build_model(small_config(family, **changes), VOCABULARY, {"pad": 0})
     (loss,) = model(tensors).values()
-    loss.total.backward()  # type: ignore[no-untyped-call]
+    loss.total.backward()
     return loss.total.detach(), {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_loss_and_gradients_are_those_of_a_mask(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_loss_and_gradients_are_those_of_a_mask(monkeypatch, name):
     """The mask, one call a document, and the accelerator's kernel, for which a loop written from its page stands in."""
     family, changes = MODELS[name]
     tensors, called = batch_for(family, lengths=[11, 11, 8, 5]) | packed(), []
@@ -121,9 +118,9 @@ def test_loss_and_gradients_are_those_of_a_mask(monkeypatch: pytest.MonkeyPatch,
     masked = gradients(family, changes, {key: one for key, one in tensors.items() if key not in NAMES})
     for kernel in (attend_one_by_one, attend_flat):
 
-        def chosen(*given: Any, kernel: Any = kernel) -> Tensor:
+        def chosen(*given, kernel=kernel):
             called.append(kernel)
-            return kernel(*given)  # type: ignore[no-any-return]
+            return kernel(*given)
 
         monkeypatch.setattr("clozeline.model.layers.documents._flash", stand_in)
         monkeypatch.setattr("clozeline.model.layers.attention.attend", chosen)
@@ -147,29 +144,27 @@ def test_loss_and_gradients_are_those_of_a_mask(monkeypatch: pytest.MonkeyPatch,
     ],
     ids=["bias", "bias in every layer", "dropout", "capped scores"],
 )
-def test_what_the_kernels_do_not_take_has_a_mask(monkeypatch: pytest.MonkeyPatch, change: dict[str, Any]) -> None:
+def test_what_the_kernels_do_not_take_has_a_mask(monkeypatch, change):
     monkeypatch.setattr("clozeline.model.layers.attention.attend", None)
     prefix = {"prefix_length": torch.tensor([3, 0, 1, 2])}
     gradients("decoder", {}, batch_for("decoder", lengths=[11, 11, 8, 5]) | packed() | prefix)
     gradients("encoder", change, batch_for("encoder", lengths=[11, 11, 8, 5]) | packed())
 
 
-def test_the_kernel_takes_these_arguments_and_no_value_is_read() -> None:
+def test_the_kernel_takes_these_arguments_and_no_value_is_read():
     """torch's own check of the operator's arguments, on tensors without values: a read would be an error."""
     tensors = add_host_shapes(paired() | batch_for("encoder", lengths=[11, 11, 8, 5]), None)
     assert tensors["max_seqlen"].shape == (11, 0)
     assert tensors["decoder_max_seqlen"].shape == (9, 0)
     moved = {name: one.to("meta") for name, one in tensors.items()}
     source, target = batch_documents(moved), batch_documents(moved, "decoder_")
-    assert source is not None
-    assert target is not None
     assert (source.longest, target.longest) == (11, 9)
     plans = [
         AttentionPlan(causal=causal, documents=source, window=window)
         for causal, window in product((False, True), (None, 2))
     ]
     paired_plan = AttentionPlan(documents=target, source_documents=source)
-    options: dict[str, Any] = {"dtype": torch.bfloat16, "device": "meta", "requires_grad": True}
+    options = {"dtype": torch.bfloat16, "device": "meta", "requires_grad": True}
     for plan, dropout in product((*plans, paired_plan), (0.0, 0.1)):
         columns = 9 if plan is paired_plan else WIDTH
         query, key = torch.empty(4, 4, columns, 8, **options), torch.empty(4, 2, WIDTH, 8, **options)
@@ -180,11 +175,11 @@ def test_the_kernel_takes_these_arguments_and_no_value_is_read() -> None:
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_dropout_of_packed_rows_reaches_the_kernel(monkeypatch: pytest.MonkeyPatch, training: bool) -> None:
+def test_dropout_of_packed_rows_reaches_the_kernel(monkeypatch, training):
     """BERT's presets have a dropout of 0.1, with which a mask over entire rows would be two to three times slower."""
     rates = []
 
-    def record(*given: Any, **named: Any) -> Any:
+    def record(*given, **named):
         rates.append(given[7])
         return stand_in(*given, **named)
 
@@ -209,15 +204,13 @@ def test_dropout_of_packed_rows_reaches_the_kernel(monkeypatch: pytest.MonkeyPat
     ],
     ids=["bf16", "fp16", "fp32", "wide", "odd width", "dropout", "old"],
 )
-def test_the_device_decides(
-    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, width: int, dropout: float, major: int, expected: bool
-) -> None:
+def test_the_device_decides(monkeypatch, dtype, width, dropout, major, expected):
     states = SimpleNamespace(device=torch.device("cuda"), dtype=dtype)
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(major=major))
-    assert reads_documents(states, width, dropout) is expected  # type: ignore[arg-type]
+    assert reads_documents(states, width, dropout) is expected
 
 
-def test_a_cpu_reads_documents_one_by_one() -> None:
+def test_a_cpu_reads_documents_one_by_one():
     assert reads_documents(torch.zeros(1), 512, 0.0)
     assert not reads_documents(torch.zeros(1), 64, 0.1)
     assert not reads_documents(torch.zeros(1), 64, 0.0, paired=True)

@@ -1,7 +1,5 @@
 """States of all layers against transformers', and vectors that depend on their row alone."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -15,7 +13,7 @@ ROWS = [[5, 6, 7, 8, 9, 10, 11], [7], [3, 9, 9], [30, 2, 1, 4, 8, 16, 32], [12, 
 
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "t5"])
-def test_states_of_layers_are_those_of_transformers(tmp_path: Path, kind: str) -> None:
+def test_states_of_layers_are_those_of_transformers(tmp_path, kind):
     """Every layer's, of rows that are padded."""
     depth = {"gpt2": "n_layer", "t5": "num_layers"}.get(kind, "num_hidden_layers")
     body = saved(tmp_path, kind, **{depth: 4}).base_model
@@ -37,7 +35,7 @@ def test_states_of_layers_are_those_of_transformers(tmp_path: Path, kind: str) -
 
 @pytest.mark.parametrize("family", ["encoder", "decoder", "encoder_decoder", "elmo", "mobilebert"])
 @pytest.mark.parametrize("layer", ["table", "0", "1", "-1", "last"])
-def test_vectors_depend_on_their_row_alone(family: str, layer: str) -> None:
+def test_vectors_depend_on_their_row_alone(family, layer):
     """Neither batch nor padding nor order changes more than the rounding."""
     model = built(family).eval()
     one_by_one = [token_vectors(model, [row], layer)[0] for row in ROWS]
@@ -53,7 +51,7 @@ def test_vectors_depend_on_their_row_alone(family: str, layer: str) -> None:
         assert torch.equal(last, model.family(tensors))
 
 
-def test_the_token_table_knows_no_context() -> None:
+def test_the_token_table_knows_no_context():
     model = built("encoder").eval()
     found = token_vectors(model, [[5, 6, 5], [6, 5]], "table")
     assert torch.equal(found[0][0], found[0][2])
@@ -73,12 +71,12 @@ def test_the_token_table_knows_no_context() -> None:
         ("scalar_mix", "no head has learned a mix; there are masked_lm"),
     ],
 )
-def test_layers_that_are_not_there(layer: str, message: str) -> None:
+def test_layers_that_are_not_there(layer, message):
     with pytest.raises(ConfigurationError, match=message):
         check_layer(built("encoder").eval(), layer)
 
 
-def test_models_that_cannot_be_read() -> None:
+def test_models_that_cannot_be_read():
     with pytest.raises(ConfigurationError, match="call eval"):
         check_layer(built("encoder"), "last")
     with pytest.raises(ConfigurationError, match="got the family xlnet"):

@@ -1,11 +1,9 @@
 """The contract of optimizers, and what several of them share."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.registry import choose, names
@@ -17,7 +15,7 @@ from clozeline.train.optim.weights.flat_buffers import Segment
 
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("name", names("clozeline.train.optim.optimizers"))
-def test_contract(name: str, check: Callable[[object], None]) -> None:
+def test_contract(name, check):
     check(prepare({"name": name}))
 
 
@@ -26,7 +24,7 @@ class Recorder(WholeParameterOptimizer):
 
     seen: list[tuple[Any, ...]]
 
-    def update(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
+    def update(self, group, flats, gradients):
         steps, sums = self.states_of(flats, "sum")
         torch._foreach_add_(steps, 1)
         torch._foreach_add_(sums, gradients)
@@ -34,7 +32,7 @@ class Recorder(WholeParameterOptimizer):
         assert all(gradient.is_contiguous() for gradient in gradients)
 
 
-def test_updates_are_counted_for_each_parameter() -> None:
+def test_updates_are_counted_for_each_parameter():
     weight, late, idle = torch.zeros(2, 3), torch.zeros(3), torch.zeros(2)
     optimizer = Recorder([{"name": "decay", "params": [weight, late, idle], "weight_decay": 0.0}], 0.1)
     optimizer.seen = []
@@ -49,11 +47,11 @@ def test_updates_are_counted_for_each_parameter() -> None:
     assert idle not in optimizer.state
 
 
-def held(**counts: int) -> list[Segment]:
+def held(**counts):
     return [Segment(name, (4, 4), torch.empty(0), "matrix", 0, 0, count) for name, count in counts.items()]
 
 
-def test_the_rank_with_most_of_a_matrix_computes_it_and_halves_go_to_the_one_that_has_less_to_do() -> None:
+def test_the_rank_with_most_of_a_matrix_computes_it_and_halves_go_to_the_one_that_has_less_to_do():
     """A matrix that is not cut counts before those that are, whatever their names; of equal ranks, the first."""
     assert owners([held(a=16, b=5), held(b=11)]) == {"a": 0, "b": 1}
     assert owners([held(a=8, b=8, z=16), held(a=8, b=8)]) == {"z": 0, "a": 1, "b": 0}
@@ -69,6 +67,6 @@ def test_the_rank_with_most_of_a_matrix_computes_it_and_halves_go_to_the_one_tha
         ("muon", {"adam_rate": 0}),
     ],
 )
-def test_values_out_of_range_are_refused(name: str, change: dict[str, object]) -> None:
+def test_values_out_of_range_are_refused(name, change):
     with pytest.raises(ConfigurationError, match=next(iter(change))):
         choose("clozeline.train.optim.optimizers", {"name": name, **change})
