@@ -18,6 +18,7 @@ CASES = {
         "A line that\ngoes on here. |Then ends.",
         "Visit www.example.com or mail a@b.org. |Thanks!",
         "1. Wash the rice.\n|2. Boil it.",
+        "He came . |She left.",
         "The train leaves at 9 a.m. |It is never late.",
         "really? |yes! |so it goes, she said. then he left.",
         "See you there :) |Bring cake ;-) and tea. |The ratio is 3 :D is a drive.",
