@@ -1,10 +1,10 @@
 """A hub of Hugging Face on this machine: the requests that `huggingface_hub` makes to list and download a model."""
 
 import json
-import threading
 from contextlib import contextmanager
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.loopback_site import Site
 
 COMMITS = {"main": "a" * 40, "older": "b" * 40}
 """Branches of every repository."""
@@ -68,26 +68,14 @@ def serving(folders, tokens=()):
     """Yield a hub at `http://127.0.0.1:PORT`."""
     hub = Hub(folders, tokens)
 
-    class Handler(BaseHTTPRequestHandler):
-        def _answer(self):
-            status, headers, body = hub.answer(self.command, self.path, self.headers.get("Authorization", ""))
-            self.send_response(status)
-            for key, value in {**headers, "Content-Length": str(len(body))}.items():
-                self.send_header(key, value)
-            self.end_headers()
-            if self.command == "GET":
-                self.wfile.write(body)
+    def answer(request):
+        status, headers, body = hub.answer(request.command, request.path, request.headers.get("Authorization", ""))
+        request.send_response(status)
+        for key, value in {**headers, "Content-Length": str(len(body))}.items():
+            request.send_header(key, value)
+        request.end_headers()
+        request.wfile.write(body)
 
-        do_GET = do_HEAD = _answer
-
-        def log_message(self, *words):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    hub.address = f"http://127.0.0.1:{server.server_address[1]}"
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    with Site({}, answer).running() as site:
+        hub.address = site.url.rstrip("/")
         yield hub
-    finally:
-        server.shutdown()
-        server.server_close()

@@ -32,7 +32,6 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "experiments/README.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-LANGUAGES = {"sh", "python", "text", "yaml"}
 LAUNCHER_OPTIONS = {"--num_accelerators": 1, "--master_port": 1, "--quiet": 0}
 ONLY_PARSED = (
     r"python3 -m venv \.venv",
@@ -72,11 +71,6 @@ def commands():
                 lines = (line.strip() for line in text.replace("\\\n", " ").splitlines())
                 found += [(relative(page), line) for line in lines if line and not line.startswith("#")]
     return found
-
-
-def test_every_block_says_what_it_is():
-    for page in PAGES:
-        assert {language for language, _ in blocks(page)} <= LANGUAGES, page
 
 
 @functools.cache

@@ -76,10 +76,8 @@ def test_a_file_of_no_run_is_copied(tmp_path):
 @pytest.mark.parametrize(
     ("code", "way_out"),
     [
-        (errno.EISDIR, "remove what is there, then copy it again"),
         (errno.ELOOP, "remove what is there, then copy it again"),
         (errno.ENOENT, "copy it again"),
-        (errno.EIO, "copy it again"),
         (errno.EACCES, "change its permissions, or choose another folder"),
         (errno.ENOSPC, "free some space, then run the same command again"),
     ],

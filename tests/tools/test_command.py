@@ -97,9 +97,3 @@ def test_a_key_of_two_schemas_is_listed_once():
     assert listed.count("max_tokens") == 1
     assert {"samples", "top_p"} <= {*listed}
     assert parser.parse_args(["runs/own", "mode=sample", "top_p=0.9"]).overrides == ["mode=sample", "top_p=0.9"]
-
-
-def test_words_become_settings_or_one_message():
-    assert settings_of(Settings, ["mode=sample", "top_p=0.9"]).top_p == 0.9
-    with pytest.raises(ConfigurationError, match=r"command line: .*top_k"):
-        settings_of(Settings, ["mode=sample", "top_k=many"])

@@ -22,15 +22,11 @@ from clozeline.tools.shards import explain_batch, where_is
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.run import run
 from tests.distributed import RankPool
+from tests.tools.models.test_import_model import BERT
 from tests.tools.small_run import example_sets
 from tests.train.masked_set import write_config
 
 SENTENCE = "the <mask> page"
-
-
-BERT = {
-    "model__norm_place": "post", "model__final_norm": False, "model__emb_norm": True, "model__type_vocab_size": 2
-}  # fmt: skip
 
 
 def _start(world, folder, label, head, changes):

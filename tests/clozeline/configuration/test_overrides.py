@@ -56,10 +56,8 @@ BEFORE = {
         ("part.weight=null", "part", {"weight": None, "tags": {"a": 1, "b": 2}}),
         ("parts={z: {}}", "parts", {"z": {}}),
         ("parts.x={weight: 5.0}", "parts", {"x": {"weight": 5.0, "tags": {"a": 1}}, "y": {}}),
-        ("parts.x.weight=5.0", "parts", {"x": {"weight": 5.0, "tags": {"a": 1}}, "y": {}}),
         ("parts=null", "parts", None),
         ("listed.0.tags={b: 2}", "listed", [{"weight": 4.0, "tags": {"b": 2}}]),
-        ("listed.0={tags: {b: 2}}", "listed", [{"weight": 4.0, "tags": {"b": 2}}]),
     ],
 )
 def test_a_mapping_merges_or_replaces(argument, key, after):

@@ -12,17 +12,14 @@ from safetensors.torch import load_file, save_file
 import clozeline.tools.experiments.multirun.runner
 import clozeline.tools.experiments.multirun.task_sequence
 import clozeline.tools.runs.fisher
-from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.experiments.forgetting import main as forgetting
 from clozeline.tools.experiments.multirun.forgetting_scores import outcome, summary, summary_lines
 from clozeline.tools.experiments.multirun.task_sequence import _sum_fisher_files, read_tasks
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.run import run
 from tests.pipeline.task_files import WORDS, write_recipe, write_vocabulary
-from tests.tools.runs.evaluation.task_runs import tuned_run
+from tests.tools.runs.evaluation.task_runs import start, tuned_run
 from tests.train.masked_set import write_masked_sets
 
 
@@ -54,10 +51,6 @@ def setting(one_rank, tmp_path_factory):
         files.append(folder / f"{name}.yaml")
         files[-1].write_text(f"name: {name}\nshards: {of / 'train'}\n", encoding="utf-8")
     return body, files, sets
-
-
-def start(world, config, words):
-    return run(load_config(TrainConfig, config, words), joined=world)
 
 
 @pytest.fixture

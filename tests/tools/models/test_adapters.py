@@ -22,11 +22,11 @@ from tests.distributed import RankPool
 from tests.model.adapters.adapted_models import disturbed, peft
 from tests.model.checkpoints.published import saved
 from tests.pipeline.task_files import SPECIALS, WORDS, make_sets
+from tests.tools.models.test_import_model import BERT
 from tests.tools.runs.evaluation.task_runs import start
 from tests.train.masked_set import write_config
 
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft
-BERT = {"model__type_vocab_size": 2, "model__norm_place": "post", "model__final_norm": False, "model__emb_norm": True}
 SIZES = {"hidden_size": 20, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 PADDED = len(SPECIALS) + len(WORDS)
 ADAPTERS = {"lora": {"name": "lora", "rank": 2}, "bottleneck": {"name": "bottleneck", "width": 3}}
@@ -42,7 +42,7 @@ def folder(tmp_path_factory):
     (folder / "base" / "vocab.txt").write_bytes((folder / "task" / "words" / "vocab.txt").read_bytes())
     shared = {
         **BERT, "model__heads": {"classification": {"hidden": "tanh"}}, "model__position": {"maximum": 64},
-        "model__dim": 20, "model__attention_heads": 2, "model__ffn_dim": 32, "model__layers": 2, "model__eps": 1e-12,
+        "model__dim": 20, "model__attention_heads": 2, "model__ffn_dim": 32, "model__layers": 2,
         "optimizer__learning_rate": 0.05, "steps": 3, "evaluate__max_rows": 0,
     }  # fmt: skip
     pool = RankPool(1)

@@ -4,12 +4,12 @@ import doctest
 import json
 
 import pytest
-import torch
 
 from clozeline.files import file_hash
 from clozeline.tools.runs import pseudo_label
 from clozeline.train.startup.open_run import open_run
 from tests.pipeline.task_files import make_sets, sentences
+from tests.tools.small_run import compute_row_scores
 from tests.train.written_runs import write_run_on
 
 
@@ -30,10 +30,7 @@ def probabilities(run, texts):
     special = trained.tokenizer.vocabulary.specials
     for encoding in trained.tokenizer.encode(texts):
         ids = [special["cls"], *encoding.ids.tolist(), special["sep"]]
-        row = {"input_ids": torch.tensor([ids]), "position_ids": torch.arange(len(ids))[None]}
-        with torch.no_grad():
-            scores = trained.model.logits({**row, "lengths": torch.tensor(len(ids))})["classification"]
-        found.append(scores[0].softmax(-1).tolist())
+        found.append(compute_row_scores(trained, ids, "classification").softmax(-1).tolist())
     return found
 
 

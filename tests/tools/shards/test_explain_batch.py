@@ -16,13 +16,9 @@ from clozeline.train.data.stream.online_corruption import Corruption
 from clozeline.train.data.stream.phases import as_phases
 from clozeline.train.data.stream.stream import Stream
 from tests.sealed_lines import sealed
-from tests.shard_sets import toy_set
+from tests.shard_sets import quarantine, toy_set
 from tests.tools.run_directories import run_directory
 from tests.tools.small_run import documents, example_sets
-
-
-def rows_of(shards):
-    return [row for block in range(len(shards.index)) for row in shards.read_block(block)]
 
 
 def test_rows_are_named_with_document_source_and_text(shard_sets):
@@ -66,8 +62,7 @@ def test_samples_are_shown_as_the_stream_corrupts_them(shard_sets, tmp_path, cap
     """Batches of epochs 0 and 1 of the samples are the rows of variants 0 and 1 of the stored examples."""
     examples, samples = example_sets(shard_sets)["masked_lm"]
     stored = {
-        (f"{int(row.fixed['uid']):016x}", int(row.fixed["variant"])): row["input_ids"]
-        for row in rows_of(open_shards(examples))
+        (f"{int(row.fixed['uid']):016x}", int(row.fixed["variant"])): row["input_ids"] for row in open_shards(examples)
     }
     corrupt = {"name": "masked_lm", "max_length": 48}
     run = run_directory(tmp_path, samples, 0, data__corrupt=corrupt)
@@ -104,9 +99,7 @@ def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys, re
     shards = open_shards(folder)
     lost = {1, 4}
     if reason == "quarantine":
-        entries = [{"shard": shards.manifest.shards[int(shards.index.shard[block])].path,
-                    "block": int(shards.index.block[block]), "reason": "spike"} for block in lost]  # fmt: skip
-        (folder / "quarantine.json").write_text(json.dumps(entries))
+        quarantine(folder, *((int(shards.index.shard[block]), int(shards.index.block[block])) for block in lost))
     for block in lost:  # damaged in both cases: what is in quarantine is not read
         with shards.shard_path(int(shards.index.shard[block])).open("rb+") as file:
             file.seek(int(shards.index.offset[block]) + int(shards.index.length[block]) - 1)
@@ -155,8 +148,6 @@ def test_a_run_whose_lines_cannot_be_read_is_refused(shard_sets, tmp_path, capsy
         (["SET"], "expected samples=N or step=N"),
         (["SET", "--samples", "0", "--step", "1"], "expected samples=N or step=N"),
         (["SET", "--samples", "9", "--global-batch", "4"], "expected a multiple of the 4 lanes"),
-        (["SET", "--samples", "-4"], "expected an integer"),
-        (["SET", "--step", "0"], "expected a number above 0"),
         (["SET", "--step", "1", "--lanes", "3"], "lanes=3: expected a divisor of the global batch 64"),
         (["SET", "--step", "1", "--lane", "64"], "lane=64: expected a lane below 64"),
         (["--step", "1"], "expected a MANIFEST or run=DIR"),

@@ -10,8 +10,8 @@ from tests.pipeline.task_files import (
 from tests.train.masked_set import write_config
 
 
-def start(world, config):
-    return run(load_config(TrainConfig, config), joined=world)
+def start(world, config, words=()):
+    return run(load_config(TrainConfig, config, words), joined=world)
 
 
 def tuned_run(ranks, folder, *, steps=6, **changes):

@@ -96,11 +96,7 @@ def test_rows_of_a_document_are_found_in_their_shard(small_blocks, monkeypatch, 
 def texts(shard_sets):
     """Tokens of every document by uid."""
     tokens = open_shards(shard_sets / "encode")
-    return {
-        row.fixed["document_uid"].tobytes(): row["token_ids"].tolist()
-        for block in range(len(tokens.index))
-        for row in tokens.read_block(block)
-    }
+    return {row.fixed["document_uid"].tobytes(): row["token_ids"].tolist() for row in tokens}
 
 
 def packed(shard_sets):
