@@ -13,12 +13,6 @@ def relative(path):
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("package", registries())
-def test_a_registry_is_a_folder_with_algorithms(package):
-    assert (registries()[package] / "__init__.py").exists()
-    assert algorithms(package), f"{package} is empty"
-
-
 @pytest.mark.parametrize("path", FILES, ids=relative)
 def test_file_class_and_name_agree(path):
     """`masked_lm.py` holds `MaskedLM`; where the class says its `name`, it is the file's."""

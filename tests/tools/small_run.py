@@ -87,7 +87,6 @@ def build(output, count=30, shards=2, block_rows=16, labels=()):
             for number in range(work.units):
                 UnitRunner(stage, work, "test")(number)
                 record = UnitRecord.load(stage.folder, work.name, number)
-                assert record is not None
                 assert record.status == "ok", record.error + record.trace
     return output
 

@@ -7,7 +7,6 @@ import pytest
 
 from clozeline.__main__ import commands
 from clozeline.errors import ConfigurationError
-from clozeline.model.generation.decoding import Decoding
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import IntermixedArguments, add_settings, settings_of
 from clozeline.tools.runs.inference.generation import Settings
@@ -87,13 +86,3 @@ def test_sets_with_few_rows_or_none_are_no_mistake(tmp_path, sizes, capsys):
     assert (
         capsys.readouterr().err == f"note: no tokenizer above {folder}: ids are shown; tokenizer=DIR names its folder\n"
     )
-
-
-def test_a_key_of_two_schemas_is_listed_once():
-    parser = IntermixedArguments("A tool.")
-    parser.add_argument("run")
-    add_settings(parser, Settings, Decoding)
-    listed = [line.split(":")[0].strip() for line in (parser.epilog or "").splitlines()[1:] if line.startswith("  ")]
-    assert listed.count("max_tokens") == 1
-    assert {"samples", "top_p"} <= {*listed}
-    assert parser.parse_args(["runs/own", "mode=sample", "top_p=0.9"]).overrides == ["mode=sample", "top_p=0.9"]

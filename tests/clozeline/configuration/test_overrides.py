@@ -228,7 +228,6 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("&a {b: {c: *a}}", "an alias repeats the value that it is in"),
         ("[" + "x, " * 100_000 + "]", "more than 100,000 values"),
     ],
-    ids=["aliases", "list in itself", "mapping in itself", "long list"],
 )
 def test_a_text_that_becomes_too_large_is_refused_at_its_line(tmp_path, text, problem):
     base = {"a": 1, "b": [1, 2]}

@@ -49,7 +49,6 @@ def test_the_manifest_says_where_vectors_come_from(tuned, tmp_path, capsys):
         (["input=nowhere", "output=out"], "nowhere: no such file: give a file, or a folder"),
         (["input=TEXTS", "output=out", "step=7"], "no checkpoint of step 7"),
     ],
-    ids=["input", "layer", "pool", "mix", "file", "step"],
 )
 def test_mistakes(tuned, tmp_path, words, said, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)

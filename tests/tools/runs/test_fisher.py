@@ -49,7 +49,6 @@ def test_the_file_holds_weights_and_squares(tuned, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [([], "'output' is missing"), (["output=f", "rows=0"], "rows"), (["output=f", "data=nowhere"], "nowhere")],
-    ids=["no output", "no rows", "no data"],
 )
 def test_wrong_words_are_refused(tuned, words, said, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)

@@ -125,7 +125,6 @@ def test_a_prompt_is_framed_like_the_rows_of_training(shard_sets):
     assert framed["causal_lm"] == plain
     assert framed["span_corruption"] == [*plain, specials["eos"]]
     assert framed["bart"] == [specials["bos"], *plain, specials["eos"]]
-    assert objectives["causal_lm"] is not None
     with pytest.raises(ConfigurationError, match="at least one token"):
         prompt_ids(tokenizer, objectives["causal_lm"], "")
 
@@ -147,10 +146,8 @@ def test_a_prompt_and_its_continuation_spell_the_text(name, tmp_path):
 def test_a_language_ends_the_prompt_and_starts_the_decoder(shard_sets):
     tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
     bart = open_shards(example_sets(shard_sets)["bart"][0]).manifest.objective
-    assert bart is not None
     mbart = bart.model_copy(update={"options": {**bart.options, "language_tokens": {"de": "<reserved_1>"}}})
     token = find_language_token(tokenizer, mbart, "de")
-    assert token is not None
     assert tokenizer.piece(token) == "<reserved_1>"
     assert find_language_token(tokenizer, bart, None) is None
     with pytest.raises(ConfigurationError, match="one of de, got none"):

@@ -19,51 +19,8 @@ from clozeline.tools.runs.inference.prediction_files import write_output
 from clozeline.train.answers.classification import Classification
 from clozeline.train.answers.regression import Regression
 from clozeline.train.answers.span import Span
-from tests.pipeline.task_files import (
-    make_choice_sets,
-    make_labeled_sets,
-    make_question_sets,
-    make_sets,
-    make_tagged_sets,
-    make_text_sets,
-)
 from tests.pipeline.tasks.readers.reading import reader_of, written
 from tests.tools.runs.test_pseudo_label import probabilities
-from tests.train.written_runs import write_run_on
-
-
-def labeled(answer):
-    return lambda folder: make_labeled_sets(folder, answer)
-
-
-TASKS = {
-    "classes": (make_sets, "classification", {"labels": ["0", "1"]}),
-    "several": (labeled("labels: tags"), "classification", {"labels": ["bad", "film", "good"], "multi_label": True}),
-    "numbers": (labeled("score: score"), "regression", {}),
-    "tags": (make_tagged_sets, "tagging", {"labels": ["O", "B-X", "I-X"]}),
-    "words": (labeled("words: words, label: marks"), "tagging", {"labels": ["O", "B-X", "I-X"]}),
-    "answers": (make_question_sets, "span", {}),
-    "choices": (make_choice_sets, "multiple_choice", {}),
-    "texts": (make_text_sets, "lm", {}),
-}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """Runs with wide random weights, whose predictions differ from row to row; each is made once."""
-    made = {}
-
-    def run_of(name):
-        if name not in made:
-            made[name] = folder = tmp_path_factory.mktemp(name)
-            make, head, options = TASKS[name]
-            manifest = make(folder) / "train" / "manifest.json"
-            family = {"model__family": "encoder_decoder"} if head == "lm" else {}
-            write_run_on(folder / "run", manifest, [3], 1, model__heads={head: options}, model__init={"std": 0.5},
-                         **family)  # fmt: skip
-        return made[name]
-
-    return run_of
 
 
 def predicted(folder, source, output, *words):
@@ -262,7 +219,6 @@ def test_answers_of_a_passage_share_a_line(tmp_path):
     lines = [{"idx": number, "passage": {"text": "Ada met.", "questions": asked}} for number in (3, 4)]
     reader = reader_of("superglue", task="multirc")
     rows = reader.read_unlabeled(written(tmp_path, "".join(f"{json.dumps(line)}\n" for line in lines)))
-    assert rows is not None
     items = list(rows)
     assert [item.index for item, _ in items] == list(range(8))
     assert [key for _, key in items] == [[passage, 10 + at // 2, 20 + at] for passage in (3, 4) for at in range(4)]
@@ -273,7 +229,6 @@ def test_queries_are_answered_by_texts(tmp_path):
            "qas": [{"query": "@placeholder won", "idx": 5}, {"query": "@placeholder lost", "idx": 6}]}  # fmt: skip
     reader = reader_of("superglue", task="record")
     rows = reader.read_unlabeled(written(tmp_path, f"{json.dumps(row)}\n{{}}\n"))
-    assert rows is not None
     (first, key), (second, _), (rejected, _) = rows
     assert (first.index, key, second.index) == (0, 5, 1)
     assert rejected == Rejected("fields", 2)

@@ -27,8 +27,8 @@ PLAIN = {
 }  # fmt: skip
 
 
-def template(**changes):
-    return validate(Template, PLAIN | changes, "test")
+def template(plain=PLAIN, **changes):
+    return validate(Template, plain | changes, "test")
 
 
 class Letters:
@@ -89,16 +89,12 @@ POLARITY = {
 }
 
 
-def written_template(**changes):
-    return validate(Template, POLARITY | changes, "test")
-
-
 def test_demonstrations_come_between_the_instruction_and_the_row():
     shown = [({"text": "{a}"}, "negative"), ({"text": "b"}, "positive")]
-    prompt = prompt_of(written_template(instruction="Say.", separator=" | "), shown, {"text": "c"})
+    prompt = prompt_of(template(POLARITY, instruction="Say.", separator=" | "), shown, {"text": "c"})
     before = "Say. | Input: {a}\nPolarity: bad. | Input: b\nPolarity: good. | Input: c\nPolarity:"
     assert prompt == Prompt(before, ".")
-    assert prompt_of(written_template(), [], {"text": "c"}) == Prompt("Input: c\nPolarity:", ".")
+    assert prompt_of(template(POLARITY), [], {"text": "c"}) == Prompt("Input: c\nPolarity:", ".")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +116,7 @@ def test_demonstrations_come_between_the_instruction_and_the_row():
 )
 def test_mistakes_are_named(changes, message):
     with pytest.raises(ConfigurationError) as caught:
-        written_template(**changes)
+        template(POLARITY, **changes)
     assert message in str(caught.value)
 
 
@@ -245,13 +241,9 @@ def test_refusals(folder, capsys):
         assert message in capsys.readouterr().err
 
 
-TEMPLATE_OF_ROWS = validate(
-    Template,
-    {
-        "example": "{text}{label}", "labels": {"yes": [" yes"], "no": [" no"]}, "fields": {"text": "sentence"},
-        "values": {"1": "yes", "0": "no"},
-    },
-    "test",
+TEMPLATE_OF_ROWS = template(
+    example="{text}{label}", labels={"yes": [" yes"], "no": [" no"]}, fields={"text": "sentence"},
+    values={"1": "yes", "0": "no"},
 )  # fmt: skip
 
 

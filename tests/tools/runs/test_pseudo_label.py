@@ -8,20 +8,13 @@ import pytest
 from clozeline.files import file_hash
 from clozeline.tools.runs import pseudo_label
 from clozeline.train.startup.open_run import open_run
-from tests.pipeline.task_files import make_sets, sentences
+from tests.pipeline.task_files import sentences
 from tests.tools.small_run import compute_row_scores
-from tests.train.written_runs import write_run_on
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """A run of the small task, with wide random weights: its classes are many and its probabilities differ."""
-    folder = tmp_path_factory.mktemp("run")
-    sets = make_sets(folder)
-    heads = {"classification": {"hidden": "tanh", "labels": ["0", "1"]}}
-    manifest = sets / "train" / "manifest.json"
-    write_run_on(folder / "run", manifest, [3], 1, model__heads=heads, model__init={"std": 0.5})
-    return folder / "run"
+def run(runs):
+    return runs("classes") / "run"
 
 
 def probabilities(run, texts):

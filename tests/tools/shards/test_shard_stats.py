@@ -45,14 +45,10 @@ def run(tmp_path, *filters):
     return tmp_path / "out"
 
 
-def collect(out, most=2):
-    return collect_reasons(out, load_config(Recipe, out / "clean" / "config.yaml"), most, 100)
-
-
 def test_the_nearest_documents_of_each_side(tmp_path):
     """A text has three words a unit of its size, and one."""
     out = run(tmp_path, {"name": "gopher_quality", "words": [30, 100], "stop_words": 0})
-    reasons, measured = collect(out)
+    reasons, measured = collect_reasons(out, load_config(Recipe, out / "clean" / "config.yaml"), 2, 100)
     short, long = reasons["gopher_short_doc"], reasons["gopher_long_doc"]
     assert (measured, short.rejected, long.rejected) == (4, 3, 1)
     assert [each.shown for each in sorted(short.below)] == ["25 words < 30", "28 words < 30"]

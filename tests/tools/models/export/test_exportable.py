@@ -59,7 +59,6 @@ def test_the_files_are_those_of_the_format(tmp_path, pooling):
         (small_config("encoder"), False, True, "add parts=encoder"),
         (small_config("encoder"), True, False, "needs its tokenizer"),
     ],
-    ids=["decoder", "head", "no tokenizer"],
 )
 def test_models_that_cannot_be_pooled(config, encoder_alone, tokenizer, words):
     with pytest.raises(ConfigurationError, match=words):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.__main__ import main as run_pipeline
 from clozeline.tools.runs.evaluate import main as evaluate
 from clozeline.tools.runs.evaluation.last_word_prediction import read_passages
 from clozeline.tools.runs.evaluation.masked_facts import read_facts
@@ -15,7 +14,8 @@ from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_scores, rea
 from clozeline.tools.runs.evaluation.ngrams import WordNgrams
 from clozeline.tools.runs.inference.text_likelihoods import TextScore, TextScorer
 from clozeline.train.startup.open_run import open_run
-from tests.pipeline.task_files import make_sets, write_vocabulary
+from tests.pipeline import task_files
+from tests.pipeline.task_files import make_sets, write_recipe_of, write_vocabulary
 from tests.tools.small_run import compute_row_scores
 from tests.train.written_runs import write_run_on
 
@@ -221,12 +221,8 @@ def run_and_task(tmp_path_factory):
             lines += [f"{at}\t{word}\t_\t{tag}{chr(9)}_\t_\t_\t_\t_\t_" for at, (word, tag) in enumerate(tagged, 1)]
             lines.append("")
         (files / f"{name}.conllu").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    recipe = folder / "recipe.yaml"
-    reader = "{name: conllu, task: toy, column: upos}"
-    recipe.write_text(f"corpus: toy\nseed: 1\ntasks:\n  reader: {reader}\n  max_length: 16\n", encoding="utf-8")
-    words = [f"input={files}", f"tokenizer.path={write_vocabulary(folder / 'words')}", f"output={folder / 'out'}"]
-    assert run_pipeline(["--config", str(recipe), *words]) == 0
-    task = folder / "out" / "tasks" / "toy"
+    write_recipe_of(folder, "{name: conllu, task: toy, column: upos}", max_length=16)
+    task = task_files.run(folder, write_vocabulary(folder / "words"))
     model = {"model__dropout": {}, "model__init": {"std": 0.3}}
     write_run_on(folder / "run", task / "train" / "manifest.json", [1], 1, **model)
     return folder / "run", task

@@ -110,7 +110,6 @@ def test_documents_of_a_row_are_those_whose_tokens_it_holds(shard_sets):
     for path in packed(shard_sets):
         shards = open_shards(path)
         packing = packing_of(shards)
-        assert packing is not None
         for block in range(len(shards.index)):
             rows = shards.read_block(block)
             for row, uids in zip(rows, packing.documents(rows), strict=True):
