@@ -224,13 +224,6 @@ def test_the_own_objective_of_the_readme_trains(chain, tmp_path):
     assert re.fullmatch(r"\d+ masked tokens, loss \d\.\d\d\n", done.outputs[0]), done.errors
 
 
-def test_the_operations_page_lists_every_event_of_a_run():
-    sources = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "train").rglob("*.py"))
-    calls = re.findall(r'\b(?:event|_?announce|_report)[(,]\s*"(\w+)"(?: if \w+ else "(\w+)")?', sources)
-    row = re.search(r"^\| `events\.jsonl` \| (.*) \|$", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE)
-    assert set(re.findall(r"`(\w+)`", row[1])) == {name for call in calls for name in call if name}
-
-
 def models_of_the_page():
     """Cells of docs/models.md: model, family, architecture, heads, recipe, sizes, classes; a dash is empty."""
     page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")

@@ -19,7 +19,6 @@ ROOT = Path(__file__).parents[2]
         ("README.md", "start.md", "![a](docs/pictures/flow.svg)", "![a](pictures/flow.svg)"),
         ("docs/README.md", "README.md", "[a](../README.md#your-own-texts)", "[a](start.md#your-own-texts)"),
         ("docs/README.md", "README.md", "[a](decisions)", "[a](decisions/0001-keyed-randomness.md)"),
-        ("docs/decisions/0006-x.md", "decisions/0006-x.md", "[a](../formats.md)", "[a](../formats.md)"),
         ("docs/generation.md", "generation.md", "[the cache](../model/layers/cache.py)", "the cache"),
         ("docs/models.md", "models.md", "[a](absent.md) [b](#here) [c](https://x.org/docs/models.md)", None),
         ("README.md", "start.md", "```python\nx = [a](docs)\n```", None),

@@ -9,7 +9,7 @@ from clozeline.train.startup.open_run import open_run
 from tests.built_once import built_once
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.tools.runs.evaluation.task_runs import TASKS, tuned_run
-from tests.train.written_runs import write_run, write_run_on
+from tests.train.written_runs import BERT, write_run, write_run_on
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +32,14 @@ def decoder(shard_sets, tmp_path_factory):
     run = tmp_path_factory.mktemp("decoder")
     write_run(run, shard_sets, [3], 1, "causal_lm", model__family="decoder", model__heads={"lm": 1.0})
     return run, open_run(run)
+
+
+@pytest.fixture(scope="session")
+def bert(shard_sets, tmp_path_factory):
+    """An untrained run that transformers has a class for."""
+    run = tmp_path_factory.mktemp("bert")
+    write_run(run, shard_sets, [3], 2, **BERT)
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -34,6 +34,17 @@ def test_wrong_use_is_one_message(name, capsys):
     assert error.endswith("; see --help\n")
 
 
+@pytest.fixture
+def parser():
+    parser = IntermixedArguments("")
+    parser.add_argument("run")
+    parser.add_argument("--output", required=True)
+    parser.add_argument("--text", action="append")
+    parser.add_argument("--dry", action="store_true")
+    add_settings(parser, Settings)
+    return parser
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -42,13 +53,7 @@ def test_wrong_use_is_one_message(name, capsys):
         ["--max_tokens=5", "--mode", "beam", "run", "--text", "a=b", "output=out", "--dry"],
     ],
 )
-def test_keys_and_options_are_one_style(words):
-    parser = IntermixedArguments("")
-    parser.add_argument("run")
-    parser.add_argument("--output", required=True)
-    parser.add_argument("--text", action="append")
-    parser.add_argument("--dry", action="store_true")
-    add_settings(parser, Settings)
+def test_keys_and_options_are_one_style(parser, words):
     options = parser.parse_args(words)
     assert (options.run, options.output, options.text, options.dry) == ("run", "out", ["a=b"], True)
     settings = settings_of(Settings, options.overrides)
@@ -63,12 +68,7 @@ def test_keys_and_options_are_one_style(words):
         (["run", "output=x", "dry=maybe"], "dry: expected true or false"),
     ],
 )
-def test_what_is_missing_is_named_as_it_is_written(words, said):
-    parser = IntermixedArguments("")
-    parser.add_argument("run")
-    parser.add_argument("--output", required=True)
-    parser.add_argument("--dry", action="store_true")
-    add_settings(parser, Settings)
+def test_what_is_missing_is_named_as_it_is_written(parser, words, said):
     with pytest.raises(ConfigurationError, match=said):
         parser.parse_args(words)
 

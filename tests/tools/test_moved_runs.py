@@ -22,9 +22,9 @@ from clozeline.tools.shards import explain_batch, where_is
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.run import run
 from tests.distributed import RankPool
-from tests.tools.models.test_import_model import BERT
 from tests.tools.small_run import example_sets
 from tests.train.masked_set import write_config
+from tests.train.written_runs import BERT
 
 SENTENCE = "the <mask> page"
 

@@ -62,10 +62,8 @@ def test_the_whole_chain(one_rank, tmp_path, capsys):
     ("words", "message"),
     [
         ([], "expected BODY and key=value words, or compare=DIR"),
-        (["BODY"], "task"),
         (["BODY", "task=sst2", "train=a", "dev=b", "output=OUT", "from=half"], "begin"),
         (["BODY", "task=sst3", "train=a", "dev=b", "output=OUT"], "no recipe 'tasks/sst3'"),
-        (["nowhere", "task=sst2", "train=a", "dev=b", "output=OUT"], "nowhere: no such folder"),
         (["--compare", "BODY"], "expected an output of clozeline finetune with scores"),
     ],
 )

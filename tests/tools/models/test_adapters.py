@@ -22,9 +22,9 @@ from tests.distributed import RankPool
 from tests.model.adapters.adapted_models import disturbed, peft
 from tests.model.checkpoints.published import saved
 from tests.pipeline.task_files import SPECIALS, WORDS, make_sets
-from tests.tools.models.test_import_model import BERT
 from tests.tools.runs.evaluation.task_runs import start
 from tests.train.masked_set import write_config
+from tests.train.written_runs import BERT
 
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft
 SIZES = {"hidden_size": 20, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}

@@ -96,8 +96,6 @@ def test_a_stop_string_ends_the_text_before_it(decoder, capsys):
         (["the", "allowed=no.txt"], 64, "no.txt: no such file; give one with a text per line, or a list: [a, b]"),
         (["th", "allowed=[e]"], 64, "allowed: 'e' shares a token with the end of TEXT; begin it with a blank"),
         (["the", "allowed=[' page of the book']", "max_tokens=2"], 65, "raise max_tokens"),
-        (["the", "topk=3"], 64, "top_k"),
-        (["the", "step=4"], 64, "holds no checkpoint of step 4"),
         (["the page " * 70], 65, "the position table has room for 64"),
     ],
 )

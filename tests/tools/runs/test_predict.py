@@ -184,7 +184,6 @@ def test_every_row_of_the_input_is_in_the_output(runs, tmp_path, capsys):
         (["output=p", "layout=squad"], "the run predicts classification: expected glue"),
         (["output=p.csv", "text=none"], "expected the columns none, got sentence, label without none"),
         (["output=p.csv", "words=sentence"], "words: the task sst2 reads text, text_pair: give those"),
-        (["output=p.csv", "input=gone.csv"], "gone.csv: no such file"),
     ],
 )
 def test_what_cannot_be_predicted_is_refused(runs, tmp_path, capsys, words, message, monkeypatch):

@@ -232,10 +232,8 @@ def test_refusals(folder, capsys):
         (["shots=30", f"train={folder / 'train.tsv'}"], "with more labeled rows than that, got 19"),
         (["window=65"], "window=65: the position table has room for 64 tokens"),
         (["mode=cloze"], "mode=cloze: the run was not trained for it"),
-        (["skore=sum"], "score"),
         (["answers=[yes]"], "answers: expected two or more different texts, got 1"),
         ([f"template={folder / 'open.yaml'}"], "open.yaml: has no labels; add them, or name the answers: answers=FILE"),
-        ([f"input={folder / 'none.tsv'}"], "none.tsv: no such file"),
     ):
         assert prompt_main([str(folder / "causal"), *given, *words]) == 64
         assert message in capsys.readouterr().err

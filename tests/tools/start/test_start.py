@@ -283,10 +283,8 @@ def test_the_page_says_the_same(tmp_path, capsys):
     [
         (["masked_ml"], "did you mean 'masked_lm'?"),
         (["masked_lm", "It rains.", "mask_rat=0.3"], "unknown key 'mask_rat'; did you mean 'mask_rate'?"),
-        (["masked_lm", "It rains.", "variant=70000"], "variant"),
         (["translation_lm", "It rains."], "give the other side as target"),
         (["sentence_reordering", "One sentence."], "at least 1 tokens and 2 sentences"),
-        (["masked_lm", "It rains.", "tokenizer=nowhere"], "nowhere: no such file or folder"),
         (["masked_lm", " "], "expected a text, got nothing"),
     ],
 )

@@ -20,7 +20,7 @@ def labeled(answer):
 
 
 TASKS = {
-    "classes": (make_sets, "classification", {"labels": ["0", "1"]}),
+    "classes": (make_sets, "classification", {"hidden": "tanh", "labels": ["0", "1"]}),
     "several": (labeled("labels: tags"), "classification", {"labels": ["bad", "film", "good"], "multi_label": True}),
     "numbers": (labeled("score: score"), "regression", {}),
     "tags": (make_tagged_sets, "tagging", {"labels": ["O", "B-X", "I-X"]}),
