@@ -3,7 +3,6 @@
 import math
 import re
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,14 +40,6 @@ def test_series_share_their_axes():
     assert d[0] == pytest.approx(b[0], abs=0.1)
     assert c[1] == pytest.approx((a[1] + b[1]) / 2, abs=0.1)
     assert checked(page("", [picture])).pictures == ["Loss: a from 4 to 2; b from 3 to 3"]
-
-
-def test_a_smooth_line_is_drawn_with_its_running_mean():
-    points = [(float(step), 5.0 - step / 20 + (-1) ** step / 5) for step in range(80)]
-    pale, mean = paths(lines("Loss", [Series("a", points, smooth=True)], "step"), "var(--c0)")
-    assert (mean[0], mean[-1]) == (pale[0], pale[-1])
-    expected = np.convolve(np.array(pale)[:, 1], np.full(5, 0.2), "valid")
-    np.testing.assert_allclose(np.array(mean)[2:-2, 1], expected, atol=0.1)
 
 
 def test_long_series_are_thinned_by_averaging():

@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 
-import numpy as np
 import pytest
 import torch
 import transformers
@@ -15,14 +14,13 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.export_adapter import main as export_adapter
 from clozeline.tools.models.export_model import main as export_model
 from clozeline.tools.models.import_adapter import main as import_adapter
-from clozeline.tools.runs.evaluation.task_run import set_rows
-from clozeline.train.data.stream.collate import Collate
 from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.model.adapters.adapted_models import disturbed, peft
 from tests.model.checkpoints.published import saved
 from tests.pipeline.task_files import SPECIALS, WORDS, make_sets
 from tests.tools.runs.evaluation.task_runs import start
+from tests.tools.small_run import compute_row_scores
 from tests.train.masked_set import write_config
 from tests.train.written_runs import BERT
 
@@ -57,13 +55,8 @@ def folder(tmp_path_factory):
 
 def own_scores(run_folder, shards):
     """The ids of the held-out rows, and the scores that the run gives to each."""
-    trained, opened = open_run(run_folder), open_shards(shards)
-    rows, collate = set_rows(opened), Collate.from_manifest(opened.manifest)
-    columns = {name: rows.columns[name] for name in collate.columns}
-    with torch.no_grad():
-        (scores,) = trained.model.logits(collate(columns, np.ones(len(rows), np.float32))).values()
-    ids = [rows.columns["input_ids"].take(np.array([row])).values.tolist() for row in range(len(rows))]
-    return ids, scores
+    trained, ids = open_run(run_folder), [row["input_ids"].tolist() for row in open_shards(shards)]
+    return ids, torch.stack([compute_row_scores(trained, row, "classification") for row in ids])
 
 
 def test_an_exported_run_gives_the_texts_of_its_task_the_scores_of_their_rows(folder):
