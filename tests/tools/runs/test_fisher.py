@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
@@ -11,12 +10,11 @@ from torch import nn
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.tools.runs.fisher import main as fisher_main
 from clozeline.tools.runs.inference.fisher_information import diagonal_fisher, require_drawable_labels
-from clozeline.train.data.stream.collate import Collate
 from clozeline.train.startup.open_run import open_run
 from tests.model.small_models import built, full_batch
+from tests.tools.small_run import compute_row_scores
 
 
 def test_the_file_holds_weights_and_squares(tuned, tmp_path, capsys):
@@ -34,14 +32,10 @@ def test_the_file_holds_weights_and_squares(tuned, tmp_path, capsys):
         for name, parameter in trained.model.named_parameters():
             assert torch.equal(opened.get_tensor(f"weight/{name}"), parameter)
         bias = opened.get_tensor("fisher/heads.classification.classifier.out.bias")
-    shards = open_shards(Path(trained.sets[0].path))
-    rows, collate = set_rows(shards), Collate.from_manifest(shards.manifest)
     errors = []
-    for row in range(60):
-        one = {name: rows.columns[name].take(np.array([row])) for name in collate.columns}
-        with torch.no_grad():
-            shares = trained.model.logits(collate(one, np.ones(1, np.float32)))["classification"][0].softmax(-1)
-        shares[int(rows.columns["label"].values[row])] -= 1.0
+    for row in open_shards(Path(trained.sets[0].path)):
+        shares = compute_row_scores(trained, row["input_ids"].tolist(), "classification").softmax(-1)
+        shares[int(row["label"][0])] -= 1.0
         errors.append(shares)
     torch.testing.assert_close(bias, torch.stack(errors).square().mean(0), rtol=1e-4, atol=1e-7)
 

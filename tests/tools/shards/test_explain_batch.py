@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+import yaml
 
 from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.preview.row_view import visible
@@ -21,8 +22,19 @@ from clozeline.train.data.stream.phases import as_phases
 from clozeline.train.data.stream.stream import Stream
 from tests.sealed_lines import sealed
 from tests.shard_sets import IDS, list_column, quarantine, rows, toy_set, write_set
-from tests.tools.run_directories import run_directory
 from tests.tools.small_run import documents, example_sets
+from tests.train.synthetic import plain_config
+
+
+def run_directory(tmp_path, manifest, seen, **changes):
+    """A run over a set with seed 3 that has read some samples, and was killed while it wrote the next line."""
+    run = tmp_path / "run"
+    run.mkdir()
+    config = plain_config(data__shards=str(manifest), output=str(run), data__seed=3, **changes)
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    lines = [sealed(step=step, samples=8 * step) for step in range(1, seen // 8 + 1)]
+    (run / "metrics.jsonl").write_text("\n".join([*lines, '{"step":']))
+    return run
 
 
 def test_rows_are_named_with_document_source_and_text(shard_sets):

@@ -1,4 +1,4 @@
-"""Counts and tables of a set, recomputed from its rows; the documents nearest to a threshold."""
+"""Counts and tables of a set and of a run, computed a second time; the documents nearest to a threshold."""
 
 import json
 from collections import Counter
@@ -15,6 +15,8 @@ from clozeline.tools.shards.filter_report import main as filter_report
 from clozeline.tools.shards.provenance.set_statistics import tables, tally
 from clozeline.tools.shards.shard_stats import main as shard_stats
 from tests.pipeline.clean.cleaning import run_clean
+from tests.pipeline.run_counts import check_run
+from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged_sets, make_text_sets
 from tests.shard_sets import IDS, list_column, quarantine, toy_set, write_set
 from tests.shard_sets import rows as rows_of
 from tests.tools.small_run import example_sets, plain_text
@@ -161,3 +163,17 @@ def test_rows_in_quarantine_are_not_counted(tmp_path):
     assert tally(shards).lengths["input_ids"].tolist() == [0] * 8 + [5]
     (facts, *_) = tables(shards, tally(shards), None)
     assert facts.rows[-1] == ("rows in quarantine, in 1 block, not counted below", 4)
+
+
+STAGES = ["clean", "dedup", "train_tokenizer", "encode", "group", "corrupt"]
+
+
+def test_a_run_agrees(whole):
+    assert check_run(whole).keys() == {*STAGES}
+
+
+@pytest.mark.parametrize("make", [make_sets, pytest.param(make_tagged_sets, marks=pytest.mark.slow),
+                                  pytest.param(make_question_sets, marks=pytest.mark.slow),
+                                  pytest.param(make_text_sets, marks=pytest.mark.slow)])  # fmt: skip
+def test_the_counts_of_a_task_agree(tmp_path, make):
+    assert check_run(make(tmp_path).parents[1])

@@ -122,12 +122,9 @@ def test_a_draw_at_the_end_of_the_range_is_a_class():
         ({"head": "tagging"}, "head: expected a head of the teacher .*, masked_lm; got tagging"),
     ],
 )
-def test_refusals(shards, changes, message):
+def test_refusals(shards, tmp_path, changes, message):
     with pytest.raises(ConfigurationError, match=message):
         plan(shards, weights(shards), **changes)
-
-
-def test_sets_without_labels_of_the_teacher_are_refused(shards, tmp_path):
     with pytest.raises(ConfigurationError, match="for the architecture decoder, the teacher runs/teacher is encoder"):
         plan(toy_set(tmp_path / "decoder", [3]), weights(shards))
 
