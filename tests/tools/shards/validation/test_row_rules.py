@@ -16,7 +16,6 @@ from tests.pipeline.task_files import (
     make_chat_sets,
     make_choice_sets,
     make_question_sets,
-    make_sets,
     make_tagged_sets,
     open_split,
 )
@@ -208,11 +207,6 @@ def test_wrong_samples_are_found(out, label, change, message):
         check_rows(LocatedRows(samples.path, 0, change(samples.read_block(0))), samples.manifest)
 
 
-@pytest.fixture(scope="module")
-def classes(tmp_path_factory):
-    return open_split(make_sets(tmp_path_factory.mktemp("task")), "dev").manifest
-
-
 def check(manifest, name, values, dtype):
     lists = {
         "input_ids": Ragged.from_lists([[2, 5, 3]] * len(values), np.uint16),
@@ -231,8 +225,9 @@ def check(manifest, name, values, dtype):
         *(("target", [[0.0], [5.0], [3.8]], [value]) for value in (-0.1, 5.1, np.nan, np.inf)),
     ],
 )
-def test_answers_are_those_of_the_task(classes, kind, right, wrong):
+def test_answers_are_those_of_the_task(runs, kind, right, wrong):
     """One class, a flag of each class, or a number of the range."""
+    classes = open_split(runs("classes") / "out" / "tasks" / "sst2", "dev").manifest
     facts = dict(classes.objective.options["task"])
     facts |= {"label": {}, "labels": {"multi_label": True}}.get(
         kind, {"head": "regression", "labels": [], "low": 0.0, "high": 5.0}
