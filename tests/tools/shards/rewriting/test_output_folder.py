@@ -18,7 +18,6 @@ from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.quarantine import publish_quarantine
 from clozeline.tools.shards.export_documents import main as export_documents
 from clozeline.tools.shards.export_webdataset import export
 from clozeline.tools.shards.export_webdataset import main as export_webdataset
@@ -26,20 +25,13 @@ from clozeline.tools.shards.repack_shards import main as repack_shards
 from clozeline.tools.shards.repack_shards import repack
 from clozeline.tools.shards.rewriting import output_folder
 from clozeline.tools.shards.rewriting.output_folder import new_target
-from tests.shard_sets import rows, toy_set, write_set
+from tests.shard_sets import quarantine, rows, toy_set, write_set
 from tests.tools.small_run import example_sets
 
 WRITERS = [
     (repack_shards, ["--container", "tar"]),
     (export_webdataset, ["--rows", "2"]),
 ]
-
-
-def quarantine(folder, *blocks):
-    """Put blocks of shards, by their numbers, in quarantine."""
-    names = sorted(path.name for path in folder.glob("shard-*"))
-    entries = [{"shard": names[shard], "block": block, "reason": f"reason {shard}"} for shard, block in blocks]
-    publish_quarantine(folder, entries)
 
 
 def break_off_after(monkeypatch, files, error):
@@ -203,10 +195,6 @@ def test_a_folder_without_documents_is_refused(tmp_path, capsys):
     assert "give a folder such as OUT/dedup/documents" in capsys.readouterr().err
 
 
-def rows_of(shards):
-    return [row for block in range(len(shards.index)) for row in shards.read_block(block)]
-
-
 @pytest.mark.parametrize("label", ["masked_lm", "span_corruption"])
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # of files that webdataset leaves to the collector
 def test_plain_webdataset_reads_every_row(shard_sets, tmp_path, label):
@@ -215,7 +203,7 @@ def test_plain_webdataset_reads_every_row(shard_sets, tmp_path, label):
     shards = open_shards(manifest)
     assert len(names) == -(-len(shards) // 50)
     found = list(webdataset.WebDataset([str(tmp_path / name) for name in names], shardshuffle=False))
-    for row, sample in zip(rows_of(shards), found, strict=True):
+    for row, sample in zip(shards, found, strict=True):
         uid, variant = int(row.fixed["uid"]), int(row.fixed["variant"])
         assert sample["__key__"] == f"{uid:016x}-{variant}"
         facts = json.loads(sample["json"])
@@ -234,7 +222,7 @@ def test_token_sets_are_keyed_by_document(shard_sets, tmp_path):
     with tarfile.open(tmp_path / name) as archive:
         keys = {member.name.split(".")[0] for member in archive}
         assert all((member.mtime, member.uid, member.mode) == (0, 0, 0o644) for member in archive)
-    documents = {row.fixed["document_uid"].tobytes().hex() for row in rows_of(open_shards(shard_sets / "encode"))}
+    documents = {row.fixed["document_uid"].tobytes().hex() for row in open_shards(shard_sets / "encode")}
     assert keys == documents
 
 
