@@ -84,7 +84,6 @@ def test_max_copies_bounds_the_factors_and_says_so(tmp_path, caplog):
     assert not any("en:" in record.getMessage() for record in caplog.records)
 
 
-THREE = {"en": 10**9, "fr": 10**7, "sw": 10**5}
 amounts = st.dictionaries(st.text("abcdef", min_size=2, max_size=2), st.integers(1, 10**12), min_size=1, max_size=8)
 
 

@@ -27,8 +27,6 @@ from clozeline.pipeline.ingest.documents.files import (
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.recorded_file import RecordedFile
 
-NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
-
 
 def test_a_uid_is_the_hash_of_where_the_record_begins():
     """Written out by hand: it must never change, because shards and held-out sets follow from it."""
