@@ -18,7 +18,7 @@ from tests.shard_sets import objective, ordered, write_set
 from tests.tools.small_run import example_sets
 
 TOOLS = ("validate_shards", "inspect_shard", "explain_batch", "shard_stats", "where_is",
-         "export_webdataset", "repack_shards")  # fmt: skip
+         "export_set", "repack_shards")  # fmt: skip
 FILES = {
     "manifest": "corrupt/masked_lm/train/manifest.json",
     "index": "corrupt/masked_lm/train/index.arrow",
@@ -57,7 +57,7 @@ class Bench:
     def arguments(self, tool):
         new = ["--output", str(self.new)]
         more = {"explain_batch": ["--step", "1"], "where_is": ["--uid", self.uid, "--json"],
-                "export_webdataset": new, "repack_shards": [*new, "--container", "tar"]}  # fmt: skip
+                "export_set": [*new, "--format", "mds"], "repack_shards": [*new, "--container", "tar"]}  # fmt: skip
         return [str(self.set), *more.get(tool, [])]
 
     def ask(self, tool, capsys):
