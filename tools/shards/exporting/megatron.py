@@ -6,7 +6,6 @@ row is a document of one sequence.
 """
 
 import struct
-from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -38,7 +37,7 @@ def write_megatron(rows: ExportedRows, folder: Path) -> None:
             ids = part.columns[spec.name]
             file.write(ids.values[ids.offsets[0] : ids.offsets[-1]].astype(dtype).tobytes())
             lengths.append(ids.lengths)
-    sizes = np.fromiter(chain.from_iterable(lengths), "<i4")
+    sizes = np.concatenate(lengths).astype("<i4")
     offsets = np.cumsum([0, *sizes[:-1]], dtype="<i8") * np.dtype(dtype).itemsize
     documents = np.arange(len(sizes) + 1, dtype="<i8")
     with (folder / "rows.idx").open("wb") as file:
