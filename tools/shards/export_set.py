@@ -14,12 +14,15 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_json
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import Arguments, plural, positive, run_tool, some_path
-from clozeline.tools.shards.exporting.arrow_files import write_datasets, write_parquet
 from clozeline.tools.shards.exporting.exported_rows import ExportedRows
-from clozeline.tools.shards.exporting.litdata import write_litdata
+from clozeline.tools.shards.exporting.library_writers import (
+    write_datasets,
+    write_litdata,
+    write_parquet,
+    write_webdataset,
+)
 from clozeline.tools.shards.exporting.mds import write_mds
 from clozeline.tools.shards.exporting.megatron import write_megatron
-from clozeline.tools.shards.exporting.webdataset import write_webdataset
 from clozeline.tools.shards.rewriting.output_folder import new_folder
 
 _WRITERS: Final[dict[str, Callable[[ExportedRows, Path], None]]] = {

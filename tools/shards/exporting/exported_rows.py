@@ -1,14 +1,11 @@
 """Rows of a shard set for a writer of another format: in order, file by file, without quarantined blocks."""
 
-import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import pyarrow as pa
 
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.columns import arrow_schema, cut, to_batch
@@ -58,14 +55,3 @@ class ExportedRows:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one file after the other, as Arrow batches."""
         return (to_batch(rows, self.shards.columns, self.schema) for rows in self.files())
-
-
-def import_writer(module: str) -> Any:
-    """Import a library that writes its own format, or say how to install it."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0]
-        raise ConfigurationError(
-            f"{package} writes this format, and cannot be imported ({error}): pip install {package}"
-        ) from error
