@@ -51,7 +51,8 @@ def export(path: Path, output: Path, form: str, file_rows: int = 10_000) -> dict
             "format": form, "name": manifest.name, "digest": shards.digest,
             "rows": len(rows), "rows_in_quarantine": quarantined,
             "columns": {spec.name: spec.description for spec in shards.columns},
-            "languages": list(manifest.languages), "tokenizer": manifest.tokenizer.model_dump(mode="json"),
+            "languages": list(manifest.languages), "source_groups": list(manifest.source_groups),
+            "tokenizer": manifest.tokenizer.model_dump(mode="json"),
             "files": {
                 str(file.relative_to(folder)): {"bytes": file.stat().st_size, "xxh3_128": file_hash(file)}
                 for file in files
