@@ -28,6 +28,7 @@ READERS = Path(os.environ.get("CLOZELINE_READERS", ROOT / ".venv/readers/bin/pyt
 LIBRARIES = {"hf": "datasets", "litdata": "litdata", "mds": "streaming", "megatron": "megatron",
              "parquet": "pyarrow", "webdataset": "webdataset"}  # fmt: skip
 TYPES = {"input_ids": "uint16", "words": "uint32", "order": "uint8", "weights": "float32"}
+CAUSAL = {**objective("decoder"), "name": "causal_lm"}
 PRINTER = """
 import json
 print(json.dumps(
@@ -40,7 +41,7 @@ print(json.dumps(
 
 def make_set(folder, types, **fields):
     """Rows with lists of no, few and many values, and large uids; the second of three blocks is damaged and hidden."""
-    made = rows([*range(1, 11)], [3, 300, 70_000, 1, 5, 6, 7, 8, 9, 0])
+    made = rows([*range(1, 11)], [3, 256, 65_536, 1, 5, 6, 7, 8, 9, 0])
     made.fixed["uid"][:] = np.uint64(2**64 - 1) - made.fixed["uid"]
     for name, dtype in types.items():
         lists = [np.arange(number % 3) * 0.5 if dtype == "float32" else [number] * (number % 4) for number in range(10)]
@@ -50,10 +51,6 @@ def make_set(folder, types, **fields):
     publish_quarantine(folder, [{"shard": shards.manifest.shards[0].path, "block": 1, "reason": "a test"}])
     damage(shards, 1)
     return shards
-
-
-def causal_set(folder, dtype="uint16"):
-    return make_set(folder, {"input_ids": dtype}, objective={**objective("decoder"), "name": "causal_lm"})
 
 
 def export(shards, output, form, *words):
@@ -99,16 +96,17 @@ def as_read(row, form):
 @pytest.mark.parametrize("form", sorted(LIBRARIES))
 def test_its_library_reads_every_row(tmp_path, capsys, form):
     pytest.importorskip("litdata" if form == "litdata" else "numpy", reason="litdata writes its own format")
-    shards = causal_set(tmp_path / "set") if form == "megatron" else make_set(tmp_path / "set", TYPES)
+    types, fields = ({"input_ids": "uint16"}, {"objective": CAUSAL}) if form == "megatron" else (TYPES, {})
+    shards = make_set(tmp_path / "set", types, **fields)
     output = tmp_path / "export" / form
-    assert export(shards, output, form, "rows=4") == 0
+    assert export(shards, output, form, "rows=5") == 0
     assert re.search(r": 6 rows in \d files, [\d,]+ bytes; 4 in quarantine dropped\n$", capsys.readouterr().out)
     summary = json.loads((output / ".export.json").read_text())
     assert (summary["rows"], summary["rows_in_quarantine"], summary["tokenizer"]["special_ids"]["mask"]) == (6, 4, 3)
     assert {path.name: path.stat().st_size for path in output.iterdir() if path.name != ".export.json"} == {
         name: facts["bytes"] for name, facts in summary["files"].items()
     }
-    # of rows, one of 4 and one of 2, and descriptions
+    # of rows, one of 5 and one of 1 (`hf` divides them evenly), and descriptions
     assert len(summary["files"]) == {"hf": 4, "mds": 3, "litdata": 3}.get(form, 2)
     found = run_page(form, tmp_path)
     if form == "webdataset":
@@ -128,7 +126,7 @@ def test_token_sets_are_keyed_by_document(shard_sets, tmp_path):
 @pytest.mark.parametrize(("dtype", "code", "stored"), [("uint16", 8, "<u2"), ("uint32", 4, "<i4")])
 def test_files_of_megatron(tmp_path, dtype, code, stored):
     """By their description in `megatron.core.datasets.indexed_dataset`."""
-    shards = causal_set(tmp_path / "set", dtype)
+    shards = make_set(tmp_path / "set", {"input_ids": dtype}, objective=CAUSAL)
     assert export(shards, tmp_path / "out", "megatron", "rows=4") == 0
     index, ids = ((tmp_path / "out" / f"rows.{end}").read_bytes() for end in ("idx", "bin"))
     assert index[:34] == b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, code, 6, 7)
@@ -141,7 +139,7 @@ def test_files_of_megatron(tmp_path, dtype, code, stored):
 def test_files_of_mds(tmp_path):
     """By the description of version 2: fixed sizes are in the index, others at the start of a sample."""
     shards, found = make_set(tmp_path / "set", TYPES), []
-    assert export(shards, tmp_path / "out", "mds", "rows=4") == 0
+    assert export(shards, tmp_path / "out", "mds", "rows=3") == 0
     for facts in json.loads((tmp_path / "out" / "index.json").read_text())["shards"]:
         assert (facts["version"], facts["format"], facts["column_names"]) == (2, "mds", sorted(facts["column_names"]))
         raw = (tmp_path / "out" / facts["raw_data"]["basename"]).read_bytes()
@@ -170,8 +168,9 @@ def read_sample(sample, facts):
 
 def test_what_a_format_cannot_hold_is_refused(tmp_path, capsys, monkeypatch):
     mixed, out = make_set(tmp_path / "set", TYPES), tmp_path / "new" / "out"
-    assert export(mixed, out, "megatron") == 64
-    assert "expected a set of causal_lm for a decoder with the one list column input_ids" in capsys.readouterr().err
+    for other in (make_set(tmp_path / "more", TYPES, objective=CAUSAL), toy_set(tmp_path / "toy", [5])):
+        assert export(other, out, "megatron") == 64
+        assert "expected a set of causal_lm for a decoder with the one list column" in capsys.readouterr().err
     monkeypatch.setattr(mds, "_LARGEST", 1000)
     assert export(mixed, out, "mds", "rows=2") == 64
     assert "rows=2: a file of this many rows has 1," in capsys.readouterr().err
@@ -191,6 +190,7 @@ def test_all_files_are_written_or_none(tmp_path, capsys, monkeypatch):
         monkeypatch.setattr(export_set, "publish_json", unittest.mock.Mock(side_effect=error))
         assert export(mixed, out, "mds") == code
         assert not out.parent.exists()
+    assert f"cannot write {out}: No space left on device; free some space" in capsys.readouterr().err
     monkeypatch.undo()
     out.mkdir(parents=True)
     assert export(mixed, out, "parquet") == 0

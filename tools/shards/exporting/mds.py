@@ -33,7 +33,7 @@ def write_mds(rows: ExportedRows, folder: Path) -> None:
     described = {
         "version": 2, "format": "mds", "compression": None, "hashes": [], "size_limit": None,
         "column_names": [spec.name for spec in columns], "column_encodings": [_encoding(spec) for spec in columns],
-        "column_sizes": [None if _is_variable(spec) else spec.width for spec in columns],
+        "column_sizes": [None if spec.kind == "list" else spec.width for spec in columns],
     }  # fmt: skip
     header, shards = json.dumps(described, sort_keys=True).encode(), []
     for number, part in enumerate(rows.files()):
@@ -52,10 +52,6 @@ def write_mds(rows: ExportedRows, folder: Path) -> None:
     (folder / "index.json").write_text(json.dumps({"version": 2, "shards": shards}, sort_keys=True), encoding="utf-8")
 
 
-def _is_variable(spec: ColumnSpec) -> bool:
-    return spec.kind == "list" or spec.dtype == "binary16"
-
-
 def _encoding(spec: ColumnSpec) -> str:
     if spec.kind == "list":
         return f"ndarray:{spec.dtype}"
@@ -67,7 +63,7 @@ def _encode_sample(row: Row, columns: list[ColumnSpec]) -> bytes:
         _encode_array(row.columns[spec.name]) if spec.kind == "list" else row.fixed[spec.name].tobytes()
         for spec in columns
     ]
-    sizes = [len(value) for spec, value in zip(columns, values, strict=True) if _is_variable(spec)]
+    sizes = [len(value) for spec, value in zip(columns, values, strict=True) if spec.kind == "list"]
     return b"".join([np.array(sizes, "<u4").tobytes(), *values])
 
 
