@@ -38,8 +38,8 @@ test: $(STAMP)  ## the test suite; CONTRIBUTING.md says how long it takes
 try: $(STAMP)  ## what the uncommitted change touches, in a minute; of one algorithm: make try NAME=my_objective
 	$(BIN)/python -m tests.try_one $(NAME)
 
-test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster, a Slurm of one node if it is there (installs the extras `ray` and `site`)
-	$(BIN)/pip install -q -c constraints.txt -e '.[dev,ray,site]'
+test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster, a Slurm of one node if it is there (installs the extra `ray`)
+	$(BIN)/pip install -q -c constraints.txt -e '.[dev,ray]'
 	$(BIN)/python -m pytest -m '' --hypothesis-profile exploring
 
 check: $(STAMP)  ## lint, format, types, import contracts

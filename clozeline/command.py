@@ -1,6 +1,7 @@
 """Shared parts of the command lines: parser, console, list of keys, and errors as messages with exit codes."""
 
 import argparse
+import difflib
 import itertools
 import re
 import signal
@@ -70,7 +71,9 @@ class Parser(argparse.ArgumentParser):
             elif (following := next(rest, None)) is not None and not following.startswith("--"):
                 settings.append(f"{_key(name)}={following}")
             else:
-                raise ConfigurationError(f"{name}: expected a value: {_key(name)}=VALUE; see --help")
+                near = difflib.get_close_matches(name, self._option_string_actions, n=1)
+                hint = f"did you mean '{near[0]}'?" if near else f"keys are written {_key(name)}=VALUE"
+                raise ConfigurationError(f"{name}: no such option; {hint}; see --help")
         yield from settings
 
     def error(self, message: str) -> NoReturn:

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import yaml
 
 from clozeline.configuration.config import read_composed
-from clozeline.pipeline.recipe import Recipe
 from clozeline.train.configuration.config import TrainConfig
 
 ROOT = Path(__file__).parents[1]
@@ -32,15 +31,6 @@ class Training(NamedTuple):
     @property
     def keys(self):
         return read_composed(TrainConfig, self.path, self.words)
-
-    @property
-    def pipeline(self):
-        """The file of the recipe's pipeline."""
-        return self.path if self.path.parent.name == "tasks" else self.path.with_name("pipeline.yaml")
-
-    @property
-    def pipeline_keys(self):
-        return read_composed(Recipe, self.pipeline)
 
 
 def trainings():

@@ -53,11 +53,6 @@ def load(path, *more):
     return load_config(TrainConfig, path, ["data.shards=x", "output=y", *body, *more])
 
 
-def test_there_are_configs():
-    assert {"configs/recipes/demo/pipeline.yaml", "configs/recipes/demo/train.yaml"} <= set(map(relative, CONFIGS))
-    assert not list((ROOT / "configs").rglob("*.yml"))
-
-
 @pytest.mark.parametrize("path", CONFIGS, ids=relative)
 def test_loads(path):
     load(path)
@@ -80,12 +75,6 @@ def test_no_two_files_share_most_of_their_keys():
         if len(keys[one] & keys[other]) >= 0.8 * max(len(keys[one]), len(keys[other]))
     ]
     assert alike == []
-
-
-def test_every_published_recipe_is_here():
-    models = {"bert", "roberta", "albert", "spanbert", "electra", "xlnet", "unilm", "xlm", "gpt", "t5", "bart", "mass",
-              "ul2", "coco_lm", "elmo", "deberta", "deberta_v3", "mobilebert"}  # fmt: skip
-    assert models <= {path.parent.name for path in CONFIGS if path.name == "pipeline.yaml"}
 
 
 @pytest.mark.parametrize("path", [path for path in RECIPES if path.stem.startswith("pipeline")], ids=relative)

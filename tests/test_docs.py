@@ -20,10 +20,9 @@ from clozeline.model.checkpoints._conversion.type_selection import map_of_type
 from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.recipe import load_recipe
-from clozeline.registry import find, names
+from clozeline.registry import find
 from clozeline.registry import names as model_names
 from clozeline.train.configuration.config import TrainConfig
-from docs.generate.training import training_rows
 from tests.distributed import run_program
 from tests.recipes import find_training
 
@@ -78,13 +77,6 @@ def commands():
 def test_every_block_says_what_it_is():
     for page in PAGES:
         assert {language for language, _ in blocks(page)} <= LANGUAGES, page
-
-
-@pytest.mark.parametrize("page", PAGES, ids=relative)
-def test_bash_can_read_the_blocks(page):
-    for language, text in blocks(page):
-        if language == "sh":
-            subprocess.run(["bash", "-n"], input=text, text=True, check=True)
 
 
 @functools.cache
@@ -252,30 +244,6 @@ def test_the_operations_page_lists_every_event_of_a_run():
     row = re.search(r"^\| `events\.jsonl` \| (.*) \|$", (ROOT / "docs" / "operations.md").read_text(), re.MULTILINE)
     assert row is not None
     assert set(re.findall(r"`(\w+)`", row[1])) == {name for call in calls for name in call if name}
-
-
-def test_the_pages_name_every_algorithm_of_a_kind_that_they_list():
-    operations, overview = ((ROOT / "docs" / page).read_text() for page in ("operations.md", "how-it-works.md"))
-    table = operations[operations.index("| reader | files |") : operations.index("Of a folder, hidden files")]
-    first_cells = re.findall(r"^\| (`.*?) \|", table, flags=re.MULTILINE)
-    assert {name for cell in first_cells for name in re.findall(r"`(\w+)`", cell)} == set(
-        names("clozeline.pipeline.ingest.readers")
-    )
-    missing = [name for name in names("clozeline.pipeline.group.groupings") if f"`{name}`" not in overview]
-    assert not missing
-
-
-def test_the_readme_says_what_has_a_recipe_and_what_cannot_be_trained():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    published = [folder for folder in (ROOT / "configs" / "recipes").iterdir() if folder.name not in NOT_A_MODEL]
-    trained = [folder for folder in published if (folder / "train.yaml").exists()]
-    count = re.search(r"(\d+) published models come with a data recipe and a training recipe", text)
-    assert count is not None
-    assert int(count[1]) == len(published) == len(trained)
-    objectives = names("clozeline.pipeline.corrupt.objectives")
-    untrained = {name for name in objectives if all(row[3].startswith("none yet") for row in training_rows(name))}
-    section = text[text.index("## Not there yet") :]
-    assert set(re.findall(r"`(\w+)`", section)) & set(objectives) == untrained
 
 
 def models_of_the_page():

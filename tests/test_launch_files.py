@@ -1,7 +1,6 @@
-"""The files of configs/launch, started by a real Slurm of one node and by `ssh` to this machine."""
+"""The files of configs/launch, with stand-ins for the commands of Slurm, and in a real one of one node."""
 
 import os
-import shlex
 import subprocess
 import sys
 import time
@@ -12,8 +11,8 @@ import pytest
 from clozeline.configuration.config import load_config
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.logs.journal import read_status
-from tests import one_node_slurm, ssh_to_here
-from tests.distributed import ROOT, free_port
+from tests import one_node_slurm
+from tests.distributed import ROOT
 from tests.launchers import noted, stand_in
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.runs import logged
@@ -23,10 +22,8 @@ LAUNCH = ROOT / "configs" / "launch"
 SCRIPTS = sorted(LAUNCH.glob("*.sh"))
 DEMO = "configs/recipes/demo/train.yaml"
 # The node of the tests has no GPUs, and few cores.
-ONE_NODE = ["--nodes=1", "--gpus-per-node=0", "--cpus-per-task=1", "--parsable"]
+ONE_NODE = ["--nodes=1", "--ntasks-per-node=2", "--gpus-per-node=0", "--cpus-per-task=1", "--parsable"]
 PATIENCE_S = 240.0
-
-on_slurm = pytest.mark.skipif(bool(one_node_slurm.MISSING), reason=one_node_slurm.WHY)
 
 
 @pytest.fixture(scope="module")
@@ -38,43 +35,19 @@ def slurm():
         yield {**kept, **variables, "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
 
 
-def submit(environment, *words):
-    command = ["sbatch", *ONE_NODE, *words]
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def end_of(environment, job):
-    """Wait for the end of a job; return its state."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        state = one_node_slurm.ask(environment, "squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T")
-        if state.strip() in ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"):
-            return state.strip()
-        time.sleep(0.2)
-    raise TimeoutError(state)
-
-
-@pytest.mark.slow
-@on_slurm
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-@pytest.mark.parametrize(
-    ("codes", "state", "starts"),
-    [((0,), "COMPLETED", 1), ((75, 0), "COMPLETED", 2), ((71,), "FAILED", 1)],
-    ids=["complete", "stopped", "failed"],
-)
-def test_a_job_that_was_stopped_is_queued_again_and_no_other(slurm, tmp_path, script, codes, state, starts):
-    """`clozeline` is a program that notes its words, and ends with the first code, then the second."""
-    started = tmp_path / "started"
-    program = noted(started).replace("sys.exit(0)", f"sys.exit({codes}[len(open({str(started)!r}).readlines()) - 1])")
-    stand_in(tmp_path / "bin", "clozeline", program)
-    given = ["--config", DEMO, "data.shards=s", "output=o"]
-    array = ["--array=3"] if script.name == "array.sh" else []
-    environment = {**slurm, "PATH": f"{tmp_path / 'bin'}:{slurm['PATH']}"}
-    job = submit(environment, "--ntasks-per-node=1", f"--output={tmp_path / 'log'}", *array, str(script), *given)
-    assert end_of(environment, job) == state, (tmp_path / "log").read_text()
-    lines = started.read_text().splitlines()
-    assert len(lines) == starts
-    command, _, file, *overrides = shlex.split(lines[0])
+@pytest.mark.parametrize("code", [0, 75, 71], ids=["complete", "stopped", "failed"])
+def test_a_job_that_was_stopped_is_queued_again_and_no_other(tmp_path, script, code):
+    """`srun` and `scontrol` are programs that note their words."""
+    programs = tmp_path / "bin"
+    stand_in(programs, "srun", noted(tmp_path / "started", code))
+    stand_in(programs, "scontrol", noted(tmp_path / "queued"))
+    job = {"SLURM_JOB_ID": "17", "SLURM_ARRAY_TASK_ID": "3", "PATH": f"{programs}:{os.environ['PATH']}"}
+    words = ["bash", str(script), "--config", DEMO, "data.shards=s", "output=o"]
+    assert subprocess.run(words, env=os.environ | job, check=False).returncode == code
+    queued = tmp_path / "queued"
+    assert (queued.read_text() if queued.exists() else "") == ("requeue 17\n" if code == 75 else "")
+    command, _, file, *overrides = (tmp_path / "started").read_text().partition("clozeline ")[2].split()
     assert command == "train"
     config = load_config(TrainConfig, ROOT / file, overrides)
     expected = (3, "runs/seed-3") if script.name == "array.sh" else (1, "o")
@@ -89,7 +62,7 @@ def test_a_job_is_told_before_its_time_is_over_and_may_be_queued_again(script):
 
 
 @pytest.mark.slow
-@on_slurm
+@pytest.mark.skipif(bool(one_node_slurm.MISSING), reason=one_node_slurm.WHY)
 def test_a_job_of_slurm_is_stopped_and_continues_to_the_bit(two_ranks, slurm, tmp_path):
     """The two tasks get SIGTERM after the first step, as before the end of their time."""
     shards = write_masked_sets(tmp_path / "corrupt")
@@ -97,48 +70,19 @@ def test_a_job_of_slurm_is_stopped_and_continues_to_the_bit(two_ranks, slurm, tm
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", **length)
     assert two_ranks.run(start, config, [f"output={tmp_path / 'straight'}"]) == [(0, "")] * 2
     log = tmp_path / "log"
-    words = ["--ntasks-per-node=2", f"--output={log}", str(LAUNCH / "slurm.sh"), "--config", str(config)]
-    job = submit(slurm, *words)
+    words = [*ONE_NODE, f"--output={log}", str(LAUNCH / "slurm.sh"), "--config", str(config)]
+    job = subprocess.run(["sbatch", *words], cwd=ROOT, env=slurm, capture_output=True, text=True, check=True).stdout
     metrics, deadline = tmp_path / "run" / "metrics.jsonl", time.monotonic() + PATIENCE_S
-    while not metrics.exists() or not metrics.stat().st_size:
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.05)
-    subprocess.run(["scancel", "--signal=TERM", job], env=slurm, check=True)  # the tasks, and not the script
-    while (status := read_status(tmp_path / "run")) is None or status.state != "stopped":
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.05)
+
+    def until(condition):
+        while not condition():
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
+
+    until(lambda: metrics.exists() and metrics.stat().st_size)
+    subprocess.run(["scancel", "--signal=TERM", job.strip()], env=slurm, check=True)  # the tasks, and not the script
+    until(lambda: (status := read_status(tmp_path / "run")) is not None and status.state == "stopped")
     assert 0 < len(logged(tmp_path / "run")) < 400
-    assert end_of(slurm, job) == "COMPLETED", log.read_text()
+    state = ["squeue", "--noheader", "--states=all", f"--jobs={job.strip()}", "--format=%T"]
+    until(lambda: one_node_slurm.ask(slurm, *state).strip() == "COMPLETED")
     assert logged(tmp_path / "run") == logged(tmp_path / "straight")
-
-
-@pytest.mark.slow
-@on_slurm
-def test_a_script_without_srun_is_one_process_whatever_its_job_has(slurm, tmp_path):
-    config = write_config(tmp_path / "train.yaml", write_masked_sets(tmp_path / "corrupt"), tmp_path / "run", steps=2)
-    environment = {**slurm, "MASTER_ADDR": "192.0.2.1", "MASTER_PORT": "29500"}  # an address that is nobody's
-    log = tmp_path / "log"
-    job = submit(environment, "--ntasks=2", f"--output={log}", f"--wrap=clozeline train --config {config}")
-    assert end_of(environment, job) == "COMPLETED", log.read_text()
-    assert len(logged(tmp_path / "run")) == 2
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(bool(ssh_to_here.MISSING), reason=ssh_to_here.WHY)
-def test_deepspeed_starts_a_rank_on_each_node_of_the_hostfile(tmp_path):
-    """One of the eight slots of each, by `ssh`; both names lead to this machine."""
-    config = write_config(tmp_path / "train.yaml", write_masked_sets(tmp_path / "corrupt"), tmp_path / "run", steps=2)
-    (tmp_path / "variables").write_text("DS_ACCELERATOR=cpu\nOMP_NUM_THREADS=1\n")
-    options = ["--hostfile", str(LAUNCH / "hostfile"), "--no_ssh_check", "--num_accelerators", "1"]
-    options += ["--master_addr", "127.0.0.1", "--master_port", str(free_port())]
-    kept = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "MASTER_PORT")}
-    kept |= {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "DS_ACCELERATOR": "cpu"}
-    with ssh_to_here.ssh_to_here(tmp_path, "node1", "node2") as client:
-        environment = {**kept, "PDSH_SSH_ARGS_APPEND": f"-F {client}", "DS_ENV_FILE": str(tmp_path / "variables")}
-        words = ["deepspeed", *options, "train/main.py", "--config", str(config)]
-        done = subprocess.run(
-            words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=300, check=False
-        )
-    assert done.returncode == 0, done.stderr
-    assert "2 ranks x 2 micro-batches" in done.stdout
-    assert len(logged(tmp_path / "run")) == 2

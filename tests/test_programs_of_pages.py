@@ -1,18 +1,14 @@
-"""Programs that pages show, run as a reader would: the notebook, compression, a published model's commands."""
+"""Programs that pages show, run as a reader would: the notebook, and compression."""
 
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
-from pydoc_data.topics import topics
 
 import pytest
 
-from clozeline.tools.start.demo import SENTENCES, compare_guesses
 from tests.distributed import run_program
 
 ROOT = Path(__file__).parents[1]
@@ -87,46 +83,3 @@ def test_early_exit_and_token_pruning_trade_arithmetic_for_accuracy(tmp_path):
     assert all(pruned < flops[0] for pruned in flops[4:])
     assert (len(flops), len(accuracies)) == (6, 8), "what is learned prints tokens a layer"
     assert min(accuracies) > 0.8
-
-
-def publish_small_bert(folder):
-    """Write an untrained model as its publisher would: pieces are the letters and frequent words of Python's help."""
-    import torch
-    import transformers
-
-    folder.mkdir(parents=True)
-    words = Counter(re.findall(r"[a-z]+|[0-9]+|[^\sa-z0-9]", "\n".join(topics.values()).lower()))
-    letters = sorted({letter for word in words for letter in word})
-    frequent = [word for word, _ in words.most_common(2500) if len(word) > 1]
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters), *frequent]
-    (folder / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
-    transformers.BertTokenizer(vocab=str(folder / "vocab.txt"), do_lower_case=True).save_pretrained(folder)
-    torch.manual_seed(1)
-    sizes = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 512}
-    config = transformers.BertConfig(
-        vocab_size=len(pieces), max_position_embeddings=128, initializer_range=0.05, **sizes
-    )
-    transformers.BertForMaskedLM(config).save_pretrained(folder)
-
-
-@pytest.mark.slow
-def test_a_published_model_goes_on_and_back(tmp_path):
-    """A model of transformers comes back to transformers with what it learned here: other logits than before."""
-    (section,) = re.findall(r"^## A published model$(.*?)^## ", (ROOT / "README.md").read_text("utf-8"), re.M | re.S)
-    (block,) = re.findall(r"```sh\n(.*?)```", section, re.S)
-    publish_small_bert(tmp_path / "downloads" / "bert")
-    (tmp_path / "texts").mkdir()
-    for name, text in topics.items():
-        (tmp_path / "texts" / f"{name.replace('/', '_')}.txt").write_text(text, encoding="utf-8")
-
-    def run(*words):
-        command = [sys.executable, "-m", *words]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=900)
-
-    for words in map(shlex.split, block.splitlines()):
-        done = run(*words, *(["steps=8", "schedule.warmup=2"] if words[1] == "train" else []))
-        assert done.returncode == 0, done.stderr
-    models = tmp_path / "runs" / "bert", tmp_path / "exported"
-    assert run("clozeline", "compare-logits", *map(str, models), "--theirs").returncode == 0
-    assert compare_guesses(*models, SENTENCES) < 1e-4
-    assert run("clozeline", "compare-logits", str(models[0]), "downloads/bert", "--theirs").returncode == 65

@@ -1,4 +1,4 @@
-"""Rules of the source: small files, one idea a file, names that shadow nothing, verbs; and acts forbidden to the code.
+"""Rules of the source: small files, one idea a file, names that shadow nothing; and acts forbidden to the code.
 
 Those are: unpickle, evaluate, open the network by itself. import-linter watches over the layers of packages.
 """
@@ -33,7 +33,6 @@ LOCAL_HOSTS = re.compile(
     r"(127\.0\.0\.1|([\w-]+\.)?localhost|HOST|site|h|x\.org|example\.(com|org|net)|.*\.example|www\.w3\.org)"
 )
 """Loopback, names reserved for examples, and XML name spaces, which are names and not addresses."""
-QUESTION_WORDS = frozenset({"What", "Where", "Whether", "How", "Which", "Who", "Why"})
 
 
 def files(*folders):
@@ -110,25 +109,6 @@ def test_tests_mirror_the_source():
     own = [ROOT / "tests", ROOT / "tests" / "grid", ROOT / "tests" / "docs_generate"]
     folders = {path.parent for path in files("tests")} - set(own)
     assert not [folder for folder in folders if not (ROOT / folder.relative_to(ROOT / "tests")).is_dir()]
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_docstrings_say_what_a_thing_is_or_does(trees, package):
-    """Those of functions begin with a verb, none with a question word; a property is named like an attribute."""
-    found = []
-    for path in files(package):
-        for node in ast.walk(trees[path]):
-            body = getattr(node, "body", [])
-            for text in body if isinstance(body, list) else []:
-                match text:
-                    case ast.Expr(value=ast.Constant(value=str(words))) if words.split()[0].title() in QUESTION_WORDS:
-                        found.append(f"{relative(path)}:{text.lineno} {words[:40]}")
-            if isinstance(node, ast.FunctionDef) and not any("property" in ast.unparse(d) for d in node.decorator_list):
-                words = (ast.get_docstring(node) or "").split()
-                found += [
-                    f"{relative(path)}:{node.lineno} {words[0]}" for _ in words[:1] if words[0] in ("The", "A", "An")
-                ]
-    assert not found
 
 
 # Security -------------------------------------------------------------------------------------------------------------

@@ -60,14 +60,3 @@ def test_every_key_is_in_a_configuration_or_a_page(part):
     words = [*words_of_configurations(ROOT / "configs"), *words_of_pages(ROOT / "docs")]
     found = unused(keys_of_part(part), words)
     assert found == set(), "use it in a configuration, explain it in a page, or make it a constant"
-
-
-def test_a_key_that_nothing_names_is_found(tmp_path):
-    (tmp_path / "a.yaml").write_text("clean: {filters: [{name: x, first: 1}], second.third: 2}")
-    (tmp_path / "a.md").write_text("A fourth word, `fifth: 1`.\n\n```yaml\na: {sixth: 1}\n```\n")
-    words = {*words_of_configurations(tmp_path), *words_of_pages(tmp_path)}
-    keys = [f"clean.x.{word}" for word in ("first", "second", "third", "fourth", "fifth", "sixth", "seventh")]
-    assert unused(keys, words) == {"clean.x.fourth", "clean.x.seventh"}
-    known = {"corpus", "limits.ratio", "clean.filters", "pipeline.clean.filters.url.domains"}
-    assert known <= set(keys_of_part("pipeline"))
-    assert {"data.lanes", "model.bias.qkv", "train.optim.optimizers.muon.adjust"} <= set(keys_of_part("training"))

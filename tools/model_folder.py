@@ -1,5 +1,6 @@
 """Write folders with a model: into an empty folder, complete or not at all, the file that marks them finished last."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -42,9 +43,21 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], facts: Mapping[str,
         try:
             contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
             save_file(contiguous, temporary, dict(facts or {"format": "pt"}))
+            _sort_metadata(temporary)
         except SafetensorError as error:
             raise StorageError(f"cannot write {path}: {error}; free some space, or choose another folder") from error
         temporary.chmod(0o644)  # safetensors makes it readable only by its owner
+
+
+def _sort_metadata(path: Path) -> None:
+    """Sort the metadata of a safetensors file in place: the library writes them in another order each time."""
+    with path.open("r+b") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+        content = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+        file.seek(8)
+        file.write(content.ljust(size))
 
 
 def divide(tensors: Mapping[str, Tensor], max_bytes: int) -> list[dict[str, Tensor]]:

@@ -35,8 +35,6 @@ class TextStatistics:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.visited = 0
-        """tokens and n-grams processed so far, which grows linearly with the text"""
         self._repeats: dict[int, _Repeats] = {}
 
     @cached_property
@@ -67,9 +65,7 @@ class TextStatistics:
     def _tokens(self) -> tuple[TokenTable, NDArray[np.int64]]:
         """The table of the tokens, and the id of each token in it, shape [tokens]."""
         table = shared_table()
-        ids = table.ids_of(self._chunks)
-        self.visited += len(ids)
-        return table, ids
+        return table, table.ids_of(self._chunks)
 
     @cached_property
     def _word_lengths(self) -> NDArray[np.int64]:
@@ -100,7 +96,6 @@ class TextStatistics:
     @cached_property
     def letter_share(self) -> float:
         """Fraction of the whitespace-separated words that have a letter; 0 without words."""
-        self.visited += len(self._chunks)
         mixed = filterfalse(str.isalpha, self._chunks)  # most words are letters only
         without = sum([not word[0].isalpha() and not any(map(str.isalpha, word)) for word in mixed])
         return (len(self._chunks) - without) / max(1, len(self._chunks))
@@ -132,7 +127,6 @@ class TextStatistics:
             at, groups = self._find_repeats(n - 1)
             # repeated (n-1)-grams at consecutive positions; the pair of their groups identifies the n-gram
             near = np.flatnonzero(at[1:] == at[:-1] + 1) if len(at) > 2 else at[:0]
-            self.visited += len(near)
             if len(near) < 2:
                 repeats = _Repeats(at[:0], groups[:0])
             else:
@@ -168,7 +162,6 @@ class TextStatistics:
                 free = position + n
             else:
                 seen.add(group)
-        self.visited += len(at)
         return chars
 
 

@@ -6,11 +6,14 @@ import sys
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks import gpu
 from benchmarks.gpu_models import SMALL, Experiment
 from benchmarks.model import batch_packed_rows, pack_documents
+from clozeline.model.compilation.host_shapes import add_host_shapes
+from tests.model.small_models import FAMILIES, batch_for, built, only
 
 
 def test_finished_experiments_are_skipped_and_failed_ones_are_not(tmp_path, capsys, monkeypatch):
@@ -71,3 +74,23 @@ def test_rows_of_documents_are_laid_end_to_end():
     assert batch["position_ids"].tolist() == [[0, 1, 2, 0, 1], [0, 1, 2, 3, 0]]
     assert batch["lengths"].tolist() == [5, 4]
     assert not set(batch["label_index"].tolist()) & {9}
+
+
+class Products(TorchDispatchMode):
+    """Notes the types of what is multiplied by weights."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func.overloadpacket.__name__ in ("mm", "addmm"):
+            self.types |= {tensor.dtype for tensor in args if isinstance(tensor, torch.Tensor)}
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "elmo", "mobilebert"])
+def test_no_weights_are_multiplied_in_fp32(family):
+    """A model in bf16 on the meta device, where a read of a value or a tensor of another device is an error, too."""
+    network, products = built(family).to("meta", torch.bfloat16), Products()
+    products.types = set()
+    batch = add_host_shapes(batch_for(family), network.config.position.limit)
+    with products:
+        only(network({name: tensor.to("meta") for name, tensor in batch.items()})).total.backward()
+    assert products.types == {torch.bfloat16}

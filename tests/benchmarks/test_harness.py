@@ -5,9 +5,8 @@ import json
 import re
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 
-from benchmarks.harness import ROOT, Claim, figure, finish, parser, print_table, run_script
+from benchmarks.harness import ROOT, Claim, figure, finish, print_table
 
 import pytest
 
@@ -44,26 +43,6 @@ def test_one_limit_passed_is_exit_code_one(tmp_path, capsys):
     print_table(("case", "ms"), [("a", 1), ("long name", 12345)], "times")
     title, _, *lines = capsys.readouterr().out.strip().splitlines()
     assert (title, lines[2]) == ("times", "| a         |     1 |")
-
-
-def test_options_have_the_type_of_their_default():
-    options = parser("Speed.", rows=4, rate=(0.5, "a rate"), files=[1, 2], peer=str, out_folder=(Path, "a folder"))
-    default = options.parse_args([])
-    assert (default.rows, default.rate, default.files, default.peer, default.json) == (4, 0.5, [1, 2], None, None)
-    given = options.parse_args(
-        ["--rows", "8", "--rate", "1", "--files", "3", "--peer", "py", "--out-folder", "a", "--json", "b"]
-    )
-    assert (given.rows, given.rate, given.files, given.peer) == (8, 1.0, [3], "py")
-    assert (given.out_folder, given.json) == (Path("a"), Path("b"))
-
-
-def test_a_script_of_its_own_process_returns_its_last_line_or_its_error(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text("import benchmarks.harness, sys\nprint('text')\nprint(len(sys.argv))\n")
-    assert run_script(str(script), "--rows", 3) == 3
-    script.write_text("raise ValueError('no peer')")
-    with pytest.raises(RuntimeError, match=r"^ValueError: no peer$"):
-        run_script(str(script))
 
 
 def test_every_benchmark_runs_alone_or_is_named_as_one_that_needs_more():

@@ -13,7 +13,6 @@ from clozeline.command import (
     LOG_COLUMNS,
     Stopped,
     keys_of,
-    print_keys,
     run_command,
     stopping_at_signals,
     wrap_log,
@@ -21,7 +20,6 @@ from clozeline.command import (
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.recipe import Recipe
-from clozeline.process import WARNINGS
 from tests.lost_output import WAYS, exit_code
 
 
@@ -81,12 +79,12 @@ def test_a_signal_ends_what_the_block_started(name):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--input", "x"], "--input: no such option; keys are written input=VALUE; see --help"),
-        (["--num-workers=2"], "keys are written num_workers=2"),
-        (["--wat"], "--wat: no such option"),
+        (["--num-workers=2"], "unknown key 'num_workers'; did you mean 'executor.workers'?"),
+        (["--wat"], "--wat: no such option; keys are written wat=VALUE"),
+        (["--dryrun"], "--dryrun: no such option; did you mean '--dry-run'?"),
     ],
 )
-def test_an_option_that_is_a_key_is_answered_with_the_key(words, message, capsys):
+def test_an_option_that_is_no_key_is_answered_with_the_nearest(words, message, capsys):
     assert main(["--config", "recipe:demo", *words]) == 64
     assert message in capsys.readouterr().err
 
@@ -98,32 +96,6 @@ def test_keys_of_a_recipe_hold_those_of_stages_and_the_options_of_readers():
     (name,) = (key for key in keys if key.startswith("input.text_key (reader: ") and "jsonl" in key)
     assert keys[name] == ("str", '"text"')
     assert "input.options" not in keys
-
-
-def test_keys_are_shown_in_lines_of_120_columns_cut_at_spaces(capsys):
-    address = "x" * 130
-    print_keys([("a.key", "int", "1", "word " * 40), ("b", "str", "", address), ("c", "str", "", "y" * 112)])
-    head, *lines = capsys.readouterr().out.strip("\n").split("\n")
-    assert head.startswith("keys of the configuration")
-    assert lines == [
-        "  a.key: int = 1: " + "word " * 20, "word " * 20, "  b: str: ", address, "  c: str: ", "y" * 112,
-    ]  # fmt: skip
-
-
-def test_help_into_a_closed_pipe_ends_well():
-    command = [sys.executable, "-m", "pipeline", "--help"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        process.stdout.close()
-        assert (process.stderr.read(), process.wait()) == ("", 0)
-
-
-def test_long_messages_are_wrapped_but_for_commands_and_paths():
-    long = wrap_log("peak       " + "word " * 20).splitlines()
-    assert long == ["peak       " + ("word " * 14).strip(), "           " + ("word " * 6).strip()]
-    assert wrap_log("held-out   12 rows\n" + "x " * 50).splitlines()[:2] == ["held-out   12 rows", ("x " * 40).strip()]
-    command = f"  clozeline explain-batch --run {'long/' * 20} --step 7"
-    assert wrap_log(f"step 7: its rows:\n{command}").splitlines()[1] == command
-    assert wrap_log(f"report: {'long/' * 20}") == f"report: {'long/' * 20}"
 
 
 @given(st.lists(st.text("ab-c./é", min_size=1, max_size=79), max_size=30))
@@ -214,12 +186,6 @@ def test_a_pipe_of_the_work_that_breaks_is_an_error():
     done = subprocess.run([sys.executable, "-c", RESULT, "work"], capture_output=True, text=True, check=False)
     assert done.returncode == 74
     assert done.stderr.startswith("error: ")
-
-
-@pytest.mark.parametrize("number", WARNINGS, ids=lambda number: number.name)
-def test_a_warning_without_a_handler_ends_the_process(number):
-    code = f"import resource, signal; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); signal.raise_signal({number})"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -number
 
 
 IGNORED = """

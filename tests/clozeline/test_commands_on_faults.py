@@ -14,7 +14,7 @@ from clozeline.sealed_json import unseal
 from tests.clozeline.bench import COMMANDS, LINES, STARTERS
 
 NAMES = sorted(COMMANDS)
-WITHOUT_INPUT = ("demo", "doctor")
+WITHOUT_INPUT = ("check", "demo", "doctor")
 """Those read the network, the machine, or only what comes with Clozeline."""
 SECONDS = ("train", "finetune", "forgetting", "self-train", "study")
 """Those take seconds: they are started fewer times."""

@@ -1,21 +1,18 @@
-"""Every recipe through the installed command, from an empty folder: its shards, its trainings planned, one begun."""
+"""Recipes through the installed command, from an empty folder: shards of every family, and its trainings planned."""
 
 import json
 import random
-from functools import partial
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.clozeline.installed import installed
 from tests.recipes import trainings
-from tests.test_task_recipes import GLUE, OBJECTS
+from tests.test_task_recipes import GLUE
 from tests.test_tiny_recipes import write_texts
 
 RECIPES = Path(__file__).parents[2] / "configs" / "recipes"
 FAMILIES = sorted(path.parent.name for path in RECIPES.glob("*/train.yaml"))
-TASKS = sorted(path.stem for path in RECIPES.glob("tasks/*.yaml"))
 SMALL = ("train_tokenizer.size=2000", "heldout.fraction=0.1", "clean.filters=[]", "executor.workers=1")
 CHARACTERS = 700_000
 
@@ -24,161 +21,6 @@ def sentence(number, length):
     """Return words that no other number shares."""
     drawn = random.Random(number)
     return " ".join("".join(drawn.choices("aeioulnrst", k=6)) for _ in range(length))
-
-
-def _splits(ending):
-    return {f"train.{ending}": 40, f"dev.{ending}": 20}
-
-
-def _files(counts, row, header=None, encoding="utf-8"):
-    """Return a function that writes files with so many rows each."""
-
-    def write(folder):
-        first = 0
-        for name, count in counts.items():
-            rows = [*([] if header is None else [header]), *map(row, range(first, first + count))]
-            (folder / name).write_text("\n".join(rows) + "\n", encoding=encoding)
-            first += count
-
-    return write
-
-
-def _official(name, folder):
-    """Write the rows that the recipe's own test reads, often enough for a step."""
-    if name in OBJECTS:
-        header, rows, files = [], [json.dumps(row) for row in OBJECTS[name][0]], ("train.jsonl", "val.jsonl")
-    else:
-        header, rows = [], GLUE[name][0].splitlines()
-        files = ("train.tsv", "dev_matched.tsv" if name == "mnli" else "dev.tsv")
-    if name in GLUE and name != "cola":
-        header, rows = rows[:1], rows[1:]
-    for file in files:
-        (folder / file).write_text("\n".join([*header, *rows * 20]) + "\n", encoding="utf-8")
-
-
-def _questions(folder):
-    for split, first in (("train", 0), ("dev", 40)):
-        asked = [
-            {"id": f"q{i}", "question": f"What is number {i}?", "answers": [{"text": f"value{i}", "answer_start": 14}]}
-            for i in range(first, first + 20)
-        ]
-        paragraphs = [{"context": f"The number is value{one['id'][1:]} here.", "qas": [one]} for one in asked]
-        data = {"version": "1.1", "data": [{"title": split, "paragraphs": paragraphs}]}
-        (folder / f"{split}-v1.1.json").write_text(json.dumps(data), encoding="utf-8")
-
-
-def _in_folders(text, folders, *splits):
-    """Return a function that writes a folder per split, with a folder of text files per class or level."""
-
-    def write(folder):
-        for number, split in enumerate(splits):
-            for i in range(40 * number, 40 * number + 40):
-                file = folder / split / folders[i % len(folders)] / f"{i}.txt"
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(text(i), encoding="utf-8")
-
-    return write
-
-
-def _exam(i):
-    asked = {"questions": [f"Where is {i}?", "It is _ ."], "options": [["home", "school"]] * 2, "answers": ["B", "A"]}
-    return json.dumps({"article": f"Number {i} is at school.", "id": f"high{i}.txt", **asked})
-
-
-def _tree(i):
-    return f"({i % 5} (2 Film{i}) ({i % 5} (2 is) ({i % 5} (2 -LRB-) (2 good))))"
-
-
-_PAIRS = _files(
-    _splits("tsv"), lambda i: f"{i}\tA man {i} eats.\tAda {i} eats.\t{i % 5 + 0.5}", "id\tsentence1\tsentence2\tscore"
-)
-
-
-CASES = {
-    "domain": _files({"texts.jsonl": 120}, lambda i: json.dumps({"text": f"{sentence(i, 14)}."})),
-    "instructions": _files(_splits("jsonl"), lambda i: json.dumps({"messages": [
-        {"role": "user", "content": f"{i}?"}, {"role": "assistant", "content": f"{i}"}]})),
-    "ner": _files(_splits("txt"), lambda i: f"Ada B-PER\nmet{i} O\nBob B-PER\n. O\n"),
-    "pos": _files({"en-train.conllu": 40, "en-dev.conllu": 20}, lambda i: (
-        f"1\tdogs{i}\tdog\tNOUN\t_\t_\t2\tx\t_\t_\n2\tbark\tbark\tVERB\t_\t_\t0\tx\t_\t_\n")),
-    "similarity": _PAIRS,
-    "squad": _questions,
-    "stsb": _PAIRS,
-    "summaries": _files(_splits("json"), lambda i: json.dumps({"document": f"Text {i} is long.", "summary": f"{i}."})),
-    "swag": _files(
-        _splits("csv"), lambda i: f"{i},v{i},{i},Ada {i} opens a,Ada {i} opens,a,gold,door.,book.,car.,box.,{i % 4}",
-        ",video-id,fold-ind,startphrase,sent1,sent2,gold-source,ending0,ending1,ending2,ending3,label",
-    ),
-    "race_folder": _in_folders(_exam, ("middle", "high"), "train", "dev", "test"),
-    "imdb": _in_folders(lambda i: f"A film {i} <br />of its kind.", ("neg", "pos"), "train", "test"),
-    "trec": _files({"train_5500.label": 40, "TREC_10.label": 20},
-                   lambda i: f"{('DESC:manner', 'NUM:count')[i % 2]} How is caf\xe9 {i} ?", encoding="latin-1"),
-    "sst5": _files({**_splits("txt"), "test.txt": 20}, _tree),
-    "sst2_trees": _files({**_splits("txt"), "test.txt": 20}, _tree),
-    "superglue_rte": _files({"train.jsonl": 40, "val.jsonl": 20}, lambda i: json.dumps(
-        {"premise": f"A {i}", "hypothesis": "B", "label": "entailment"})),
-    "labels": _files(_splits("csv"), lambda i: f"A text {i} of it,class{i % 4}", "text,label"),
-    "scores": _files(_splits("csv"), lambda i: f"A text {i} of it,{i % 5 + 0.5}", "text,score"),
-    **{name: partial(_official, name) for name in (*GLUE, *OBJECTS)},
-}  # fmt: skip
-"""A function that writes the files of each task into a folder."""
-
-
-ONE_STEP = ["steps=1", "schedule={name: constant}", "evaluate.max_rows=16"]
-
-
-class Runs:
-    """Shards and one run of the recipe of each family, made when they are first asked for."""
-
-    def __init__(self, folder):
-        self._folder = folder
-        self._texts = folder / "texts.jsonl"
-        write_texts(self._texts, CHARACTERS)
-
-    def of(self, name):
-        """Return the folder of a family's run; each of its training files is planned on a set of the recipe."""
-        folder = self._folder / name
-        run = folder / "run"
-        if folder.exists():
-            assert (run / "status.json").is_file(), f"{name} failed before"
-            return run
-        folder.mkdir()
-        words = [*SMALL, f"input={self._input(name, folder)}", "output=shards"]
-        clozeline("pipeline", "--config", f"recipe:{name}", *words, cwd=folder)
-        sets = sorted(folder.glob("shards/corrupt/*/train/manifest.json"))
-        assert sets, words
-        for training in trainings():
-            if training.recipe != name or training.variant == "task":  # reads sets and weights of a task
-                continue
-            # small variants read short rows, which the demo has
-            is_tiny = training.variant == "tiny"
-            more = sorted(self.of("demo").parent.glob("shards/corrupt/*/train/*.json")) if is_tiny else []
-            begun = [*training.words, *self._teacher_words(training, sets[0])]
-            fitting = fitting_set(f"recipe:{name}", [*sets, *more], folder, begun)
-        begun += [f"data.shards={fitting}", "output=run", *ONE_STEP]
-        clozeline("train", "--config", f"recipe:{name}", *begun, cwd=folder)
-        return run
-
-    def _teacher_words(self, training, shards):
-        """The teacher of a small student, a run on the student's rows; the recipe's own size is planned without one."""
-        if "distil" not in training.keys:
-            return []
-        if training.variant != "tiny":
-            return ["distil=null"]
-        folder = shards.parents[4]
-        words = [f"data.shards={shards}", "output=teacher", *ONE_STEP]
-        clozeline("train", "--config", "recipe:bert", "variant=tiny", *words, cwd=folder)
-        return [f"distil.teacher={folder / 'teacher'}"]
-
-    def _input(self, name, folder):
-        """Texts; for XLM aligned pairs too."""
-        if name != "xlm":
-            return str(self._texts)
-        pairs = folder / "en-de.tsv"
-        rows = (f"{sentence(i, 8)}\t{sentence(i + 1000, 9)}\n" for i in range(600))
-        pairs.write_text("".join(rows), encoding="utf-8")
-        languages = "source: en-de, language: en, target_language: de"
-        return f"[{{path: {self._texts}}}, {{path: {pairs}, reader: tsv, {languages}}}]"
 
 
 def clozeline(*words, cwd):
@@ -190,7 +32,7 @@ def clozeline(*words, cwd):
 
 def fitting_set(config, sets, cwd, more):
     """Return the first set on which a training can begin; there must be one."""
-    words = ["train", "--config", config, "output=planned", "--dry-run", *more]
+    words = ["train", "--config", config, "--dry-run", *more, "output=planned"]
     *others, last = sets
     for one in others:
         if installed(*words, f"data.shards={one}", cwd=cwd).returncode == 0:
@@ -200,56 +42,48 @@ def fitting_set(config, sets, cwd, more):
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """What the recipes of families make."""
-    return Runs(tmp_path_factory.mktemp("recipes"))
+def texts(tmp_path_factory):
+    """A file of English texts."""
+    path = tmp_path_factory.mktemp("texts") / "texts.jsonl"
+    write_texts(path, CHARACTERS)
+    return path
 
 
-def test_every_recipe_of_a_task_is_tried():
-    assert sorted(CASES) == TASKS
+def make_sets(name, texts, folder):
+    """Make the shards of a family's recipe; return the manifests. XLM reads aligned pairs, too."""
+    given = str(texts)
+    if name == "xlm":
+        rows = (f"{sentence(i, 8)}\t{sentence(i + 1000, 9)}\n" for i in range(600))
+        (folder / "en-de.tsv").write_text("".join(rows), encoding="utf-8")
+        languages = "source: en-de, language: en, target_language: de"
+        given = f"[{{path: {texts}}}, {{path: {folder / 'en-de.tsv'}, reader: tsv, {languages}}}]"
+    clozeline("pipeline", "--config", f"recipe:{name}", *SMALL, f"input={given}", "output=shards", cwd=folder)
+    return sorted(folder.glob("shards/corrupt/*/train/manifest.json"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
-def test_a_family(runs, name):
-    assert json.loads((runs.of(name) / "status.json").read_text(encoding="utf-8"))["step"] == 1
+def test_a_family_trains_on_a_set_of_its_own(texts, tmp_path, name):
+    """As a dry run; small variants and those of a task read other sets, and a student's teacher is not there."""
+    sets = make_sets(name, texts, tmp_path)
+    for training in trainings():
+        if training.recipe == name and training.variant not in ("task", "tiny"):
+            alone = ["distil=null"] if "distil" in training.keys else []
+            assert fitting_set(f"recipe:{name}", sets, tmp_path, [*training.words, *alone])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TASKS)
-def test_a_task(runs, tmp_path, name):
-    """Sets by the tokenizer of a run, and a training that begins with its weights."""
-    empty, files = tmp_path / "empty", tmp_path / "files"
-    body = runs.of({"instructions": "gpt", "summaries": "t5"}.get(name, "bert"))
-    for folder in (empty, files):
-        folder.mkdir()
-    CASES[name](files)
-    given = f"input={files}"
-    if name == "swag":
-        given = f"input=[{{path: {files}/train.csv, source: train}}, {{path: {files}/dev.csv, source: dev}}]"
-    stage = "pipeline" if name == "domain" else "tasks"
-    words = [given, f"tokenizer.path={body}", "output=shards", "executor.workers=1"]
-    words += ["tasks.max_length=64"] if stage == "tasks" else ["heldout.fraction=0.2"]
-    clozeline(stage, "--config", f"recipe:tasks/{name}", *words, cwd=empty)
-    made = next(iter(sorted(empty.glob("shards/*/*/train/manifest.json"))))
-    start = ["steps=1", "schedule={name: constant}", "evaluate.every=1", "output=run", f"data.shards={made}"]
-    start += [f"model.init_from={body}"] + (["data.weights=[]"] if name == "domain" else [])
-    clozeline("train", "--config", f"recipe:tasks/{name}", *start, cwd=empty)
-    assert json.loads((empty / "run" / "status.json").read_text(encoding="utf-8"))["step"] == 1
-
-
-@pytest.mark.slow
-def test_summaries_from_an_encoder(runs, tmp_path):
-    """The recipe that gives an encoder-decoder the weights of an encoder, of another size than the recipe's."""
-    body = runs.of("bert")
+def test_a_task_begins_with_the_weights_of_a_run(texts, tmp_path):
+    """From an empty folder; other recipes of tasks differ in readers and heads."""
+    sets = make_sets("demo", texts, tmp_path)
+    begun = ["variant=tiny", "steps=1", "schedule={name: constant}", "evaluate.max_rows=16", "output=body"]
+    made = fitting_set("recipe:bert", sets, tmp_path, begun)
+    clozeline("train", "--config", "recipe:bert", *begun, f"data.shards={made}", cwd=tmp_path)
     (tmp_path / "files").mkdir()
-    CASES["summaries"](tmp_path / "files")
-    given = [f"input={tmp_path / 'files'}", f"tokenizer.path={body}", "output=shards"]
-    clozeline("tasks", "--config", "recipe:tasks/summaries", *given, "tasks.max_length=64", cwd=tmp_path)
-    model = yaml.safe_load((body / "config.yaml").read_text(encoding="utf-8"))["model"]
-    keys = ("dim", "layers", "attention_heads", "ffn_dim", "type_vocab_size", "position")
-    sizes = [f"model.{key}={json.dumps(model[key])}" for key in keys]
-    made = tmp_path / "shards" / "tasks" / "summaries" / "train" / "manifest.json"
-    start = ["variant=from_encoder", "steps=1", "schedule={name: constant}", "output=run", f"data.shards={made}",
-             f"model.init_from={body}"]  # fmt: skip
-    clozeline("train", "--config", "recipe:tasks/summaries", *start, *sizes, cwd=tmp_path)
+    for name in ("train.tsv", "dev.tsv"):
+        (tmp_path / "files" / name).write_text(GLUE["cola"][0] * 20, encoding="utf-8")
+    words = ["input=files", "tokenizer.path=body", "output=sets", "tasks.max_length=64", "executor.workers=1"]
+    clozeline("tasks", "--config", "recipe:tasks/cola", *words, cwd=tmp_path)
+    start = ["steps=1", "schedule={name: constant}", "output=run", "model.init_from=body"]
+    clozeline("train", "--config", "recipe:tasks/cola", *start, "data.shards=sets/tasks/cola/train", cwd=tmp_path)
+    assert json.loads((tmp_path / "run" / "status.json").read_text(encoding="utf-8"))["step"] == 1

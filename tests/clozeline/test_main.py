@@ -1,8 +1,5 @@
 """The command `clozeline` and the package that holds the four others, in the repository."""
 
-import json
-import os
-import shlex
 import subprocess
 import sys
 import tomllib
@@ -12,9 +9,6 @@ import pytest
 
 from clozeline.__main__ import commands
 from clozeline.pipeline import all_stages
-from tests.clozeline.bench import LINES
-from tests.clozeline.installed import installed
-from tests.clozeline.test_commands_on_faults import tree
 
 ROOT = Path(__file__).parents[2]
 
@@ -42,19 +36,6 @@ def test_help_lists_all(tmp_path):
     assert clozeline(cwd=tmp_path).stdout == shown.stdout
     found = [shown.stdout.index(f"\n  {name.replace('_', '-')} ") for name in all_stages()]
     assert found == sorted(found), "stages are listed in the order they run"
-
-
-@pytest.mark.slow
-def test_the_word_help_shows_the_help_of_a_command(tmp_path):
-    """Of which the name may have dashes or underscores."""
-    assert clozeline("help", cwd=tmp_path).stdout == clozeline("--help", cwd=tmp_path).stdout
-    shown = clozeline("help", "where_is", cwd=tmp_path).stdout
-    assert shown.startswith("usage: clozeline where-is ")
-    for name in ("where-is", "where_is"):
-        assert clozeline(name, "--help", cwd=tmp_path).stdout == shown
-    assert clozeline("help", "where", cwd=tmp_path).stdout.startswith("usage: clozeline where [PATH]\n")
-    unknown = clozeline("help", "trian", cwd=tmp_path)
-    assert (unknown.returncode, unknown.stderr) == (64, "error: no command 'trian'; did you mean 'train'?\n")
 
 
 def test_answers_of_the_command_itself(tmp_path):
@@ -100,48 +81,3 @@ import atexit
 atexit.register(report, 0)
 """
 """What a process leaves behind: its import path, and name, identity and file of each loaded module."""
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        pytest.param(["-m", "pipeline", "--help"], marks=pytest.mark.slow),
-        ["-m", "pipeline", "clean", "--help"],
-        pytest.param(["-m", "clozeline", "inspect-shard", "--help"], marks=pytest.mark.slow),
-        pytest.param(["train/main.py", "--help"], marks=pytest.mark.slow),
-    ],
-    ids=" ".join,
-)
-def test_no_module_is_loaded_under_two_names(tmp_path, words):
-    (tmp_path / "sitecustomize.py").write_text(LOADED, encoding="utf-8")
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "LOADED": str(tmp_path / "loaded.json")}
-    subprocess.run([sys.executable, *words], cwd=ROOT, env=environment, capture_output=True, check=True)
-    path, modules = json.loads((tmp_path / "loaded.json").read_text(encoding="utf-8"))
-    ours = {}
-    for name, identity, loaded in modules:
-        file = Path(loaded).resolve()
-        if Path(loaded).is_absolute() and file.is_relative_to(ROOT) and not file.is_relative_to(ROOT / ".venv"):
-            ours.setdefault(file, set()).add(identity)
-            assert name.split(".")[0] in ("clozeline", "__main__", "__mp_main__", "pipeline"), name
-    assert len(ours) > 5
-    assert all(len(identities) == 1 for identities in ours.values())
-    started = str(ROOT if words[0] == "-m" else (ROOT / words[0]).parent)
-    assert [folder for folder in path if str(ROOT) in folder and ".venv" not in folder] == [started]
-
-
-USED = {**LINES, "where": "where train/main.py", "help": "help where"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(USED))
-def test_a_command_in_use(whole, tmp_path, name):
-    """From a folder of the user's; it ends well, and says what it did."""
-    bench = whole.copy(tmp_path / "copy")
-    if name in LINES:
-        bench.undo(LINES[name])
-    before = tree(bench.folder)
-    words = shlex.split(USED[name])
-    done = installed(*words, cwd=bench.folder)
-    assert done.returncode == 0, f"{words}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
-    assert "Traceback" not in done.stdout + done.stderr
-    assert done.stdout or tree(bench.folder) != before

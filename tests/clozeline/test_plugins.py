@@ -95,6 +95,7 @@ def test_an_installed_package_is_used_from_texts_to_export(command, tmp_path):
         ["fill-mask", "run", "text=the <mask> of"],
         ["evaluate", "run", "perplexity=few.txt"],
         ["export-model", "run", "exported"],
+        ["check", "radam"],
     ):
         done = command(*step, **path)
         assert done.returncode == 0, done.stderr

@@ -4,8 +4,6 @@ import errno
 import os
 import re
 import shlex
-import shutil
-from pathlib import Path
 
 import pytest
 
@@ -22,9 +20,6 @@ from tests.pipeline.mutations import Damage
 COMMAND = re.compile(r"run `clozeline (\w+) (--verify [^`]+)`, which makes it again, or copy it again")
 SETS = ("encode", "group/*/train", "corrupt/masked_lm/train", "corrupt/masked_lm/heldout")
 FILES = [f"{folder}/{name}" for folder in SETS for name in ("manifest.json", "index.arrow", "*shard-00000*.arrow")]
-READ = {"dedup": "clean/documents/*.arrow", "encode": "dedup/documents/*.arrow", "group": "encode/shard-*.arrow",
-        "corrupt": "group/*/train/*shard-*.arrow"}  # fmt: skip
-"""Files of the stage before, of which each stage reads every byte."""
 
 
 @pytest.fixture(scope="module")
@@ -67,19 +62,6 @@ def test_the_command_in_a_message_repairs(finished, pattern, kind):
     Damage(kind, relative, hash64(relative, kind)).apply(finished)
     unmade = (kind, path.name) == ("delete", "manifest.json")  # a set without one may be one that is being written
     repaired(f"{path}; {repair_of(path)}" if unmade else message(path), path, whole)
-
-
-@pytest.mark.parametrize("stage", READ)
-def test_a_stage_names_the_stage_before_it(finished, stage, tmp_path, capsys):
-    output = Path(shutil.copytree(finished, tmp_path / "out"))
-    shutil.rmtree(output / stage)
-    path = max(output.glob(READ[stage]), key=lambda path: path.stat().st_size)
-    whole, place = path.read_bytes(), path.stat().st_size // 2
-    path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-    words = ["--config", str(output / path.relative_to(output).parts[0] / "config.yaml"), f"output={output}"]
-    assert run_stage(stage, words) == 65
-    repaired(capsys.readouterr().err, path, whole)
-    assert run_stage(stage, words) == 0
 
 
 def test_a_file_of_no_run_is_copied(tmp_path):

@@ -1,7 +1,6 @@
 """What a stranger wrote, on a terminal."""
 
 import io
-import json
 import os
 import pty
 import sys
@@ -10,11 +9,9 @@ import threading
 import unicodedata
 
 import pytest
-from rich.table import Table
 
 from clozeline.command import run_command
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.recipe_command import main
 from clozeline.terminal import Terminal, duration, size_text, time_left
 
 HOSTILE = "\x1b]0;owned\x07\x9b2J\r\u202ecod\u2066\x7f\x00"
@@ -83,33 +80,9 @@ def test_scripts_styles_and_pipes_stay(monkeypatch, capsys):
     assert capsys.readouterr().out == HOSTILE
 
 
-def test_names_of_files_and_fields_reach_a_terminal_visibly(tmp_path, monkeypatch):
-    """The table, the notes and the errors of a pipeline over files that a stranger has named and written."""
-    name = f"{HOSTILE[:-1].replace('/', '')}.jsonl"
-    row = json.dumps({HOSTILE: "some text"})
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / name).write_text(f"{row}\n" * 3, encoding="utf-8")
-    (tmp_path / "recipe.yaml").write_text(f"corpus: c\ninput: {tmp_path}/in\noutput: {tmp_path}/out\nclean: {{}}\n")
-    written = on_a_terminal(lambda: main(["--config", str(tmp_path / "recipe.yaml")]), monkeypatch)
-    assert {letter for letter in written if unicodedata.category(letter) in ("Cc", "Cf")} <= {"\n", "\t"}
-    assert "\\x1b]0;owned" in written
-
-
 def test_durations_and_sizes_are_in_the_units_of_people():
     shown = {0.04: "0.0 s", 59.94: "59.9 s", 110: "1 min 50 s", 3599.4: "59 min 59 s", 7380: "2 h 3 min"}
     assert {seconds: duration(seconds) for seconds in shown} == shown
     assert time_left(2940) == "0:49:00 left"
     shown = {0: "0 bytes", 999: "999 bytes", 1000: "1.0 KB", 7_340_000_000: "7.3 GB", 2.5e16: "25000.0 TB"}
     assert {size: size_text(size) for size in shown} == shown
-
-
-@pytest.mark.parametrize(("columns", "width"), [("0", 80), ("100", 100)])
-def test_a_table_has_80_columns_where_the_environment_says_none(columns, width, monkeypatch):
-    monkeypatch.setenv("COLUMNS", columns)
-    table = Table("name", "count")
-    table.add_row("documents", "12")
-    written = io.StringIO()
-    console = Terminal(file=written)
-    console.print(table)
-    assert console.width == width
-    assert "documents" in written.getvalue()

@@ -12,7 +12,7 @@ from clozeline.pipeline.corrupt.config import CorruptConfig
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.words import Words
 from docs.generate.objective_cases import _CASES, EVERY_WORD, cases_of
-from docs.generate.page import as_yaml, gallery
+from docs.generate.page import gallery
 from docs.generate.training import training_rows
 
 PAGE = Path(__file__).parents[2] / "docs" / "objectives.md"
@@ -38,27 +38,3 @@ def test_a_section_has_examples_features_and_options(name):
     assert entry.objective.options == registry.choose("clozeline.pipeline.corrupt.objectives", name).options
     assert {*entry.objective.type.Options.__pydantic_fields__} == {*yaml.safe_load(block)[0]} - {"name"}
     assert training_rows(name), "what trains on it"
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (None, "null"),
-        (True, "true"),
-        (0.15, "0.15"),
-        ("sep", "sep"),
-        ("", '""'),
-        ("a: b", '"a: b"'),
-        ("[MASK]", '"[MASK]"'),
-        (["a", 1, [2]], "[a, 1, [2]]"),
-        ({"uniform": [0.0, 1.0]}, "{uniform: [0.0, 1.0]}"),
-    ],
-)
-def test_values_are_yaml_that_is_read_as_the_same(value, text):
-    assert as_yaml(value) == text
-    assert yaml.safe_load(text) == value
-
-
-def test_of_an_algorithm_only_what_differs_is_written():
-    chosen = registry.choose("clozeline.pipeline.corrupt.objectives", {"name": "masked_lm", "max_length": 64})
-    assert as_yaml(chosen) == "{name: masked_lm, max_length: 64}"

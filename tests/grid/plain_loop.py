@@ -1,7 +1,8 @@
 """Training in plain torch: one process, no ZeRO, float64 masters, every formula written out.
 
-The model computes the losses of heads, the stream the batches. All else is here a second time: counts, gradients,
-clipping, learning rates, decay, optimizers, freezing, pulls to anchors, averages, losses of distillation.
+The model computes the losses of heads, the stream the batches; `deepspeed_rounding` rounds in bf16 as a run does. All
+else is here a second time: counts, gradients, clipping, learning rates, decay, optimizers, freezing, pulls to anchors,
+averages, losses of distillation.
 """
 
 import math
@@ -13,6 +14,8 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
+
+from tests.grid.deepspeed_rounding import add_module_by_module, add_over_ranks, linear_maps
 
 Weights: TypeAlias = dict[str, Tensor]
 State: TypeAlias = dict[str, Any]
@@ -38,6 +41,8 @@ def plain_loop(_: Any, plain: Mapping[str, Any], ranks: int) -> Outcome:
     wide, ranks = plain["precision"] == "fp32", 1 if plain["precision"] == "fp32" else ranks
     # the model computes in the precision of the run, from float64 masters of what is trained
     model, fresh = starting_model(plain)
+    if plain["zero"]["stage"] == 3:
+        add_module_by_module(model)
     current = {name: p for name, p in model.named_parameters() if p.requires_grad}
     masters = {name: p.detach().double().clone() for name, p in current.items()}
     initial = {name: p.detach().clone() for name, p in model.named_parameters()}
@@ -50,18 +55,8 @@ def plain_loop(_: Any, plain: Mapping[str, Any], ranks: int) -> Outcome:
     batches = global_batches(data, ranks, data["global_batch"] if wide else data["micro_batch"])
     outcome = Outcome()
     for step in range(1, plain["steps"] + 1):
-        # gradient of weighted means over the global batch
-        micro_batches, sums, gradients = next(batches), dict[str, float](), {n: 0.0 * m for n, m in masters.items()}
-        counts = {name: sum(count(batch) for batch in micro_batches) for name, count in counters(plain).items()}
-        for batch in micro_batches:
-            losses = all_losses(model, teacher, plain, batch)
-            parts = [weight * losses[name] / counts[name] for name, weight in loss_weights(plain).items()]
-            torch.stack(parts).sum().backward()  # type: ignore[no-untyped-call]
-            for name, p in current.items():
-                gradients[name] += 0.0 if p.grad is None else p.grad.double()
-                p.grad = None
-            for name, loss in losses.items():
-                sums[name] = sums.get(name, 0.0) + float(loss.detach())
+        with linear_maps(plain["zero"]["stage"]):
+            losses, gradients = gradients_of(model, teacher, plain, next(batches))
         # update, and copy the masters into the model
         rate = plain["optimizer"]["learning_rate"] * multiplier(plain["schedule"], step)
         norm = trainer.update(gradients, step, rate)
@@ -72,7 +67,7 @@ def plain_loop(_: Any, plain: Mapping[str, Any], ranks: int) -> Outcome:
             share = 1 - min(decay, (1 + step) / (10 + step))
             for name, master in masters.items():
                 average[name] += share * (master - average[name])
-        outcome.losses.append({name: total / counts[name] for name, total in sums.items()})
+        outcome.losses.append(losses)
         outcome.norms.append(norm)
         outcome.rates.append(rate)
     outcome.initial = {name: tensor.double().numpy() for name, tensor in initial.items()}
@@ -146,18 +141,20 @@ def teacher_of(plain: Mapping[str, Any]) -> nn.Module:
     return model.eval().requires_grad_(False)
 
 
-def global_batches(data: Mapping[str, Any], ranks: int, micro_batch: int) -> Iterator[list[Batch]]:
-    """Yield the micro-batches of all ranks of each step; several global batches until there are enough tokens."""
+def global_batches(data: Mapping[str, Any], ranks: int, micro_batch: int) -> Iterator[list[list[Batch]]]:
+    """Yield the micro-batches of each step, by rank; several global batches until there are enough tokens."""
     from clozeline.pipeline.shards import open_shards
     from clozeline.train.data.stream.stream import Stream
 
-    shared: Any = {"seed": 0, "global_batch": data["global_batch"], "lanes": data["lanes"], "io_threads": 0}
+    shared: Any = {"seed": data["seed"], "global_batch": data["global_batch"], "lanes": data["lanes"], "io_threads": 0}
     shards = open_shards(Path(data["shards"]))
     streams = [Stream(shards, rank=rank, world_size=ranks, micro_batch=micro_batch, **shared) for rank in range(ranks)]
     while True:
-        step: list[Batch] = []
-        while not step or sum(map(real_tokens, step)) < (data.get("batch_tokens") or 0):
-            step += [batch.tensors for stream in streams for batch in stream.next_step()]
+        step: list[list[Batch]] = []
+        least = data.get("batch_tokens") or 0
+        while not step or sum(real_tokens(batch) for of_ranks in step for batch in of_ranks) < least:
+            of_ranks = zip(*(stream.next_step() for stream in streams), strict=True)
+            step += [[batch.tensors for batch in batches] for batches in of_ranks]
         yield step
 
 
@@ -209,7 +206,7 @@ def loss_weights(plain: Mapping[str, Any]) -> dict[str, float]:
 def all_losses(model: Any, teacher: Any, plain: Mapping[str, Any], batch: Batch) -> dict[str, Tensor]:
     """Return the sum of each loss over a batch."""
     batch = {**batch, "input_ids": batch["input_ids"].long()}
-    with recorded_states(model) as states:
+    with recorded_states(model, model.heads["masked_lm"].projection) as states:
         found = {name: loss.total for name, loss in model(batch).items()}
     if teacher is None:
         return found
@@ -221,10 +218,8 @@ def all_losses(model: Any, teacher: Any, plain: Mapping[str, Any], batch: Batch)
     # Kullback-Leibler divergence at the labels
     options = plain["distil"]["losses"][0]
     index, temperature = batch["label_index"], options["temperature"]
-    ours, wanted = (
-        (part.heads["masked_lm"].logits(own[-1].flatten(0, 1)[index]).float() / temperature).log_softmax(-1)
-        for part, own in ((model, states), (teacher, theirs))
-    )
+    scores = teacher.heads["masked_lm"].logits(theirs[-1].flatten(0, 1)[index])
+    ours, wanted = ((logits.float() / temperature).log_softmax(-1) for logits in (states[3], scores))
     rows = index // batch["input_ids"].shape[1]
     weights = ((batch["label_ids"] != IGNORED) & (batch["row_weight"][rows] > 0)).float()
     weights = weights / labels_by_row(batch)[rows].clamp(min=1) if by_row(plain) else weights
@@ -237,11 +232,11 @@ def all_losses(model: Any, teacher: Any, plain: Mapping[str, Any], batch: Batch)
 
 
 class recorded_states:
-    """Record the output of the embeddings, of each layer but the last, and of the body."""
+    """Record the output of the embeddings, of each layer but the last, of the body, and of further modules."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, *more: nn.Module) -> None:
         stack, self.states = model.family.stack, list[Tensor]()
-        self.modules = [stack.embeddings, *list(stack.layers)[:-1], model.family]
+        self.modules = [stack.embeddings, *list(stack.layers)[:-1], model.family, *more]
 
     def __enter__(self) -> list[Tensor]:
         self.hooks = [
@@ -253,6 +248,30 @@ class recorded_states:
     def __exit__(self, *_: object) -> None:
         for hook in self.hooks:
             hook.remove()
+
+
+# ---- gradients ----
+
+
+def gradients_of(
+    model: Any, teacher: Any, plain: Mapping[str, Any], micro_batches: list[list[Batch]]
+) -> tuple[dict[str, float], Weights]:
+    """Return the mean losses of a global batch, and the gradients of their weighted sum."""
+    every = [batch for of_ranks in micro_batches for batch in of_ranks]
+    counts = {name: sum(map(count, every)) for name, count in counters(plain).items()}
+    trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    parts, means = {name: list[Tensor]() for name in trained}, dict.fromkeys(counts, 0.0)
+    for batch in every:
+        losses = all_losses(model, teacher, plain, batch)
+        weighted = [weight * losses[name] / counts[name] for name, weight in loss_weights(plain).items()]
+        torch.stack(weighted).sum().backward()  # type: ignore[no-untyped-call]
+        for name, p in trained.items():
+            parts[name].append(torch.zeros_like(p) if p.grad is None else p.grad)
+            p.grad = None
+        for name, loss in losses.items():
+            means[name] += float(loss.detach()) / counts[name]
+    by_rank = {name: torch.stack(own).unflatten(0, (len(micro_batches), -1)) for name, own in parts.items()}
+    return means, {name: add_over_ranks(own, plain["zero"]["stage"]) for name, own in by_rank.items()}
 
 
 # ---- the update ----

@@ -6,6 +6,9 @@ tolerance is a share of the largest entry of the whole gradient. The noise diffe
 pass on all of them: compare in float64 wherever both sides can.
 """
 
+import torch
+from torch.overrides import TorchFunctionMode
+
 FLOAT32 = 1e-5
 """Share of the largest entry for models in float32, and for those with norms that compute in float32 in any case."""
 
@@ -26,3 +29,14 @@ def assert_gradients_close(found, expected, within=1e-6):
 def gradients(model):
     """The gradients of a model, by the names of its parameters."""
     return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+class ComputesInFloat64(TorchFunctionMode):
+    """Makes float64 of each float32 that an operation asks for, as norms, softmax and rotations of classes do."""
+
+    def __torch_function__(self, function, types, given=(), named=None):
+        def widen(value):
+            return torch.float64 if value is torch.float32 else value
+
+        function = torch.Tensor.double if function is torch.Tensor.float else function
+        return function(*map(widen, given), **{name: widen(value) for name, value in (named or {}).items()})

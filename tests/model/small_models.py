@@ -5,11 +5,9 @@ import dataclasses
 import torch
 
 from clozeline.model.build import build_model
-from clozeline.model.initialization import initialize_parameters
 from clozeline.registry import find, names
+from clozeline.tools.start.contracts.heads import VOCABULARY, draw_rows
 from tests.declarations import declared
-
-VOCABULARY = 37
 
 FAMILIES = ("encoder", "decoder", "encoder_decoder")
 RECURRENT = ("awd_lstm", "elmo")
@@ -23,7 +21,6 @@ HEAD_KEYS = {
     "classification": {"classes": 3, "hidden": "tanh"}, "corrective": {"copy_weight": 3.0},
     "multiple_choice": {"hidden": "tanh"}, "regression": {"pool": "mean"}, "tagging": {"classes": VOCABULARY},
 }  # fmt: skip
-PREDICT_NO_CLASSES = ("corrective", "regression", "span", "token")
 
 
 def head_keys(name):
@@ -53,11 +50,11 @@ def batch_for(family, seed=0, rows=4, columns=11, labels=True, lengths=None):
         lengths[0] = columns
     lengths = torch.as_tensor(lengths)
     rows = len(lengths)
-    tensors = _rows(draw, rows, columns, lengths, "")
+    tensors = draw_rows(draw, rows, columns, lengths)
     labeled = columns
     if find("clozeline.model.families", family).architecture == "encoder_decoder":
         labeled = columns - 2
-        tensors |= _rows(draw, rows, labeled, lengths.clamp(max=labeled), "decoder_")
+        tensors |= draw_rows(draw, rows, labeled, lengths.clamp(max=labeled), "decoder_")
     index = torch.tensor([row * labeled + place for row in range(rows) for place in (0, 2)] if labels else [])
     tensors["label_index"] = index.long()
     tensors["label_ids"] = torch.randint(1, VOCABULARY, (len(index),), generator=draw)
@@ -65,76 +62,6 @@ def batch_for(family, seed=0, rows=4, columns=11, labels=True, lengths=None):
     if "sample_words" in find("clozeline.model.families", family).needs:
         tensors["sample_words"] = torch.randint(1 << 32, (len(index),), generator=draw)
     return tensors
-
-
-def full_batch(seed=0, lengths=(11, 8, 11, 3, 9, 6)):
-    """Rows that hold what every head of encoders reads: two masked spans, classes, numbers, a second view of each row.
-
-    The last row has weight 0; one row has neither class nor number nor second view nor spans.
-    """
-    tensors = batch_for("encoder", seed=seed, lengths=lengths)
-    rows, columns = tensors["input_ids"].shape
-    draw = torch.Generator().manual_seed(seed + 1)
-    long = [(place, 3, 7, place - 4) for place in (4, 5, 6)]
-    labels = [[(1, 0, 2, 0), *(long if length > 7 else [])] for length in lengths]
-    labels[2] = [(place, 0, 0, -1) for place, *_ in labels[2]]
-    flat = [
-        (row * columns + place, row * columns + left, row * columns + right, offset)
-        for row, of in enumerate(labels)
-        for place, left, right, offset in of
-    ]
-    names = ("label_index", "span_left", "span_right", "span_offset")
-    tensors |= dict(zip(names, torch.tensor(flat).T, strict=True))
-    tensors["label_ids"] = torch.randint(1, VOCABULARY, (len(flat),), generator=draw)
-    same = tensors["label_index"][::3]  # some inputs are the original ids
-    tensors["label_ids"][::3] = tensors["input_ids"].flatten()[same]
-    tensors["sentence_label"] = torch.tensor([0, 1, -100, 1, 0, 1][:rows])
-    tensors["label"] = torch.tensor([2, 1, -100, 0, 2, 1][:rows])
-    tensors["target"] = torch.tensor([0.5, 4.0, float("nan"), 2.5, 1.0, 3.0][:rows])
-    tensors["answer_start"] = torch.tensor([4, 0, -100, 1, 2, 3][:rows])
-    tensors["answer_end"] = torch.tensor([6, 0, -100, 1, 5, 4][:rows])
-    tensors["answer_places"] = torch.arange(columns) < tensors["lengths"][:, None]
-    second = _rows(draw, rows, 7, torch.tensor([7, 3, 0, 5, 7, 4][:rows]), "")
-    tensors |= {f"{name}_b": value for name, value in second.items()}
-    tensors["row_weight"][-1] = 0
-    return tensors
-
-
-def choice_batch(seed=0):
-    """Examples of one to four choices, each a row; the last example has weight 0, one has no label."""
-    choices = torch.tensor([2, 3, 2, 4, 1, 3])
-    tensors = batch_for("encoder", seed=seed, rows=15)
-    kept = {name: tensors[name] for name in ("input_ids", "position_ids", "lengths")}
-    label = torch.tensor([1, 0, -100, 2, 0, 2])
-    return kept | {"choices": choices, "label": label, "row_weight": torch.tensor([1.0, 1, 1, 1, 1, 0])}
-
-
-def rows_of(tensors, rows):
-    """A slice of the rows of a batch, or of its examples, as a micro-batch of its own."""
-    if "choices" in tensors:
-        edges = [0, *tensors["choices"].cumsum(0).tolist()]
-        texts = slice(edges[rows.start], edges[rows.stop])
-        of_text = ("input_ids", "position_ids", "lengths")
-        return {name: value[texts if name in of_text else rows] for name, value in tensors.items()}
-    columns, first = tensors["input_ids"].shape[1], rows.start
-    names = ("label_index", "label_ids", "label_weight", "sample_words", "span_left", "span_right", "span_offset")
-    flat = [name for name in names if name in tensors]
-    part = {name: value[rows] for name, value in tensors.items() if name not in flat}
-    of = tensors["label_index"] // columns
-    inside = (of >= rows.start) & (of < rows.stop)
-    part |= {name: tensors[name][inside] for name in flat}
-    shifted = {"label_index", "span_left", "span_right"} & part.keys()
-    return part | {name: (part[name] - first * columns).clamp(min=0) for name in shifted}
-
-
-def _rows(draw, rows, columns, lengths, prefix):
-    places = torch.arange(columns).expand(rows, columns)
-    ids = torch.randint(1, VOCABULARY, (rows, columns), generator=draw)
-    return {
-        f"{prefix}input_ids": ids.masked_fill(places >= lengths[:, None], 0),
-        f"{prefix}position_ids": places.clone(),
-        f"{prefix}lengths": lengths,
-    }
 
 
 def states(network, tensors):
@@ -154,12 +81,6 @@ def built(family, seed=0, **changes):
     """A small model, its weights drawn from the seed."""
     torch.manual_seed(seed)
     return build_model(small_config(family, **changes), VOCABULARY, {"pad": 0}, SPELLINGS)
-
-
-def drawn(module, seed=0):
-    """The same part of a model with its initial weights, each drawn from the seed and its name in the part."""
-    initialize_parameters(module, small_config("encoder"), seed)
-    return module
 
 
 def only(losses):

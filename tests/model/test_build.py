@@ -4,12 +4,8 @@ import pytest
 import torch
 
 from clozeline.errors import BatchError
-from clozeline.model.configuration.layer import DropoutConfig
-from clozeline.model.configuration.position import PositionConfig
 from clozeline.registry import names
-from tests.model.small_models import FAMILIES, batch_for, built, total
-
-DROPOUT = DropoutConfig(embedding=0.1, attention=0.1, hidden=0.1, activation=0.1, output=0.1)
+from tests.model.small_models import batch_for, built
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -20,24 +16,6 @@ def test_parameters_are_counted_by_part_and_tied_ones_once(tied):
     assert parts["tokens"] == network.family.tokens.weight.numel()
     assert sum(parts.values()) == len(torch.nn.utils.parameters_to_vector(network.parameters()))
     assert network.num_parameters() == sum(parts.values())
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_dropout_follows_the_seed_and_stops_in_evaluation(family):
-    network, tensors = built(family, dropout=DROPOUT), batch_for(family)
-    losses = []
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        losses.append(total(network, tensors).item())
-    assert losses[0] == losses[1] != losses[2]
-    network.eval()
-    assert total(network, tensors).item() == total(network, tensors).item()
-
-
-@pytest.mark.parametrize("place", ["embedding", "attention", "hidden", "activation", "output"])
-def test_each_dropout_acts_alone(place):
-    network, tensors = built("encoder_decoder", dropout=DropoutConfig(**{place: 0.5})), batch_for("encoder_decoder")
-    assert total(network, tensors).item() != total(network, tensors).item()
 
 
 @pytest.mark.parametrize("family", names("clozeline.model.families"))
@@ -54,21 +32,6 @@ def test_bf16_is_near_fp32(family, autocast):
     assert {loss.total.dtype for loss in found.values()} == {torch.float32}
     sum(loss.total for loss in found.values()).backward()
     assert all(parameter.grad.isfinite().all() for parameter in network.parameters())
-
-
-def test_a_row_longer_than_the_position_table_is_refused():
-    network = built("encoder", position=PositionConfig(maximum=8))
-    with pytest.raises(BatchError, match=r"raise model\.position\.maximum"):
-        network(batch_for("encoder"))
-
-
-@pytest.mark.parametrize("kind", ["sinusoidal", "none", "learned"])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_kinds_of_positions_are_interchangeable(family, kind):
-    network = built(family, position=PositionConfig(kind=kind))
-    tensors = batch_for(family)
-    moved = tensors | {name: value + 1 for name, value in tensors.items() if name.endswith("position_ids")}
-    assert (total(network, tensors).item() == total(network, moved).item()) == (kind == "none")
 
 
 def test_heads_that_read_the_first_place_refuse_padding_on_the_left():

@@ -4,16 +4,14 @@ import pytest
 
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.registry import find, names
-from tests.model.small_models import HEADS, batch_for, built, choice_batch, full_batch, head_keys
-
-
-def on_meta(tensors, facts):
-    """Return the tensors that an engine moves to an accelerator: the batch as `add_host_shapes` leaves it."""
-    return {name: tensor.to("meta") for name, tensor in add_host_shapes(tensors, None, facts).items()}
+from clozeline.tools.start.contracts.heads import batch_of
+from tests.model.small_models import HEADS, batch_for, built, head_keys
 
 
 def without_values(network, tensors):
-    losses = network.to("meta")(on_meta(tensors, network.host_tensors))
+    """Train on the tensors that an engine moves to an accelerator: the batch as `add_host_shapes` leaves it."""
+    tensors = add_host_shapes(tensors, None, network.host_tensors)
+    losses = network.to("meta")({name: tensor.to("meta") for name, tensor in tensors.items()})
     assert losses
     for loss in losses.values():
         assert loss.total.is_meta
@@ -24,15 +22,10 @@ def without_values(network, tensors):
 @pytest.mark.parametrize("padded", [True, False], ids=["padded", "full"])
 @pytest.mark.parametrize("family", names("clozeline.model.families"))
 def test_families(family, padded):
-    tensors = batch_for(family, lengths=None if padded else [11] * 4)
-    without_values(built(family), tensors)
+    without_values(built(family), batch_for(family, lengths=None if padded else [11] * 4))
 
 
-@pytest.mark.parametrize("head", [name for name in HEADS if "choices" not in find("clozeline.model.heads", name).needs])
+@pytest.mark.parametrize("head", HEADS)
 def test_heads(head):
     network = built("encoder", heads={head: head_keys(head)}, tied=head != "bidirectional_lm")
-    without_values(network, full_batch())
-
-
-def test_choices():
-    without_values(built("encoder", heads={"multiple_choice": {}}), choice_batch())
+    without_values(network, batch_of(find("clozeline.model.heads", head)))

@@ -5,7 +5,8 @@ import torch
 
 from clozeline.errors import BatchError
 from clozeline.model.configuration.head import HeadConfig
-from clozeline.model.loss import IGNORED, cross_entropy_sum, gather_labels
+from clozeline.model.loss import cross_entropy_sum
+from clozeline.tools.start.contracts.heads import rows_of
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 from tests.model.small_models import VOCABULARY, batch_for, built, only, weighted_batch
 
@@ -39,15 +40,6 @@ def test_scores_of_chunks_add_up_and_are_not_kept(name, weights, cap):
     assert kept == 0
 
 
-def part_of(tensors, rows, columns):
-    """A slice of the rows as a micro-batch of its own."""
-    flat = [name for name in tensors if name.startswith("label_") and name != "label_count"]
-    part = {name: value[rows] for name, value in tensors.items() if name not in flat}
-    inside = (tensors["label_index"] // columns >= rows.start) & (tensors["label_index"] // columns < rows.stop)
-    part |= {name: tensors[name][inside] for name in flat}
-    return part | {"label_index": part["label_index"] - rows.start * columns}
-
-
 def test_the_loss_is_a_weighted_sum_over_the_declared_count():
     network, tensors = built("encoder", type_vocab_size=0), weighted_batch()
     loss, logits = only(network(tensors)), network.logits(tensors)["masked_lm"].flatten(0, 1).double()
@@ -70,7 +62,7 @@ def test_any_split_of_a_mixed_batch_adds_up(normalise, size):
     (whole.total / whole.count).backward()
     expected = gradients(network)
     network.zero_grad()
-    parts = [part_of(tensors, slice(first, first + size), 11) for first in range(0, 6, size)]
+    parts = [rows_of(tensors, slice(first, first + size)) for first in range(0, 6, size)]
     assert sum(network.heads["masked_lm"].count(part) for part in parts) == whole.count
     for part in parts:
         (only(network(part)).total / whole.count).backward()
@@ -84,41 +76,7 @@ def test_a_missing_tensor_is_named():
         built("encoder")(tensors)
 
 
-def test_only_labeled_states_are_gathered():
-    hidden = torch.arange(24.0).view(2, 3, 4)
-    tensors = {"input_ids": torch.zeros(2, 3), "row_weight": torch.tensor([1.0, 0.0])}
-    labels = {"label_index": torch.tensor([2, 4]), "label_ids": torch.tensor([7, 8])}
-    states, ids, weights = gather_labels(hidden, tensors | labels)
-    assert weights is None
-    assert torch.equal(states, torch.stack((hidden[0, 2], hidden[1, 1])))
-    assert ids.tolist() == [7, IGNORED]
-    nothing = {"label_index": torch.tensor([]).long(), "label_ids": torch.tensor([]).long()}
-    states, ids, _ = gather_labels(hidden, tensors | nothing)
-    assert torch.equal(states, hidden[0, :1])
-    assert ids.tolist() == [IGNORED]
-
-
 def test_cross_entropy_is_summed_in_fp32():
     logits = torch.tensor([[1000.0, 0.0], [0.0, 1000.0]], dtype=torch.bfloat16)
     total = cross_entropy_sum(logits, torch.tensor([1, -100]))
     assert (total.item(), total.dtype) == (1000.0, torch.float32)
-
-
-@pytest.mark.parametrize("normalise", ["label", "row"])
-def test_ignored_labels_are_no_labels(normalise):
-    """Places after the last label, whose id is ignored, change neither sums, counts nor gradients."""
-    network = built("encoder", heads={"masked_lm": {"normalise": normalise}})
-    tensors = batch_for("encoder", lengths=[11, 8, 11, 3])
-    tensors["label_index"], tensors["label_ids"] = tensors["label_index"][:5], tensors["label_ids"][:5]
-    padded = tensors | {
-        "label_index": torch.cat((tensors["label_index"], torch.tensor([0, 0, 43]))),
-        "label_ids": torch.cat((tensors["label_ids"], torch.full((3,), IGNORED))),
-    }
-    (loss,), (same,) = network(tensors).values(), network(padded).values()
-    assert same.count == loss.count == (5 if normalise == "label" else 3)
-    assert same.total.item() == pytest.approx(loss.total.item(), rel=1e-6)
-    loss.total.backward()
-    expected = gradients(network)
-    network.zero_grad()
-    same.total.backward()
-    assert_gradients_close(gradients(network), expected, FLOAT32)

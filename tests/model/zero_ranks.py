@@ -39,7 +39,6 @@ def losses(family, stage, **changes):
         config={
             "train_batch_size": 4,
             "train_micro_batch_size_per_gpu": 4,
-            "gradient_clipping": 0.0,
             "steps_per_print": 1000000000,
             "zero_allow_untested_optimizer": True,
             "zero_force_ds_cpu_optimizer": False,

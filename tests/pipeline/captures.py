@@ -1,11 +1,10 @@
 """Captures built by hand, whole and broken, and readers run on them."""
 
 import gzip
-from pathlib import Path
-from typing import Any
+from collections import Counter
 
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
+from clozeline.pipeline.ingest.readers import Counted, RawRecord
 from clozeline.registry import choose
 
 SENTENCES = (
@@ -17,26 +16,22 @@ SENTENCES = (
 )
 
 
-def page(number: int, body: str = SENTENCES) -> bytes:
+def page(number, body=SENTENCES):
     """An HTML page that every default filter keeps; each number gives another text."""
     text = f"<p>This is the page with number {number}, and it is one of many.</p><p>{body}</p>"
     head = f"<!doctype html><html><head><title>Page {number}</title></head>"
     return f"{head}<body><main>{text}</main></body></html>".encode()
 
 
-def http(
-    body: bytes, *headers: str, status: str = "200 OK", content_type: str | None = "text/html; charset=utf-8"
-) -> bytes:
+def http(body, *headers, status="200 OK", content_type="text/html; charset=utf-8"):
     """A response; `content_type` None leaves the header out."""
     lines = [f"HTTP/1.1 {status}", *headers, *([f"Content-Type: {content_type}"] if content_type else [])]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-def record(
-    payload: bytes, url: str | None = "http://example.org/", kind: str = "response", **fields: str | None
-) -> bytes:
+def record(payload, url="http://example.org/", kind="response", **fields):
     """A WARC record; `fields` replace or add headers (underscores for hyphens), None leaves one out."""
-    headers: dict[str, str | None] = {
+    headers = {
         "WARC-Type": kind,
         "WARC-Record-ID": "<urn:uuid:00000000-0000-0000-0000-000000000001>",
         "WARC-Date": "2024-05-06T07:08:09Z",
@@ -49,38 +44,29 @@ def record(
     return b"WARC/1.0\r\n" + "\r\n".join(lines).encode() + b"\r\n\r\n" + payload + b"\r\n\r\n"
 
 
-def responses(count: int) -> list[bytes]:
+def responses(count):
     """So many records, each with another page."""
     return [record(http(page(number)), f"http://example.org/{number}") for number in range(count)]
 
 
-def members(records: list[bytes]) -> bytes:
+def members(records):
     """One gzip member a record."""
     return b"".join(gzip.compress(item, mtime=0) for item in records)
 
 
-def read(
-    path: Path, start: int = 0, end: int | None = None, *, limits: Limits | None = None, **chosen: Any
-) -> list[Item]:
+def read(path, start=0, end=None, *, limits=None, **chosen):
     """All items of a range of a file; `name=` chooses the reader, which is `warc` otherwise."""
     reader = choose("clozeline.pipeline.ingest.readers", {"name": "warc", **chosen}).build(limits or Limits())
     return read_range(reader, path, start, path.stat().st_size if end is None else end)
 
 
-def read_range(reader: Any, path: Path, start: int, end: int) -> list[Item]:
-    """All items of a range."""
+def read_range(reader, path, start, end):
     return list(reader.read(path, start, end))
 
 
-def texts(items: list[Item]) -> list[str]:
-    """Texts of the records among the items."""
+def texts(items):
     return [item.text for item in items if isinstance(item, RawRecord)]
 
 
-def counted(items: list[Item]) -> dict[str, int]:
-    """Return the count of each reason."""
-    found: dict[str, int] = {}
-    for item in items:
-        if isinstance(item, Counted):
-            found[item.reason] = found.get(item.reason, 0) + 1
-    return found
+def counted(items):
+    return dict(Counter(item.reason for item in items if isinstance(item, Counted)))

@@ -1,10 +1,6 @@
 """Vocabularies and sample rows for tests of objectives and groupings."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS, Vocabulary
@@ -16,7 +12,7 @@ EOS = SPECIALS.index("eos")
 UNK = SPECIALS.index("unk")
 
 
-def vocabulary(size: int = 400, sentinels: int = SENTINELS) -> Vocabulary:
+def vocabulary(size=400, sentinels=SENTINELS):
     """Specials, sentinels and modes first; every third id opens a word."""
     specials = {name: index for index, name in enumerate(SPECIALS)}
     first = len(SPECIALS)
@@ -31,16 +27,7 @@ WORDS = vocabulary(1000)
 """The vocabulary of most tests of objectives."""
 
 
-def samples(
-    lengths: Sequence[int],
-    words: Vocabulary = WORDS,
-    *,
-    seed: int = 0,
-    sentences: int | None = None,
-    specials: float = 0.0,
-    unknown: float = 0.0,
-    read_only: bool = False,
-) -> Rows:
+def samples(lengths, words=WORDS, *, seed=0, sentences=None, specials=0.0, unknown=0.0):
     """Rows of random content.
 
     Args:
@@ -50,7 +37,6 @@ def samples(
         sentences: of each row, as many as fit; None: random.
         specials: share of tokens that are [SEP].
         unknown: share of tokens that are [UNK], of partners and other sides too.
-        read_only: whether writing to any array is an error.
     """
     random = np.random.RandomState(seed)
     ids, starts, documents = [], [], []
@@ -72,14 +58,10 @@ def samples(
         values = columns[name].values
         values[random.random_sample(len(values)) < unknown] = UNK
     fixed = fixed_columns(random.randint(0, 1 << 62, len(lengths)).astype(np.uint64))
-    rows = Rows({**fixed, "part": (np.arange(len(lengths)) % 7).astype(np.uint8)}, columns)
-    if read_only:
-        for array in (*rows.fixed.values(), *(one for c in columns.values() for one in (c.values, c.offsets))):
-            array.setflags(write=False)
-    return rows
+    return Rows({**fixed, "part": (np.arange(len(lengths)) % 7).astype(np.uint8)}, columns)
 
 
-def pair_columns(lengths: Sequence[int], words: Vocabulary, seed: int) -> dict[str, Ragged]:
+def pair_columns(lengths, words, seed):
     """Partners of up to length - 1 tokens, and other sides of up to 20, for rows of these lengths."""
     random = np.random.RandomState([seed, 1])
     sizes = [min(max(0, n - 1), max(1, n - 1 - random.randint(0, 1 + n // 4))) for n in lengths]
@@ -94,8 +76,7 @@ def pair_columns(lengths: Sequence[int], words: Vocabulary, seed: int) -> dict[s
     }
 
 
-def fixed_columns(uids: NDArray[np.uint64]) -> dict[str, NDArray[Any]]:
-    """The fixed columns of samples."""
+def fixed_columns(uids):
     count = len(uids)
     return {
         "uid": uids,
@@ -108,7 +89,7 @@ def fixed_columns(uids: NDArray[np.uint64]) -> dict[str, NDArray[Any]]:
     }
 
 
-def one_sample(ids: Sequence[int], sentence_starts: Sequence[int], words: Vocabulary = WORDS, copies: int = 1) -> Rows:
+def one_sample(ids, sentence_starts, words=WORDS, copies=1):
     """The same row `copies` times."""
     columns = {
         "ids": Ragged.from_lists([ids] * copies, words.id_dtype),

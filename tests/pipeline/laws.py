@@ -1,12 +1,11 @@
 """Bounds of chance for tests of random draws."""
 
 import math
-from typing import Any
 
 import numpy as np
 
 
-def chi_square_is_plausible(observed: Any, expected: Any, degrees: int, scale: float = 1.0) -> bool:
+def chi_square_is_plausible(observed, expected, degrees, scale=1.0):
     """Return whether a chi-square lies where a right implementation leaves it in all but 2 of 10**6 runs.
 
     The normal approximation of Wilson and Hilferty; `scale` divides the statistic (draws without replacement).
@@ -17,6 +16,6 @@ def chi_square_is_plausible(observed: Any, expected: Any, degrees: int, scale: f
     return abs(((statistic / degrees) ** (1 / 3) - (1 - spread)) / math.sqrt(spread)) < 4.75
 
 
-def within_sigmas(hits: int, trials: int, probability: float, sigmas: float = 5) -> bool:
+def within_sigmas(hits, trials, probability, sigmas=5):
     """Return whether a count of hits is binomial with this probability."""
     return abs(hits / trials - probability) <= sigmas * math.sqrt(probability * (1 - probability) / trials)

@@ -1,7 +1,6 @@
 """A small corpus with everything a pipeline meets, and the recipe that runs all stages on it."""
 
 import json
-from pathlib import Path
 
 from clozeline.pipeline import all_stages
 from clozeline.seeding import hash64
@@ -20,25 +19,22 @@ WORDS = [
 ]  # fmt: skip
 
 
-def sentence(seed: int, place: int) -> str:
+def sentence(seed, place):
     """A sentence of 6 to 16 words, the same for the same arguments."""
     length = 6 + hash64(seed, place) % 11
     picked = [WORDS[hash64(seed, place, i) % len(WORDS)] for i in range(length)]
     return " ".join(picked).capitalize() + "."
 
 
-def text(seed: int, sentences: int = 8) -> str:
-    """A document of this number of sentences, in two paragraphs."""
+def text(seed, sentences=8):
     parts = [sentence(seed, place) for place in range(sentences)]
     return " ".join(parts[: sentences // 2]) + "\n\n" + " ".join(parts[sentences // 2 :])
 
 
-def write_corpus(folder: Path, documents: int = 120) -> Path:
+def write_corpus(folder, documents=120):
     """Three JSON-lines files with good documents, copies, near-copies, broken lines and rejects."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines: list[str] = [
-        json.dumps({"text": text(i, 6 + i % 20), "url": f"http://x.example/{i}"}) for i in range(documents)
-    ]
+    lines = [json.dumps({"text": text(i, 6 + i % 20), "url": f"http://x.example/{i}"}) for i in range(documents)]
     lines += [lines[3], json.dumps({"text": text(5, 11).replace(".", " indeed.", 1)}), '{"text": ""}', "{broken", "[1]"]
     lines += [json.dumps({"text": "too short"}), json.dumps({"text": text(900, 400)}), json.dumps({"title": "no text"})]
     for part in range(3):
@@ -69,11 +65,53 @@ corrupt:
 """
 
 
-STAGES = [name for name in all_stages() if f"\n{name}:" in RECIPE]
+COMPLETE = """
+corpus: miniature
+seed: 7
+heldout: {fraction: 0.3}
+plan: {unit_bytes: 8192, shard_bytes: 40000}
+input:
+  - {path: FOLDER/crawl/*.jsonl}
+  - {path: FOLDER/pairs.tsv, source: pairs, language: en, target_language: de}
+clean: {language: null, filters: [{name: gopher_quality, words: [10, 100000]}]}
+dedup: {lines: {min_letters: 8}, spans: {}}
+decontaminate: {against: [FOLDER/items.txt]}
+train_tokenizer: {name: byte_bpe, size: 450}
+encode: {sentences: regex}
+balance: {alpha: 0.5}
+group: {}
+corrupt:
+  - {name: masked_lm, max_length: 64, variants: 2}
+  - {name: translation_lm, max_length: 48}
+"""
+PAIRS = 40
+STAGES = [name for name in all_stages() if f"\n{name}:" in COMPLETE]
 
 
-def write_recipe(folder: Path, recipe: str = RECIPE) -> Path:
-    """The recipe as a file."""
+def write_recipe(folder, recipe=RECIPE):
     path = folder / "recipe.yaml"
     path.write_text(recipe, encoding="utf-8")
     return path
+
+
+def german(number):
+    """The other side of a pair."""
+    return sentence(number, 1).upper()
+
+
+def write_complete(folder):
+    """Write a recipe with all stages for documents, and 30 documents and more, on which each step finds something."""
+    write_corpus(folder / "crawl", 30)
+    rows = [text(700 + number, 9) for number in range(6)]
+    # two documents share a line, two a span of sentences, two a part of a long sentence
+    rows[:2] = [f"{row}\n\n{sentence(800, 0)}" for row in rows[:2]]
+    rows[2:4] = [f"{row} {' '.join(sentence(801, place) for place in range(4))}" for row in rows[2:4]]
+    long = " ".join(sentence(802, place).lower().strip(".") for place in range(12))
+    rows[4:] = [f"{row[:-1]} {long} {row}" for row in rows[4:]]
+    lines = "".join(json.dumps({"text": row}) + "\n" for row in rows)
+    (folder / "crawl" / "repeats.jsonl").write_text(lines, encoding="utf-8")
+    pairs = [f"{sentence(number, 0)}\t{german(number)}" for number in range(PAIRS)]
+    (folder / "pairs.tsv").write_text("\n".join([*pairs, pairs[0], "half a pair"]) + "\n", encoding="utf-8")
+    leaked = [" ".join(text(number, 6 + number % 20).split()[8:30]) for number in (4, 9, 23)]
+    (folder / "items.txt").write_text("\n".join(leaked) + "\n", encoding="utf-8")
+    return ["--config", str(write_recipe(folder, COMPLETE.replace("FOLDER", str(folder))))]

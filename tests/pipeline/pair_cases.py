@@ -1,14 +1,11 @@
 """Masked pairs by plain loops."""
 
-from collections.abc import Sequence
 from fractions import Fraction
 from math import floor, log
-from typing import Any
 
 import numpy as np
 
-from clozeline.pipeline.rows import Example, Ragged, Rows
-from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.seeding import POSITIONS
 from tests.pipeline.corruption_cases import SEP, fixed_columns
 from tests.pipeline.word_cases import drawn, masked_by_hand, smallest
@@ -16,13 +13,11 @@ from tests.pipeline.word_cases import drawn, masked_by_hand, smallest
 CLS = 1
 
 
-def frame(first: Sequence[int], second: Sequence[int]) -> list[int]:
+def frame(first, second):
     return [CLS, *first, SEP, *second, SEP]
 
 
-def slow_masks(
-    row: list[int], key: np.uint64, ppm: int, vocabulary: Vocabulary, exponent: float = 0
-) -> tuple[list[int], list[int], list[int]]:
+def slow_masks(row, key, ppm, vocabulary, exponent=0):
     """The row with masks, the places of its labels, and their ids."""
     places = [place for place, token in enumerate(row) if not vocabulary.special[token]]
     k = max(1, floor(Fraction(len(places) * ppm, 10**6) + Fraction(1, 2)))
@@ -34,30 +29,25 @@ def slow_masks(
     return masked_by_hand(key, row, positions, vocabulary)
 
 
-def earliest(key: np.uint64, tokens: list[int], vocabulary: Vocabulary, exponent: float) -> list[int]:
+def earliest(key, tokens, vocabulary, exponent):
     """The tokens' indices by exponential times whose means are powers of the tokens' counts."""
-    assert vocabulary.token_counts is not None
     uniform = [((roll >> 16) + 0.5) / 2**48 for roll in drawn(key, POSITIONS, len(tokens))]
     counts = [max(1, int(vocabulary.token_counts[token])) for token in tokens]
     times = [-log(u) * count**exponent for u, count in zip(uniform, counts, strict=True)]
     return sorted(range(len(tokens)), key=times.__getitem__)
 
 
-def unmasked(example: Example) -> list[int]:
+def unmasked(example):
     row = example["input_ids"].copy()
     row[example["label_positions"]] = example["label_ids"]
-    found: list[int] = row.tolist()
-    return found
+    return row.tolist()
 
 
-def window(
-    sentences: Sequence[Sequence[int]], vocabulary: Vocabulary, copies: int = 1, *, partner: Sequence[int] = (),
-    target: Sequence[int] = (), **fixed: int
-) -> Rows:  # fmt: skip
+def window(sentences, vocabulary, copies=1, *, partner=(), target=(), **fixed):
     """The same window `copies` times, with all columns that pairs read."""
     ids = [token for sentence in sentences for token in sentence]
     starts = np.cumsum([0, *(len(sentence) for sentence in sentences[:-1])])
-    columns: dict[str, Any] = {
+    columns = {
         "ids": (ids, vocabulary.id_dtype), "sentence_starts": (starts, np.uint16),
         "partner_ids": (partner, vocabulary.id_dtype), "target_ids": (target, vocabulary.id_dtype),
         "target_language": ([1], np.uint8),

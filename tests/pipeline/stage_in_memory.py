@@ -1,7 +1,6 @@
 """A stage over documents given in memory, part by part, in a chosen order of units."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,7 @@ from typing import Any
 from clozeline.configuration.config import validate
 from clozeline.pipeline.execution.stages import stage_of
 from clozeline.pipeline.execution.unit_record import Output, add_counts
-from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.ingest.documents.files import Rejection, read_documents, read_rejects, write_documents
+from clozeline.pipeline.ingest.documents.files import read_documents, read_rejects, write_documents
 from clozeline.pipeline.recipe import Recipe
 from clozeline.sealed_json import seal
 
@@ -22,27 +20,22 @@ class StageResult:
     folder: Path
     counts: Any
 
-    def documents(self) -> list[Document]:
+    def documents(self):
         return [row for path in sorted((self.folder / "documents").iterdir()) for row in read_documents(path)]
 
-    def rejected(self) -> list[Rejection]:
+    def rejected(self):
         return [row for path in sorted((self.folder / "rejects").iterdir()) for row in read_rejects(path)]
 
-    def published(self, pattern: str) -> dict[str, bytes]:
+    def json(self, name):
+        return json.loads((self.folder / name).read_text(encoding="utf-8"))
+
+    def published(self, pattern):
         """Return the content of each file, intermediates apart."""
         files = [path for path in self.folder.rglob(pattern) if path.is_file() and "tmp" not in path.parts]
         return {path.relative_to(self.folder).as_posix(): path.read_bytes() for path in files}
 
 
-def run_in_memory(
-    root: Path,
-    name: str,
-    parts: Sequence[Sequence[Document]],
-    config: dict[str, Any],
-    *,
-    shards: int = 1,
-    reverse: bool = False,
-) -> tuple[Path, Any]:
+def run_in_memory(root, name, parts, config, *, shards=1, reverse=False):
     """Write the parts as documents of `clean`, run the stage over them, and return its folder and counts."""
     (root / "clean" / "documents").mkdir(parents=True)
     unit = {"source": "test/a", "source_group": "test", "reader": "jsonl", "start": 0, "end": 1}
@@ -54,7 +47,7 @@ def run_in_memory(
     recipe = validate(Recipe, {"corpus": "c", "output": str(root), name: config}, "test")
     object.__setattr__(recipe, "clean", True)  # that the recipe has the stage is all that is looked at
     stage = stage_of(recipe, name)
-    total: Any = {}
+    total = {}
     for work in stage.passes():
         for number in sorted(range(work.units), reverse=reverse):
             counts = work.run(number, Output(stage.folder))

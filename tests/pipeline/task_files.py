@@ -1,25 +1,23 @@
 """A small task in files, a vocabulary that cuts its words, and the sets that the stage makes of them."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 from clozeline.pipeline.execution.recipe_command import main
-from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.shards import open_shards
 
 WORDS = ("a", "film", "good", "bad", "very", "not", "truly", "plot", "with", "no", "heart", "fine", "dull", "one", ".")
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
-def write_vocabulary(folder: Path) -> Path:
+def write_vocabulary(folder, *, further=(), last=()):
     """A WordPiece vocabulary of whole words; every other word is [UNK]."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "vocab.txt"
-    path.write_text("".join(f"{piece}\n" for piece in (*SPECIALS, *WORDS)), encoding="utf-8")
+    path.write_text("".join(f"{piece}\n" for piece in (*SPECIALS, *further, *WORDS, *last)), encoding="utf-8")
     return path
 
 
-def sentences(count: int, first: int = 0) -> list[tuple[str, int]]:
+def sentences(count, first=0):
     """Sentences of 3 to 7 words, and 1 where they hold `good`, never `bad` beside it."""
     found = []
     for number in range(first, first + count):
@@ -30,7 +28,7 @@ def sentences(count: int, first: int = 0) -> list[tuple[str, int]]:
     return found
 
 
-def write_task(folder: Path, *, train: int = 60, dev: int = 21) -> Path:
+def write_task(folder, *, train=60, dev=21):
     """SST-2's official files: train, dev, and a test file without labels."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = sentences(train + dev)
@@ -41,28 +39,41 @@ def write_task(folder: Path, *, train: int = 60, dev: int = 21) -> Path:
     return folder
 
 
-def write_recipe(folder: Path, task: str = "sst2", **options: object) -> Path:
-    """The recipe of a task."""
+def write_recipe(folder, task="sst2", **options):
+    return write_recipe_of(folder, f"{{name: glue, task: {task}}}", **options)
+
+
+def write_recipe_of(folder, reader, **options):
     more = "".join(f"  {name}: {value}\n" for name, value in options.items())
-    text = f"corpus: toy\nseed: 1\ntasks:\n  reader: {{name: glue, task: {task}}}\n{more}"
     path = folder / "recipe.yaml"
-    path.write_text(text, encoding="utf-8")
+    path.write_text(f"corpus: toy\nseed: 1\ntasks:\n  reader: {reader}\n{more}", encoding="utf-8")
     return path
 
 
-def make_sets(folder: Path, *words: str, train: int = 60, dev: int = 21) -> Path:
-    """Run the recipe on a small task; return the folder of its sets."""
-    files, vocabulary = write_task(folder / "files", train=train, dev=dev), write_vocabulary(folder / "words")
-    recipe = write_recipe(folder)
-    given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", *words]
-    assert main(["--config", str(recipe), *given]) == 0
-    return folder / "out" / "tasks" / "sst2"
+def run(folder, vocabulary, *words):
+    """Run the recipe of a folder over its files; return the folder of the sets."""
+    given = [f"input={folder / 'files'}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", *words]
+    assert main(["--config", str(folder / "recipe.yaml"), *given]) == 0
+    (train,) = (folder / "out" / "tasks").glob("*/train")
+    return train.parent
 
 
-def texts_of(shards: ShardSet) -> dict[str, list[int]]:
+def write_lines(folder, rows, train):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, part in (("train", rows[:train]), ("dev", rows[train:])):
+        (folder / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in part), encoding="utf-8")
+
+
+def make_sets(folder, *words, train=60, dev=21):
+    write_task(folder / "files", train=train, dev=dev)
+    write_recipe(folder)
+    return run(folder, write_vocabulary(folder / "words"), *words)
+
+
+def texts_of(shards):
     """The labels of each text, by its words as the vocabulary has them."""
     pieces = (*SPECIALS, *WORDS)
-    found: dict[str, list[int]] = {}
+    found = {}
     for block in range(len(shards.index)):
         for row in shards.read_block(block):
             text = " ".join(pieces[token] for token in row["input_ids"][1:-1].tolist())
@@ -70,12 +81,11 @@ def texts_of(shards: ShardSet) -> dict[str, list[int]]:
     return found
 
 
-def open_split(sets: Path, split: str) -> ShardSet:
-    """Open one split."""
+def open_split(sets, split):
     return open_shards(sets / split)
 
 
-def write_tagged(folder: Path, *, train: int = 60, dev: int = 21) -> Path:
+def write_tagged(folder, *, train=60, dev=21):
     """CoNLL's columns: `film` and `plot` begin an X, and `heart` continues one where it follows them."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, first, count in (("train", 0, train), ("dev", train, dev)):
@@ -92,17 +102,13 @@ def write_tagged(folder: Path, *, train: int = 60, dev: int = 21) -> Path:
     return folder
 
 
-def make_tagged_sets(folder: Path, *words: str, reader: str = "{name: conll, task: toy, entities: [X]}") -> Path:
-    """Run the stage on files of tagged words; return the folder of its sets."""
-    files, vocabulary = write_tagged(folder / "files"), write_vocabulary(folder / "words")
-    recipe = folder / "recipe.yaml"
-    recipe.write_text(f"corpus: toy\nseed: 1\ntasks:\n  reader: {reader}\n  max_length: 16\n", encoding="utf-8")
-    given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", *words]
-    assert main(["--config", str(recipe), *given]) == 0
-    return folder / "out" / "tasks" / "toy"
+def make_tagged_sets(folder, *words, reader="{name: conll, task: toy, entities: [X]}"):
+    write_tagged(folder / "files")
+    write_recipe_of(folder, reader, max_length=16)
+    return run(folder, write_vocabulary(folder / "words"), *words)
 
 
-def write_questions(folder: Path, *, train: int = 60, dev: int = 21) -> Path:
+def write_questions(folder, *, train=60, dev=21):
     """SQuAD's layout: the answer is the word after `very`."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, first, count in (("train", 0, train), ("dev", train, dev)):
@@ -120,52 +126,23 @@ def write_questions(folder: Path, *, train: int = 60, dev: int = 21) -> Path:
     return folder
 
 
-def make_question_sets(folder: Path, *words: str) -> Path:
-    """Run the stage on files of questions; return the folder of its sets."""
-    files, vocabulary = write_questions(folder / "files"), write_vocabulary(folder / "words")
-    recipe = folder / "recipe.yaml"
-    recipe.write_text(
-        "corpus: toy\nseed: 1\ntasks:\n  reader: {name: squad, task: toy}\n  max_length: 14\n", encoding="utf-8"
-    )
-    given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", *words]
-    assert main(["--config", str(recipe), *given]) == 0
-    return folder / "out" / "tasks" / "toy"
+def make_question_sets(folder, *words):
+    write_questions(folder / "files")
+    write_recipe_of(folder, "{name: squad, task: toy}", max_length=14)
+    return run(folder, write_vocabulary(folder / "words"), *words)
 
 
-def make_text_sets(folder: Path, *words: str) -> Path:
+def make_text_sets(folder, *words):
     """Texts that become one word, by the sentiment of the small task; return the folder of its sets."""
-    files, vocabulary = folder / "files", folder / "vocab.txt"
-    files.mkdir(parents=True)
-    vocabulary.write_text("".join(f"{piece}\n" for piece in (*SPECIALS, "[EOS]", *WORDS)), encoding="utf-8")
-    rows = [json.dumps({"source": text, "target": ("dull", "fine")[label]}) for text, label in sentences(81)]
-    for name, part in (("train", rows[:60]), ("dev", rows[60:])):
-        (files / f"{name}.jsonl").write_text("\n".join(part) + "\n", encoding="utf-8")
-    recipe = folder / "recipe.yaml"
-    recipe.write_text(
-        "corpus: toy\nseed: 1\ntasks:\n  reader: {name: text_to_text, task: toy}\n  frame: t5\n  max_length: 16\n",
-        encoding="utf-8",
-    )
-    given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", *words]
-    assert main(["--config", str(recipe), *given]) == 0
-    return folder / "out" / "tasks" / "toy"
+    rows = [{"source": text, "target": ("dull", "fine")[label]} for text, label in sentences(81)]
+    write_lines(folder / "files", rows, 60)
+    write_recipe_of(folder, "{name: text_to_text, task: toy}", frame="t5", max_length=16)
+    return run(folder, write_vocabulary(folder, further=["[EOS]"]), *words)
 
 
-def make_worded_sets(folder: Path) -> Path:
-    """The small task as T5 words it: `sst2 sentence: ...` becomes `positive`; return the folder of its sets."""
-    files, vocabulary = write_task(folder / "files"), folder / "vocab.txt"
-    pieces = (*SPECIALS, "[EOS]", *WORDS, "sst", "##2", "sentence", ":", "positive", "negative")
-    vocabulary.write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
-    recipe = write_recipe(folder, frame="t5", max_length=16)
-    text = recipe.read_text(encoding="utf-8").replace("name: glue", "name: glue, as_text: true")
-    recipe.write_text(text, encoding="utf-8")
-    given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}"]
-    assert main(["--config", str(recipe), *given]) == 0
-    return folder / "out" / "tasks" / "sst2"
-
-
-def stories(count: int, first: int = 0) -> list[dict[str, object]]:
+def stories(count, first=0):
     """Texts of two to four choices; the right one has the last word of the context, any other has another."""
-    found: list[dict[str, object]] = []
+    found = []
     for number in range(first, first + count):
         marks = [WORDS[2 + (number + place) % 4] for place in range(2 + number % 3)]
         right = number * 7 % len(marks)
@@ -174,61 +151,33 @@ def stories(count: int, first: int = 0) -> list[dict[str, object]]:
     return found
 
 
-def make_choice_sets(folder: Path, *words: str) -> Path:
-    """Run the stage on files of choices; return the folder of its sets."""
-    files, vocabulary = folder / "files", write_vocabulary(folder / "words")
-    files.mkdir(parents=True)
-    for name, first, count in (("train", 0, 60), ("dev", 60, 21)):
-        lines = [json.dumps(row) for row in stories(count, first)]
-        (files / f"{name}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    recipe = folder / "recipe.yaml"
-    recipe.write_text("corpus: toy\nseed: 1\ntasks:\n  reader: {name: multiple_choice, task: toy}\n  max_length: 16\n")
-    given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", *words]
-    assert main(["--config", str(recipe), *given]) == 0
-    return folder / "out" / "tasks" / "toy"
+def make_choice_sets(folder, *words):
+    write_lines(folder / "files", [*stories(60), *stories(21, 60)], 60)
+    write_recipe_of(folder, "{name: multiple_choice, task: toy}", max_length=16)
+    return run(folder, write_vocabulary(folder / "words"), *words)
 
 
-def make_chat_sets(folder: Path, *words: str) -> Path:
+def make_chat_sets(folder, *words):
     """Dialogues of two turns: each answer is the sentiment of the small task; return the folder of its sets."""
-    files, vocabulary = folder / "files", folder / "vocab.txt"
-    files.mkdir(parents=True)
-    vocabulary.write_text("".join(f"{piece}\n" for piece in (*SPECIALS, "[EOS]", *WORDS)), encoding="utf-8")
-    texts, lines = sentences(82), []
+    texts, rows = sentences(82), []
     for pair in zip(texts[::2], texts[1::2], strict=True):
-        order = pair if len(lines) % 2 else pair[::-1]
+        order = pair if len(rows) % 2 else pair[::-1]
         turns = [(("user", text), ("assistant", ("dull", "fine")[label])) for text, label in order]
-        messages = [{"role": role, "content": content} for turn in turns for role, content in turn]
-        lines.append(json.dumps({"messages": messages}))
-    for name, part in (("train", lines[:30]), ("dev", lines[30:])):
-        (files / f"{name}.jsonl").write_text("\n".join(part) + "\n", encoding="utf-8")
-    recipe = folder / "recipe.yaml"
+        rows.append({"messages": [{"role": role, "content": content} for turn in turns for role, content in turn]})
+    write_lines(folder / "files", rows, 30)
     template = "{user: '{content}', assistant: '. {content}{eos}'}"
-    recipe.write_text(
-        f"corpus: toy\nseed: 1\ntasks:\n  reader: {{name: instructions, task: toy, template: {template}}}\n"
-        "  frame: gpt\n  max_length: 32\n",
-        encoding="utf-8",
-    )
-    given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", *words]
-    assert main(["--config", str(recipe), *given]) == 0
-    return folder / "out" / "tasks" / "toy"
+    write_recipe_of(folder, f"{{name: instructions, task: toy, template: {template}}}", frame="gpt", max_length=32)
+    return run(folder, write_vocabulary(folder, further=["[EOS]"]), *words)
 
 
-def make_labeled_sets(folder: Path, reader: str, *words: str, train: int = 120, dev: int = 40) -> Path:
+def make_labeled_sets(folder, reader, *words, train=120, dev=40):
     """Run the stage on JSON lines of a user, with labels of every type, by the reader `labelled`."""
-    (folder / "files").mkdir(parents=True, exist_ok=True)
-    for name, first, count in (("train", 0, train), ("dev", train, dev)):
-        rows = [labeled_row(number) for number in range(first, first + count)]
-        text = "".join(f"{json.dumps(row)}\n" for row in rows)
-        (folder / "files" / f"{name}.jsonl").write_text(text, encoding="utf-8")
-    recipe = folder / "recipe.yaml"
-    recipe.write_text(f"corpus: toy\nseed: 1\ntasks:\n  reader: {{name: labelled, {reader}}}\n", encoding="utf-8")
-    given = [f"input={folder / 'files'}", f"tokenizer.path={write_vocabulary(folder / 'words')}",
-             f"output={folder / 'out'}", *words]  # fmt: skip
-    assert main(["--config", str(recipe), *given]) == 0
-    return folder / "out" / "tasks" / "labels"
+    write_lines(folder / "files", [labeled_row(number) for number in range(train + dev)], train)
+    write_recipe_of(folder, f"{{name: labelled, {reader}}}")
+    return run(folder, write_vocabulary(folder / "words"), *words)
 
 
-def labeled_row(number: int) -> dict[str, Any]:
+def labeled_row(number):
     """A text with the classes that its words name, of which there may be none, one of them, and a number."""
     words = [WORDS[(number * 7 + place * (1 + number % 4)) % len(WORDS)] for place in range(3 + number % 4)]
     tags = sorted({"good", "bad", "film"}.intersection(words))

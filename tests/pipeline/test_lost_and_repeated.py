@@ -4,13 +4,10 @@ Each case changes one call of one function of one stage. Nothing else knows of i
 """
 
 import importlib
-import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,32 +20,7 @@ from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
 from clozeline.pipeline.rows import Rows
 from tests.matrices import mark_slow_but
-from tests.pipeline.miniature import sentence, write_corpus, write_recipe
-from tests.pipeline.miniature import text as miniature_text
-
-RECIPE = """
-corpus: miniature
-seed: 7
-heldout: {fraction: 0.3}
-plan: {unit_bytes: 8192, shard_bytes: 40000}
-clean: {language: null, filters: [{name: gopher_quality, words: [10, 100000]}]}
-dedup: {lines: {min_letters: 8}, spans: {}}
-decontaminate: {against: [ITEMS]}
-train_tokenizer: {name: byte_bpe, size: 450}
-encode: {sentences: regex}
-balance: {alpha: 0.5}
-group: {}
-corrupt:
-  - {name: masked_lm, max_length: 64, variants: 2}
-  - {name: sentence_reordering, max_length: 64}
-  - {name: document_rotation, max_length: 64}
-"""
-TASKS = """
-corpus: words
-seed: 7
-tokenizer: {path: TOKENIZER}
-tasks: {reader: {name: glue, task: sst2}, max_length: 32, carve: {dev: 0.3}}
-"""
+from tests.pipeline.task_files import write_recipe, write_task, write_vocabulary
 
 
 @dataclass(frozen=True)
@@ -79,12 +51,9 @@ PLACES = {
     "a hash that is compared": Place("dedup", "dedup.exact:read_rows"),
     "documents that get a signature": Place("dedup", "dedup.near:read_batches"),
     "a band key that is compared": Place("dedup", "dedup.near:read_rows"),
-    "a candidate that is sent": Place("dedup", "dedup.near:write_rows", 3, call="near-candidates"),
     "a near drop that is sent": Place("dedup", "dedup.near:write_rows", 3, call="near-drops"),
     "a document whose lines are hashed": Place("dedup", "dedup.removal:read_documents"),
     "a line that is compared": Place("dedup", "dedup.repeats:read_rows", call="lines-hashes"),
-    "a span that is compared": Place("dedup", "dedup.repeats:read_rows", call="spans-hashes"),
-    "a line to remove that is sent": Place("dedup", "dedup.repeats:write_rows", 3, call="lines-drops"),
     "a span to remove": Place("dedup", "dedup.removal:read_rows", call="spans-drops"),
     "a document of dedup": Place("dedup", "execution.rewritten_documents:read_documents"),
     "a document that dedup writes": Place("dedup", "execution.rewritten_documents:write_documents", 1),
@@ -92,17 +61,12 @@ PLACES = {
     "an evaluation item": Place("decontaminate", "decontaminate.passes:read_items"),
     "documents that are looked up": Place("decontaminate", "decontaminate.passes:read_batches"),
     "a match that is found": Place("decontaminate", "decontaminate.passes:read_matches"),
-    "a document of decontaminate": Place("decontaminate", "execution.rewritten_documents:read_documents"),
-    "a document that decontaminate writes": Place("decontaminate", "execution.rewritten_documents:write_documents", 1),
-    "a rejection that decontaminate writes": Place("decontaminate", "execution.rewritten_documents:write_rejects", 1),
     "documents of the tokenizer's sample": Place("train_tokenizer", "tokenize.train.stage:choose_sample", 0),
     "a text of the tokenizer's sample": Place("train_tokenizer", "tokenize.train.sample:_read"),
     "a document before it is encoded": Place("encode", "tokenize.encode.tokenize_documents:read_documents"),
     "a document that is encoded": Place("encode", "tokenize.encode.tokenize_documents:token_documents"),
-    "a document of a sorted run": Place("encode", "tokenize.encode.sorted_runs:RunWriter._write", 1),
     "a run of a shard": Place("encode", "tokenize.encode.merge_runs:read_range"),
     "a row of a token shard": Place("encode", "shards.writer:write_shard", 1),
-    "a row of a table of documents": Place("encode", "tokenize.encode.merge_runs:write_table", 1),
     "a token shard in the manifest": Place("encode", "shards.writer:write_manifest", "shards"),
     "a document that is balanced": Place("balance", "shards.reader:ShardSet.read_block"),
     "a training document": Place("group", "group.passes:train_documents"),
@@ -110,49 +74,33 @@ PLACES = {
     "a copy of a document": Place("group", "group.passes:with_copies"),
     "a document that is grouped": Place("group", "group.groupings.packed:Packed.group", 1),
     "a sample row": Place("group", "group.passes:_by_uid", 0),
-    "a row of a sample shard": Place("group", "shards.writer:write_shard", 1),
-    "a sample shard in the manifest": Place("group", "shards.writer:write_manifest", "shards"),
     "a shard and variant": Place("corrupt", "corrupt.stage:example_units"),
     "a sample": Place("corrupt", "shards.reader:ShardSet.read_block"),
     "an example": Place("corrupt", "corrupt.objectives._objective:Objective.corrupt", part=0),
     "a block of examples": Place("corrupt", "corrupt.passes:CorruptedShard.blocks"),
-    "a row of an example shard": Place("corrupt", "shards.writer:write_shard", 1),
     "an example shard in the manifest": Place("corrupt", "shards.writer:write_manifest", "shards"),
     "an example of a task": Place("tasks", "tasks.task_rows:TaskRows._build_all"),
-    "a row of a block": Place("tasks", "shards.writer:to_batch"),
-    "a row of a task's shard": Place("tasks", "shards.writer:write_shard", 1),
-    "a task's shard in the manifest": Place("tasks", "shards.writer:write_manifest", "shards"),
 }  # fmt: skip
-
-
-def write_repeats(path: Path) -> None:
-    """Six documents: two share a line, two a span of sentences, two a part of a long sentence."""
-    rows = [miniature_text(700 + number, 9) for number in range(6)]
-    rows[:2] = [f"{text}\n\n{sentence(800, 0)}" for text in rows[:2]]
-    rows[2:4] = [f"{text} {' '.join(sentence(801, place) for place in range(4))}" for text in rows[2:4]]
-    long = " ".join(sentence(802, place).lower().strip(".") for place in range(12))
-    rows[4:] = [f"{text[:-1]} {long} {text}" for text in rows[4:]]
-    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in rows), encoding="utf-8")
 
 
 class Sabotage:
     """Loses or repeats one item of the values that pass a place."""
 
-    def __init__(self, place: Place, twice: bool) -> None:
+    def __init__(self, place, twice):
         self.place, self.twice, self.done = place, twice, False
 
-    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def install(self, monkeypatch):
         module, _, path = self.place.function.partition(":")
-        holder: Any = importlib.import_module(f"clozeline.pipeline.{module}")
+        holder = importlib.import_module(f"clozeline.pipeline.{module}")
         *outer, name = path.split(".")
         for one in outer:
             holder = getattr(holder, one)
         monkeypatch.setattr(holder, name, self._around(getattr(holder, name)))
 
-    def _around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _around(self, function):
         value = self.place.value
 
-        def altered(*given: Any, **named: Any) -> Any:
+        def altered(*given, **named):
             if self.place.call not in str(given):
                 return function(*given, **named)
             if isinstance(value, str):
@@ -170,7 +118,7 @@ class Sabotage:
 
         return altered
 
-    def _alter(self, items: Any) -> Any:
+    def _alter(self, items):
         if isinstance(items, Iterator) or not hasattr(items, "__len__"):
             return self._passed(items)
         if self.done or not len(items):
@@ -181,7 +129,7 @@ class Sabotage:
             return items.take(np.array(chosen, dtype=np.intp))
         return items[chosen] if isinstance(items, np.ndarray) else type(items)(items[one] for one in chosen)
 
-    def _passed(self, items: Iterator[Any]) -> Iterator[Any]:
+    def _passed(self, items):
         for number, item in enumerate(items):
             now = number == 0 and not self.done
             self.done = self.done or now
@@ -189,22 +137,13 @@ class Sabotage:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[list[str], Path]]:
+def finished(complete, tmp_path_factory):
     """Arguments and output of a finished run over documents, and of one over a task."""
     folder = tmp_path_factory.mktemp("finished")
-    leaked = [" ".join(miniature_text(number, 6 + number % 20).split()[8:30]) for number in (4, 9, 23)]
-    (folder / "items.txt").write_text("\n".join(leaked) + "\n", encoding="utf-8")
-    recipe = write_recipe(folder, RECIPE.replace("ITEMS", str(folder / "items.txt")))
-    texts = ["--config", str(recipe), f"input={write_corpus(folder / 'crawl', 30)}"]
-    write_repeats(folder / "crawl" / "repeats.jsonl")
-    assert main([*texts, f"output={folder / 'texts'}"]) == 0
-    lines = [f"{'a good film' if row % 2 else 'bad one'} with number {row} .\t{row % 2}" for row in range(30)]
-    (folder / "sst2").mkdir()
-    (folder / "sst2" / "train.tsv").write_text("\n".join(["sentence\tlabel", *lines]) + "\n", encoding="utf-8")
-    (folder / "task.yaml").write_text(TASKS.replace("TOKENIZER", str(folder / "texts/train_tokenizer/tokenizer")))
-    task = ["--config", str(folder / "task.yaml"), f"input={folder / 'sst2'}"]
+    files, vocabulary = write_task(folder / "files"), write_vocabulary(folder)
+    task = ["--config", str(write_recipe(folder)), f"input={files}", f"tokenizer.path={vocabulary}"]
     assert main([*task, f"output={folder / 'task'}"]) == 0
-    return {"texts": (texts, folder / "texts"), "task": (task, folder / "task")}
+    return {"texts": complete, "task": (task, folder / "task")}
 
 
 @pytest.mark.parametrize(
@@ -238,7 +177,6 @@ def test_a_document_that_vanished_between_two_stages_is_missed_whatever_the_hash
             shutil.copytree(output / name, tmp_path / name)
     name = "documents/000000.arrow"
     path, record = tmp_path / stage / name, UnitRecord.load(tmp_path / stage, "main", 0)
-    assert record is not None
     write_documents(path, [*read_documents(path)][1:])
     facts = {"bytes": path.stat().st_size, "xxh3_128": file_hash(path)}
     replace(record, outputs={**record.outputs, name: facts}).save(tmp_path / stage)

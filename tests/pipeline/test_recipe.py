@@ -5,7 +5,6 @@ import pytest
 from clozeline.configuration.config import to_plain, validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline import all_stages
-from clozeline.pipeline.block_options import BlockRows, Compression
 from clozeline.pipeline.recipe import Recipe
 
 
@@ -49,18 +48,3 @@ def test_every_stage_has_its_key():
 def test_a_run_needs_an_output():
     with pytest.raises(ConfigurationError, match="no output folder: add output=DIR"):
         recipe().folder("clean")
-
-
-@pytest.mark.parametrize(
-    ("key", "right", "wrong"),
-    [
-        (BlockRows, [1, 1920, 65536, "auto"], [0, 65537, "all", 1.5]),
-        (Compression, [{}, {"codec": "none"}, {"level": 19}], [{"level": 20}, {"codec": "gzip"}]),
-    ],
-)
-def test_blocks_have_bounds(key, right, wrong):
-    for value in right:
-        validate(key, value, "")
-    for value in wrong:
-        with pytest.raises(ConfigurationError):
-            validate(key, value, "group")

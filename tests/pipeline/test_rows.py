@@ -1,26 +1,26 @@
 """Ragged lists and rows against lists of lists."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clozeline.pipeline.rows import Ragged, Rows, equal_offsets, segments
+from clozeline.pipeline.rows import Ragged, Rows, equal_offsets
 
 lists_of_lists = st.lists(st.lists(st.integers(0, 65_535), max_size=6), max_size=8)
 
 
-def plain(ragged: Ragged) -> list[list[int]]:
+def plain(ragged):
     return [ragged[row].tolist() for row in range(len(ragged))]
 
 
 @given(lists_of_lists, st.data())
-def test_lists_come_back_in_any_order(lists: list[list[int]], data: Any) -> None:
+def test_lists_come_back_in_any_order(lists, data):
     ragged = Ragged.from_lists(lists, np.uint16)
     assert plain(ragged) == lists
-    assert ragged.lengths.tolist() == [len(one) for one in lists]
+    lengths = [len(one) for one in lists]
+    assert ragged.lengths.tolist() == lengths
+    assert ragged.width == (lengths[0] if len(set(lengths)) == 1 else None)
     chosen = data.draw(st.lists(st.integers(0, max(0, len(lists) - 1)), max_size=6 if lists else 0))
     assert plain(ragged.take(np.array(chosen, np.int64))) == [lists[row] for row in chosen]
     assert plain(Ragged.concatenate([ragged, ragged.take(np.array(chosen, np.int64))])) == [
@@ -28,12 +28,7 @@ def test_lists_come_back_in_any_order(lists: list[list[int]], data: Any) -> None
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("lists", "width"), [([], None), ([[1, 2], [3, 4]], 2), ([[1], [2, 3]], None), ([[], []], 0)])
-def test_width_of_equally_long_lists(lists: list[list[int]], width: int | None) -> None:
-    assert Ragged.from_lists(lists, np.uint16).width == width
-
-
-def test_a_matrix_is_taken_without_a_copy() -> None:
+def test_a_matrix_is_taken_without_a_copy():
     matrix = np.arange(6, dtype=np.uint16).reshape(2, 3)
     ragged = Ragged.from_matrix(matrix)
     assert plain(ragged) == matrix.tolist()
@@ -43,19 +38,7 @@ def test_a_matrix_is_taken_without_a_copy() -> None:
         ragged.offsets[0] = 1
 
 
-@pytest.mark.parametrize("length", [3, 400])
-def test_short_and_long_segments_are_the_same_slices(length: int) -> None:
-    """From a mean length on, segments are copied one by one."""
-    values = np.random.RandomState(1).randint(0, 60_000, 100_000).astype(np.uint16)
-    starts = np.random.RandomState(2).randint(0, 90_000, 500)
-    lengths = np.random.RandomState(3).randint(0, 2 * length, 500)
-    wanted = np.concatenate([values[a : a + n] for a, n in zip(starts, lengths, strict=True)])
-    assert np.array_equal(segments(values, starts, lengths), wanted)
-    with pytest.raises(IndexError):
-        segments(values, np.array([99_999]), np.array([length]))
-
-
-def test_rows_keep_fixed_and_list_columns_together() -> None:
+def test_rows_keep_fixed_and_list_columns_together():
     rows = Rows({"uid": np.array([7, 8, 9])}, {"ids": Ragged.from_lists([[1], [], [2, 3]], np.uint16)})
     assert [(int(row.fixed["uid"]), row["ids"].tolist()) for row in rows] == [(7, [1]), (8, []), (9, [2, 3])]
     moved = rows.take(np.array([2, 0]))
@@ -67,21 +50,14 @@ def test_rows_keep_fixed_and_list_columns_together() -> None:
     assert len(Rows(rows.fixed, {})) == 3
 
 
-def example_rows() -> Rows:
+def test_rows_and_row_say_what_they_hold():
     fixed = {"uid": np.array([10, 11], np.uint64), "document_uid": np.arange(32, dtype=np.uint8).reshape(2, 16)}
-    return Rows(fixed, {"input_ids": Ragged.from_lists([[5, 6, 7], list(range(40))], np.uint16)})
-
-
-def test_rows_and_row_say_what_they_hold() -> None:
-    rows = example_rows()
+    rows = Rows(fixed, {"input_ids": Ragged.from_lists([[5, 6, 7], list(range(40))], np.uint16)})
     assert repr(rows) == "Rows(2 rows: input_ids uint16 [43], uid, document_uid)"
     assert repr(rows.row(0)) == "Row(sample 000000000000000a: input_ids uint16 [3])"
     assert "<td>43, 21.5 a row</td>" in rows._repr_html_()
     shown = rows.row(1)._repr_html_()
     assert f"<td>{' '.join(map(str, range(24)))} …</td>" in shown
     assert f"<td>{bytes(range(16, 32)).hex()}</td>" in shown
-
-
-def test_a_column_that_a_row_lacks_is_named() -> None:
     with pytest.raises(KeyError, match="no column 'labels'; the row has input_ids"):
-        example_rows().row(0)["labels"]
+        rows.row(0)["labels"]

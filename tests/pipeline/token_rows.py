@@ -1,8 +1,5 @@
 """Token documents as groupings read them."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 from hypothesis import strategies as st
 
@@ -10,13 +7,7 @@ from clozeline.pipeline.rows import Ragged, Rows
 from tests.pipeline.corruption_cases import FIRST_CONTENT
 
 
-def documents(
-    lists: Sequence[Sequence[int]],
-    starts: Sequence[Sequence[int]] | None = None,
-    targets: Sequence[Sequence[int]] | None = None,
-    texts: Sequence[int] | None = None,
-    sources: Sequence[int] | None = None,
-) -> Rows:
+def documents(lists, starts=None, targets=None, texts=None, sources=None):
     """Documents of these tokens.
 
     Args:
@@ -48,7 +39,7 @@ def documents(
 
 
 @st.composite
-def many_documents(draw: Any) -> Rows:
+def many_documents(draw):
     """Up to eight documents of up to 25 tokens, each token unlike all others, with other sides."""
     lengths = draw(st.lists(st.integers(0, 25), max_size=8))
     starts = [sorted({0, *draw(st.lists(st.integers(0, n - 1), max_size=6))}) if n else [] for n in lengths]
@@ -58,7 +49,7 @@ def many_documents(draw: Any) -> Rows:
     return documents(lists, starts, others)
 
 
-def random_documents(count: int, longest: int, seed: int, sentence: int = 7) -> Rows:
+def random_documents(count, longest, seed, sentence=7):
     """Documents of 0 .. longest tokens in sentences of about that many, every fourth a copy of the one before."""
     random = np.random.RandomState(seed)
     sizes = [int(random.randint(0, longest + 1)) for _ in range(count)]

@@ -1,44 +1,29 @@
 """A token set with its vocabulary, as `encode` and `train_tokenizer` leave them, and runs of the stages after it."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
 from clozeline.pipeline.execution.stages import UnitRunner, stage_of
-from clozeline.pipeline.execution.unit_record import Counts, Output, UnitRecord, add_counts
+from clozeline.pipeline.execution.unit_record import Output, UnitRecord, add_counts
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import open_shards, write_manifest, write_shard
 from clozeline.pipeline.shards.token_set import token_columns
-from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import order_key
 from tests.pipeline.corruption_cases import FIRST_CONTENT, vocabulary
 
 WORDS = vocabulary(1000)
 
 
-def write_token_set(
-    out: Path, lengths: list[int], shards: int = 2, seed: int = 1, sentence: int = 7, words: Vocabulary = WORDS
-) -> Rows:
+def write_token_set(out, lengths, shards=2, seed=1, sentence=7, words=WORDS):
     """Documents of these lengths, dealt to shards by their order; returns them all, by order."""
     rows, _ = token_documents(lengths, seed, sentence, words)
     write_rows(out, rows, shards, seed, words)
     return rows
 
 
-def write_rows(
-    out: Path,
-    rows: Rows,
-    shards: int,
-    seed: int = 1,
-    words: Vocabulary = WORDS,
-    languages: tuple[str, ...] = ("en", "de"),
-    source_groups: tuple[str, ...] = ("default",),
-) -> None:
-    """These token documents, and the vocabulary, as files."""
+def write_rows(out, rows, shards, seed=1, words=WORDS, languages=("en", "de"), source_groups=("default",)):
     tokenizer = out / "train_tokenizer" / "tokenizer"
     tokenizer.mkdir(parents=True)
     words.save(tokenizer / "vocabulary.json")
@@ -58,7 +43,7 @@ def write_rows(
     )  # fmt: skip
 
 
-def token_documents(lengths: list[int], seed: int, sentence: int, words: Vocabulary = WORDS) -> tuple[Rows, list[int]]:
+def token_documents(lengths, seed, sentence, words=WORDS):
     """Random documents sorted by their order key, and the keys."""
     random = np.random.RandomState(3)
     uids = random.randint(0, 256, (len(lengths), 16)).astype(np.uint8)
@@ -81,24 +66,22 @@ def token_documents(lengths: list[int], seed: int, sentence: int, words: Vocabul
     return Rows(fixed, columns), [keys[document] for document in order]
 
 
-def recipe(out: Path, corrupt: Any, *, group: Any = None, heldout: float = 0.1, seed: int = 1) -> Recipe:
+def recipe(out, corrupt, *, group=None, heldout=0.1, seed=1):
     """A recipe whose earlier stages are done."""
     plain = {"corpus": "toy", "seed": seed, "output": str(out), "heldout": {"fraction": heldout}, "group": group or {},
              "corrupt": corrupt}  # fmt: skip
-    found: Recipe = validate(Recipe, plain, "recipe")
-    return found
+    return validate(Recipe, plain, "recipe")
 
 
-def run_stage(of: Recipe, name: str, *, backwards: bool = False) -> Counts:
+def run_stage(of, name, *, backwards=False):
     """All passes of a stage in this process; a failed unit raises its error."""
     stage = stage_of(of, name)
-    total: Counts = {}
+    total = {}
     for work in stage.passes():
         units = range(work.units)
         for unit in reversed(units) if backwards else units:
             UnitRunner(stage, work, "key")(unit)
             record = UnitRecord.load(stage.folder, work.name, unit)
-            assert record is not None
             if record.status != "ok":
                 raise _ERRORS.get(record.exit_code, ClozelineError)(record.error + record.trace)
             add_counts(total, record.counts)
@@ -106,8 +89,7 @@ def run_stage(of: Recipe, name: str, *, backwards: bool = False) -> Counts:
     return total
 
 
-def all_rows(folder: Path) -> Rows:
-    """All rows of a set, in their order."""
+def all_rows(folder):
     shards = open_shards(folder)
     return Rows.concatenate([shards.read_block(block) for block in range(len(shards.index))])
 
@@ -115,7 +97,7 @@ def all_rows(folder: Path) -> Rows:
 _ERRORS = {error.exit_code: error for error in (ConfigurationError, IntegrityError, StorageError)}
 
 
-def files_of(folder: Path) -> dict[str, bytes]:
+def files_of(folder):
     """Published files of a stage by relative path."""
     return {
         str(path.relative_to(folder)): path.read_bytes()

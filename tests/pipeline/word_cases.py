@@ -1,11 +1,9 @@
 """Words and spans of words by plain loops, for tests of what takes whole words."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import LENGTHS, POSITIONS, random_bits
 
 
@@ -17,20 +15,20 @@ class Word(NamedTuple):
     run: int
 
 
-def drawn(key: np.uint64, stream: int, count: int) -> list[int]:
+def drawn(key, stream, count):
     """Words of a stream as plain numbers."""
     return random_bits(np.array([key]), stream, count)[0].tolist() if count else []
 
 
-def smallest(key: np.uint64, stream: int, size: int, count: int) -> list[int]:
+def smallest(key, stream, size, count):
     """The `count` of the numbers below `size` whose words are the smallest, in the order of their words."""
     rolls = drawn(key, stream, size)
     return sorted(range(size), key=lambda number: (rolls[number] >> 16, number))[:count]
 
 
-def slow_words(ids: Sequence[int], vocabulary: Vocabulary) -> list[Word]:
+def slow_words(ids, vocabulary):
     """Words of one row of content."""
-    found: list[Word] = []
+    found = []
     run, inside, ends = 0, False, vocabulary.word_end
     for place, token in enumerate(ids):
         if vocabulary.special[token]:
@@ -43,10 +41,10 @@ def slow_words(ids: Sequence[int], vocabulary: Vocabulary) -> list[Word]:
     return found
 
 
-def slow_take(key: np.uint64, row: Sequence[Word], budget: int, thresholds: Sequence[int] = (0,)) -> set[int]:
+def slow_take(key, row, budget, thresholds=(0,)):
     """Numbers of the words taken; the thresholds (0,) mean one word a span."""
     order, lengths = smallest(key, POSITIONS, len(row), len(row)), drawn(key, LENGTHS, len(row))
-    taken: set[int] = set()
+    taken = set()
     left = budget
     for tries, first in enumerate(order):
         longest = sum(bound <= lengths[tries] >> 32 for bound in thresholds)
@@ -58,15 +56,15 @@ def slow_take(key: np.uint64, row: Sequence[Word], budget: int, thresholds: Sequ
     return taken or {order[0]}
 
 
-def leaders_of(sizes: Sequence[int]) -> list[int]:
+def leaders_of(sizes):
     """The first label of the word or span that each label is in."""
     return [sum(sizes[:number]) for number, size in enumerate(sizes) for _ in range(size)]
 
 
 def masked_by_hand(
-    key: np.uint64, row: Sequence[int], places: Sequence[int], vocabulary: Vocabulary,
-    leaders: Sequence[int] | None = None,
-) -> tuple[list[int], list[int], list[int]]:  # fmt: skip
+    key, row, places, vocabulary,
+    leaders = None,
+) :  # fmt: skip
     """The row with its labels hidden by 80/10/10, their places, and their ids; each label decides if none leads."""
     found, ids = list(row), [row[place] for place in places]
     written = slow_roles(key, ids, range(len(ids)) if leaders is None else leaders, vocabulary)
@@ -75,7 +73,7 @@ def masked_by_hand(
     return found, list(places), ids
 
 
-def slow_roles(key: np.uint64, ids: Sequence[int], leaders: Sequence[int], vocabulary: Vocabulary) -> list[int]:
+def slow_roles(key, ids, leaders, vocabulary):
     """Inputs at the places of labels by 80/10/10, each deciding by the word of its leader."""
     found = []
     rolls = drawn(key, 1, len(ids))

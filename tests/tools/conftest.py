@@ -4,10 +4,11 @@ from pathlib import Path
 import pytest
 
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
+from clozeline.train.startup.open_run import open_run
 from tests.built_once import built_once
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.tools.runs.evaluation.task_runs import tuned_run
-from tests.tools.small_run import example_sets
+from tests.train.written_runs import write_run
 
 
 @pytest.fixture(scope="session")
@@ -16,19 +17,26 @@ def tuned(one_rank, tmp_path_factory):
     return tuned_run(one_rank, tmp_path_factory.mktemp("tuned"))
 
 
+@pytest.fixture(scope="session")
+def encoder(shard_sets, tmp_path_factory):
+    """An untrained masked LM of the sets: its run, and what is opened of it."""
+    run = tmp_path_factory.mktemp("encoder")
+    write_run(run, shard_sets, [3], 1)
+    return run, open_run(run)
+
+
+@pytest.fixture(scope="session")
+def decoder(shard_sets, tmp_path_factory):
+    """The same of a causal LM."""
+    run = tmp_path_factory.mktemp("decoder")
+    write_run(run, shard_sets, [3], 1, "causal_lm", model__family="decoder", model__heads={"lm": 1.0})
+    return run, open_run(run)
+
+
 @pytest.fixture
 def output(shard_sets, tmp_path):
     """A copy of it."""
     return Path(shutil.copytree(shard_sets, tmp_path / "out"))
-
-
-@pytest.fixture
-def copied(output, tmp_path):
-    """An example set and its samples away from their tokenizer, and the tokenizer in a place of its own."""
-    manifest, samples = example_sets(output)["replaced_token_detection"]
-    examples = shutil.copytree(manifest.parent, tmp_path / "copied/examples")
-    origin = shutil.copytree(samples.parent, tmp_path / "copied/samples")
-    return examples, origin, shutil.copytree(output / "train_tokenizer/tokenizer", tmp_path / "apart")
 
 
 @pytest.fixture(scope="session")
@@ -41,9 +49,3 @@ def whole(tmp_path_factory):
         assert run_pipeline(["--config", str(write_recipe(folder)), *words]) == 0
 
     return built_once(tmp_path_factory, "counts", make) / "out"
-
-
-@pytest.fixture
-def run(whole, tmp_path):
-    """A copy of it."""
-    return Path(shutil.copytree(whole, tmp_path / "out"))

@@ -45,38 +45,23 @@ def _start(world, folder, label, head, changes):
 
 @pytest.fixture(scope="module")
 def trained(shard_sets, tmp_path_factory):
-    """A folder with runs of an encoder and of a decoder; not to be changed."""
+    """A folder with runs of an encoder and of a decoder, whose sets were moved afterwards; not to be changed."""
     folder = tmp_path_factory.mktemp("trained")
     shutil.copytree(shard_sets, folder / "out")
     pool = RankPool(1)
     assert pool.run(_start, folder, "masked_lm", "masked_lm", BERT) == [0]
     assert pool.run(_start, folder, "causal_lm", "lm", {"model__family": "decoder"}) == [0]
-    yield folder
     pool.close()
+    (folder / "out").rename(folder / "sets")
+    return folder
 
 
 @pytest.fixture
 def moved(trained, tmp_path, monkeypatch):
-    """The runs alone in another folder, while the sets of their training are not where they were."""
-    shutil.copytree(trained / "runs", tmp_path / "kept")
-    hidden = trained / "out"
-    hidden.rename(tmp_path / "sets")
+    """The runs alone in another folder, called from a third one."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    return tmp_path / "kept"
-
-
-@pytest.fixture(autouse=True)
-def _back(trained, tmp_path):
-    yield
-    if (tmp_path / "sets").exists():
-        (tmp_path / "sets").rename(trained / "out")
-
-
-def test_the_configuration_names_sets_and_output_absolutely(trained):
-    config = load_config(TrainConfig, trained / "runs/masked_lm/config.yaml")
-    assert config.data.first_set == trained / "out/corrupt/masked_lm/train"
-    assert config.output == trained / "runs/masked_lm"
+    return Path(shutil.copytree(trained / "runs", tmp_path / "kept"))
 
 
 def test_what_needs_no_rows_needs_no_sets(moved, capsys):
@@ -106,9 +91,9 @@ def test_what_needs_no_rows_needs_no_sets(moved, capsys):
     assert {path.parent for path in tokenizer.files} == {moved / "masked_lm" / "tokenizer"}
 
 
-def test_what_needs_rows_says_which_sets_and_takes_their_place(moved, tmp_path, trained, capsys):
+def test_what_needs_rows_says_which_sets_and_takes_their_place(moved, trained, capsys):
     run_ = str(moved / "masked_lm")
-    manifest = example_sets(tmp_path / "sets")["masked_lm"][0]
+    manifest = example_sets(trained / "sets")["masked_lm"][0]
     uid = json.loads(_printed(explain_batch.main, [str(manifest), "--samples", "0", "--json"], capsys)[0])["sample"]
     calls = [
         (fill_mask.main, [run_, "--heldout", "2"]),
@@ -122,7 +107,7 @@ def test_what_needs_rows_says_which_sets_and_takes_their_place(moved, tmp_path, 
         assert str(trained / "out/corrupt/masked_lm/train") in said, words
         assert "data.shards=" in said, words
         assert command([*words, f"data.shards={manifest}"]) == 0, (words, capsys.readouterr().err)
-    other = example_sets(tmp_path / "sets")["whole_word_masking"][0]
+    other = example_sets(trained / "sets")["whole_word_masking"][0]
     assert explain_batch.main(["--run", run_, "--step", "1", f"data.shards={other}"]) == 64
     assert "data.shards" in capsys.readouterr().err
 

@@ -2,22 +2,19 @@
 
 import json
 import signal
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 from clozeline.errors import STOPPED, WATCHDOG, CheckpointError
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.part_reader import check_files
 from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import read_lines
-from tests.distributed import Finished, run_ranks
+from tests.distributed import run_ranks
 
 SILENT = (-signal.SIGKILL, WATCHDOG)
 """Ends of a process that can no longer write."""
 
 
-def run_checked(size: int, function: Callable[..., int], *arguments: Any, folder: Path) -> Finished:
+def run_checked(size, function, *arguments, folder):
     """Call `function(*arguments)` on fresh ranks, and check what they leave in `folder / "run"`."""
     before = written(folder / "run")
     finished = run_ranks(size, function, *arguments, folder=folder)
@@ -26,13 +23,13 @@ def run_checked(size: int, function: Callable[..., int], *arguments: Any, folder
     return finished
 
 
-def written(run: Path) -> list[bytes | None]:
+def written(run):
     """Contents of the files that the first rank writes while it trains."""
     paths = [run / name for name in ("status.json", "metrics.jsonl")]
     return [path.read_bytes() if path.exists() else None for path in paths]
 
 
-def check_status(run: Path, code: int, before: list[bytes | None]) -> None:
+def check_status(run, code, before):
     """Compare status.json with how the first rank ended, and with the records and the checkpoints that are there.
 
     Args:
@@ -44,7 +41,6 @@ def check_status(run: Path, code: int, before: list[bytes | None]) -> None:
     if written(run) == before:
         assert code in (0, 64, 65, 74) or code in SILENT, code
         return
-    assert status is not None
     said = json.loads((run / "status.json").read_text(encoding="utf-8"))
     if code in SILENT and status.state == "running":
         assert status.ended, "nothing says that it runs"
@@ -56,7 +52,6 @@ def check_status(run: Path, code: int, before: list[bytes | None]) -> None:
     last = records[-1] if records else 0
     if code in SILENT:  # between a save or a record and what status.json says of it
         assert named is None or named in whole
-        assert status.step is not None
         assert (named or 0) <= status.step <= last, "at most a second before the record, and not before the save"
     else:
         assert named == max(whole, default=None)
@@ -65,7 +60,7 @@ def check_status(run: Path, code: int, before: list[bytes | None]) -> None:
         assert status.step == named, "the state is saved"
 
 
-def whole_checkpoints(run: Path) -> list[int]:
+def whole_checkpoints(run):
     """Steps of the checkpoints that are whole, by hash."""
     found = []
     for path in sorted((run / "checkpoints").glob("step-*")):

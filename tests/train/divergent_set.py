@@ -1,15 +1,11 @@
 """A masked-LM set in which the loss of a few consecutive steps is not finite, or much larger than of all others."""
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.train.data.stream.order import BlockOrder
 from tests.shard_sets import list_column, objective, write_set
-from tests.train.masked_set import COLUMNS, FIRST_WORD, WORDS, masked_rows
+from tests.train.masked_set import COLUMNS, TOKENIZER, masked_rows
 
 NAME, BLOCK, LANES = "toy/train", 16, 4
 WEIGHTS = (
@@ -20,7 +16,7 @@ ROUND = BLOCK * LANES
 """Rows that a block of each lane gives: 8 steps of 8 rows."""
 
 
-def write_divergent_set(folder: Path, weights: Mapping[int, float], rounds: int = 4) -> Path:
+def write_divergent_set(folder, weights, rounds=4):
     """A set whose labels weigh 1, and in one block of the first epoch's round N `weights[N]`; returns its manifest."""
     rows = rounds * ROUND
     content = masked_rows(1, rows)
@@ -33,9 +29,7 @@ def write_divergent_set(folder: Path, weights: Mapping[int, float], rounds: int 
     values = {"label_weight": of_labels, "label_count": counts}
     single = {name: Ragged.from_lists(of_rows[:, None], of_rows.dtype) for name, of_rows in values.items()}
     content = Rows(content.fixed, {**content.columns, **single})
-    tokenizer: dict[str, Any] = {"name": "byte_bpe", "fingerprint": "f" * 64, "vocab_size": FIRST_WORD + WORDS}
-    tokenizer |= {"special_ids": {"pad": 0, "mask": 3}, "sentinels": []}
     facts = {**objective("encoder"), "heads": ["masked_lm"]}
-    options: dict[str, Any] = {"objective": facts, "tokenizer": tokenizer, "block_rows": BLOCK, "name": NAME}
+    options = {"objective": facts, "tokenizer": TOKENIZER, "block_rows": BLOCK, "name": NAME}
     write_set(folder / "train", [content], columns=(*COLUMNS, *WEIGHTS), **options)
     return folder / "train" / "manifest.json"

@@ -4,41 +4,39 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from clozeline.train.command import main
 from clozeline.train.engine import Engine
 
 
-def rank() -> int:
+def rank():
     return int(os.environ["RANK"])
 
 
-def kill_myself(*_: Any) -> None:
+def kill_myself(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def before(owner: Any, name: str, act: Callable[..., Any]) -> None:
+def before(owner, name, act):
     """Call `act(*arguments)` before each call of `owner.name`."""
     real = getattr(owner, name)
 
-    def patched(*arguments: Any, **options: Any) -> Any:
+    def patched(*arguments, **options):
         act(*arguments)
         return real(*arguments, **options)
 
     setattr(owner, name, patched)
 
 
-def train_normally(*arguments: str) -> int:
+def train_normally(*arguments):
     return main(arguments)
 
 
-def fault_in_step(kind: str, step: int, victim: int | None, *arguments: str) -> int:
+def fault_in_step(kind, step, victim, *arguments):
     """Kill, hang or signal a rank, or all of them, when a step begins."""
 
-    def act(engine: Engine, batches: Any, counts: Any, number: int, rate: float) -> None:
+    def act(engine, batches, counts, number, rate):
         if number != step or victim not in (None, rank()):
             return
         if kind == "kill":
@@ -52,19 +50,19 @@ def fault_in_step(kind: str, step: int, victim: int | None, *arguments: str) -> 
     return main(arguments)
 
 
-def other_seed_on_rank_one(*arguments: str) -> int:
+def other_seed_on_rank_one(*arguments):
     """Ranks that were started with different configurations."""
     return main([*arguments, *(["seed=99"] if rank() == 1 else [])])
 
 
-def kill_at_replace(target: str, occurrence: int, when: str, *arguments: str) -> int:
+def kill_at_replace(target, occurrence, when, *arguments):
     """Die before or after a file or folder of this name is put in place for the n-th time; list all that are."""
-    seen: list[str] = []
+    seen = []
 
-    def patch(name: str) -> None:
+    def patch(name):
         real = getattr(os, name)
 
-        def replace(source: Any, place: Any, **options: Any) -> None:
+        def replace(source, place, **options):
             seen.append(Path(place).name)
             here = seen[-1] == target and seen.count(target) == occurrence
             if here and when == "before":

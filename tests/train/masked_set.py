@@ -4,18 +4,17 @@ The language is arithmetic: each row counts upwards in steps of its own, so cont
 frequencies do not.
 """
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import yaml
 
 from clozeline.pipeline.rows import Ragged, Rows
+from tests import shard_sets
 from tests.shard_sets import IDS, fixed, list_column, objective, write_set
 from tests.train.synthetic import plain_config
 
 WORDS = 40
 FIRST_WORD = 10
+TOKENIZER = shard_sets.TOKENIZER | {"vocab_size": FIRST_WORD + WORDS, "special_ids": {"pad": 0, "mask": 3}}
 COLUMNS = (
     IDS,
     list_column("label_positions"),
@@ -23,7 +22,7 @@ COLUMNS = (
 )
 
 
-def masked_rows(first_uid: int, count: int) -> Rows:
+def masked_rows(first_uid, count):
     """Rows of 8 to 15 tokens, one in five masked, at least one."""
     generator = np.random.Generator(np.random.PCG64(first_uid))
     inputs, positions, labels = [], [], []
@@ -42,19 +41,10 @@ def masked_rows(first_uid: int, count: int) -> Rows:
     return Rows(fixed(uids), {name: Ragged.from_lists(rows, np.uint16) for name, rows in lists.items()})
 
 
-def write_masked_sets(
-    folder: Path, *, rows: int = 240, heldout: int = 45, heldout_shards: int = 1, name: str = "toy", **options: Any
-) -> Path:
+def write_masked_sets(folder, *, rows=240, heldout=45, heldout_shards=1, name="toy", **options):
     """Train and held-out sets below `folder`; returns the training manifest's path."""
     facts = {**objective("encoder"), "heads": ["masked_lm"]}
-    tokenizer = {
-        "name": "byte_bpe",
-        "fingerprint": "f" * 64,
-        "vocab_size": FIRST_WORD + WORDS,
-        "special_ids": {"pad": 0, "mask": 3},
-        "sentinels": [],
-    }
-    shared: dict[str, Any] = {"columns": COLUMNS, "objective": facts, "tokenizer": tokenizer, "block_rows": 16}
+    shared = {"columns": COLUMNS, "objective": facts, "tokenizer": TOKENIZER, "block_rows": 16}
     shared |= options
     half = rows // 2
     write_set(
@@ -65,7 +55,7 @@ def write_masked_sets(
     return folder / "train" / "manifest.json"
 
 
-def write_config(path: Path, shards: Path, output: Path, **changes: Any) -> Path:
+def write_config(path, shards, output, **changes):
     """A configuration file of a small encoder; `changes` are dotted keys with `__` for the dot."""
     plain = plain_config(**{"data__shards": str(shards), "output": str(output), **changes})
     path.write_text(yaml.safe_dump(plain), encoding="utf-8")

@@ -4,8 +4,6 @@ A text counts upwards in steps of its own, so that context tells its tokens and 
 """
 
 from dataclasses import asdict, fields
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,19 +11,18 @@ from clozeline.configuration.config import to_plain
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards.columns import feature_columns
-from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import choose, find
 from tests.pipeline.corruption_cases import FIRST_CONTENT, fixed_columns, vocabulary
-from tests.shard_sets import write_set
+from tests.shard_sets import TOKENIZER, write_set
 
 NUMBERS = 40
-WORDS: Vocabulary = vocabulary(FIRST_CONTENT + NUMBERS)
-MASKED: dict[str, Any] = {"masked_lm": 1.0}
+WORDS = vocabulary(FIRST_CONTENT + NUMBERS)
+MASKED = {"masked_lm": 1.0}
 GENERATOR = {"generator": {"layers": 1, "dim": 16, "attention_heads": 2, "ffn_dim": 32}}
 XLNET = {"position": {"kind": "sinusoidal"}, "bias": {"qkv": False, "out": False}}
 
 
-def counting_samples(seed: int, rows: int) -> Rows:
+def counting_samples(seed, rows):
     """Rows of 12 to 24 tokens in sentences of four, with a partner that counts from elsewhere and a translation.
 
     A translation is in another language and counts along, three further.
@@ -33,7 +30,7 @@ def counting_samples(seed: int, rows: int) -> Rows:
     random = np.random.RandomState(seed)
     lengths = random.randint(12, 25, rows)
 
-    def texts(sizes: Any) -> Ragged:
+    def texts(sizes):
         starts, strides = random.randint(0, NUMBERS, len(sizes)), random.randint(1, 3, len(sizes))
         lists = [(s + d * np.arange(n)) % NUMBERS for s, d, n in zip(starts, strides, sizes, strict=True)]
         return Ragged.from_lists([FIRST_CONTENT + one for one in lists], WORDS.id_dtype)
@@ -53,7 +50,7 @@ def counting_samples(seed: int, rows: int) -> Rows:
     return Rows(fixed_columns(random.randint(0, 1 << 62, rows).astype(np.uint64)), columns)
 
 
-def write_objective_sets(folder: Path, name: str, rows: int = 240, heldout: int = 45, **options: Any) -> Path:
+def write_objective_sets(folder, name, rows=240, heldout=45, **options):
     """Write train and held-out sets of an objective below `folder`; return the training manifest's path."""
     keys = {field.name for field in fields(find("clozeline.pipeline.corrupt.objectives", name).Options)}
     entry = {"name": name} | {key: 64 for key in ("max_length", "input_length") if key in keys} | options
@@ -66,14 +63,9 @@ def write_objective_sets(folder: Path, name: str, rows: int = 240, heldout: int 
         "heads": list(objective.heads),
         "frame": asdict(objective.frame),
     }
-    tokenizer = {
-        "name": "byte_bpe",
-        "fingerprint": WORDS.fingerprint,
-        "vocab_size": WORDS.size,
-        "special_ids": dict(WORDS.specials),
-        "sentinels": [],
-    }
-    shared: dict[str, Any] = {"objective": facts, "tokenizer": tokenizer, "languages": ("de", "en"), "block_rows": 16}
+    own = {"fingerprint": WORDS.fingerprint, "vocab_size": WORDS.size, "special_ids": dict(WORDS.specials)}
+    tokenizer = TOKENIZER | own
+    shared = {"objective": facts, "tokenizer": tokenizer, "languages": ("de", "en"), "block_rows": 16}
     shared["columns"] = feature_columns(objective.features, WORDS.size)
     for seed, (split, count) in enumerate({"train": rows, "heldout": heldout}.items()):
         samples = counting_samples(seed, count)

@@ -1,13 +1,11 @@
 """Tiny configurations and random batches: the same global batch at a step for every world size and micro-batch."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from clozeline.configuration.config import validate
 from clozeline.train.checkpoint.checkpoints import Checkpoints, load
@@ -15,17 +13,16 @@ from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.engine_config import placement_of
 from clozeline.train.data.global_batch import next_global_batch
-from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
-from clozeline.train.engine import Engine, StepResult
+from clozeline.train.engine import Engine
 
 VOCABULARY = 301
 LENGTH = 11
 
 
-def plain_config(**changes: Any) -> dict[str, Any]:
+def plain_config(**changes):
     """A small encoder with odd sizes, as plain data; `changes` are dotted keys with `__` for the dot."""
-    plain: dict[str, Any] = {
+    plain = {
         "model": {
             "family": "encoder",
             "dim": 20,
@@ -55,13 +52,12 @@ def plain_config(**changes: Any) -> dict[str, Any]:
     return plain
 
 
-def tiny(**changes: Any) -> TrainConfig:
+def tiny(**changes):
     """`plain_config`, validated."""
-    config: TrainConfig = validate(TrainConfig, plain_config(**changes), "tiny")
-    return config
+    return validate(TrainConfig, plain_config(**changes), "tiny")
 
 
-NO_DROPOUT: dict[str, Any] = {"model__dropout": {}}
+NO_DROPOUT = {"model__dropout": {}}
 
 
 @dataclass
@@ -72,7 +68,7 @@ class RandomBatch:
     origin: Any = field(default_factory=lambda: np.zeros((0, 3), np.int64))
 
 
-def random_rows(step: int, rows: int, first: int, total: int) -> dict[str, Tensor]:
+def random_rows(step, rows, first, total):
     """Rows `first .. first + rows` of global batch `step`: 1 to 7 labels a row, lengths 4 to LENGTH."""
     generator = np.random.Generator(np.random.PCG64(step))
     ids = generator.integers(0, VOCABULARY, (total, LENGTH))
@@ -95,10 +91,10 @@ def random_rows(step: int, rows: int, first: int, total: int) -> dict[str, Tenso
 class RandomSource:
     """A stream of random batches."""
 
-    def __init__(self, config: TrainConfig, world: World, step: int = 0) -> None:
+    def __init__(self, config, world, step=0):
         self.config, self.world, self.step = config, world, step
 
-    def next_step(self) -> Sequence[RandomBatch]:
+    def next_step(self):
         self.step += 1
         data = self.config.data
         share = data.global_batch // self.world.size
@@ -109,54 +105,51 @@ class RandomSource:
         ]
 
 
-def build(config: TrainConfig, world: World, seed: int = 1, prepare: Any = None) -> Engine:
+def build(config, world, seed=1, prepare=None):
     """An engine around a fresh model; `prepare(model)` may change the model first."""
     from clozeline.model.build import build_model
     from clozeline.model.parameters.sharding import WHOLE
 
     placement = placement_of(config, world) if prepare is None else WHOLE
-    model: nn.Module = build_model(config.model, VOCABULARY, {}, seed=seed, placement=placement)
+    model = build_model(config.model, VOCABULARY, {}, seed=seed, placement=placement)
     if prepare is not None:
         prepare(model)
     return Engine(model, config, world)
 
 
-def train_steps(
-    engine: Engine, first: int, last: int, kind: type[RandomSource] = RandomSource
-) -> list[tuple[str, str]]:
+def train_steps(engine, first, last, kind=RandomSource):
     """Steps `first..last` of the random stream: (loss, gradient norm) of each, in hex."""
     config, world = engine.config, engine.world
     source = kind(config, world, first - 1)
     schedule = config.schedule.build(config.schedule.options.steps)
     found = []
     for step in range(first, last + 1):
-        batch = next_global_batch(source, engine.counted, world, StopRequest())  # type: ignore[arg-type]
+        batch = next_global_batch(source, engine.counted, world, StopRequest())
         rate = config.optimizer.options.learning_rate * schedule(step)
         result = engine.step(batch.micro_batches, batch.counts, step, rate)
         found.append((global_loss(result, batch.counts, world).hex(), result.gradient_norm.hex()))
     return found
 
 
-def global_loss(result: StepResult, counts: dict[str, float], world: World) -> float:
+def global_loss(result, counts, world):
     totals = world.total([float(total) for total in result.sums.values()])
     return sum(total / counts[head] for head, total in zip(result.sums, totals, strict=True) if counts[head])
 
 
-def store(directory: Path, world: World, **options: Any) -> Checkpoints:
+def store(directory, world, **options):
     """Checkpoints of a directory; reports are kept in `.reports`."""
     config = tiny(**{f"checkpoint__{key}": value for key, value in options.items()}).checkpoint
-    reports: list[dict[str, Any]] = []
+    reports = []
     found = Checkpoints(directory, config, world, lambda event, **fields: reports.append({"event": event, **fields}))
-    found.reports = reports  # type: ignore[attr-defined]
+    found.reports = reports
     found.prepare()
     return found
 
 
-def save(engine: Engine, directory: Path, step: int) -> None:
+def save(engine, directory, step):
     assert store(directory, engine.world).save(engine, TrainState(step=step, samples=step * 8, skipped=engine.skipped))
 
 
-def resume(engine: Engine, directory: Path) -> TrainState:
+def resume(engine, directory):
     found = store(directory, engine.world).find()
-    assert found is not None
     return load(engine, *found)

@@ -1,17 +1,14 @@
 """Runs that train an adapter next to another run's model: it alone trains and is saved, at every stage of ZeRO."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from clozeline.registry import find
 from clozeline.train.checkpoint.format import Index, steps_in
-from tests.distributed import RankPool
 from tests.model.adapters.adapted_models import NAMES, case_of, takes_places
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import write_config
 from tests.train.runs import logged, saved, start
 
 POSITIONS = {"model__position__maximum": 24}
@@ -20,23 +17,22 @@ FAST = [next(name for name in NAMES if takes_places(name) is taken) for taken in
 """One that takes positions of the table from the rows, and one that takes none."""
 
 
-def adapter(name: str) -> dict[str, Any]:
+def adapter(name):
     """The options of the adapter's own tests, with dropout where it has some."""
     dropout = {"dropout": 0.1} if hasattr(find("clozeline.model.adapters", name).Options, "dropout") else {}
     return {"name": name, **case_of(name)[1], **dropout}
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Path:
+def base(tmp_path_factory, one_rank, shards):
     """A folder with a trained run, `base`, and the configuration of it."""
     folder = tmp_path_factory.mktemp("adapters")
-    shards = write_masked_sets(folder / "sets")
     config = write_config(folder / "train.yaml", shards, folder / "base", evaluate__max_rows=0, **POSITIONS)
     assert one_rank.run(start, config, ["steps=3"]) == [(0, "")]
     return folder
 
 
-def adapted(base: Path, output: str, name: str, *words: str) -> list[str]:
+def adapted(base, output, name, *words):
     words_of_run = [
         f"output={base / output}",
         f"model.init_from={base / 'base'}",
@@ -46,7 +42,7 @@ def adapted(base: Path, output: str, name: str, *words: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", FAST)
-def test_a_run_saves_its_adapter_alone_and_resumes_to_the_bit(base: Path, one_rank: RankPool, name: str) -> None:
+def test_a_run_saves_its_adapter_alone_and_resumes_to_the_bit(base, one_rank, name):
     config = base / "train.yaml"
     assert one_rank.run(start, config, adapted(base, f"{name}-whole", name, "steps=4")) == [(0, "")]
     assert one_rank.run(start, config, adapted(base, f"{name}-parts", name, "steps=2")) == [(0, "")]

@@ -1,7 +1,6 @@
 """Steps of a number of tokens: the same rows as counted from the shards, at any world size and after any resume."""
 
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 import yaml
@@ -10,7 +9,6 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards.explain_batch import main
 from clozeline.train.data.stream.phases import phase_of
 from clozeline.train.data.stream.stream import Stream
-from tests.distributed import RankPool
 from tests.train import runs
 from tests.train.masked_set import write_masked_sets
 from tests.train.runs import start
@@ -20,7 +18,7 @@ TOKENS, STEPS, CHANGE = 210, 6, 56
 
 
 @pytest.fixture(scope="module")
-def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def config(tmp_path_factory):
     """Portions of 8 rows, and of 16 from sample 56 on, in the middle of a step."""
     folder = tmp_path_factory.mktemp("tokens")
     shards = str(write_masked_sets(folder / "sets"))
@@ -32,7 +30,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run.yaml"
 
 
-def counted(config: Path) -> list[tuple[int, int]]:
+def counted(config):
     """Samples and tokens after each step, from the lengths of the stored rows."""
     shards = open_shards(config.parent / "sets" / "train" / "manifest.json")
     phases = [phase_of((shards,), until_samples=CHANGE, global_batch=8), phase_of((shards,), global_batch=16)]
@@ -50,9 +48,7 @@ def counted(config: Path) -> list[tuple[int, int]]:
     return found
 
 
-def test_steps_are_cut_by_tokens_at_every_world_size(
-    one_rank: RankPool, two_ranks: RankPool, config: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_steps_are_cut_by_tokens_at_every_world_size(one_rank, two_ranks, config, capsys):
     expected = counted(config)
     ends = [samples for samples, _ in expected]
     assert any(before < CHANGE < after for before, after in pairwise(ends))

@@ -5,7 +5,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.stopping import INTERRUPTED_MESSAGE
 from tests.distributed import ROOT, free_port, run_ranks
 from tests.lost_output import exit_code
+from tests.shard_sets import damage
 from tests.train import faulty
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.runs import logged
@@ -26,27 +26,27 @@ from tests.train.runs import logged
 BIN = Path(sys.executable).parent
 
 
-def environment() -> dict[str, str]:
+def environment():
     kept = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "MASTER_PORT")}
     return {**kept, "OMP_NUM_THREADS": "1", "PATH": f"{BIN}:{os.environ['PATH']}"}
 
 
-def typed(*words: str, timeout: float = 300) -> subprocess.CompletedProcess[str]:
+def typed(*words, timeout=300):
     return subprocess.run(
         words, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=timeout, check=False
     )
 
 
-def deepspeed(*words: str) -> list[str]:
+def deepspeed(*words):
     port = ["--master_port", str(free_port())]
     return [sys.executable, str(BIN / "deepspeed"), "-q", *port, "--num_accelerators", "2", "train/main.py", *words]
 
 
-def bits(output: Path) -> list[str]:
+def bits(output):
     return [loss for _, loss, _ in logged(output)]
 
 
-def test_one_rank_and_the_launcher_take_the_same_file(tmp_path: Path, shards: Path) -> None:
+def test_one_rank_and_the_launcher_take_the_same_file(tmp_path, shards):
     """One rank, two by the launcher, quietly; the first loss is the same."""
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "one", steps=3, model__dropout={})
     alone = run_ranks(1, faulty.train_normally, "--config", str(config), folder=tmp_path)
@@ -59,7 +59,7 @@ def test_one_rank_and_the_launcher_take_the_same_file(tmp_path: Path, shards: Pa
     assert first[0] == pytest.approx(first[1], abs=1e-6)
 
 
-def test_quiet_prints_nothing_and_verbose_every_record_in_80_columns(tmp_path: Path, shards: Path) -> None:
+def test_quiet_prints_nothing_and_verbose_every_record_in_80_columns(tmp_path, shards):
     config = str(write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=4))
     quiet = run_ranks(1, faulty.train_normally, "--config", config, "--quiet", folder=tmp_path)
     assert (quiet.codes, quiet.outputs, quiet.errors) == ([0], [""], [""])
@@ -75,7 +75,7 @@ def test_quiet_prints_nothing_and_verbose_every_record_in_80_columns(tmp_path: P
     assert "stepz" in wrong.errors[0], "errors are never quiet"
 
 
-def test_a_run_whose_lines_cannot_be_printed_trains_to_its_end(tmp_path: Path, shards: Path) -> None:
+def test_a_run_whose_lines_cannot_be_printed_trains_to_its_end(tmp_path, shards):
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=3)
     command = [sys.executable, "train/main.py", "--config", str(config), "--verbose"]
     assert exit_code("closed terminal", command, cwd=ROOT, env=environment()) == 0
@@ -85,13 +85,13 @@ def test_a_run_whose_lines_cannot_be_printed_trains_to_its_end(tmp_path: Path, s
     assert exit_code("closed terminal", wrong, cwd=ROOT, env=environment()) == 64
 
 
-def torchrun(*words: str) -> list[str]:
+def torchrun(*words):
     options = ["--nproc-per-node", "2", "--master-port", str(free_port()), "--"]
     return [sys.executable, str(BIN / "torchrun"), *options, "train/main.py", *words]
 
 
 @pytest.mark.slow
-def test_torchrun_takes_the_same_file(tmp_path: Path, shards: Path) -> None:
+def test_torchrun_takes_the_same_file(tmp_path, shards):
     """With the bits of the other launcher."""
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=2)
     for launcher in (torchrun, deepspeed):
@@ -100,21 +100,21 @@ def test_torchrun_takes_the_same_file(tmp_path: Path, shards: Path) -> None:
     assert bits(tmp_path / "torchrun") == bits(tmp_path / "deepspeed")
 
 
-def called(capsys: pytest.CaptureFixture[str], words: Sequence[str]) -> tuple[int, str, str]:
+def called(capsys, words):
     code = main(words)
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 
 
 @pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def alone(monkeypatch):
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.setenv(name, "0")
     monkeypatch.setenv("WORLD_SIZE", "1")
 
 
 @pytest.mark.usefixtures("alone")
-def test_help_lists_every_key(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_lists_every_key(capsys, monkeypatch):
     code, text, _ = called(capsys, ["--help"])
     assert code == 0
     for key in ("model.layers", "data.global_batch", "zero.stage", "checkpoint.keep_best", "optimizer.betas",
@@ -125,14 +125,12 @@ def test_help_lists_every_key(capsys: pytest.CaptureFixture[str], monkeypatch: p
     assert called(capsys, ["--help"]) == (0, "", "")
 
 
-def test_every_key_has_a_meaning() -> None:
+def test_every_key_has_a_meaning():
     assert not [key for key, _, _, meaning in keys_of(TrainConfig, _ALGORITHMS) if not meaning]
 
 
 @pytest.mark.usefixtures("alone")
-def test_dry_run_says_what_a_run_costs_and_writes_nothing(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, shards: Path
-) -> None:
+def test_dry_run_says_what_a_run_costs_and_writes_nothing(capsys, tmp_path, shards):
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
     code, text, error = called(
         capsys, ["--config", str(config), "--dry-run", "--local_rank=0", "steps=60", "schedule.steps=60"]
@@ -160,17 +158,12 @@ def test_dry_run_says_what_a_run_costs_and_writes_nothing(
         (["--config", "CONFIG", "data.shards=FLIPPED"], 65, "expected xxh3-128"),
     ],
 )
-def test_mistakes_end_in_one_message(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, shards: Path, words: list[str], code: int, message: str
-) -> None:
+def test_mistakes_end_in_one_message(capsys, tmp_path, shards, words, code, message):
     names = {"CONFIG": write_config(tmp_path / "train.yaml", shards, tmp_path / "run"), "FILE": tmp_path / "file"}
     (tmp_path / "file").write_text("")
     if "data.shards=FLIPPED" in words:
         names["FLIPPED"] = write_masked_sets(tmp_path / "sets")
-        shard = min(names["FLIPPED"].parent.glob("shard-*.arrow"))
-        raw = bytearray(shard.read_bytes())
-        raw[int(open_shards(names["FLIPPED"]).index.offset[0]) + 100] ^= 1
-        shard.write_bytes(raw)
+        damage(open_shards(names["FLIPPED"]), 0)
     for name, path in names.items():
         words = [word.replace(name, str(path)) for word in words]
     found, _, error = called(capsys, [*words, "--dry-run"] if words else words)
@@ -183,9 +176,7 @@ def test_mistakes_end_in_one_message(
 
 @pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize(("name", "code"), [("SIGINT", 130), ("SIGUSR1", 75), ("SIGXCPU", 75)])
-def test_interrupt_during_the_imports_is_one_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
-) -> None:
+def test_interrupt_during_the_imports_is_one_line(tmp_path, monkeypatch, name, code):
     """A signal while `train.command` is imported: a module in its stead sends it."""
     package, tree = tmp_path / "clozeline", ROOT / "clozeline"
     ground = [path.relative_to(tree) for pattern in ("*.py", "configuration/*.py") for path in tree.glob(pattern)]
@@ -205,25 +196,19 @@ def test_interrupt_during_the_imports_is_one_line(
     ("joined", "rank", "local", "prints"),
     [(False, "8", "0", True), (False, "8", "1", False), (True, "8", "0", False), (True, "0", "0", True)],
 )
-def test_an_error_of_all_ranks_is_printed_once(
-    monkeypatch: pytest.MonkeyPatch, joined: bool, rank: str, local: str, prints: bool
-) -> None:
+def test_an_error_of_all_ranks_is_printed_once(monkeypatch, joined, rank, local, prints):
     """By each machine before the ranks have joined, and by the first rank afterwards."""
     monkeypatch.setattr(command, "_has_joined", lambda: joined)
     assert command._explain(ConfigurationError("wrong"), rank, local) == (64, "wrong" if prints else "")
     assert command._explain(AloneError("alone"), rank, local) == (71, "alone")
 
 
-def started_as(rank: str, size: str, port: str, *words: str) -> subprocess.CompletedProcess[str]:
-    variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    assigned = [f"{key}={value}" for key, value in variables.items()]
-    return typed("env", *assigned, sys.executable, "train/main.py", "--config", *words)
-
-
-def test_a_rank_that_waits_in_vain_says_where(tmp_path: Path, shards: Path) -> None:
+def test_a_rank_that_waits_in_vain_says_where(tmp_path, shards):
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", collective_timeout_s=2)
-    port = str(free_port())
-    done = started_as("1", "2", port, str(config))
+    port = free_port()
+    variables = {"RANK": 1, "LOCAL_RANK": 1, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    assigned = [f"{key}={value}" for key, value in variables.items()]
+    done = typed("env", *assigned, sys.executable, "train/main.py", "--config", str(config))
     assert done.returncode == 71, done.stderr
     found = f"rank 1 of 2 on {socket.gethostname()} did not meet the others at 127.0.0.1:{port} in 2 s"
     assert found in done.stderr

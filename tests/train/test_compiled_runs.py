@@ -1,10 +1,8 @@
 """Compiled runs, evaluations included: the losses of runs that are not compiled, but for dropout."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,17 +10,15 @@ from clozeline.configuration.config import load_config
 from clozeline.model.build import build_model, freeze_base
 from clozeline.train import engine
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
 from clozeline.train.startup import start_or_resume
-from tests.distributed import RankPool
 from tests.model.adapters.adapted_models import case_of
 from tests.train import runs
 from tests.train.masked_set import write_config
 from tests.train.synthetic import NO_DROPOUT, VOCABULARY, tiny, train_steps
 
 
-def norms_in_a_row(world: World, adapters: Sequence[str]) -> list[list[tuple[float, float]]]:
+def norms_in_a_row(world, adapters):
     """Gradient norms of an uncompiled and of a compiled training with each adapter, one after another."""
     original = engine.compile_layers
     engine.compile_layers = partial(original, backend="aot_eager")  # fails alike, in a tenth of the time
@@ -43,7 +39,7 @@ def norms_in_a_row(world: World, adapters: Sequence[str]) -> list[list[tuple[flo
     return found
 
 
-def test_a_compiled_training_after_others_has_its_own_gradients(one_rank: RankPool) -> None:
+def test_a_compiled_training_after_others_has_its_own_gradients(one_rank):
     """torch would take graphs of the training before, whose parameters had other gradients."""
     adapters = ["bottleneck", "bitfit"]
     for name, norms in zip(adapters, one_rank.run(norms_in_a_row, adapters, timeout=3000)[0], strict=True):
@@ -51,11 +47,11 @@ def test_a_compiled_training_after_others_has_its_own_gradients(one_rank: RankPo
             assert compiled == pytest.approx(plain, rel=1e-5), name
 
 
-def events(world: World, config: Path, output: str, value: str) -> tuple[str, list[float], list[Any]]:
+def events(world, config, output, value):
     """Error, losses and failures to compile of a run where `auto` compiles, and the second graph always fails."""
-    graphs: list[Any] = []
+    graphs = []
 
-    def backend(graph: Any, _: Any) -> Any:
+    def backend(graph, _):
         graphs.append(graph)
         if len(graphs) > 1:
             raise RuntimeError("no compiler here")
@@ -63,19 +59,19 @@ def events(world: World, config: Path, output: str, value: str) -> tuple[str, li
 
     original, on_host = engine.compile_layers, start_or_resume._ON_HOST
     engine.compile_layers = partial(original, backend=backend)
-    start_or_resume._ON_HOST = {**on_host, "compile": True}  # type: ignore[misc]
+    start_or_resume._ON_HOST = {**on_host, "compile": True}
     try:
         run(load_config(TrainConfig, config, [f"output={output}", f"compile={value}"]), joined=world)
         error = ""
     except Exception as failure:
         error = type(failure).__name__
     finally:
-        engine.compile_layers, start_or_resume._ON_HOST = original, on_host  # type: ignore[misc]
+        engine.compile_layers, start_or_resume._ON_HOST = original, on_host
     losses = [record["loss"] for record in runs.steps(Path(output))]
     return error, losses, runs.events(Path(output), "not_compiled")
 
 
-def test_auto_goes_on_where_compiling_fails(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+def test_auto_goes_on_where_compiling_fails(one_rank, tmp_path, shards):
     """In the middle of the first forward pass, and with the losses of a run that never compiled."""
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "unused", steps=3, evaluate__max_rows=0)
     plain, auto, true = (

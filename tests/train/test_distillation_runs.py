@@ -1,7 +1,5 @@
 """Runs of students: a teacher in memory changes nothing but the losses, at every stage of ZeRO; exact to resume."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -10,8 +8,7 @@ from clozeline.tools.models.export.exportable import exported_form
 from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.startup.open_run import open_run
-from tests.distributed import RankPool
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import write_config
 from tests.train.runs import saved, start, steps
 
 ALL = (
@@ -25,26 +22,25 @@ NO_DROPOUT = [f"model.dropout.{part}=0.0" for part in ("embedding", "attention",
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Path:
+def folder(tmp_path_factory, one_rank, shards):
     """A folder with a trained run of four layers, `teacher`, and the configuration of it."""
     folder = tmp_path_factory.mktemp("distillation")
-    shards = write_masked_sets(folder / "sets")
     config = write_config(folder / "train.yaml", shards, folder / "teacher", model__layers=4)
     assert one_rank.run(start, config, ["steps=3", "evaluate.max_rows=0"]) == [(0, "")]
     return folder
 
 
-def student(folder: Path, output: str, losses: str, *words: str) -> list[str]:
+def student(folder, output, losses, *words):
     """Words of a student of two layers."""
     distil = f"distil={{teacher: {folder / 'teacher'}, losses: {losses}}}"
     return [f"output={folder / output}", "model.layers=2", distil, "evaluate.max_rows=32", *words]
 
 
-def losses(output: Path) -> list[dict[str, float]]:
+def losses(output):
     return [record["losses"] for record in steps(output)]
 
 
-def test_a_student_resumes_to_the_bit_with_all_losses(folder: Path, one_rank: RankPool) -> None:
+def test_a_student_resumes_to_the_bit_with_all_losses(folder, one_rank):
     config, start_from = folder / "train.yaml", "distil.start.layers=[1, 3]"
     assert one_rank.run(start, config, student(folder, "whole", ALL, "steps=4", start_from)) == [(0, "")]
     for end in (2, 4):
@@ -60,7 +56,7 @@ def test_a_student_resumes_to_the_bit_with_all_losses(folder: Path, one_rank: Ra
     assert len(state["digest"]) == 32
 
 
-def test_the_export_has_no_projections(folder: Path, one_rank: RankPool) -> None:
+def test_the_export_has_no_projections(folder, one_rank):
     config = folder / "train.yaml"
     sizes = ["model.dim=18", "model.attention_heads=3"]
     words = student(folder, "moved", NARROW, *sizes)
@@ -80,7 +76,7 @@ def test_the_export_has_no_projections(folder: Path, one_rank: RankPool) -> None
     assert "distil.losses" in said
 
 
-def test_a_teacher_in_memory_changes_only_what_is_added_to_the_loss(folder: Path, one_rank: RankPool) -> None:
+def test_a_teacher_in_memory_changes_only_what_is_added_to_the_loss(folder, one_rank):
     """With weight 0 every bit is that of a run without a teacher: neither data nor dropout has moved."""
     config = folder / "train.yaml"
     assert one_rank.run(start, config, [f"output={folder / 'alone'}", "model.layers=2", "steps=3"]) == [(0, "")]

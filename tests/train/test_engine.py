@@ -1,33 +1,22 @@
 import math
 import weakref
-from typing import Any
 
 import pytest
 
 from clozeline.train.checkpoint.zero_partitions import fragments, memory
-from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.global_batch import next_global_batch
-from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
-from tests.distributed import RankPool
-from tests.train.synthetic import (
-    RandomBatch,
-    RandomSource,
-    build,
-    global_loss,
-    tiny,
-    train_steps,
-)
+from tests.train.synthetic import RandomBatch, RandomSource, build, global_loss, tiny, train_steps
 
 
-def losses(world: World, config: TrainConfig, steps: int) -> list[tuple[float, float]]:
+def losses(world, config, steps):
     engine = build(config, world)
     found = train_steps(engine, 1, steps)
     engine.close()
     return [(float.fromhex(loss), float.fromhex(norm)) for loss, norm in found]
 
 
-def test_one_rank_in_fp32_has_nothing_to_share(one_rank: RankPool) -> None:
+def test_one_rank_in_fp32_has_nothing_to_share(one_rank):
     """Stages 1 and 2 are stage 0 to the last bit, with dropout and clipping, and hold no second copy of the weights."""
     plain, *others = (one_rank.run(losses, tiny(zero__stage=stage), 4) for stage in (0, 1, 2))
     assert others == [plain, plain]
@@ -36,20 +25,20 @@ def test_one_rank_in_fp32_has_nothing_to_share(one_rank: RankPool) -> None:
     assert found == {key: pytest.approx(value, rel=0.02) for key, value in expected.items()}
 
 
-def test_recomputed_activations_change_no_bit(two_ranks: RankPool) -> None:
+def test_recomputed_activations_change_no_bit(two_ranks):
     """With dropout, which must draw the same again."""
-    changes: dict[str, Any] = {"zero__stage": 3, "precision": "bf16", "zero__persistent": 0}
+    changes = {"zero__stage": 3, "precision": "bf16", "zero__persistent": 0}
     expected = two_ranks.run(losses, tiny(**changes), 4)
     assert two_ranks.run(losses, tiny(**changes, activation_checkpointing=True), 4) == expected
 
 
-def test_dropout_is_a_function_of_place(two_ranks: RankPool) -> None:
+def test_dropout_is_a_function_of_place(two_ranks):
     first = two_ranks.run(losses, tiny(), 3)[0]
     assert first == two_ranks.run(losses, tiny(), 3)[0]
     assert first != two_ranks.run(losses, tiny(seed=8), 3)[0]
 
 
-def label_free(world: World, config: TrainConfig) -> list[Any]:
+def label_free(world, config):
     """One micro-batch of rank 0 without labels; then a whole global batch without any."""
     engine = build(config, world)
     results = []
@@ -68,7 +57,7 @@ def label_free(world: World, config: TrainConfig) -> list[Any]:
 
 
 @pytest.mark.parametrize("stage", [0, 3])
-def test_batches_without_labels(two_ranks: RankPool, stage: int) -> None:
+def test_batches_without_labels(two_ranks, stage):
     (some, norm, skipped), nothing = two_ranks.run(label_free, tiny(zero__stage=stage))[0]
     assert math.isfinite(some)
     assert norm > 0
@@ -76,7 +65,7 @@ def test_batches_without_labels(two_ranks: RankPool, stage: int) -> None:
     assert nothing == (0.0, 0.0, False)
 
 
-def after_a_skip(world: World, config: TrainConfig, at: int | None) -> list[Any]:
+def after_a_skip(world, config, at):
     """Losses and norms of steps 4 to 6, and the weights after them, where step 3 was skipped.
 
     Its gradient is not a number on the last rank, in micro-batch `at` (-1: the last); None: step 3 is left out.
@@ -103,9 +92,7 @@ def after_a_skip(world: World, config: TrainConfig, at: int | None) -> list[Any]
     ("ranks", "stage", "precision", "offload"),
     [(1, 0, "fp32", "none"), (1, 2, "bf16", "optimizer"), (1, 3, "bf16", "none"), (2, 2, "bf16", "optimizer")],
 )
-def test_steps_after_a_skip_are_those_without_it(
-    request: pytest.FixtureRequest, ranks: int, stage: int, precision: str, offload: str
-) -> None:
+def test_steps_after_a_skip_are_those_without_it(request, ranks, stage, precision, offload):
     """To the bit, with dropout: nothing of a gradient that was not finite is left, whichever micro-batch had it."""
     pool = request.getfixturevalue("one_rank" if ranks == 1 else "two_ranks")
     zero = {"stage": stage, "offload": offload, "bucket": 100_000}
@@ -116,7 +103,7 @@ def test_steps_after_a_skip_are_those_without_it(
         assert pool.run(after_a_skip, config, at) == expected
 
 
-def still_referenced(world: World, config: TrainConfig) -> bool:
+def still_referenced(world, config):
     engine = build(config, world)
     reference = weakref.ref(engine)
     engine.close()
@@ -124,12 +111,12 @@ def still_referenced(world: World, config: TrainConfig) -> bool:
     return reference() is not None
 
 
-def test_a_closed_engine_is_released(one_rank: RankPool) -> None:
+def test_a_closed_engine_is_released(one_rank):
     """With its teacher and averages, though DeepSpeed keeps the optimizer at stage 3."""
     assert one_rank.run(still_referenced, tiny(zero__stage=3)) == [False]
 
 
-def held_bytes(world: World, config: TrainConfig) -> tuple[dict[str, int], int]:
+def held_bytes(world, config):
     engine = build(config, world)
     count = sum(getattr(p, "ds_numel", p.numel()) for p in engine.model.parameters())
     train_steps(engine, 1, 1)
@@ -139,7 +126,7 @@ def held_bytes(world: World, config: TrainConfig) -> tuple[dict[str, int], int]:
 
 
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
-def test_bytes_held_follow_the_formula(two_ranks: RankPool, stage: int) -> None:
+def test_bytes_held_follow_the_formula(two_ranks, stage):
     from clozeline.train.logs.cost_estimate import estimate_memory
 
     config = tiny(zero__stage=stage)

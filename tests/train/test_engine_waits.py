@@ -1,6 +1,5 @@
 """Waits of a step for the device: how many, when, and that clipping without them has the bits of DeepSpeed's."""
 
-from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -8,11 +7,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from clozeline.model.compilation.host_shapes import add_host_shapes
-from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.global_batch import next_global_batch
-from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
-from tests.distributed import RankPool
 from tests.matrices import STAGES
 from tests.train.synthetic import RandomSource, build, tiny, train_steps
 
@@ -20,11 +16,11 @@ from tests.train.synthetic import RandomSource, build, tiny, train_steps
 class Reads(TorchDispatchMode):
     """Notes what the host has to know of a tensor: its value, or the size that a result gets from its values."""
 
-    def __init__(self, notes: list[str]) -> None:
+    def __init__(self, notes):
         super().__init__()
         self.notes = notes
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         depends = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape} & set(func.tags)
         if func is torch.ops.aten.index.Tensor:  # the size depends on values of masks, not of indices
             depends = any(index is not None and index.dtype in (torch.bool, torch.uint8) for index in args[1])
@@ -33,27 +29,27 @@ class Reads(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def waits(world: World, config: TrainConfig) -> list[str]:
+def waits(world, config):
     """Reads, copies to the host and waits for them in a complete step, and its first update."""
-    notes: list[str] = []
+    notes = []
 
     class NotedEvent:
         waited = False
 
-        def record(self) -> None:
+        def record(self):
             notes.append("copy")
 
-        def synchronize(self) -> None:
+        def synchronize(self):
             if not self.waited:
                 notes.append("wait")
             self.waited = True
 
     engine = build(config, world)
     train_steps(engine, 1, 1)
-    batch = next_global_batch(RandomSource(config, world, 1), engine.counted, world, StopRequest())  # type: ignore[arg-type]
+    batch = next_global_batch(RandomSource(config, world, 1), engine.counted, world, StopRequest())
     # as on a GPU, where properties of batches are computed before they are copied, and not again
     inputs = {id(one): add_host_shapes(dict(one.tensors), 16, frozenset()) for one in batch.micro_batches}
-    engine.inputs = lambda batch, step: inputs[id(batch)]  # type: ignore[method-assign]
+    engine.inputs = lambda batch, step: inputs[id(batch)]
     engine.optimizer.register_step_pre_hook(lambda *_: notes.append("update") if "update" not in notes else None)
     no_second = patch("clozeline.model.build.add_host_shapes", lambda tensors, *_: tensors)
     with Reads(notes), patch.object(torch.cpu, "Event", NotedEvent), no_second:
@@ -63,7 +59,7 @@ def waits(world: World, config: TrainConfig) -> list[str]:
 
 
 @pytest.mark.parametrize(("stage", "precision"), STAGES)
-def test_a_step_waits_for_the_device_once(one_rank: RankPool, two_ranks: RankPool, stage: int, precision: str) -> None:
+def test_a_step_waits_for_the_device_once(one_rank, two_ranks, stage, precision):
     """Before the update, so that the host prepares the next step while the device still does this one.
 
     The last wait is for a copy made after DeepSpeed's read and before the update, which has ended long before.

@@ -1,9 +1,7 @@
 """Held-out evaluation in whole runs: which rows, when, and what an interruption in its middle costs."""
 
 import json
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,11 +14,10 @@ from clozeline.train.checkpoint.format import Index
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.phases import as_phases
 from clozeline.train.data.stream.reading_order import ReadingOrder
-from clozeline.train.distributed.process_group import World
 from clozeline.train.evaluate import _unit, batches_of_pass
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.startup.announcements import dry_run
-from tests.distributed import RankPool
+from tests.shard_sets import damage
 from tests.train.masked_set import masked_rows, write_config, write_masked_sets
 from tests.train.runs import evaluations
 from tests.train.test_run import start
@@ -28,10 +25,10 @@ from tests.train.test_run import start
 STEPS, EVERY, PASSES = 8, 4, 6  # 45 held-out rows are 6 batches of 8
 
 
-def fail_once(world: World, config: Path) -> tuple[int, str]:
+def fail_once(world, config):
     """A run whose first evaluation fails."""
 
-    def broken(*_: Any) -> None:
+    def broken(*_):
         raise IntegrityError("injected")
 
     with pytest.MonkeyPatch.context() as patch:
@@ -39,7 +36,7 @@ def fail_once(world: World, config: Path) -> tuple[int, str]:
         return start(world, config, [])
 
 
-def logged(output: Path) -> list[tuple[Any, ...]]:
+def logged(output):
     """Every bit of a run's losses, one entry a step or an evaluation."""
     return [
         (record["step"], record.get("loss"), json.dumps(record.get("heldout")))
@@ -48,7 +45,7 @@ def logged(output: Path) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture(scope="module")
-def straight(two_ranks: RankPool, tmp_path_factory: pytest.TempPathFactory, shards: Path) -> list[tuple[Any, ...]]:
+def straight(two_ranks, tmp_path_factory, shards):
     folder = tmp_path_factory.mktemp("straight")
     config = write_config(folder / "a.yaml", shards, folder / "run", evaluate__every=EVERY)
     assert two_ranks.run(start, config, []) == [(0, "")] * 2
@@ -58,9 +55,7 @@ def straight(two_ranks: RankPool, tmp_path_factory: pytest.TempPathFactory, shar
 
 
 @pytest.mark.parametrize(("look", "every"), [(EVERY, None), (EVERY + PASSES - 1, 4)])
-def test_a_stop_in_an_evaluation_ends_it_on_all_ranks(
-    two_ranks: RankPool, tmp_path: Path, shards: Path, straight: list[Any], look: int, every: int | None
-) -> None:
+def test_a_stop_in_an_evaluation_ends_it_on_all_ranks(two_ranks, tmp_path, shards, straight, look, every):
     """The next start makes up for it to the same bits, saved before or not."""
     changes = {"evaluate__every": EVERY, "checkpoint__every": every}
     config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", **changes)
@@ -71,9 +66,7 @@ def test_a_stop_in_an_evaluation_ends_it_on_all_ranks(
     assert logged(tmp_path / "run") == straight
 
 
-def test_a_failure_in_an_evaluation_costs_no_step(
-    two_ranks: RankPool, tmp_path: Path, shards: Path, straight: list[Any]
-) -> None:
+def test_a_failure_in_an_evaluation_costs_no_step(two_ranks, tmp_path, shards, straight):
     """The checkpoint is older than the evaluation, and knows its loss afterwards."""
     changes = {"evaluate__every": EVERY, "checkpoint__every": EVERY, "checkpoint__keep_best": True}
     config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", **changes)
@@ -87,32 +80,28 @@ def test_a_failure_in_an_evaluation_costs_no_step(
     assert [Index.read(folder).state["heldout_loss"] for folder in folders] == losses
 
 
-def test_a_corrupt_heldout_block_ends_all_ranks(two_ranks: RankPool, tmp_path: Path) -> None:
+def test_a_corrupt_heldout_block_ends_all_ranks(two_ranks, tmp_path):
     """One rank reads it; the others neither hang nor go on."""
     path = write_masked_sets(tmp_path / "corrupt")
-    (shard,) = (tmp_path / "corrupt" / "heldout").glob("shard-*.arrow")
-    raw = bytearray(shard.read_bytes())
-    raw[int(open_shards(shard.parent).index.offset[1]) + 50] ^= 1
-    shard.write_bytes(raw)
+    heldout = open_shards(tmp_path / "corrupt" / "heldout")
+    damage(heldout, 1)
     config = write_config(tmp_path / "a.yaml", path, tmp_path / "run", steps=1)
     results = two_ranks.run(start, config, [])
     assert [code for code, _ in results] == [65, 65]
-    assert all(f"{shard.name}: block 1: expected xxh3-128" in message for _, message in results)
+    assert all(f"{heldout.shard_path(0).name}: block 1: expected xxh3-128" in message for _, message in results)
     assert (tmp_path / "run" / "checkpoints" / "latest").read_text() == "step-00000001\n"
 
 
 @pytest.mark.parametrize(("rows", "batches"), [(None, 6), (45, 6), (1000, 6), (41, 6), (40, 5), (9, 2), (1, 1)])
-def test_rows_are_whole_batches(rows: int | None, batches: int) -> None:
+def test_rows_are_whole_batches(rows, batches):
     assert batches_of_pass(45, 8, rows) == batches
 
 
-def test_a_part_of_the_heldout_set_is_the_same_everywhere(
-    two_ranks: RankPool, one_rank: RankPool, tmp_path: Path, shards: Path
-) -> None:
+def test_a_part_of_the_heldout_set_is_the_same_everywhere(two_ranks, one_rank, tmp_path, shards):
     """9 rows are two batches of 8: the first 4 lane rows of 4 lanes, found here by the order's own arithmetic."""
     heldout = open_shards(shards.parent.parent / "heldout")
     content = masked_rows(20_000, 45).columns["label_ids"]
-    labels: list[int] = []
+    labels = []
     for _, block, row in ReadingOrder(as_phases(heldout), 0, 4, 16).origins(0, 4).tolist():
         labels += content[block * 16 + row].tolist()
     shares = np.unique(labels, return_counts=True)[1] / len(labels)
@@ -127,20 +116,20 @@ def test_a_part_of_the_heldout_set_is_the_same_everywhere(
     assert found[1]["loss"] == pytest.approx(found[3]["loss"], abs=2e-6)
 
 
-def test_the_unit_of_a_loss_is_what_weighs_alike_in_it() -> None:
+def test_the_unit_of_a_loss_is_what_weighs_alike_in_it():
     label, by_row, token, row = (
         SimpleNamespace(unit=unit, normalise=normalise)
         for unit, normalise in (("label", "label"), ("label", "row"), ("token", "label"), ("row", "label"))
     )
     cases = ([label], "labels"), ([by_row, row], "rows"), ([token], "tokens"), ([label, row], "predictions")
     for heads, unit in cases:
-        assert _unit(cast(Any, heads)) == unit
+        assert _unit(heads) == unit
 
 
-def test_the_dry_run_counts_evaluations(tmp_path: Path, shards: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_dry_run_counts_evaluations(tmp_path, shards, capsys):
     """Two of 16 rows and the end's; their operations are a third of those of as many rows trained on."""
 
-    def told(*overrides: str) -> tuple[str, float]:
+    def told(*overrides):
         config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", steps=5, schedule__steps=5)
         assert dry_run(load_config(TrainConfig, config, list(overrides))) == 0
         text = capsys.readouterr().out

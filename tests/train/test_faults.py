@@ -3,20 +3,17 @@
 import json
 import re
 import signal
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from clozeline.train.logs.journal import read_status
-from tests.distributed import Finished
 from tests.train import faulty, runs
 from tests.train.aftermath import run_checked, whole_checkpoints
 from tests.train.masked_set import write_config
 
 
 @pytest.fixture(scope="module")
-def straight(tmp_path_factory: pytest.TempPathFactory, shards: Path) -> list[tuple[int, str, str]]:
+def straight(tmp_path_factory, shards):
     """Every bit that an undisturbed run logs; it says nothing on stderr, and rank 1 nothing at all."""
     folder = tmp_path_factory.mktemp("straight")
     finished = go(folder, shards, faulty.train_normally)
@@ -27,21 +24,21 @@ def straight(tmp_path_factory: pytest.TempPathFactory, shards: Path) -> list[tup
     return logged(folder)
 
 
-def go(folder: Path, shards: Path, function: Any, *arguments: Any, **changes: Any) -> Finished:
+def go(folder, shards, function, *arguments, **changes):
     settings = {"zero__stage": 2, "checkpoint__every": 2, "checkpoint__keep_last": 9, **changes}
     config = write_config(folder / "train.yaml", shards, folder / "run", **settings)
     return run_checked(2, function, *arguments, "--config", str(config), folder=folder)
 
 
-def logged(folder: Path) -> list[tuple[int, str, str]]:
+def logged(folder):
     return runs.logged(folder / "run")
 
 
-def valid(folder: Path) -> list[int]:
+def valid(folder):
     return whole_checkpoints(folder / "run")
 
 
-def test_rank_that_dies(tmp_path: Path, shards: Path, straight: list[Any]) -> None:
+def test_rank_that_dies(tmp_path, shards, straight):
     """The other one leaves, and the same command continues to the very losses of an undisturbed run."""
     finished = go(tmp_path, shards, faulty.fault_in_step, "kill", 6, 1)
     assert finished.codes == [71, -signal.SIGKILL], "the other rank noticed and left"
@@ -54,7 +51,7 @@ def test_rank_that_dies(tmp_path: Path, shards: Path, straight: list[Any]) -> No
     assert logged(tmp_path) == straight
 
 
-def test_signal_stops_all_ranks_after_the_step(tmp_path: Path, shards: Path, straight: list[Any]) -> None:
+def test_signal_stops_all_ranks_after_the_step(tmp_path, shards, straight):
     """To all, as from the keyboard."""
     finished = go(tmp_path, shards, faulty.fault_in_step, "SIGINT", 3, None, checkpoint__every=None)
     assert finished.codes == [75, 75]
@@ -64,7 +61,7 @@ def test_signal_stops_all_ranks_after_the_step(tmp_path: Path, shards: Path, str
     assert logged(tmp_path) == straight
 
 
-def test_hang_is_ended_by_the_watchdog_with_stacks(tmp_path: Path, shards: Path) -> None:
+def test_hang_is_ended_by_the_watchdog_with_stacks(tmp_path, shards):
     finished = go(tmp_path, shards, faulty.fault_in_step, "hang", 3, 1, watchdog_s=2.0)
     assert 70 in finished.codes
     assert set(finished.codes) <= {71, 70}
@@ -73,11 +70,10 @@ def test_hang_is_ended_by_the_watchdog_with_stacks(tmp_path: Path, shards: Path)
     assert re.search(r"Thread 0x|Current thread", stuck)
     assert valid(tmp_path) == [2]
     status = read_status(tmp_path / "run")
-    assert status is not None
     assert status.ended or status.state == "failed", "nothing says that it runs"
 
 
-def test_ranks_that_disagree_are_refused(tmp_path: Path, shards: Path) -> None:
+def test_ranks_that_disagree_are_refused(tmp_path, shards):
     finished = go(tmp_path, shards, faulty.other_seed_on_rank_one)
     assert finished.codes == [64, 64]
     assert "ranks disagree" in finished.errors[0]

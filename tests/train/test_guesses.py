@@ -1,8 +1,6 @@
 """Guesses on held-out rows, against scores of every position of the model, for each architecture."""
 
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -25,18 +23,18 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_guesses_are_the_most_probable_tokens_at_labels(tmp_path: Path, name: str) -> None:
+def test_guesses_are_the_most_probable_tokens_at_labels(tmp_path, name):
     """By the slow way: the scores of all positions, argmax by numpy."""
     family, heads = CASES[name]
     shards = write_objective_sets(tmp_path / "sets", name)
     changes = {"model__family": family, "model__heads": heads, "model__position__maximum": 96}
     config = load_config(TrainConfig, write_config(tmp_path / "a.yaml", shards, tmp_path / "run", **changes), [])
     train = open_datasets(config).train
-    model: Any = build_random_model(config, train).eval()
+    model = build_random_model(config, train).eval()
     batch = {**next(iter(open_stream(train, micro_batch=8).next_step())).tensors}
     batch["input_ids"] = batch["input_ids"].long()
     world = SimpleNamespace(device=torch.device("cpu"))
-    rows = sample_guesses(SimpleNamespace(model=model, config=config, world=world), batch)  # type: ignore[arg-type]
+    rows = sample_guesses(SimpleNamespace(model=model, config=config, world=world), batch)
     with torch.no_grad():
         (scores,) = (found.double().numpy() for found in model.logits(batch).values())
     flat, width = scores.reshape(-1, scores.shape[-1])[:, : model.vocab_size], scores.shape[1]
@@ -51,8 +49,8 @@ def test_guesses_are_the_most_probable_tokens_at_labels(tmp_path: Path, name: st
         assert ("continued" in found) == (family == "decoder")
 
 
-def test_a_model_that_predicts_no_tokens_has_no_guesses() -> None:
+def test_a_model_that_predicts_no_tokens_has_no_guesses():
     family = SimpleNamespace(architecture="encoder")
     model = SimpleNamespace(family=family, heads={"classification": None})
-    engine: Any = SimpleNamespace(model=model, config=None)
+    engine = SimpleNamespace(model=model, config=None)
     assert sample_guesses(engine, {}) == []

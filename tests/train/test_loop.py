@@ -1,9 +1,7 @@
 """The order of steps, saves and evaluations, with parts that only note what is asked of them."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -20,40 +18,33 @@ from tests.train.synthetic import tiny
 START = TrainState(step=0, samples=0)
 
 
-def run_of(
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    saves: str = "",
-    skipped: bool = False,
-    losses: Iterable[float] = (),
-    **changes: Any,
-) -> Any:
+def run_of(monkeypatch, *, saves="", skipped=False, losses=(), **changes):
     """A run whose parts write into `.log`; `saves` tells of each save whether it works (+) or fails (-)."""
     heldout_losses = iter(losses)
-    log: list[str] = []
-    told: list[tuple[float, ...]] = []
+    log = []
+    told = []
     working = iter(saves)
-    failed: list[str] = []
+    failed = []
 
-    def step(_batches: Any, _counts: Any, number: int, _rate: float, *, observe: bool) -> Any:
+    def step(_batches, _counts, number, _rate, *, observe):
         log.append(f"step {number}")
         return SimpleNamespace(skipped=skipped)
 
-    def save(_engine: Any, state: TrainState, *, wait: bool) -> bool:
+    def save(_engine, state, *, wait):
         assert wait
         log.append(f"save {state.step}")
         works = next(working, "+") == "+"
         failed[:] = [] if works else ["the last one"]
         return works
 
-    def evaluate(*_: Any) -> Any:
+    def evaluate(*_):
         log.append("evaluate")
         return SimpleNamespace(loss=next(heldout_losses, 2.5))
 
-    def ignore(*_: Any, **__: Any) -> None:
+    def ignore(*_, **__):
         pass
 
-    def follow(losses: tuple[float, ...]) -> bool:
+    def follow(losses):
         told.append(losses)
         return len(losses) == 1 and len(told) > 1
 
@@ -73,11 +64,11 @@ def run_of(
         ),
         "watchdog": SimpleNamespace(beat=lambda: None),
     }
-    run = Run(tiny(**changes), ALONE, stop=StopRequest(), **parts)  # type: ignore[arg-type]
+    run = Run(tiny(**changes), ALONE, stop=StopRequest(), **parts)
     return SimpleNamespace(run=run, log=log, told=told)
 
 
-def test_a_step_is_saved_before_it_is_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_is_saved_before_it_is_evaluated(monkeypatch):
     found = run_of(monkeypatch, steps=3, checkpoint__every=2, evaluate__every=2)
     state = train(found.run, START)
     one_evaluation = ["evaluate", "score 2.5"]
@@ -85,7 +76,7 @@ def test_a_step_is_saved_before_it_is_evaluated(monkeypatch: pytest.MonkeyPatch)
     assert (state.step, state.samples, state.heldout_loss) == (3, 24, 2.5)
 
 
-def test_an_optimizer_that_follows_held_out_losses_is_told_those_that_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_optimizer_that_follows_held_out_losses_is_told_those_that_are_due(monkeypatch):
     """At the begin, and after each evaluation; that of the last step is due only because the run ends there."""
     chosen = {"name": "nt_asgd", "learning_rate": 0.1}
     found = run_of(monkeypatch, optimizer=chosen, steps=3, checkpoint__every=2, evaluate__every=2)
@@ -98,14 +89,14 @@ def test_an_optimizer_that_follows_held_out_losses_is_told_those_that_are_due(mo
     assert silent.told == [(), (), ()]
 
 
-def test_the_end_is_saved_until_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_is_saved_until_it_works(monkeypatch):
     """A save in the middle may fail; the next one is due at its own step."""
     found = run_of(monkeypatch, saves="--+", steps=4, checkpoint__every=3)
     train(found.run, START)
     assert [entry for entry in found.log if entry.startswith("save")] == ["save 3", "save 4", "save 4"]
 
 
-def test_a_resumed_run_makes_up_for_its_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resumed_run_makes_up_for_its_evaluation(monkeypatch):
     found = run_of(monkeypatch, steps=2)
     train(found.run, TrainState(step=2, samples=16))
     assert found.log == ["evaluate", "score 2.5"]
@@ -124,11 +115,9 @@ def test_a_resumed_run_makes_up_for_its_evaluation(monkeypatch: pytest.MonkeyPat
         ),
     ],
 )
-def test_a_run_that_cannot_return_ends_and_says_why(
-    monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], state: dict[str, Any], message: str
-) -> None:
+def test_a_run_that_cannot_return_ends_and_says_why(monkeypatch, change, state, message):
     found = run_of(monkeypatch, skipped=True, steps=40, max_consecutive_skips=3, **change)
-    asked: list[tuple[int, int]] = []
+    asked = []
     found.run.checkpoints.find_earlier = lambda before, back: asked.append((before, back))
     with pytest.raises(DivergedError, match=message):
         train(found.run, replace(START, step=7, skipped_rows=(SkippedRows(2, 16, 24),), **state))
@@ -142,7 +131,7 @@ def test_a_run_that_cannot_return_ends_and_says_why(
 EARLY = {"metric": "heldout/loss", "patience": 2}
 
 
-def test_a_run_ends_early_and_every_evaluated_step_was_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_ends_early_and_every_evaluated_step_was_saved(monkeypatch):
     """The best is at step 4; two evaluations later the run is complete, long before its last step."""
     found = run_of(
         monkeypatch, losses=[3.0, 2.0, 2.0, float("nan")], steps=99, checkpoint__every=None, evaluate__every=2,
@@ -161,7 +150,7 @@ def test_a_run_ends_early_and_every_evaluated_step_was_saved(monkeypatch: pytest
     assert train(patient.run, state).best == Best("heldout/loss", 1.0, 10, 0)
 
 
-def test_the_last_save_of_a_run_that_ends_early_must_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_last_save_of_a_run_that_ends_early_must_work(monkeypatch):
     found = run_of(
         monkeypatch, saves="---+", losses=[1.0, 2.0], steps=99, evaluate__every=2,
         early_stop={**EARLY, "patience": 1},
@@ -178,9 +167,7 @@ def test_the_last_save_of_a_run_that_ends_early_must_work(monkeypatch: pytest.Mo
         (["265 tokens", "66 words"], 0, [1, 3, 4]),
     ],
 )
-def test_steps_that_reach_a_number_of_tokens_are_saved(
-    monkeypatch: pytest.MonkeyPatch, at: list[str], done: int, saves: list[int]
-) -> None:
+def test_steps_that_reach_a_number_of_tokens_are_saved(monkeypatch, at, done, saves):
     """A step has 4 x 33 tokens: 132, 264, 396, 528; the last step is saved in any case."""
     found = run_of(monkeypatch, steps=4, checkpoint__every=None, checkpoint__at=at, checkpoint__tokens_per_word=2.0)
     assert train(found.run, TrainState(step=done, samples=8 * done, tokens=132 * done)).tokens == 528

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.json_lines import read_lines
-from tests.distributed import RankPool
 from tests.train.masked_set import write_config
 from tests.train.objective_sets import GENERATOR, MASKED, XLNET, write_objective_sets
 from tests.train.runs import start
@@ -45,7 +43,7 @@ CASES = {
 USUAL = ("nsp", "generator", "ponder")
 
 
-def learn(world: World, config: Path, output: str, overrides: list[str]) -> list[dict[str, Any]]:
+def learn(world, config, output, overrides):
     assert start(world, config, [f"output={output}", *overrides]) == (0, "")
     return read_lines(Path(output) / "metrics.jsonl") if world.rank == 0 else []
 
@@ -53,9 +51,7 @@ def learn(world: World, config: Path, output: str, overrides: list[str]) -> list
 @pytest.mark.parametrize(
     "name", [name if name in USUAL else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
 )
-def test_ranks_and_micro_batches_change_nothing(
-    one_rank: RankPool, two_ranks: RankPool, tmp_path: Path, name: str
-) -> None:
+def test_ranks_and_micro_batches_change_nothing(one_rank, two_ranks, tmp_path, name):
     case = CASES[name]
     config = write_config(
         tmp_path / "train.yaml", write_objective_sets(tmp_path / "set", case.objective, **case.options), tmp_path,

@@ -6,12 +6,10 @@ import torch
 
 from clozeline.model.build import build_model
 from clozeline.model.configuration.layer import ShareConfig
-from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
 from clozeline.model.parameters.sharding import WHOLE, full_shape
 from clozeline.train.configuration.engine_config import placement_of
-from clozeline.train.distributed.process_group import World, load_deepspeed
-from tests.distributed import RankPool
+from clozeline.train.distributed.process_group import load_deepspeed
 from tests.model.small_models import SPELLINGS, small_config
 from tests.train.synthetic import tiny
 
@@ -28,12 +26,12 @@ CASES = {
 RELATIVE = PositionConfig(kind="none", disentangled=DisentangledConfig(max_distance=4, convolution=3, mask_decoder=2))
 
 
-def configs() -> dict[str, ModelConfig]:
+def configs():
     found = {family: small_config(family, **changes) for family, changes in CASES.items()}
     return found | {"relative places": small_config("encoder", position=RELATIVE)}
 
 
-def compared(world: World) -> dict[str, tuple[list[str], float]]:
+def compared(world):
     """The parameters that differ from those of a whole model, and the share of the elements on this rank."""
     config = tiny(zero__stage=3, zero__persistent=0)
     linear, found = torch.nn.functional.linear, {}
@@ -56,7 +54,7 @@ def compared(world: World) -> dict[str, tuple[list[str], float]]:
     return found
 
 
-def test_parts_are_those_of_a_whole_model(two_ranks: RankPool) -> None:
+def test_parts_are_those_of_a_whole_model(two_ranks):
     for found in two_ranks.run(compared):
         for name, (differing, share) in found.items():
             assert not differing, name

@@ -1,7 +1,5 @@
 """Runs that prune: exact to resume, refused before the first step, and usable by every tool."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -13,8 +11,7 @@ from clozeline.tools.models.export.exportable import card_rows, exported_form
 from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.startup.open_run import open_run
-from tests.distributed import RankPool
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import write_config
 from tests.train.runs import start, steps
 
 WAYS = {
@@ -24,21 +21,20 @@ WAYS = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Path:
+def folder(tmp_path_factory, one_rank, shards):
     """A folder with a trained dense run, `dense`, and its configuration."""
     folder = tmp_path_factory.mktemp("pruning")
-    shards = write_masked_sets(folder / "sets")
     config = write_config(folder / "train.yaml", shards, folder / "dense", schedule__steps=12)
     assert one_rank.run(start, config, ["steps=2", "evaluate.max_rows=0"]) == [(0, "")]
     return folder
 
 
-def words(folder: Path, output: str, *others: str) -> list[str]:
+def words(folder, output, *others):
     return [f"output={folder / output}", f"model.init_from={folder / 'dense'}", "evaluate.max_rows=32", *others]
 
 
 @pytest.mark.parametrize("name", WAYS)
-def test_every_tool_reads_the_pruned_weights(folder: Path, one_rank: RankPool, name: str) -> None:
+def test_every_tool_reads_the_pruned_weights(folder, one_rank, name):
     config = folder / "train.yaml"
     assert one_rank.run(start, config, words(folder, name, WAYS[name], "steps=6")) == [(0, "")]
     # the export is the weights times the mask
@@ -58,7 +54,7 @@ def test_every_tool_reads_the_pruned_weights(folder: Path, one_rank: RankPool, n
     assert f"{name}: {find('clozeline.train.compression.pruning', name).claim}" in lines[-1]
 
 
-def test_a_token_rule_resumes_to_the_bit_and_the_tools_drop_tokens_by_it(folder: Path, one_rank: RankPool) -> None:
+def test_a_token_rule_resumes_to_the_bit_and_the_tools_drop_tokens_by_it(folder, one_rank):
     way = "prune={name: tokens, rule: retention, weight: 0.5, harden: 4, learning_rate: 0.3, positions: 6}"
     config, output = folder / "train.yaml", folder / "tokens-parts"
     assert one_rank.run(start, config, words(folder, "tokens-whole", way, "steps=6")) == [(0, "")]

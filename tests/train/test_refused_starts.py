@@ -4,23 +4,18 @@ import json
 import resource
 import shutil
 import signal
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from clozeline.pipeline.shards.manifest import canonical_sha256
 from clozeline.train.checkpoint.format import FORMAT
-from clozeline.train.distributed.process_group import World
 from clozeline.train.logs.json_lines import read_lines
-from tests.distributed import RankPool
 from tests.train.masked_set import write_config
 from tests.train.runs import contents, start, steps
 
 
 @pytest.fixture(scope="module")
-def trained(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory, shards: Path) -> Path:
+def trained(one_rank, tmp_path_factory, shards):
     """A run of four steps with two checkpoints, and its configuration."""
     folder = tmp_path_factory.mktemp("trained")
     changes = {"checkpoint__every": 2, "checkpoint__keep_last": 9}
@@ -31,13 +26,13 @@ def trained(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory, shards
 
 
 @pytest.fixture
-def folder(trained: Path, tmp_path: Path) -> Path:
+def folder(trained, tmp_path):
     """A copy of the run."""
     shutil.copytree(trained, tmp_path / "copy")
     return tmp_path / "copy"
 
 
-def refused(ranks: RankPool, folder: Path, overrides: list[str], function: Callable[..., Any] = start) -> str:
+def refused(ranks, folder, overrides, function=start):
     """Start, and return "CODE message"; everything below the folder is as it was."""
     before = contents(folder)
     results = ranks.run(function, folder / "train.yaml", [f"output={folder / 'run'}", *overrides])
@@ -48,11 +43,11 @@ def refused(ranks: RankPool, folder: Path, overrides: list[str], function: Calla
     return f"{code} {message}"
 
 
-def resume(ranks: RankPool, folder: Path) -> list[tuple[int, str]]:
+def resume(ranks, folder):
     return ranks.run(start, folder / "train.yaml", [f"output={folder / 'run'}", "steps=6"])
 
 
-def rewrite_index(folder: Path, step: int, **changed: Any) -> None:
+def rewrite_index(folder, step, **changed):
     """Write an index as another version would: whole, with its checksum."""
     path = folder / "run" / "checkpoints" / f"step-{step:08d}" / "checkpoint.json"
     plain = json.loads(path.read_text())
@@ -62,7 +57,7 @@ def rewrite_index(folder: Path, step: int, **changed: Any) -> None:
 
 
 @pytest.mark.parametrize("newer", [(2, 4), (4,)])
-def test_checkpoints_of_a_newer_version(two_ranks: RankPool, folder: Path, newer: tuple[int, ...]) -> None:
+def test_checkpoints_of_a_newer_version(two_ranks, folder, newer):
     """Also where an older one could be read: to continue there would overwrite what the newer version trained."""
     for step in newer:
         rewrite_index(folder, step, format=FORMAT + 1)
@@ -71,7 +66,7 @@ def test_checkpoints_of_a_newer_version(two_ranks: RankPool, folder: Path, newer
     assert "step-00000004/checkpoint.json: format 2 of a newer version, this version reads format 1" in found
 
 
-def test_checkpoints_that_are_all_damaged(two_ranks: RankPool, folder: Path) -> None:
+def test_checkpoints_that_are_all_damaged(two_ranks, folder):
     for part in (folder / "run" / "checkpoints").glob("step-*/part-*"):
         part.write_bytes(part.read_bytes()[:-1])
     found = refused(two_ranks, folder, ["steps=6"])
@@ -88,7 +83,7 @@ def test_checkpoints_that_are_all_damaged(two_ranks: RankPool, folder: Path) -> 
 
 
 @pytest.mark.parametrize("resume", ["auto", "never"])
-def test_an_output_of_the_pipeline(one_rank: RankPool, folder: Path, shards: Path, resume: str) -> None:
+def test_an_output_of_the_pipeline(one_rank, folder, shards, resume):
     """A set of shards: its report would be replaced by the run's."""
     shutil.rmtree(folder / "run")
     shutil.copytree(shards.parent, folder / "run")
@@ -98,7 +93,7 @@ def test_an_output_of_the_pipeline(one_rank: RankPool, folder: Path, shards: Pat
     )
 
 
-def on_a_full_disk(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
+def on_a_full_disk(world, config, overrides):
     """No byte can be written to any file; needs no privileges."""
     previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -110,14 +105,14 @@ def on_a_full_disk(world: World, config: Path, overrides: list[str]) -> tuple[in
         signal.signal(signal.SIGXFSZ, previous)
 
 
-def test_an_output_that_cannot_be_written(one_rank: RankPool, folder: Path) -> None:
+def test_an_output_that_cannot_be_written(one_rank, folder):
     found = refused(one_rank, folder, ["steps=6"], on_a_full_disk)
     remedy = "free space, change its permissions, or choose another output"
     assert found == f"74 output: {folder / 'run'} cannot be written (File too large): {remedy}"
     assert resume(one_rank, folder) == [(0, "")]
 
 
-def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank: RankPool, folder: Path) -> None:
+def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank, folder):
     """In the journal too; damaged lines of the metrics are left out, and folders of other names are left alone."""
     checkpoints = folder / "run" / "checkpoints"
     (checkpoints / "step-backup").mkdir()
@@ -141,11 +136,3 @@ def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank: RankPoo
     assert [record["step"] for record in steps(folder / "run")] == [1, 2, 3, 4, 5, 6]
     assert (checkpoints / "step-backup").is_dir()
     assert (checkpoints / "latest").read_text() == "step-00000006\n"
-
-
-CASES = {
-    "whole run": ("run", "**/*"),
-    "parts": ("run/checkpoints", "**/part-*"),
-    "shards": ("sets/train", "**/shard-*"),
-    "manifest": ("sets/train", "**/manifest.json"),
-}

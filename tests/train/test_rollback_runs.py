@@ -3,8 +3,6 @@
 import json
 import signal
 from argparse import Namespace
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,9 +11,7 @@ from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.checkpoint.state import read_state
 from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.data.stream.stream import Stream
-from clozeline.train.distributed.process_group import World
-from clozeline.train.engine import Engine, StepResult
-from tests.distributed import RankPool
+from clozeline.train.engine import Engine
 from tests.train import faulty
 from tests.train.aftermath import run_checked
 from tests.train.divergent_set import write_divergent_set
@@ -23,7 +19,7 @@ from tests.train.masked_set import write_config
 from tests.train.runs import events, steps
 from tests.train.test_run import start
 
-SETTINGS: dict[str, Any] = {
+SETTINGS = {
     "steps": 20,
     "schedule__steps": 20,
     "checkpoint__every": 2,
@@ -36,16 +32,16 @@ BACK, START, STOP = 6, 48, 112
 
 
 @pytest.fixture(scope="module")
-def poisoned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def poisoned(tmp_path_factory):
     """Rows of the steps 9 to 16 whose loss is infinite."""
     return write_divergent_set(tmp_path_factory.mktemp("poisoned"), {1: float("inf")})
 
 
-def never_read(world: World, config: Path, start_of_rows: int, stop: int, overrides: list[str]) -> tuple[int, str]:
+def never_read(world, config, start_of_rows, stop, overrides):
     """A run without a rollback, whose stream jumps over rows by itself."""
     real = Stream.next_step
 
-    def jump(stream: Stream, *given: Any) -> Any:
+    def jump(stream, *given):
         if stream.samples == start_of_rows:
             stream.set_position(stop)
         return real(stream, *given)
@@ -55,7 +51,7 @@ def never_read(world: World, config: Path, start_of_rows: int, stop: int, overri
         return start(world, config, ["on_divergence=null", *overrides])
 
 
-def learned(output: Path) -> tuple[list[Any], Any]:
+def learned(output):
     """Every bit that a run logs of its steps, and the hashes of its last weights and optimizer states."""
     keys = ("loss", "gradient_norm", "learning_rate", "tokens", "flops", "skipped")
     records = [(one["step"], [str(one[key]) for key in keys]) for one in steps(output)]
@@ -64,9 +60,7 @@ def learned(output: Path) -> tuple[list[Any], Any]:
 
 
 @pytest.mark.parametrize(("stage", "more"), [(0, ""), (2, "checkpoint.asynchronous=true")])
-def test_a_rollback_equals_a_run_that_never_read_the_rows(
-    two_ranks: RankPool, tmp_path: Path, poisoned: Path, stage: int, more: str
-) -> None:
+def test_a_rollback_equals_a_run_that_never_read_the_rows(two_ranks, tmp_path, poisoned, stage, more):
     words = [f"zero.stage={stage}", *filter(None, [more])]
     paths = [tmp_path / name for name in ("diverged", "never")]
     configs = [write_config(path.with_suffix(".yaml"), poisoned, path, **SETTINGS) for path in paths]
@@ -91,13 +85,11 @@ def test_a_rollback_equals_a_run_that_never_read_the_rows(
     assert "rollback 1 to step-00000006; the 64 rows since then are skipped" in page
 
 
-def explode(
-    world: World, config: Path, at: int, overrides: list[str], rows: Path | None = None, times: int = 99
-) -> tuple[int, str]:
+def explode(world, config, at, overrides, rows=None, times=99):
     """A run in which the step that reads from a position on has a rate that ruins the weights; writes what it read."""
     real, read, left = Engine.step, {}, times
 
-    def step(engine: Engine, batches: Any, counts: Any, number: int, rate: float, **more: Any) -> StepResult:
+    def step(engine, batches, counts, number, rate, **more):
         read[number] = [row for batch in batches for row in batch.origin.tolist()]
         nonlocal left
         ruinous = batches[-1].samples == at + 8 and left > 0
@@ -112,7 +104,7 @@ def explode(
     return code
 
 
-def test_ruined_weights_are_not_gone_back_to_and_tools_know_the_rows(one_rank: RankPool, tmp_path: Path) -> None:
+def test_ruined_weights_are_not_gone_back_to_and_tools_know_the_rows(one_rank, tmp_path):
     """The update of step 8 ruins the weights, which are saved; what follows is not finite, and step 6 is gone back to.
 
     The rows that are skipped end in another phase of the data, with larger batches. The run is started again after step
@@ -142,7 +134,7 @@ def test_ruined_weights_are_not_gone_back_to_and_tools_know_the_rows(one_rank: R
     assert feed.step(96) == 11, "the step that read it, and was taken back"
 
 
-def test_the_same_rows_again_equal_a_run_without_the_fault(one_rank: RankPool, tmp_path: Path) -> None:
+def test_the_same_rows_again_equal_a_run_without_the_fault(one_rank, tmp_path):
     shards = write_divergent_set(tmp_path / "set", {})
     paths = [tmp_path / name for name in ("failed", "sound")]
     changes = {**SETTINGS, "gradient_clipping": 0.0, "max_consecutive_skips": 3}
@@ -157,7 +149,7 @@ def test_the_same_rows_again_equal_a_run_without_the_fault(one_rank: RankPool, t
 SKIPPED_TWICE = (SkippedRows(36, 288, 344), SkippedRows(36, 344, 368))
 
 
-def test_spikes_of_the_loss_are_a_divergence(one_rank: RankPool, tmp_path: Path) -> None:
+def test_spikes_of_the_loss_are_a_divergence(one_rank, tmp_path):
     """Steps 41 to 48 spike. The first rollback skips the first three of them, the second the next three.
 
     The run is stopped among the spikes, and counts on.
@@ -175,21 +167,21 @@ def test_spikes_of_the_loss_are_a_divergence(one_rank: RankPool, tmp_path: Path)
     told = [(event["step"], event["checkpoint"]) for event in events(paths[0], "rollback")]
     assert told == [(43, "step-00000036"), (39, "step-00000036")]
     spike = events(paths[0], "spike")[0]
-    assert spike["command"] == f"clozeline explain-batch --run {paths[0]} --step {spike['step']}"
+    assert spike["command"] == f"clozeline explain-batch run={paths[0]} step={spike['step']}"
     assert (spike["step"], len(spike["rows_source_block_row"])) == (41, 8)
     state = read_state(Index.read(paths[0] / "checkpoints" / "step-00000052"))
     assert (state.skipped_rows, state.rollbacks) == (SKIPPED_TWICE, 2)
 
 
 @pytest.fixture(scope="module")
-def straight(poisoned: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def straight(poisoned, tmp_path_factory):
     """A run that nobody kills."""
     folder = tmp_path_factory.mktemp("straight")
     assert go(folder, poisoned, faulty.train_normally).codes == [0]
     return folder / "run"
 
 
-def go(folder: Path, shards: Path, function: Any, *arguments: Any) -> Any:
+def go(folder, shards, function, *arguments):
     changes = {**SETTINGS, "checkpoint__keep_last": 9, "on_divergence": {}}
     config = write_config(folder / "train.yaml", shards, folder / "run", **changes)
     return run_checked(1, function, *arguments, "--config", str(config), folder=folder)
@@ -199,9 +191,7 @@ def go(folder: Path, shards: Path, function: Any, *arguments: Any) -> Any:
     ("point", "occurrence"),
     [("checkpoint.json", 8), (".tmp-old-step-00000014", 1)],
 )
-def test_a_kill_in_a_rollback_costs_no_bit(
-    tmp_path: Path, poisoned: Path, straight: Path, point: str, occurrence: int
-) -> None:
+def test_a_kill_in_a_rollback_costs_no_bit(tmp_path, poisoned, straight, point, occurrence):
     """Seven saves come before it, and it removes the steps 14, 12, 10 and 8."""
     assert go(tmp_path, poisoned, faulty.kill_at_replace, point, occurrence, "after").codes == [-signal.SIGKILL]
     again = go(tmp_path, poisoned, faulty.train_normally)

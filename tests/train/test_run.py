@@ -3,48 +3,45 @@
 import json
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
 from clozeline.configuration.config import load_config
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.logs.json_lines import read_lines
-from tests.distributed import RankPool
 from tests.train import runs
 from tests.train.aftermath import check_status, written
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import TOKENIZER, write_config, write_masked_sets
 from tests.train.runs import events, logged, steps
 
 
-def start(world: World, config: Path, overrides: list[str], stop_after: int = 0) -> tuple[int, str]:
+def start(world, config, overrides, stop_after=0):
     """A run; returns (exit code, error). `stop_after` asks rank 1 (or the only one) to stop after that step."""
     asked = 0
     real = StopRequest.is_set
 
-    def is_set(self: StopRequest) -> bool:
+    def is_set(self):
         nonlocal asked
         asked += 1
         if stop_after and asked == stop_after + 1 and world.rank == world.size - 1:
             os.kill(os.getpid(), signal.SIGTERM)
         return real(self)
 
-    StopRequest.is_set = is_set  # type: ignore[method-assign]
+    StopRequest.is_set = is_set
     settings = load_config(TrainConfig, config, overrides)
     before = written(settings.output)
     try:
         code, message = runs.start(world, config, overrides)
     finally:
-        StopRequest.is_set = real  # type: ignore[method-assign]
+        StopRequest.is_set = real
     if world.rank == 0:
         check_status(settings.output, code, before)
     return code, message
 
 
-def test_stopped_and_started_again_equals_straight(two_ranks: RankPool, tmp_path: Path, shards: Path) -> None:
+def test_stopped_and_started_again_equals_straight(two_ranks, tmp_path, shards):
     """A SIGTERM to one rank after step 5; the same command again ends with every logged bit of the straight run."""
     paths = [tmp_path / name for name in ("straight", "stopped")]
     configs = [write_config(path.with_suffix(".yaml"), shards, path, zero__stage=1) for path in paths]
@@ -59,7 +56,7 @@ def test_stopped_and_started_again_equals_straight(two_ranks: RankPool, tmp_path
     assert len(logged(paths[1])) == 8
 
 
-def test_steps_without_a_rate_are_refused(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+def test_steps_without_a_rate_are_refused(one_rank, tmp_path, shards):
     """Beyond a horizon at which the rate is 0 nothing would be learnt; the message names two ways that work."""
     config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", schedule__steps=None)
     assert one_rank.run(start, config, ["steps=3"]) == [(0, "")]
@@ -80,7 +77,7 @@ def test_steps_without_a_rate_are_refused(one_rank: RankPool, tmp_path: Path, sh
     assert "set schedule.steps=8" in message
 
 
-def test_record_of_a_step(two_ranks: RankPool, tmp_path: Path, shards: Path) -> None:
+def test_record_of_a_step(two_ranks, tmp_path, shards):
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=2, log__tensorboard=True)
     two_ranks.run(start, config, ["checkpoint.every=1"])
     first, second, evaluated = read_lines(tmp_path / "run" / "metrics.jsonl")
@@ -113,15 +110,14 @@ def test_record_of_a_step(two_ranks: RankPool, tmp_path: Path, shards: Path) -> 
     assert (tmp_path / "run" / "config.yaml").exists()
 
 
-def test_a_heldout_set_of_another_tokenizer_is_refused(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
-    names = {"name": "byte_bpe", "fingerprint": "e" * 64, "vocab_size": 50, "special_ids": {"pad": 0, "mask": 3}}
-    other = write_masked_sets(tmp_path / "other", tokenizer={**names, "sentinels": []})
+def test_a_heldout_set_of_another_tokenizer_is_refused(one_rank, tmp_path, shards):
+    other = write_masked_sets(tmp_path / "other", tokenizer=TOKENIZER | {"fingerprint": "e" * 64})
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run")
     ((code, message),) = one_rank.run(start, config, [f"data.heldout={other}"])
     assert (code, "eeeeeeeeeeeeeeee" in message, "ffffffffffffffff" in message) == (64, True, True)
 
 
-def test_diverged_run_ends_with_its_own_code(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+def test_diverged_run_ends_with_its_own_code(one_rank, tmp_path, shards):
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=40, schedule__steps=40)
     words = ["optimizer.learning_rate=1e30", "max_consecutive_skips=3", "gradient_clipping=0"]
     ((code, message),) = one_rank.run(start, config, words)

@@ -2,12 +2,10 @@
 
 from pathlib import Path
 
-import pytest
-
 from clozeline.tools.shards import explain_batch
 from clozeline.train.startup.open_run import read_config
 from tests.distributed import run_ranks
-from tests.shard_server import ShardServer
+from tests.range_site import ShardServer
 from tests.train import faulty
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.runs import steps
@@ -18,14 +16,14 @@ USER_PASSWORD = "url%2Dpassw0rd"
 HIDDEN = [*SECRETS.values(), NESTED, USER_PASSWORD, "url-passw0rd"]
 
 
-def test_no_file_and_no_line_of_a_run_holds_a_secret(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_file_and_no_line_of_a_run_holds_a_secret(tmp_path, capsys):
     """Trained, shown, stopped by a fault, resumed; the resumed run takes the secrets from its own configuration."""
     shards = write_masked_sets(tmp_path / "corrupt")
     server, output, logs = ShardServer(shards.parent), tmp_path / "run", tmp_path / "logs"
     logs.mkdir()
     said = ""
 
-    def train(code: int, *overrides: str) -> None:
+    def train(code, *overrides):
         nonlocal said
         finished = run_ranks(1, faulty.train_normally, "--config", str(config), *overrides, folder=logs)
         said += "".join((*finished.outputs, *finished.errors))

@@ -1,33 +1,29 @@
 """Run directories with random weights, written without a training, and models in memory that are opened runs."""
 
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import torch
 import yaml
 from safetensors.torch import save_file
 
 from clozeline.files import file_hash
-from clozeline.model.build import Model, build_model
+from clozeline.model.build import build_model
 from clozeline.model.checkpoints import Checkpoint
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.checkpoint.format import FileRecord, Index, ParameterRecord, part_name
-from clozeline.train.data.sets.recorded_sets import RecordedSet, record_sets
+from clozeline.train.data.sets.recorded_sets import record_sets
 from clozeline.train.data.stream.phases import open_phases
 from clozeline.train.startup.open_run import Run, read_config
 from tests.tools.small_run import example_sets
 from tests.train.synthetic import plain_config
 
 
-def write_run(
-    run: Path, shard_sets: Path, steps: list[int], parts: int, label: str = "masked_lm", **changes: Any
-) -> Model:
+def write_run(run, shard_sets, steps, parts, label="masked_lm", **changes):
     """Write a run directory with the same model at each step; return the model."""
     return write_run_on(run, example_sets(shard_sets)[label][0], steps, parts, **changes)
 
 
-def write_run_on(run: Path, manifest: Path, steps: list[int], parts: int, **changes: Any) -> Model:
+def write_run_on(run, manifest, steps, parts, **changes):
     """The same, of a run that any set was made for."""
     settings = {"data__shards": str(manifest), "output": str(run), "model__position": {"maximum": 64}}
     plain = plain_config(**settings | changes)
@@ -38,7 +34,7 @@ def write_run_on(run: Path, manifest: Path, steps: list[int], parts: int, **chan
     facts = open_shards(manifest).manifest.tokenizer
     torch.manual_seed(5)
     model = build_model(config.model, facts.vocab_size, facts.special_ids)
-    tensors: list[dict[str, torch.Tensor]] = [{} for _ in range(parts)]
+    tensors = [{} for _ in range(parts)]
     records = {}
     for name, parameter in model.named_parameters():
         flat, slices = parameter.detach().reshape(-1), []
@@ -60,7 +56,7 @@ def write_run_on(run: Path, manifest: Path, steps: list[int], parts: int, **chan
     return model
 
 
-def opened(model: Model, folder: Path, sets: tuple[RecordedSet, ...]) -> Run:
+def opened(model, folder, sets):
     """A model in memory as the opened model of a folder with its tokenizer."""
     weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
     return Run(folder, Checkpoint(model.config, model.vocab_size, weights, {}, None, ()), sets)

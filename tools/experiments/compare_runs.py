@@ -25,7 +25,7 @@ from clozeline.tools.command import Arguments, plural, run_tool, some_path
 from clozeline.train.logs.curves import RecordedRun, curves, last_heldout, read_run, results
 from clozeline.train.logs.display import heldout_title
 from clozeline.train.logs.journal import read_status
-from clozeline.train.logs.json_lines import step_records, unreadable_lines
+from clozeline.train.logs.json_lines import records, step_records
 
 _IGNORED_KEYS: Final = ("output", "resume")
 """Keys that do not affect what is trained."""
@@ -95,16 +95,16 @@ def config_differences(configs: Sequence[Mapping[str, Any]]) -> dict[str, list[s
 
 def _notes(run: Path) -> Iterator[str]:
     """Yield what the files of a run lack."""
-    for name, what in (
-        ("status.json", "whether the run has ended is not known"),
-        ("metrics.jsonl", "no steps"),
-        ("events.jsonl", "no starts, from which seconds are counted"),
+    for name, key, what in (
+        ("status.json", "", "whether the run has ended is not known"),
+        ("metrics.jsonl", "step", "no steps"),
+        ("events.jsonl", "event", "no starts, from which seconds are counted"),
     ):
         path = run / name
         if not path.is_file() or not path.stat().st_size:
             yield f"{path} is missing or empty: {what}"
-        elif path.suffix == ".jsonl" and (lost := unreadable_lines(path)):
-            yield f"{path}: {plural(lost, 'line')} cannot be read, torn or damaged, and skipped"
+        elif key and (lost := sum(record is None or key not in record for record in records(path))):
+            yield f"{path}: {plural(lost, 'line')} cannot be read, torn, damaged or of another file, and skipped"
 
 
 def _short_names(paths: Sequence[Path]) -> list[str]:

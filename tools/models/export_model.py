@@ -108,7 +108,7 @@ def _export_tokenizer(folder: Path, run: Run, model: Mapping[str, Any]) -> str:
 
 
 def _compare_frames(folder: Path, run: Run) -> str:
-    """Return a line about the special tokens of training rows, if the set of the run is there."""
+    """Return a line about the special tokens of training rows, or why there are none to compare."""
     if run.tokenizer_folder is None or not run.recorded:
         return ""
     from clozeline.pipeline.shards import open_shards
@@ -117,8 +117,8 @@ def _compare_frames(folder: Path, run: Run) -> str:
 
     try:
         rows = open_shards(Path(run.recorded[0].path))
-    except ClozelineError:  # it may have been moved
-        return ""
+    except ClozelineError as error:  # it may have been moved
+        return f"frame: not compared with training rows: {error}"
     exported = import_transformers("export-model").AutoTokenizer.from_pretrained(folder, local_files_only=True)
     prompt = run.checkpoint.config.architecture == "decoder"
     ids = (row["input_ids"] for row in rows if "input_ids" in row)

@@ -8,7 +8,9 @@ transformers folder, or a training run. OUTPUT gets a model folder as `import-mo
 
 import argparse
 import shutil
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 
 from clozeline.files import publish
 from clozeline.tools.command import Arguments, model_path, run_tool, some_path
@@ -16,6 +18,7 @@ from clozeline.tools.command import Arguments, model_path, run_tool, some_path
 
 def _import(options: argparse.Namespace) -> None:
     from clozeline.model.checkpoints import import_adapter
+    from clozeline.pipeline.tokenize.published.importing import import_tokenizer
     from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
     from clozeline.tools.models.export.exportable import exported_form
     from clozeline.train.startup.open_run import open_run
@@ -23,11 +26,13 @@ def _import(options: argparse.Namespace) -> None:
     require_empty(options.output)
     base = open_run(options.base, quantized=False)
     checkpoint = import_adapter(options.source, exported_form(base), model_type=options.type)
-    options.output.mkdir(parents=True, exist_ok=True)
     if base.tokenizer_folder is not None:
+        with tempfile.TemporaryDirectory() as probe:  # a damaged tokenizer leaves no files
+            import_tokenizer(base.tokenizer_folder, Path(probe) / TOKENIZER)
         for path in sorted(path for path in base.tokenizer_folder.rglob("*") if path.is_file()):
             with publish(options.output / TOKENIZER / path.relative_to(base.tokenizer_folder)) as temporary:
                 shutil.copyfile(path, temporary)
+    options.output.mkdir(parents=True, exist_ok=True)
     write_imported(options.output, checkpoint, options.source)
     adapter = checkpoint.config.adapter
     assert adapter is not None

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, IntegrityError, reading_run
 from clozeline.pipeline.clean.filters import ThresholdFilter
 from clozeline.pipeline.corrupt.preview.view import Sheet, View, show_view
-from clozeline.pipeline.execution.unit_record import total_counts
+from clozeline.pipeline.execution.unit_record import UnitRecord, total_counts
 from clozeline.pipeline.ingest.documents.files import (
     Rejection,
     documents_of,
@@ -30,6 +30,7 @@ from clozeline.pipeline.recipe import Recipe, load_recipe
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.registry import Chosen
+from clozeline.repair import repair_of
 from clozeline.tools.command import Arguments, plural, positive, run_tool, some_path
 
 _DETAIL: Final = re.compile(r"(-?\d[\d.e+-]*)(?: [a-z ]+)? ([<>]) (-?\d[\d.e+-]*)$")
@@ -117,13 +118,20 @@ def collect_malformed(out: Path, most: int) -> tuple[Mapping[str, int], dict[str
 
 
 def _find_parts(folder: Path) -> list[int]:
-    parts = sorted(int(path.stem) for path in (folder / "rejects").glob("*.arrow"))
+    """Return the finished units of `clean`; IntegrityError if one has files, but no readable record."""
+    names = ("rejects/*.arrow", "documents/*.arrow", "records/[0-9]*.json")
+    parts = sorted({int(path.stem) for name in names for path in folder.glob(name)})
     if not parts:
         raise ConfigurationError(
             f"{folder.parent}: expected the output folder of a pipeline run with the stage clean, got no "
             f"{folder}/rejects"
         )
-    return parts
+    found = {part: UnitRecord.load(folder, "main", part) for part in parts}
+    for part, record in found.items():
+        if record is None:
+            path = UnitRecord.path(folder, "main", part)
+            raise IntegrityError(f"{path}: the record of a unit is missing or damaged; {repair_of(path)}")
+    return [part for part, record in found.items() if record is not None and record.status == "ok"]
 
 
 def _rejects_of(folder: Path, part: int) -> RecordedFile:
@@ -171,7 +179,8 @@ def main(arguments: Sequence[str]) -> int:
         path = options.out / "clean" / "config.yaml"
         if not path.is_file():
             raise ConfigurationError(f"{options.out}: expected the output folder of a pipeline run, got no {path}")
-        recipe = load_recipe(path)
+        with reading_run(path):
+            recipe = load_recipe(path)
         view = report_view(options.out, *collect_reasons(options.out, recipe, options.most, options.documents))
         view = replace(view, parts=(*view.parts, *malformed_sheets(*collect_malformed(options.out, options.most))))
         show_view(view, options.html)

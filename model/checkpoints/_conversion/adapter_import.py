@@ -102,7 +102,10 @@ def import_adapter(folder: Path, base: Checkpoint, *, model_type: str | None = N
         WeightsError: tensors are pickled, damaged, unknown, missing, or belong to another base.
     """
     if not (folder / PEFT_CONFIG).is_file():
-        raise ConfigurationError(f"{folder}: expected a folder that peft saved, with {PEFT_CONFIG} and {_WEIGHTS}")
+        raise ConfigurationError(
+            f"{folder}: expected a folder that peft saved, with {PEFT_CONFIG} and {_WEIGHTS}; give that folder, or "
+            "copy it again"
+        )
     if base.config.adapter is not None or base.config.quantization is not None:
         raise ConfigurationError(
             f"{folder}: expected a base without an adapter, with floating-point weights: give the model that the "

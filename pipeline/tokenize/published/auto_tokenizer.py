@@ -39,6 +39,7 @@ _NAMES: Final = {
 """Names of special pieces by role, if neither the class nor the template names one."""
 _LONGEST: Final = 10**9
 """A larger `model_max_length` is transformers' word for none."""
+_COPY_AGAIN: Final = "copy the folder again from where it was published"
 
 
 def describe(
@@ -103,7 +104,7 @@ def _load(source: Path, folder: str) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     except Exception as error:  # whatever a class raises
         text = " ".join(str(error).replace(f"{folder}/", "").replace(folder, "the folder").split())
-        reason = f"transformers cannot read it: {type(error).__name__}: {text}"
+        reason = f"transformers cannot read it: {type(error).__name__}: {text}; {_COPY_AGAIN}"
         if "trust_remote_code" in text:
             reason = "its tokenizer is code of its own (auto_map), which is never run: name a class by tokenizer_class"
         raise ConfigurationError(f"tokenizer.path {source}: {reason}") from error
@@ -310,7 +311,9 @@ def main() -> None:
         try:
             answer = describe(**json.loads(line))
         except Exception as error:
-            reason = str(error) if isinstance(error, ClozelineError) else f"{type(error).__name__}: {error}"
+            reason = str(error)
+            if not isinstance(error, ClozelineError):
+                reason = f"{type(error).__name__}: {reason}; {_COPY_AGAIN}"
             answer = {"error": reason, "damaged": not isinstance(error, ConfigurationError)}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()

@@ -1,8 +1,6 @@
 """The judge of all loaders: what is wrong with one is seen, and what is right is not complained of."""
 
-import numpy as np
 import pytest
-import torch
 
 from benchmarks.peers import measure as measuring
 from benchmarks.peers.clozeline import LANES, Ours, OursZstd
@@ -10,11 +8,9 @@ from benchmarks.peers.loaders import Memmap
 from benchmarks.peers.measure import measure
 from benchmarks.peers.workload import (
     BATCH,
-    LENGTH,
     checksums,
     document_lengths,
     draw_packed_lengths,
-    pad_rows,
     token_rows,
 )
 from clozeline.train.configuration.data import default_lanes
@@ -32,16 +28,6 @@ class RepeatsAndLoses(Memmap):
             yield kept if number == 4 and kept is not None else batch
 
 
-class MixesIds(Memmap):
-    """Puts two ids of one row in another order."""
-
-    def __iter__(self):
-        for number, batch in enumerate(super().__iter__()):
-            if number == 7:
-                batch[3, 100:102] = torch.tensor([1, 2])
-            yield batch
-
-
 class ResumesLate(Memmap):
     """Leaves one batch out when it continues."""
 
@@ -49,23 +35,12 @@ class ResumesLate(Memmap):
         super().__init__(folder, state + BATCH if state else state)
 
 
-class ResumesInAnotherOrder(Memmap):
-    """Delivers every sample, but others together."""
-
-    def __init__(self, folder, state, workers=0):
-        super().__init__(folder, state)
-        if state:
-            self.order[state:] = self.order[state:][::-1].copy()
-
-
 @pytest.mark.parametrize(
     ("case", "epoch", "resumed", "identical"),
     [
         *((case, (_SAMPLES, 0, 0), (_SAMPLES, 0, 0), 1) for case in (Memmap, Ours, OursZstd)),
         (RepeatsAndLoses, (_SAMPLES, BATCH, BATCH), None, None),  # of what a case is not about, anything goes
-        (MixesIds, (_SAMPLES - 1, 0, 1), None, None),
         (ResumesLate, (_SAMPLES, 0, 0), (_SAMPLES - BATCH, 0, BATCH), 0),
-        (ResumesInAnotherOrder, (_SAMPLES, 0, 0), (_SAMPLES, 0, 0), 0),
     ],
 )
 def test_what_a_loader_delivers(case, epoch, resumed, identical, tmp_path, monkeypatch):
@@ -84,15 +59,3 @@ def test_what_a_loader_delivers(case, epoch, resumed, identical, tmp_path, monke
     if issubclass(case, Ours):
         assert [facts[f"elastic_{what}"] for what in ("repeated", "missing", "other")] == [0, 0, 0]
         assert case(tmp_path, None).stream.lanes == LANES == default_lanes(BATCH)
-
-
-def test_rows_of_the_workload():
-    """Packed samples are full but for their share; of three lengths of text, each is a third of the rows."""
-    packed = draw_packed_lengths(38_985)
-    assert ((packed < LENGTH).sum(), packed.min() >= 2) == (15, True)
-    values, counts = np.unique(document_lengths(30_000, ["a", "a b c d", "a " * 600]), return_counts=True)
-    assert (values.tolist(), counts.min() > 9_500) == ([2, 4, LENGTH], True)
-    ids = token_rows(np.array([2, 5, LENGTH]))
-    assert [int((row > 0).sum()) for row in ids[:, 2:]] == [0, 3, LENGTH - 2]  # pads come after the ids
-    batch = pad_rows([np.array([1, 2, 3], np.uint16), np.array([4], np.uint16)])
-    assert (batch.tolist(), batch.dtype) == ([[1, 2, 3], [4, 0, 0]], torch.int64)

@@ -11,8 +11,6 @@ import pytest
 import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 
 from clozeline.configuration.config import ONE_OR_MORE, config_class, load_config, read_mapping, validate
 from clozeline.configuration.overrides import dump_yaml, override, parse_yaml
@@ -111,31 +109,6 @@ def test_an_option_of_the_reader_reaches_every_form_of_input(before, arguments):
     data = {"corpus": "c", **({} if before is None else {"input": before})}
     (entry,) = validate(Recipe, override(Recipe, data, arguments, "f"), "f").input
     assert (entry.path, entry.options) == ("a.jsonl", {"text_key": "body"})
-
-
-WORDS = st.sampled_from(["a", "b", "???", "${a}", "${b.a}", "$a", "\\${a}", "x${a}"])
-PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | WORDS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["a", "b", 1]), inner, max_size=3),
-    max_leaves=6,
-)
-
-
-@given(st.dictionaries(st.sampled_from(["a", "b", 1]), PLAIN, max_size=3))
-@example({"a": {"b": [1, "x"]}, "b": ["${a}", "\\${a}"]})
-@example({"a": {("of", "several"): 1}})
-def test_a_file_without_overrides_is_what_omegaconf_makes_of_it(data):
-    """The short way of plain data; what is returned may be changed."""
-    try:
-        expected = OmegaConf.to_container(OmegaConf.create(data), resolve=True)
-    except OmegaConfBaseException:
-        with pytest.raises(ConfigurationError):
-            override(Whole, data, [], "a file")
-        return
-    found = override(Whole, data, [], "a file")
-    assert found == expected
-    for key, value in data.items():
-        assert found[key] is not value or not isinstance(value, (dict, list))
 
 
 @config_class

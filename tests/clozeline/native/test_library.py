@@ -36,23 +36,6 @@ def test_the_library_repeats_the_hash_of_its_sources(folder):
     assert sources().decode() != build.source_hash()
 
 
-@needs_compiler
-def test_a_failure_leaves_the_previous_library_and_says_why(folder):
-    before = build.build().read_bytes()
-    (folder / "broken.cpp").write_text("this is no C++\n")
-    with pytest.raises(subprocess.CalledProcessError) as failed:
-        build.build()
-    assert "broken.cpp" in failed.value.stderr
-    assert build.LIBRARY.read_bytes() == before
-    assert sorted(path.suffix for path in folder.iterdir()) == [".cpp", ".cpp", ".h", ".so"], "no temporary folder"
-
-
-def test_no_compiler_is_an_os_error(folder, monkeypatch):
-    monkeypatch.setenv("CXX", str(folder / "none"))
-    with pytest.raises(FileNotFoundError):
-        build.build()
-
-
 needs_module = pytest.mark.skipif(not is_available(), reason=f"{missing_note()}")
 _SHOW = "from clozeline.native.library import is_available, missing_note\nprint(is_available(), missing_note())"
 

@@ -48,32 +48,6 @@ def test_parts_without_content_leave_nothing():
     assert checked(page("", [table(["", ""], [["a", 1]])])).count("th") == 0
 
 
-def luminance(color):
-    """Relative luminance of WCAG 2.2, by its formula."""
-    digits = color if len(color) == 6 else "".join(2 * digit for digit in color)
-    parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-
-def contrast(one, other):
-    low, high = sorted((luminance(one), luminance(other)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def test_text_is_legible_in_both_schemes():
-    """4.5 to 1 for text in every color that a page writes text in, on the page and on its panels (WCAG 2.2, AA)."""
-    assert contrast("000000", "fff") == pytest.approx(21)
-    assert contrast("777777", "ffffff") == pytest.approx(4.48, abs=0.01)
-    schemes = re.findall(r":root\{([^}]*--paper[^}]*)\}", page("", []))
-    assert len(schemes) == 2
-    for scheme in schemes:
-        colors = dict(re.findall(r"--(\w+):#(\w+)", scheme))
-        for ink in ("ink", "muted", *(f"c{number}" for number in range(8))):
-            for ground in ("paper", "panel"):
-                assert contrast(colors[ink], colors[ground]) >= 4.5, (ink, ground)
-
-
 @pytest.mark.parametrize(
     ("counts", "total", "widths", "texts"),
     [

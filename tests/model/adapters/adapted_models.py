@@ -1,7 +1,5 @@
 """Small models with adapters, and peft beside them."""
 
-import copy
-
 import pytest
 import torch
 
@@ -61,11 +59,3 @@ def scores(model, tensors):
 def peft():
     """The library, or a skip with the reason."""
     return pytest.importorskip("peft", reason="peft is a dependency of development only")
-
-
-def inside_peft(model, config):
-    """A copy of a model without adapters, wrapped by peft, and the copy."""
-    base = copy.deepcopy(model)
-    base.use_adapter(None)
-    del base.adapters
-    return peft().get_peft_model(base, config), base

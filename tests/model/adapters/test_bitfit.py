@@ -1,12 +1,10 @@
-import copy
-
 import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import freeze_base
 from clozeline.model.configuration.layer import BiasConfig
-from tests.model.adapters.adapted_models import adapted, scores
+from tests.model.adapters.adapted_models import adapted
 from tests.model.small_models import batch_for, built
 
 CASE = ("encoder", {})
@@ -35,21 +33,6 @@ def test_training_the_changes_is_training_the_biases(family):
     assert losses[0][-1] != losses[0][0]
     counts = [sum(p.numel() for p in one.parameters() if p.requires_grad) for one in (model, reference)]
     assert counts[0] == counts[1]
-
-
-def test_a_convolution_is_shifted_as_by_its_own_bias():
-    from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
-
-    places = PositionConfig(kind="none", disentangled=DisentangledConfig(max_distance=4, convolution=3))
-    model, tensors = adapted("encoder", "bitfit", changes={"position": places}), batch_for("encoder")
-    reference = copy.deepcopy(built("encoder", position=places)).eval()
-    own = dict(model.adapters["own"].named_parameters())
-    with torch.no_grad():
-        for name, parameter in reference.family.named_parameters():
-            if name in own:
-                parameter += own[name]
-    assert any("convolution" in name for name in own)
-    assert torch.allclose(scores(model, tensors), scores(reference, tensors), atol=1e-5)
 
 
 def test_a_body_without_biases_is_refused():

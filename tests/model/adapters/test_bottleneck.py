@@ -44,12 +44,6 @@ def test_places_of_both_kinds():
     assert all(path.endswith(".feed_forward") for path in after)
 
 
-def test_a_generator_has_bottlenecks_of_its_own_width():
-    model = adapted("replaced_tokens", "bottleneck", width=5)
-    widths = {path.split(".")[0]: part.up.shape for path, part in model.adapters["own"].parts.items()}
-    assert widths == {"stack": (24, 5), "generator": (18, 5)}
-
-
 def test_a_family_without_residual_blocks_is_refused():
     assert built("mobilebert")
     with pytest.raises(ConfigurationError, match="MobileBert has none"):

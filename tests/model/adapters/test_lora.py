@@ -3,34 +3,10 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import merge_adapter
-from tests.model.adapters.adapted_models import adapted, inside_peft, peft, scores
-from tests.model.small_models import FAMILIES, batch_for
+from tests.model.adapters.adapted_models import adapted, scores
+from tests.model.small_models import batch_for
 
 CASE = ("decoder", {"rank": 3, "alpha": 6.0, "targets": ["query", "value", "up"]})
-
-TARGETS = ["query", "value", "down"]
-
-
-@pytest.mark.parametrize("stabilised", [False, True], ids=["lora", "rs-lora"])
-@pytest.mark.parametrize("family", [*FAMILIES, "xlnet", "mobilebert"])
-def test_peft_computes_the_same(family, stabilised):
-    library = peft()
-    model = adapted(family, "lora", rank=3, alpha=5.0, rank_stabilised=stabilised, targets=TARGETS)
-    config = library.LoraConfig(r=3, lora_alpha=5.0, use_rslora=stabilised, target_modules=TARGETS)
-    wrapped, theirs = inside_peft(model, config)
-    ours = dict(model.adapters["own"].named_parameters())
-    seen = 0
-    for name, parameter in wrapped.named_parameters():
-        if "lora_" in name:
-            path, _, kind = name.removeprefix("base_model.model.family.").rpartition(".lora_")
-            parameter.data = ours[f"{path}.{kind[0].lower()}"].data.clone()
-            seen += 1
-    assert seen == len(ours)
-    tensors = batch_for(family)
-    found, expected = scores(model, tensors), scores(theirs.eval(), tensors)
-    assert (found - expected).abs().max() <= 1e-5
-    model.use_adapter(None)
-    assert (scores(model, tensors) - expected).abs().max() > 3e-4
 
 
 def test_dropout_is_of_the_updates_input_in_training_alone():
@@ -56,24 +32,11 @@ def test_a_merge_in_bf16_adds_in_fp32():
         (["querry"], "'querry' matches no module"),
         (["tokens"], "matches tokens, a Embedding"),
         (["query", "norm"], "a LayerNorm; expected linear maps: down, key, out, query, up, value"),
-        (["attention"], "a Residual"),
         (["q("], "expected a regular expression"),
-        ([], "at least 1"),
         (["query", "query"], "expected different patterns"),
     ],
-    ids=["absent", "table", "norm", "block", "pattern", "none", "twice"],
+    ids=["absent", "table", "norm", "pattern", "twice"],
 )
 def test_targets_that_are_no_linear_maps_are_refused(targets, message):
     with pytest.raises(ConfigurationError, match=message.replace("(", r"\(")):
         adapted("encoder", "lora", targets=targets)
-
-
-def test_a_map_whose_weight_is_anothers_is_refused():
-    from clozeline.model.adapters.lora import Lora
-    from tests.model.small_models import built
-
-    model = built("encoder")
-    layers = model.family.stack.layers
-    layers[1].attention.body.query.weight = layers[0].attention.body.query.weight
-    with pytest.raises(ConfigurationError, match="whose weight is tied to another module"):
-        Lora(Lora.Options(), model.family)

@@ -3,10 +3,8 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import add_adapter
-from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.model.configuration.position import PositionConfig
-from tests.model.adapters.adapted_models import adapted, disturbed, peft, scores
-from tests.model.checkpoints.published import rows, saved
+from tests.model.adapters.adapted_models import adapted, scores
 from tests.model.small_models import batch_for, built
 
 CASE = ("encoder_decoder", {"length": 4})
@@ -46,15 +44,11 @@ def test_vectors_of_tokens_are_these_tokens(family):
     assert (alone - expected)[real].abs().max() > 1e-3
 
 
-def test_tokens_are_repeated_until_all_are_there():
+def test_it_begins_with_its_tokens_again_and_again_or_with_some_drawn_from_the_seed():
     model = built("encoder")
     adapter = add_adapter(model, "own", {"name": "prompt", "length": 5, "tokens": TOKENS})
     (part,) = adapter.parts.values()
     assert torch.equal(part.rows, model.family.tokens.weight[[7, 3, 9, 7, 3]])
-
-
-def test_without_tokens_it_begins_with_some_of_the_vocabulary_drawn_from_the_seed():
-    model = built("encoder")
     drawn = [add_adapter(model, f"a{number}", {"name": "prompt"}, seed=number % 2) for number in range(3)]
     rows_of = [next(iter(adapter.parts.values())).rows for adapter in drawn]
     assert torch.equal(rows_of[0], rows_of[2])
@@ -66,29 +60,6 @@ def test_without_tokens_it_begins_with_some_of_the_vocabulary_drawn_from_the_see
 def test_tokens_beyond_the_vocabulary_are_refused():
     with pytest.raises(ConfigurationError, match="expected ids below 37, got 37"):
         add_adapter(built("encoder"), "own", {"name": "prompt", "tokens": [37]})
-
-
-@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft reads it
-@pytest.mark.parametrize("case", ["bert", "gpt2", "llama", "bart", "t5"])
-def test_peft_computes_the_same(tmp_path, case):
-    library = peft()
-    theirs = saved(tmp_path / "theirs", case)
-    model = build_checkpoint(read_checkpoint(tmp_path / "theirs"))
-    adapter = disturbed(add_adapter(model, "own", {"name": "prompt", "length": 4}))
-    model.use_adapter("own")
-    kinds = {"bert": "FEATURE_EXTRACTION", "bart": "SEQ_2_SEQ_LM", "t5": "SEQ_2_SEQ_LM"}
-    kind = kinds.get(case, "CAUSAL_LM")
-    wrapped = library.get_peft_model(theirs, library.PromptTuningConfig(num_virtual_tokens=4, task_type=kind))
-    (part,) = adapter.parts.values()
-    scale = (model.family.encoder if case in ("bart", "t5") else model.family.stack).embeddings.scale
-    ours, inputs, valid = rows(theirs)
-    with torch.no_grad():
-        wrapped.prompt_encoder["default"].embedding.weight[:4] = part.rows * scale
-        expected = wrapped(**inputs).logits
-    expected = expected if kind == "SEQ_2_SEQ_LM" else expected[:, 4:]
-    assert (scores(model, ours)[valid] - expected[valid]).abs().max() <= 1e-5
-    model.use_adapter(None)
-    assert (scores(model, ours)[valid] - expected[valid]).abs().max() > 1e-2
 
 
 @pytest.mark.parametrize("family", ["encoder", "decoder", "encoder_decoder"])

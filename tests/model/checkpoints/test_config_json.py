@@ -38,52 +38,18 @@ def two_rotations(wide, near, **scaling):
     return {"rope_parameters": {FULL: {**form, "rope_theta": wide, **scaling}, SLIDING: {**form, "rope_theta": near}}}
 
 
-GROUPS = ("num_hidden_layers", "num_hidden_groups", "inner_group_num")
 WIDTH = {"hidden_size": 12, "num_attention_heads": 3}
-STACKS = {"d_model": 12, "encoder_layers": 3, "decoder_layers": 1, "encoder_attention_heads": 2,
-          "decoder_attention_heads": 3, "encoder_ffn_dim": 7, "decoder_ffn_dim": 20}  # fmt: skip
 TIED, UNTIED = ({"tie_word_embeddings": value} for value in (True, False))
-ALBERT = [
-    Read("albert", sizes | WIDTH, {}, {"layers": sizes["num_hidden_layers"] * sizes["inner_group_num"]}, sizes)
-    for sizes in (dict(zip(GROUPS, numbers, strict=True)) for numbers in ((5, 2, 1), (4, 2, 2), (3, 1, 3)))
-]
 ENCODERS = [
-    *ALBERT,
-    *(Read(case, UNTIED, {}, {"tied": False}) for case in ("bert", "roberta", "deberta", "deberta-v2", "modernbert")),
     *(Read("distilbert", {"sinusoidal_pos_embds": fixed}) for fixed in (True, False)),
-    *(Read("xlm", {"sinusoidal_embeddings": fixed}) for fixed in (True, False)),
-    Read("xlm", {"n_langs": 5, "use_lang_emb": True}, {}, {"languages": 5}),
-    Read("xlm", {"n_langs": 5, "use_lang_emb": False}, {}, {"languages": 0}),
     Read("xlm", {"n_langs": 1, "use_lang_emb": True}, {}, {"languages": 0}),
-    *(
-        Read("roberta", {"pad_token_id": pad}, {}, {"position.offset": pad + 1, "position.maximum": 19 - pad})
-        for pad in (0, 3)
-    ),
-    Read("rembert", {"output_embedding_size": 9}, {}, {"emb_dim": 5, "out_dim": 9, "tied": False}, UNTIED),
-    *(
-        Read("deberta-v2", {"pos_att_type": scores, "share_att_key": shared, "position_buckets": buckets,
-                            "num_hidden_layers": 2})
-        for scores, shared, buckets in (("c2p", True, -1), ("p2c", False, 4), ("p2c|c2p", True, 6), ("c2p", False, 6))
-    ),
     Read("deberta-v2", {**WIDTH, "conv_kernel_size": 3, "conv_act": "gelu", "hidden_act": "gelu"},
          {"attention_head_size": 4, "conv_groups": 1}),
-    *(
-        Read("eurobert", {"mlp_bias": biased}, {}, {"heads.masked_lm.transform": False, "heads.masked_lm.bias": biased})
-        for biased in (True, False)
-    ),
-    Read("mobilebert", {"use_bottleneck_attention": True, "key_query_shared_bottleneck": True}, {}, {},
-         {"use_bottleneck_attention": True, "key_query_shared_bottleneck": True}),
-    *(
-        Read("mobilebert masked_lm+sentence", {"classifier_activation": switch}, {},
-             {"heads.sentence.transform": switch}, {"classifier_activation": switch})
-        for switch in (True, False)
-    ),
     Read("xlnet", {}, {"untie_r": True, "mem_len": None, "reuse_len": None, "same_length": False, "start_n_top": 5,
                        "summary_type": "last", "summary_use_proj": True, "end_n_top": 5}),
 ]  # fmt: skip
 MODERN = {**WIDTH, "num_hidden_layers": 4, "global_attn_every_n_layers": 3}
 MODERNBERT = [
-    *(Read("modernbert", {**MODERN, "local_attention": window}, {}, {"local.window": 3}) for window in (6, 7)),
     Read("modernbert", {**MODERN, **two_rotations(900.0, 30.0)}, {},
          {"position.theta": 900.0, "local.theta": 30.0, "local.global_every": 3},
          {**two_rotations(900.0, 30.0), "global_rope_theta": 900.0, "local_rope_theta": 30.0,
@@ -105,18 +71,9 @@ MODERNBERT = [
              {"sliding_window": seen})
         for width, seen in ((8, 4), (7, 3), (2, 1)) for edits in ({}, {"sliding_window": None})
     ),
-    *(
-        Read("modernbert-decoder", {"decoder_bias": biased}, {}, {"heads.lm.bias": biased}, {"decoder_bias": biased})
-        for biased in (True, False)
-    ),
 ]  # fmt: skip
 LINEAR = {"rope_type": "linear", "factor": 3.0}
 LLAMAS = [
-    *(
-        Read("llama", {"tie_word_embeddings": tied, "attention_bias": tied, "mlp_bias": not tied}, {},
-             {"tied": tied, "bias.qkv": tied, "bias.out": tied, "bias.ffn": not tied})
-        for tied in (True, False)
-    ),
     *(
         Read("llama", rotation(50.0), edits, {"position.theta": 50.0}, {**rotation(50.0), "rope_theta": 50.0})
         for edits in (
@@ -157,15 +114,9 @@ LLAMAS = [
              {"local": [layer for layer in range(7) if layer not in whole]})
         for keys, whole in (({}, [5]), ({"sliding_window_pattern": 2}, [1, 3, 5]), ({"sliding_window_pattern": 4}, [3]))
     ),
-    *(Read("mistral", {"sliding_window": window}, {}, {"local.window": window - 1}) for window in (1, 4)),
     Read("mistral", {"sliding_window": None}, {}, {"local": []}, {"sliding_window": None}),
     Read("mistral", {"sliding_window": 4096}, {"sliding_window": None}, {"local.window": 4095}),
     Read("mistral", {"sliding_window": 3}, {"layer_types": [FULL] * 5}, {"local": [0, 1, 2, 3, 4]}),
-    *(
-        Read("olmo2", {"attention_bias": biased, "hidden_size": 36, "head_dim": 6}, {"layer_types": [FULL] * 5},
-             {"head_width": 6, "norm_place": "branch", "bias.qkv": biased})
-        for biased in (True, False)
-    ),
     Read("qwen2", {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 2, "layer_types": None},
          {"layer_types": None}, {"local": [2, 3, 4], "local.window": 2},
          {"use_sliding_window": True, "sliding_window": 3, "max_window_layers": 2,
@@ -176,10 +127,6 @@ LLAMAS = [
     Read("qwen2", {"head_dim": 10}, {}, {"head_width": 10}),
     Read("qwen3", {"head_dim": 128}, {"head_dim": None}, {"head_width": 128}),
     *(
-        Read("qwen3", {"attention_bias": biased}, {}, {"bias.qkv": biased, "bias.out": biased, "bias.ffn": False})
-        for biased in (True, False)
-    ),
-    *(
         Read("smollm3", {"no_rope_layers": None, **keys}, {"no_rope_layers": None, **keys},
              {"position.nope_layers": nope}, {"no_rope_layers": [int(layer not in nope) for layer in range(5)]})
         for keys, nope in (({}, (3,)), ({"no_rope_layer_interval": 2}, (1, 3)),
@@ -189,49 +136,25 @@ LLAMAS = [
          {"layer_types": None}, {"local": [3]}),
     Read("phi3", {"sliding_window": None}, {}, {"local": []}),
 ]  # fmt: skip
-OPT = {"do_layer_norm_before": True, "_remove_final_layer_norm": False}
-DECODERS = [
-    *(
-        Read("gpt2", {"n_layer": 3, "n_inner": inner, "scale_attn_weights": scaled,
-                      "scale_attn_by_inverse_layer_idx": by_depth}, {},
-             {"scale_by_depth": by_depth, "qk_scale": None if scaled else 1.0},
-             {"scale_attn_weights": scaled, "scale_attn_by_inverse_layer_idx": by_depth})
-        for inner, scaled, by_depth in ((None, True, True), (21, False, True), (21, True, False), (None, False, False))
-    ),
+SWITCHES = [
+    Read("albert", {"num_hidden_layers": 4, "num_hidden_groups": 2, "inner_group_num": 2}, {}, {"layers": 8}),
+    Read("roberta", {"pad_token_id": 3}, {}, {"position.offset": 4, "position.maximum": 16}),
+    Read("deberta-v2", {"pos_att_type": "p2c|c2p", "num_hidden_layers": 2}),
+    Read("bart", {"scale_embedding": False}, {}, {"emb_scale": False}),
+    Read("llama", {"attention_bias": True, "mlp_bias": True}, {}, {"bias.qkv": True, "bias.out": True}),
+    Read("qwen3", {"attention_bias": True}, {}, {"bias.qkv": True, "bias.ffn": False}),
+    Read("gpt2", {"scale_attn_weights": False}, {}, {"qk_scale": 1.0}, {"scale_attn_weights": False}),
+    Read("opt", {"do_layer_norm_before": False}, {}, {"norm_place": "post", "final_norm": False}),
+    Read("opt", {"_remove_final_layer_norm": True}, {}, {"norm_place": "pre", "final_norm": False}),
     Read("openai-gpt", {"afn": "gelu", "n_embd": 12, "n_head": 3}, {}, {"activation": "gelu_tanh", "ffn_dim": 48}),
-    *(
-        Read("gpt_neox", {"use_parallel_residual": parallel, **UNTIED, **rotation(77.0, 0.25)}, {},
-             {"parallel": "two_norms" if parallel else None, "rotated_width": 2},
-             {"rotary_pct": 0.25, "rotary_emb_base": 77.0})
-        for parallel in (True, False)
-    ),
-    *(
-        Read("opt", {**OPT, "enable_bias": biased, **keys}, {}, {**norms, "position.offset": 2, "bias.ffn": biased})
-        for biased, keys, norms in (
-            (True, {}, {"norm_place": "pre", "final_norm": True}),
-            (False, {"do_layer_norm_before": False}, {"norm_place": "post", "final_norm": False}),
-            (True, {"_remove_final_layer_norm": True}, {"norm_place": "pre", "final_norm": False}),
-        )
-    ),
-    *(
-        Read("phi", {"qk_layernorm": normed}, {},
-             {"parallel": "one_norm", "qk_norm": "head" if normed else None, "heads.lm.projection": "biased"})
-        for normed in (True, False)
-    ),
+    Read("gpt_neox", {"use_parallel_residual": True, **UNTIED, **rotation(77.0, 0.25)}, {},
+         {"parallel": "two_norms", "rotated_width": 2}, {"rotary_pct": 0.25, "rotary_emb_base": 77.0}),
     Read("phi", rotation(77.0, 0.5), {"rope_parameters": None, "rope_theta": 77.0}, {"rotated_width": 4},
          {"partial_rotary_factor": 0.5}),
 ]  # fmt: skip
 PAIRED = [
-    *(Read(case, {**STACKS, "scale_embedding": scaled}, {}, {"emb_scale": scaled}, STACKS)
-      for case, scaled in (("bart", False), ("mbart", True))),
     Read("mbart", {}, {"normalize_before": True}, {"norm_place": "pre", "final_norm": True}),
     Read("marian", {"activation_function": "swish"}, {}, {"activation": "silu"}, {"activation_function": "silu"}),
-    *(
-        Read(case, {"scale_embedding": True}, {},
-             {"position.kind": "sinusoidal", "position.waves": "halves", "emb_norm": False, "emb_scale": True,
-              "norm_place": place, "final_norm": place == "pre", "heads.lm.projection": "biased"})
-        for case, place in (("pegasus", "pre"), ("marian", "post"))
-    ),
     Read("mt5", {"feed_forward_proj": "gated-gelu"}, {"feed_forward_proj": None, "scale_decoder_outputs": True},
          {"out_scale": False, "gated": True, "activation": "gelu_tanh"}),
     Read("umt5", {"num_layers": 3, "num_decoder_layers": 2, "feed_forward_proj": "gated-gelu"},
@@ -242,7 +165,7 @@ PAIRED = [
         for case in ("t5", "mt5", "umt5")
     ),
 ]  # fmt: skip
-READ = [*ENCODERS, *MODERNBERT, *LLAMAS, *DECODERS, *PAIRED]
+READ = [*ENCODERS, *MODERNBERT, *LLAMAS, *SWITCHES, *PAIRED]
 
 
 def value_of(config, key):

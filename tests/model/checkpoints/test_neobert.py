@@ -8,7 +8,7 @@ from safetensors.torch import load_file, save_file
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
-from tests.model.checkpoints.published import VOCABULARY, edit_config, export_to, loaded
+from tests.model.checkpoints.published import VOCABULARY, export_to, loaded
 
 DIM, HEADS, LAYERS, INNER, EPS = 30, 3, 3, 48, 3e-4
 LENGTHS = (11, 1, 23)
@@ -86,15 +86,6 @@ def largest_difference(folder, tensors):
 
 def test_logits_equal_those_of_a_slow_forward(folder):
     assert largest_difference(folder, load_file(folder / "model.safetensors")) < 1e-5
-
-
-def test_the_body_alone_has_no_prefix(folder):
-    path = folder / "model.safetensors"
-    tensors = load_file(path)
-    body = {name.removeprefix("model."): tensor for name, tensor in tensors.items() if name.startswith("model.")}
-    save_file(body, path)
-    edit_config(folder, architectures=["NeoBERT"])
-    assert set(read_checkpoint(folder).absent) == {f"heads.masked_lm.projection.{part}" for part in ("weight", "bias")}
 
 
 def test_it_is_read_only_but_its_body_is_a_eurobert(folder, tmp_path):

@@ -13,40 +13,24 @@ LONGROPE = {"rope_type": "longrope", "rope_theta": 77.0, "short_factor": [1.1, 1
 ACTS = {"hidden_activation": "gelu", "classifier_activation": "gelu"}
 REFUSED = [
     ("bert", {}, {"model_type": "reformer"}, "model_type: expected one of albert, bart, bert"),
-    ("bert", {}, {"model_type": None}, "model_type: expected one of"),
     ("bert", {}, {"hidden_size": None, "num_hidden_layers": None}, "the keys hidden_size, num_hidden_layers, got none"),
     ("bert", {}, {"hidden_size": "many"}, "type bert: dim: "),
-    ("bert", {}, {"hidden_size": 2**40}, "type bert: dim: "),
-    ("bert", {}, {"num_hidden_layers": -1}, "type bert: layers: Input should be greater than or equal to 1"),
     ("bert", {}, {"hidden_act": "mish"}, "type bert: hidden_act: expected one of gelu, gelu_new, .*, got 'mish'"),
     ("bert", {}, {"position_embedding_type": "relative_key"}, "position_embedding_type"),
     ("bert", {}, {"is_decoder": 1, "add_cross_attention": True}, "add_cross_attention: expected False, got True"),
     ("bert", {}, {"vocab_size": None}, "vocab_size: expected a number of rows, got None"),
-    ("bert", {}, {"vocab_size": -1}, "vocab_size: expected a number of rows, got -1"),
-    ("bert", WIDTH, {"num_attention_heads": 7}, "7 heads do not divide dim 12"),
     ("albert", WIDTH, {"embedding_size": 12}, "embedding_size: expected another width than hidden_size 12"),
-    ("albert", {}, {"is_decoder": True}, "is_decoder: expected False, got True"),
     ("rembert", {}, TIED, "tie_word_embeddings: expected False, got True"),
-    ("rembert", WIDTH, {"input_embedding_size": 12}, "input_embedding_size: expected another width than hidden_size"),
-    ("rembert", {}, {"output_embedding_size": None}, "expected the keys output_embedding_size"),
-    ("electra", {}, {"hidden_act": "relu"}, "hidden_act: expected one of gelu, got 'relu'"),
-    ("roberta", {}, {"hidden_act": "relu"}, "hidden_act: expected one of gelu"),
     ("roberta", {}, {"pad_token_id": 19}, "pad_token_id and max_position_embeddings"),
     ("deberta", {}, {"relative_attention": None}, "relative_attention: expected true, got None"),
     ("deberta", {}, {"pos_att_type": ["c2p", "p2p"]}, "pos_att_type: expected c2p and p2c, got p2p"),
-    ("deberta", {}, {"pos_att_type": []}, "got neither"),
     ("deberta", {}, {"embedding_size": 7}, "embedding_size: expected that of hidden_size"),
-    ("deberta", {}, {"max_relative_positions": "all"}, "max_distance"),
-    ("deberta", {}, {"talking_head": True}, "talking_head: expected False, got True"),
     *(
         ("deberta-v2", {"hidden_act": "gelu", "conv_act": "gelu", **WIDTH}, edits, words)
         for edits, words in (
             ({"conv_kernel_size": 3, "conv_act": "tanh"}, "conv_act: expected that of hidden_act gelu, got tanh"),
             ({"conv_kernel_size": 3, "conv_act": None}, "conv_act: .*got tanh"),
-            ({"conv_kernel_size": 4, "conv_act": "gelu"}, "an odd number of tokens, got 4"),
-            ({"conv_groups": 2}, "conv_groups: expected 1, got 2"),
             ({"attention_head_size": 5}, "attention_head_size: expected hidden_size / num_attention_heads, got 5"),
-            ({"position_buckets": 60}, "max_distance: expected 32 or more"),
         )
     ),
     *(
@@ -54,23 +38,15 @@ REFUSED = [
         for edits, words in (
             ({"normalization_type": "layer_norm", "layer_norm_eps": 1e-12}, "got layer_norm with 1e-12"),
             ({"key_query_shared_bottleneck": False, "use_bottleneck_attention": False}, "got false for both"),
-            ({"trigram_input": False}, "trigram_input: expected True, got False"),
-            ({"use_bottleneck": False}, "use_bottleneck: expected True, got False"),
-            ({"intra_bottleneck_size": 1}, "do not divide bottleneck_dim 1"),
             ({"type_vocab_size": 0}, "type_vocab_size: expected 1 or more, got 0"),
         )
     ),
-    *(("xlm", {}, {key: value}, f"{key}: expected") for key, value in (("causal", True), ("asm", True),
-                                                                       ("is_encoder", False))),
-    *(("xlnet", {}, {key: value}, f"{key}: expected .*, got {value!r}")
-      for key, value in (("attn_type", "uni"), ("bi_data", True), ("clamp_len", 8))),
     *(
         ("modernbert", {**MODERN, **ACTS}, edits, words)
         for edits, words in (
             ({"global_rope_theta": 1.0}, "rope keys contradict each other: rope_parameters.full_attention.rope_theta"),
             ({"rope_scaling": {"type": "linear", "factor": 2.0}}, "rope_scaling: expected none"),
             ({"rope_parameters": {SLIDING: {"rope_type": "yarn"}}}, "expected rope_type default, got 'yarn'"),
-            ({"layer_types": ["linear_attention"] * 4}, "layer_types: expected full_attention or sliding_attention"),
             ({"classifier_activation": "relu"}, "classifier_activation: expected that of the layers, 'gelu', got 're"),
         )
     ),
@@ -84,37 +60,26 @@ REFUSED = [
             ({"rope_parameters": {"type": "yarn"}}, "rope_parameters: yarn needs the keys factor, original_max_posit"),
             ({"rope_parameters": {"rope_type": "proportional"}}, "rope_type: expected one of default, linear, dynamic"),
             ({"rope_parameters": {**LINEAR, "beta_fast": 3}}, "linear does not read beta_fast; it reads factor"),
-            ({"rope_parameters": {**LINEAR, "factor": 0.5}}, "position.scaling.factor"),
             ({"rope_parameters": {"partial_rotary_factor": 0.5}}, "partial_rotary_factor: expected 1.0"),
-            ({"rope_parameters": [1]}, "expected keys and values"),
         )
     ),
     ("gemma", {}, {"hidden_activation": "relu", "hidden_act": "gelu"}, "expected that of hidden_act, 'gelu'"),
-    ("gemma", {}, {"use_bidirectional_attention": True}, "use_bidirectional_attention: expected None, got True"),
-    *(("gemma2", {}, {"query_pre_attn_scalar": value}, "query_pre_attn_scalar: expected a number above 0")
-      for value in (0, "many")),
-    ("gemma2", {}, {"sliding_window": 0}, "sliding_window: sliding_attention needs a window of 1 or"),
+    ("gemma2", {}, {"query_pre_attn_scalar": 0}, "query_pre_attn_scalar: expected a number above 0"),
     ("gemma3_text", {}, {"rope_parameters": {"rope_theta": 5.0}}, "expected the keys full_attention and sliding_atten"),
     ("gemma3_text", {}, {"rope_local_base_freq": 5.0}, "contradict each other: rope_parameters.sliding_attention.rope"),
     ("gemma3_text", {}, {"rope_parameters": {SLIDING: LINEAR}}, "expected rope_type default, got 'linear'"),
-    ("gemma3_text", {}, {"use_bidirectional_attention": True}, "use_bidirectional_attention: expected False, got True"),
-    *(("mistral", {}, {"sliding_window": window}, "mistral: sliding_window: sliding_attention needs a window of 1 or")
-      for window in (0, "many")),
+    ("mistral", {}, {"sliding_window": 0}, "mistral: sliding_window: sliding_attention needs a window of 1 or"),
     ("qwen2", {}, {"layer_types": [FULL]}, "layer_types: expected a type for each of num_hidden_layers 5, got 1"),
-    ("qwen2", {}, {"layer_types": ["chunked_attention"] * 5}, "layer_types: expected full_attention or sliding_attent"),
     ("qwen2", {}, {"layer_types": LAYER_TYPES, "use_sliding_window": False}, "sliding_attention needs a window"),
     ("smollm3", {}, {"no_rope_layers": [1, 0]}, r"no_rope_layers: expected a number for each of 5 layers, got \[1, 0"),
     ("phi3", {}, {"rope_parameters": LINEAR}, "expected rope_type default or longrope, got 'linear'"),
     ("phi3", {}, {"partial_rotary_factor": 0.5, "rope_parameters": None}, "expected 2 or another even .* 3 of 6"),
     ("phi3", {}, {"rope_parameters": {**LONGROPE, "short_factor": [1.0]}}, "one divisor for each of 3 pairs .* got 1"),
-    ("phi3", {}, {"rope_parameters": {"rope_type": "longrope"}}, "longrope needs the keys short_factor, long_factor"),
     ("gpt_neox", {"num_attention_heads": 3, "hidden_size": 24}, rotation(77.0, 0.4), "even number .* 3 of 8"),
     ("gpt_neox", rotation(77.0, 0.75), {"rotary_pct": 0.25}, r"contradict each other: partial_rotary_factor 0\.25"),
     ("gpt_neox", {}, {"head_dim": 6}, "head_dim: the class reads it for the rotation alone"),
     ("opt", {}, {"word_embed_proj_dim": 3}, r"word_embed_proj_dim: expected hidden_size \d+, got 3: positions that a"),
-    ("opt", {}, {"layer_norm_elementwise_affine": False}, "layer_norm_elementwise_affine: expected True, got False"),
     ("marian", {}, {"decoder_vocab_size": 41}, "decoder_vocab_size: expected that of the encoder, 37, got 41"),
-    ("marian", {}, {"share_encoder_decoder_embeddings": False}, "share_encoder_decoder_embeddings: expected True, got"),
     ("t5", {}, {"feed_forward_proj": "gated-mish"}, "feed_forward_proj: expected one of .*relu"),
 ]  # fmt: skip
 

@@ -4,8 +4,6 @@ import pytest
 import torch
 
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
-from clozeline.model.generation.decoding import Decoding
-from clozeline.model.generation.generate import generate
 from tests.model.checkpoints.published import VOCABULARY, apart, edit_config, in_and_out, saved
 
 LENGTHS = {"original_max_position_embeddings": 8}
@@ -90,13 +88,3 @@ def test_former_keys_of_longrope(tmp_path):
     assert read_checkpoint(tmp_path).config.position.scaling.original_maximum == 16
     edit_config(tmp_path, original_max_position_embeddings=None, max_position_embeddings=8192)
     assert read_checkpoint(tmp_path).config.position.scaling.original_maximum == 4096
-
-
-def test_a_continuation_past_the_first_context_length_is_read_again(tmp_path):
-    theirs = saved(tmp_path, "phi3", rope_parameters=LONGROPE, sliding_window=None, **CONTEXT)
-    theirs.generation_config.eos_token_id = None
-    model = build_checkpoint(read_checkpoint(tmp_path))
-    for prompt in ([5, 6, 7], [9, 30, 11, 8, 20, 4, 17]):
-        (found,) = generate(model, [prompt], Decoding(max_tokens=20))
-        expected = theirs.generate(torch.tensor([prompt]), max_new_tokens=20, do_sample=False, use_cache=False)
-        assert [*prompt, *found.ids] == expected[0].tolist()

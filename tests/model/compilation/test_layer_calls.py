@@ -12,7 +12,6 @@ from clozeline.model.compilation import layer_calls
 from clozeline.model.compilation.layer_calls import compile_heads, compile_layers, recompute_layers
 from clozeline.model.configuration.layer import DropoutConfig
 from clozeline.registry import find, names
-from tests.matrices import mark_slow_but
 from tests.model.small_models import FAMILIES, batch_for, built, total
 
 DROPOUT = DropoutConfig(embedding=0.1, attention=0.1, hidden=0.1, activation=0.1, output=0.1)
@@ -44,30 +43,6 @@ def test_recomputed_layers_give_the_same_bits_and_keep_less(family):
     assert torch.equal(again, loss)
     assert all(map(torch.equal, others, gradients))
     assert fewer < 0.6 * kept
-
-
-def test_an_evaluation_recomputes_nothing():
-    network = built("encoder")
-    recompute_layers(network)
-    network.eval()
-    expected = total(built("encoder").eval(), batch_for("encoder"))
-    assert torch.equal(total(network, batch_for("encoder")), expected)
-
-
-@pytest.mark.filterwarnings(  # the tracer's own, while it looks at intermediate results
-    "ignore:The .grad attribute of a Tensor:UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
-)
-@pytest.mark.parametrize("family", mark_slow_but(["encoder"], FAMILIES))
-def test_each_layer_is_one_graph_also_where_it_is_recomputed(family):
-    """`fullgraph` makes every graph break an error; the backend "eager" runs the traced graph as it is."""
-    tensors = batch_for(family)
-    loss, gradients, _ = trained_once(built(family), tensors)
-    network = built(family)
-    compile_layers(network, backend="eager")
-    recompute_layers(network)
-    again, others, _ = trained_once(network, tensors)
-    assert torch.equal(again, loss)
-    assert all(map(torch.equal, others, gradients))
 
 
 COMPILED = [family for family in names("clozeline.model.families") if find("clozeline.model.families", family).compiled]
@@ -174,14 +149,3 @@ def test_compiled_layers_train_and_evaluate_rows_of_any_number_and_length(family
     for compiled, expected in steps_and_evaluations(family, (network, plain), [(5, 8), (1, 12), (6, 14)]):
         assert compiled.item() == pytest.approx(expected.item(), rel=1e-5)
     assert counter.frame_count == graphs
-
-
-@pytest.mark.slow
-@WARNINGS
-@pytest.mark.parametrize("family", COMPILED)
-def test_layers_compiled_for_a_processor_train_and_evaluate(family):
-    torch.compiler.reset()
-    plain, network = built(family), built(family)
-    compile_layers(network)
-    for compiled, expected in steps_and_evaluations(family, (network, plain), [(4, 11), (3, 9)]):
-        assert compiled.item() == pytest.approx(expected.item(), rel=1e-5)

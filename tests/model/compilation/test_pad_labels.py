@@ -1,17 +1,15 @@
 """Label tensors padded to a number: the same losses, counts and gradients, and one graph for all batches."""
 
-from functools import partial
-
 import pytest
 import torch
-from torch._dynamo.testing import CompileCounter, CompileCounterWithBackend
+from torch._dynamo.testing import CompileCounter
 
 from clozeline.model.compilation.host_shapes import pad_labels
-from clozeline.model.compilation.layer_calls import compile_heads, compile_layers
-from clozeline.model.heads import Head
+from clozeline.model.compilation.layer_calls import compile_heads
 from clozeline.model.loss import IGNORED
 from clozeline.registry import find, names
-from tests.model.small_models import FAMILIES, HEADS, VOCABULARY, batch_for, built, full_batch, head_keys, total
+from clozeline.tools.start.contracts.heads import full_batch
+from tests.model.small_models import FAMILIES, HEADS, batch_for, built, head_keys, total
 
 TRACER = (  # warnings of the tracer itself, while it looks at intermediate results
     "ignore:The .grad attribute of a Tensor:UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
@@ -82,103 +80,23 @@ def test_more_labels_than_the_capacity_take_its_next_multiple():
     assert torch.equal(found["label_ids"][:18], tensors["label_ids"])
 
 
-def graphs_of_heads(family, head, capacity, counter):
-    """Losses of batches with three numbers of labels, by a compiled head."""
-    network, tensors = model_and_batch(family, head)
+@pytest.mark.filterwarnings(*TRACER)
+@pytest.mark.parametrize("chunk", [None, 8])
+@pytest.mark.parametrize("head", [head for head in LABELLED if find("clozeline.model.heads", head).unit == "label"])
+def test_a_head_is_one_graph_for_all_numbers_of_labels(head, chunk):
+    torch._dynamo.reset()
+    (network, tensors), counter = model_and_batch("encoder", head), CompileCounter()
+    network.heads[head].label_chunk = chunk
     compile_heads(network, backend=counter)
-    found = []
     for labels in (len(tensors["label_index"]), 5, 3):
         part = {name: tensor[:labels] if name.startswith(("label_", "span_", "sample_")) else tensor
                 for name, tensor in tensors.items()}  # fmt: skip
-        padded = part if capacity is None else pad_labels(part, capacity)
-        found.append(total(network, padded).item())
-        assert found[-1] == pytest.approx(total(model_and_batch(family, head)[0], part).item(), rel=1e-6)
-    return found
-
-
-@pytest.mark.filterwarnings(*TRACER)
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_head_is_one_graph_for_all_numbers_of_labels(family):
-    torch._dynamo.reset()
-    padded, counter = CompileCounter(), CompileCounter()
-    graphs_of_heads(family, None, 32, padded)
-    assert padded.frame_count == 1
-    torch._dynamo.reset()
-    graphs_of_heads(family, None, None, counter)
-    assert counter.frame_count > 1
-
-
-@pytest.mark.filterwarnings(*TRACER)
-@pytest.mark.parametrize("head", [head for head in LABELLED if find("clozeline.model.heads", head).unit == "label"])
-def test_every_head_that_reads_labeled_places_is_one_graph(head):
-    torch._dynamo.reset()
-    counter = CompileCounter()
-    graphs_of_heads("encoder", head, 40, counter)
+        expected = total(model_and_batch("encoder", head)[0], part).item()
+        assert total(network, pad_labels(part, 40)).item() == pytest.approx(expected, rel=1e-6)
     assert counter.frame_count == 1
 
 
-def keep(shapes, tensor):
-    """Note what the backward pass will read."""
-    shapes.append(tuple(tensor.shape))
-    return tensor
-
-
-@pytest.mark.filterwarnings(*TRACER)
-@pytest.mark.parametrize(("family", "head"), [("decoder", "lm"), ("encoder", "masked_lm")])
-@pytest.mark.parametrize("backend", ["eager", pytest.param("inductor", marks=pytest.mark.slow)])
-def test_scores_of_a_chunk_stay_inside_the_graph(family, head, backend):
-    """One graph that keeps no scores for the backward pass, with the loss and the gradients of all scores at once."""
-    torch._dynamo.reset()
-    labels = torch.arange(40) % VOCABULARY
-    tensors = batch_for(family, lengths=[11] * 4) | {"label_index": torch.arange(40), "label_ids": labels}
-    counter, found, kept = CompileCounterWithBackend(backend), [], []
-    for chunk in (None, 8):
-        network = built(family, heads={head: {"label_chunk": chunk}})
-        if chunk is not None:
-            compile_heads(network, backend=counter)
-        shapes = []
-        with torch.autograd.graph.saved_tensors_hooks(partial(keep, shapes), lambda tensor: tensor):
-            loss = total(network, tensors)
-        loss.backward()
-        kept.append([shape for shape in shapes if shape in ((8, VOCABULARY), (40, VOCABULARY))])
-        found.append((loss, [parameter.grad for parameter in network.parameters()]))
-    assert counter.frame_count == 1
-    assert kept[0]
-    assert not kept[1]
-    assert found[1][0].item() == pytest.approx(found[0][0].item(), rel=1e-6)
-    for ours, wanted in zip(found[1][1], found[0][1], strict=True):
-        torch.testing.assert_close(ours, wanted, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.filterwarnings(*TRACER)
 def test_heads_of_all_tokens_and_of_rows_are_left_as_they_are():
     network = built("encoder", heads={"masked_lm": {}, "token": {}, "sentence": {}})
     compile_heads(network, backend="eager")
     assert [name for name, head in network.heads.items() if "forward" in vars(head)] == ["masked_lm"]
-    assert isinstance(network.heads["token"], Head)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings(*TRACER)
-@pytest.mark.parametrize("family", FAMILIES)
-def test_layers_and_head_by_inductor_are_compiled_once(family):
-    """Training steps with other numbers of labels each: no graph is built again, and losses are those of eager."""
-    torch._dynamo.reset()
-    layers, heads = CompileCounterWithBackend("inductor"), CompileCounterWithBackend("inductor")
-    plain, compiled = built(family), built(family)
-    compile_layers(compiled, backend=layers)
-    compile_heads(compiled, backend=heads)
-    graphs = []
-    optimizers = [torch.optim.SGD(network.parameters(), lr=0.05) for network in (plain, compiled)]
-    for step, labels in enumerate((8, 3, 6, 1, 0, 7)):
-        tensors = batch_for(family, seed=step, lengths=[11, 9, 7, 10])
-        tensors |= {name: tensors[name][:labels] for name in ("label_index", "label_ids")}
-        losses = [total(plain, tensors), total(compiled, pad_labels(tensors, 16))]
-        for loss, optimizer in zip(losses, optimizers, strict=True):
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        assert losses[1].item() == pytest.approx(losses[0].item(), rel=1e-5)
-        graphs.append((layers.frame_count, heads.frame_count))
-    assert graphs == [graphs[0]] * 6
-    assert heads.frame_count == 1

@@ -17,10 +17,22 @@ def skipping(model, stack, kept):
     return model
 
 
-@pytest.mark.parametrize("family", ["encoder", "decoder"])
-@pytest.mark.parametrize("keep", [(0, 2, 4), (1,), (3, 4), (0, 1, 2, 3, 4)])
-def test_the_smaller_model_is_the_larger_one_with_skipped_layers(family, keep):
-    dense = odd_checkpoint(family)
+LOCAL, FULL = "sliding_attention", "full_attention"
+LISTED = {"local": LocalConfig(window=2, layer_types=(LOCAL, FULL, LOCAL, LOCAL, FULL))}
+UNROTATED = {"position": PositionConfig(kind="rope", nope_layers=(1, 4))}
+
+
+@pytest.mark.parametrize(
+    ("family", "keep", "changes"),
+    [
+        *(("encoder", keep, {}) for keep in ((0, 2, 4), (1,), (0, 1, 2, 3, 4))),
+        ("decoder", (0, 2, 4), UNROTATED),
+        ("encoder", (1, 3, 4), LISTED),
+    ],
+)
+def test_the_smaller_model_is_the_larger_one_with_skipped_layers(family, keep, changes):
+    """Also where some layers have no rotation, or a type of their own."""
+    dense = odd_checkpoint(family, **changes)
     smaller = compressed(dense, "layers", keep=keep).checkpoint
     assert smaller.config.layers == len(keep)
     expected = logits(skipping(model_of(dense), "stack", keep), batch_for(family))
@@ -35,23 +47,6 @@ def test_both_stacks_of_an_encoder_decoder_are_cut_by_themselves():
     tensors = batch_for("encoder_decoder")
     assert (logits(model_of(smaller), tensors) - logits(whole, tensors)).abs().max() <= 1e-12
     assert compressed(dense, "layers", keep=(1, 4)).checkpoint.config.decoder_depth == 4
-
-
-def test_layers_without_rotation_stay_so():
-    dense = odd_checkpoint("decoder", position=PositionConfig(kind="rope", nope_layers=(1, 4)))
-    smaller = compressed(dense, "layers", keep=(0, 2, 4)).checkpoint
-    assert smaller.config.position.nope_layers == (2,)
-    whole = skipping(model_of(dense), "stack", (0, 2, 4))
-    tensors = batch_for("decoder")
-    assert (logits(model_of(smaller), tensors) - logits(whole, tensors)).abs().max() <= 1e-12
-
-
-def test_kept_layers_share_their_memory_with_the_given_model():
-    dense = odd_checkpoint()
-    smaller = compressed(dense, "layers", keep=(2, 3)).checkpoint
-    name = "family.stack.layers.{}.attention.body.query.weight"
-    assert smaller.tensors[name.format(0)].data_ptr() == dense.tensors[name.format(2)].data_ptr()
-    assert dense.config.layers == 5
 
 
 @pytest.mark.parametrize(
@@ -70,12 +65,3 @@ def test_kept_layers_share_their_memory_with_the_given_model():
 def test_layers_that_cannot_be_kept_are_refused(changes, options, message):
     with pytest.raises(ConfigurationError, match=message):
         compressed(odd_checkpoint(**changes), "layers", **options)
-
-
-def test_layers_of_listed_types_keep_their_type():
-    local, full = "sliding_attention", "full_attention"
-    dense = odd_checkpoint(local=LocalConfig(window=2, layer_types=(local, full, local, local, full)))
-    smaller = compressed(dense, "layers", keep=(1, 3, 4)).checkpoint
-    assert smaller.config.local.layer_types == (full, local, full)
-    expected = logits(skipping(model_of(dense), "stack", (1, 3, 4)), batch_for("encoder"))
-    assert (logits(model_of(smaller), batch_for("encoder")) - expected).abs().max() <= 1e-12

@@ -2,13 +2,10 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import build_checkpoint
-from clozeline.model.compression._calibration import gate_importance
 from tests.model.compression.compressed_models import compressed, logits, model_of, odd_checkpoint
 from tests.model.small_models import batch_for
 
 CASE = {"keep": 7}
-DOWN = "family.stack.layers.{}.feed_forward.body.down"
 
 
 def zeroed(model, smaller, stacks=("stack",)):
@@ -32,18 +29,6 @@ def test_removed_rows_are_masked_rows(family, calibrated):
     stacks = ("encoder", "decoder") if family == "encoder_decoder" else ("stack",)
     expected = logits(zeroed(model_of(dense), smaller, stacks), batch_for(family))
     assert (logits(model_of(smaller), batch_for(family)) - expected).abs().max() <= 1e-12
-
-
-def test_importance_is_the_product_of_unit_and_gradient():
-    dense, batch = odd_checkpoint(), batch_for("encoder", seed=5)
-    model, seen = model_of(dense), []
-    module = model.get_submodule(DOWN.format(1))
-    module.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]) or inputs[0].retain_grad())
-    (loss,) = model(batch).values()
-    loss.total.backward()
-    products = (seen[0] * seen[0].grad).sum(1).abs().mean(0)
-    found = gate_importance(build_checkpoint(dense), {DOWN.format(1): 11}, [batch])[DOWN.format(1)]
-    assert (found - products).abs().max() <= 1e-12
 
 
 def test_without_rows_the_product_of_norms_chooses():

@@ -36,16 +36,12 @@ def test_the_plain_form_gives_it_again():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("lorra", "no 'lorra' in model/adapters; did you mean 'lora'"),
-        ({"rank": 4}, "a mapping with 'name'"),
         (4, "expected a name or a mapping with 'name'"),
-        ({"name": "lora", "r": 4}, "lora: unknown key 'r'"),
         ({"name": "lora", "rnk": 4}, "unknown key 'rnk'; did you mean 'rank'"),
         ({"name": "lora", "rank": 0}, "lora: rank: expected greater than or equal to 1, got 0"),
-        ({"name": "lora", "rank": "4"}, "lora: rank: expected a valid integer, got '4'"),
         ({"name": "bitfit", "rank": 4}, "bitfit: unknown key 'rank'"),
     ],
-    ids=["name", "no name", "number", "key", "near key", "range", "type", "no keys"],
+    ids=["number", "near key", "range", "no keys"],
 )
 def test_mistakes_are_said(given, message):
     with pytest.raises(ValidationError) as caught:

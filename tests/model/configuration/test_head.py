@@ -3,14 +3,9 @@ import json
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from clozeline.configuration.config import describe
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from tests.model.small_models import small_config
-
-
-def test_every_field_is_described():
-    assert all(text for *_, text in describe(HeadConfig))
 
 
 def test_heads_have_a_short_form_and_a_long_one():

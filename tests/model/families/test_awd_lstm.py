@@ -1,11 +1,11 @@
 """AWD-LSTM: its stack against torch's, its dropouts one by one, and its continuations."""
 
-import pytest
 import torch
 from torch.nn import functional as F
 
-from clozeline.model.generation.decoding import Continuation, Decoding
+from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
+from tests.model.generation.test_generate import PROMPTS, greedy, read_anew
 from tests.model.small_models import batch_for, built, states
 
 SMALL = {
@@ -16,8 +16,6 @@ SMALL = {
 }
 """The token table is 24 wide, as that of all small families."""
 
-PROMPTS = [[5, 9, 30, 7, 11, 4, 8], [17], [3, 36, 12], [20, 21, 22, 23, 24]]
-
 
 def perturbed(**changes):
     network = built("awd_lstm", **changes)
@@ -25,20 +23,6 @@ def perturbed(**changes):
     for parameter in network.parameters():
         torch.nn.init.normal_(parameter, std=0.6)
     return network
-
-
-def test_the_stack_is_torchs():
-    network, tensors = perturbed(), batch_for("awd_lstm")
-    x, widths = network.family.tokens(tensors["input_ids"]), [24, 20, 20, 24]
-    for number, layer in enumerate(network.family.layers):
-        theirs = torch.nn.LSTM(widths[number], widths[number + 1], batch_first=True)
-        zeros = torch.zeros_like(layer.bias)
-        for parameter, value in zip(
-            theirs.parameters(), (layer.input, layer.recurrent, layer.bias, zeros), strict=True
-        ):
-            parameter.data = value.data
-        x = theirs(x)[0]
-    assert torch.allclose(states(network, tensors), x, atol=1e-5)
 
 
 def test_dropout_of_words_and_features_is_the_papers():
@@ -58,31 +42,9 @@ def test_dropout_of_words_and_features_is_the_papers():
     assert torch.allclose(found, x, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"word_dropout": 0.5},
-        {"weight_dropout": 0.5},
-        {"dropout": {"embedding": 0.5}},
-        {"dropout": {"hidden": 0.5}},
-    ],
-    ids=["word", "weight", "embedding", "hidden"],
-)
-def test_each_dropout_acts_alone_and_in_training_only(changes):
-    network, tensors = perturbed(**changes), batch_for("awd_lstm")
-    assert not torch.equal(states(network, tensors), states(network, tensors))
-    plain = perturbed()
-    assert torch.equal(states(network.eval(), tensors), states(plain, tensors))
-
-
 def test_each_row_continues_as_if_it_were_alone():
     """Prompts of other lengths, and their padding, change nothing; nothing is read twice."""
     network = perturbed().eval()
-    found = generate(network, PROMPTS, Decoding(max_tokens=9))
-    for prompt, continuation in zip(PROMPTS, found, strict=True):
-        row = list(prompt)
-        for _ in range(9):
-            with torch.no_grad():
-                row.append(int(network.logits({"input_ids": torch.tensor([row])})["regularised_lm"][0, -1].argmax()))
-        assert continuation == Continuation(row[len(prompt) :], "max_tokens")
-    assert len({tuple(continuation.ids) for continuation in found}) == 4
+    found = [one.ids for one in generate(network, PROMPTS, Decoding(max_tokens=9))]
+    assert found == [read_anew(network, prompt, 9, greedy) for prompt in PROMPTS]
+    assert len({*map(tuple, found)}) == 4

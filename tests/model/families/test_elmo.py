@@ -6,8 +6,6 @@ from pydantic import ValidationError
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
-from clozeline.model.generation.decoding import Decoding
-from clozeline.model.generation.generate import generate
 from clozeline.model.layers.characters import character_ids
 from tests.model.small_models import SPELLINGS, VOCABULARY, batch_for, built, small_config, states
 
@@ -63,15 +61,7 @@ def torch_layer(layer, x):
         return theirs(x)[0]
 
 
-def test_unseen_words_are_given_by_their_characters():
-    network, tensors = perturbed(), batch_for("elmo")
-    characters = character_ids(SPELLINGS, 7, {"pad": 0})[tensors["input_ids"]]
-    assert torch.equal(states(network, tensors | {"characters": characters}), states(network, tensors))
-    characters[0, 3] = character_ids([b"neu"], 7)[0]
-    assert not torch.equal(states(network, tensors | {"characters": characters}), states(network, tensors))
-
-
-def test_the_table_of_words_is_the_heads_alone():
+def test_words_are_given_by_their_characters_and_their_table_is_the_heads_alone():
     network, tensors = perturbed(), batch_for("elmo")
     before = states(network, tensors)
     with torch.no_grad():
@@ -79,6 +69,10 @@ def test_the_table_of_words_is_the_heads_alone():
     assert torch.equal(states(network, tensors), before)
     assert network.heads["bidirectional_lm"].projection.weight is network.family.tokens.weight
     assert "family.characters" not in network.state_dict(), "the tokenizer has it"
+    characters = character_ids(SPELLINGS, 7, {"pad": 0})[tensors["input_ids"]]
+    assert torch.equal(states(network, tensors | {"characters": characters}), before)
+    characters[0, 3] = character_ids([b"neu"], 7)[0]
+    assert not torch.equal(states(network, tensors | {"characters": characters}), before)
 
 
 @pytest.mark.parametrize("token_bytes", [None, SPELLINGS[1:]], ids=["none", "too few"])
@@ -95,8 +89,3 @@ def test_a_spelling_of_each_token_is_needed(token_bytes):
 def test_sizes_that_contradict_each_other_are_refused(changes, message):
     with pytest.raises(ValidationError, match=message):
         small_config("elmo", **changes)
-
-
-def test_it_does_not_generate():
-    with pytest.raises(ConfigurationError, match="generation needs a family with a causal stack, got Elmo"):
-        generate(perturbed().eval(), [[3, 4]], Decoding(max_tokens=2))

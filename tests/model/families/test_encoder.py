@@ -3,54 +3,11 @@
 import pytest
 import torch
 
-from clozeline.model.build import build_model
 from clozeline.model.configuration.position import PositionConfig
-from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
-from tests.model.small_models import VOCABULARY, batch_for, built, changed, small_config, states
+from tests.model.small_models import batch_for, built, changed, states
 
 TYPES = "family.stack.embeddings.types.weight"
 SMALL = {"norm_place": "post", "final_norm": False, "emb_norm": True, "type_vocab_size": 2, "heads": {"masked_lm": 1.0}}
-
-
-@pytest.mark.parametrize("kind", ["learned", "rope"])
-def test_causal_rows_in_an_encoder_equal_a_decoder(kind):
-    """The same weights give the same scores, loss and gradients, beside a row that is read in both directions."""
-    changes = {"heads": {"lm": 1.0}, "position": PositionConfig(kind=kind, maximum=16), "type_vocab_size": 0}
-    torch.manual_seed(0)
-    decoder = build_model(small_config("decoder", **changes), VOCABULARY, {})
-    encoder = build_model(small_config("decoder", family="encoder", **changes), VOCABULARY, {})
-    encoder.load_state_dict(decoder.state_dict())
-    tensors = batch_for("decoder", lengths=[11, 7, 4])
-    places = [(row, place) for row, length in enumerate((11, 7, 4)) for place in range(1, length)]
-    tensors["label_index"] = torch.tensor([row * 11 + place - 1 for row, place in places])
-    tensors["label_ids"] = torch.stack([tensors["input_ids"][row, place] for row, place in places])
-    expected = decoder(tensors)["lm"]
-    expected.total.backward()
-    rows = {name: torch.cat((value, value[:1])) for name, value in tensors.items() if not name.startswith("label")}
-    rows |= {"attention": torch.tensor([1, 1, 1, 0]), "prefix_length": torch.zeros(4, dtype=torch.int64)}
-    mixed = tensors | rows
-    found = encoder(mixed)["lm"]
-    found.total.backward()
-    assert found.count == expected.count == 10 + 6 + 3
-    assert found.total.item() == pytest.approx(expected.total.item(), rel=1e-6)
-    with torch.no_grad():
-        scores, theirs = encoder.logits(mixed)["lm"], decoder.logits(tensors)["lm"]
-    for row, length in enumerate((11, 7, 4)):
-        assert torch.allclose(scores[row, :length], theirs[row, :length], atol=1e-6)
-    assert_gradients_close(gradients(encoder), gradients(decoder), FLOAT32)
-
-
-@pytest.mark.parametrize("kind", ["learned", "t5"])
-def test_an_encoder_sees_its_row_and_no_padding(kind):
-    network = built("encoder", position=PositionConfig(kind=kind, maximum=32, buckets=8, max_distance=9))
-    tensors = batch_for("encoder", lengths=[6, 11])
-    before = states(network, tensors)
-    for place in range(11):
-        after = states(network, changed(tensors, "input_ids", 0, place))
-        equal = torch.equal(before[0, :6], after[0, :6])
-        assert equal == (place >= 6)
-        if place < 6:
-            assert not (before[0, :6] == after[0, :6]).all(-1).any(), "every token sees the changed one"
 
 
 def modes_for(lengths, modes, prefixes):
@@ -75,32 +32,6 @@ def test_no_mode_of_attention_reads_what_it_may_not(kind, mode, prefix):
         assert torch.equal(before[1], after[1])
 
 
-@pytest.mark.parametrize("kind", ["learned", "t5"])
-def test_a_batch_of_several_modes_equals_each_row_alone(kind):
-    position = PositionConfig(kind=kind, maximum=32, buckets=8, max_distance=9)
-    network = built("encoder", position=position, type_vocab_size=6)
-    tensors = modes_for([11, 8, 5, 9, 1], [0, 1, 2, 3, 3], [0, 0, 0, 4, 1])
-    tensors["type_ids"] = torch.tensor([0, 2, 3, 4, 5])[:, None].expand(5, 11)
-    together = states(network, tensors)
-    assert together.isfinite().all()
-    for row, length in enumerate(tensors["lengths"].tolist()):
-        names = ("input_ids", "position_ids", "type_ids", "lengths", "attention", "prefix_length")
-        alone = {name: tensors[name][row : row + 1] for name in names}
-        alone |= {name: alone[name][:, :length] for name in names[:3]}
-        assert torch.allclose(together[row, :length], states(network, alone)[0], atol=1e-5)
-
-
-def test_modes_of_attention_keep_documents_apart():
-    network = built("encoder", type_vocab_size=0)
-    tensors = modes_for([11, 11], [2, 3], [0, 9]) | {"document_ids": torch.tensor([[0] * 5 + [1] * 6] * 2)}
-    before = states(network, tensors)
-    for place in range(11):
-        after = states(network, changed(tensors, "input_ids", 1, place))
-        other = slice(5, 11) if place < 5 else slice(0, 5)
-        assert torch.equal(before[1, other], after[1, other])
-        assert not torch.equal(before[1], after[1])
-
-
 @pytest.mark.parametrize("types", [1, 2])
 def test_a_table_of_two_types_tells_segments_apart_in_every_mode(types):
     """What is read differs from a table of the modes by the types alone, not by which positions see which."""
@@ -117,45 +48,6 @@ def test_a_table_of_two_types_tells_segments_apart_in_every_mode(types):
         )
         assert torch.equal(found, states(wide, tensors | {"type_ids": segments}))
         assert not torch.equal(found, states(network, tensors))
-
-
-@pytest.mark.parametrize("kind", ["learned", "rope", "t5"])
-def test_local_layers_see_their_window_and_global_ones_everything(kind):
-    """The second of two layers is local: a token's state depends on the first's of its window, which see the row."""
-    position = PositionConfig(kind=kind, maximum=32, buckets=8, max_distance=9)
-    local = {"window": 2, "global_every": 2, "theta": 3.0 if kind == "rope" else None}
-    network = built("encoder", position=position, type_vocab_size=0, local=local)
-    first, second = network.family.stack.layers
-    torch.nn.init.zeros_(first.attention.body.out.weight)  # the global layer passes nothing between places
-    tensors = batch_for("encoder", lengths=[11, 8])
-    before = states(network, tensors)
-    for place in range(8):
-        after = states(network, changed(tensors, "input_ids", 1, place))
-        same = (before[1] == after[1]).all(-1)
-        assert [not bool(same[query]) for query in range(8)] == [abs(query - place) <= 2 for query in range(8)]
-        assert torch.equal(before[0], after[0])
-    torch.nn.init.normal_(first.attention.body.out.weight, std=0.5)
-    torch.nn.init.zeros_(second.attention.body.out.weight)
-    before = states(network, tensors)
-    assert not (before[0] == states(network, changed(tensors, "input_ids", 0, 0))[0]).all(-1).any()
-
-
-def test_a_language_is_added_to_each_of_its_tokens():
-    """As if the tokens of each language had rows of their own in the token table; without ids nothing is added."""
-    network, tensors = built("encoder", languages=3), batch_for("encoder", lengths=[11, 7])
-    bare = states(network, tensors)
-    tensors["languages"] = torch.tensor([[0] * 4 + [2] * 7, [1] * 11])
-    found = states(network, tensors)
-    assert not torch.isclose(found, bare).any(-1).all()
-    ids, codes = tensors["input_ids"], tensors["languages"]
-    table, languages = network.family.tokens.weight.data, network.family.languages.weight.data
-    network.family.tokens = torch.nn.Embedding.from_pretrained(torch.cat([table + language for language in languages]))
-    again = states(
-        network,
-        {name: value for name, value in tensors.items() if name != "languages"}
-        | {"input_ids": ids + VOCABULARY * codes},
-    )
-    assert torch.allclose(found, again, atol=1e-6)
 
 
 def test_windows_count_along_the_row_where_places_begin_restarted():

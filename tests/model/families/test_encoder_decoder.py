@@ -1,5 +1,3 @@
-"""None"""
-
 import pytest
 import torch
 
@@ -19,33 +17,6 @@ SMALL = {
     "init": InitConfig(scheme="t5"),
     "heads": {"lm": 1.0},
 }
-
-
-@pytest.mark.parametrize("kind", ["learned", "t5"])
-def test_an_encoder_decoder_sees_the_source_and_no_later_target(kind):
-    position = PositionConfig(kind=kind, maximum=32, buckets=8, max_distance=9)
-    network = built("encoder_decoder", position=position)
-    tensors = batch_for("encoder_decoder", lengths=[6, 11])
-    before = states(network, tensors)
-    for place in range(11):
-        after = states(network, changed(tensors, "input_ids", 0, place))
-        assert torch.equal(before[0], after[0]) == (place >= 6)
-    for place in range(9):
-        after = states(network, changed(tensors, "decoder_input_ids", 0, place))
-        assert torch.equal(before[0, :place], after[0, :place])
-        assert not torch.equal(before[0, place:], after[0, place:])
-
-
-def test_a_decoder_beside_an_encoder_stands_at_the_places_of_the_batch():
-    """Three places further in the batch, three rows further in its table, nothing else."""
-    network = built("encoder_decoder", position=PositionConfig(kind="learned", maximum=32))
-    tensors = batch_for("encoder_decoder", lengths=[6, 11])
-    before = states(network, tensors)
-    moved = tensors | {"decoder_position_ids": tensors["decoder_position_ids"] + 3}
-    assert not torch.equal(states(network, moved), before)
-    table = network.family.decoder.position.table.weight
-    table.data = table.data.roll(3, dims=0)
-    assert torch.equal(states(network, moved), before)
 
 
 @pytest.mark.parametrize("hidden", [None, 7])
@@ -70,28 +41,6 @@ def test_a_connector_maps_what_a_decoder_of_another_width_attends_to(hidden):
     assert torch.allclose(states(network, tensors), expected, atol=1e-5)
     total(network, tensors).backward()
     assert all(parameter.grad.abs().sum() > 0 for parameter in network.parameters())
-
-
-def test_both_stacks_share_the_token_table_and_nothing_else():
-    network = built("encoder_decoder")
-    stacks = (network.family.encoder, network.family.decoder)
-    assert [len(stack.layers) for stack in stacks] == [2, 3]
-    first, second = ({id(parameter) for parameter in stack.parameters()} for stack in stacks)
-    assert not first & second
-    tensors = batch_for("encoder_decoder")
-    total(network, tensors).backward()
-    gradient = network.family.tokens.weight.grad
-    for name in ("input_ids", "decoder_input_ids"):
-        used = tensors[name].unique()
-        assert gradient[used].abs().sum(-1).gt(0).all()
-
-
-def test_the_tokens_of_both_stacks_are_looked_up_once():
-    """The gradient of a look-up is as large as the table."""
-    network, seen = built("encoder_decoder"), []
-    network.family.tokens.register_forward_hook(lambda _, given, __: seen.append(given[0].shape))
-    states(network, batch_for("encoder_decoder", lengths=[6, 11]))
-    assert seen == [(2, 11 + 9)]
 
 
 def test_a_document_reads_its_own_source_and_its_own_target_alone():

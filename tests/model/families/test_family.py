@@ -4,23 +4,6 @@ import torch
 from clozeline.errors import BatchError
 from clozeline.registry import names
 from tests.model.small_models import VOCABULARY, batch_for, built, states
-from tests.temporary_module import temporary_module
-
-MIRRORED = """
-from clozeline.model.families.encoder import Encoder
-
-class Mirrored(Encoder):
-    \"\"\"The encoder under another name.\"\"\"
-"""
-
-
-def test_a_new_file_is_tested_at_once(tmp_path):
-    """The tests of this file are functions of the name alone."""
-    with temporary_module("clozeline.model.families", "mirrored", MIRRORED, tmp_path):
-        assert "mirrored" in names("clozeline.model.families")
-        test_padding_beside_a_row_changes_it_by_rounding_only("mirrored")
-        test_a_family_reads_what_it_says_it_needs("mirrored")
-        test_padding_on_the_left_is_read_or_refused("mirrored")
 
 
 @pytest.mark.parametrize("family", names("clozeline.model.families"))

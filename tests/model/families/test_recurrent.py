@@ -3,7 +3,6 @@
 import pytest
 import torch
 from pydantic import ValidationError
-from torch.utils.flop_counter import FlopCounterMode
 
 from clozeline.errors import BatchError
 from clozeline.model.configuration.layer import DropoutConfig
@@ -34,12 +33,3 @@ def test_rows_of_parts_are_refused(family, name):
     network, tensors = built(family), batch_for(family)
     with pytest.raises(BatchError, match=f"{name}: expected rows of one text"):
         states(network, tensors | {name: torch.zeros_like(tensors["input_ids"])})
-
-
-@pytest.mark.parametrize("family", RECURRENT)
-def test_a_familys_count_is_what_its_forward_computes(family):
-    network = built(family).to("meta")
-    tensors = {name: value.to("meta") for name, value in batch_for(family, lengths=[9], columns=9).items()}
-    with FlopCounterMode(display=False) as counter, torch.no_grad():
-        network.family(tensors)
-    assert network.family.flops(9, 0) == counter.get_total_flops()

@@ -6,8 +6,9 @@ from pydantic import ValidationError
 
 from clozeline.model.build import build_model
 from clozeline.model.configuration.position import PositionConfig
+from clozeline.tools.start.contracts.heads import rows_of
 from tests.model.closeness import assert_gradients_close, gradients
-from tests.model.small_models import VOCABULARY, batch_for, built, rows_of, small_config
+from tests.model.small_models import VOCABULARY, batch_for, built, small_config
 
 SMALL = {
     "norm_place": "post",
@@ -128,20 +129,6 @@ def test_only_labeled_places_are_replaced_by_tokens_of_the_vocabulary():
     with torch.no_grad():
         network.heads["masked_lm"].projection.bias[0] = torch.nan
     assert network.family.views(tensors, network.heads)["token"].tensors["input_ids"].max() < VOCABULARY
-
-
-@pytest.mark.parametrize(("word", "token"), [(0x55555000, 4), (0x55556000, 9)], ids=["below a third", "above"])
-def test_more_than_sixteen_bits_of_a_word_decide(word, token):
-    """Two tokens, of which the first has a third of the probability."""
-    network, tensors = network_for(), batch_for("replaced_tokens")
-    head = network.heads["masked_lm"]
-    with torch.no_grad():
-        head.norm.weight.zero_()
-        head.norm.bias.zero_()
-        head.projection.bias.fill_(-1e4)[[4, 9]] = torch.tensor([1.0, 2.0]).log()
-    tensors["sample_words"] = torch.full_like(tensors["sample_words"], word)
-    seen = network.family.views(tensors, network.heads)["token"].tensors["input_ids"]
-    assert set(seen.flatten()[tensors["label_index"]].tolist()) == {token}
 
 
 def test_operations_are_those_of_both_stacks():

@@ -1,4 +1,4 @@
-"""Continuations against whole rows read again at each step, and against transformers' own generation."""
+"""Continuations against whole rows read again at each step."""
 
 import pytest
 import torch
@@ -9,16 +9,7 @@ from clozeline.model.generation.decoding import Continuation, Decoding
 from clozeline.model.generation.generate import generate
 from tests.model.layers.test_cache import KINDS
 from tests.model.layers.test_cache import perturbed as perturbed_once
-from tests.model.model_peers import PEERS, Size
 
-SIZES = [
-    pytest.param(Size(dim=50, heads=5, kv_heads=1, head_dim=6, ffn=33, layers=2, decoder_layers=3), id="odd"),
-    pytest.param(
-        Size(dim=24, heads=4, kv_heads=2, head_dim=6, ffn=40, layers=3, decoder_layers=2),
-        id="three layers",
-        marks=pytest.mark.slow,
-    ),
-]
 PROMPTS = [[5, 9, 30, 7, 11, 4, 8], [17], [3, 36, 12], [20, 21, 22, 23, 24]]
 START = {"decoder": {}, "encoder_decoder": {"decoder_start": 0}}
 
@@ -40,8 +31,8 @@ def read_anew(network, prompt, tokens, choose, prefix=False, decoder_start=None)
     found = []
     for step in range(tokens):
         with torch.no_grad():
-            scores = network.logits(given | tensors_of(row, side))["lm"][:, -1]
-        found.append(choose(scores, step))
+            (scores,) = network.logits(given | tensors_of(row, side)).values()
+        found.append(choose(scores[:, -1], step))
         row.append(found[-1])
     return found
 
@@ -65,7 +56,7 @@ def test_each_row_is_what_it_is_alone_without_a_cache(family, kind):
     found = generate(network, PROMPTS, Decoding(max_tokens=9), **START[family])
     for prompt, continuation in zip(PROMPTS, found, strict=True):
         assert continuation == Continuation(read_anew(network, prompt, 9, greedy, **START[family]), "max_tokens")
-    assert_varied([continuation.ids for continuation in found])
+    assert len({tuple(continuation.ids) for continuation in found}) > 2
 
 
 def test_a_prefix_is_read_in_both_directions():
@@ -78,10 +69,8 @@ def test_a_prefix_is_read_in_both_directions():
 
 @pytest.mark.parametrize("family", START)
 def test_draws_depend_on_seed_row_and_step_alone(family):
-    network, decoding = (
-        perturbed(family),
-        Decoding(max_tokens=9, mode="sample", temperature=1.5, top_k=20, top_p=0.95, seed=7),
-    )
+    network = perturbed(family)
+    decoding = Decoding(max_tokens=9, mode="sample", temperature=1.5, top_k=20, top_p=0.95, seed=7)
     together = generate(network, PROMPTS, decoding, **START[family])
     for row, prompt in enumerate(PROMPTS):
         torch.manual_seed(row)
@@ -96,42 +85,6 @@ def test_draws_depend_on_seed_row_and_step_alone(family):
     )
     alike = generate(network, PROMPTS[:1] * 2, decoding, rows=[3, 3], **START[family])
     assert alike[0] == alike[1] != generate(network, PROMPTS[:1], decoding, rows=[4], **START[family])[0]
-
-
-def varied(pair):
-    """The two models with larger matrices and smaller biases, so that they do not repeat one token for ever."""
-    for network in (pair.ours, pair.theirs):
-        for name, parameter in network.named_parameters():
-            shift = float(name.endswith("bias"))
-            parameter.data = parameter.data - shift if parameter.ndim == 1 else 2 * parameter.data
-    return pair
-
-
-def assert_varied(rows):
-    assert len({token for row in rows for token in row}) > 1
-    assert len({tuple(row) for row in rows}) > 2
-
-
-def peer_tokens(pair, prompts, tokens):
-    """Return the greedy text of transformers, without a cache; decoders get shorter prompts padded on the left."""
-    width = max(map(len, prompts))
-    paired = pair.ours.config.family == "encoder_decoder"
-    pads = [[0] * (width - len(prompt)) for prompt in prompts]
-    ids = torch.tensor([prompt + pad if paired else pad + prompt for prompt, pad in zip(prompts, pads, strict=True)])
-    options = {"do_sample": False, "use_cache": False, "pad_token_id": 0, "eos_token_id": None}
-    found = pair.theirs.generate(ids, attention_mask=(ids != 0).long(), max_new_tokens=tokens, **options)
-    return [row.tolist() for row in found[:, 1 if paired else width :]]
-
-
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("peer", ["gpt2", "llama", "t5", "t5_v1_1", "bart"])
-def test_greedy_tokens_equal_those_of_transformers(peer, size):
-    pair = varied(PEERS[peer](size))
-    start = {} if pair.ours.config.family == "decoder" else {"decoder_start": 2 if peer == "bart" else 0}
-    expected = peer_tokens(pair, PROMPTS, 12)
-    found = generate(pair.ours, PROMPTS, Decoding(max_tokens=12), **start)
-    assert [continuation.ids for continuation in found] == expected
-    assert_varied(expected)
 
 
 def test_a_row_ends_by_a_token_a_number_or_the_table():

@@ -8,6 +8,7 @@ from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.generation.incremental_decoder import IncrementalDecoder
+from clozeline.model.layers.cache import Cache
 from tests.model.generation.test_generate import perturbed
 from tests.model.small_models import built
 
@@ -18,6 +19,9 @@ def test_what_cannot_be_continued_is_refused():
         generate(network, [[1], [1] * 9], Decoding())
     with pytest.raises(BatchError, match="prompt 1: expected at least one token"):
         generate(network, [[1], []], Decoding())
+    padded = {"input_ids": torch.ones(1, 3, dtype=torch.int64), "left_padding": torch.tensor([1])}
+    with pytest.raises(BatchError, match="expected prompts of a continuation padded on the right"):
+        network.family.decode(padded, Cache(3))
     with pytest.raises(ConfigurationError, match="decoder_start: expected None"):
         generate(network, [[1]], Decoding(), decoder_start=2)
     with pytest.raises(ConfigurationError, match="decoder_start: expected an id"):
@@ -62,17 +66,3 @@ def test_an_encoder_decoder_cannot_read_its_rows_again():
     network = perturbed("encoder_decoder", position=PositionConfig(kind="rope", scaling=LONGROPE))
     with pytest.raises(ConfigurationError, match="expected another kind than longrope in the family 'encoder_decoder'"):
         generate(network, [[1]], Decoding(), decoder_start=2)
-
-
-def test_a_row_reads_on_as_another():
-    network = perturbed("decoder").double()  # its norms compute in float32
-    reading = IncrementalDecoder(network, [[5, 9, 3], [7]], None, prefix=True, tokens=9)
-    reading.select([1, 0, 0])
-    reading.add([4, 4, 6])
-    reading.reorder([0, 2, 1])
-    reading.add([8, 8, 8])
-    alone = IncrementalDecoder(network, [[5, 9, 3]], None, prefix=True, tokens=9)
-    alone.add([6])
-    alone.add([8])
-    assert torch.allclose(reading.scores[1], alone.scores[0], atol=1e-4)
-    assert not torch.allclose(reading.scores[2], alone.scores[0], atol=1e-2)

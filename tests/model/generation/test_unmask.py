@@ -3,18 +3,15 @@
 import itertools
 import math
 from collections import Counter
-from collections.abc import Sequence
 
 import pytest
 import torch
-from torch import Tensor
 
 from clozeline.errors import BatchError, ConfigurationError
-from clozeline.model.build import build_model
-from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.unmask import unmask, unmask_by
+from tests.model.generation.test_generate import tensors_of
+from tests.model.small_models import built
 
 V, LENGTH, MASK = 3, 3, 3
 TEXTS = list(itertools.product(range(V), repeat=LENGTH))
@@ -23,14 +20,14 @@ WEIGHTS = {text: 1 + 40 * (text[0] == text[1]) + 15 * (text[1] != text[2]) + tex
 JOINT = {text: weight / sum(WEIGHTS.values()) for text, weight in WEIGHTS.items()}
 
 
-def conditional(row: Sequence[int], position: int) -> list[float]:
+def conditional(row, position):
     """The exact distribution of one position given the tokens that are no masks."""
     fits = [text for text in TEXTS if all(token in (MASK, text[at]) for at, token in enumerate(row))]
     masses = [sum(JOINT[text] for text in fits if text[position] == token) for token in range(V)]
     return [mass / sum(masses) for mass in masses]
 
 
-def predict(rows: Sequence[Sequence[int]], masks: Sequence[Sequence[int]]) -> list[Tensor]:
+def predict(rows, masks):
     never = [9.0]  # the mask itself: the most probable token, but banned
     return [
         torch.tensor([[math.log(each) for each in conditional(row, at)] + never for at in positions])
@@ -38,9 +35,9 @@ def predict(rows: Sequence[Sequence[int]], masks: Sequence[Sequence[int]]) -> li
     ]
 
 
-def sampler_distribution(shares: Sequence[int]) -> dict[tuple[int, ...], float]:
+def sampler_distribution(shares):
     """The exact distribution of a sampler that fills random masks, `shares` of them at a step, by enumeration."""
-    total: Counter[tuple[int, ...]] = Counter()
+    total = Counter()
     for order in itertools.permutations(range(LENGTH)):
         for text in TEXTS:
             row, probability, first = [MASK] * LENGTH, 1 / math.factorial(LENGTH), 0
@@ -54,18 +51,18 @@ def sampler_distribution(shares: Sequence[int]) -> dict[tuple[int, ...], float]:
     return total
 
 
-def frequencies(decoding: Decoding, rows: int) -> Counter[tuple[int, ...]]:
+def frequencies(decoding, rows):
     fillings = unmask_by(predict, [[MASK] * LENGTH] * rows, MASK, decoding)
     return Counter(tuple(filling.ids) for (filling,) in fillings)
 
 
-def chi_square(counts: Counter[tuple[int, ...]], expected: dict[tuple[int, ...], float]) -> float:
+def chi_square(counts, expected):
     rows = counts.total()
     return sum((counts[text] - rows * expected[text]) ** 2 / (rows * expected[text]) for text in TEXTS)
 
 
 @pytest.mark.parametrize("shares", [(1, 1, 1), (2, 1), (3,)])
-def test_random_order_samples_the_exact_distribution(shares: tuple[int, ...]) -> None:
+def test_random_order_samples_the_exact_distribution(shares):
     """One mask a step gives the joint distribution, all at once the product of the marginals (arXiv 2406.07524)."""
     exact = sampler_distribution(shares)
     assert sum(exact.values()) == pytest.approx(1)
@@ -77,7 +74,7 @@ def test_random_order_samples_the_exact_distribution(shares: tuple[int, ...]) ->
         assert chi_square(counts, JOINT) > 80
 
 
-def test_a_wide_beam_finds_the_best_of_all_fillings() -> None:
+def test_a_wide_beam_finds_the_best_of_all_fillings():
     """Each filling is scored along the order of its most certain masks."""
     (found,) = unmask_by(predict, [[MASK] * LENGTH], MASK, Decoding(mode="unmask", width=V**LENGTH))
     assert sorted(tuple(each.ids) for each in found) == TEXTS
@@ -88,7 +85,7 @@ def test_a_wide_beam_finds_the_best_of_all_fillings() -> None:
     assert len(kept) == 2
 
 
-def test_a_row_does_not_depend_on_the_others() -> None:
+def test_a_row_does_not_depend_on_the_others():
     decoding = Decoding(mode="unmask", temperature=1.3, steps=2, seed=7)
     rows = [[MASK] * LENGTH, [0, MASK, 2], [MASK, MASK, 1], [0, 0, 0]]
     together = unmask_by(predict, rows, MASK, decoding)
@@ -96,33 +93,15 @@ def test_a_row_does_not_depend_on_the_others() -> None:
     assert together[3][0].filled == []
 
 
-def small_encoder() -> torch.nn.Module:
-    config = ModelConfig(
-        family="encoder", dim=16, layers=2, attention_heads=2, ffn_dim=32, heads={"masked_lm": 1.0},
-        position=PositionConfig(maximum=16),
-    )  # fmt: skip
-    torch.manual_seed(2)
-    model = build_model(config, 40, {"pad": 0, "mask": 4}).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.2)
-    return model
-
-
-def test_a_model_fills_as_a_plain_loop_does() -> None:
-    model, mask, banned = small_encoder(), 4, {0, 1, 2, 3}
+def test_a_model_fills_as_a_plain_loop_does():
+    model, mask, banned = built("encoder", init={"std": 0.5}).eval(), 4, {0, 1, 2, 3}
     rows = [[1, 9, mask, 11, mask, mask, 2], [1, mask, 20, 2]]
     wanted = []
     for row in rows:
         filled = list(row)
         while mask in filled:
-            tensors = {
-                "input_ids": torch.tensor([filled]),
-                "position_ids": torch.arange(len(filled))[None],
-                "lengths": torch.tensor([len(filled)]),
-            }
             with torch.no_grad():
-                logits = model.logits(tensors)["masked_lm"][0, :, :40]
+                logits = model.logits(tensors_of(filled, ""))["masked_lm"][0]
             logits[:, [mask, *banned]] = -torch.inf
             best = logits.softmax(-1).max(-1)
             at = max((at for at, token in enumerate(filled) if token == mask), key=lambda at: float(best.values[at]))
@@ -132,12 +111,10 @@ def test_a_model_fills_as_a_plain_loop_does() -> None:
     assert [filling.ids for (filling,) in found] == wanted
 
 
-def test_what_cannot_be_filled_is_refused() -> None:
+def test_what_cannot_be_filled_is_refused():
     with pytest.raises(ConfigurationError, match="mode=unmask, got mode=greedy"):
         unmask_by(predict, [[MASK]], MASK, Decoding())
     with pytest.raises(BatchError, match="row 0: no token has a finite score"):
         unmask_by(predict, [[MASK, 0, 0]], MASK, Decoding(mode="unmask"), banned=range(V))
-    config = ModelConfig(family="decoder", dim=8, layers=1, attention_heads=2, ffn_dim=8, heads={"lm": 1.0})
-    decoder = build_model(config, 40, {"pad": 0}).eval()
     with pytest.raises(ConfigurationError, match=r"need an? (head|encoder)"):
-        unmask(decoder, [[1, 4]], 4, Decoding(mode="unmask"))
+        unmask(built("decoder").eval(), [[1, 4]], 4, Decoding(mode="unmask"))

@@ -3,9 +3,7 @@
 import pytest
 import torch
 
-from tests.model.small_models import VOCABULARY, batch_for, built
-
-HALVES = True  # projects each half of a state
+from tests.model.small_models import batch_for, built
 
 
 def next_tokens(tensors):
@@ -41,11 +39,3 @@ def test_loss_and_count_of_both_directions():
     loss = network.heads["bidirectional_lm"].loss(hidden, tensors)
     assert loss.total.item() == pytest.approx(by_hand(network, hidden, tensors), rel=1e-5)
     assert loss.count == 2 * (10 + 1 + 7)
-
-
-def test_scores_are_of_the_next_token():
-    network, hidden = built("elmo"), torch.randn(4, 11, 48)
-    head = network.heads["bidirectional_lm"]
-    scores = head.logits(hidden)
-    assert scores.shape == (4, 11, VOCABULARY)
-    assert torch.allclose(scores, hidden[..., :24] @ network.family.tokens.weight.T + head.projection.bias, atol=1e-5)

@@ -1,76 +1,25 @@
 import pytest
-import torch
 
 from clozeline.errors import BatchError
-from clozeline.model.configuration.head import HeadConfig
 from clozeline.registry import find, names
-from tests.declarations import declared
-from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
-from tests.model.small_models import (
-    HEADS,
-    PREDICT_NO_CLASSES,
-    VOCABULARY,
-    batch_for,
-    built,
-    choice_batch,
-    full_batch,
-    head_keys,
-    only,
-    rows_of,
-    weighted_batch,
-)
-from tests.temporary_module import temporary_module
+from clozeline.tools.start.contracts.heads import CHECKS, batch_of, prepare
+from tests.model.small_models import HEADS, batch_for, built, head_keys, weighted_batch
 
 
+@pytest.mark.parametrize("labels", [True, False], ids=["labels", "none"])
 @pytest.mark.parametrize("family", names("clozeline.model.families"))
-def test_without_labels_every_parameter_has_a_gradient_of_zero(family):
-    network = built(family)
-    losses = network(batch_for(family, labels=False)).values()
-    assert {(loss.total.item(), loss.count) for loss in losses} == {(0.0, 0)}
-    sum(loss.total for loss in losses).backward()
-    for name, parameter in network.named_parameters():
-        assert parameter.grad is not None, name
-        assert not parameter.grad.any(), name
-
-
-@pytest.mark.parametrize("family", names("clozeline.model.families"))
-def test_every_parameter_takes_part(family):
-    network = built(family)
-    sum(loss.total for loss in network(batch_for(family)).values()).backward()
+def test_every_parameter_takes_part_with_a_gradient_of_zero_where_nothing_is_predicted(family, labels):
+    network, tensors = built(family), batch_for(family, labels=labels)
+    losses = network(tensors)
+    for name, head in network.heads.items():
+        assert head.count(tensors) == losses[name].count
+        assert head.needs | network.family.needs | {"row_weight"} >= network.needs
+    sum(loss.total for loss in losses.values()).backward()
     for name, parameter in network.named_parameters():
         assert parameter.ndim > 0, name
-        assert parameter.grad is not None, name
         assert parameter.grad.isfinite().all(), name
-
-
-@pytest.mark.parametrize("family", names("clozeline.model.families"))
-def test_the_count_needs_no_forward(family):
-    network, tensors = built(family), batch_for(family)
-    for name, head in network.heads.items():
-        assert head.count(tensors) == network(tensors)[name].count
-        assert head.needs | network.family.needs | {"row_weight"} >= network.needs
-
-
-@pytest.mark.parametrize(("normalise", "shares"), [("label", [7 / 10, 2 / 10, 1 / 10]), ("row", [1 / 3] * 3)])
-def test_gradient_shares_are_those_of_labels_or_of_rows(normalise, shares):
-    """With all scores equal, each label has a gradient of the same size: its share is its weight."""
-    network = built("encoder", heads={"masked_lm": HeadConfig(normalise=normalise)})
-    tensors = batch_for("encoder", lengths=[11, 11, 11, 11])
-    tensors["label_index"] = torch.tensor([0, 1, 2, 3, 4, 5, 6, 11, 19, 23, 34, 35])
-    tensors["label_ids"] = torch.full((12,), 5)
-    tensors["row_weight"][3] = 0
-    seen = []
-    head = network.heads["masked_lm"]
-    head.projection.register_full_backward_hook(lambda _module, _inputs, outputs: seen.append(outputs[0]))
-    with torch.no_grad():
-        for parameter in head.projection.parameters():
-            parameter.zero_()
-    loss = only(network(tensors))
-    (loss.total / loss.count).backward()
-    sizes = seen[0].abs().sum(-1)
-    assert sizes.sum().item() == pytest.approx(2 * (1 - 1 / VOCABULARY), rel=1e-6), "the shares make up the whole"
-    by_row = [sizes[tensors["label_index"] // 11 == row].sum().item() for row in range(3)]
-    assert [size / sum(by_row) for size in by_row] == pytest.approx(shares, rel=1e-6)
+        assert labels or not parameter.grad.any(), name
+    assert labels or {(loss.total.item(), loss.count) for loss in losses.values()} == {(0.0, 0)}
 
 
 @pytest.mark.parametrize("name", ["label_weight", "label_count"])
@@ -81,128 +30,45 @@ def test_two_units_in_one_head_are_refused(name):
         network(tensors)
 
 
-def halves(name):
-    """Whether a head projects each half of a state."""
-    return declared("model.heads", name, "HALVES", False)
+def case_of(name, **sizes):
+    return prepare({"name": name, **head_keys(name)}, **sizes)
 
 
-def with_head(name, **changes):
-    width = 12 if halves(name) else None
-    return built("encoder", emb_dim=width, heads={name: head_keys(name) | changes}).eval()
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("name", HEADS)
+def test_contract(name, check):
+    check(case_of(name))
 
 
-def batch_of(name, seed=0):
-    return choice_batch(seed) if "choices" in find("clozeline.model.heads", name).needs else full_batch(seed)
-
-
-AGAIN = """
-from clozeline.model.heads.masked_lm import MaskedLM
-
-class Again(MaskedLM):
-    \"\"\"The masked LM under another name.\"\"\"
-"""
-
-
-def test_a_new_file_is_tested_at_once(tmp_path):
-    """The tests of this file are functions of the name alone."""
-    with temporary_module("clozeline.model.heads", "again", AGAIN, tmp_path):
-        assert {"again", *HEADS} == set(names("clozeline.model.heads"))
-        test_micro_batches_add_up("again")
-        test_a_class_is_named_for_each_prediction_that_counts("again")
-        test_scores_need_hidden_states_alone("again")
+def test_heads_that_predict_no_classes():
+    """Numbers, positions, or tokens and copies at once."""
+    cases = {name: case_of(name) for name in HEADS}
+    none = {name for name, case in cases.items() if not len(case.head.classes(case.batch))}
+    assert none == {"corrective", "regression", "similarity", "span", "token"}
 
 
 @pytest.mark.parametrize("name", HEADS)
-def test_micro_batches_add_up(name):
-    """Sums, counts and gradients of parts are those of the whole, whatever the size of the parts."""
-    network, tensors = with_head(name), batch_of(name)
-    whole = only(network(tensors))
-    assert whole.total > 0
-    assert whole.count == network.heads[name].count(tensors) > 0
-    (whole.total / whole.count).backward()
-    expected = {at: parameter.grad.clone() for at, parameter in network.named_parameters()}
-    for size in (3, 6) if name == "similarity" else (1, 2, 3):
-        network.zero_grad()
-        parts = [rows_of(tensors, slice(first, first + size)) for first in range(0, 6, size)]
-        losses = [only(network(part)) for part in parts]
-        assert sum(loss.count for loss in losses) == whole.count
-        assert sum(loss.total.item() for loss in losses) == pytest.approx(whole.total.item(), rel=1e-5)
-        for loss in losses:
-            (loss.total / whole.count).backward()
-        assert_gradients_close(gradients(network), expected, FLOAT32)
-
-
-@pytest.mark.parametrize("name", HEADS)
-def test_a_class_is_named_for_each_prediction_that_counts(name):
-    """Also where rows have weight 0."""
-    network, tensors = with_head(name), batch_of(name)
-    head = network.heads[name]
-    for weights in ([1.0] * 6, [1.0, 0.0, 1.0, 1.0, 0.0, 1.0]):
-        tensors["row_weight"] = torch.tensor(weights)
-        found = head.classes(tensors)
-        assert found.dtype == torch.int64
-        assert len(found) == (
-            head.count(tensors)
-            if declared("model.heads", name, "PREDICTS_CLASSES", name not in PREDICT_NO_CLASSES)
-            else 0
-        )
-        assert (found >= 0).all()
-
-
-@pytest.mark.parametrize("name", HEADS)
-def test_a_row_of_weight_zero_changes_nothing(name):
-    network, tensors = with_head(name), batch_of(name)
-    loss = only(network(tensors))
-    other = batch_of(name, seed=9)
-    changed = {}
-    for at, value in tensors.items():
-        last = {6: 1, 15: 3}.get(value.shape[0], 0)  # rows of the last example
-        kept = value.shape[0] - last
-        changed[at] = value if at.startswith("lengths") else torch.cat((value[:kept], other[at][kept:]))
-    again = only(network(changed))
-    assert not torch.equal(changed["input_ids"], tensors["input_ids"])
-    assert (again.count, again.total.item()) == (loss.count, pytest.approx(loss.total.item(), rel=1e-6))
-
-
-@pytest.mark.parametrize("name", HEADS)
-def test_no_head_needs_what_it_does_not_declare(name):
-    network, tensors = with_head(name), batch_of(name)
-    known = network.needs | {"type_ids"}
-    loss = only(network({at: value for at, value in tensors.items() if at in known}))
-    assert loss.total.item() == only(network(tensors)).total.item()
-
-
-@pytest.mark.parametrize("name", HEADS)
-def test_rows_with_nothing_to_predict_have_a_gradient_of_zero(name):
-    """Every parameter has a gradient, so that ranks with such a batch take part in what the others reduce."""
-    network, tensors = with_head(name), batch_of(name)
-    tensors["row_weight"] = torch.zeros(6)
-    for labels in (slice(None), slice(0)):
-        flat = {at: value[labels] for at, value in tensors.items() if at.startswith(("label_", "span_"))}
-        loss = only(network(tensors | flat))
-        assert (loss.total.item(), loss.count) == (0.0, 0)
-        network.zero_grad()
-        loss.total.backward()
-        for at, parameter in network.named_parameters():
-            assert parameter.grad is not None, at
-            assert not parameter.grad.any(), at
+def test_no_head_reads_what_it_does_not_declare(name):
+    """The batch of a case holds what is declared; further tensors change nothing."""
+    case = case_of(name)
+    further = batch_of(find("clozeline.model.heads", name))
+    assert case.compute_loss(further).total.item() == case.compute_loss().total.item()
 
 
 @pytest.mark.parametrize("name", HEADS)
 def test_a_head_starts_as_its_family(name):
     """BERT and its kin: N(0, 0.02), biases 0, gains 1."""
-    width = 100 if halves(name) else None
-    network = built("encoder", dim=200, ffn_dim=40, emb_dim=width, heads={name: head_keys(name)})
-    for at, parameter in network.heads[name].named_parameters():
+    for at, parameter in case_of(name, dim=200).head.named_parameters():
         if parameter.ndim == 1:
             assert parameter.eq(1.0 if "norm.weight" in at else 0.0).all(), at
-        elif parameter.numel() > 10_000:
+        elif parameter.numel() > 5_000:
             assert parameter.std().item() == pytest.approx(0.02, rel=0.05), at
 
 
 @pytest.mark.parametrize("name", HEADS)
 def test_scores_need_hidden_states_alone(name):
-    scores = with_head(name).logits(batch_of(name))[name]
+    case = case_of(name)
+    (scores,) = case.model.logits(case.batch).values()
     assert scores.shape[0] == 6
     missing = 9 if name == "multiple_choice" else 0  # choices that examples lack
     assert (scores.isneginf().sum(), scores.isfinite().sum()) == (missing, scores.numel() - missing)

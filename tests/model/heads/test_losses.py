@@ -8,7 +8,8 @@ import torch
 from torch.nn import functional as F
 
 from clozeline.errors import ConfigurationError
-from tests.model.small_models import built, choice_batch, full_batch, only
+from clozeline.tools.start.contracts.heads import choice_batch, full_batch
+from tests.model.small_models import built, only
 
 ROWS = [0, 1, 3, 4]
 
@@ -133,25 +134,6 @@ def test_the_loss_of_tokens_does_not_train_the_decision_to_copy():
     head.loss(torch.randn(6, 11, 24), tensors).total.backward()
     assert not head.copy.weight.grad.any()
     assert head.transform.weight.grad.isfinite().all()
-
-
-def test_only_labeled_places_reach_the_projection():
-    for name, tensors in (("masked_lm", full_batch()), ("corrective", full_batch())):
-        network, seen = drawn(name), []
-        network.heads[name].projection.register_forward_hook(lambda _module, given, _out, seen=seen: seen.append(given))
-        network(tensors)
-        assert len(seen[0][0]) == (len(tensors["label_index"]) if name == "masked_lm" else 42)
-
-
-def test_choices_have_the_scores_of_their_rows_in_their_order():
-    network, tensors, first = drawn("multiple_choice"), choice_batch(), 0
-    found = network.logits(tensors)["multiple_choice"]
-    for example, count in enumerate(tensors["choices"].tolist()):
-        for choice, row in enumerate(range(first, first + count)):
-            text = {name: tensors[name][row : row + 1] for name in ("input_ids", "position_ids", "lengths")}
-            alone = network.logits(text | {"choices": torch.tensor([1])})["multiple_choice"]
-            assert torch.allclose(found[example, choice], alone, atol=1e-5)
-        first += count
 
 
 def test_a_sigmoid_maps_scores_into_the_range():

@@ -7,10 +7,10 @@ import torch
 from torch.nn import functional as F
 
 from clozeline.errors import BatchError
-from tests.model.small_models import built, full_batch, only
+from clozeline.tools.start.contracts.heads import full_batch
+from tests.model.small_models import built, only
 
 SMALL = {"group_size": 3, "temperature": 0.5}
-PREDICTS_CLASSES = False
 
 TEMPERATURE = 0.5
 ROWS = {0: [0, 1], 1: [3, 4]}
@@ -86,17 +86,6 @@ def test_without_negatives_a_cosine_is_compared_with_the_target():
         network(tensors)
 
 
-@pytest.mark.parametrize("negatives", ["other", "both"])
-def test_a_row_compares_with_its_group_only(negatives):
-    """A change of a text in the second group leaves the loss of the first as it is."""
-    network, tensors, _ = drawn(negatives=negatives)
-    first = {name: value[:3] for name, value in tensors.items() if value.shape[0] == 6}
-    alone = only(network(first)).total.item()
-    second = {name: value[3:] for name, value in tensors.items() if value.shape[0] == 6}
-    apart = only(network(second)).total.item()
-    assert only(network(tensors)).total.item() == pytest.approx(alone + apart, rel=1e-6)
-
-
 def test_rows_must_be_whole_groups():
     network, tensors, _ = drawn()
     some = {name: value[:4] for name, value in tensors.items() if value.shape[0] == 6}
@@ -104,23 +93,16 @@ def test_rows_must_be_whole_groups():
         network(some)
 
 
-def test_rows_with_an_equal_text_are_no_negatives_of_each_other():
-    """Rows 3 and 4 share the second text: each is then compared with its own alone, and its loss is 0."""
+@pytest.mark.parametrize(("side", "same", "left"), [("_b", (4, 3), 0), ("", (1, 0), 1)], ids=["second", "first"])
+def test_rows_with_an_equal_text_are_no_negatives_of_each_other(side, same, left):
+    """Each of the two is then compared with its own alone, and its loss is 0; the other group's is what it was."""
     network, tensors, vectors = drawn()
-    for name in ("input_ids_b", "lengths_b"):
-        tensors[name][4] = tensors[name][3]
+    for name in (f"input_ids{side}", f"lengths{side}"):
+        tensors[name][same[0]] = tensors[name][same[1]]
+    keys = [vectors["b"][row] for row in ROWS[left]]
+    wanted = sum(loss_of(vectors["a"][row], keys, place) for place, row in enumerate(ROWS[left]))
     found = only(network(tensors))
-    wanted = sum(loss_of(vectors["a"][row], [vectors["b"][other] for other in ROWS[0]], row) for row in ROWS[0])
-    assert found.count == 4
-    assert found.total.item() == pytest.approx(wanted, rel=1e-5)
-    network, tensors, vectors = drawn()
-    for name in ("input_ids", "lengths"):
-        tensors[name][1] = tensors[name][0]
-    wanted = sum(
-        loss_of(vectors["a"][row], [vectors["b"][other] for other in ROWS[1]], place)
-        for place, row in enumerate(ROWS[1])
-    )
-    assert only(network(tensors)).total.item() == pytest.approx(wanted, rel=1e-5)
+    assert (found.count, found.total.item()) == (4, pytest.approx(wanted, rel=1e-5))
 
 
 @pytest.mark.parametrize("negatives", ["other", "both"])
@@ -136,15 +118,11 @@ def test_pairs_that_are_not_alike_have_no_loss(negatives):
     assert only(network(tensors)).count == 4, "a set without numbers"
 
 
-@pytest.mark.parametrize("pool", ["cls", "mean", "max"])
-def test_pooled_states_are_compared_as_they_are(pool):
+def test_pooled_states_are_compared_as_they_are():
     """No parameters of its own, and padding has no part in it."""
-    network = built("encoder", heads={"similarity": {"pool": pool, "group_size": 3}}).eval()
+    network, tensors = built("encoder", heads={"similarity": {"pool": "mean", "group_size": 3}}).eval(), full_batch()
     assert not list(network.heads["similarity"].parameters())
-    tensors = full_batch()
-    states = network.family(tensors)
-    own = {"cls": lambda row: row[0], "mean": lambda row: row.mean(0), "max": lambda row: row.amax(0)}[pool]
-    rows = [own(row[:length]) for row, length in zip(states, tensors["lengths"].tolist(), strict=True)]
-    found = network.logits(tensors)["similarity"]
-    assert torch.allclose(found, F.normalize(torch.stack(rows), dim=-1), atol=1e-6)
+    states, lengths = network.family(tensors), tensors["lengths"].tolist()
+    means = torch.stack([row[:length].mean(0) for row, length in zip(states, lengths, strict=True)])
+    assert torch.allclose(network.logits(tensors)["similarity"], F.normalize(means, dim=-1), atol=1e-6)
     assert only(network(tensors)).count == 4

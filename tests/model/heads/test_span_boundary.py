@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from tests.model.small_models import VOCABULARY, built, full_batch
+from clozeline.tools.start.contracts.heads import full_batch
+from tests.model.small_models import VOCABULARY, built
 
 SMALL = {"max_span_tokens": 2}
 

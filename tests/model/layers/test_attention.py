@@ -2,61 +2,10 @@
 
 import math
 
-import pytest
 import torch
 
-from clozeline.model.layers.attention import Attention, attend_capped
+from clozeline.model.layers.attention import attend_capped
 from clozeline.model.layers.masks import AttentionPlan
-from tests.model.small_models import batch_for, built, small_config
-
-
-def made(**changes):
-    torch.manual_seed(0)
-    layer = Attention(small_config("decoder", **changes)).double()
-    for parameter in layer.parameters():
-        torch.nn.init.normal_(parameter, std=0.5)
-    return layer
-
-
-def dot(left, right):
-    return sum(a * b for a, b in zip(left, right, strict=True))
-
-
-def slow(layer, x, source, seen, scale, heads, shared):
-    """The mean of the values, weighted by softmax; `seen(row, head, query, key)` gives a bias or None."""
-    width = layer.head_dim
-    query, key, value = (
-        normalize(layer, norm, part(states)).tolist()
-        for part, norm, states in (
-            (layer.query, layer.query_norm, x), (layer.key, layer.key_norm, source), (layer.value, None, source)
-        )
-    )  # fmt: skip
-    mixed = torch.zeros(*x.shape[:2], heads * width, dtype=torch.float64)
-    for row in range(len(x)):
-        for head in range(heads):
-            own, group = slice(head * width, (head + 1) * width), head // shared
-            other = slice(group * width, (group + 1) * width)
-            for place in range(x.shape[1]):
-                scores = {
-                    at: scale * dot(query[row][place][own], key[row][at][other]) + bias
-                    for at in range(source.shape[1])
-                    if (bias := seen(row, head, place, at)) is not None
-                }
-                total = sum(math.exp(score) for score in scores.values())
-                for at, score in scores.items():
-                    mixed[row, place, own] += (
-                        math.exp(score) / total * torch.tensor(value[row][at][other], dtype=torch.float64)
-                    )
-    return layer.out(mixed)
-
-
-def normalize(layer, norm, states):
-    """RMSNorm by its formula, of each head or of all of them."""
-    if not getattr(norm, "eps", None):
-        return states
-    heads = states.unflatten(-1, (-1, len(norm.weight)))
-    return (heads / (heads.square().mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight).flatten(-2)
-
 
 B, HEADS, T, WIDTH, BOUND, SCALE = 2, 4, 5, 6, 1.5, 0.7
 
@@ -114,31 +63,3 @@ def test_weights_are_dropped_in_training():
     ones = torch.eye(T, dtype=torch.float64).expand(B, HEADS, -1, -1)
     weights = attend_capped(query, key, ones, AttentionPlan(), SCALE, BOUND, 0.5)
     assert 0.3 < (weights == 0).double().mean() < 0.7
-
-
-@pytest.mark.parametrize("local", [None, {"window": 2, "global_every": 2}], ids=["global", "local"])
-@pytest.mark.parametrize("family", ["encoder", "decoder"])
-def test_packed_documents_are_capped_too(family, local):
-    """Without the kernels for documents, which have no cap: packed rows give what each document gives alone."""
-    switches = {"local": local, "init": {"std": 0.3}}
-    network = built(family, attn_logit_softcapping=0.2, **switches).double().eval()
-    tensors, cuts = batch_for(family, rows=2, lengths=[11, 11]), (4, 6)
-    places = torch.stack([torch.cat((torch.arange(cut), torch.arange(11 - cut))) for cut in cuts])
-    packed = tensors | {
-        "position_ids": places,
-        "document_ids": (torch.arange(11) >= torch.tensor(cuts)[:, None]).long(),
-        "cu_seqlens": torch.tensor([0, 4, 11, 17, 22], dtype=torch.int32),
-        "max_seqlen": torch.tensor(7),
-    }
-    with torch.no_grad():
-        found, uncapped = network.family(packed), built(family, **switches).double().eval().family(packed)
-        for row, cut in enumerate(cuts):
-            for first, last in ((0, cut), (cut, 11)):
-                length = last - first
-                alone = {
-                    "input_ids": tensors["input_ids"][row : row + 1, first:last],
-                    "position_ids": torch.arange(length)[None],
-                    "lengths": torch.tensor([length]),
-                }
-                assert (network.family(alone)[0] - found[row, first:last]).abs().max() < 1e-9
-    assert (found - uncapped).abs().max() > 1e-3

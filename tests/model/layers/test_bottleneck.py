@@ -1,12 +1,9 @@
 """Keys of a stack of bottlenecks, and its input of neighbors; the test of its family compares it with transformers."""
 
 import pytest
-import torch
 from pydantic import ValidationError
 
 from clozeline.model.configuration.layer import ShareConfig
-from clozeline.model.layers.bottleneck import neighbor_mask, trigrams
-from clozeline.model.layers.masks import padding_mask
 from tests.model.small_models import small_config
 
 
@@ -26,19 +23,3 @@ from tests.model.small_models import small_config
 def test_keys_that_do_not_go_together_are_named(changes, message):
     with pytest.raises(ValidationError, match=message):
         small_config("mobilebert", **changes)
-
-
-def test_neighbors_by_a_loop():
-    """A neighbor is zeros where the row, the padding or a document begins."""
-    torch.manual_seed(0)
-    vectors, lengths = torch.randn(4, 7, 3), [7, 5, 1, 7]
-    documents = torch.tensor([[0] * 7, [0] * 7, [0] * 7, [0, 0, 1, 2, 2, 2, 2]])
-    joined = neighbor_mask(padding_mask(torch.tensor(lengths), 7, vectors.device), documents)
-    found = trigrams(vectors, joined)
-    assert found.shape == (4, 7, 9)
-    for row, length in enumerate(lengths):
-        for place in range(length):
-            for part, other in enumerate((place + 1, place, place - 1)):
-                inside = 0 <= other < length and documents[row, other] == documents[row, place]
-                wanted = vectors[row, other] if inside else torch.zeros(3)
-                assert torch.equal(found[row, place, 3 * part : 3 * part + 3], wanted), (row, place, other)

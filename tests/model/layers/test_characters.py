@@ -1,10 +1,8 @@
 """Spellings as ids, and the encoder of characters against loops."""
 
-import pytest
 import torch
 
-from clozeline.model.layers.characters import CHARACTERS, CharacterEncoder, Highway, character_ids
-from tests.model.small_models import drawn
+from clozeline.model.layers.characters import CHARACTERS, CharacterEncoder, character_ids
 
 BEGIN, END, FILL = 259, 260, 261
 
@@ -60,16 +58,3 @@ def test_the_encoder_is_the_loop():
         expected = [[slow(built, word) for word in row] for row in characters.tolist()]
     assert found.shape == (2, 3, 7)
     assert torch.allclose(found, torch.stack([torch.stack(row) for row in expected]), atol=1e-3, rtol=1e-4)
-
-
-def test_highways_let_the_input_through_at_first():
-    highway, x = drawn(Highway(64)), torch.randn(50, 64)
-    assert torch.nn.functional.cosine_similarity(highway(x), x).mean() > 0.9
-    assert highway.weight.std().item() == pytest.approx(1 / 8, rel=0.05)
-
-
-def test_filters_begin_small():
-    built = drawn(encoder())
-    for convolution in built.convolutions:
-        assert convolution.weight.abs().max() <= 0.05
-        assert not convolution.bias.any()

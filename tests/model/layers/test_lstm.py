@@ -5,9 +5,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from clozeline.model.layers.lstm import LongShortTermMemory, ProjectedLstm, drop_features, drop_words
+from clozeline.model.layers.lstm import LongShortTermMemory, ProjectedLstm
 from tests.model.closeness import FLOAT32, assert_gradients_close
-from tests.model.small_models import drawn
 
 
 def layer(weight_dropout=0.0):
@@ -52,38 +51,12 @@ def test_training_drops_recurrent_weights_the_same_ones_at_all_tokens():
     assert torch.allclose(ours(x)[0], peer(ours, dropped)(x)[0], atol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["input", "recurrent"])
-def test_initial_weights_are_uniform_and_cells_keep_their_content(name):
-    ours = drawn(LongShortTermMemory(64, 100, 0.0))
-    weight = getattr(ours, name)
-    assert weight.abs().max() <= 0.1
-    assert weight.std().item() == pytest.approx(0.1 / 3**0.5, rel=0.05)
-    assert ours.bias.view(4, 100).eq(torch.tensor([0.0, 1.0, 0.0, 0.0])[:, None]).all()
-
-
 def projected(clip, scale=1.0):
     torch.manual_seed(0)
     built = ProjectedLstm(5, 7, 3, clip)
     for parameter in built.parameters():
         torch.nn.init.normal_(parameter, std=scale)
     return built
-
-
-@pytest.mark.filterwarnings("ignore:LSTM with projections is not supported with oneDNN:UserWarning")
-def test_without_clipping_outputs_and_gradients_are_torchs():
-    ours, x = projected(clip=1e9), torch.randn(2, 11, 5)
-    theirs = torch.nn.LSTM(5, 7, batch_first=True, proj_size=3)
-    pairs = {"input": "weight_ih_l0", "recurrent": "weight_hh_l0", "bias": "bias_ih_l0", "projection": "weight_hr_l0"}
-    with torch.no_grad():
-        theirs.bias_hh_l0.zero_()
-        for mine, other in pairs.items():
-            getattr(theirs, other).copy_(getattr(ours, mine))
-    out, expected = ours(x), theirs(x)[0]
-    assert torch.allclose(out, expected, atol=1e-5)
-    out.square().sum().backward()
-    expected.square().sum().backward()
-    expected = {mine: getattr(theirs, other).grad for mine, other in pairs.items()}
-    assert_gradients_close({name: getattr(ours, name).grad for name in pairs}, expected, FLOAT32)
 
 
 def slow_projected(x, weights, clip):
@@ -115,23 +88,3 @@ def test_cells_and_outputs_are_clipped(clip):
     assert found == pytest.approx(slow_projected(x.double().numpy(), weights, clip), abs=1e-4)
     assert np.abs(found).max() == pytest.approx(clip)
     assert not np.allclose(found, slow_projected(x.double().numpy(), weights, 1e9), atol=1e-2)
-
-
-def test_features_are_dropped_at_all_tokens_of_a_row_and_apart_in_each_row():
-    torch.manual_seed(0)
-    kept = drop_features(torch.ones(4, 6, 1000), 0.25, training=True)
-    assert kept.unique().tolist() == pytest.approx([0.0, 1 / 0.75])
-    assert torch.equal(kept, kept[:, :1].expand_as(kept))
-    assert abs(kept[:, 0].ne(0).float().mean().item() - 0.75) < 0.03
-    assert not torch.equal(kept[0], kept[1])
-
-
-def test_words_are_dropped_at_all_their_places():
-    torch.manual_seed(0)
-    ids = torch.randint(0, 500, (20, 100))
-    kept = drop_words(torch.ones(20, 100, 3), ids, 500, 0.25, training=True)
-    assert kept.unique().tolist() == pytest.approx([0.0, 1 / 0.75])
-    factors = {(int(word), tuple(vector.tolist())) for word, vector in zip(ids.view(-1), kept.view(-1, 3), strict=True)}
-    assert len(factors) == len(ids.unique())
-    assert all(len(set(vector)) == 1 for _, vector in factors)
-    assert abs(sum(vector[0] > 0 for _, vector in factors) / len(factors) - 0.75) < 0.06

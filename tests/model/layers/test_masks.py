@@ -2,7 +2,7 @@
 
 import torch
 
-from clozeline.model.layers.masks import padding_mask, pair_mask, plan_attention, real_tokens
+from clozeline.model.layers.masks import pair_mask, real_tokens
 
 
 def test_documents_and_modes_together():
@@ -10,21 +10,6 @@ def test_documents_and_modes_together():
     assert pair_mask({"input_ids": batch["input_ids"]}) is None
     modes = {"attention": torch.tensor([1]), "prefix_length": torch.tensor([0])}
     assert pair_mask(batch | modes).int().tolist() == [[[[1, 0, 0], [1, 1, 0], [0, 0, 1]]]]
-
-
-def test_the_plan_is_the_least_that_attention_needs():
-    padding = padding_mask(torch.tensor([2, 1]), 2, torch.device("cpu"))
-    bias = torch.tensor([[[[0.5, 1.0], [2.0, 0.25]]]])
-    assert plan_attention(None, None, causal=False)[:2] == (None, False)
-    assert plan_attention(None, None, causal=True)[:2] == (None, True)
-    assert plan_attention(None, padding, causal=False).mask is padding
-    assert plan_attention(bias, None, causal=False).mask is bias
-    causal = plan_attention(bias, None, causal=True)
-    assert not causal.causal
-    assert (causal.mask[0, 0] < -1e38).tolist() == [[False, True], [False, False]]
-    padded = plan_attention(bias, padding, causal=False).mask
-    assert (padded[:, 0] < -1e38).tolist() == [[[False, False]] * 2, [[False, True]] * 2]
-    assert padded[0].eq(bias[0]).all()
 
 
 def test_real_tokens():

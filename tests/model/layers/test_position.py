@@ -1,40 +1,21 @@
-"""Positions and their scaling against oracles written as loops."""
+"""Buckets of T5 against transformers, and waves against their formula."""
 
 import math
 
-import numpy as np
 import pytest
 import torch
+from transformers.models.t5.modeling_t5 import T5Attention
 
-from clozeline.model.layers.position import (
-    Sinusoidal,
-    t5_bucket,
-)
-
-
-def bucket_of(distance, buckets, max_distance, causal):
-    """The rule in words: half the buckets per direction, half of those exact, the rest logarithmic."""
-    start = 0
-    if causal:
-        span = max(0, -distance)
-    else:
-        buckets //= 2
-        start = buckets if distance > 0 else 0
-        span = abs(distance)
-    exact = buckets // 2
-    if span < exact:
-        return start + span
-    share = np.float32(np.log(np.float32(span) / np.float32(exact))) / np.float32(math.log(max_distance / exact))
-    return start + min(buckets - 1, exact + int(np.float32(share) * np.float32(buckets - exact)))
+from clozeline.model.layers.position import Sinusoidal, t5_bucket
 
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("buckets", "max_distance"), [(8, 20), (12, 50), (32, 128)])
 def test_t5_buckets(buckets, max_distance, causal):
-    distances = list(range(-600, 601))
-    found = t5_bucket(torch.tensor(distances), buckets, max_distance, causal).tolist()
-    assert found == [bucket_of(distance, buckets, max_distance, causal) for distance in distances]
-    assert set(found) == set(range(buckets)) - (set() if causal else {buckets // 2})
+    distances = torch.arange(-600, 601)
+    found = t5_bucket(distances, buckets, max_distance, causal)
+    assert torch.equal(found, T5Attention._relative_position_bucket(distances, not causal, buckets, max_distance))
+    assert {*found.tolist()} == {*range(buckets)} - (set() if causal else {buckets // 2})
 
 
 def test_waves_against_fp64():
@@ -48,27 +29,3 @@ def test_waves_against_fp64():
         assert halves[0, row].tolist() == pytest.approx([*sines, *cosines], abs=1e-7)
         assert interleaved[0, row, ::2].tolist() == pytest.approx(sines, abs=1e-7)
         assert interleaved[0, row, 1::2].tolist() == pytest.approx(cosines, abs=1e-7)
-
-
-WIDTH, THETA = 16, 500.0
-
-
-CASES = {
-    "linear": ({"kind": "linear", "factor": 3.0}, {}),
-    "dynamic long": ({"kind": "dynamic", "factor": 2.5, "original_maximum": 9}, {"old": 9, "longest": 30}),
-    "dynamic short": ({"kind": "dynamic", "factor": 2.5, "original_maximum": 40}, {"old": 40, "longest": 30}),
-    "llama3": ({"kind": "llama3", "factor": 8.0, "original_maximum": 64}, {"old": 64}),
-    "llama3 bounds": (
-        {"kind": "llama3", "factor": 8.0, "original_maximum": 64, "low_freq_factor": 0.5, "high_freq_factor": 20.0},
-        {"old": 64, "low": 0.5, "high": 20.0},
-    ),
-    "yarn": ({"kind": "yarn", "factor": 4.0, "original_maximum": 300}, {"old": 300}),
-    "yarn parts": (
-        {"kind": "yarn", "factor": 4.0, "original_maximum": 300, "beta_fast": 9.0, "beta_slow": 2.0, "truncate": False},
-        {"old": 300, "fast": 9.0, "slow": 2.0, "whole": False},
-    ),
-    "yarn edge": (
-        {"kind": "yarn", "factor": 4.0, "original_maximum": 8, "beta_fast": 2.0, "beta_slow": 1.5},
-        {"old": 8, "fast": 2.0, "slow": 1.5},
-    ),
-}

@@ -1,22 +1,11 @@
 """A stack: embeddings, layers in order, and the norm at the end."""
 
 import pytest
-import torch
 
 from clozeline.model.configuration.layer import ShareConfig
-from clozeline.model.configuration.position import PositionConfig
-from clozeline.model.layers.stack import Stack, shared_layers
+from clozeline.model.layers.stack import shared_layers
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
-from tests.model.small_models import batch_for, built, small_config, total
-
-
-def made(family="decoder", **changes):
-    torch.manual_seed(0)
-    config = small_config(family, **{"position": PositionConfig(kind="none"), **changes})
-    stack = Stack(config, 3, causal=family == "decoder")
-    for parameter in stack.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
-    return stack
+from tests.model.small_models import batch_for, built, total
 
 
 def test_groups_are_counted_as_the_published_code_counts_them():

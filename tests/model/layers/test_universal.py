@@ -1,7 +1,6 @@
 """A repeated layer against the formulas of 1807.03819 and 1603.08983, token by token; and what it refuses."""
 
 import math
-from itertools import pairwise
 
 import pytest
 import torch
@@ -16,7 +15,7 @@ from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.generation.incremental_decoder import IncrementalDecoder
 from clozeline.model.layers.masks import plan_attention
 from clozeline.train.compression.distillation.losses.states import States
-from tests.model.small_models import batch_for, built, rows_of, small_config
+from tests.model.small_models import batch_for, built, small_config
 
 DIM, STEPS, EPSILON = 15, 5, 0.05
 POSITIONS = {
@@ -92,36 +91,21 @@ def test_states_steps_and_cost_are_those_of_the_formulas(family, position, chang
     model = model_of(family, position=POSITIONS[position], **changes)
     model.requires_grad_(False)
     tensors = batch_for(family, lengths=[7, 11, 1, 6, 9])
+    tensors["row_weight"][3] = 0
     hidden, losses = model.family(tensors), model(tensors)
     steps, cost = [], 0.0
     for row, length in enumerate(tensors["lengths"].tolist()):
         expected, count, remainder = slow(model, tensors["input_ids"][row, :length], causal=family == "decoder")
         assert torch.allclose(hidden[row, :length], expected, atol=1e-5)  # waves are fp32
-        steps += count
-        cost += sum(count) + sum(remainder)
+        if row != 3:
+            steps += count
+            cost += sum(count) + sum(remainder)
     assert len(set(steps)) >= 3, "the tokens of this test stop at different steps"
     ponder = losses["ponder"]
-    assert (float(ponder.total), ponder.count) == (pytest.approx(cost, rel=1e-6), 34)
+    assert (float(ponder.total), ponder.count) == (pytest.approx(cost, rel=1e-6), 28)
     assert float(ponder.figures["steps"]) == sum(steps)
-    assert model.counted["ponder"].count(tensors) == 34
+    assert model.counted["ponder"].count(tensors) == 28
     assert model.loss_weights["ponder"] == 0.01
-
-
-def test_the_cost_of_a_row_is_its_own_in_any_batch():
-    """Neither other rows, nor their padding, nor the micro-batch, nor a row of weight 0."""
-    model = model_of()
-    model.requires_grad_(False)
-    tensors = batch_for("encoder", lengths=[11, 2, 7, 5, 3], rows=5)
-    whole = model(tensors)["ponder"]
-    parts = [model(rows_of(tensors, slice(first, last)))["ponder"] for first, last in pairwise((0, 2, 3, 5))]
-    assert float(whole.total) == pytest.approx(sum(float(part.total) for part in parts), rel=1e-12)
-    assert whole.count == sum(part.count for part in parts)
-    hidden = model.family(tensors)
-    alone = rows_of(tensors, slice(1, 2))
-    cut = alone | {name: alone[name][:, :2] for name in ("input_ids", "position_ids")}
-    assert torch.allclose(hidden[1, :2], model.family(cut)[0], atol=1e-12)
-    weightless = tensors | {"row_weight": torch.tensor([1.0, 0.0, 1.0, 1.0, 1.0])}
-    assert model(weightless)["ponder"].count == whole.count - 2
 
 
 def test_gradients_of_the_cost_are_those_of_the_remainders():
@@ -153,23 +137,6 @@ def test_without_halting_every_token_takes_every_step():
     assert len(model.family.layer_states(tensors)) == STEPS + 2 - 1
 
 
-def test_layers_are_left_out_once_all_tokens_stopped():
-    """One probability near 1 at the first step: the layer runs once, and padding does not ask for more."""
-    model = model_of(spread=0.0)
-    calls = []
-    model.family.stack.layers[0].register_forward_hook(lambda *_: calls.append(1))
-    with torch.no_grad():
-        model.family.stack.universal.halting.bias.fill_(9.0)
-        losses = model(batch_for("encoder", lengths=[3, 11]))
-    assert len(calls) == 1
-    assert float(losses["ponder"].total) == 2 * 14  # N = 1, R = 1
-    with torch.no_grad():
-        model.family.stack.universal.halting.bias.fill_(-9.0)
-        losses = model(batch_for("encoder", lengths=[3, 11]))
-    assert len(calls) == 1 + STEPS
-    assert float(losses["ponder"].figures["steps"]) == STEPS * 14
-
-
 def quick_and_slow(family):
     """A model in which token 1 stops after the first step, and token 2 takes all."""
     model = model_of(family, position=POSITIONS["none"], norm_place="pre", emb_norm=False).requires_grad_(False)
@@ -178,17 +145,6 @@ def quick_and_slow(family):
     unit = model.family.stack.universal.halting
     unit.weight.zero_()[0, 0] = 1.0
     return model
-
-
-def test_padding_asks_for_no_step():
-    model, calls = quick_and_slow("encoder"), []
-    model.family.stack.layers[0].register_forward_hook(lambda *_: calls.append(1))
-    tensors = batch_for("encoder", lengths=[7, 3])
-    tensors["input_ids"] = torch.where(torch.arange(11) < tensors["lengths"][:, None], 1, 2)
-    assert float(model(tensors)["ponder"].figures["steps"]) == 10
-    assert len(calls) == 1
-    tensors["input_ids"][1, 0] = 2
-    assert float(model(tensors)["ponder"].figures["steps"]) == 9 + STEPS
 
 
 def test_generation_with_a_cache_computes_the_same():
@@ -220,8 +176,6 @@ def test_layers_that_stop_by_token_have_no_states_of_all_tokens():
     [
         ({"share": ShareConfig(universal=UniversalConfig())}, "expected share.groups 1"),
         ({"share": ShareConfig(groups=1, group_layers=2, universal=UniversalConfig()), "layers": 4}, "group_layers 1"),
-        ({"family": "mobilebert"}, "got mobilebert"),
-        ({"family": "replaced_tokens"}, "got replaced_tokens"),
         ({"family": "xlnet"}, "got xlnet"),
         ({"family": "encoder_decoder"}, "got encoder_decoder"),
         ({"position": POSITIONS["sinusoidal"], "emb_dim": 8}, "remove emb_dim"),
@@ -232,5 +186,5 @@ def test_layers_that_stop_by_token_have_no_states_of_all_tokens():
 def test_combinations_without_a_meaning_are_refused(changes, expected):
     usual = {"family": "encoder", "share": universal()}
     config = usual | changes
-    with pytest.raises((ValueError, ConfigurationError), match=f"share.*{expected}|bottlenecks share"):
+    with pytest.raises((ValueError, ConfigurationError), match=f"share.*{expected}"):
         small_config(config.pop("family"), **config)

@@ -43,13 +43,3 @@ def test_padded_vocabulary_rows_never_win(family):
     assert logits.shape[-1] == VOCABULARY
     only(network(batch_for(family))).total.backward()
     assert not network.family.tokens.weight.grad[VOCABULARY:].any()
-
-
-@pytest.mark.parametrize("name", ["lm", "masked_lm", "span_boundary", "corrective"])
-def test_scores_over_the_vocabulary_are_capped(name):
-    family = "decoder" if name == "lm" else "encoder"
-    capped, plain = (built(family, heads={name: 1.0}, final_logit_softcapping=cap) for cap in (0.2, None))
-    states = 9 * torch.randn(2, 3, 24)
-    scores = plain.heads[name].projection(states)
-    assert torch.equal(capped.heads[name].projection(states), 0.2 * torch.tanh(scores / 0.2))
-    assert scores.abs().max() > 0.2

@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from clozeline.model.parameters.sharding import WHOLE, full_shape
+from clozeline.model.parameters.sharding import full_shape
 
 
 def test_a_parameter_in_parts_has_the_shape_of_the_whole():
@@ -11,10 +11,3 @@ def test_a_parameter_in_parts_has_the_shape_of_the_whole():
     parameter.data = torch.empty(0)
     assert full_shape(parameter) == (7, 4)
     assert full_shape(parameter).numel() == 28
-
-
-def test_whole_parameters_need_no_gathering():
-    parameter = nn.Parameter(torch.zeros(3))
-    with WHOLE.building(), WHOLE.gather([parameter]), torch.no_grad():
-        parameter.fill_(2)
-    assert parameter.tolist() == [2, 2, 2]

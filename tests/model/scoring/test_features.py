@@ -4,29 +4,29 @@ import pytest
 import torch
 
 from clozeline.errors import BatchError, ConfigurationError
+from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.model.scoring.features import check_layer, token_vectors
-from tests.model import model_peers
+from tests.model.checkpoints.published import saved
 from tests.model.small_models import VOCABULARY, batch_for, built
 
-SIZE = model_peers.Size(dim=24, heads=4, kv_heads=2, head_dim=6, ffn=40, layers=4, decoder_layers=2)
 ROWS = [[5, 6, 7, 8, 9, 10, 11], [7], [3, 9, 9], [30, 2, 1, 4, 8, 16, 32], [12, 13]]
 
 
 @pytest.mark.parametrize("kind", ["bert", "gpt2", "t5"])
-def test_states_of_layers_are_those_of_transformers(kind: str) -> None:
+def test_states_of_layers_are_those_of_transformers(tmp_path, kind):
     """Every layer's, of rows that are padded."""
-    pair = getattr(model_peers, kind)(SIZE)
-    pair.ours.eval()
-    body = pair.theirs.eval().base_model
+    depth = {"gpt2": "n_layer", "t5": "num_layers"}.get(kind, "num_hidden_layers")
+    body = saved(tmp_path, kind, **{depth: 4}).base_model
+    model = build_checkpoint(read_checkpoint(tmp_path)).eval()
     body = body.encoder if kind == "t5" else body
-    found = {layer: token_vectors(pair.ours, ROWS, str(layer)) for layer in range(5)}
+    found = {layer: token_vectors(model, ROWS, str(layer)) for layer in range(5)}
     for number, row in enumerate(ROWS):
         with torch.no_grad():
             wanted = body(input_ids=torch.tensor([row]), output_hidden_states=True).hidden_states
         assert len(wanted) == 5
         for layer, state in enumerate(wanted):
             assert (found[layer][number] - state[0]).abs().max() < 1e-5, layer
-    concatenated, summed = (token_vectors(pair.ours, ROWS, layer) for layer in ("last4_concat", "last4_sum"))
+    concatenated, summed = (token_vectors(model, ROWS, layer) for layer in ("last4_concat", "last4_sum"))
     for number in range(len(ROWS)):
         of = [found[layer][number] for layer in (1, 2, 3, 4)]
         assert (concatenated[number] - torch.cat(of, 1)).abs().max() < 1e-5
@@ -35,7 +35,7 @@ def test_states_of_layers_are_those_of_transformers(kind: str) -> None:
 
 @pytest.mark.parametrize("family", ["encoder", "decoder", "encoder_decoder", "elmo", "mobilebert"])
 @pytest.mark.parametrize("layer", ["table", "0", "1", "-1", "last"])
-def test_vectors_depend_on_their_row_alone(family: str, layer: str) -> None:
+def test_vectors_depend_on_their_row_alone(family, layer):
     """Neither batch nor padding nor order changes more than the rounding."""
     model = built(family).eval()
     one_by_one = [token_vectors(model, [row], layer)[0] for row in ROWS]
@@ -51,7 +51,7 @@ def test_vectors_depend_on_their_row_alone(family: str, layer: str) -> None:
         assert torch.equal(last, model.family(tensors))
 
 
-def test_the_token_table_knows_no_context() -> None:
+def test_the_token_table_knows_no_context():
     model = built("encoder").eval()
     found = token_vectors(model, [[5, 6, 5], [6, 5]], "table")
     assert torch.equal(found[0][0], found[0][2])
@@ -71,12 +71,12 @@ def test_the_token_table_knows_no_context() -> None:
         ("scalar_mix", "no head has learned a mix; there are masked_lm"),
     ],
 )
-def test_layers_that_are_not_there(layer: str, message: str) -> None:
+def test_layers_that_are_not_there(layer, message):
     with pytest.raises(ConfigurationError, match=message):
         check_layer(built("encoder").eval(), layer)
 
 
-def test_models_that_cannot_be_read() -> None:
+def test_models_that_cannot_be_read():
     with pytest.raises(ConfigurationError, match="call eval"):
         check_layer(built("encoder"), "last")
     with pytest.raises(ConfigurationError, match="got the family xlnet"):

@@ -46,5 +46,4 @@ def run_balanced(out, balance, *stages, backwards=False, **more):
 
 
 def read_factors(out):
-    """Output of `balance`."""
     return json.loads((out / "balance" / "factors.json").read_text(encoding="utf-8"))

@@ -1,11 +1,9 @@
-"""The stage as a whole: what it refuses, and what its report shows."""
+"""The stage as a whole: what it refuses."""
 
-import numpy as np
 import pytest
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.balance.stage import BalanceStage
 from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.execution.unit_record import Output, UnitRecord
 from clozeline.pipeline.recipe import Recipe
@@ -39,15 +37,3 @@ def sourced(out, balance):
     inputs = [{"path": name, "source": name} for name in SOURCES]
     stages = {"clean": {}, "train_tokenizer": {}, "encode": {}, "balance": balance}
     return validate(Recipe, {"corpus": "toy", "output": str(out), "input": inputs, **stages}, "recipe")
-
-
-def test_the_row_shows_tokens_before_and_after(tmp_path):
-    write_languages(tmp_path)
-    counts = run_balanced(tmp_path, {"alpha": 0.5}, "balance")["balance"]
-    row = BalanceStage(recipe(tmp_path, {})).row(counts)
-    tokens = sum(one["tokens"] for by_source in counts["texts"].values() for one in by_source.values())
-    assert row.amount_in == f"{counts['documents_in']} documents"
-    training = counts["documents_in"] - counts["skipped"]["held_out"]
-    balanced = sum(counts["balanced"].values())
-    assert row.amount_out == f"{training} documents\n{tokens:,} tokens\n{balanced:,} in copies"
-    assert np.isclose(sum(counts["balanced"].values()), tokens, atol=3)

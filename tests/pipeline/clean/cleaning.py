@@ -20,8 +20,6 @@ LENIENT = {"language": None, "filters": []}
 
 @dataclass(frozen=True)
 class Cleaned:
-    """Output of a run."""
-
     counts: dict[str, Any]
     documents: list[Document]
     rejects: list[Rejection]
@@ -29,12 +27,11 @@ class Cleaned:
     folder: Path
     summary: StageSummary
 
-    def nonzero(self, group: str) -> dict[str, int]:
-        """The counts of a group that are not zero."""
+    def nonzero(self, group):
         return {name: count for name, count in self.counts.get(group, {}).items() if count}
 
 
-def recipe_for(source: Any, output: Path, clean: dict[str, Any] | None = None, **keys: Any) -> Recipe:
+def recipe_for(source, output, clean=None, **keys):
     """A recipe with the stage alone."""
     data = {
         "corpus": "test",
@@ -43,13 +40,11 @@ def recipe_for(source: Any, output: Path, clean: dict[str, Any] | None = None, *
         "clean": LENIENT if clean is None else clean,
         **keys,
     }
-    recipe: Recipe = validate(Recipe, data, "test")
-    return recipe
+    return validate(Recipe, data, "test")
 
 
-def run_clean(source: Any, output: Path, clean: dict[str, Any] | None = None, **keys: Any) -> Cleaned:
-    """Run it and read what it wrote."""
-    summaries: list[StageSummary] = []
+def run_clean(source, output, clean=None, **keys):
+    summaries = []
     try:
         run_recipe(recipe_for(source, output, clean, **keys), None, Progress(), summaries)
     except PartialFailureError:

@@ -39,7 +39,6 @@ def entry(name, **options):
 
 
 def run(out, entries, heldout=0.3):
-    """Group and corrupt a set of documents; return the recipe and the counts."""
     if not (out / "encode").exists():
         write_token_set(out, LENGTHS)
     made = recipe(out, entries, heldout=heldout)
@@ -65,7 +64,6 @@ def identity(row):
 
 
 def bytes_of(row):
-    """Names, types, shapes and bytes."""
     arrays = [*row.columns.items(), *((name, np.asarray(value)) for name, value in row.fixed.items())]
     return [(name, array.dtype.str, array.shape, array.tobytes()) for name, array in arrays]
 

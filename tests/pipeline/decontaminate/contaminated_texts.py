@@ -22,9 +22,9 @@ def runs_of(words, length):
 
 def brute_force(texts, items, ngram, most):
     """Return by all pairs of runs: the items of each text, clean items, too short items, and ignored runs."""
-    entries = list[set[tuple[str, ...]]]()
+    entries = []
     for item in items:
-        runs = set[tuple[str, ...]]()
+        runs = set()
         for words in map(words_of, item):
             if len(words) >= ngram:
                 runs |= set(runs_of(words, ngram))

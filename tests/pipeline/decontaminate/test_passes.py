@@ -1,116 +1,43 @@
 """The stage in a run: any number of tasks, resumed after a kill, refused files, and what later stages see of it."""
 
-import json
 import re
 import shutil
 
-import pytest
-
 from clozeline.files import file_hash
-from clozeline.pipeline.decontaminate.passes import Apply
-from clozeline.pipeline.execution.recipe_command import main, run_stage
+from clozeline.pipeline.execution.recipe_command import run_stage
 from clozeline.pipeline.execution.report import read_report
 from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.shards import open_shards
 from tests.pages import checked
-from tests.pipeline.execution.toy_stage import tree
-from tests.pipeline.killed_run import killed
-from tests.pipeline.miniature import text, write_corpus, write_recipe
+from tests.pipeline.miniature import text
 from tests.pipeline.run_counts import check_run
-from tests.pipeline.unnoticed import unnoticed
-
-RECIPE = """
-corpus: miniature
-seed: 7
-plan: {unit_bytes: 8192, shard_bytes: 40000}
-clean: {language: null, filters: []}
-decontaminate: {against: [ITEMS]}
-train_tokenizer: {name: byte_bpe, size: 420}
-encode: {}
-"""
-LEAKED = [4, 9, 23]
 
 
-@pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    """Arguments of a run over documents of which three hold items."""
-    folder = tmp_path_factory.mktemp("corpus")
-    items = [" ".join(text(number, 6 + number % 20).split()[8:30]) for number in LEAKED]
-    rows = [{"id": f"q{number}", "text": item} for number, item in enumerate([*items, text(5000), "no"])]
-    (folder / "items.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    recipe = write_recipe(folder, RECIPE.replace("ITEMS", str(folder / "items.jsonl")))
-    return ["--config", str(recipe), f"input={write_corpus(folder / 'crawl', 30)}"]
-
-
-@pytest.fixture(scope="module")
-def finished(start, tmp_path_factory):
-    output = tmp_path_factory.mktemp("finished") / "out"
-    assert main([*start, f"output={output}"]) == 0
-    return output
-
-
-def test_leaked_documents_are_gone_and_the_rest_is_there(finished):
+def test_leaked_documents_are_gone_and_the_page_shows_the_suite(complete):
+    _, finished = complete
     paths = sorted((finished / "decontaminate" / "documents").iterdir())
     urls = [document.url for path in paths for document in read_documents(path)]
-    assert not {f"http://x.example/{number}" for number in LEAKED} & set(urls)
+    assert not {f"http://x.example/{number}" for number in (4, 9, 23)} & set(urls)
     counts = read_report(finished / "decontaminate" / "report.json", "")["counts"]
     assert counts["rejected"]["contaminated"] == counts["suites"]["items"]["contaminated"] == 3
     assert counts["documents_in"] == len(urls) + 3
-    assert not (finished / "decontaminate" / "tmp").exists()
+    assert check_run(finished)
     parents = open_shards(finished / "encode").manifest.parents
     found = {(parent.name, parent.role): parent.digest for parent in parents}
     assert found["decontaminate", "evaluation index"] == file_hash(finished / "decontaminate" / "index.arrow")
-
-
-@pytest.mark.parametrize("tasks", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_tasks_change_no_byte(finished, start, tmp_path, tasks):
-    shutil.copytree(finished / "clean", tmp_path / "out" / "clean")
-    words = [*start, f"output={tmp_path / 'out'}", f"executor.tasks={tasks}", "executor.workers=1"]
-    assert run_stage("decontaminate", words) == 0
-    assert tree(tmp_path / "out" / "decontaminate") == tree(finished / "decontaminate")
-
-
-@pytest.mark.slow
-def test_a_killed_run_resumes_to_the_same_bytes(finished, start, tmp_path):
-    shutil.copytree(finished / "clean", tmp_path / "out" / "clean")
-    words = [*start, f"output={tmp_path / 'out'}"]
-    stage = "decontaminate"
-    for when, name in (
-        ("before", f"{stage}/index.arrow"), ("before", f"{stage}/records/index-000000.json"),
-        ("after", f"{stage}/tmp/matches/000001.npy"), ("after", f"{stage}/records/matches-000001.json"),
-        ("before", f"{stage}/overlap.json"), ("after", f"{stage}/records/overlap-000000.json"),
-        ("before", f"{stage}/documents/000002.arrow"), ("after", f"{stage}/records/000001.json"),
-    ):  # fmt: skip
-        killed(when, name, ["decontaminate", *words, "executor.tasks=2", "executor.workers=1"], tmp_path)
-    assert run_stage(stage, words) == 0
-    assert tree(tmp_path / "out" / stage) == tree(finished / stage)
-
-
-def test_the_page_shows_each_suite(finished):
     page = checked((finished / "report.html").read_text(encoding="utf-8"))
     at = page.cells.index("evaluation suite")
     shown = dict(zip(page.cells[at : at + 8], page.cells[at + 8 : at + 16], strict=True))
-    words = 3 * 22
     assert shown == {
-        "evaluation suite": "items", "items": "5", "unreadable": "0", "contaminated": "3", "too_short": "1",
-        "documents": "3", "words": f"{words + len(text(5000).split())}", "overlap_words": f"{words}",
+        "evaluation suite": "items", "items": "3", "unreadable": "0", "contaminated": "3", "too_short": "0",
+        "documents": "3", "words": "66", "overlap_words": "66",
     }  # fmt: skip
 
 
-def test_a_document_that_is_not_looked_up_is_missed(finished, start, tmp_path, monkeypatch, capsys):
+def test_rows_that_a_reader_rejects_are_looked_for_and_rows_without_a_text_are_told(complete, tmp_path, caplog, capsys):
+    start, finished = complete
     shutil.copytree(finished / "clean", tmp_path / "clean")
-    run = Apply.run
-    monkeypatch.setattr(
-        Apply, "run", lambda self, unit, output: {**run(self, unit, output), "matches": {"taken": 1, "ignored": 0}}
-    )
-    assert run_stage("decontaminate", [*start, f"output={tmp_path}"]) == 65
-    assert "matches found" in capsys.readouterr().err
-
-
-def test_rows_that_a_reader_rejects_are_looked_for_and_rows_without_a_text_are_told(
-    finished, start, tmp_path, caplog, capsys
-):
-    shutil.copytree(finished / "clean", tmp_path / "clean")
+    shutil.copytree(finished / "dedup", tmp_path / "dedup")
     sets = f"decontaminate.against=[{{path: {tmp_path}/dev.tsv, reader: {{name: glue, task: sst2}}}}]"
     leaked = " ".join(text(4, 10).split()[8:30])
     rows = f"a film of no kind at all\t1\nanother one\t0\n{leaked}\t7\n".encode()
@@ -127,44 +54,3 @@ def test_rows_that_a_reader_rejects_are_looked_for_and_rows_without_a_text_are_t
     (tmp_path / "dev.tsv").write_bytes(b"sentence\tlabel\n\xff\t7\n")
     assert run_stage("decontaminate", [*start, f"output={tmp_path}", sets]) == 64
     assert "dev.tsv: expected evaluation items, got none (1 row rejected as bad_utf8)" in capsys.readouterr().err
-
-
-FREQUENT_RECIPE = """
-corpus: miniature
-seed: 7
-plan: {unit_bytes: 8192, shard_bytes: 40000}
-clean: {language: null, filters: []}
-decontaminate: {against: ITEMS, max_document_frequency: 2}
-"""
-
-
-def decontaminated(folder):
-    """The output of a run with long, short and frequent items in two suites, one of them of a task."""
-    items = [" ".join(text(number, 6 + number % 20).split()[8:30]) for number in (4, 9, 23)]
-    items += [" ".join(text(12, 18).split()[3:10]), text(5, 11), text(5000), "too short"]
-    rows = "".join(json.dumps({"text": item}) + "\n" for item in items)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "items.jsonl").write_text(rows, encoding="utf-8")
-    lines = [f"{' '.join(text(number, 20).split()[:20])}\t{number % 2}" for number in (14, 4000)]
-    (folder / "dev.tsv").write_text("\n".join(["sentence\tlabel", *lines, "no label\t7"]) + "\n", encoding="utf-8")
-    sets = f"[{folder}/items.jsonl, {{path: {folder}/dev.tsv, reader: {{name: glue, task: sst2}}}}]"
-    recipe = write_recipe(folder, FREQUENT_RECIPE.replace("ITEMS", sets))
-    source = write_corpus(folder / "crawl", 30)
-    extra = [json.dumps({"text": f"{text(5, 11)} {number}"}) for number in range(3)]
-    with (folder / "crawl" / "part0.jsonl").open("a", encoding="utf-8") as file:
-        file.write("\n".join(extra) + "\n")
-    assert main(["--config", str(recipe), f"input={source}", f"output={folder / 'out'}"]) == 0
-    return folder / "out"
-
-
-def test_every_counter_is_compared(tmp_path):
-    run = decontaminated(tmp_path)
-    counts = json.loads((run / "decontaminate" / "report.json").read_text())["counts"]
-    assert counts["entries"]["too_frequent"] > 0
-    assert counts["entries"]["short"] > 0
-    assert counts["suites"]["sst2/dev"] == {"items": 3, "unreadable": 0, "too_short": 1, "words": 40,
-                                            "overlap_words": 20, "contaminated": 1, "documents": 1}  # fmt: skip
-    assert check_run(run)
-    # how many rows a reader rejects only the evaluation file tells
-    assert [name for name in unnoticed(run, "decontaminate", lambda key: True)
-            if not name.endswith("unreadable")] == []  # fmt: skip

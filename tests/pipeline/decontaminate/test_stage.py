@@ -1,21 +1,43 @@
 """The complete stage on documents in memory, against a search by sets, and in any order."""
 
+import json
 import random
 
 import pytest
 
-from clozeline.configuration.config import validate
-from clozeline.errors import ConfigurationError
-from clozeline.pipeline.decontaminate.config import DecontaminateConfig
 from tests.matrices import mark_slow_but
 from tests.pipeline.decontaminate.contaminated_texts import (
     VOCABULARY,
     brute_force,
     disguise,
     prose,
-    words_of,
 )
 from tests.pipeline.dedup.dedup_documents import document
+from tests.pipeline.stage_in_memory import StageResult, run_in_memory
+
+
+@pytest.fixture
+def items(tmp_path):
+    """`items(texts, name)`: a file of lines of JSON with these texts."""
+
+    def write(texts, name="items.jsonl"):
+        path = tmp_path / name
+        path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def run_stage(tmp_path_factory):
+    """`run_stage(parts, config, reverse=False)`: the stage over lists of documents."""
+
+    def run(parts, config, reverse=False):
+        folder = tmp_path_factory.mktemp("run")
+        return StageResult(*run_in_memory(folder, "decontaminate", parts, config, reverse=reverse))
+
+    return run
+
 
 ITEM = "When the frost came, 17 herons left the frozen lake of Inari for the open sea near Bergen."
 
@@ -63,42 +85,6 @@ def test_two_thousand_texts_as_by_sets(run_stage, items, seed, ngram):
     )  # fmt: skip
 
 
-def held(run_stage, items, text, item=ITEM, **options):
-    """Whether a document is dropped for an item."""
-    return not run_stage([[document(0, text)]], {"against": [items([item])], **options}).documents()
-
-
-@pytest.mark.parametrize(
-    ("before", "after"), [("", ""), ("It is said that ", " And so on"), ("One. Two. ", ", they say.")]
-)
-def test_thirteen_words_anywhere_are_found_and_twelve_are_not(run_stage, items, before, after):
-    words = ITEM.rstrip(".").split()
-    assert len(words_of(ITEM)) == 18
-    for start in (0, 3, 5):
-        run = " ".join(words[start : start + 13])
-        assert held(run_stage, items, before + run + after) is True
-        assert held(run_stage, items, before + " ".join(words[start : start + 12]) + " elsewhere" + after) is False
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        ITEM.upper(), ITEM.replace(" ", "\n\n"), ITEM.replace("17", "5"), ITEM.replace("herons", "hérons"),
-        ITEM.replace("frost", "fro\u0308st"), ITEM.replace("lake of", "lake — of"), "“" + ITEM.replace(" ", "\u00a0"),
-    ],
-)  # fmt: skip
-def test_other_case_marks_digits_and_spaces_are_the_same_words(run_stage, items, text):
-    assert held(run_stage, items, text)
-
-
-@pytest.mark.parametrize(("length", "found"), [(4, False), (5, True), (8, True), (12, True)])
-def test_a_short_item_counts_whole(run_stage, items, length, found):
-    short = " ".join(ITEM.split()[:length])
-    assert held(run_stage, items, f"We read: {short}, and more.", item=short) is found
-    assert held(run_stage, items, " ".join(ITEM.split()[1:length]), item=short) is False
-    assert held(run_stage, items, short.replace(" ", "x", 1), item=short) is False
-
-
 def test_a_run_in_more_documents_than_allowed_is_ignored_and_listed(run_stage, items):
     rows = [document(number, f"{VOCABULARY[number]} {ITEM}") for number in range(4)]
     config = {"against": [items([ITEM])]}
@@ -143,19 +129,6 @@ def test_no_order_of_documents_parts_items_or_files_changes_a_decision(run_stage
         expected = expected or decided
         assert decided == expected
     assert expected[0]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"ngram": 4}, r"ngram.*5.*got 4"),
-        ({"against": []}, r"against.*1"),
-        ({"agianst": ["x"]}, "did you mean"),
-    ],
-)
-def test_other_values_are_refused(change, message):
-    with pytest.raises(ConfigurationError, match=message):
-        validate(DecontaminateConfig, {"against": ["items.jsonl"], **change}, "test")
 
 
 ONE = "alder birch cedar dogwood elm fir ginkgo hazel ivy juniper kapok larch maple neem oak"

@@ -1,30 +1,25 @@
 """Running dedup over documents given in memory, part by part, in a chosen order of units."""
 
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import pyarrow as pa
 import pytest
 
-from clozeline.pipeline.ingest.documents.files import Rejection
 from tests.pipeline.stage_in_memory import StageResult, run_in_memory
 
 
 class Result(StageResult):
-    def rejections(self) -> dict[bytes, Rejection]:
+    def rejections(self):
         return {row.uid: row for row in self.rejected()}
 
-    def clusters(self, kind: str) -> list[dict[str, Any]]:
+    def clusters(self, kind):
         files = sorted((self.folder / "clusters" / kind).iterdir())
         return [row for path in files for row in pa.ipc.open_file(path).read_all().to_pylist()]
 
-    def tree(self) -> dict[str, bytes]:
+    def tree(self):
         return self.published("*.arrow")
 
 
 @pytest.fixture
-def run_dedup(tmp_path: Path) -> Callable[..., Result]:
+def run_dedup(tmp_path):
     """`run_dedup(parts, config, shards=1, reverse=False)`: the stage over lists of documents."""
     runs = iter(range(1000))
 

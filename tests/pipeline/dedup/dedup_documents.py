@@ -3,12 +3,11 @@
 import hashlib
 import itertools
 import random
-from typing import Any
 
 from clozeline.pipeline.ingest.documents.document import Document
 
 
-def document(number: int, text: str, **fields: Any) -> Document:
+def document(number, text, **fields):
     """A document whose uid is a hash of its number."""
     uid = hashlib.blake2b(str(number).encode(), digest_size=16).digest()
     return Document(uid=uid, text=text, source="test/a", offset=number, n_chars=len(text), **fields)

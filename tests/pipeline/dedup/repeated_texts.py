@@ -12,15 +12,15 @@ from tests.pipeline.dedup.dedup_documents import document
 MENU = [" ".join(["menu", *VOCABULARY[n : n + 3]]).title() for n in range(0, 40, 4)]
 
 
-def sentence(draw: random.Random) -> str:
+def sentence(draw):
     words = [draw.choice(VOCABULARY) for _ in range(draw.randrange(2, 9))]
     return " ".join(words).capitalize() + draw.choice([".", "!", ".", " 12."])
 
 
-def texts(seed: int, count: int) -> list[str]:
+def texts(seed, count):
     """Texts of lines with sentences; some hold lines of a site, lines of marks, or sentences of an earlier text."""
     draw = random.Random(seed)
-    made: list[list[str]] = []
+    made = []
     for _ in range(count):
         lines = [" ".join(sentence(draw) for _ in range(draw.randrange(1, 5))) for _ in range(draw.randrange(1, 6))]
         if made and draw.random() < 0.4:
@@ -40,15 +40,15 @@ def texts(seed: int, count: int) -> list[str]:
     return [normalize("\n".join(lines)) for lines in made]
 
 
-def documents(seed: int, count: int):
+def documents(seed, count):
     return [document(n, text, source_group="ab"[n % 2]) for n, text in enumerate(texts(seed, count))]
 
 
-def letters(line: str) -> int:
+def letters(line):
     return sum(character.isalpha() for character in line)
 
 
-def without_lines(rows, most: int, keep_first: bool, min_letters: int, by_source: bool) -> dict[bytes, str]:
+def without_lines(rows, most, keep_first, min_letters, by_source):
     """Return what is left of each text: lines in more than `most` documents are removed."""
     holders = defaultdict(set)
     for row in rows:
@@ -68,7 +68,7 @@ def without_lines(rows, most: int, keep_first: bool, min_letters: int, by_source
     return left
 
 
-def without_spans(rows, size: int, split) -> dict[bytes, str]:
+def without_spans(rows, size, split):
     """Return what is left of each text without spans of sentences that occur earlier, by uid and position."""
     seen, left = set(), {}
     for row in sorted(rows, key=lambda row: row.uid):

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,7 +29,7 @@ NEW = {
 }
 
 
-def words(folder: Path, name: str, texts: Sequence[str], options: str = "") -> list[str]:
+def words(folder, name, texts, options=""):
     recipe = folder / f"{name}.yaml"
     recipe.write_text(RECIPE.replace("NAME", name).replace("OPTIONS", options))
     for part in range(2):
@@ -41,7 +39,7 @@ def words(folder: Path, name: str, texts: Sequence[str], options: str = "") -> l
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A finished output `old`, and `new` against it."""
     folder = tmp_path_factory.mktemp("against")
     assert main(words(folder, "old", [*OLD, *OLD[:2]])) == 0
@@ -52,11 +50,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def left(output: Path) -> list[str]:
+def left(output):
     return [row.text for path in sorted((output / "dedup/documents").glob("*")) for row in read_documents(path)]
 
 
-def test_own_copies_of_the_other_output_are_dropped_even_if_longer(folder: Path) -> None:
+def test_own_copies_of_the_other_output_are_dropped_even_if_longer(folder):
     expected = [NEW[f"longer copy of new {n}" if n < 3 else f"new {n}"] for n in range(8)]
     assert sorted(left(folder / "new")) == sorted(expected)
     paths = sorted((folder / "new/dedup/rejects").glob("*"))
@@ -67,7 +65,7 @@ def test_own_copies_of_the_other_output_are_dropped_even_if_longer(folder: Path)
     assert sum(row.detail in kept for row in rejected) == 12
 
 
-def test_a_changed_other_output_is_seen(folder: Path, tmp_path: Path) -> None:
+def test_a_changed_other_output_is_seen(folder, tmp_path):
     shutil.copytree(folder / "old", tmp_path / "old")
     start = words(tmp_path, "new", [*NEW.values()], f"against: {tmp_path / 'old'}")
     assert main([*start, "executor.tasks=3", "executor.workers=1"]) == 0
@@ -95,7 +93,7 @@ def test_what_is_no_finished_other_output_is_refused(folder, tmp_path, capsys, n
 
 
 @pytest.mark.parametrize("verify", [0.65, 0.0])
-def test_own_documents_are_compared_with_each_of_the_others(verify: float) -> None:
+def test_own_documents_are_compared_with_each_of_the_others(verify):
     """Both documents of the other output stay, so the own one can go for the second."""
     uids = np.array([bytes([65 + n]) * 16 for n in range(3)], "S16")
     sketches = np.zeros((3, 10), np.uint16)

@@ -137,7 +137,7 @@ def test_clusters_equal_a_slow_rule_over_sets(data, count, verify):
 
 def slow_dedup(rows, verify=0.7):
     """Return the uids that stay, what the others go for, and rows of clusters: all pairs compared, in sets of them."""
-    texts: dict[str, bytes] = {}
+    texts = {}
     for row in sorted(rows, key=lambda row: row.uid):
         texts.setdefault(row.text, row.uid)
     minhash, uids = MinHash(), list(texts.values())
@@ -159,7 +159,7 @@ def slow_dedup(rows, verify=0.7):
     return {row.uid for row in rows} - goes.keys(), goes, clusters
 
 
-def planted(draw: random.Random, texts: list[str]) -> list[str]:
+def planted(draw, texts):
     """Return texts with exact copies, near copies of all similarities, and chains of near copies."""
     copies = [*draw.sample(texts, len(texts) // 4)]
     for text in draw.sample(texts, len(texts) // 2):

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -20,7 +19,7 @@ dedup: {lines: {max_documents: 2, keep: first}, spans: {sentences: 4}}
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def start(tmp_path_factory):
     folder = tmp_path_factory.mktemp("repeats")
     (folder / "recipe.yaml").write_text(RECIPE)
     rows = texts(5, 160)
@@ -31,17 +30,17 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def finished(start: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(start, tmp_path_factory):
     output = tmp_path_factory.mktemp("finished") / "out"
     assert main([*start, f"output={output}"]) == 0
     return output
 
 
-def test_counts_are_those_of_the_documents(finished: Path) -> None:
+def test_counts_are_those_of_the_documents(finished):
     assert check_run(finished)
 
 
-def test_tasks_change_no_byte(finished: Path, start: list[str], tmp_path: Path) -> None:
+def test_tasks_change_no_byte(finished, start, tmp_path):
     shutil.copytree(finished / "clean", tmp_path / "out" / "clean")
     words = [*start, f"output={tmp_path / 'out'}", "executor.tasks=7", "executor.workers=1"]
     assert run_stage("dedup", words) == 0

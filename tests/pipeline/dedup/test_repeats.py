@@ -8,19 +8,15 @@ from tests.pipeline.dedup.dedup_documents import document
 from tests.pipeline.dedup.repeated_texts import documents, without_lines, without_spans
 
 
-def lines(min_letters: int = 1) -> Lines:
+def lines(min_letters=1):
     return Lines(1, False, "all", 1, min_letters)
 
 
-def spans(sentences: int) -> Spans:
+def spans(sentences):
     return Spans(None, True, "all", sentences)
 
 
 ALONE = {"exact": None, "near": None}
-
-
-def split(text):
-    return Regex(Regex.Options()).starts(text, "und")
 
 
 def left_by(result):
@@ -48,13 +44,12 @@ def test_lines_of_many_documents_are_removed(run_dedup, options, rule):
 def test_spans_of_sentences_stay_where_they_occur_first(run_dedup):
     rows = documents(2, 2000)
     result = run_dedup([rows[:900], rows[900:]], {**ALONE, "spans": {}}, shards=4)
-    expected = without_spans(rows, 3, split)
+    expected = without_spans(rows, 3, lambda text: Regex(Regex.Options()).starts(text, "und"))
     assert left_by(result) == {uid: text for uid, text in expected.items() if text}
     check_characters(rows, result, "spans")
 
 
 def check_characters(rows, result, name):
-    """Compare all counts with the texts themselves."""
     before = {row.uid: len(row.text) for row in rows}
     after = {row.uid: row for row in result.documents()}
     changed = {uid for uid, row in after.items() if len(row.text) != before[uid]}

@@ -1,7 +1,6 @@
 """The whole stage on documents in memory: what stays, what is said about the rest, and that order cannot matter."""
 
 import copy
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -31,13 +30,6 @@ def test_ten_thousand_copies_leave_one(run_dedup, config):
         assert result.counts["near"]["candidates"] == 14 * 10_000
 
 
-def crawl():
-    rows = [document(n, prose(n, words=40 + n)) for n in range(60)]
-    rows += [replace(document(100 + n, rows[n].text), date=n) for n in range(0, 60, 5)]
-    rows += [document(200 + n, edited(rows[n].text, 3, 4)) for n in range(30)]
-    return rows
-
-
 def numbers(counts, *above):
     """Return the keys that lead to each number."""
     return [keys for key, value in counts.items()
@@ -50,7 +42,9 @@ ALONE = {"characters_out", "edited", "edits.lines", "exact.clusters", "near.clus
 
 def test_each_counter_that_is_off_by_one_is_noticed_or_known_to_stand_alone(run_dedup):
     """What stands alone is counted a second time from the files, by `check_run`."""
-    rows = [document(n, row.text + f"\nHome and shop\n{prose(n % 9, 4)}.") for n, row in enumerate(crawl())]
+    texts = [prose(n, words=40 + n) for n in range(60)]
+    texts += [*texts[::5], *(edited(text, 3, 4) for text in texts[:30])]
+    rows = [document(n, f"{text}\nHome and shop\n{prose(n % 9, 4)}.") for n, text in enumerate(texts)]
     config = {"lines": {}, "spans": {"sentences": 1}}
     counts = run_dedup([rows[:50], rows[50:]], config, shards=2).counts
     stage = stage_of(validate(Recipe, {"corpus": "c", "output": "out", "clean": {}, "dedup": config}, "test"), "dedup")

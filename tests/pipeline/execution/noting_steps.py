@@ -14,46 +14,35 @@ class Noting:
     folder: Path
     fatal: Sequence[int] = ()
 
-    def __call__(self, unit: int) -> None:
+    def __call__(self, unit):
         with (self.folder / f"{unit}.started").open("a") as file:
             file.write("x")
         if unit in self.fatal:
             os.kill(os.getpid(), signal.SIGKILL)
         (self.folder / f"{unit}.done").write_text(f"{os.getpid()}")
 
-    def has_result(self, unit: int) -> bool:
+    def has_result(self, unit):
         return (self.folder / f"{unit}.done").exists()
 
-    def has_started(self, unit: int) -> bool:
+    def has_started(self, unit):
         return (self.folder / f"{unit}.started").exists() and not self.has_result(unit)
 
-    def give_up(self, unit: int, reason: str) -> None:
+    def give_up(self, unit, reason):
         (self.folder / f"{unit}.done").write_text(reason)
 
 
-class Endless:
+class Endless(Noting):
     """A step whose unit never ends."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def __call__(self, unit: int) -> None:
+    def __call__(self, unit):
         (self.folder / f"{os.getpid()}.pid").touch()
         signal.pause()
-
-    def has_result(self, unit: int) -> bool:
-        return False
-
-    def has_started(self, unit: int) -> bool:
-        return False
-
-    def give_up(self, unit: int, reason: str) -> None: ...
 
 
 class Reporting(Noting):
     """A step that notes whether Ctrl-C is blocked in its process."""
 
-    def __call__(self, unit: int) -> None:
+    def __call__(self, unit):
         blocked = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
         (self.folder / f"{unit}.blocked").write_text(str(blocked))
         super().__call__(unit)

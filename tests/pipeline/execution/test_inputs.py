@@ -19,7 +19,6 @@ def names(path, **keys):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with data, and with everything that must not become a document."""
     root = tmp_path / "in"
     for name in ("a.jsonl", "deep/er/b.txt", ".git/HEAD", ".DS_Store", "deep/.ipynb_checkpoints/c.txt"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
@@ -40,10 +39,8 @@ def test_hidden_files_and_outputs_are_no_inputs(folder, tmp_path):
     for inside in ("run", "run/clean", "set"):
         with pytest.raises(ConfigurationError, match="is an output of Clozeline"):
             names(folder / inside)
-    assert (
-        names(folder / "run" / "clean" / "documents")
-        == ["000000.arrow", "000001.arrow"][: len(list((folder / "run" / "clean" / "documents").iterdir()))]
-    )
+    documents = folder / "run" / "clean" / "documents"
+    assert names(documents) == sorted(path.name for path in documents.iterdir()) != []
 
 
 def test_an_output_inside_the_input_is_refused(folder, tmp_path):

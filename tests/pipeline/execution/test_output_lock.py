@@ -6,8 +6,6 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -23,26 +21,26 @@ THERE = {"host": "elsewhere", "pid": 1, "start": 1.0}
 class Clock:
     """A clock that only sleeping moves; `then` runs after each sleep."""
 
-    def __init__(self, then: Callable[[float], None] = lambda now: None) -> None:
+    def __init__(self, then=lambda now: None):
         self.now, self.then = 0.0, then
 
-    def monotonic(self) -> float:
+    def monotonic(self):
         return self.now
 
-    def sleep(self, seconds: float) -> None:
+    def sleep(self, seconds):
         self.now += seconds
         self.then(self.now)
 
 
 @pytest.fixture
 def no_locks(monkeypatch):
-    def refuse(*_: object) -> None:
+    def refuse(*_):
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr("fcntl.flock", refuse)
 
 
-def held_by(folder: Path, facts: object) -> Path:
+def held_by(folder, facts):
     (folder / ".holder").write_text(json.dumps(facts))
     return folder / ".holder"
 
@@ -70,7 +68,6 @@ def test_a_second_process_waits_until_the_first_ends(tmp_path, elsewhere):
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert other.stdout is not None
     assert other.stdout.readline() == "held\n"
     assert (json.loads((tmp_path / ".holder").read_text())["host"] == "elsewhere") == elsewhere
     waited = []
@@ -83,7 +80,7 @@ def test_a_second_process_waits_until_the_first_ends(tmp_path, elsewhere):
 
 
 def test_a_holder_that_cannot_be_written_holds_nothing(tmp_path, monkeypatch):
-    def full(*_: object) -> str:
+    def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(output_lock.json, "dumps", full)
@@ -98,11 +95,19 @@ def test_a_process_of_this_machine_that_was_killed_holds_nothing(tmp_path, no_lo
         pass
 
 
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"host": 1}'])
+def test_a_torn_file_counts_as_a_holder_until_its_time_is_over(tmp_path, no_locks, monkeypatch, text):
+    (tmp_path / ".holder").write_text(text)
+    monkeypatch.setattr(output_lock, "time", clock := Clock())
+    with one_at_a_time(tmp_path, lambda: None):
+        assert clock.now > output_lock._GONE_S
+
+
 @pytest.mark.parametrize("ends", [True, False])
 def test_a_holder_elsewhere_is_waited_for_while_it_renews_and_not_longer(tmp_path, no_locks, monkeypatch, ends):
     holder, waited = held_by(tmp_path, THERE), []
 
-    def renew(now: float) -> None:
+    def renew(now):
         if now < 1000 and now % 20 == 0:
             os.utime(holder, (now, now))
         elif now == 1001 and ends:
@@ -114,11 +119,3 @@ def test_a_holder_elsewhere_is_waited_for_while_it_renews_and_not_longer(tmp_pat
     with one_at_a_time(tmp_path, lambda: waited.append(1)):
         assert 980 + gone <= clock.now <= 1010 + gone
     assert waited == [1]
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"host": 1}'])
-def test_a_torn_file_counts_as_a_holder_until_its_time_is_over(tmp_path, no_locks, monkeypatch, text):
-    (tmp_path / ".holder").write_text(text)
-    monkeypatch.setattr(output_lock, "time", clock := Clock())
-    with one_at_a_time(tmp_path, lambda: None):
-        assert clock.now > output_lock._GONE_S

@@ -4,19 +4,15 @@ import json
 import os
 import shutil
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
-import xxhash
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.pipeline.execution import plan as plans
-from clozeline.pipeline.execution.inputs import range_hash
-from clozeline.pipeline.execution.plan import Plan, freeze_plan, load_plan
+from clozeline.pipeline.execution.plan import freeze_plan, load_plan
 from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.runner import run_recipe
-from clozeline.pipeline.execution.stages import StageSummary
 from clozeline.pipeline.recipe import Recipe
 from clozeline.sealed_json import seal
 from clozeline.seeding import hash64
@@ -110,28 +106,24 @@ def test_mistakes_are_named(tmp_path):
             load_plan(recipe_for([], tmp_path / "out"))
 
 
-ROWS = 4000
-"""Rows of 50 bytes: more than both ends of a file that the plan holds."""
-
-
 @pytest.fixture
 def started(tmp_path):
-    """An input and a recipe that has run once."""
+    """An input of more than both ends of a file that the plan holds, and a recipe that has run once."""
     path = tmp_path / "in" / "a.jsonl"
     path.parent.mkdir()
-    path.write_text("".join(json.dumps({"text": f"row {row:06d} of the first start"}) + "\n" for row in range(ROWS)))
+    path.write_text("".join(json.dumps({"text": f"row {row:06d} of the first start"}) + "\n" for row in range(4000)))
     recipe = recipe_for(str(path), tmp_path / "out", plan={"unit_bytes": 100_000})
     assert start(recipe) == [False]
     return path, recipe
 
 
-def start(recipe, *, verify: bool = False) -> list[bool]:
-    summaries: list[StageSummary] = []
+def start(recipe, *, verify=False):
+    summaries = []
     run_recipe(recipe, None, Progress(), summaries, verify=verify)
     return [summary.skipped for summary in summaries]
 
 
-def edit(path: Path, place: int, *, same_time: bool = False) -> None:
+def edit(path, place, *, same_time=False):
     before = path.stat()
     content = bytearray(path.read_bytes())
     content[place] ^= 1
@@ -153,10 +145,9 @@ def test_an_edit_of_the_same_size_is_refused_wherever_it_is(started, place):
     assert start(recipe) == [True]
 
 
-@pytest.mark.parametrize("place", [20, 100_020])
-def test_an_edit_that_keeps_the_time_is_found_by_verify(started, place):
+def test_an_edit_that_keeps_the_time_is_found_by_verify(started):
     path, recipe = started
-    edit(path, place, same_time=True)
+    edit(path, 100_020, same_time=True)
     assert start(recipe) == [True]
     with pytest.raises(ConfigurationError, match="differ in name, size or content"):
         start(recipe, verify=True)
@@ -175,20 +166,12 @@ def test_a_touched_and_a_copied_input_go_on_and_the_plan_holds_the_new_time(star
     assert start(recipe_for(str(other), tmp_path / "out", plan={"unit_bytes": 100_000}), verify=True) == [True]
 
 
-def test_ranges_are_hashed_as_they_are(tmp_path):
-    content = bytes(range(256)) * 1000
-    path = tmp_path / "a"
-    path.write_bytes(content)
-    assert range_hash(path, 100, 2000) == xxhash.xxh3_128_hexdigest(content[100:2000])
-    assert range_hash(path, 255_000, 300_000) == xxhash.xxh3_128_hexdigest(content[255_000:])
-
-
-def test_units_and_shards_grow_with_the_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_units_and_shards_grow_with_the_corpus(tmp_path, monkeypatch):
     (tmp_path / "in").mkdir()
     for number in range(3):
         (tmp_path / f"in/{number}.jsonl").write_text('{"text": "a"}\n' * 3000)  # 42,000 bytes
 
-    def load(most: int, **sizes: int) -> Plan:
+    def load(most, **sizes):
         monkeypatch.setattr(plans, "LEAST_BYTES", 4096)
         monkeypatch.setattr(plans, "MOST_UNITS", most)
         plain = {"corpus": "c", "input": [str(tmp_path / "in")], "output": str(tmp_path / "out"), "clean": {}}
@@ -198,11 +181,6 @@ def test_units_and_shards_grow_with_the_corpus(tmp_path: Path, monkeypatch: pyte
     assert load(1000).digest == load(1000, unit_bytes=4096, shard_bytes=4096).digest
     assert (len(load(10).units), load(10).shards) == (12, 10)
     assert (len(load(10, unit_bytes=4096).units), load(10, unit_bytes=4096).shards) == (33, 10)
-
-
-def test_a_plan_with_too_many_pieces_is_refused_with_the_keys_to_change(tmp_path: Path, monkeypatch) -> None:
-    recipe = recipe_for(str(rows(tmp_path / "in", "a.jsonl", "b.jsonl")), tmp_path, plan={"unit_bytes": 5000})
-    assert len(load_plan(recipe).units) == 6
-    monkeypatch.setattr(plans, "MOST_PIECES", 5)
-    with pytest.raises(ConfigurationError, match=r"6 units and 1 shards make 6 pieces .* at most 5: leave plan.unit_"):
-        load_plan(recipe)
+    monkeypatch.setattr(plans, "MOST_PIECES", 119)
+    with pytest.raises(ConfigurationError, match=r"12 units and 10 shards make 120 pieces .* at most 119: leave plan"):
+        load(10)

@@ -1,7 +1,5 @@
 """Shuffles: every piece arrives once, in the order of the sources, with or without bundles; opens grow linearly."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,9 +10,9 @@ from clozeline.pipeline.execution.shuffle import PieceFile, PieceWriter, Shuffle
 from clozeline.pipeline.execution.unit_record import Output
 
 
-def fill(folder: Path, shuffle: Shuffle, rounds: int = 1) -> dict[int, list[bytes]]:
+def fill(folder, shuffle, rounds=1):
     """Write the files of all sources; return what each destination gets."""
-    wanted: dict[int, list[bytes]] = {destination: [] for destination in range(shuffle.destinations)}
+    wanted = {destination: [] for destination in range(shuffle.destinations)}
     for source in range(shuffle.sources):
         name = shuffle.file(source)
         with Output(folder).file(name) as path, path.open("wb") as sink:
@@ -28,7 +26,7 @@ def fill(folder: Path, shuffle: Shuffle, rounds: int = 1) -> dict[int, list[byte
     return wanted
 
 
-def run_passes(folder: Path, shuffle: Shuffle) -> int:
+def run_passes(folder, shuffle):
     passes = shuffle.passes()
     for work in passes:
         for unit in reversed(range(work.units)):

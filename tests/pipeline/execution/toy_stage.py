@@ -2,33 +2,26 @@
 
 import os
 import signal
-import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution.stages import Pass, Row, Stage
-from clozeline.pipeline.execution.unit_record import Output, require_equal
+from clozeline.pipeline.execution.unit_record import require_equal
 
 
 @dataclass
-class Square(Pass[Any]):
+class Square(Pass):
     units: int
     fault: str = ""
     name: str = "square"
 
-    def run(self, unit: int, output: Output) -> dict[str, int]:
+    def run(self, unit, output):
         flag = output.folder / "once"
         if self.fault == "die always" and unit == 1:
             os.kill(os.getpid(), signal.SIGKILL)
         if self.fault == "die once" and unit == 1 and not flag.exists():
             flag.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        while self.fault == "wait" and unit == 1 and not (output.folder.parent / "go").exists():
-            (output.folder.parent / "waits").touch()
-            time.sleep(0.05)
         if self.fault == "bug" and unit == 1:
             raise ZeroDivisionError
         if self.fault == "user" and unit == 1:
@@ -39,41 +32,41 @@ class Square(Pass[Any]):
 
 
 @dataclass
-class Gather(Pass[Any]):
+class Gather(Pass):
     units: int
     of: int
     name: str = "main"
 
-    def run(self, unit: int, output: Output) -> dict[str, int]:
+    def run(self, unit, output):
         mine = [int((output.folder / f"tmp/{i:06d}.txt").read_text()) for i in range(unit, self.of, self.units)]
         with output.file(f"sums/{unit:06d}.txt") as path:
             path.write_text(str(sum(mine)))
         return {"documents_in": len(mine), "documents_out": len(mine)}
 
 
-class ToyStage(Stage[Any, Any]):
+class ToyStage(Stage):
     name = "dedup"
     place = 20
 
-    def __init__(self, recipe, fault: str = "", version: int = 1, lose: int = 0) -> None:
+    def __init__(self, recipe, fault="", version=1, lose=0):
         super().__init__(recipe)
         self.fault, self._version, self.lose = fault, version, lose
 
-    def version(self) -> int:
+    def version(self):
         return self._version
 
-    def passes(self) -> Sequence[Pass]:
+    def passes(self):
         return [Square(6, self.fault), Gather(2, 6)]
 
-    def row(self, counts: Any) -> Row:
+    def row(self, counts):
         return Row(f"{counts['squares']} numbers")
 
-    def check(self, counts: Any) -> None:
+    def check(self, counts):
         out = counts.get("documents_out", 0) - (self.lose if "documents_out" in counts else 0)
         require_equal("toy", "documents in", counts.get("documents_in", 0), "documents out", out)
 
 
-def tree(folder: Path) -> dict[str, bytes]:
+def tree(folder):
     """Every published data file and record."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()

@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.pipeline.group.documents import heldout_documents, place_key, train_documents
+from clozeline.pipeline.group.documents import train_documents
 from clozeline.pipeline.group.passes import sample_sets
 from clozeline.pipeline.group.stage import GroupStage
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.layout import is_heldout, shard_of
+from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.seeding import mix, order_key
 from tests.pipeline.token_sets import WORDS, files_of, recipe, run_stage, write_token_set
 
@@ -112,22 +112,6 @@ def test_empty_sets_are_an_error(tmp_path, lengths, entries, heldout, message):
 
 
 # Documents ------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("shards", [1, 2, 3])
-def test_every_document_is_in_one_split_and_one_shard(tmp_path, shards):
-    tokens = write_token_set(tmp_path, LENGTHS, shards=3)
-    folder = tmp_path / "encode"
-    train = [train_documents(folder, shard, 0.4, 1) for shard in range(3)]
-    held = [heldout_documents(folder, shard, shards, 0.4, 1) for shard in range(shards)]
-    ids = {uid: tokens.columns["token_ids"][row].tolist() for row, uid in enumerate(uids_of(tokens))}
-    uids = [uids_of(rows) for rows in (*train, *held)]
-    assert sorted(uid for part in uids for uid in part) == sorted(ids)
-    for part, rows in zip(uids, (*train, *held), strict=True):
-        assert part == sorted(part, key=lambda uid: place_key(uid, 0, 1))
-        assert [row["token_ids"].tolist() for row in rows] == [ids[uid] for uid in part]
-    assert all(is_heldout(uid, 0.4, 1) for part in uids[3:] for uid in part)
-    assert [{shard_of(uid, shards, 1) for uid in part} for part in uids[3:]] == [{n} for n in range(shards)]
 
 
 def test_a_shard_without_documents_has_the_columns_of_a_full_one(tmp_path):

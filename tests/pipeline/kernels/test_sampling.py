@@ -32,10 +32,6 @@ def numbered(key, stream, size, start=0):
     return sorted(range(size), key=lambda index: (word(key, stream, start + index) >> 16, index))
 
 
-def sizes(most, rows=60):
-    return np.array([(17 * row * row + row) % (most + 1) for row in range(rows)])
-
-
 def test_choose_without_rows_and_everything():
     empty = np.empty(0, np.int64)
     assert len(choose(KEYS[:0], empty, empty)) == 0
@@ -48,7 +44,7 @@ def test_choose_without_rows_and_everything():
 
 @pytest.mark.parametrize("equal", [True, False], ids=["equal rows", "ragged rows"])
 def test_choose_weighted_equals_a_plain_sort_of_times(equal):
-    candidates = np.full(40, 70) if equal else sizes(90)
+    candidates = np.full(40, 70) if equal else np.array([(17 * row * row + row) % 91 for row in range(60)])
     means = (1 + np.arange(1009)) ** 0.5
     ids = Ragged((np.arange(candidates.sum()) * 7919 % 1009).astype(np.uint16), offsets_of(candidates))
     counts = candidates * 7 // 20

@@ -1,7 +1,7 @@
 import fsspec
 import pytest
 
-from tests.shard_server import ShardServer
+from tests.range_site import ShardServer
 from tests.shard_sets import toy_set, upload
 
 
@@ -17,7 +17,6 @@ def local(tmp_path):
 
 @pytest.fixture
 def memory(local):
-    """The set in fsspec's store in memory."""
     name = upload(local)
     yield f"memory:/{name}"
     fsspec.filesystem("memory").rm(name, recursive=True)

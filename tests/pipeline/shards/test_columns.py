@@ -1,7 +1,5 @@
 """Columns of sets: rows that fit them, widths that follow the vocabulary, and further columns of the same rows."""
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -176,8 +174,6 @@ def test_units_are_training_shards_and_then_held_out_ones(shards, fraction, held
 
 # Column set -----------------------------------------------------------------------------------------------------------
 
-SPEC = list_column("score", "float16")
-
 
 @pytest.fixture
 def shards(tmp_path):
@@ -186,25 +182,19 @@ def shards(tmp_path):
     return write_set(tmp_path / "set", parts, objective=objective("encoder"), kind="examples")
 
 
-def scores_of(rows):
-    """Half of each token id."""
-    ids = rows.columns["input_ids"]
-    return Ragged((ids.values / 2).astype(np.float16), ids.offsets)
-
-
 def write_columns(folder, shards, *, name="score", rows=None, **changes):
-    """A column set of all blocks, or of the first `rows` rows of each shard."""
     folder.mkdir()
-    spec = replace(SPEC, name=name)
+    spec = list_column(name, "float16")
     infos = []
     for shard in range(len(shards.manifest.shards)):
         blocks = [shards.read_block(block) for block in np.flatnonzero(shards.index.shard == shard)]
-        parts = [Rows({}, {name: scores_of(block)}) for block in blocks]
+        ids = [block.columns["input_ids"] for block in blocks]
+        parts = [Rows({}, {name: Ragged((one.values / 2).astype(np.float16), one.offsets)}) for one in ids]
         content = Rows.concatenate(parts)
         keep = np.arange(len(content) if rows is None else rows)
         path = folder / f"shard-{shard}.arrow"
         infos.append(write_shard(path, content.take(keep), [spec], block_rows=4))
-    facts  = {
+    facts = {
         "name": "scores", "kind": "columns", "seed": 0, "tokenizer": TOKENIZER, "columns": [spec], "block_rows": 4,
         "container": "arrow", "codec": "none", "shards": infos, "output": Output(folder),
         "parents": [{"name": "set", "digest": shards.digest, "role": "rows"}], **changes,

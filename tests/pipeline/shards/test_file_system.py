@@ -4,7 +4,6 @@ import json
 import re
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from email.utils import formatdate
 from types import SimpleNamespace
 
@@ -15,19 +14,6 @@ from moto.server import ThreadedMotoServer
 from clozeline.errors import PartialFailureError, StorageError
 from tests.loopback_site import Site
 from tests.pipeline.clean.cleaning import run_clean
-
-
-@dataclass
-class Answer:
-    """What is sent for the bytes from `start` to `stop`; each part may be changed."""
-
-    start: int
-    stop: int
-    status: int = 206
-    headers: dict[str, str] = field(default_factory=dict)
-    body: bytes | None = None
-    says: str | None = None
-    """Content-Range, if it is not that of the body"""
 
 
 class AnsweringStore:
@@ -53,14 +39,15 @@ class AnsweringStore:
         return f"{self.site.url}{self.name}" if self.scheme == "http" else f"s3://{self.name}"
 
     def entry(self, **store):
-        """The object as an input."""
         options = {"key": self.key, "secret": self.secret, "client_kwargs": {"endpoint_url": self.site.url}}
         return {"path": self.url, "store": {"fsspec": options if self.scheme == "s3" else {}, **store}}
 
     def _send(self, request):
         size = len(self.content)
         asked = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("Range", ""))
-        answer = Answer(0, size, 200) if asked is None else Answer(int(asked[1]), min(size, int(asked[2]) + 1))
+        answer = SimpleNamespace(start=0, stop=size, status=200, headers={}, body=None, says=None)  # Content-Range
+        if asked:
+            answer.start, answer.stop, answer.status = int(asked[1]), min(size, int(asked[2]) + 1), 206
         if asked:
             self.asked.append((answer.start, answer.stop))
         (self.change if asked else self.refuse)(answer)
@@ -196,8 +183,6 @@ def xml(code, message):
 
 @pytest.mark.parametrize(("status", "code", "message"), [
     (400, "ExpiredToken", "The provided token has expired."),
-    (403, "RequestTimeTooSkewed", "The difference between the request time and the server's time is too large."),
-    (403, "InvalidAccessKeyId", "The AWS Access Key Id you provided does not exist in our records."),
     (403, "AccessDenied", "Access Denied"),
 ])  # fmt: skip
 def test_a_refusal_has_the_words_of_the_store(store, status, code, message, pauses, tmp_path):

@@ -172,12 +172,3 @@ def test_one_rank_on_each_machine_looks_at_the_files(tmp_path, monkeypatch):
         Datasets((phase_of([opened]),), {}, {}).check_files(rank, rank % 8)
         by_rank.append([look for look in looks if look == "folder" or "shard-" in look])
     assert by_rank == ([["folder"]] + [[]] * 7) * 2
-
-
-def test_a_store_is_listed_by_the_first_rank_alone(memory):
-    requests = []
-    for rank in (0, 1, 8):
-        opened = open_shards(memory, check_files=False)
-        Datasets((phase_of([opened]),), {"heldout": opened}, {}).check_files(rank, rank % 8)
-        requests.append(opened.stats()["requests"])
-    assert requests == [4 + 1, 3, 3]  # manifest, index and quarantine; one listing for each use of the set

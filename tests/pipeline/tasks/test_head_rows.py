@@ -25,7 +25,7 @@ from clozeline.pipeline.tasks.readers import (
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form, Frame
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.registry import names
-from tests.pipeline.task_files import SPECIALS, WORDS
+from tests.pipeline.task_files import SPECIALS, write_vocabulary
 
 CHOICES = TaskFacts(name="toy", head="multiple_choice", metrics=("accuracy",), texts=2)
 
@@ -33,13 +33,10 @@ CHOICES = TaskFacts(name="toy", head="multiple_choice", metrics=("accuracy",), t
 @pytest.fixture
 def words(tmp_path):
     """A vocabulary of whole words, `[CLS]` 2, `[SEP]` 3 and `[EOS]` after the special tokens of BERT."""
-    vocabulary = tmp_path / "vocab.txt"
-    vocabulary.write_text("".join(f"{piece}\n" for piece in (*SPECIALS, "[EOS]", *WORDS)), encoding="utf-8")
-    return import_tokenizer(vocabulary, tmp_path / "ours")
+    return import_tokenizer(write_vocabulary(tmp_path, further=["[EOS]"]), tmp_path / "ours")
 
 
 def rows_of(type_, facts, frame, length, tokenizer, items):
-    """What a type of rows counts, and its rows of some items."""
     kind = type_(facts, Form(frame if isinstance(frame, Frame) else FRAMES[frame], length), tokenizer, "corpus", "f")
     return kind.counts, kind.rows(items)
 

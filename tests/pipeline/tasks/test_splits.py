@@ -30,7 +30,6 @@ def files(*names, source="default"):
 
 
 def sorted_out(given, reader=Glue):
-    """The file of each split, and the files of none."""
     splits, others = split_files(given, reader)
     return {split: file.source.removeprefix("default/") for split, file in splits.items()}, {
         one.source.removeprefix("default/") for one in others

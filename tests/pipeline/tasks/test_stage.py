@@ -26,7 +26,6 @@ from tests.pipeline.task_files import (
 
 
 def write_files(folder, **counts):
-    """Files, vocabulary and recipe of the small task; return its files and the words of a command."""
     files = write_task(folder / "files", **counts)
     given = [f"input={files}", f"tokenizer.path={write_vocabulary(folder / 'words')}", f"output={folder / 'out'}"]
     return files, ["--config", str(write_recipe(folder)), *given]
@@ -130,12 +129,6 @@ def test_mistakes(tmp_path, capfd, texts, options, message):
     assert message in error
     assert "Traceback" not in error
     assert not list((tmp_path / "out").glob("tasks/*/*/manifest.json"))
-
-
-def test_a_missing_input(tmp_path, capfd):
-    _, words = write_files(tmp_path)
-    assert main([word for word in words if not word.startswith("input")]) == 64
-    assert "no input" in capfd.readouterr().err
 
 
 def test_rows_of_train_are_left_out_of_the_others(tmp_path):

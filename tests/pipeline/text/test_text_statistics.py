@@ -9,7 +9,7 @@ from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.text import word_tokens as module
 from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics, count_stop_words, read_stop_words
-from clozeline.pipeline.text.word_tokens import TokenTable, word_tokens
+from clozeline.pipeline.text.word_tokens import word_tokens
 
 REPETITIVE = st.lists(st.sampled_from(["a", "b", "the", "cat...", ",", "x_y", "it's", "12"]), max_size=120).map(
     " ".join
@@ -57,22 +57,11 @@ def duplicate_slow(tokens, n):
     return chars
 
 
-SHAPES = {
-    "one_word": lambda n: "x" * n,
-    "one_repeated_word": lambda n: "spam " * n,
-    "one_letter_lines": lambda n: "a\n" * n,
-    "all_different": lambda n: " ".join(map(str, range(n))),
-    "prose": lambda n: " ".join(random.Random(4).choices([f"w{i}" for i in range(500)], k=n)),
-    "periodic": lambda n: "one two three four five six seven eight nine ten eleven. " * (n // 11),
-    "punctuation": lambda n: ". , " * (n // 2),
-}
-
-
 @settings(max_examples=150)
 @given(st.one_of(REPETITIVE, st.text(max_size=200)))
-@example(SHAPES["prose"](3000))
-@example(SHAPES["periodic"](3000))
-@example(SHAPES["one_repeated_word"](3000))
+@example(" ".join(random.Random(4).choices([f"w{i}" for i in range(500)], k=3000)))
+@example("one two three four five six seven eight nine ten eleven. " * 270)
+@example("spam " * 3000)
 @example("")
 def test_ngrams_agree_with_plain_loops(text):
     text = normalize(text)
@@ -80,10 +69,6 @@ def test_ngrams_agree_with_plain_loops(text):
     for n in range(2, 11):
         expected = (top_slow(tokens, n), duplicate_slow(tokens, n))
         assert (statistics.top_ngram_chars(n), statistics.duplicate_ngram_chars(n)) == expected
-
-
-def measures(text):
-    return [*(getattr(text, name) for name in MEASURES), text.count_listed(LISTED)]
 
 
 @given(TEXTS)
@@ -94,45 +79,8 @@ def test_counts_are_those_of_loops(text):
     share = sum(any(map(str.isalpha, word)) for word in spaced) / max(1, len(spaced))
     mean = sum(map(len, words)) / max(1, len(words))
     expected = [len(tokens), len(words), mean, with_letter, share, len(LISTED.intersection(tokens))]
-    assert measures(TextStatistics(text)) == expected
-
-
-def test_measures_do_not_depend_on_what_the_table_knows(monkeypatch):
-    """Texts that fill the table, make it grow, and find it replaced have the measures of a process of their own."""
-    monkeypatch.setattr(module, "_CACHED", 3000)
-    monkeypatch.setattr(module, "_ROOM", 16)
-    monkeypatch.setattr(module, "_shared", TokenTable())
-    for text in [" ".join(f"w{index}x{number}, 1." for index in range(0, number * 900, 7)) for number in range(9)]:
-        shared, own = TextStatistics(text), TextStatistics(text)
-        found = measures(shared)
-        with monkeypatch.context() as patch:
-            patch.setattr(module, "_shared", TokenTable())
-            assert measures(own) == found
-            assert own._tokens[0] is not shared._tokens[0]
-        assert len({tuple(each.top_ngram_chars(n) for n in (2, 3)) for each in (shared, own)}) == 1
-
-
-def test_counts_by_hand():
-    text = "It's 12 o'clock... _x ___ (so) \u2022\n\nIt's\n\nIt's\nso\nso"
-    statistics = TextStatistics(text)
-    assert " ".join(word_tokens(text)) == "It 's 12 o'clock ... _ x _ _ _ ( so ) \u2022 It 's It 's so so"
-    assert statistics.words == 12
-    assert statistics.tokens_with_letter == 11
-    assert statistics.mean_word_length == pytest.approx((3 * (2 + 2) + 2 + 7 + 1 + 3 * 2) / 12)
-    assert statistics.duplicate_paragraphs == (3, 0, 0)
-    assert statistics.duplicate_lines == (5, 2, 6)
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_work_grows_linearly(shape):
-    visited = []
-    for size in (5_000, 10_000):
-        statistics = TextStatistics(normalize(SHAPES[shape](size)))
-        for n in range(2, 11):
-            statistics.top_ngram_chars(n)
-            statistics.duplicate_ngram_chars(n)
-        visited.append(statistics.visited)
-    assert visited[1] <= 2.1 * visited[0] + 50
+    found = TextStatistics(text)
+    assert [*(getattr(found, name) for name in MEASURES), found.count_listed(LISTED)] == expected
 
 
 # Lists of stop words --------------------------------------------------------------------------------------------------

@@ -1,8 +1,6 @@
 """Tokens of words as the peer has them, and hashes of words and of runs of words against sums written out."""
 
-import gc
 import json
-import weakref
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +12,6 @@ from hypothesis import strategies as st
 from clozeline.pipeline.text import word_hashes
 from clozeline.pipeline.text import word_tokens as module
 from clozeline.pipeline.text.normal_form import match_words
-from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.text.word_hashes import WordHashes, hashes_of, ngram_hashes
 from clozeline.pipeline.text.word_tokens import TokenTable, word_tokens
 
@@ -45,23 +42,6 @@ def test_tokens_have_one_id_each_in_a_table_that_grows():
         is_word = any(map(str.isalnum, token))
         assert (table.lengths[number], table.word_lengths[number]) == (len(token), len(token) * is_word)
         assert table.has_letter[number] == any(map(str.isalpha, token))
-
-
-def test_a_full_table_is_freed_with_its_last_text(monkeypatch):
-    """By its reference count: a process that cleans rarely collects garbage, because it makes few cycles."""
-    monkeypatch.setattr(module, "_CACHED", 1)
-    monkeypatch.setattr(module, "_shared", TokenTable())
-    table = weakref.ref(module._shared)
-    text = TextStatistics("two words")
-    assert text.token_count == 2
-    gc.disable()
-    try:
-        assert TextStatistics("more words").token_count == 2
-        assert text.token_count == 2
-        del text
-        assert table() is None
-    finally:
-        gc.enable()
 
 
 @given(st.text(st.characters(categories=["L"]) | st.sampled_from("cannotCANNOTſ'’.,;!?0-"), min_size=1, max_size=9))

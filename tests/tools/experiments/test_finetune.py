@@ -70,7 +70,7 @@ def write_body(folder):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "expected BODY and key=value words, or --compare DIR"),
+        ([], "expected BODY and key=value words, or compare=DIR"),
         (["BODY"], "task"),
         (["BODY", "task=sst2", "train=a", "dev=b", "output=OUT", "from=half"], "begin"),
         (["BODY", "task=sst3", "train=a", "dev=b", "output=OUT"], "no recipe 'tasks/sst3'"),

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from clozeline.tools.experiments.compare_runs import main as compare_runs
-from clozeline.tools.experiments.self_train import Round, reason_to_stop, table_lines
+from clozeline.tools.experiments.self_train import Round, reason_to_stop
 from clozeline.tools.experiments.self_train import main as self_train
 from clozeline.train.startup.open_run import read_config
 from tests.pages import checked
@@ -34,16 +34,6 @@ def rounds_of(*scores, changed=0.5):
 )
 def test_when_no_other_round_follows(scores, changed, patience, expected):
     assert reason_to_stop(rounds_of(*scores, changed=changed), 4, patience) == expected
-
-
-def test_the_table_names_the_best_round():
-    lines = list(table_lines(rounds_of(0.5, 0.625, 0.6), "why"))
-    assert [line.split() for line in lines[1:4]] == [
-        ["0", "10", "-", "0.5000"],
-        ["1", "10", "-", "0.6250", "best"],
-        ["2", "10", "50.0%", "0.6000"],
-    ]
-    assert lines[4] == "stopped: why; the best run is round-1/seed-0"
 
 
 def test_a_missing_file_is_refused(tmp_path, capsys):
@@ -147,11 +137,11 @@ def test_damaged_lines_are_left_out(tmp_path, capsys):
     run = write_run(tmp_path / "run", [5.0, 3.0])
     with (run / "metrics.jsonl").open("a") as file:
         last = sealed(step=4, heldout=[1], loss="x")
-        file.write(f'{{"step": 3, "loss"\n{sealed(step="x")}\n[]\n{last}\n')
+        file.write(f'{{"step": 3, "loss"\n{sealed(step="x")}\n[]\n{sealed(event="start")}\n{last}\n')
     assert compare_runs([str(run), "--json"]) == 0
     shown = capsys.readouterr()
     assert json.loads(shown.out)["runs"][0]["figures"]["step"] == 4
-    assert f"note: {run / 'metrics.jsonl'}: 2 lines cannot be read, torn or damaged, and skipped" in shown.err
+    assert f"note: {run / 'metrics.jsonl'}: 3 lines cannot be read, torn, damaged or of another file" in shown.err
     (run / "events.jsonl").unlink(missing_ok=True)
     assert compare_runs([str(run), "--json"]) == 0
     assert f"note: {run / 'events.jsonl'} is missing or empty" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -65,6 +66,22 @@ def own_scores(run_folder, shards):
     return ids, scores
 
 
+def test_an_exported_run_gives_the_texts_of_its_task_the_scores_of_their_rows(folder):
+    """By the exported tokenizer, which frames the texts as the rows of the set."""
+    assert export_model([str(folder / "plain"), str(folder / "hf")]) == 0
+    load = transformers.AutoModelForSequenceClassification.from_pretrained
+    model, report = load(folder / "hf", output_loading_info=True)
+    assert not any(report.values())
+    tokenizer, found = transformers.AutoTokenizer.from_pretrained(folder / "hf"), {}
+    for line in (folder / "task" / "files" / "dev.tsv").read_text().splitlines()[1:]:
+        inputs = tokenizer(line.split("\t")[0], return_tensors="pt")
+        with torch.no_grad():
+            found[tuple(inputs["input_ids"][0].tolist())] = model.eval()(**inputs).logits[0]
+    ids, scores = own_scores(folder / "plain", folder / "task" / "out" / "tasks" / "sst2" / "dev")
+    assert {tuple(row) for row in ids} == found.keys()
+    assert max((own - found[tuple(row)]).abs().max() for row, own in zip(ids, scores, strict=True)) < 1e-5
+
+
 @pytest.mark.slow
 def test_scores_are_those_of_the_run_as_the_card_says(folder, capsys):
     """The lines of README.md, with the folders in their places, and what they load."""
@@ -114,11 +131,10 @@ def test_refusals_say_why_before_anything_is_written(folder, capsys):
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory):
+def published(folder, tmp_path_factory):
     """A base of transformers, what peft saved on it, and its import."""
     published = tmp_path_factory.mktemp("imported")
-    saved(published / "base", "bert", vocab_size=len(SPECIALS) + len(WORDS), max_position_embeddings=64, pad_token_id=0,
-          hidden_act="gelu", type_vocab_size=2, layer_norm_eps=1e-12, **SIZES)  # fmt: skip
+    shutil.copytree(folder / "base", published / "base")
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(published / "base", num_labels=2)
     heads = ["classifier", "bert.pooler.dense"]
     config = peft().LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["query", "value"], modules_to_save=heads)
@@ -126,16 +142,7 @@ def published(tmp_path_factory):
     disturbed(torch.nn.ParameterList(p for name, p in model.named_parameters() if "lora_B" in name))
     model.save_pretrained(published / "peft")
     torch.save(model, published / "model.pt")
-    assert (
-        import_adapter(
-            [
-                str(published / "peft"),
-                str(published / "base"),
-                str(published / "own"),
-            ]
-        )
-        == 0
-    )
+    assert import_adapter([str(published / name) for name in ("peft", "base", "own")]) == 0
     return published
 
 
@@ -157,18 +164,16 @@ def test_a_merge_gives_the_scores_of_peft(published):
         assert (merged.eval()(ids).logits - theirs(ids).logits).abs().max() <= 1e-5
 
 
-def test_it_is_trained_further_and_resumed(published):
-    sets, pool = make_sets(published / "task", "executor.workers=1"), RankPool(1)
+def test_it_is_trained_further_and_resumed(folder, published):
+    sets, pool = folder / "task" / "out" / "tasks" / "sst2", RankPool(1)
     keys = {"model": {"init_from": str(published / "own")}, "evaluate__max_rows": 0}
     for steps in (1, 2):  # the second start resumes
         config = write_config(published / f"{steps}.yaml", sets / "train", published / "run", **keys, steps=steps,
                               optimizer__learning_rate=1e-6, checkpoint__allow_changed=["schedule"])  # fmt: skip
         assert pool.run(start, config) == [0]
     pool.close()
-    weights, before = (
-        dict(open_run(published / "run").model.named_parameters()),
-        read_checkpoint(published / "own"),
-    )
+    weights = dict(open_run(published / "run").model.named_parameters())
+    before = read_checkpoint(published / "own")
     for name, tensor in before.tensors.items():
         if name.startswith("heads."):  # another one here: its labels have names
             continue
@@ -177,26 +182,8 @@ def test_it_is_trained_further_and_resumed(published):
 
 
 def test_refusals_leave_no_folder(published, capsys):
-    assert (
-        import_adapter(
-            [
-                str(published / "base"),
-                str(published / "base"),
-                str(published / "new"),
-            ]
-        )
-        == 64
-    )
+    assert import_adapter([str(published / name) for name in ("base", "base", "new")]) == 64
     assert "expected a folder that peft saved, with adapter_config.json" in capsys.readouterr().err
     assert not (published / "new").exists()
-    assert (
-        import_adapter(
-            [
-                str(published / "peft"),
-                str(published / "base"),
-                str(published / "own"),
-            ]
-        )
-        == 64
-    )
+    assert import_adapter([str(published / name) for name in ("peft", "base", "own")]) == 64
     assert "expected a new or empty folder" in capsys.readouterr().err

@@ -2,20 +2,18 @@
 
 import json
 import shutil
-import statistics
 from dataclasses import replace
 
 import pytest
 import torch
 import transformers
-import yaml
 
 from clozeline.model.adaptive_computation.token_pruning import TokenPruning
 from clozeline.model.adaptive_computation.token_rules import TopTokens, write_rule
-from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
+from clozeline.model.checkpoints import read_checkpoint
 from clozeline.tools.models.compress import main
 from clozeline.tools.models.compression.measurements import random_batch
-from clozeline.tools.models.compression.written_models import RECORD, find_claim
+from clozeline.tools.models.compression.written_models import RECORD
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_model
 from clozeline.tools.runs.evaluate import main as evaluate
@@ -23,7 +21,6 @@ from clozeline.tools.runs.fill_mask import main as fill_mask
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.startup.open_run import open_run
 from tests.tools.models.test_import_model import BERT
-from tests.tools.runs.evaluation.task_runs import start
 from tests.tools.small_run import example_sets
 from tests.train.written_runs import write_run
 
@@ -78,35 +75,9 @@ def test_a_run_that_drops_tokens_keeps_its_rule(tuned, tmp_path, capsys):
     assert not (tmp_path / "small").exists()
 
 
-@pytest.mark.slow
-def test_the_smaller_model_starts_a_student(tuned, tmp_path, one_rank):
-    """`model.init_from` takes the layers bit by bit; another training does not go on in the compressed run."""
-    assert main([str(tuned), "method=layers", "keep=[1]", *FAST, f"output={tmp_path / 'small'}"]) == 0
-    plain = yaml.safe_load((tuned / "config.yaml").read_text())
-    plain |= {"model": {"init_from": str(tmp_path / "small")}, "steps": 1, "output": str(tmp_path / "student")}
-    (tmp_path / "student.yaml").write_text(yaml.safe_dump(plain))
-    assert one_rank.run(start, tmp_path / "student.yaml") == [0]
-    assert open_run(tmp_path / "student").model.config.layers == 1
-    assert find_claim(tmp_path / "student") == find_claim(tmp_path / "small") != ""
-    plain["output"] = str(tmp_path / "small")
-    plain["model"] = yaml.safe_load((tmp_path / "small" / "config.yaml").read_text())["model"]
-    (tmp_path / "resumed.yaml").write_text(yaml.safe_dump(plain | {"steps": 9}))
-    with pytest.raises(AssertionError, match=r"compress\.method: 'layers' in the checkpoint, None now"):
-        one_rank.run(start, tmp_path / "resumed.yaml")
-
-
 INTEGERS = ("int8", "int8_dynamic", "int4")
 LOADS = pytest.mark.filterwarnings("ignore")
 """torchao and transformers warn about names that they are going to change."""
-
-
-def integer_logits(folder, ids):
-    """Scores of a folder with integers."""
-    model, count = build_checkpoint(read_checkpoint(folder, quantized=True)), ids.shape[1]
-    ours = {"input_ids": ids, "position_ids": torch.arange(count)[None], "lengths": torch.tensor([count])}
-    with torch.no_grad():
-        (found,) = model.logits(ours).values()
-    return found
 
 
 @LOADS
@@ -119,11 +90,7 @@ def test_integers_are_what_transformers_loads(shard_sets, tmp_path, capsys, meth
     printed = capsys.readouterr().out
     assert "loaded by AutoModelForMaskedLM" in printed
     assert "saves disk" in printed
-    ids = torch.arange(10, 19)[None]
-    with torch.no_grad():
-        theirs = transformers.BertForMaskedLM.from_pretrained(small).eval()(input_ids=ids).logits
-    found = integer_logits(small, ids)
-    assert (found - theirs).norm() <= (1e-2 if method == "int8_dynamic" else 1e-5) * theirs.norm()
+    transformers.BertForMaskedLM.from_pretrained(small)
     transformers.AutoTokenizer.from_pretrained(small, local_files_only=True)
     # a folder says how the run's rows start, so that texts are read alike; others refuse what they cannot convert
     texts = tmp_path / "texts.txt"
@@ -144,20 +111,6 @@ def test_integers_are_what_transformers_loads(shard_sets, tmp_path, capsys, meth
         assert refused() == 64
         assert "neither trained nor converted; take the model that they were made from" in capsys.readouterr().err
         assert not (tmp_path / "out").exists()
-
-
-@LOADS
-def test_integers_are_scored(tuned, tmp_path, capsys):
-    task = next(path.parent.parent for path in tuned.parent.glob("**/dev/manifest.json"))
-    words = [str(tuned), "method=int8", f"task={task}", *FAST, f"output={tmp_path / 'small'}"]
-    assert main(words) == 0
-    printed = capsys.readouterr().out
-    assert "in our format, which transformers does not load: no model type" in printed
-    assert "accuracy, %" in printed
-    assert evaluate([str(tmp_path / "small"), "--json"]) == 64
-    assert "name one (task=FOLDER" in capsys.readouterr().err
-    assert evaluate([str(tmp_path / "small"), f"task={task}", "--json"]) == 0
-    assert f"{100 * json.loads(capsys.readouterr().out)['metrics']['accuracy']:.2f}" in printed
 
 
 @pytest.fixture(scope="module")
@@ -209,22 +162,3 @@ def test_mistakes(bert, tmp_path, capsys, case):
     assert main([str(bert), *words, *([] if "--compare" in words else [f"output={tmp_path / 'out'}"])]) == 64
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_seeds_are_one_row_with_their_deviation(tuned, tmp_path, capsys):
-    assert main([str(tuned), "method=layers", "keep=[0]", *FAST, f"output={tmp_path / 'all/seed-0'}"]) == 0
-    assert main([str(tuned), "method=layers", "keep=[1]", *FAST, f"output={tmp_path / 'all/seed-1'}"]) == 0
-    capsys.readouterr()
-    task = next(path.parent.parent for path in tuned.parent.glob("**/dev/manifest.json"))
-    words = ["--compare", str(tuned), str(tmp_path / "all"), f"task={task}", *FAST]
-    assert main(words) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert "accuracy, %" in lines[0]
-    assert lines[2] == "  the dense model"
-    scores = [json.loads(_evaluated(tmp_path / f"all/seed-{seed}", capsys))["metrics"]["accuracy"] for seed in (0, 1)]
-    assert f"{100 * statistics.fmean(scores):.2f} ± {100 * statistics.stdev(scores):.2f}" in lines[3]
-
-
-def _evaluated(folder, capsys):
-    assert evaluate([str(folder), "--json"]) == 0
-    return capsys.readouterr().out

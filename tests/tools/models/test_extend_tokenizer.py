@@ -12,9 +12,7 @@ from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.registry import choose, find
-from clozeline.tools.models import tokenizer_report
 from clozeline.tools.models.extend_tokenizer import main as extend_tokenizer
-from clozeline.tools.models.tokenizer_report import LanguageFigures, measure
 from clozeline.tools.models.tokenizer_report import main as tokenizer_report_main
 from tests.pipeline.tokenize.encode.encode_passes import write_parts
 from tests.tools.small_run import plain_text
@@ -120,12 +118,6 @@ def test_mistakes(tmp_path, capsys, kind, words, message):
 
 
 TEXTS = [("en", "a bird sang"), ("de", "ein Käfer"), ("en", "a bird, a tree"), ("zh", "")]
-COUNTED = {
-    "en": {"texts": 2, "words": 7, "bytes": 25, "tokens": 8, "unknown": 3},  # "sang", "," and " tree"
-    "de": {"texts": 1, "words": 2, "bytes": 10, "tokens": 2, "unknown": 1},  # "ein"; ä has two bytes
-    "zh": {"texts": 1, "words": 0, "bytes": 0, "tokens": 0, "unknown": 0},
-}
-PIECES = {"en": {"a", " a", " bird"}, "de": {" Käfer"}, "zh": set[str]()}
 
 
 @pytest.fixture
@@ -138,16 +130,6 @@ def words(tmp_path):
     )
     save_tokenizer(tokenizer, "word", tmp_path / "tokenizer")
     return tokenizer
-
-
-@pytest.mark.parametrize("texts_a_batch", [1, 3, 4])
-def test_figures_are_those_counted_by_hand(words, texts_a_batch, monkeypatch):
-    monkeypatch.setattr(tokenizer_report, "_BATCH_TEXTS", texts_a_batch)
-    found = measure(words, iter(TEXTS))
-    assert found == {
-        language: LanguageFigures(**amounts, used=found[language].used) for language, amounts in COUNTED.items()
-    }
-    assert {language: {words.piece(token) for token in figures.used} for language, figures in found.items()} == PIECES
 
 
 def test_the_table_has_both_sides_of_pairs(words, tmp_path, capsys, monkeypatch):

@@ -6,10 +6,8 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoModelForCausalLM, AutoTokenizer, GenerationConfig, PreTrainedTokenizerFast
 
-from clozeline.pipeline.tokenize.published.exporting import Frame, export_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.models.export_model import main
-from clozeline.tools.models.extend_tokenizer import main as extend_main
 from clozeline.tools.models.import_model import main as import_main
 from clozeline.tools.runs.inference.generation import find_end_ids
 from tests.model.checkpoints.published import saved
@@ -75,29 +73,3 @@ def test_end_ids_of_config_json_count_where_no_generation_defaults_are(tmp_path)
     assert find_end_ids(load_tokenizer(tmp_path / "ours" / "tokenizer")) == {2, 5}
     assert main([str(tmp_path / "ours"), str(tmp_path / "out")]) == 0
     assert json.loads((tmp_path / "out" / "config.json").read_text())["eos_token_id"] == [2, 5]
-
-
-def test_an_extended_tokenizer_keeps_what_its_publisher_says_of_rows(tmp_path):
-    before = published(tmp_path / "in", "llama")
-    texts = tmp_path / "texts.txt"
-    texts.write_text("\n".join(files.corpus()), encoding="utf-8")
-    assert import_main([str(tmp_path / "in"), str(tmp_path / "ours")]) == 0
-    words = [f"input={texts}", f"output={tmp_path / 'larger'}", "pieces=9", "min_frequency=2"]
-    assert extend_main([str(tmp_path / "ours"), *words]) == 0
-    right = export_tokenizer(tmp_path / "larger", tmp_path / "out", frame=Frame())
-    theirs, ours = (AutoTokenizer.from_pretrained(tmp_path / name) for name in ("in", "out"))
-    larger = load_tokenizer(tmp_path / "larger")
-    assert (len(theirs), len(ours)) == (400, larger.vocabulary.size) == (400, 409)
-    assert (ours.padding_side, ours.model_max_length, ours.chat_template) == ("left", 77, theirs.chat_template)
-    assert (tmp_path / "out" / "generation_config.json").read_bytes() == before["generation_config.json"]
-    assert ours("the <mask> cat").input_ids == theirs("the <mask> cat").input_ids
-    text = files.corpus()[0]
-    assert ours(text, add_special_tokens=False).input_ids == larger.encode([text])[0].ids.tolist()
-    kept = tmp_path / "larger" / "source" / "tokenizer.json"
-    facts = json.loads(kept.read_text())
-    (mask,) = (entry for entry in facts["added_tokens"] if entry["content"] == "<mask>")
-    mask["rstrip"] = False  # as if the export had made it up
-    kept.write_text(json.dumps(facts))
-    wrong = export_tokenizer(tmp_path / "larger", tmp_path / "wrong", frame=Frame())
-    around = [text for text in wrong.differing if text not in right.differing]
-    assert (len(around), "<mask>" in around[0]) == (1, True)

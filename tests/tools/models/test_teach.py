@@ -1,8 +1,6 @@
 import json
 
 import pytest
-import torch
-from torch.nn import functional as F
 
 from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
@@ -11,19 +9,14 @@ from clozeline.tools.command import settings_of
 from clozeline.tools.models.teach import TeachOptions, main, teach
 from clozeline.tools.models.teaching import score_shards
 from clozeline.tools.shards.validate_shards import validate
-from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.run import run
-from clozeline.train.startup.starting_model import build_random_model, open_teacher, prepare_student
+from clozeline.train.startup.starting_model import open_teacher
 from tests.matrices import mark_slow_but
 from tests.pipeline.corruption_cases import FIRST_CONTENT
 from tests.pipeline.task_files import make_sets, make_tagged_sets, make_text_sets
-from tests.train.masked_set import FIRST_WORD, WORDS, write_config, write_masked_sets
+from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.objective_sets import NUMBERS, write_objective_sets
-
-VOCABULARY = FIRST_WORD + WORDS
-STEPS = 20
 
 
 def start(world, config, overrides):
@@ -53,59 +46,6 @@ def content(folder):
 
 def words(folder, columns, *more):
     return [f"data.shards={{path: {folder / 'sets/train'}, columns: [{columns}]}}", *more]
-
-
-def paired_steps(folder, columns, temperature, count):
-    """Yield losses and gradients of a student with stored scores, and those of its twin with the teacher's logits."""
-    config = load_config(
-        TrainConfig, folder / "train.yaml",
-        words(folder, columns, f"distil={{losses: [{{name: scores, temperature: {temperature}}}]}}"),
-    )  # fmt: skip
-    datasets = open_datasets(config)
-    torch.manual_seed(0)
-    model = build_random_model(config, datasets.train)
-    student = prepare_student(config, model, datasets.train).student.eval()
-    teacher = open_teacher(folder / "teacher", None, datasets.train, "RUN").model
-    optimizer = torch.optim.SGD(student.parameters(), lr=0.01)
-    with datasets.open_training(config.data, 0, 1) as stream:
-        for _ in range(count):
-            for batch in stream.next_step():
-                tensors = batch.tensors
-                with torch.no_grad():
-                    states = teacher.family(tensors).reshape(-1, teacher.config.dim)
-                    logits = teacher.heads["masked_lm"].logits(states[tensors["label_index"]])
-                yield student, optimizer, tensors, logits
-                optimizer.step()
-
-
-def gradients(student, loss):
-    student.zero_grad()
-    loss.backward()
-    return {name: own.grad.clone() for name, own in student.named_parameters() if own.grad is not None}
-
-
-def student_logits(student, tensors):
-    states = student.family(tensors).reshape(-1, student.config.dim)
-    return student.heads["masked_lm"].logits(states[tensors["label_index"]])
-
-
-def test_all_classes_stored_equal_a_live_teacher(folder, tmp_path):
-    """Losses and gradients of the steps of a training: T² KL over all classes, written out."""
-    teach(folder / "teacher", options(folder, tmp_path / "all", f"k={VOCABULARY}", "temperature=2"))
-    for student, _, tensors, logits in paired_steps(folder, tmp_path / "all", 2.0, STEPS):
-        ours = student_logits(student, tensors)
-        live = 4.0 * F.kl_div((ours / 2).log_softmax(-1), (logits / 2).softmax(-1), reduction="sum")
-        expected = gradients(student, live)
-        stored = student(tensors)["distil/scores"]
-        assert int(stored.divisor) == len(tensors["label_ids"]) == len(tensors["teacher_ids"])
-        cross_entropy = -4.0 * float(((logits / 2).softmax(-1) * (ours / 2).log_softmax(-1)).sum().detach())
-        # the divergence is a difference of two entropies, whose rounding stays
-        assert float((stored.total - live).abs().detach()) <= 1e-6 * cross_entropy
-        found = gradients(student, stored.total)
-        assert found.keys() == expected.keys()
-        for name, own in found.items():
-            scale = max(float(value.abs().max()) for value in expected.values())
-            assert (own - expected[name]).abs().max() <= 1e-6 * max(1.0, scale), name
 
 
 @pytest.mark.slow
@@ -161,21 +101,6 @@ def test_a_killed_command_continues(folder, tmp_path, monkeypatch, last):
     assert content(tmp_path / "killed") == content(tmp_path / "entire")
     with pytest.raises(ConfigurationError, match="holds another set, toy/train/teacher, k 3 there, 4 here: choose"):
         teach(folder / "teacher", options(folder, tmp_path / "killed", "k=4"))
-
-
-def test_a_student_of_stored_scores_resumes_exactly(folder, tmp_path, one_rank):
-    columns, config = tmp_path / "columns", folder / "train.yaml"
-    teach(folder / "teacher", options(folder, columns, "k=4"))
-    student = words(folder, columns, "distil={losses: [scores]}", "schedule.steps=4")
-    for name, steps in (("straight", (4,)), ("stopped", (2, 4))):
-        for last in steps:
-            assert one_rank.run(start, config, [*student, f"output={tmp_path / name}", f"steps={last}"]) == [0]
-    straight, stopped = (read_weights(*find_checkpoint(tmp_path / name)) for name in ("straight", "stopped"))
-    assert all(torch.equal(own, stopped[name]) for name, own in straight.items())
-    teach(folder / "teacher", options(folder, tmp_path / "drawn", "k=4", "how=drawn"))
-    other = words(folder, tmp_path / "drawn", "distil={losses: [{name: scores, how: drawn}]}", "schedule.steps=4")
-    with pytest.raises(Exception, match="data"):
-        one_rank.run(start, config, [*other, f"output={tmp_path / 'stopped'}", "steps=6"])
 
 
 def counting(objective):

@@ -4,13 +4,10 @@ import json
 
 import pytest
 
-from clozeline.tools.experiments.multirun.finetuning_scores import score_run
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run, main
 from clozeline.tools.runs.evaluation.perplexity import perplexity_scores
-from clozeline.train.checkpoint import part_reader
 from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
-from tests.tools.runs.evaluation.task_runs import learned_run
 from tests.train.written_runs import write_run
 
 
@@ -63,45 +60,6 @@ def test_mistakes(tuned, capsys, words, message):
     assert message in capsys.readouterr().err
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("task", "count", "metric", "least", "baseline"),
-    [
-        ("tags", 93, "strict_entity_f1", 1.0, 0),
-        ("questions", 21, "f1", 0.6, None),
-        ("choices", 21, "accuracy", 0.5, 11 / 21),
-        ("texts", 21, "exact_match", 0.9, 11 / 21),
-        ("written classes", 21, "accuracy", 0.9, 11 / 21),
-        ("dialogues", 11, "exact_match", 0.8, 6 / 11),
-    ],
-)
-def test_what_each_head_has_learned_is_scored(one_rank, tmp_path, task, count, metric, least, baseline, capsys):
-    """Tags by words, several windows of a question once; better than the most frequent answer."""
-    run = learned_run(one_rank, tmp_path, task)
-    capsys.readouterr()
-    assert main([str(run), "--json"]) == 0
-    scores = json.loads(capsys.readouterr().out)
-    assert (scores["n"], scores["metrics"][metric] >= least) == (count, True)
-    assert scores["baselines"].get("majority", {metric: None})[metric] == (baseline and pytest.approx(baseline))
-    score_run(run, "dev", tmp_path / "scored.json")
-    assert json.loads((tmp_path / "scored.json").read_text())["scores"] == scores
-
-
-def test_texts_are_scored_by_masks(shard_sets, tmp_path, capsys):
-    run, text = tmp_path / "run", tmp_path / "text.txt"
-    write_run(run, shard_sets, [3], 1)
-    text.write_text("the page of the book .")
-    keys = [str(run), f"perplexity={text}", "window=9"]
-    assert main([*keys, "--json"]) == 0
-    scores = json.loads(capsys.readouterr().out)
-    assert scores["pseudo_perplexity"] == perplexity_scores(run, open_run(run), text, 9, None)["pseudo_perplexity"]
-    assert "perplexity" not in scores
-    assert main([*keys, "score=pll_word"]) == 0
-    assert capsys.readouterr().out.startswith("pseudo-perplexity ")
-    assert main([*keys, "score=causal"]) == 64
-    assert "score=causal: the run was not trained for it" in capsys.readouterr().err
-
-
 def test_texts_are_scored_by_a_decoder(shard_sets, tmp_path, capsys):
     run, text, pairs = tmp_path / "run", tmp_path / "text.txt", tmp_path / "pairs.jsonl"
     run.mkdir()
@@ -127,18 +85,3 @@ def test_texts_are_scored_by_a_decoder(shard_sets, tmp_path, capsys):
     assert (found["baseline_words"], found["correlation_with_bigram"]) == (6, None)
     assert main([str(run), *keys, "score=mntp"]) == 64
     assert "score=mntp: the run was not trained for it" in capsys.readouterr().err
-
-
-def test_the_parts_of_a_checkpoint_are_hashed_once(shard_sets, tmp_path, monkeypatch):
-    """Finding the checkpoint verifies it; loading it reads what was found."""
-    write_run(tmp_path / "run", shard_sets, [3], 2)
-    (tmp_path / "text.txt").write_text("the page of the book .")
-    hashed, hash_file = [], part_reader.file_hash
-
-    def count(path):
-        hashed.append(path.name)
-        return hash_file(path)
-
-    monkeypatch.setattr(part_reader, "file_hash", count)
-    assert main([str(tmp_path / "run"), f"perplexity={tmp_path / 'text.txt'}", "window=9"]) == 0
-    assert len(hashed) == len(set(hashed)) == 2

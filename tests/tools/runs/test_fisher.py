@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,15 +10,14 @@ from safetensors import safe_open
 from torch import nn
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.heads._head import LabelHead
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.evaluation.task_run import set_rows
 from clozeline.tools.runs.fisher import main as fisher_main
 from clozeline.tools.runs.inference.fisher_information import diagonal_fisher, require_drawable_labels
+from clozeline.tools.start.contracts.heads import full_batch
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.startup.open_run import open_run
-from tests.model.small_models import built, full_batch
-from tests.train.runs import start
+from tests.model.small_models import built
 
 
 def test_the_file_holds_weights_and_squares(tuned, tmp_path, capsys):
@@ -61,109 +59,29 @@ def test_wrong_words_are_refused(tuned, words, said, capsys, monkeypatch, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
-def weights(folder):
-    return {name: p.detach() for name, p in open_run(folder).model.named_parameters()}
-
-
-@pytest.mark.slow
-def test_a_training_keeps_what_was_measured(one_rank, tuned, tmp_path):
-    """With a great strength the weights that matter stay; without one they go further away."""
-    assert fisher_main([str(tuned), f"output={tmp_path / 'fisher'}", "rows=60"]) == 0
-    words = [f"model.init_from={tuned}", "steps=4", "schedule.steps=8", "evaluate.max_rows=0", "seed=3"]
-    moved = {}
-    ewc = {"kept": [f"regularizer={{name: ewc, strength: 1e10, fisher: {tmp_path / 'fisher'}}}"]}
-    for name, more in {"plain": [], **ewc}.items():
-        assert one_rank.run(start, tuned.parent / "train.yaml", [*words, *more, f"output={tmp_path / name}"]) == [
-            (0, "")
-        ]
-        before, after = weights(tuned), weights(tmp_path / name)
-        with safe_open(tmp_path / "fisher", framework="pt") as opened:
-            fisher = {key: opened.get_tensor(f"fisher/{key}") for key in before}
-        moved[name] = sum(float((fisher[key] * (after[key] - before[key]).square()).sum()) for key in before)
-    assert moved["kept"] < moved["plain"] / 100
-    code, said = one_rank.run(start, tuned.parent / "train.yaml", ["regularizer=l2_sp", f"output={tmp_path / 'no'}"])[0]
-    assert (code, "needs model.init_from" in said) == (64, True)
-
-
-class Classes(LabelHead):
-    """One linear map; a row of a batch is one place with one label."""
-
-    target: ClassVar = "masked_lm"
-
-    def __init__(self, width, classes, *, bias):
-        super().__init__()
-        self.map = nn.Linear(width, classes, bias=bias)
-
-    def logits(self, hidden):
-        return self.map(hidden)
-
-
-class Small(nn.Module):
-    """A body and a head on vectors, with the interface of our models."""
-
-    def __init__(self, body, head):
-        super().__init__()
-        self.body = body
-        self.heads = nn.ModuleDict({"masked_lm": head})
-
-    def forward(self, tensors):
-        head = self.heads["masked_lm"]
-        return {"masked_lm": head.loss(self.body(tensors["vectors"])[:, None], tensors)}
-
-
-def rows(vectors, labels):
-    number = len(vectors)
-    return {
-        "vectors": vectors,
-        "input_ids": torch.zeros(number, 1),
-        "row_weight": torch.ones(number),
-        "label_index": torch.arange(number),
-        "label_ids": labels,
-    }
-
-
-def one_by_one(vectors, labels):
-    for vector, label in zip(vectors, labels, strict=True):
-        yield rows(vector[None], label[None])
-
-
-def test_of_softmax_regression_is_the_closed_form():
-    """E over examples of p_j (1 - p_j) x_i², and with the labels of the data ([y = j] - p_j)² x_i²."""
-    torch.manual_seed(0)
-    model = Small(nn.Identity(), Classes(3, 4, bias=False))
-    vectors, labels = torch.randn(1500, 3), torch.randint(0, 4, (1500,))
-    with torch.no_grad():
-        shares = model.heads["masked_lm"].map(vectors).softmax(-1)
-    squares = vectors.square()[:, None]
-    found = diagonal_fisher(model, one_by_one(vectors, labels), 1)["heads.masked_lm.map.weight"]
-    expected = (shares * (1 - shares))[:, :, None] * squares
-    spread = ((1 - shares) * shares * (1 - 2 * shares) ** 2)[:, :, None] * squares.square()  # variance of a draw
-    assert ((found - expected.mean(0)).abs() < 4 * spread.sum(0).sqrt() / 1500).all()
-    empirical = diagonal_fisher(model, one_by_one(vectors, labels), 1, empirical=True)["heads.masked_lm.map.weight"]
-    errors = nn.functional.one_hot(labels, 4) - shares
-    torch.testing.assert_close(empirical, (errors.square()[:, :, None] * squares).mean(0))
-
-
-def test_several_classes_per_row_are_drawn_independently():
-    """The bias of a class has E (y - p)² = p (1 - p), as log p(y|x) is a sum over classes."""
-    model = built("encoder", heads={"classification": {"classes": 3, "multi_label": True}}).eval()
+@pytest.mark.parametrize("several", [False, True])
+def test_the_bias_of_a_class_has_its_variance(several):
+    """Of a softmax and of independent classes E (y - p)² = p (1 - p), and with label y of the data (y - p)²."""
+    model = built("encoder", heads={"classification": {"classes": 3, "multi_label": several}}).eval()
     require_drawable_labels(model.heads)
     bias = model.heads["classification"].classifier.out.bias
     torch.nn.init.normal_(bias, std=1.5, generator=torch.Generator().manual_seed(0))
     tensors = full_batch()
     row = {name: value[:1] for name, value in tensors.items() if len(value) == len(tensors["input_ids"])}
-    row["label"] = torch.tensor([[0, 0, 0]])
-    shares = model.logits(row)["classification"][0].detach().sigmoid()
+    row["label"] = torch.tensor([[0, 0, 0]] if several else [1])
+    logits = model.logits(row)["classification"][0].detach()
+    shares = logits.sigmoid() if several else logits.softmax(-1)
     found = diagonal_fisher(model, [row] * 200, 1)["heads.classification.classifier.out.bias"]
     variance = shares * (1 - shares)
     spread = variance * (1 - 2 * shares) ** 2  # variance of a draw
     assert ((found - variance).abs() < 3 * (spread / 200).sqrt()).all()
-    expected = diagonal_fisher(model, [row], 1, empirical=True)["heads.classification.classifier.out.bias"]
-    torch.testing.assert_close(expected, shares.square())
+    found = diagonal_fisher(model, [row], 1, empirical=True)["heads.classification.classifier.out.bias"]
+    gold = torch.tensor([0.0, 0.0, 0.0] if several else [0.0, 1.0, 0.0])
+    torch.testing.assert_close(found, (gold - shares).square())
 
 
 def test_only_one_head_with_a_distribution_is_drawn_from():
-    head = Classes(3, 4, bias=True)
+    head = built("encoder", heads={"masked_lm": 1.0}).heads["masked_lm"]
     require_drawable_labels({"masked_lm": head})
     with pytest.raises(ConfigurationError, match=r"has a, b; set empirical=true"):
         require_drawable_labels({"a": head, "b": head})

@@ -3,12 +3,8 @@
 import json
 
 import pytest
-import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.build import build_model
-from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.generation.decoding import Continuation, Decoding
 from clozeline.model.generation.generate import beams
 from clozeline.model.scoring.causal import log_likelihoods
@@ -25,21 +21,8 @@ from clozeline.tools.runs.inference.generation import (
     text_of,
 )
 from clozeline.tools.runs.inference.masked_text import encode_masked_text, fill_text, parts_of
-from clozeline.train.data.sets.recorded_sets import describe_set
-from clozeline.train.data.stream.phases import Input
-from clozeline.train.startup.open_run import open_run
 from tests.pipeline.tokenize.tokenizers.word_marks import KINDS, ROLES
 from tests.tools.small_run import example_sets
-from tests.train.written_runs import opened, write_run
-
-DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}
-
-
-@pytest.fixture(scope="module")
-def decoder(shard_sets, tmp_path_factory):
-    run = tmp_path_factory.mktemp("decoder")
-    write_run(run, shard_sets, [3], 1, "causal_lm", **DECODER)
-    return run, open_run(run)
 
 
 def test_a_beam_prints_its_best_rows_and_their_scores(decoder, capsys):
@@ -178,13 +161,6 @@ def test_a_language_ends_the_prompt_and_starts_the_decoder(shard_sets):
         find_language_token(tokenizer, bart, "de")
 
 
-@pytest.fixture(scope="module")
-def encoder(shard_sets, tmp_path_factory):
-    run = tmp_path_factory.mktemp("encoder")
-    write_run(run, shard_sets, [3], 1)
-    return run, open_run(run)
-
-
 @pytest.mark.parametrize(
     ("text", "message"), [("no mask", "a text with <mask>"), ("long " * 64 + "<mask>", "rows of at most 64")]
 )
@@ -224,27 +200,11 @@ def test_the_commands_fill_several_masks(encoder, capsys):
     assert f"clozeline fill-mask {run} text=" in capsys.readouterr().err
 
 
-@pytest.fixture(scope="module")
-def trained(shard_sets):
-    shards = open_shards(example_sets(shard_sets)["masked_lm"][0])
-    facts = shards.manifest.tokenizer
-    config = ModelConfig(
-        family="encoder", dim=8, layers=1, attention_heads=2, ffn_dim=8, heads={"masked_lm": 1.0},
-        position=PositionConfig(maximum=64),
-    )  # fmt: skip
-    torch.manual_seed(1)
-    model = build_model(config, facts.vocab_size, facts.special_ids).eval()
-    sets = (describe_set(shards.path, Input(shards)),)
-    return opened(model, shard_sets / "train_tokenizer", sets)
-
-
-def test_hidden_words_are_whole_words_of_original_rows(trained, shard_sets):
+def test_hidden_words_are_whole_words_of_original_rows(encoder, shard_sets):
+    trained = encoder[1]
     mask = trained.tokenizer.vocabulary.specials["mask"]
-    found = list(
-        iterate_masked_words(
-            trained, open_shards(example_sets(shard_sets)["masked_lm"][0].parent.parent / "heldout"), 4
-        )
-    )
+    heldout = example_sets(shard_sets)["masked_lm"][0].parents[1] / "heldout"
+    found = list(iterate_masked_words(trained, open_shards(heldout), 4))
     assert 1 <= len(found) <= 4
     for ids, position in found:
         assert mask not in ids

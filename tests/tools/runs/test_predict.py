@@ -15,7 +15,7 @@ from sklearn.metrics import f1_score as class_f1
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import Rejected, TaskFacts
 from clozeline.tools.runs import evaluate, predict
-from clozeline.tools.runs.inference.prediction_files import PredictionParts, write_output
+from clozeline.tools.runs.inference.prediction_files import write_output
 from clozeline.train.answers.classification import Classification
 from clozeline.train.answers.regression import Regression
 from clozeline.train.answers.span import Span
@@ -253,18 +253,6 @@ def test_a_submission_of_numbers_and_one_that_lacks_a_row(tmp_path):
     with pytest.raises(ConfigurationError, match=r"row 1 has no prediction .empty_text."):
         write_output(tmp_path / "other.tsv", "glue", [{"row": 1, "rejected": "empty_text"}], answer)
     assert not (tmp_path / "other.tsv").exists()
-
-
-def test_parts_belong_to_one_prediction(tmp_path):
-    parts = PredictionParts(tmp_path / "p.jsonl", {"input": "x"})
-    parts.write(0, [{"row": 0}])
-    again = PredictionParts(tmp_path / "p.jsonl", {"input": "x"})
-    assert (again.has(0), again.has(1)) == (True, False)
-    assert list(again.records(1)) == [{"row": 0}]
-    with pytest.raises(ConfigurationError, match=r"p\.jsonl\.parts: holds parts of another prediction .input differ"):
-        PredictionParts(tmp_path / "p.jsonl", {"input": "y"})
-    again.remove()
-    assert not again.folder.exists()
 
 
 def test_answers_of_a_passage_share_a_line(tmp_path):

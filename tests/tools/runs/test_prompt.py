@@ -15,10 +15,10 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.tools.runs.prompt import main as prompt_main
 from clozeline.tools.runs.prompting.answers import Answered, answer_rows
-from clozeline.tools.runs.prompting.report import metrics_of, prediction_lines, prompt_lines, prompt_scores
+from clozeline.tools.runs.prompting.report import metrics_of, prompt_lines, prompt_scores
 from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRow, read_rows
 from clozeline.tools.runs.prompting.scorers import Candidate
-from clozeline.tools.runs.prompting.template import Prompt, Template, prompt_of, read_template
+from clozeline.tools.runs.prompting.template import Prompt, Template, prompt_of
 from clozeline.train.startup.open_run import open_run
 from tests.tools.runs.prompting.test_scorers import prompted_run
 
@@ -125,14 +125,6 @@ def test_mistakes_are_named(changes, message):
     assert message in str(caught.value)
 
 
-def test_a_file_is_read_as_yaml(tmp_path):
-    path = tmp_path / "own.yaml"
-    path.write_text('example: "{text}{label}"\nlabels: {a: [" x"], b: [" y"]}\nvalues: {"1": a}\n')
-    assert read_template(path).labels == {"a": (" x",), "b": (" y",)}
-    with pytest.raises(ConfigurationError, match="no such file"):
-        read_template(tmp_path / "none.yaml")
-
-
 LABELS = ["a", "b"]
 ANSWERED = [
     Answered(PromptRow(1, {}, "a"), (-1.0, -2.0), (7, 8), 0),
@@ -168,17 +160,6 @@ def test_counts_and_metrics():
     assert prompt_scores(ANSWERED, LABELS, train)["baselines"]["majority"]["metrics"]["accuracy"] == 0.25
     assert metrics_of([], [], LABELS) == {}
     assert metrics_of(["a", "b", "a", "b"], ["a", "b", "b", "b"], LABELS)["matthews"] == pytest.approx(3**-0.5)
-
-
-def test_a_line_for_each_row():
-    lines = [json.loads(line) for line in prediction_lines(ANSWERED, LABELS)]
-    assert [line["prediction"] for line in lines] == ["a", "a", "a", "b", None, "b"]
-    assert lines[1] == {
-        "uid": "0000000000000002", "label": "b", "prediction": "a", "scores": {"a": -1.0, "b": -2.0},
-        "probabilities": pytest.approx({"a": 1 / (1 + math.exp(-1)), "b": 1 / (1 + math.exp(1))}),
-        "demonstrations": ["0000000000000007"], "dropped": 1,
-    }  # fmt: skip
-    assert lines[4]["scores"] is None
 
 
 ROOT = Path(__file__).parents[3]
@@ -250,15 +231,6 @@ def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(folder, 
         assert [*line["probabilities"]] == answers
         assert [*line["probabilities"].values()] == pytest.approx(shares, rel=1e-4)
         assert line["prediction"] == answers[shares.index(max(shares))]
-
-
-def test_a_small_window_drops_demonstrations_then_skips_rows(folder):
-    words = [f"train={folder / 'train.tsv'}", "shots=3"]
-    whole, few, none = (ask(folder, "causal", *words, f"window={size}")[0] for size in (64, 30, 5))
-    assert few["dropped_demonstrations"] > whole["dropped_demonstrations"]
-    assert (few["skipped"], few["n"]) == (0, 10)
-    assert few["rows_with_dropped"] <= 10
-    assert (none["skipped"], none["n"], none["metrics"]) == (10, 0, {})
 
 
 def test_refusals(folder, capsys):

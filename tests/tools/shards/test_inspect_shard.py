@@ -2,20 +2,14 @@
 
 import shutil
 
-import pytest
-
 from clozeline.pipeline.corrupt.preview.view import Passage
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
-from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.runs.data.feed import Feed
-from clozeline.tools.shards.explain_batch import explain
 from clozeline.tools.shards.inspect_shard import main, view_of
 from clozeline.tools.shards.inspect_shard import main as inspect
 from clozeline.tools.shards.viewer.sheets import describe_answer
-from clozeline.train.data.stream.phases import as_phases
 from tests.pages import checked
-from tests.pipeline.task_files import make_choice_sets, make_question_sets, make_sets, make_tagged_sets, open_split
+from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged_sets, open_split
 from tests.tools.small_run import documents, example_sets, plain_text
 from tests.train.data.sets.test_stored_scores import write_scores
 from tests.train.masked_set import write_masked_sets
@@ -88,7 +82,7 @@ def test_without_its_tokenizer_a_row_is_shown_as_ids(shard_sets, tmp_path, capsy
         moved = shutil.copytree(manifest.parent, tmp_path / label)
         assert main([str(moved)]) == 0
         out, err = capsys.readouterr()
-        assert err == f"note: no tokenizer above {moved}/manifest.json: ids are shown; --tokenizer names its folder\n"
+        assert err == f"note: no tokenizer above {moved}/manifest.json: ids are shown; tokenizer=DIR names its folder\n"
         ids = row_of(moved, 0)["input_ids"].tolist()
         shown = plain_text(out)
         assert " ".join(map(str, ids[:3])) in shown
@@ -110,25 +104,6 @@ def row_of(path, number):
     shards = open_shards(path)
     block, place = shards.locate(number)
     return shards.read_block(block).row(place)
-
-
-def test_all_documents_of_a_row_are_named(shard_sets):
-    """Packed rows of short documents hold several; `explain_batch` names the same."""
-    manifest, _ = example_sets(shard_sets)["causal_lm"]
-    shards = open_shards(manifest)
-    named = {
-        (facts["shard"], facts["block"], facts["row"]): [other["document"] for other in facts["others"]]
-        for facts in explain(Feed(as_phases(shards), 0, 1, len(shards)), 0)
-    }
-    several = 0
-    for number in range(40):
-        block, place = shards.locate(number)
-        path = shards.shard_path(int(shards.index.shard[block])).name
-        origin = part(view_of(manifest, number), "where it comes from")
-        others = [text(value).split(":")[0] for name, value in origin.rows if name == "then document"]
-        assert others == named[path, int(shards.index.block[block]), place]
-        several += bool(others)
-    assert several > 5
 
 
 def test_the_best_classes_stand_next_to_their_label(tmp_path):
@@ -183,21 +158,3 @@ def test_answers_are_parts_of_their_text(tmp_path):
     assert len(said) == len(shards) > 21
     assert sum(one.startswith("'") for one in said) >= 21
     assert any(one.startswith("none in this window, of ['") for one in said)
-
-
-def test_a_choice_has_its_number(tmp_path, capsys):
-    sets = make_choice_sets(tmp_path)
-    shards = open_split(sets, "dev")
-    row = shards.read_block(0).row(0)
-    said = f"{int(row['choice'][0])} of {len(row['choice_starts'])}, numbered from 0"
-    assert describe_answer(facts_of(shards.manifest), row) == {"choice": said}
-    assert inspect([str(sets / "dev")]) == 0
-    out = capsys.readouterr().out
-    assert said in out
-    assert "not possible" not in out
-
-
-@pytest.fixture(scope="session")
-def tokenizer(shard_sets):
-    """The tokenizer of the sets."""
-    return load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")

@@ -25,19 +25,6 @@ def wide(monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
 
 
-@pytest.mark.parametrize("label", ["masked_lm", "span_corruption", "bart", "causal_lm"])
-def test_figures_of_example_sets(shard_sets, label, capsys):
-    manifest = example_sets(shard_sets)[label][0]
-    assert shard_stats([str(manifest)]) == 0
-    shown = plain_text(capsys.readouterr().out)
-    totals = open_shards(manifest).manifest.totals
-    assert f"rows {totals.samples:,} tokens {totals.tokens:,}" in shown
-    assert f"en {totals.tokens:,} 100.00" in shown
-    assert ("% of input_ids" in shown) == (label != "causal_lm")
-    assert "vocabulary coverage" in shown
-    assert ("rows by variant variant rows" in shown) == (label == "masked_lm")
-
-
 def test_token_and_sample_sets_have_figures_too(shard_sets, capsys):
     for manifest in (shard_sets / "encode", example_sets(shard_sets)["bart"][1]):
         assert shard_stats([str(manifest)]) == 0
@@ -87,6 +74,9 @@ def test_tables_and_page(tmp_path, capsys, monkeypatch):
     page = (tmp_path / "page.html").read_text()
     assert "28 words &lt; 30" in page
     assert "Legend" not in page
+    (out / "clean" / "records" / "000000.json").unlink()
+    assert filter_report([str(out)]) == 65
+    assert "records/000000.json: the record of a unit is missing or damaged; run `" in capsys.readouterr().err
 
 
 def test_another_folder_is_refused(tmp_path, capsys):

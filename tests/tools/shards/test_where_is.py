@@ -123,10 +123,10 @@ def test_a_document_is_found_as_the_partner_of_another(tmp_path):
     [
         (["--uid", "xyz"], "expected up to 16 hexadecimal digits of a sample, or the 32 of a document, got 'xyz'"),
         (["--uid", "1" * 17], "expected up to 16 hexadecimal digits"),
-        (["--uid", "ffff"], "--uid 000000000000ffff: no such sample in"),
+        (["--uid", "ffff"], "uid=000000000000ffff: no such sample in"),
         (["--uid", "1", "--variant", "3"], "no variant 3 of it is read in epochs 0 to 0 of"),
         (["--uid", "1", "--epochs", "0"], "expected a number above 0"),
-        ([], "one of the arguments --uid --url is required"),
+        ([], "one of the arguments uid url is required"),
         (["--uid", "1", "--url", "http://x"], "not allowed with argument"),
         (["--url", "http://x"], "no document from there in encode/documents-*.arrow above"),
         (["--uid", "f" * 32], "no row of"),

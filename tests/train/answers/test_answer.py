@@ -1,8 +1,6 @@
 """What all answers share, rows without an answer, and the baselines of rows and choices."""
 
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -34,17 +32,17 @@ from clozeline.train.answers.multiple_choice import MultipleChoice
 from clozeline.train.answers.regression import Regression
 from tests.pipeline.task_files import make_chat_sets, make_choice_sets, make_sets, open_split, sentences
 
-READER: Any = SimpleNamespace(options=SimpleNamespace(prefix="summarize: "))
-HEADS: list[Any] = [
+READER = SimpleNamespace(options=SimpleNamespace(prefix="summarize: "))
+HEADS = [
     name for name in names("clozeline.train.answers") if issubclass(find("clozeline.train.answers", name), TaskAnswer)
 ]
 
 
-def answers(head: Any, **facts: Any) -> TaskAnswer:
+def answers(head, **facts):
     return answer_of(TaskFacts(**({"name": "t", "head": head, "metrics": (), "labels": ("a", "b")} | facts)), head)
 
 
-def test_a_row_counts_once() -> None:
+def test_a_row_counts_once():
     assert merge_shares([{2: 1}, {0: 0, 1: 0}], 3) == {2: 1, 0: 0, 1: 0}
     with pytest.raises(IntegrityError, match="1 rows were predicted twice, first row 1"):
         merge_shares([{0: 1, 1: 0}, {1: 0, 2: 1}], 3)
@@ -54,14 +52,14 @@ def test_a_row_counts_once() -> None:
 
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
-def test_scores_that_are_no_numbers_name_no_class(several: bool, wrong: float) -> None:
+def test_scores_that_are_no_numbers_name_no_class(several, wrong):
     answer = answers("classification", multi_label=several)
     with pytest.raises(IntegrityError, match="the weights are unusable"):
-        answer.read(torch.tensor([[0.0, wrong]]), {}, None)  # type: ignore[arg-type]
+        answer.read(torch.tensor([[0.0, wrong]]), {}, None)
 
 
 @pytest.mark.parametrize("head", HEADS)
-def test_a_table_has_a_column_for_each_field_of_a_record(head: Any) -> None:
+def test_a_table_has_a_column_for_each_field_of_a_record(head):
     """No field is called like those that `predict` adds, and `predict` can name every input."""
     answer = answers(head)
     assert answer.fields()
@@ -70,7 +68,7 @@ def test_a_table_has_a_column_for_each_field_of_a_record(head: Any) -> None:
     assert all(answer.input_keys()[0])
 
 
-def item(head: Any, values: dict[str, list[Any]], key: Any = None) -> Any:
+def item(head, values, key=None):
     return answers(head, labels=("a", "b") if head == "classification" else ()).item(values, READER, 4, key)
 
 
@@ -93,22 +91,21 @@ def item(head: Any, values: dict[str, list[Any]], key: Any = None) -> Any:
         ("lm", {"source": ["long"]}, SourceTarget("long", ("long",), "summarize: ", 4)),
     ],
 )  # fmt: skip
-def test_rows_of_each_head(head: str, values: dict[str, list[Any]], expected: object) -> None:
+def test_rows_of_each_head(head, values, expected):
     assert item(head, values) == expected
 
 
-def test_a_question_keeps_its_id() -> None:
+def test_a_question_keeps_its_id():
     assert item("span", {"question": ["Who?"], "context": ["Ada."]}, "q7").key == "q7"
 
 
-def test_a_source_is_a_message_of_the_run_template(tmp_path: Path) -> None:
+def test_a_source_is_a_message_of_the_run_template(tmp_path):
     """The answer is generated after what the template writes before it, as in training."""
     sets = make_chat_sets(tmp_path)
     train, tokenizer = open_split(sets, "train"), load_tokenizer(tmp_path / "out" / "tokenizer" / "tokenizer")
     facts = facts_of(train.manifest)
-    opened: Any = SimpleNamespace(train=train, facts=facts, trained=SimpleNamespace(tokenizer=tokenizer))
+    opened = SimpleNamespace(train=train, facts=facts, trained=SimpleNamespace(tokenizer=tokenizer))
     reader = task_reader(train.manifest)
-    assert facts is not None
     asked = answer_of(facts, "lm").item({"source": ["a good film"]}, reader, 0, None)
     rows, uids, missing = build_rows(opened, reader, [asked, Rejected("fields", 1)])
     prompt, dot = (found.ids.tolist() for found in tokenizer.encode(["a good film", "."]))
@@ -121,11 +118,11 @@ SEVERAL = TaskFacts(name="t", head="classification", labels=("a", "b", "c"), met
 NUMBER = TaskFacts(name="toy", head="regression", metrics=("pearson",))
 
 
-def opened_task(folder: Path) -> Any:
+def opened_task(folder):
     return SimpleNamespace(tokenizer=load_tokenizer(folder / "out" / "tokenizer" / "tokenizer"))
 
 
-def test_texts_and_answers_are_those_of_the_file(tmp_path: Path) -> None:
+def test_texts_and_answers_are_those_of_the_file(tmp_path):
     rows = set_rows(open_shards(make_sets(tmp_path) / "dev"))
     gold = Classification(ONE).gold(opened_task(tmp_path), rows)
     expected = [(text.replace(" .", "."), str(label)) for text, label in sentences(81)[60:]]  # BERT's decoder joins it
@@ -142,37 +139,35 @@ def test_texts_and_answers_are_those_of_the_file(tmp_path: Path) -> None:
     ],
     ids=["most", "tie", "mean", "several"],
 )
-def test_the_most_frequent_class_and_the_mean(
-    tmp_path: Path, answer: TaskAnswer, name: str, dtype: Any, values: list[list[float]], expected: Any
-) -> None:
+def test_the_most_frequent_class_and_the_mean(tmp_path, answer, name, dtype, values, expected):
     make_sets(tmp_path)
     columns = {"input_ids": Ragged.from_lists([[2, 5, 3]] * len(values), np.uint16),
                name: Ragged.from_lists(values, dtype)}  # fmt: skip
     rows = Rows({}, columns)
-    found = answer.baselines(opened_task(tmp_path), rows, rows)["majority"]  # type: ignore[attr-defined]
+    found = answer.baselines(opened_task(tmp_path), rows, rows)["majority"]
     assert found.tolist() == [expected] * len(values)
 
 
-def test_words_decide_where_they_do() -> None:
+def test_words_decide_where_they_do():
     train = [(f"a {'good' if number % 2 else 'bad'} film {number}",) for number in range(40)]
     assert fit_predict(train, np.arange(40) % 2, [("good plot",), ("bad plot",)]).tolist() == [1, 0]
     assert fit_predict([("x",), ("y",)], np.array([1, 1]), [("x",)]).tolist() == [1], "of one class alone"
 
 
-def test_a_missing_side_is_empty_and_several_classes_err_by_the_worst() -> None:
+def test_a_missing_side_is_empty_and_several_classes_err_by_the_worst():
     assert fit_predict([("x", "z"), ("y",)], np.array([1, 0]), [("x",), ("y", "")], sides=2).tolist() == [1, 0]
     record = {"probabilities": {"a": 0.9, "b": 0.25, "c": 0.125}}
     assert Classification(SEVERAL).error(["a"], record) == 0.25
     assert Classification(SEVERAL).error(["a", "c"], record) == 0.875
 
 
-def test_a_prompt_is_all_before_the_last_answer() -> None:
+def test_a_prompt_is_all_before_the_last_answer():
     columns = {"input_ids": Ragged.from_lists([[2, *range(10, 18)]], np.uint16),
                "label_positions": Ragged.from_lists([[3, 4, 7, 8]], np.uint16)}  # fmt: skip
     assert _prompt_of(Rows({}, columns), 0) == [2, *range(10, 16)]
 
 
-def test_a_wrong_word_is_never_taken(tmp_path: Path) -> None:
+def test_a_wrong_word_is_never_taken(tmp_path):
     """`good` is right wherever it is, at any number, among two choices and among three."""
     make_choice_sets(tmp_path)
     task = opened_task(tmp_path)
@@ -180,7 +175,7 @@ def test_a_wrong_word_is_never_taken(tmp_path: Path) -> None:
     a, film, good, bad, plot = (int(one.ids[0]) for one in tokenizer.encode(["a", "film", "good", "bad", "plot"]))
     cls, sep, facts = 2, 3, TaskFacts(name="t", head="multiple_choice", metrics=("accuracy",), texts=2)
 
-    def rows(given: list[list[int]]) -> Rows:
+    def rows(given):
         parts = [[[cls, a, film, sep, choice, sep] for choice in choices] for choices in given]
         lists = {
             "input_ids": Ragged.from_lists([[token for part in one for token in part] for one in parts], np.uint16),

@@ -1,7 +1,6 @@
 """Metrics against their formulas and the libraries' own calls, of classes, numbers and generated texts."""
 
 import doctest
-from collections.abc import Mapping
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,7 +17,6 @@ from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tasks.readers.glue import GLUE_TASKS
 from clozeline.pipeline.tasks.task_rows import record_bytes
 from clozeline.train.answers import _text_metrics
-from clozeline.train.answers._answer import Scored
 from clozeline.train.answers._metrics import METRICS, parity_scores, question_scores, score
 from clozeline.train.answers._text_metrics import text_metrics
 from clozeline.train.answers.lm import Lm
@@ -36,7 +34,7 @@ from tests.shard_sets import fixed
         ([0, 0, 1, 1], [0, 1, 1, 1], {"macro_f1": (2 / 3 + 4 / 5 + 0) / 3}),
     ],
 )
-def test_metrics_by_hand(answers: list[float], predicted: list[float], expected: dict[str, float]) -> None:
+def test_metrics_by_hand(answers, predicted, expected):
     """Where a side is constant, no correlation is defined; a class that is never there has an F1 of 0."""
     facts = TaskFacts(
         name="toy", head="classification", labels=("a", "b", "c"), positive=1, metrics=tuple(expected), high=6.0
@@ -44,7 +42,7 @@ def test_metrics_by_hand(answers: list[float], predicted: list[float], expected:
     assert score(facts, np.array(answers), np.array(predicted)) == pytest.approx(expected)
 
 
-def test_every_metric_of_a_task_is_here() -> None:
+def test_every_metric_of_a_task_is_here():
     named = {metric for task in GLUE_TASKS.values() for metric in task.metrics}
     assert named | {"macro_f1", "micro_f1", "subset_accuracy"} == set(METRICS)  # of SuperGLUE's CB and of own files
     unknown = TaskFacts(name="toy", head="regression", metrics=("bleu",))
@@ -52,7 +50,7 @@ def test_every_metric_of_a_task_is_here() -> None:
         score(unknown, np.zeros(2), np.zeros(2))
 
 
-def test_metrics_of_several_classes_per_row() -> None:
+def test_metrics_of_several_classes_per_row():
     """Against counts by hand: micro over all cells, macro over classes, and rows that are right in every class."""
     metrics = ("micro_f1", "macro_f1", "subset_accuracy")
     facts = TaskFacts(name="t", head="classification", labels=("a", "b", "c"), metrics=metrics, multi_label=True)
@@ -68,7 +66,7 @@ def test_metrics_of_several_classes_per_row() -> None:
     }
 
 
-def test_answers_of_random_questions() -> None:
+def test_answers_of_random_questions():
     draws = np.random.default_rng(2)
     questions = draws.integers(0, 40, 150)
     answers = draws.integers(0, 2, 150)
@@ -82,7 +80,7 @@ def test_answers_of_random_questions() -> None:
     assert 0.2 < found["exact_match"] < 0.8
 
 
-def test_parity_of_pairs_in_any_order() -> None:
+def test_parity_of_pairs_in_any_order():
     """A row without its fellow counts for accuracy alone."""
     draws = np.random.default_rng(4)
     pairs = draws.permutation(np.repeat(np.arange(31), 2))[:-1]
@@ -94,27 +92,27 @@ def test_parity_of_pairs_in_any_order() -> None:
     assert found["accuracy"] == pytest.approx((answers == predicted).mean())
 
 
-def rows_of(*targets: list[str]) -> Rows:
+def rows_of(*targets):
     records = [{"source": f"text {number}", "targets": accepted} for number, accepted in enumerate(targets)]
     columns = {"record": Ragged.from_lists([record_bytes(one) for one in records], np.uint8)}
     return Rows(fixed(np.arange(len(records))), columns)
 
 
-def scored_by(facts: TaskFacts, rows: Rows, texts: Mapping[int, str]) -> Scored:
+def scored_by(facts, rows, texts):
     task = SimpleNamespace(manifest=SimpleNamespace(languages=["und"]))
-    return Lm(facts).score(task, rows, rows, texts)  # type: ignore[arg-type]
+    return Lm(facts).score(task, rows, rows, texts)
 
 
-def labelled_rows(targets: list[str]) -> Rows:
+def labelled_rows(targets):
     return rows_of(*([target] for target in targets))
 
 
-def test_the_signature_names_the_tokenizer() -> None:
+def test_the_signature_names_the_tokenizer():
     facts = TaskFacts(name="toy", head="lm", metrics=("bleu",))
     assert "tok:zh" in scored_by(facts, labelled_rows(["我们喜欢小狗和猫。"]), {0: "我们"}).signatures["bleu"]
 
 
-def test_any_accepted_text_is_right_and_the_most_frequent_first_one_is_the_baseline() -> None:
+def test_any_accepted_text_is_right_and_the_most_frequent_first_one_is_the_baseline():
     facts = TaskFacts(name="toy", head="lm", metrics=("exact_match",))
     scored = scored_by(facts, rows_of(["one"], ["same"], ["same", "y"]), {0: "", 1: "same", 2: " y"})
     assert scored.metrics == {"exact_match": 2 / 3}
@@ -126,7 +124,7 @@ READ = [" equivalent\n", "equivalent", "not_equivalent", "equivalent", "not_equi
 
 
 @pytest.mark.parametrize("task", ["cola", "mrpc", "mnli"])
-def test_written_classes_have_the_metrics_of_glue(task: str) -> None:
+def test_written_classes_have_the_metrics_of_glue(task):
     """An output that is no class is wrong, as in T5's code: of two classes the other one."""
     facts = reader_of("glue", as_text=True, task=task).facts
     golds = [facts.words[0 if gold.startswith("not") else 1] for gold in WRITTEN]
@@ -151,7 +149,7 @@ def test_written_classes_have_the_metrics_of_glue(task: str) -> None:
     assert set(scored.baselines) == {"majority"}
 
 
-def test_written_numbers_have_the_metrics_of_glue() -> None:
+def test_written_numbers_have_the_metrics_of_glue():
     """An output that is no number from 0 to 5 is the lowest one."""
     facts = reader_of("glue", as_text=True, task="stsb").facts
     golds, outputs = ["0.0", "1.2", "2.4", "3.8", "5.0", "1.0"], ["0.2", " 1.0", "3.0", "four", "4.6", "1e9"]
@@ -164,14 +162,14 @@ def test_written_numbers_have_the_metrics_of_glue() -> None:
     assert scored.metrics.keys() == set(reader_of("glue", task="stsb").facts.metrics)
 
 
-def test_examples() -> None:
+def test_examples():
     assert not doctest.testmod(_text_metrics).failed
 
 
 class Characters:
     """Words that the test cuts itself: each character of the cases below, without spaces and marks."""
 
-    def tokenize(self, text: str) -> list[str]:
+    def tokenize(self, text):
         return [character for character in text if character not in " 。"]
 
 
@@ -185,7 +183,7 @@ UNSPACED = {
 
 @pytest.mark.parametrize("language", UNSPACED)
 @pytest.mark.parametrize("metric", ["rouge1", "rouge2", "rougeL"])
-def test_characters_are_words_where_no_spaces_are(language: str, metric: str) -> None:
+def test_characters_are_words_where_no_spaces_are(language, metric):
     found, gold = UNSPACED[language]
     facts = TaskFacts(name="toy", head="lm", metrics=(metric,))
     expected = RougeScorer([metric], tokenizer=Characters()).score(gold, found)[metric].fmeasure
@@ -197,7 +195,7 @@ def test_characters_are_words_where_no_spaces_are(language: str, metric: str) ->
     ("language", "tokenize"), [("zh", "zh"), ("ja", "char"), ("lo", "char"), ("km", "char"), ("th", "char")]
 )
 @pytest.mark.parametrize("named", [True, False])
-def test_bleu_by_language_or_script(language: str, tokenize: str, named: bool) -> None:
+def test_bleu_by_language_or_script(language, tokenize, named):
     """Of a set without a language the script of its targets decides."""
     found, gold = UNSPACED.get(language, ("แมวนอนหลับ", "แมวนอนอยู่"))
     facts = TaskFacts(name="toy", head="lm", metrics=("bleu", "chrf"))
@@ -213,7 +211,7 @@ TEXTS = ["The cat sat on the mat near us.", "One two three four five."]
 GOLDS = [["A cat sat on the mat near us.", "The cat was there."], ["One two three four six."]]
 
 
-def test_metrics_are_those_of_the_libraries() -> None:
+def test_metrics_are_those_of_the_libraries():
     found = text_metrics(FACTS, TEXTS, GOLDS)
     references = [[gold[0] for gold in GOLDS], ["The cat was there.", None]]
     assert found["bleu"] == pytest.approx(corpus_bleu(TEXTS, references).score / 100)
@@ -226,12 +224,12 @@ def test_metrics_are_those_of_the_libraries() -> None:
     assert found["exact_match"] == 0
 
 
-def test_exact_match_is_of_any_accepted_text() -> None:
+def test_exact_match_is_of_any_accepted_text():
     facts = TaskFacts(name="toy", head="lm", metrics=("exact_match",))
     assert text_metrics(facts, [" yes\n", "Yes", "no"], [["no", "yes"], ["yes"], ["no"]]) == {"exact_match": 2 / 3}
 
 
-def test_sentences_in_another_order() -> None:
+def test_sentences_in_another_order():
     facts = TaskFacts(name="toy", head="lm", metrics=("rougeL", "rougeLsum"))
     found = text_metrics(facts, ["The dog ran. A cat sat."], [["A cat sat. The dog ran."]])
     assert found["rougeLsum"] == 1.0

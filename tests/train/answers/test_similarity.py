@@ -2,7 +2,6 @@
 
 import math
 from collections import Counter
-from pathlib import Path
 
 import pytest
 import torch
@@ -27,7 +26,7 @@ READERS = {"stsb": "{reader: {name: glue, task: stsb}, similarity: {alike: 4.0}}
                      " similarity: {}}"}  # fmt: skip
 
 
-def opened(folder: Path, task: str) -> TaskRun:
+def opened(folder, task):
     """A model that has learnt nothing yet, as a run of the task."""
     files = folder / "files"
     files.mkdir()
@@ -48,26 +47,25 @@ def opened(folder: Path, task: str) -> TaskRun:
     model = build_model(config, facts.vocab_size, facts.special_ids, seed=3).eval()
     sets = (describe_set(train.path, Input(train)),)
     of_task = facts_of(train.manifest)
-    assert of_task is not None
     (head,) = heads
     trained = opened_run(model, find_tokenizer(train.path, facts.fingerprint).parent, sets)
     return TaskRun(trained, of_task, head, dev, train, 0, "")
 
 
-def vector(run: TaskRun, ids: list[int]) -> torch.Tensor:
+def vector(run, ids):
     row = {"input_ids": torch.tensor([ids]), "position_ids": torch.arange(len(ids))[None]}
     with torch.no_grad():
-        states: torch.Tensor = run.trained.model.family({**row, "lengths": torch.tensor(len(ids))})
+        states = run.trained.model.family({**row, "lengths": torch.tensor(len(ids))})
     return states[0].mean(0)
 
 
-def alike(first: Counter[int], second: Counter[int]) -> float:
+def alike(first, second):
     """Return the cosine of two counts of tokens."""
     lengths = (math.sqrt(sum(count**2 for count in one.values())) for one in (first, second))
     return sum(first[token] * second[token] for token in first) / math.prod(lengths)
 
 
-def test_cosines_and_their_rank_correlation(tmp_path: Path) -> None:
+def test_cosines_and_their_rank_correlation(tmp_path):
     """The share of a process holds its rows alone, with the numbers that one process gives."""
     run = opened(tmp_path, "stsb")
     rows = set_rows(run.shards)
@@ -90,7 +88,7 @@ def test_cosines_and_their_rank_correlation(tmp_path: Path) -> None:
     assert "spearman" in "\n".join(lines_of(scores))
 
 
-def test_aligned_texts_find_each_other(tmp_path: Path) -> None:
+def test_aligned_texts_find_each_other(tmp_path):
     """A text is found where no other is nearer; two that are equal are both right."""
     run = opened(tmp_path, "bitext")
     rows = set_rows(run.shards)

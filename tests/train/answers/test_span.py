@@ -1,7 +1,6 @@
 """Golden cases that SQuAD's official scripts were run on, and answers cut from texts by perfect scores."""
 
 import doctest
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,13 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.errors import IntegrityError
-from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.tasks.readers import Question, TaskFacts
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tasks.window_rows import AnswerRows
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.train.answers import _squad_metrics
-from clozeline.train.answers._answer import Scored
 from clozeline.train.answers._squad_metrics import best_threshold, exact_match, token_f1
 from clozeline.train.answers.span import AskedQuestion, Span, questions_of
 from clozeline.train.data.stream.collate import Collate
@@ -29,7 +26,7 @@ V2 = TaskFacts(name="squad", head="span", metrics=("f1", "exact_match"), texts=2
 ROBOT = "Ro\u0301bot \U0001f600\u00a0ate 北京烤鸭 and 1,000 ducks (ducks) in  the\tpark; the robot ate ducks. "
 
 
-def test_examples() -> None:
+def test_examples():
     assert not doctest.testmod(_squad_metrics).failed
 
 
@@ -42,13 +39,13 @@ def test_examples() -> None:
         ("10%", "10 %", 1, 1, 1), ("Beyonc\u00e9\u2019s", "Beyonc\u00e9s", 0, 0, 0),
     ],
 )  # fmt: skip
-def test_the_official_cases(answer: str, gold: str, exact: float, v2: float, v1: float) -> None:
+def test_the_official_cases(answer, gold, exact, v2, v1):
     assert exact_match(answer, gold) == exact
     assert token_f1(answer, gold, unanswerable=True) == pytest.approx(v2)
     assert token_f1(answer, gold, unanswerable=False) == pytest.approx(v1)
 
 
-def test_the_best_accepted_answer_counts() -> None:
+def test_the_best_accepted_answer_counts():
     asked = [AskedQuestion("", "", ("the cat", "a dog"), ()), AskedQuestion("", "", (), ())]
     assert Span(V1).metrics(asked[:1], ["dog"]) == {"f1": 1.0, "exact_match": 1.0}
     assert Span(V2).metrics(asked, ["big dog", ""]) == {
@@ -58,7 +55,7 @@ def test_the_best_accepted_answer_counts() -> None:
     assert Span(V2).metrics(asked[1:], ["cat"]) == {"f1": 0.0, "exact_match": 0.0}
 
 
-def letters(folder: Path, texts: str) -> AnswerRows:
+def letters(folder, texts):
     """A tokenizer that cuts words into letters, as WordPiece with no longer pieces does."""
     found = sorted({letter for letter in texts if not letter.isspace()})
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *found, *(f"##{letter}" for letter in found)]
@@ -67,7 +64,7 @@ def letters(folder: Path, texts: str) -> AnswerRows:
     return AnswerRows(V1, Form(FRAMES["bert"], 40, 9), import_tokenizer(path, folder / "ours"), "corpus", "f")
 
 
-def perfect(rows: Rows) -> torch.Tensor:
+def perfect(rows):
     """Scores by which the stored answer is the best of its window, and a window with an answer beats one without."""
     width = int(rows.columns["input_ids"].lengths.max())
     scores = torch.zeros(len(rows), width, 2)
@@ -77,20 +74,19 @@ def perfect(rows: Rows) -> torch.Tensor:
     return scores
 
 
-def batch_of(rows: Rows) -> dict[str, torch.Tensor]:
+def batch_of(rows):
     collate = Collate("encoder", roles_of(rows.columns), SPECIAL)
     return collate({name: rows.columns[name] for name in collate.columns}, np.ones(len(rows), np.float32))
 
 
-def scored_by(facts: TaskFacts, rows: Rows) -> Scored:
+def scored_by(facts, rows):
     answer, task = Span(facts), SimpleNamespace(threshold=0.0)
     predicted = dict(enumerate(answer.read(perfect(rows), batch_of(rows), rows)))
-    found: Scored = answer.score(task, rows, rows, predicted)  # type: ignore[arg-type]
-    return found
+    return answer.score(task, rows, rows, predicted)
 
 
 @pytest.mark.parametrize("stride", [9, None, 128])
-def test_perfect_scores_give_the_answers_of_any_text(tmp_path: Path, stride: int | None) -> None:
+def test_perfect_scores_give_the_answers_of_any_text(tmp_path, stride):
     """With combining marks, emoji, Han, odd spaces, an answer that occurs twice, and windows of a stride above them."""
     wanted = ["Ro\u0301bot \U0001f600\u00a0ate", "北京烤鸭", "京", "1,000", "ducks", "(ducks)", "the\tpark", "ducks."]
     kind = letters(tmp_path, ROBOT + "Wherat?")
@@ -105,7 +101,7 @@ def test_perfect_scores_give_the_answers_of_any_text(tmp_path: Path, stride: int
     assert scored.count == len(items)
 
 
-def test_no_answer_wins_where_every_window_says_so(tmp_path: Path) -> None:
+def test_no_answer_wins_where_every_window_says_so(tmp_path):
     kind = letters(tmp_path, ROBOT + "What?")
     kind.facts = V2
     rows = kind.rows(
@@ -117,7 +113,7 @@ def test_no_answer_wins_where_every_window_says_so(tmp_path: Path) -> None:
     assert scored_by(V1, rows).metrics["exact_match"] == 0.5
 
 
-def test_answers_begin_where_they_have_most_context(tmp_path: Path) -> None:
+def test_answers_begin_where_they_have_most_context(tmp_path):
     """The highest score of a window is at its edge, which another window owns: it does not count."""
     kind = letters(tmp_path, ROBOT + "What?")
     rows = kind.rows([Question("What?", ROBOT, ((0, "Ro\u0301bot"),), "a", 0)])
@@ -139,7 +135,7 @@ QUESTIONS = st.lists(
 )
 
 
-def mean_at(threshold: float, questions: list[tuple[int, float, bool]]) -> float:
+def mean_at(threshold, questions):
     """The mean score where no answer needs a larger margin than the threshold."""
     scores = [
         (1.0 if impossible else 0.0) if difference > threshold else (0.0 if impossible else f1)
@@ -149,7 +145,7 @@ def mean_at(threshold: float, questions: list[tuple[int, float, bool]]) -> float
 
 
 @given(QUESTIONS)
-def test_no_threshold_is_better(questions: list[tuple[int, float, bool]]) -> None:
+def test_no_threshold_is_better(questions):
     answered = [0.0 if impossible else f1 for _, f1, impossible in questions]
     unanswered = [float(impossible) for *_, impossible in questions]
     differences = [difference for difference, *_ in questions]

@@ -1,7 +1,5 @@
 """Scores of tags: golden cases of seqeval's two modes, sentences put together from windows, and the baselines."""
 
-from pathlib import Path
-
 import pytest
 import torch
 
@@ -32,14 +30,14 @@ ROWS = Rows({})
     ],
     ids=["no begin", "two types", "neighbours", "nothing", "none found", "right"],
 )
-def test_both_modes(gold: str, found: str, lenient: float, strict: float) -> None:
+def test_both_modes(gold, found, lenient, strict):
     scores = Tagging(FACTS).metrics([gold.split()], [found.split()])
     assert (scores["entity_f1"], scores["strict_entity_f1"]) == (pytest.approx(lenient), pytest.approx(strict))
     right = sum(one == other for one, other in zip(gold.split(), found.split(), strict=True))
     assert scores["accuracy"] == right / len(gold.split())
 
 
-def rows_of(tmp_path: Path, items: list[TaggedWords], length: int = 8) -> Rows:
+def rows_of(tmp_path, items, length=8):
     tokenizer = import_tokenizer(write_vocabulary(tmp_path / "words"), tmp_path / "ours")
     return TaggedRows(FACTS, Form(FRAMES["bert"], length), tokenizer, "corpus", "f").rows(items)
 
@@ -50,7 +48,7 @@ ITEMS = [
 ]
 
 
-def test_sentences_are_put_together_from_windows(tmp_path: Path) -> None:
+def test_sentences_are_put_together_from_windows(tmp_path):
     rows = rows_of(tmp_path, ITEMS)
     found = sorted(Tagging(FACTS).sentences(rows), key=lambda one: len(one.words))
     assert [one.words for one in found] == [ITEMS[1].words, ITEMS[0].words]
@@ -58,18 +56,18 @@ def test_sentences_are_put_together_from_windows(tmp_path: Path) -> None:
     assert [one.tags for one in found] == [tuple(LABELS[tag] for tag in item.tags) for item in reversed(ITEMS)]
 
 
-def test_right_predictions_score_one_but_for_words_without_tokens(tmp_path: Path) -> None:
+def test_right_predictions_score_one_but_for_words_without_tokens(tmp_path):
     """Each row gives the classes of its own tagged words; the word without a token is an O, which breaks its entity."""
     rows = rows_of(tmp_path, ITEMS)
     right = {row: [rows.columns["tags"][row].tolist()] * 2 for row in range(len(rows))}
-    scored = Tagging(FACTS).score(None, rows, rows, right)  # type: ignore[arg-type]
+    scored = Tagging(FACTS).score(None, rows, rows, right)
     assert scored.count == 12
     assert scored.metrics["accuracy"] == pytest.approx(11 / 12)
     assert scored.metrics["entity_f1"] == scored.metrics["argmax_entity_f1"] == pytest.approx(3 / 4)
     assert scored.baselines["most_frequent_tag"]["accuracy"] >= scored.baselines["majority"]["accuracy"]
 
 
-def test_the_best_word_by_word_and_the_best_sequence() -> None:
+def test_the_best_word_by_word_and_the_best_sequence():
     """Two rows of 2 and 0 tagged words: I-PER cannot begin, so the second best is taken."""
     scores = torch.full((2, 4, 5), -1.0)
     scores[0, 1] = torch.tensor([1.0, 2.0, 3.0, 0.0, 0.0])
@@ -82,8 +80,8 @@ def test_the_best_word_by_word_and_the_best_sequence() -> None:
         Tagging(FACTS).read(scores, tensors, ROWS)
 
 
-def test_baselines() -> None:
-    def sentence(text: str, tags: str) -> Sentence:
+def test_baselines():
+    def sentence(text, tags):
         return Sentence(tuple(text.split()), tuple(tags.split()), ())
 
     train = [sentence("runs runs runs Ada", "VERB VERB NOUN PROPN"), sentence("cat dog", "NOUN NOUN")]

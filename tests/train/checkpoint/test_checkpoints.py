@@ -3,7 +3,6 @@
 import math
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -12,27 +11,21 @@ from clozeline.train.checkpoint import checkpoints as checkpoint
 from clozeline.train.checkpoint import part_writer
 from clozeline.train.checkpoint import zero_partitions as partitions
 from clozeline.train.checkpoint.state import TrainState
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
-from clozeline.train.engine import Engine
-from tests.distributed import RankPool
 from tests.train.synthetic import NO_DROPOUT, build, resume, save, store, tiny, train_steps
 
-Losses = list[tuple[str, str]]
 
-
-def grown(model: torch.nn.Module) -> None:
+def grown(model):
     """Make a model awkward: a frozen matrix, a parameter of one element, a persistent buffer."""
-    family: Any = model.family  # type: ignore[union-attr]
+    family = model.family
     family.stack.layers[0].requires_grad_(False)
     family.scale = torch.nn.Parameter(torch.full((1,), 0.5))
     family.register_buffer("counter", torch.arange(5.0))
     family.register_forward_hook(lambda module, _, hidden: hidden * (1 + module.scale * 0.01))
 
 
-def everything(engine: Engine) -> dict[str, Any]:
+def everything(engine):
     """All state on this rank: slices in hex, scalars, buffers."""
-    found: dict[str, Any] = {
+    found = {
         f"{key}/{piece.name}@{piece.start}": view.detach().float().numpy().tobytes().hex()
         for piece in partitions.fragments(engine, owned=False)
         for key, view in piece.tensors.items()
@@ -42,7 +35,7 @@ def everything(engine: Engine) -> dict[str, Any]:
     return found
 
 
-def straight_and_resumed(world: World, config: TrainConfig, folder: str) -> tuple[Losses, Losses, bool, bool]:
+def straight_and_resumed(world, config, folder):
     """4 steps straight; 2, save, 2 more; and 2 from the save with other initial weights."""
     engine = build(config, world, prepare=grown)
     straight = train_steps(engine, 1, 4)
@@ -63,7 +56,7 @@ def straight_and_resumed(world: World, config: TrainConfig, folder: str) -> tupl
 
 
 @pytest.mark.parametrize(("stage", "precision"), [(3, "fp32"), (1, "bf16")])
-def test_resume_is_exact_to_the_last_bit(two_ranks: RankPool, tmp_path: Path, stage: int, precision: str) -> None:
+def test_resume_is_exact_to_the_last_bit(two_ranks, tmp_path, stage, precision):
     """Dropout on, two micro-batches, clipping: losses, norms, masters, moments and scalars, on each rank."""
     config = tiny(zero__stage=stage, precision=precision)
     for straight, resumed, undisturbed, same in two_ranks.run(straight_and_resumed, config, str(tmp_path)):
@@ -72,7 +65,7 @@ def test_resume_is_exact_to_the_last_bit(two_ranks: RankPool, tmp_path: Path, st
         assert same
 
 
-def begin(world: World, config: TrainConfig, folder: str) -> tuple[Losses, Losses]:
+def begin(world, config, folder):
     """4 steps straight with a save at 2."""
     engine = build(config, world, prepare=grown)
     first = train_steps(engine, 1, 2)
@@ -82,7 +75,7 @@ def begin(world: World, config: TrainConfig, folder: str) -> tuple[Losses, Losse
     return first, rest
 
 
-def hop(world: World, config: TrainConfig, folder: str, target: str) -> Losses:
+def hop(world, config, folder, target):
     """Load, save at once elsewhere, then go on."""
     engine = build(config, world, seed=5, prepare=grown)
     resume(engine, Path(folder))
@@ -92,7 +85,7 @@ def hop(world: World, config: TrainConfig, folder: str, target: str) -> Losses:
     return rest
 
 
-def test_state_survives_another_stage_and_world(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path) -> None:
+def test_state_survives_another_stage_and_world(one_rank, two_ranks, tmp_path):
     """Saved at one shape, loaded and saved at another, resumed at the first: still equal to the straight run."""
     config, changed = tiny(zero__stage=3, **NO_DROPOUT), tiny(zero__stage=0, **NO_DROPOUT)
     first, second, third = (str(tmp_path / name) for name in ("first", "second", "third"))
@@ -103,7 +96,7 @@ def test_state_survives_another_stage_and_world(one_rank: RankPool, two_ranks: R
     assert two_ranks.run(hop, config, second, third)[0] == rest
 
 
-def save_again(world: World, config: TrainConfig, folder: str, steps: list[int], options: dict[str, Any]) -> None:
+def save_again(world, config, folder, steps, options):
     engine = build(config, world)
     found = store(Path(folder), world, **options)
     for step in steps:
@@ -113,11 +106,11 @@ def save_again(world: World, config: TrainConfig, folder: str, steps: list[int],
     engine.close()
 
 
-def present(folder: Path) -> list[int]:
+def present(folder):
     return sorted(int(path.name.removeprefix("step-")) for path in folder.glob("step-*"))
 
 
-def test_files_have_the_usual_permissions(one_rank: RankPool, tmp_path: Path) -> None:
+def test_files_have_the_usual_permissions(one_rank, tmp_path):
     one_rank.run(save_again, tiny(), str(tmp_path), [1], {})
     mask = os.umask(0)
     os.umask(mask)
@@ -125,43 +118,43 @@ def test_files_have_the_usual_permissions(one_rank: RankPool, tmp_path: Path) ->
     assert part.stat().st_mode & 0o777 == 0o666 & ~mask
 
 
-def save_and_watch(world: World, config: TrainConfig, folder: str) -> list[str]:
+def save_and_watch(world, config, folder):
     """Save once; the files and folders that are forced to the disk, and renames, in order."""
     engine = build(config, world)
-    events: list[str] = []
+    events = []
     real_sync, real_rename = os.fsync, Path.rename
 
-    def fsync(descriptor: int) -> None:
+    def fsync(descriptor):
         events.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
         real_sync(descriptor)
 
-    def rename(self: Path, target: Path) -> Path:
+    def rename(self, target):
         events.append(f"rename to {target.name}")
         return real_rename(self, target)
 
-    os.fsync, Path.rename = fsync, rename  # type: ignore[method-assign]
+    os.fsync, Path.rename = fsync, rename
     try:
         save(engine, Path(folder), 1)
     finally:
-        os.fsync, Path.rename = real_sync, real_rename  # type: ignore[method-assign]
+        os.fsync, Path.rename = real_sync, real_rename
     engine.close()
     return [event.partition(".json")[0] for event in events]
 
 
-def test_all_is_on_the_disk_before_a_checkpoint_has_its_name(one_rank: RankPool, tmp_path: Path) -> None:
+def test_all_is_on_the_disk_before_a_checkpoint_has_its_name(one_rank, tmp_path):
     (events,) = one_rank.run(save_and_watch, tiny(), str(tmp_path))
     final = events.index("rename to step-00000001")
     assert {"part-00000.safetensors", "checkpoint", ".tmp-step-00000001"} <= set(events[:final])
     assert events[final + 1] == tmp_path.name
 
 
-def fail_saves(world: World, config: TrainConfig, folder: str) -> tuple[list[bool], str, list[str], list[str], bool]:
+def fail_saves(world, config, folder):
     """Rank 1 cannot write its part at steps 2 and 3, then the disk is free again; then it fails for good."""
     engine = build(config, world)
     found = store(Path(folder), world)
     real = part_writer.save_file
 
-    def broken(tensors: Any, path: Path) -> None:
+    def broken(tensors, path):
         if world.rank == 1:
             raise OSError(28, "No space left on device")
         real(tensors, path)
@@ -177,10 +170,10 @@ def fail_saves(world: World, config: TrainConfig, folder: str) -> tuple[list[boo
     left = [path.name for path in Path(folder).glob(".tmp*")]
     alive = bool(train_steps(engine, 1, 1))
     engine.close()
-    return done, message, [r["event"] for r in found.reports], left, alive  # type: ignore[attr-defined]
+    return done, message, [r["event"] for r in found.reports], left, alive
 
 
-def test_failed_save_costs_nothing_until_it_happens_too_often(two_ranks: RankPool, tmp_path: Path) -> None:
+def test_failed_save_costs_nothing_until_it_happens_too_often(two_ranks, tmp_path):
     for done, message, events, left, alive in two_ranks.run(fail_saves, tiny(), str(tmp_path)):
         assert done == [True, False, False, True, False, False]
         assert "No space left on device" in message
@@ -191,35 +184,35 @@ def test_failed_save_costs_nothing_until_it_happens_too_often(two_ranks: RankPoo
     assert present(tmp_path) == [4], "without space the older one went, never the last"
 
 
-def fail_to_point(world: World, config: TrainConfig, folder: str) -> list[bool]:
+def fail_to_point(world, config, folder):
     """The directory of step 2 is there already when `latest` cannot be written."""
     engine = build(config, world)
     found = store(Path(folder), world)
     real, broken = Path.replace, False
 
-    def replace(self: Path, target: Path) -> Path:
+    def replace(self, target):
         if broken and target.name == "latest":
             raise OSError(28, "No space left on device")
         return real(self, target)
 
-    Path.replace, done = replace, []  # type: ignore[method-assign]
+    Path.replace, done = replace, []
     try:
         for step in (1, 2, 3):
             broken = step == 2
             done.append(found.save(engine, TrainState(step=step, samples=step)))
     finally:
-        Path.replace = real  # type: ignore[method-assign]
+        Path.replace = real
         engine.close()
     return done
 
 
-def test_save_that_fails_after_the_rename_leaves_nothing(one_rank: RankPool, tmp_path: Path) -> None:
+def test_save_that_fails_after_the_rename_leaves_nothing(one_rank, tmp_path):
     assert one_rank.run(fail_to_point, tiny(), str(tmp_path)) == [[True, False, True]]
     assert present(tmp_path) == [1, 3]
     assert (tmp_path / "latest").read_text() == "step-00000003\n"
 
 
-def lose_a_slice(world: World, config: TrainConfig, folder: str) -> str:
+def lose_a_slice(world, config, folder):
     """A rank that forgets one of its slices must be found out before anything is committed."""
     engine = build(config, world)
     found = store(Path(folder), world)
@@ -229,10 +222,10 @@ def lose_a_slice(world: World, config: TrainConfig, folder: str) -> str:
     partitions.fragments = real
     engine.close()
     assert not done
-    return str(found.reports[0]["error"])  # type: ignore[attr-defined]
+    return str(found.reports[0]["error"])
 
 
-def test_lost_slice_is_found_before_commit(two_ranks: RankPool, tmp_path: Path) -> None:
+def test_lost_slice_is_found_before_commit(two_ranks, tmp_path):
     for error in two_ranks.run(lose_a_slice, tiny(zero__stage=3), str(tmp_path)):
         assert "slices end at element" in error or "a gap at element" in error
     assert present(tmp_path) == []

@@ -1,30 +1,24 @@
 """Every file of a checkpoint, damaged in every region: nothing passes, and the newest whole checkpoint is taken."""
 
-import json
 import random
 import shutil
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from clozeline.errors import SaveError
-from clozeline.train.checkpoint.format import _with_checksum
 from clozeline.train.checkpoint.state import TrainState
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
-from tests.distributed import RankPool
 from tests.train.checkpoint.test_checkpoints import present, save_again
+from tests.train.checkpoint.test_format import reseal
 from tests.train.synthetic import build, save, store, tiny, train_steps
 
 SAMPLES = 40
 """Flipped bits in each file."""
 
 
-def save_trained(world: World, config: TrainConfig, folder: str) -> None:
+def save_trained(world, config, folder):
     engine = build(config, world)
     for step in (1, 2):
         train_steps(engine, step, step)
@@ -32,7 +26,7 @@ def save_trained(world: World, config: TrainConfig, folder: str) -> None:
     engine.close()
 
 
-def changes(path: Path, others: list[Path], draw: random.Random) -> Iterator[tuple[str, bytes | None]]:
+def changes(path, others, draw):
     """Yield changed bytes of a file, None for a file that is gone: everywhere, its header and its ends too."""
     whole = path.read_bytes()
     places = {0, 7, 8, len(whole) - 1, *(draw.randrange(len(whole)) for _ in range(SAMPLES))}
@@ -49,7 +43,7 @@ def changes(path: Path, others: list[Path], draw: random.Random) -> Iterator[tup
         yield f"swapped with {other.parent.name}/{other.name}", other.read_bytes()
 
 
-def silent(world: World, folder: str) -> tuple[list[str], int]:
+def silent(world, folder):
     """Damage each file of step 2 in turn; return what was not noticed, and the number of changes."""
     newest, before = (Path(folder) / f"step-0000000{step}" for step in (2, 1))
     draw, passed, count = random.Random(7), [], 0
@@ -61,36 +55,26 @@ def silent(world: World, folder: str) -> tuple[list[str], int]:
             path.unlink() if raw is None else path.write_bytes(raw)
             found = store(Path(folder), world)
             chosen = found.find()
-            said = [report["event"] for report in found.reports]  # type: ignore[attr-defined]
+            said = [report["event"] for report in found.reports]
             if chosen is None or chosen[0] != before or said != ["checkpoint_refused"]:
                 passed.append(f"{path.name}: {what}")
             path.write_bytes(whole)
     chosen = store(Path(folder), world).find()
-    assert chosen is not None
     assert chosen[0] == newest, "undamaged it is taken"
     return passed, count
 
 
-def test_no_damage_is_silent(one_rank: RankPool, two_ranks: RankPool, tmp_path: Path) -> None:
+def test_no_damage_is_silent(one_rank, two_ranks, tmp_path):
     two_ranks.run(save_trained, tiny(), str(tmp_path))
     ((passed, count),) = one_rank.run(silent, str(tmp_path))
     assert passed == []
     assert count > 3 * SAMPLES
 
 
-def found_in(world: World, folder: str) -> str:
+def found_in(world, folder):
     """Return the name of the checkpoint that is found."""
     chosen = store(Path(folder), world).find()
-    assert chosen is not None
     return chosen[0].name
-
-
-def change_state(path: Path, **changed: Any) -> None:
-    """Write an index with another state, as a fault of the program would."""
-    plain = json.loads((path / "checkpoint.json").read_text())
-    del plain["checksum"]
-    plain["state"] |= changed
-    (path / "checkpoint.json").write_bytes(_with_checksum(plain))
 
 
 @pytest.mark.parametrize(
@@ -102,26 +86,24 @@ def change_state(path: Path, **changed: Any) -> None:
         ({"stream": {"samples": 9}}, False),
     ],
 )
-def test_a_state_that_contradicts_itself(
-    one_rank: RankPool, tmp_path: Path, changed: dict[str, Any], whole: bool
-) -> None:
+def test_a_state_that_contradicts_itself(one_rank, tmp_path, changed, whole):
     one_rank.run(save_again, tiny(), str(tmp_path), [1, 2], {})
-    change_state(tmp_path / "step-00000002", **changed)
+    reseal(tmp_path / "step-00000002", lambda plain: plain["state"].update(changed))
     expected = "step-00000002" if whole else "step-00000001"
     assert one_rank.run(found_in, str(tmp_path)) == [expected]
 
 
-def fill_disk(world: World, config: TrainConfig, folder: str, keep_last: int, room: float) -> list[list[int]]:
+def fill_disk(world, config, folder, keep_last, room):
     """Save on a disk with room for this number of checkpoints; return what is kept after each of five attempts."""
     engine = build(config, world)
     found = store(Path(folder), world, keep_last=keep_last)
     assert found.save(engine, TrainState(step=1, samples=1))
     one, real, kept = size(Path(folder) / "step-00000001"), shutil.disk_usage, []
 
-    def usage(_path: Path) -> Any:
+    def usage(_path):
         return SimpleNamespace(free=max(0, room * one - sum(map(size, Path(folder).glob("step-*")))))
 
-    shutil.disk_usage = usage  # type: ignore[assignment]
+    shutil.disk_usage = usage
     try:
         for step in range(2, 6):
             with suppress(SaveError):  # the third failure in a row
@@ -133,7 +115,7 @@ def fill_disk(world: World, config: TrainConfig, folder: str, keep_last: int, ro
     return kept
 
 
-def size(folder: Path) -> int:
+def size(folder):
     return sum(file.stat().st_size for file in folder.iterdir())
 
 
@@ -144,8 +126,6 @@ def size(folder: Path) -> int:
         (1, 1.5, [[1]] * 4),
     ],
 )
-def test_a_disk_full_of_its_own_checkpoints(
-    one_rank: RankPool, tmp_path: Path, keep_last: int, room: float, kept: list[list[int]]
-) -> None:
+def test_a_disk_full_of_its_own_checkpoints(one_rank, tmp_path, keep_last, room, kept):
     """The oldest goes before the save instead of after it; the last whole one never does."""
     assert one_rank.run(fill_disk, tiny(), str(tmp_path), keep_last, room) == [kept]

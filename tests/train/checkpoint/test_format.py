@@ -1,10 +1,7 @@
 """The index of a checkpoint, and ranges of its parts: any range, and nothing of a file that changed."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -26,11 +23,11 @@ from clozeline.train.checkpoint.format import (
 from clozeline.train.checkpoint.part_reader import CheckpointReader
 
 
-def cuts(size: int, parts: int) -> list[tuple[int, int, int]]:
+def cuts(size, parts):
     return [(r, size * r // parts, size * (r + 1) // parts - size * r // parts) for r in range(parts)]
 
 
-def write_parts(folder: Path, size: int, parts: int) -> Index:
+def write_parts(folder, size, parts):
     """A checkpoint of one parameter 0, 1, 2, ... cut into parts."""
     values = torch.arange(size, dtype=torch.float32)
     pieces = cuts(size, parts)
@@ -55,12 +52,12 @@ def write_parts(folder: Path, size: int, parts: int) -> Index:
         ([], "end at element 0 of 10"),
     ],
 )
-def test_slices_must_tile(slices: list[tuple[int, int, int]], problem: str) -> None:
+def test_slices_must_tile(slices, problem):
     assert problem in tiling_problem("p", ParameterRecord([2, 5], "decay", ["weight"], slices))
     assert bool(problem) == bool(tiling_problem("p", ParameterRecord([2, 5], "decay", ["weight"], slices)))
 
 
-def test_a_whole_state_has_the_shape_that_the_index_says(tmp_path: Path) -> None:
+def test_a_whole_state_has_the_shape_that_the_index_says(tmp_path):
     stated = replace(write_parts(tmp_path, 10, 2), whole={"row/p": [2]})
     stated.write(tmp_path)
     assert Index.read(tmp_path) == stated
@@ -69,7 +66,7 @@ def test_a_whole_state_has_the_shape_that_the_index_says(tmp_path: Path) -> None
     assert CheckpointReader(tmp_path, stated).states()["row/p"].tolist() == [1, 1]
 
 
-def test_index_of_a_newer_format(tmp_path: Path) -> None:
+def test_index_of_a_newer_format(tmp_path):
     """It is told from a damaged format by the checksum."""
     written = replace(write_parts(tmp_path, 10, 3), format=99)
     written.write(tmp_path)
@@ -82,7 +79,7 @@ def test_index_of_a_newer_format(tmp_path: Path) -> None:
     assert not isinstance(found.value, NewerFormatError)
 
 
-def reseal(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
+def reseal(folder, change):
     """Change an index as a fault of the program would, which writes it with a right checksum."""
     plain = json.loads((folder / "checkpoint.json").read_text())
     del plain["checksum"]
@@ -98,14 +95,14 @@ def reseal(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
         (lambda plain: plain.update(format=0), "format 0"),
     ],
 )
-def test_an_index_of_another_schema(tmp_path: Path, change: Callable[[dict[str, Any]], object], problem: str) -> None:
+def test_an_index_of_another_schema(tmp_path, change, problem):
     write_parts(tmp_path, 10, 3).write(tmp_path)
     reseal(tmp_path, change)
     with pytest.raises(CheckpointError, match=problem):
         Index.read(tmp_path)
 
 
-def test_folders_of_other_names_are_no_checkpoints(tmp_path: Path) -> None:
+def test_folders_of_other_names_are_no_checkpoints(tmp_path):
     others = ["step-backup", "step-0000001", "step-00000002.old"]
     for name in ["step-00000002", "step-100000000", "step-99999999", *others]:
         (tmp_path / name).mkdir()
@@ -115,9 +112,7 @@ def test_folders_of_other_names_are_no_checkpoints(tmp_path: Path) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(size=st.integers(1, 97), parts=st.integers(1, 8), data=st.data())
-def test_any_range_is_read_from_any_parts(
-    tmp_path_factory: pytest.TempPathFactory, size: int, parts: int, data: st.DataObject
-) -> None:
+def test_any_range_is_read_from_any_parts(tmp_path_factory, size, parts, data):
     folder = tmp_path_factory.mktemp("parts")
     index = write_parts(folder, size, parts)
     start = data.draw(st.integers(0, size))
@@ -128,7 +123,7 @@ def test_any_range_is_read_from_any_parts(
     )
 
 
-def test_a_buffer_is_in_the_first_part(tmp_path: Path) -> None:
+def test_a_buffer_is_in_the_first_part(tmp_path):
     index = write_parts(tmp_path, 4, 1)
     values = torch.arange(4.0)
     save_file({"weight/p": values, "buffer/b": values.long()}, tmp_path / part_name(0))
@@ -137,7 +132,7 @@ def test_a_buffer_is_in_the_first_part(tmp_path: Path) -> None:
         CheckpointReader(tmp_path, index).buffer("b", [2, 2])
 
 
-def test_reader_names_what_is_missing(tmp_path: Path) -> None:
+def test_reader_names_what_is_missing(tmp_path):
     index = write_parts(tmp_path, 10, 2)
     reader = CheckpointReader(tmp_path, index)
     with pytest.raises(CheckpointError, match="no exp_avg of parameter p"):

@@ -3,8 +3,6 @@
 import json
 import shutil
 import signal
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,7 +26,7 @@ SETTINGS = {
 STEPS = [f"step-{step:08d}" for step in (2, 4, 6)]
 
 
-def save(step: int) -> list[str]:
+def save(step):
     """Names that are put in place by a save that removes the one before it, and by the evaluation after it."""
     return ["checkpoint.json", f"step-{step:08d}", "latest", f".tmp-old-step-{step - 2:08d}", "checkpoint.json"]
 
@@ -47,7 +45,7 @@ USUAL = [("sets.json", 1, "before"), (STEPS[1], 1, "after")]
 
 
 @pytest.fixture(scope="module")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def begun(tmp_path_factory):
     """A run of two steps."""
     folder = tmp_path_factory.mktemp("begun")
     shards = write_masked_sets(folder / "corrupt")
@@ -57,7 +55,7 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def straight(begun: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+def straight(begun, tmp_path_factory):
     """Every bit that an undisturbed run logs; its renames are those listed here."""
     folder = copied(begun, tmp_path_factory.mktemp("straight"))
     finished = go(folder, faulty.kill_at_replace, "nothing", 1, "before")
@@ -69,18 +67,18 @@ def straight(begun: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Any]
     return logged(folder)
 
 
-def copied(begun: Path, folder: Path) -> Path:
+def copied(begun, folder):
     shutil.copytree(begun / "run", folder / "run")
     shutil.copy(begun / "train.yaml", folder)
     return folder
 
 
-def go(folder: Path, function: Any, *arguments: Any, steps: int = LAST) -> Any:
+def go(folder, function, *arguments, steps=LAST):
     words = ["--config", str(folder / "train.yaml"), f"output={folder / 'run'}", f"steps={steps}"]
     return run_checked(1, function, *arguments, *words, folder=folder)
 
 
-def logged(folder: Path) -> list[Any]:
+def logged(folder):
     """Return the losses, norms and held-out results of each step."""
     records = read_lines(folder / "run" / "metrics.jsonl")
     return [[one["step"], *(str(one.get(key)) for key in ("loss", "gradient_norm", "heldout"))] for one in records]
@@ -90,9 +88,7 @@ def logged(folder: Path) -> list[Any]:
     ("name", "occurrence", "when"),
     mark_slow_but(USUAL, [(*point, when) for when in ("before", "after") for point in POINTS]),
 )
-def test_a_kill_at_any_rename_costs_no_bit(
-    begun: Path, straight: list[Any], tmp_path: Path, name: str, occurrence: int, when: str
-) -> None:
+def test_a_kill_at_any_rename_costs_no_bit(begun, straight, tmp_path, name, occurrence, when):
     folder = copied(begun, tmp_path)
     assert go(folder, faulty.kill_at_replace, name, occurrence, when).codes == [-signal.SIGKILL]
     checkpoints = folder / "run" / "checkpoints"
@@ -106,7 +102,6 @@ def test_a_kill_at_any_rename_costs_no_bit(
     assert [path.name for path in steps_in(checkpoints)] == [STEPS[-1]]
     assert (checkpoints / "latest").read_text() == f"{STEPS[-1]}\n"
     status = read_status(folder / "run")
-    assert status is not None
     assert (status.state, status.step, status.checkpoint) == ("done", LAST, STEPS[-1])
     assert f"{logged(folder)[-1][0]:,}" in (folder / "run" / "report.html").read_text(encoding="utf-8")
     left = [path for path in (folder / "run").rglob("*") if path.name.startswith(".tmp") or path.suffix == ".tmp"]

@@ -2,24 +2,20 @@
 
 import threading
 from pathlib import Path
-from typing import Any
 
 from clozeline.train.checkpoint import part_writer
 from clozeline.train.checkpoint.state import TrainState
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
-from tests.distributed import RankPool
 from tests.train.synthetic import build, store, tiny, train_steps
 
 STEP = TrainState(step=4, samples=32)
 NAME = "step-00000004"
 
 
-def bytes_of(folder: Path) -> dict[str, bytes]:
+def bytes_of(folder):
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-def saved_meanwhile(world: World, config: TrainConfig, folder: str) -> tuple[list[Any], list[Any], list[bool]]:
+def saved_meanwhile(world, config, folder):
     """Save after four steps, waiting; then once more in the background, where the thread waits for four more steps."""
     engine = build(config, world)
     train_steps(engine, 1, 4)
@@ -27,7 +23,7 @@ def saved_meanwhile(world: World, config: TrainConfig, folder: str) -> tuple[lis
     found, held = store(Path(folder) / "background", world), threading.Event()
     real = part_writer.save_file
 
-    def late(tensors: Any, path: Path) -> None:
+    def late(tensors, path):
         assert held.wait(60)
         real(tensors, path)
 
@@ -52,7 +48,7 @@ def saved_meanwhile(world: World, config: TrainConfig, folder: str) -> tuple[lis
     return undisturbed, straight, polled
 
 
-def test_later_updates_do_not_reach_the_file(two_ranks: RankPool, tmp_path: Path) -> None:
+def test_later_updates_do_not_reach_the_file(two_ranks, tmp_path):
     """Updates of a high rate: they would show in every element. The memory of the copy is used again."""
     config = tiny(zero__stage=1, precision="bf16", optimizer__learning_rate=0.3)
     for undisturbed, straight, (polled, there, same_pages) in two_ranks.run(saved_meanwhile, config, str(tmp_path)):

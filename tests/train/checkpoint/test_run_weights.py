@@ -29,7 +29,7 @@ NAMES = ["step-00000012", "step-00000008", "step-00000004"]
 INDEX = Index({}, {}, {}, [], {})
 
 
-def folders(directory: Path, latest: bytes | None = None) -> Path:
+def folders(directory, latest=None):
     for name in [*NAMES, "step-backup", "step-00000099.tmp"]:
         (directory / name).mkdir()
     if latest is not None:
@@ -46,32 +46,30 @@ def folders(directory: Path, latest: bytes | None = None) -> Path:
         (None, [0, 1, 2], "it cannot be read"),
     ],
 )
-def test_latest_comes_first_then_the_newest(
-    tmp_path: Path, latest: bytes | None, order: list[int], ignored: str
-) -> None:
+def test_latest_comes_first_then_the_newest(tmp_path, latest, order, ignored):
     names, why = candidates(folders(tmp_path, latest))
     assert names == [NAMES[number] for number in order]
     assert ignored in why
     assert bool(ignored) == bool(why)
 
 
-def test_an_empty_directory_has_none_and_nothing_to_say(tmp_path: Path) -> None:
+def test_an_empty_directory_has_none_and_nothing_to_say(tmp_path):
     assert candidates(tmp_path) == candidates(tmp_path / "nowhere") == ([], "")
     assert find_newest(tmp_path, lambda name, why: pytest.fail(why)) is None
 
 
 @given(st.lists(st.sampled_from(["whole", "damaged", "lost peer"]), max_size=4))
-def test_the_first_whole_one_is_taken_and_those_before_are_named(states: list[str]) -> None:
-    refused: list[tuple[str, str]] = []
+def test_the_first_whole_one_is_taken_and_those_before_are_named(states):
+    refused = []
     names = [f"step-{number:08d}" for number in range(len(states))]
 
-    def check(path: Path) -> Index:
+    def check(path):
         state = states[names.index(path.name)]
         if state == "whole":
             return INDEX
         raise CheckpointError(f"{path.name} is torn") if state == "damaged" else PeerError(f"{path.name} on rank 1", 65)
 
-    def look() -> tuple[Path, Index] | None:
+    def look():
         return choose(Path("c"), names, check, lambda name, why: refused.append((name, why)))
 
     if "whole" in states:
@@ -92,15 +90,15 @@ def test_the_first_whole_one_is_taken_and_those_before_are_named(states: list[st
 
 
 @pytest.mark.parametrize("error", [NewerFormatError("newer"), PeerError("newer", NewerFormatError.exit_code)])
-def test_a_checkpoint_of_a_newer_version_ends_the_search(error: Exception) -> None:
-    def check(path: Path) -> Index:
+def test_a_checkpoint_of_a_newer_version_ends_the_search(error):
+    def check(path):
         raise error
 
     with pytest.raises(type(error), match="newer"):
         choose(Path("c"), NAMES, check, lambda name, why: pytest.fail(why))
 
 
-def write_step(run: Path, step: int) -> Path:
+def write_step(run, step):
     """A checkpoint whose one parameter has as many elements as steps are done."""
     folder = run / "checkpoints" / f"step-{step:08d}"
     folder.mkdir(parents=True)
@@ -109,7 +107,7 @@ def write_step(run: Path, step: int) -> Path:
     return folder
 
 
-def test_the_newest_or_the_one_asked_for(tmp_path: Path) -> None:
+def test_the_newest_or_the_one_asked_for(tmp_path):
     with pytest.raises(ConfigurationError, match="expected a run directory with checkpoints"):
         find_checkpoint(tmp_path)
     for step in (3, 5):
@@ -120,7 +118,7 @@ def test_the_newest_or_the_one_asked_for(tmp_path: Path) -> None:
         find_checkpoint(tmp_path, 7)
 
 
-def test_averages_are_read_where_there_are_some(tmp_path: Path) -> None:
+def test_averages_are_read_where_there_are_some(tmp_path):
     """A parameter without them, such as a frozen one, has its weight."""
     folder = tmp_path / "checkpoints" / "step-00000001"
     folder.mkdir(parents=True)
@@ -138,7 +136,7 @@ def test_averages_are_read_where_there_are_some(tmp_path: Path) -> None:
 LOSSES = {1: 0.9, 2: math.nan, 3: 0.1, 4: 0.8, 5: 0.7, 6: None, 7: 0.6, 9: 0.05}
 
 
-def written(folder: Path) -> Path:
+def written(folder):
     for step, loss in LOSSES.items():
         (folder / f"step-{step:08d}").mkdir()
         Index({"step": step, "samples": step, "heldout_loss": loss}, {}, {}, [], {}).write(folder / f"step-{step:08d}")
@@ -156,16 +154,14 @@ def written(folder: Path) -> Path:
         (1, 2, True, (4,), {2, 3, 6, 7, 9}),
     ],
 )
-def test_what_stays(
-    tmp_path: Path, keep_last: int, keep_every: int | None, keep_best: bool, refused: tuple[int, ...], kept: set[int]
-) -> None:
+def test_what_stays(tmp_path, keep_last, keep_every, keep_best, refused, kept):
     config = CheckpointConfig(keep_last=5, keep_every=keep_every, keep_best=keep_best)
     prune(written(tmp_path), "step-00000007", keep_last, config, {f"step-{step:08d}" for step in refused})
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {"step-backup", *(f"step-{step:08d}" for step in kept)}
 
 
-def test_removal_hides_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_removal_hides_first(tmp_path, monkeypatch):
     """A kill after the rename leaves a folder that no start takes for a checkpoint."""
     folder = written(tmp_path)
     monkeypatch.setattr("clozeline.train.checkpoint.retention.shutil.rmtree", lambda *_, **__: None)
@@ -176,7 +172,7 @@ def test_removal_hides_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     remove(folder / "step-00000099")
 
 
-def test_the_best_of_early_stopping_and_the_first_at_or_after_a_number_of_tokens_stay(tmp_path: Path) -> None:
+def test_the_best_of_early_stopping_and_the_first_at_or_after_a_number_of_tokens_stay(tmp_path):
     """Step 3 has exactly 300 tokens; 450 and 451 tokens are first passed by step 5, which has 500."""
     for step in range(1, 9):
         state = {"step": step, "tokens": 100 * step, "best": {"step": 2}}

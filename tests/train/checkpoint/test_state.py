@@ -13,7 +13,7 @@ from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.optim.early_stopping import Best
 
 
-def test_changed_keys_are_named() -> None:
+def test_changed_keys_are_named():
     saved = TrainState(step=1, samples=1, frozen={"seed": 1, "optimizer.eps": 1e-6, "same": 2}, dataset="a")
     now = TrainState(step=0, samples=0, frozen={"seed": 2, "optimizer.eps": 1e-8, "same": 2}, dataset="b")
     found = find_changes(saved, now, ())
@@ -23,7 +23,7 @@ def test_changed_keys_are_named() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 50), st.booleans()), max_size=12), st.booleans())
-def test_counters_are_sums_over_the_steps(steps: list[tuple[int, int, bool]], with_stream: bool) -> None:
+def test_counters_are_sums_over_the_steps(steps, with_stream):
     begun = TrainState(step=3, samples=40, stream={"samples": 40, "seed": 1} if with_stream else {}, heldout_loss=1.5)
     state = begun
     for rows, tokens, skipped in steps:
@@ -39,7 +39,7 @@ def test_counters_are_sums_over_the_steps(steps: list[tuple[int, int, bool]], wi
     assert begun.samples == 40
 
 
-def test_a_state_comes_back_from_its_index_and_strange_keys_are_refused() -> None:
+def test_a_state_comes_back_from_its_index_and_strange_keys_are_refused():
     state = TrainState(step=3, samples=40, frozen={"seed": 1}, versions={"torch": "2"})
     index = Index(asdict(state), {}, {}, [], {})
     assert read_state(index) == state
@@ -50,7 +50,7 @@ def test_a_state_comes_back_from_its_index_and_strange_keys_are_refused() -> Non
 
 
 @pytest.mark.parametrize("skip_rows", [True, False])
-def test_a_rollback_takes_the_step_from_the_checkpoint_and_the_rest_from_the_run(skip_rows: bool) -> None:
+def test_a_rollback_takes_the_step_from_the_checkpoint_and_the_rest_from_the_run(skip_rows):
     """Twice: the second return goes to an earlier step, whose own rows were never skipped."""
     best = Best("heldout/loss", 2.0, 4, 0)
     early = TrainState(step=4, samples=32, tokens=99, heldout_loss=2.0, best=best, stream={"samples": 32, "data": "a"})

@@ -2,7 +2,6 @@ from contextlib import nullcontext
 from itertools import product
 from math import gcd
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from clozeline.train.configuration.data import DataConfig
 from tests.train.masked_set import write_config
 from tests.train.synthetic import plain_config, tiny
 
-ON: dict[str, Any] = {"on_divergence": {}, "max_consecutive_skips": 20}
+ON = {"on_divergence": {}, "max_consecutive_skips": 20}
 
 
 @pytest.mark.parametrize(
@@ -45,14 +44,14 @@ ON: dict[str, Any] = {"on_divergence": {}, "max_consecutive_skips": 20}
         ),
     ],
 )
-def test_mistakes_are_named(change: dict[str, object], message: str) -> None:
+def test_mistakes_are_named(change, message):
     with pytest.raises(ConfigurationError) as caught:
         validate(TrainConfig, plain_config(**change), "train.yaml")
     assert message.removeprefix("data: ") in str(caught.value)
     assert caught.value.exit_code == 64
 
 
-def test_world_that_divides_nothing() -> None:
+def test_world_that_divides_nothing():
     config = tiny(data__global_batch=12, data__micro_batch=2, data__lanes=4)
     assert [check_world(config, size) for size in (1, 2)] == [6, 3]
     with pytest.raises(ConfigurationError, match=r"4 lanes cannot be shared by 3 ranks; start with 1, 2, 4 ranks"):
@@ -63,7 +62,7 @@ def test_world_that_divides_nothing() -> None:
         check_world(config, 4)
 
 
-def test_what_a_continuation_may_change() -> None:
+def test_what_a_continuation_may_change():
     base = frozen(tiny())
     free = {
         "steps": 100,
@@ -94,7 +93,7 @@ def test_what_a_continuation_may_change() -> None:
         assert [name for name in base if base[name] != changed[name]] == [key.replace("__", ".")]
 
 
-def test_overrides_replace_chosen_algorithms_and_heads(tmp_path: Path) -> None:
+def test_overrides_replace_chosen_algorithms_and_heads(tmp_path):
     path = write_config(tmp_path / "train.yaml", Path("shards"), Path("run"), optimizer__eps=1e-5)
     config = load_config(TrainConfig, path, ["optimizer={name: adamw}", "model.heads={lm: 2.0}"])
     assert config.optimizer.options.eps == 1e-6
@@ -104,21 +103,15 @@ def test_overrides_replace_chosen_algorithms_and_heads(tmp_path: Path) -> None:
     assert (config.optimizer.options.eps, config.optimizer.options.learning_rate) == (1e-5, 0.5)
 
 
-def test_words_are_counted_as_tokens() -> None:
+def test_words_are_counted_as_tokens():
     assert milestone_tokens(["10M tokens", "2.5k words", "7 tokens", "1Gtokens"], 1.5) == [7.0, 3750.0, 1e7, 1e9]
-    assert milestone_tokens([], None) == []
+    assert milestone_tokens(["3 tokens"], None) == [3.0]
 
 
 @pytest.mark.parametrize("entry", ["10", "10 steps", "M tokens", "-1 tokens", "1e6 tokens", "1 T tokens", ""])
-def test_other_entries_are_refused(entry: str) -> None:
+def test_other_entries_are_refused(entry):
     with pytest.raises(ValueError, match="expected entries such as 10M tokens or 1M words, got"):
         milestone_tokens([entry], 1.5)
-
-
-def test_words_need_the_tokens_of_a_word() -> None:
-    assert milestone_tokens(["3 tokens"], None) == [3.0]
-    with pytest.raises(ValueError, match=r"1M words needs checkpoint\.tokens_per_word"):
-        milestone_tokens(["1M words"], None)
 
 
 @pytest.mark.parametrize(
@@ -145,19 +138,19 @@ def test_words_need_the_tokens_of_a_word() -> None:
         ),
     ],
 )
-def test_what_cannot_return_is_refused(change: dict[str, Any], message: str) -> None:
+def test_what_cannot_return_is_refused(change, message):
     with pytest.raises(ConfigurationError, match=message):
         tiny(**{**ON, **change})
 
 
-def test_what_can_return_is_accepted() -> None:
+def test_what_can_return_is_accepted():
     assert tiny(**ON).on_divergence.max_rollbacks == 3
     tiny(**ON, checkpoint__every=10, checkpoint__keep_last=4)
     tiny(**{**ON, "on_divergence": {"rollback": 2, "spikes": 50}}, checkpoint__keep_last=3)
 
 
 @pytest.mark.parametrize("name", ["constant", "linear", "cosine", "inverse_sqrt"])
-def test_a_warm_up_fits_if_the_rate_reaches_its_peak(name: str) -> None:
+def test_a_warm_up_fits_if_the_rate_reaches_its_peak(name):
     for warmup, end in product(range(12), range(1, 12)):
         chosen = choose("clozeline.train.optim.schedules", {"name": name, "warmup": warmup})
         schedule = chosen.build(end)
@@ -171,7 +164,7 @@ def test_a_warm_up_fits_if_the_rate_reaches_its_peak(name: str) -> None:
 
 
 @pytest.mark.parametrize(("end", "fits"), [(6, False), (7, False), (8, True)])
-def test_a_decay_starts_before_the_end(end: int, fits: bool) -> None:
+def test_a_decay_starts_before_the_end(end, fits):
     options = choose("clozeline.train.optim.schedules", {"name": "wsd", "decay_from": 7}).options
     with (
         nullcontext()
@@ -181,7 +174,7 @@ def test_a_decay_starts_before_the_end(end: int, fits: bool) -> None:
         check_schedule(options, end)
 
 
-def test_stored_paths_are_absolute_but_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stored_paths_are_absolute_but_urls(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = write_config(Path("train.yaml"), Path("sets/train"), Path("run"), data__heldout={"a": "sets/b", "c": "/d"})
     config = with_absolute_paths(load_config(TrainConfig, path, ["model.init_from=../other"]))
@@ -194,33 +187,29 @@ def test_stored_paths_are_absolute_but_urls(tmp_path: Path, monkeypatch: pytest.
     assert with_absolute_paths(config) == config
 
 
-def data(**keys: Any) -> DataConfig:
-    found: DataConfig = validate(DataConfig, keys, "test", "data.")
-    return found
+def data(**keys):
+    return validate(DataConfig, keys, "test", "data.")
 
 
-def test_shards_alone_are_one_endless_phase() -> None:
+def test_shards_alone_are_one_endless_phase_and_phases_are_named_by_their_key():
     found = data(shards=["a", "b"], weights=[1.0, 3.0]).all_phases
     assert list(found) == ["data.shards"]
     (phase,) = found.values()
     assert (phase.sets, phase.weights, phase.until_samples) == ([Path("a"), Path("b")], [1.0, 3.0], None)
-
-
-def test_phases_are_named_by_their_key_and_the_first_set_is_of_the_first() -> None:
     found = data(phases=[{"shards": "a", "until_samples": 64}, {"shards": ["b", "c"], "global_batch": 48}])
     assert list(found.all_phases) == ["data.phases[0].shards", "data.phases[1].shards"]
     assert found.first_set == Path("a")
 
 
 @pytest.mark.parametrize(("batches", "lanes"), [([64], 64), ([96], 32), ([64, 48], 16), ([12, 18], 2), ([512], 64)])
-def test_lanes_divide_every_global_batch(batches: list[int], lanes: int) -> None:
+def test_lanes_divide_every_global_batch(batches, lanes):
     phases = [{"shards": "a", "until_samples": 10**6, "global_batch": size} for size in batches[1:]]
     found = data(phases=[*phases, {"shards": "a"}], global_batch=batches[0])
     assert found.lane_count == lanes == gcd(64, *batches)
     assert data(shards="a", global_batch=batches[0], lanes=2).lane_count == 2
 
 
-def test_urls_keep_their_double_slash_when_written() -> None:
+def test_urls_keep_their_double_slash_when_written():
     """`Path` folds it; what is written must name the same set when it is read again."""
     given = {"shards": ["s3://bucket/set", "local/set"], "heldout": {"news": "https://h/x"}}
     plain = to_plain(data(**given))

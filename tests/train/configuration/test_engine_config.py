@@ -1,5 +1,3 @@
-from typing import Any
-
 import pytest
 
 from clozeline.errors import ConfigurationError
@@ -9,7 +7,7 @@ from tests.matrices import STAGES
 from tests.train.synthetic import tiny
 
 
-def test_batches_and_buckets_fit_the_model() -> None:
+def test_batches_and_buckets_fit_the_model():
     """An even bucket of twice the elements, a quarter of them at stage 3; overlap where each backward pass sends."""
     found = engine_config(tiny(zero__stage=2, zero__bucket=None, precision="bf16"), 2, 1001)
     batch = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
@@ -20,7 +18,7 @@ def test_batches_and_buckets_fit_the_model() -> None:
     assert found["data_types"] == {"grad_accum_dtype": "fp32"}
 
 
-def test_who_checks_and_clips_the_gradient() -> None:
+def test_who_checks_and_clips_the_gradient():
     """DeepSpeed where its check cannot be switched off; it clips only where that needs no further wait."""
     found = {}
     for stage, precision in STAGES:
@@ -36,7 +34,7 @@ def test_who_checks_and_clips_the_gradient() -> None:
     assert offloaded["bf16"]["check_grad_overflow"]
 
 
-def test_one_rank_in_fp32_keeps_its_stage_where_masters_are_on_the_host() -> None:
+def test_one_rank_in_fp32_keeps_its_stage_where_masters_are_on_the_host():
     """It would run stages 1 and 2 as stage 0, where nothing is on the host; a resumed run may move its state."""
     host = tiny(zero__offload="optimizer")
     assert [zero_stage(tiny(), 1), zero_stage(host, 1), zero_stage(host, 2)] == [0, 1, 1]
@@ -59,6 +57,6 @@ def test_one_rank_in_fp32_keeps_its_stage_where_masters_are_on_the_host() -> Non
         ),
     ],
 )
-def test_what_the_host_cannot_do_is_refused(change: dict[str, Any], message: str) -> None:
+def test_what_the_host_cannot_do_is_refused(change, message):
     with pytest.raises(ConfigurationError, match=message):
         tiny(**change)

@@ -1,8 +1,6 @@
 """`model: {init_from: DIR}`: the configuration comes from where the weights do."""
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,47 +19,37 @@ from tests.model.checkpoints.published import saved
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(45))]
 
 
-def configured(folder: Path, *words: str) -> TrainConfig:
+def configured(folder, *words):
     path = folder / "train.yaml"
     path.write_text("model: {}\ndata: {shards: x}\noutput: y\n", encoding="utf-8")
     return load_config(TrainConfig, path, words)
 
 
 @pytest.fixture
-def published(tmp_path: Path) -> Path:
+def published(tmp_path):
     folder = tmp_path / "published"
     saved(folder, "bert", hidden_act="gelu")
     return folder
 
 
-def test_the_model_of_a_folder(tmp_path: Path, published: Path) -> None:
-    config = configured(tmp_path, f"model.init_from={published}")
-    assert config.model == replace(read_checkpoint(published).config, init_from=published)
+def test_the_model_of_a_folder_but_for_keys_that_are_given(tmp_path, published):
+    model = replace(read_checkpoint(published).config, init_from=published)
+    assert configured(tmp_path, f"model.init_from={published}").model == model
+    changed = configured(tmp_path, f"model.init_from={published}", "model.dropout={hidden: 0.25}").model
+    assert changed == replace(model, dropout=DropoutConfig(hidden=0.25))
 
 
-def test_keys_that_are_given_win(tmp_path: Path, published: Path) -> None:
-    config = configured(tmp_path, f"model.init_from={published}", "model.dropout={hidden: 0.25}")
-    assert config.model.dropout == DropoutConfig(hidden=0.25)
-    assert config.model.dim == read_checkpoint(published).config.dim
-
-
-def test_the_model_of_a_run_without_its_own_source(tmp_path: Path, published: Path) -> None:
-    first = configured(tmp_path, f"model.init_from={published}")
-    run = tmp_path / "run"
+def test_what_a_run_wrote_is_read_without_its_source(tmp_path, published):
+    config, run = configured(tmp_path, f"model.init_from={published}"), tmp_path / "run"
     run.mkdir()
-    save_yaml(to_plain(first), run / "config.yaml")
-    assert configured(tmp_path, f"model.init_from={run}").model == replace(first.model, init_from=run)
-
-
-def test_what_a_run_wrote_is_read_without_its_source(tmp_path: Path, published: Path) -> None:
-    config = configured(tmp_path, f"model.init_from={published}")
-    save_yaml(to_plain(config), tmp_path / "config.yaml")
+    save_yaml(to_plain(config), run / "config.yaml")
     published.rename(tmp_path / "elsewhere")
-    assert load_config(TrainConfig, tmp_path / "config.yaml") == config
+    assert load_config(TrainConfig, run / "config.yaml") == config
+    assert configured(tmp_path, f"model.init_from={run}").model == replace(config.model, init_from=run)
 
 
 @pytest.mark.parametrize("content", [None, "", "model: 3\n"])
-def test_refused(tmp_path: Path, content: Any) -> None:
+def test_refused(tmp_path, content):
     folder = tmp_path / "source"
     if content is not None:
         folder.mkdir()
@@ -71,7 +59,7 @@ def test_refused(tmp_path: Path, content: Any) -> None:
 
 
 @given(st.integers(1, 300_000), st.integers(1, 512).map(lambda number: 8 * number))
-def test_a_multiple_that_pads_to_the_rows_is_found(size: int, multiple: int) -> None:
+def test_a_multiple_that_pads_to_the_rows_is_found(size, multiple):
     rows = table_rows(size, multiple)
     found = row_multiple(rows, size)
     assert found is not None
@@ -86,11 +74,11 @@ def test_a_multiple_that_pads_to_the_rows_is_found(size: int, multiple: int) -> 
         (37, 29, None),
     ],
 )
-def test_the_smallest_power_of_two_comes_first(rows: int, size: int, multiple: int | None) -> None:
+def test_the_smallest_power_of_two_comes_first(rows, size, multiple):
     assert row_multiple(rows, size) == multiple
 
 
-def test_a_configuration_from_a_folder_pads_as_its_model_does(tmp_path: Path) -> None:
+def test_a_configuration_from_a_folder_pads_as_its_model_does(tmp_path):
     published = tmp_path / "published"
     saved(published, "bert", hidden_act="gelu", vocab_size=64)
     assert table_multiple(published, 64) == 1, "it has no tokenizer"

@@ -1,10 +1,6 @@
 """A device without hardware whose side streams work as late as waits allow: a missing wait gives wrong values."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self
 from unittest.mock import patch
 
 import torch
@@ -15,17 +11,17 @@ from torch.overrides import TorchFunctionMode
 class LateStream:
     """Work in order, done when an event after it is waited for."""
 
-    def __init__(self, device: Any = None) -> None:
-        self.work: list[Callable[[], object]] = []
+    def __init__(self, device=None):
+        self.work = []
         self.done = 0
 
-    def run(self, until: int) -> None:
+    def run(self, until):
         """Do the work before this index."""
         for one in self.work[self.done : until]:
             one()
         self.done = max(self.done, until)
 
-    def wait_event(self, event: LateEvent) -> None:
+    def wait_event(self, event):
         """Order the work of this stream, which runs at once, after an event of another."""
         event.synchronize()
 
@@ -36,10 +32,10 @@ class LateEvent:
     stream: LateStream | None = None
     index = 0
 
-    def record(self, stream: LateStream) -> None:
+    def record(self, stream):
         self.stream, self.index = stream, len(stream.work)
 
-    def synchronize(self) -> None:
+    def synchronize(self):
         if self.stream is not None:
             self.stream.run(self.index)
 
@@ -52,35 +48,35 @@ class LateDevice(TorchFunctionMode):
 
     Stream, Event = LateStream, LateEvent
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.compute = self.current = LateStream()
-        self.allocated: dict[int, LateStream] = {}
+        self.allocated = {}
         """Stream that a device tensor was allocated by, by address."""
-        self.read: list[tuple[int, LateStream]] = []
+        self.read = []
         """Device tensors that a stream was told to read."""
 
     @contextmanager
-    def stream(self, stream: LateStream) -> Iterator[None]:
+    def stream(self, stream):
         before, self.current = self.current, stream
         yield
         self.current = before
 
-    def current_stream(self, device: Any = None) -> LateStream:
+    def current_stream(self, device=None):
         return self.current
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         # torch asks for a stream of its own before a mode sees the call
         record = lambda tensor, stream: self.read.append((tensor.untyped_storage().data_ptr(), stream))  # noqa: E731
         self._patch = patch.object(Tensor, "record_stream", record)
         self._patch.start()
         return super().__enter__()
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *error):
         super().__exit__(*error)
         self._patch.stop()
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         if func is Tensor.copy_ and kwargs.get("non_blocking") and self.current is not self.compute:
             target, source = args

@@ -1,22 +1,16 @@
 """Copies to a device: right at the latest time that their waits allow, and on their way while the device computes."""
 
-from typing import Any
-
 import pytest
 import torch
-from torch import Tensor
 
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data.device_copies import DeviceCopies, DeviceCopy
-from clozeline.train.distributed.process_group import World
-from tests.distributed import RankPool
+from clozeline.train.data.device_copies import DeviceCopies
 from tests.train.data.late_device import LateDevice
 from tests.train.synthetic import RandomBatch, build, random_rows, tiny, train_steps
 
 CPU = torch.device("cpu")
 
 
-def batch(number: int) -> dict[str, Tensor]:
+def batch(number):
     """Types, ranks and strides of a batch; every third one is three times as large."""
     rows = 30 if number % 3 == 2 else 10
     return {
@@ -31,7 +25,7 @@ def batch(number: int) -> dict[str, Tensor]:
     }
 
 
-def assert_equal(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+def assert_equal(found, expected):
     assert list(found) == list(expected)
     for name, tensor in expected.items():
         assert (found[name].dtype, found[name].shape) == (tensor.dtype, tensor.shape), name
@@ -41,12 +35,12 @@ def assert_equal(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 3])
-def test_copies_are_right_as_late_as_waits_allow(ahead: int) -> None:
+def test_copies_are_right_as_late_as_waits_allow(ahead):
     """Also where more copies are under way than there are pinned buffers: then the host waits."""
     batches = [batch(number) for number in range(12)]
     with LateDevice() as device:
         copies = DeviceCopies(CPU, device)
-        under_way: list[DeviceCopy] = []
+        under_way = []
         for number, one in enumerate(batches):
             under_way.append(copies.start(one))
             if number >= ahead:
@@ -60,15 +54,15 @@ def test_copies_are_right_as_late_as_waits_allow(ahead: int) -> None:
     assert device.compute.work == []
 
 
-def train_and_evaluate(world: World, config: TrainConfig, copied: bool) -> tuple[list[Any], list[str]]:
+def train_and_evaluate(world, config, copied):
     """Losses and norms of two steps, losses of an evaluation, and the order of copies and passes."""
-    engine: Any = build(config, world)
-    order: list[str] = []
+    engine = build(config, world)
+    order = []
     with LateDevice() as device:
         if copied:
             copies = engine._copies = DeviceCopies(CPU, device)
             start, backward = copies.start, engine.zero.backward
-            copies.start = lambda tensors: (order.append("copy"), start(tensors))[1]  # type: ignore[method-assign]
+            copies.start = lambda tensors: (order.append("copy"), start(tensors))[1]
             engine.zero.backward = lambda *a, **k: (order.append("backward"), backward(*a, **k))[1]
             engine.model.register_forward_pre_hook(lambda *_: order.append(f"forward {copies._stream.done}"))
         steps = train_steps(engine, 1, 2)
@@ -81,7 +75,7 @@ def train_and_evaluate(world: World, config: TrainConfig, copied: bool) -> tuple
 
 
 @pytest.mark.parametrize("stage", [0, 2])
-def test_the_next_micro_batch_is_copied_while_the_device_computes(one_rank: RankPool, stage: int) -> None:
+def test_the_next_micro_batch_is_copied_while_the_device_computes(one_rank, stage):
     """Its copy starts between the forward and the backward pass; a forward pass waits for its own copy alone."""
     ((plain, _),) = one_rank.run(train_and_evaluate, tiny(zero__stage=stage), False)
     ((copied, order),) = one_rank.run(train_and_evaluate, tiny(zero__stage=stage), True)
@@ -96,7 +90,7 @@ def test_the_next_micro_batch_is_copied_while_the_device_computes(one_rank: Rank
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_copies_are_right_on_a_gpu() -> None:
+def test_copies_are_right_on_a_gpu():
     """While slow work delays both streams."""
     copies = DeviceCopies(torch.device("cuda", 0))
     for _ in range(5):

@@ -1,8 +1,6 @@
 """The next global batch, and what ranks learn from each other before a step."""
 
-from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -22,63 +20,62 @@ class Alone:
 
     size, rank = 1, 0
 
-    def total(self, values: Sequence[float]) -> list[float]:
+    def total(self, values):
         return list(values)
 
-    def raise_everywhere(self, error: Exception | None) -> None:
-        assert error is not None
+    def raise_everywhere(self, error):
         raise error
 
 
-def micro_batch(weights: Sequence[float]) -> SimpleNamespace:
+def micro_batch(weights):
     lengths = torch.arange(1, len(weights) + 1)
     tensors = {"row_weight": torch.tensor(weights), "lengths": lengths, "decoder_lengths": 10 * lengths}
     return SimpleNamespace(tensors=tensors)
 
 
-def source(read: Any) -> Any:
+def source(read):
     return SimpleNamespace(next_step=read)
 
 
-ALONE: Any = Alone()
+ALONE = Alone()
 
 
-def test_both_rows_of_a_pair_count_and_filler_does_not() -> None:
+def test_both_rows_of_a_pair_count_and_filler_does_not():
     assert count_real_tokens([micro_batch([1.0, 0.0, 1.0]), micro_batch([1.0])]) == (1 + 3) * 11 + 11
 
 
-def test_choices_count_if_their_example_does() -> None:
+def test_choices_count_if_their_example_does():
     """Three examples of 2, 1 and 3 choices, the second of which is filler."""
     tensors = {"row_weight": torch.tensor([1.0, 0.0, 1.0]), "choices": torch.tensor([2, 1, 3])}
     batch = SimpleNamespace(tensors=tensors | {"lengths": torch.tensor([1, 2, 4, 8, 16, 32])})
     assert count_real_tokens([batch]) == 1 + 2 + 8 + 16 + 32
 
 
-def test_both_views_of_a_row_count() -> None:
+def test_both_views_of_a_row_count():
     batch = micro_batch([1.0, 0.0, 1.0])
     del batch.tensors["decoder_lengths"]
     batch.tensors["lengths_b"] = torch.tensor([5, 7, 0])
     assert count_real_tokens([batch]) == 1 + 3 + 5
 
 
-def test_places_are_those_of_all_id_tensors() -> None:
+def test_places_are_those_of_all_id_tensors():
     batch = micro_batch([1.0, 0.0])
     batch.tensors |= {"input_ids": torch.zeros(2, 5), "decoder_input_ids": torch.zeros(2, 3)}
     assert count_positions([batch, batch]) == 2 * 2 * (5 + 3)
     assert next_global_batch(source(lambda: [batch]), {}, ALONE, StopRequest()).padded_tokens == 16
 
 
-def test_labels_and_tokens_are_summed() -> None:
-    head: Any = SimpleNamespace(count=lambda tensors: len(tensors["lengths"]))
+def test_labels_and_tokens_are_summed():
+    head = SimpleNamespace(count=lambda tensors: len(tensors["lengths"]))
     batches = [micro_batch([1.0, 1.0]), micro_batch([1.0])]
     found = next_global_batch(source(lambda: batches), {"lm": head, "token": head}, ALONE, StopRequest())
     assert (found.counts, found.tokens, found.stop) == ({"lm": 3.0, "token": 3.0}, 33 + 11, False)
     assert found.micro_batches == batches
 
 
-def test_portions_are_added_until_there_are_enough_tokens() -> None:
+def test_portions_are_added_until_there_are_enough_tokens():
     """Portions of 33 tokens: one for up to 33, and one more for each 33 above."""
-    head: Any = SimpleNamespace(count=lambda tensors: len(tensors["lengths"]))
+    head = SimpleNamespace(count=lambda tensors: len(tensors["lengths"]))
     for tokens, portions in ((None, 1), (1, 1), (33, 1), (34, 2), (66, 2), (67, 3)):
         portion = source(lambda: [micro_batch([1.0, 1.0])])
         found = next_batch_of_tokens(portion, {"lm": head}, ALONE, StopRequest(), tokens)
@@ -89,11 +86,11 @@ def test_portions_are_added_until_there_are_enough_tokens() -> None:
         )
 
 
-def test_a_request_to_stop_between_portions_leaves_the_batch() -> None:
+def test_a_request_to_stop_between_portions_leaves_the_batch():
     stop = StopRequest()
-    read: list[int] = []
+    read = []
 
-    def reading() -> list[Any]:
+    def reading():
         stop.reason = "SIGTERM" if read else None
         read.append(len(read))
         assert len(read) < 3, "read after the request"
@@ -102,15 +99,15 @@ def test_a_request_to_stop_between_portions_leaves_the_batch() -> None:
     assert next_batch_of_tokens(source(reading), {}, ALONE, stop, 22).stop, "though the tokens are there"
 
 
-def test_a_request_to_stop_ends_the_wait_for_tokens() -> None:
+def test_a_request_to_stop_ends_the_wait_for_tokens():
     """They never come: the ranks meet once."""
     stop, world, met = StopRequest(), Alone(), iter([1])
     stop.reason = "SIGTERM"
-    world.total = lambda values: list(values) * next(met)  # type: ignore[method-assign]
-    assert next_batch_of_tokens(source(lambda: pytest.fail("read")), {}, world, stop, 22).stop  # type: ignore[arg-type]
+    world.total = lambda values: list(values) * next(met)
+    assert next_batch_of_tokens(source(lambda: pytest.fail("read")), {}, world, stop, 22).stop
 
 
-def test_nothing_is_read_after_a_request_to_stop() -> None:
+def test_nothing_is_read_after_a_request_to_stop():
     stop = StopRequest()
     stop.reason = "SIGTERM"
     found = next_global_batch(source(lambda: pytest.fail("read")), {}, ALONE, stop)
@@ -118,10 +115,10 @@ def test_nothing_is_read_after_a_request_to_stop() -> None:
     assert not found.micro_batches
 
 
-def test_a_request_ends_the_wait_for_data() -> None:
+def test_a_request_ends_the_wait_for_data():
     stop = StopRequest()
 
-    def read() -> list[Any]:
+    def read():
         assert stop.interrupts
         stop.reason = "SIGTERM"
         raise Interrupted
@@ -131,8 +128,8 @@ def test_a_request_ends_the_wait_for_data() -> None:
     assert not stop.interrupts
 
 
-def test_an_error_of_reading_is_raised_by_all() -> None:
-    def read() -> list[Any]:
+def test_an_error_of_reading_is_raised_by_all():
+    def read():
         raise StorageError("a shard is missing")
 
     with pytest.raises(StorageError, match="a shard is missing"):

@@ -25,7 +25,7 @@ from clozeline.train.distributed.failures import explain
         (RuntimeError("a product of ours"), 1, "Traceback"),
     ],
 )
-def test_codes_and_messages(error: Exception, code: int, message: str) -> None:
+def test_codes_and_messages(error, code, message):
     try:
         raise error
     except Exception as raised:

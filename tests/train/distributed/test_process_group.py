@@ -2,33 +2,29 @@ import pytest
 import torch
 
 from clozeline.errors import IntegrityError
-from clozeline.train.distributed.process_group import (
-    World,
-    device_of,
-)
-from tests.distributed import RankPool
+from clozeline.train.distributed.process_group import device_of
 
 
-def totals(world: World) -> tuple[list[float], list[int]]:
+def totals(world):
     return world.total([world.rank + 0.1, 2.0**-60, 2.0**53]), world.gather(world.rank * 10)
 
 
-def test_totals_are_float64_and_equal(two_ranks: RankPool) -> None:
+def test_totals_are_float64_and_equal(two_ranks):
     first, second = two_ranks.run(totals)
     assert first == second == ([0.1 + 1.1, 2.0**-59, 2.0**54], [0, 10])
 
 
-def fail_on_one(world: World) -> tuple[str, int, str]:
+def fail_on_one(world):
     try:
         with world.together():
             if world.rank == 1:
                 raise IntegrityError("a block is broken")
     except Exception as error:
-        return type(error).__name__, error.exit_code, str(error)  # type: ignore[attr-defined]
+        return type(error).__name__, error.exit_code, str(error)
     return "", 0, ""
 
 
-def test_error_of_one_rank_ends_all_with_its_code(two_ranks: RankPool) -> None:
+def test_error_of_one_rank_ends_all_with_its_code(two_ranks):
     assert two_ranks.run(fail_on_one) == [
         ("PeerError", 65, "rank 1: a block is broken"),
         ("IntegrityError", 65, "a block is broken"),
@@ -36,9 +32,7 @@ def test_error_of_one_rank_ends_all_with_its_code(two_ranks: RankPool) -> None:
 
 
 @pytest.mark.parametrize(("local_rank", "gpus", "expected"), [(3, 1, 0), (3, 8, 3), (5, 4, 1)])
-def test_a_rank_that_sees_one_gpu_takes_it(
-    monkeypatch: pytest.MonkeyPatch, local_rank: int, gpus: int, expected: int
-) -> None:
+def test_a_rank_that_sees_one_gpu_takes_it(monkeypatch, local_rank, gpus, expected):
     """Under `srun --gpus-per-task=1` each rank sees its own GPU as number 0."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)

@@ -2,13 +2,9 @@
 
 import contextlib
 import io
-from pathlib import Path
-from typing import Any
 
 import pytest
 
-from clozeline.train.distributed.process_group import World
-from tests.distributed import RankPool
 from tests.train import runs
 from tests.train.masked_set import write_config
 
@@ -22,11 +18,11 @@ WARNINGS = {"the health of the data", "spikes of the loss", "TensorBoard", "line
 WARNINGS |= {"results on held-out sets", "report.html", "closing lines"}
 
 
-def broken(*_: Any, **__: Any) -> Any:
+def broken(*_, **__):
     raise ZeroDivisionError("broken")
 
 
-def start(world: World, config: Path, parts: list[str], words: list[str]) -> tuple[int, list[str]]:
+def start(world, config, parts, words):
     """A run in which calls of these parts fail; returns (exit code, lines of stderr)."""
     error = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stderr(error):
@@ -37,11 +33,11 @@ def start(world: World, config: Path, parts: list[str], words: list[str]) -> tup
 
 
 @pytest.fixture
-def config(tmp_path: Path, shards: Path) -> Path:
+def config(tmp_path, shards):
     return write_config(tmp_path / "run.yaml", shards, tmp_path / "run", evaluate__every=4, checkpoint__every=4)
 
 
-def test_no_report_ends_a_run(one_rank: RankPool, tmp_path: Path, config: Path) -> None:
+def test_no_report_ends_a_run(one_rank, tmp_path, config):
     ((code, error),) = one_rank.run(start, config, EVERY_PART, ["log.tensorboard=true"])
     assert code == 0
     told = [line for line in error if line.startswith("warning: ")]

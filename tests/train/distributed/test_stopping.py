@@ -12,7 +12,7 @@ from clozeline.train.distributed.stopping import StopRequest
 
 @pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU"])
-def test_signals_are_taken_once_and_handlers_put_back(name: str) -> None:
+def test_signals_are_taken_once_and_handlers_put_back(name):
     number = signal.Signals[name]
     before = signal.getsignal(number)
     with StopRequest() as stop:
@@ -25,7 +25,7 @@ def test_signals_are_taken_once_and_handlers_put_back(name: str) -> None:
 
 
 @pytest.mark.usefixtures("default_signals")
-def test_signals_that_are_ignored_stay_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_signals_that_are_ignored_stay_so(monkeypatch):
     """As in a run in the background, by `nohup` or by `&` in a script."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with StopRequest() as stop:
@@ -36,8 +36,8 @@ def test_signals_that_are_ignored_stay_so(monkeypatch: pytest.MonkeyPatch) -> No
     assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
-def test_a_second_request_after_a_while_exits_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    codes: list[int] = []
+def test_a_second_request_after_a_while_exits_at_once(monkeypatch):
+    codes = []
     clock = iter([100.0, 100.0 + stopping._FORWARDED_S + 1])
     monkeypatch.setattr(stopping.os, "_exit", codes.append)
     monkeypatch.setattr(stopping.time, "monotonic", lambda: next(clock))
@@ -47,9 +47,9 @@ def test_a_second_request_after_a_while_exits_at_once(monkeypatch: pytest.Monkey
     assert codes == [130]
 
 
-def test_a_warning_that_comes_again_or_before_a_request_ends_no_save(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_warning_that_comes_again_or_before_a_request_ends_no_save(monkeypatch):
     """SIGXCPU comes every second, and SIGTERM minutes after SIGUSR1: the step or the save in between goes on."""
-    codes: list[int] = []
+    codes = []
     clock = iter(range(100, 900, 100))
     monkeypatch.setattr(stopping.os, "_exit", codes.append)
     monkeypatch.setattr(stopping.time, "monotonic", lambda: next(clock))
@@ -61,7 +61,7 @@ def test_a_warning_that_comes_again_or_before_a_request_ends_no_save(monkeypatch
     assert codes == [143]
 
 
-def test_a_request_ends_a_wait_but_no_step() -> None:
+def test_a_request_ends_a_wait_but_no_step():
     with StopRequest() as stop:
         stop.interrupts = True
         with pytest.raises(stopping.Interrupted):
@@ -70,7 +70,7 @@ def test_a_request_ends_a_wait_but_no_step() -> None:
         assert stop.reason == "SIGTERM"
 
 
-def test_the_end_of_the_launcher_is_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_the_launcher_is_a_request(monkeypatch):
     """The parent of the node process changes when the command that started it ends."""
     monkeypatch.setenv("CROSS_RANK", "0")
     parents = iter([500, 500, 1])

@@ -2,23 +2,19 @@
 
 import threading
 
-import pytest
-
 from clozeline.train.distributed import watchdog
 from clozeline.train.distributed.watchdog import Watchdog
 
 
-def test_no_beat_ends_the_process_with_stacks(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_beat_ends_the_process_with_stacks(monkeypatch, capsys):
     guard, ended, codes, dumped = Watchdog(0.001, rank=3), threading.Event(), [], []
 
-    def leave(code: int) -> None:
+    def leave(code):
         codes.append(code)
         guard._closed = True  # the real one never returns
         ended.set()
 
-    def dump(*, file: object, all_threads: bool) -> None:
+    def dump(*, file, all_threads):
         dumped.append(all_threads)
 
     monkeypatch.setattr(watchdog.os, "_exit", leave)
@@ -32,7 +28,7 @@ def test_no_beat_ends_the_process_with_stacks(
     assert "NCCL's last ones are in /somewhere/trace_3\n" in said
 
 
-def test_the_end_of_the_run_ends_the_thread() -> None:
+def test_the_end_of_the_run_ends_the_thread():
     with Watchdog(3600.0) as guard:
         guard.beat()
         assert guard._thread.is_alive()

@@ -1,18 +1,13 @@
 """The moving average of the weights, which the grid compares with a plain loop."""
 
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.train.checkpoint.zero_partitions import fragments
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
 from clozeline.train.evaluate import averages_as_weights
-from tests.distributed import RankPool
 from tests.train.masked_set import write_config
 from tests.train.runs import evaluations, logged, start
 from tests.train.synthetic import NO_DROPOUT, RandomSource, build, resume, save, tiny, train_steps
@@ -20,18 +15,18 @@ from tests.train.synthetic import NO_DROPOUT, RandomSource, build, resume, save,
 DECAY = 0.34
 
 
-def average(decay: float) -> dict[str, Any]:
+def average(decay):
     return {"name": "average", "decay": decay}
 
 
-def saved(world: World, config: TrainConfig, folder: Path) -> None:
+def saved(world, config, folder):
     engine = build(config, world, seed=2)
     train_steps(engine, 1, 2)
     save(engine, folder, 2)
     engine.close()
 
 
-def states_after(world: World, config: TrainConfig, source: Path) -> list[str]:
+def states_after(world, config, source):
     engine = build(config, world)
     resume(engine, source)
     train_steps(engine, 3, 3)
@@ -40,7 +35,7 @@ def states_after(world: World, config: TrainConfig, source: Path) -> list[str]:
     return found
 
 
-def test_an_average_may_begin_or_end_in_the_middle(one_rank: RankPool, tmp_path: Path) -> None:
+def test_an_average_may_begin_or_end_in_the_middle(one_rank, tmp_path):
     """A run without it keeps no average that would grow old."""
     none, some = tiny(**NO_DROPOUT), tiny(**NO_DROPOUT, hooks=[average(0.999)])
     adam = ["exp_avg", "exp_avg_sq", "weight"]
@@ -49,7 +44,7 @@ def test_an_average_may_begin_or_end_in_the_middle(one_rank: RankPool, tmp_path:
         assert one_rank.run(states_after, later, tmp_path / str(len(states))) == [states]
 
 
-def evaluated(world: World, config: TrainConfig, look: bool) -> list[tuple[str, str]]:
+def evaluated(world, config, look):
     """Eight steps; after the fifth, a forward pass with the averages that fails, or none."""
     engine = build(config, world)
     found = train_steps(engine, 1, 5)
@@ -57,7 +52,7 @@ def evaluated(world: World, config: TrainConfig, look: bool) -> list[tuple[str, 
         engine.train(False)
         batch = RandomSource(config, world, 0).next_step()[0]
         with suppress(RuntimeError), torch.no_grad(), averages_as_weights(engine):
-            engine.losses(engine.inputs(batch, step=0))  # type: ignore[arg-type]
+            engine.losses(engine.inputs(batch, step=0))
             raise RuntimeError("an evaluation fails")
         engine.train(True)
     found += train_steps(engine, 6, 8)
@@ -65,13 +60,13 @@ def evaluated(world: World, config: TrainConfig, look: bool) -> list[tuple[str, 
     return found
 
 
-def test_a_pass_with_the_averages_leaves_training_as_it_was(two_ranks: RankPool) -> None:
+def test_a_pass_with_the_averages_leaves_training_as_it_was(two_ranks):
     """Stage 3 may keep what a forward pass gathered: those would be averages, on which training would go on."""
     config = tiny(**NO_DROPOUT, zero={"stage": 3, "persistent": 0}, hooks=[average(DECAY)])
     assert two_ranks.run(evaluated, config, True) == two_ranks.run(evaluated, config, False)
 
 
-def test_an_evaluation_is_one_of_the_average(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+def test_an_evaluation_is_one_of_the_average(one_rank, tmp_path, shards):
     config, outputs = write_config(tmp_path / "run.yaml", shards, tmp_path, steps=3), [tmp_path / "a", tmp_path / "b"]
     for output, hooks in zip(outputs, ("[]", "[{name: average, decay: 0.9}]"), strict=True):
         assert one_rank.run(start, config, [f"output={output}", f"hooks={hooks}"]) == [(0, "")]
@@ -79,7 +74,7 @@ def test_an_evaluation_is_one_of_the_average(one_rank: RankPool, tmp_path: Path,
     assert evaluations(outputs[0])[-1]["loss"] != evaluations(outputs[1])[-1]["loss"]
 
 
-def test_an_optimizer_that_averages_needs_no_second_average() -> None:
+def test_an_optimizer_that_averages_needs_no_second_average():
     with pytest.raises(ConfigurationError, match="average does not go together with optimizer"):
         tiny(optimizer={"name": "nt_asgd"}, evaluate__every=2, hooks=["average"])
     for decay in (0.0, 1.0):

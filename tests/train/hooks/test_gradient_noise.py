@@ -1,16 +1,11 @@
 """The noise of gradients: of drawn vectors whose noise is known, and against a plain loop over micro-batches."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
 from clozeline.train.hooks.gradient_noise import estimate
-from tests.distributed import RankPool
 from tests.train.synthetic import (
     NO_DROPOUT,
     VOCABULARY,
@@ -23,7 +18,7 @@ from tests.train.synthetic import (
 )
 
 
-def test_noise_that_is_known_is_found() -> None:
+def test_noise_that_is_known_is_found():
     """Rows are drawn around a mean; six micro-batches of one to three rows, averaged by rows, over many steps."""
     generator = np.random.Generator(np.random.PCG64(3))
     mean, deviations = generator.normal(size=30), generator.uniform(0.5, 2.0, 30)
@@ -39,14 +34,14 @@ def test_noise_that_is_known_is_found() -> None:
     assert means["square"] == pytest.approx(mean @ mean, rel=0.02)
 
 
-def test_there_may_be_nothing_to_compare() -> None:
+def test_there_may_be_nothing_to_compare():
     assert estimate(0.0, 0.0, 0, 1.0, 8) is None, "no labels"
     assert estimate(5.0, 1.0, 1, 2.0, 8) is None, "all labels in one micro-batch"
     assert estimate(5.0, 8.0, 4, float("inf"), 8) is None, "a skipped step"
     assert estimate(24.0, 16.0, 4, 3.0**0.5, 4) == pytest.approx({"trace": 4.0, "square": 2.0})
 
 
-def plain_loop(world: World, config: TrainConfig, empty: int | None) -> dict[str, float] | None:
+def plain_loop(world, config, empty):
     """The estimates of one step from the gradients of each micro-batch; one may have no labels."""
     from clozeline.model.build import build_model
 
@@ -64,7 +59,7 @@ def plain_loop(world: World, config: TrainConfig, empty: int | None) -> dict[str
     return estimate(squares, sum(sum(labels) / count for count in labels), len(labels), float(whole.norm()), 8)
 
 
-def recorded(world: World, config: TrainConfig, empty: int | None) -> tuple[Any, list[tuple[str, str]]]:
+def recorded(world, config, empty):
     """The record of a step, in which a micro-batch of the last rank has no labels, and losses of two further steps."""
     engine = build(config, world)
     batches = list(RandomSource(config, world).next_step())
@@ -79,9 +74,7 @@ def recorded(world: World, config: TrainConfig, empty: int | None) -> tuple[Any,
 
 
 @pytest.mark.parametrize(("size", "stage"), [(1, 1), (2, 3)])
-def test_every_stage_and_world_size_has_the_estimates_of_a_plain_loop(
-    one_rank: RankPool, two_ranks: RankPool, size: int, stage: int
-) -> None:
+def test_every_stage_and_world_size_has_the_estimates_of_a_plain_loop(one_rank, two_ranks, size, stage):
     """Uneven labels; what is trained does not change by a bit."""
     ranks = two_ranks if size == 2 else one_rank
     for empty in (None, 3):
@@ -91,6 +84,6 @@ def test_every_stage_and_world_size_has_the_estimates_of_a_plain_loop(
         assert results[0][1] == ranks.run(recorded, tiny(**NO_DROPOUT, zero__stage=stage), empty)[0][1]
 
 
-def test_one_micro_batch_has_nothing_to_compare() -> None:
+def test_one_micro_batch_has_nothing_to_compare():
     with pytest.raises(ConfigurationError, match=r"gradient_noise: .* below the global batch of 8 rows, got 8"):
         tiny(data__micro_batch=8, hooks=["gradient_noise"])

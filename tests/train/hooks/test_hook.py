@@ -1,32 +1,28 @@
 """Promises of every hook, and the order in which they are called."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.registry import find, names
-from clozeline.train.configuration.config import TrainConfig, frozen
+from clozeline.train.configuration.config import frozen
 from clozeline.train.engine import hooks_of_run
 from clozeline.train.hooks import Hook
 from tests.declarations import declared
-from tests.distributed import RankPool
 from tests.train.compression.pruning.pruned import train
 from tests.train.synthetic import VOCABULARY, tiny
 
 HOOKS = "clozeline.train.hooks"
 
 
-def hooked(name: str, **changes: Any) -> TrainConfig:
+def hooked(name, **changes):
     """A run with a hook; `CASE` in its own test file has the options that it needs."""
     return tiny(hooks=[{"name": name, **declared("train.hooks", name, "CASE", {})}], **changes)
 
 
 @pytest.mark.parametrize("name", names(HOOKS))
-def test_a_hook_resumes_to_the_bit_and_declares_its_states(name: str, one_rank: RankPool, tmp_path: Path) -> None:
+def test_a_hook_resumes_to_the_bit_and_declares_its_states(name, one_rank, tmp_path):
     """With dropout; what only observes changes no bit."""
     kind = find(HOOKS, name)
     assert issubclass(kind, Hook)
@@ -42,12 +38,12 @@ def test_a_hook_resumes_to_the_bit_and_declares_its_states(name: str, one_rank: 
 
 
 @pytest.mark.parametrize("name", names(HOOKS))
-def test_a_resumed_run_may_change_what_observes_alone(name: str) -> None:
+def test_a_resumed_run_may_change_what_observes_alone(name):
     assert (frozen(hooked(name)) == frozen(tiny())) == find(HOOKS, name).observes
 
 
-def test_statistics_come_before_what_changes_gradients_and_pruning_last() -> None:
-    changes: dict[str, Any] = {"model__init_from": "elsewhere", "optimizer__weight_decay": 0.0, "regularizer": "l2_sp"}
+def test_statistics_come_before_what_changes_gradients_and_pruning_last():
+    changes = {"model__init_from": "elsewhere", "optimizer__weight_decay": 0.0, "regularizer": "l2_sp"}
     config = tiny(
         **changes,
         hooks=["gradient_noise", {"name": "unfreezing", "every": 2}, "layer_statistics"],
@@ -57,6 +53,6 @@ def test_statistics_come_before_what_changes_gradients_and_pruning_last() -> Non
     assert order == ["LayerStatistics", "L2Sp", "Unfreezing", "GradientNoise", "Magnitude"]
 
 
-def test_a_hook_is_named_once() -> None:
+def test_a_hook_is_named_once():
     with pytest.raises(ConfigurationError, match="hooks: expected each one once, got average, average"):
         tiny(hooks=["average", {"name": "average", "decay": 0.9}])

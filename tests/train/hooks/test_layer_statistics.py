@@ -1,18 +1,14 @@
 """Gradient norms by layer and the largest logits, against a plain loop of torch."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.global_batch import next_global_batch
-from clozeline.train.distributed.process_group import World
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.hooks.layer_statistics import merge
-from tests.distributed import RankPool
 from tests.train.synthetic import NO_DROPOUT, VOCABULARY, RandomSource, build, random_rows, tiny, train_steps
 
 MODULES = {
@@ -26,7 +22,7 @@ MODULES = {
 """Modules of the tiny encoder, and how many parameters each has."""
 
 
-def plain_loop(world: World, config: TrainConfig) -> tuple[dict[str, float], dict[str, float], float]:
+def plain_loop(world, config):
     """Norms by module, largest logit and total norm of the first global batch, in one backward pass."""
     from clozeline.model.build import build_model
 
@@ -34,7 +30,7 @@ def plain_loop(world: World, config: TrainConfig) -> tuple[dict[str, float], dic
     rows, scores = random_rows(1, 8, 0, 8), []
     head = model.heads["masked_lm"]
     original = head.logits
-    head.logits = lambda hidden: (scores.append(original(hidden)), scores[-1])[1]  # type: ignore[method-assign]
+    head.logits = lambda hidden: (scores.append(original(hidden)), scores[-1])[1]
     loss = model(rows)["masked_lm"]
     (loss.total / loss.count).backward()
     squares = [float(p.grad.double().square().sum()) for p in model.parameters() if p.grad is not None]
@@ -45,7 +41,7 @@ def plain_loop(world: World, config: TrainConfig) -> tuple[dict[str, float], dic
     return found, {"masked_lm": float(torch.cat(scores).abs().max())}, total
 
 
-def observe(world: World, config: TrainConfig) -> tuple[Any, float, list[tuple[str, str]]]:
+def observe(world, config):
     """The record of the first step over all ranks, its gradient norm, and the losses of two further steps."""
     engine = build(config, world)
     source = RandomSource(config, world)
@@ -58,13 +54,11 @@ def observe(world: World, config: TrainConfig) -> tuple[Any, float, list[tuple[s
 
 
 @pytest.mark.parametrize(("size", "stage", "clipping"), [(1, 1, 0.05), (2, 0, 0.0), (2, 2, 0.05), (2, 3, 0.05)])
-def test_every_stage_and_world_size_has_the_norms_of_a_plain_loop(
-    one_rank: RankPool, two_ranks: RankPool, size: int, stage: int, clipping: float
-) -> None:
+def test_every_stage_and_world_size_has_the_norms_of_a_plain_loop(one_rank, two_ranks, size, stage, clipping):
     """Whether the gradient is clipped or not; what is trained does not change by a bit."""
     ranks = two_ranks if size == 2 else one_rank
     ((norms, logits, total),) = one_rank.run(plain_loop, tiny(**NO_DROPOUT))
-    changes: dict[str, Any] = {**NO_DROPOUT, "zero__stage": stage, "gradient_clipping": clipping}
+    changes = {**NO_DROPOUT, "zero__stage": stage, "gradient_clipping": clipping}
     results = ranks.run(observe, tiny(**changes, hooks=["layer_statistics"]))
     for found, norm, _ in results:
         assert list(found) == ["layer_gradient_norms", "largest_logits"]
@@ -76,7 +70,7 @@ def test_every_stage_and_world_size_has_the_norms_of_a_plain_loop(
     assert results[0][2] == ranks.run(observe, tiny(**changes))[0][2]
 
 
-def test_ranks_are_merged() -> None:
+def test_ranks_are_merged():
     """Squares add up; a head without logits on one rank counts on the other, and NaN is not hidden by order."""
     merged = merge([({"a": 9.0}, {"x": 1.0, "y": math.nan}), ({"a": 16.0}, {"x": 3.0, "y": 2.0}), ({"a": 0.0}, {})])
     assert merged["layer_gradient_norms"] == {"a": 5.0}
@@ -85,6 +79,6 @@ def test_ranks_are_merged() -> None:
     assert merge([({}, {}), ({}, {})]) == {}
 
 
-def test_a_compiled_head_gives_no_logits() -> None:
+def test_a_compiled_head_gives_no_logits():
     with pytest.raises(ConfigurationError, match=r"layer_statistics does not go together with data\."):
         tiny(hooks=["layer_statistics"], data__label_capacity=64)

@@ -3,23 +3,20 @@
 import pytest
 
 from clozeline.train.checkpoint.zero_partitions import fragments
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
-from tests.distributed import RankPool
 from tests.train.synthetic import NO_DROPOUT, build, tiny, train_steps
 
 CASE = {"every": 2}
 """Options of a hook in the contract tests."""
 
 
-def depth(name: str) -> int:
+def depth(name):
     """Of a parameter of the tiny encoder, by its name."""
     if name.startswith(("heads", "family.stack.norm")):
         return 0
     return 2 if "layers.0" in name else 1 if "layers.1" in name else 3
 
 
-def changed_depths(world: World, config: TrainConfig) -> list[set[int]]:
+def changed_depths(world, config):
     """The depths of which this rank saw a weight change, at each of eight steps."""
     engine, found = build(config, world), []
     for step in range(1, 9):
@@ -32,7 +29,7 @@ def changed_depths(world: World, config: TrainConfig) -> list[set[int]]:
 
 
 @pytest.mark.parametrize("stage", [0, 3])
-def test_one_more_depth_is_trained_every_few_steps(two_ranks: RankPool, stage: int) -> None:
+def test_one_more_depth_is_trained_every_few_steps(two_ranks, stage):
     """Two layers: the head learns from step 1, the layers from 3 and 5, the tables from 7 on."""
     hooks = [{"name": "unfreezing", "every": 2}]
     config = tiny(**NO_DROPOUT, schedule__name="constant", zero={"stage": stage, "persistent": 0}, hooks=hooks)

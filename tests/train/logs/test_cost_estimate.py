@@ -1,19 +1,9 @@
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 
 from clozeline.model.build import build_model
-from clozeline.pipeline.rows import Rows
 from clozeline.train.data.sets.datasets import open_datasets
-from clozeline.train.logs.cost_estimate import (
-    CostEstimate,
-    PhaseCost,
-    estimate_cost,
-    estimate_memory,
-    peak_of,
-)
+from clozeline.train.logs.cost_estimate import CostEstimate, PhaseCost, estimate_cost, estimate_memory, peak_of
 from tests.train.objective_sets import write_objective_sets
 from tests.train.synthetic import tiny
 
@@ -30,7 +20,7 @@ from tests.train.synthetic import tiny
         (1, "fp32", 2, 4 + 4 + 16 / 2, ("average",)),
     ],
 )
-def test_bytes_per_parameter(stage: int, precision: str, world: int, per_parameter: float, hooks: Any) -> None:
+def test_bytes_per_parameter(stage, precision, world, per_parameter, hooks):
     estimate = estimate_memory(tiny(zero__stage=stage, precision=precision, hooks=list(hooks)), 1000, world)
     assert estimate.total == pytest.approx(1000 * per_parameter)
 
@@ -45,9 +35,7 @@ CUDA = torch.device("cuda", 0)
      *((unknown, None) for unknown in (
          "NVIDIA L400", "NVIDIA RTX A100", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA GeForce RTX 4090 Laptop GPU"))],
 )  # fmt: skip
-def test_known_devices_have_their_makers_number_and_others_a_measured_one(
-    monkeypatch: pytest.MonkeyPatch, name: str, operations: float | None
-) -> None:
+def test_known_devices_have_their_makers_number_and_others_a_measured_one(monkeypatch, name, operations):
     """A slice of a device, and a device with a known part in its name, are others."""
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: name)
     found = peak_of(CUDA, "bf16", 3.0)
@@ -57,10 +45,10 @@ def test_known_devices_have_their_makers_number_and_others_a_measured_one(
     assert "measured, a matrix product in bf16" in peak_of(torch.device("cpu"), "bf16", 2.0).line()
 
 
-def test_operations_of_samples_follow_the_phases() -> None:
+def test_operations_of_samples_follow_the_phases():
     """Steps of 8 rows at 10 operations a row, then of 16 rows at 100; rows beyond the plan cost what the last do."""
     phases = (PhaseCost(3, 8, 1.0, 10.0, {}), PhaseCost(2, 16, 1.0, 100.0, {}))
-    nothing: Any = None
+    nothing = None
     cost = CostEstimate(nothing, nothing, nothing, 1, phases, 0, 0.0)
     per_row = [10.0] * 24 + [100.0] * 60
     assert [cost.flops_until(samples) for samples in range(84)] == [sum(per_row[:samples]) for samples in range(84)]
@@ -71,7 +59,7 @@ def test_operations_of_samples_follow_the_phases() -> None:
     ]
 
 
-def labels_by_hand(rows: Rows) -> float:
+def labels_by_hand(rows):
     """Labels of each objective, as its columns tell them."""
     columns = rows.columns
     for name in ("label_ids", "prediction_order", "target_ids"):
@@ -90,9 +78,9 @@ def labels_by_hand(rows: Rows) -> float:
         ("span_corruption", "encoder_decoder", "lm"),
     ],
 )
-def test_the_head_is_counted_at_labels_alone(tmp_path: Path, objective: str, family: str, head: str) -> None:
+def test_the_head_is_counted_at_labels_alone(tmp_path, objective, family, head):
     """Those of a prefix are known from its length alone, and those of a permutation from its order."""
-    apart: dict[str, Any] = {}
+    apart = {}
     if family == "xlnet":
         apart = {"model__position": {"kind": "sinusoidal"}, "model__bias": {"qkv": False, "out": False}}
     config = tiny(

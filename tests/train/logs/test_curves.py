@@ -1,8 +1,5 @@
 """Curves of one run and of several; the seconds of training are counted a second way, by hand."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -12,7 +9,7 @@ from tests.pages import checked
 from tests.sealed_lines import sealed
 
 
-def written(folder: Path, times: list[float], begun: list[tuple[str, float]]) -> Path:
+def written(folder, times, begun):
     folder.mkdir()
     lines = [{"step": step, "time": time, "loss": 3.0} for step, time in enumerate(times, 1)]
     (folder / "metrics.jsonl").write_text("".join(f"{sealed(**line)}\n" for line in lines))
@@ -32,15 +29,13 @@ def written(folder: Path, times: list[float], begun: list[tuple[str, float]]) ->
         ([102.0, 105.0], [], [0.0, 3.0]),
     ],
 )
-def test_seconds_leave_out_pauses(
-    tmp_path: Path, times: list[float], begun: list[tuple[str, float]], seconds: list[float]
-) -> None:
+def test_seconds_leave_out_pauses(tmp_path, times, begun, seconds):
     run = read_run(written(tmp_path / "run", times, begun), "a")
     assert [record["seconds"] for record in run.records] == seconds
 
 
-def run_of(name: str, slope: float) -> RecordedRun:
-    records: list[dict[str, Any]] = []
+def run_of(name, slope):
+    records = []
     for step in range(1, 4):
         held = {"loss": 4.0 - slope * step, "unigram_entropy": 2.75, "labels": 5}
         records.append({
@@ -51,11 +46,11 @@ def run_of(name: str, slope: float) -> RecordedRun:
     return RecordedRun(name, records)
 
 
-def pictures(*runs: RecordedRun) -> list[str]:
+def pictures(*runs):
     return checked(page("runs", curves(runs))).pictures
 
 
-def test_runs_share_the_axes_of_each_quantity() -> None:
+def test_runs_share_the_axes_of_each_quantity():
     shown = pictures(run_of("slow", 0.5), run_of("fast", 1.0))
     over = ("", " over tokens", " over seconds of training", " over FLOPs")
     losses = "slow from 3 to 2.5; fast from 2 to 1; unigram entropy"
@@ -71,7 +66,7 @@ def test_runs_share_the_axes_of_each_quantity() -> None:
     assert "Time waiting for data (%): slow from 25 to 25; fast from 25 to 25" in shown
 
 
-def test_the_noise_scale_is_a_quotient_of_sums_of_a_hundred_records() -> None:
+def test_the_noise_scale_is_a_quotient_of_sums_of_a_hundred_records():
     """Not a mean of quotients; windows in which noise hides the gradient have none."""
     generator = np.random.Generator(np.random.PCG64(1))
     traces, squares = generator.uniform(50, 100, 130), generator.uniform(-0.5, 1.5, 130)

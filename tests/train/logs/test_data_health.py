@@ -2,21 +2,18 @@
 
 import hashlib
 import json
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from clozeline.configuration.config import load_config
-from clozeline.pipeline.shards import ShardSet, open_shards
+from clozeline.pipeline.shards import open_shards
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream import rounds
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
-from clozeline.train.distributed.process_group import World
 from clozeline.train.logs import data_health as supply
 from clozeline.train.startup.announcements import dry_run
-from tests.distributed import RankPool
+from tests.shard_sets import damage
 from tests.train import runs
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.runs import logged
@@ -24,38 +21,32 @@ from tests.train.runs import logged
 LANES, BLOCK_ROWS, STEPS = 4, 16, 30
 
 
-def start(world: World, config: Path, overrides: list[str]) -> tuple[int, str]:
+def start(world, config, overrides):
     """A run that does not pause before it reads again."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rounds, "_PAUSE_S", 0.0)
         return runs.start(world, config, overrides)
 
 
-def events(output: Path, kind: str) -> list[dict[str, Any]]:
+def events(output, kind):
     return [{key: event[key] for key in event if key not in ("event", "time")} for event in runs.events(output, kind)]
 
 
-def first_block_of(shards: ShardSet, lane: int) -> int:
+def first_block_of(shards, lane):
     """The stored block that a lane reads first."""
     order = BlockOrder(shards.manifest.name, len(shards), BLOCK_ROWS, 0, LANES)
     (piece,) = LogicalBlocks(shards.index.rows, BLOCK_ROWS).pieces(order.block(0, lane))
     return piece.block
 
 
-def damage(shards: ShardSet, block: int) -> dict[str, Any]:
-    """Flip a bit of a block; its place as quarantine.json says it."""
-    path = shards.shard_path(int(shards.index.shard[block]))
-    raw = bytearray(path.read_bytes())
-    raw[int(shards.index.offset[block]) + 60] ^= 1
-    path.write_bytes(raw)
-    return {"shard": path.name, "block": int(shards.index.block[block])}
-
-
-def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ranks: RankPool, tmp_path: Path) -> None:
+def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ranks, tmp_path):
     """The block is rank 1's; with the event's words in quarantine.json the next run is the same to the last bit."""
     manifest = write_masked_sets(tmp_path / "corrupt", block_rows=BLOCK_ROWS)
     shards = open_shards(manifest)
-    place = damage(shards, first_block_of(shards, LANES - 1))
+    block = first_block_of(shards, LANES - 1)
+    damage(shards, block)
+    shard = shards.shard_path(int(shards.index.shard[block])).name
+    place = {"shard": shard, "block": int(shards.index.block[block])}  # as quarantine.json says it
     changes = {"steps": STEPS, "schedule__steps": STEPS, "data__max_damaged_fraction": 0.1}
     config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "skipped", **changes)
     assert two_ranks.run(start, config, []) == [(0, "")] * 2
@@ -74,9 +65,7 @@ def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ra
     assert events(tmp_path / "quarantine", "skipped_block") == []
 
 
-def test_the_plan_is_made_of_a_block_that_is_read(
-    one_rank: RankPool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_plan_is_made_of_a_block_that_is_read(one_rank, tmp_path, capsys):
     """A set whose first block cannot be read can still be trained on."""
     manifest = write_masked_sets(tmp_path / "corrupt", block_rows=BLOCK_ROWS)
     damage(open_shards(manifest), 0)
@@ -87,13 +76,13 @@ def test_the_plan_is_made_of_a_block_that_is_read(
     assert "240 rows" in capsys.readouterr().out
 
 
-def test_waiting_is_judged_over_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_is_judged_over_windows(monkeypatch):
     """The first step loads the first round; what is told once is told again after a rest."""
     monkeypatch.setattr(supply, "_WINDOW", 4)
-    told: list[tuple[int, float]] = []
-    timeline: Any = SimpleNamespace(at=lambda _: None)
-    stream: Any = SimpleNamespace(timeline=timeline, samples=0, lanes=1, sources=[], stats=dict)
-    world: Any = SimpleNamespace(gather=lambda value: [value])
+    told = []
+    timeline = SimpleNamespace(at=lambda _: None)
+    stream = SimpleNamespace(timeline=timeline, samples=0, lanes=1, sources=[], stats=dict)
+    world = SimpleNamespace(gather=lambda value: [value])
     health = supply.LoadingHealth(
         [stream], world, 0.0, lambda _, step, waited_share, **__: told.append((step, waited_share))
     )

@@ -1,30 +1,20 @@
 """A run as a person sees it, and its events in words."""
 
-from collections.abc import Iterable
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from rich.console import Console
 
-from clozeline.train.logs.display import (
-    _PRINTED,
-    _SENTENCES,
-    Display,
-    announcer,
-    describe_event,
-)
+from clozeline.train.logs.display import _PRINTED, _SENTENCES, Display, announcer, describe_event
 from tests.test_docs import ROOT
 
 
-def record(step: int, **changes: Any) -> dict[str, Any]:
+def record(step, **changes):
     figures = {"loss": 1.5, "learning_rate": 1e-3, "gradient_norm": 2.0, "tokens_per_s": 1234.5, "skipped": 0}
     return {"step": step, "tokens": 3000 * step, **figures, **changes}
 
 
-def shown(
-    records: Iterable[dict[str, Any]], times: Iterable[float], steps: int, seconds: float, *, terminal: bool = False
-) -> list[str]:
+def shown(records, times, steps, seconds, *, terminal=False):
     """Lines of a display at which the clock reads these times; it goes back where a step comes again."""
     console, clock, last = Console(force_terminal=terminal, record=True, width=200), iter(times), 0
     with Display(steps, 0, seconds, console, clock=lambda: next(clock)) as display:
@@ -37,7 +27,7 @@ def shown(
     return console.export_text().splitlines()
 
 
-def test_lines_are_seconds_apart_with_the_speed_and_the_time_left() -> None:
+def test_lines_are_seconds_apart_with_the_speed_and_the_time_left():
     *lines, last = shown(map(record, range(1, 41)), range(0, 400, 3), 40, 7.0)
     assert last == "  held-out at step 40: loss 1.0000, unigram entropy 3.0000 nats over 7 labels"
     figures = "loss 1.5000  lr 1.00e-03  norm 2.00"
@@ -61,11 +51,11 @@ PHASE = {"phase": 1, "shares": {"a": 0.75, "b": 0.25}, "global_batch": 16}
         ({"event": ["damaged"], "a": 1}, "a 1"),
     ],
 )  # fmt: skip
-def test_an_event_is_a_sentence_where_it_has_its_fields(event: dict[str, Any], told: str) -> None:
+def test_an_event_is_a_sentence_where_it_has_its_fields(event, told):
     assert describe_event(event).startswith(told)
 
 
-def test_events_are_written_and_some_are_shown() -> None:
+def test_events_are_written_and_some_are_shown():
     journal, display = Mock(), Mock()
     announce = announcer(journal, display)
     announce("save", step=3, checkpoint="step-00000003")
@@ -76,6 +66,6 @@ def test_events_are_written_and_some_are_shown() -> None:
     display.say.assert_called_once_with("step 4: phase 1 of the data begins: 75.0% a, 25.0% b, 16 rows a step")
 
 
-def test_the_operations_page_lists_the_events_that_have_a_sentence() -> None:
+def test_the_operations_page_lists_the_events_that_have_a_sentence():
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
     assert all(f"`{name}`" in page for name in (*_PRINTED, *_SENTENCES))

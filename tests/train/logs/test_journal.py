@@ -7,8 +7,6 @@ import socket
 import subprocess
 import time
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -16,7 +14,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from clozeline.files import process_start
 from clozeline.sealed_json import seal
 from clozeline.train.configuration.logs import LogConfig
-from clozeline.train.logs.journal import Journal, RunStatus, read_status
+from clozeline.train.logs.journal import Journal, read_status
 from clozeline.train.logs.json_lines import read_lines
 from tests.clozeline.test_files import set_clock
 from tests.sealed_lines import sealed
@@ -24,18 +22,18 @@ from tests.sealed_lines import sealed
 HERE = socket.gethostname()
 
 
-def begun(folder: Path, step: int = 0, rank: int = 0, **config: Any) -> Journal:
+def begun(folder, step=0, rank=0, **config):
     journal = Journal(folder, LogConfig(**{"tensorboard": False, **config}), rank)
     journal.begin(step)
     return journal
 
 
 @pytest.fixture
-def metrics(tmp_path: Path) -> Path:
+def metrics(tmp_path):
     return tmp_path / "metrics.jsonl"
 
 
-def test_metrics_after_the_checkpoint_are_cut_off(tmp_path: Path, metrics: Path) -> None:
+def test_metrics_after_the_checkpoint_are_cut_off(tmp_path, metrics):
     """Also a line that a kill tore in two; an evaluation is a line of its own; bits stay, and not finite is null."""
     losses = [0.1, 1 / 3, 3.9010462760925293, 2**-40]
     journal = begun(tmp_path)
@@ -55,7 +53,7 @@ def test_metrics_after_the_checkpoint_are_cut_off(tmp_path: Path, metrics: Path)
     assert read_lines(metrics) == expected[:-1], "the evaluation of that step comes again"
 
 
-def test_lines_that_are_cut_off_unread_are_counted(tmp_path: Path, metrics: Path) -> None:
+def test_lines_that_are_cut_off_unread_are_counted(tmp_path, metrics):
     """Torn ones, those of no step, and events in the place of metrics; a blank one holds nothing."""
     kept, torn = sealed(step=1), '{"step": 2, "lo'
     metrics.write_text(
@@ -65,13 +63,13 @@ def test_lines_that_are_cut_off_unread_are_counted(tmp_path: Path, metrics: Path
     assert read_lines(metrics) == [{"step": 1}]
 
 
-def test_a_last_line_without_its_end_gets_it(tmp_path: Path, metrics: Path) -> None:
+def test_a_last_line_without_its_end_gets_it(tmp_path, metrics):
     metrics.write_text(f"{sealed(step=1)}\n{sealed(step=2)}")
     begun(tmp_path, 2).step({"step": 3})
     assert read_lines(metrics) == [{"step": 1}, {"step": 2}, {"step": 3}]
 
 
-def test_events_before_the_begin_are_written_then(tmp_path: Path) -> None:
+def test_events_before_the_begin_are_written_then(tmp_path):
     """With the time at which they happened; a start that is refused writes none."""
     journal = Journal(tmp_path, LogConfig(tensorboard=False), 0)
     journal.event("checkpoint_refused", checkpoint="step-00000004")
@@ -84,11 +82,11 @@ def test_events_before_the_begin_are_written_then(tmp_path: Path) -> None:
     events = read_lines(tmp_path / "events.jsonl")
     assert [event["event"] for event in events] == ["checkpoint_refused", "failed", "resume"]
     assert events[0]["time"] <= before <= events[2]["time"]
-    found = status_of(tmp_path)
+    found = read_status(tmp_path)
     assert (found.ended, found.step, found.checkpoint) == (False, 2, "step-00000002")
 
 
-def test_tensorboard_draws_the_steps_after_a_checkpoint_again(tmp_path: Path, metrics: Path) -> None:
+def test_tensorboard_draws_the_steps_after_a_checkpoint_again(tmp_path, metrics):
     """Of a resumed run, and of one that goes back while it runs, also to before its first record."""
     for first in (0, 3):
         journal = begun(tmp_path, first, tensorboard=True)
@@ -102,7 +100,7 @@ def test_tensorboard_draws_the_steps_after_a_checkpoint_again(tmp_path: Path, me
     assert [(one.step, one.value) for one in found] == [(1, 1.0), (2, 2.0), (3, 3.0), (4, 34.0), (5, 35.0)]
 
 
-def test_only_the_first_rank_writes_and_never_through_a_link(tmp_path: Path) -> None:
+def test_only_the_first_rank_writes_and_never_through_a_link(tmp_path):
     """Somebody else who may write to the folder has linked a file of ours there."""
     victim, run = tmp_path / "victim", tmp_path / "run"
     victim.write_bytes(b"mine\n")
@@ -122,7 +120,7 @@ def test_only_the_first_rank_writes_and_never_through_a_link(tmp_path: Path) -> 
     assert victim.read_bytes() == b"mine\n"
 
 
-def test_a_folder_that_cannot_be_written_costs_one_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_cannot_be_written_costs_one_warning(tmp_path, capsys):
     (tmp_path / "gone").mkdir()
     journal = begun(tmp_path / "gone")
     shutil.rmtree(tmp_path / "gone")
@@ -135,54 +133,48 @@ def test_a_folder_that_cannot_be_written_costs_one_warning(tmp_path: Path, capsy
     assert line.endswith("; training continues without it")
 
 
-def status_of(run: Path) -> RunStatus:
-    found = read_status(run)
-    assert found is not None
-    return found
-
-
-def write_status(run: Path, **fields: Any) -> None:
+def write_status(run, **fields):
     content = {"state": "running", "step": 4, "checkpoint": "step-00000002", "pid": os.getpid(), "host": HERE,
                "start": process_start(os.getpid()), "heartbeat": time.time() - 30.4, **fields}  # fmt: skip
     (run / "status.json").write_text(json.dumps(seal(content)))
 
 
-def test_a_process_of_this_host_is_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_of_this_host_is_looked_for(tmp_path, monkeypatch):
     """By its id and the time of its start, which tells it from a later process of the same id; not by the clock."""
     own = f"process {os.getpid()} on {HERE}"
     write_status(tmp_path)
-    assert status_of(tmp_path).text == f"running, {own} wrote 30 s ago, step 4, step-00000002"
+    assert read_status(tmp_path).text == f"running, {own} wrote 30 s ago, step 4, step-00000002"
     set_clock(tmp_path / "proc", 86400, monkeypatch)
-    assert not status_of(tmp_path).ended
+    assert not read_status(tmp_path).ended
     write_status(tmp_path, start=process_start(os.getpid()) - 1000)
-    assert status_of(tmp_path).text == f"not running any more, {own} ended without saying so, step 4, step-00000002"
+    assert read_status(tmp_path).text == f"not running any more, {own} ended without saying so, step 4, step-00000002"
     ended = subprocess.Popen(["true"])
     ended.wait()
     write_status(tmp_path, pid=ended.pid)
-    assert status_of(tmp_path).ended
+    assert read_status(tmp_path).ended
     for field in ("pid", "start"):
         write_status(tmp_path, **{field: None})
-        assert status_of(tmp_path).ended
+        assert read_status(tmp_path).ended
     write_status(tmp_path, pid=ended.pid, host="elsewhere")
-    assert not status_of(tmp_path).ended, "only its heartbeat is known"
+    assert not read_status(tmp_path).ended, "only its heartbeat is known"
 
 
-def test_a_process_that_said_how_it_ended(tmp_path: Path) -> None:
+def test_a_process_that_said_how_it_ended(tmp_path):
     write_status(tmp_path, state="stopped", pid=1, checkpoint=None, step=None, rollbacks=2)
-    found = status_of(tmp_path)
+    found = read_status(tmp_path)
     assert (found.ended, found.text) == (False, "stopped, before step 1, no checkpoint, rollbacks 2")
 
 
 @pytest.mark.parametrize("raw", [b"", b"\xff\xfe", b'{"state": 3}'])
-def test_a_damaged_status_is_not_known(tmp_path: Path, raw: bytes) -> None:
+def test_a_damaged_status_is_not_known(tmp_path, raw):
     assert read_status(tmp_path) is None
     (tmp_path / "status.json").write_bytes(raw)
-    found = status_of(tmp_path)
+    found = read_status(tmp_path)
     assert (found.state, found.ended, found.step) == ("unknown", False, None)
     assert found.text == "not known, status.json is damaged; a start writes it again"
 
 
-def test_steps_replace_the_status_once_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_replace_the_status_once_a_second(tmp_path, monkeypatch):
     """What is waiting comes with the next call that is due, or with a save at once."""
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
@@ -190,10 +182,10 @@ def test_steps_replace_the_status_once_a_second(tmp_path: Path, monkeypatch: pyt
     steps = []
     for step, now in enumerate((100.5, 100.9, 101.0, 101.9, 102.0), 1):  # noqa: B007
         journal.progress(step=step)
-        steps.append(status_of(tmp_path).step)
+        steps.append(read_status(tmp_path).step)
     assert steps == [0, 0, 3, 3, 5]
     journal.progress(step=6)
     journal.status("running", checkpoint="step-00000006", exit_code=75)
-    assert (status_of(tmp_path).step, status_of(tmp_path).checkpoint) == (6, "step-00000006")
+    assert (read_status(tmp_path).step, read_status(tmp_path).checkpoint) == (6, "step-00000006")
     assert json.loads((tmp_path / "status.json").read_text())["exit_code"] == 75
     assert not list(tmp_path.glob(".status*"))

@@ -2,7 +2,6 @@
 
 import itertools
 import json
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -21,9 +20,7 @@ pieces = st.sampled_from(
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(pieces, max_size=8), st.booleans(), st.integers(1, 50))
-def test_lines_from_the_end_are_those_from_the_start(
-    tmp_path: Path, content: list[bytes], ended: bool, at_once: int
-) -> None:
+def test_lines_from_the_end_are_those_from_the_start(tmp_path, content, ended, at_once):
     path = tmp_path / "metrics.jsonl"
     whole = b"\n".join(content) + b"\n" * ended
     path.write_bytes(whole)
@@ -39,7 +36,7 @@ def test_lines_from_the_end_are_those_from_the_start(
     assert len(found) - len(records) == unreadable_lines(path)
 
 
-def test_only_the_lines_that_are_asked_for_are_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_lines_that_are_asked_for_are_parsed(tmp_path, monkeypatch):
     """The records of a long run take minutes to parse."""
     path, parsed, real = tmp_path / "metrics.jsonl", [], lines._parse
     path.write_text(f"{sealed(step=1)}\n" * 20_000)
@@ -48,7 +45,7 @@ def test_only_the_lines_that_are_asked_for_are_parsed(tmp_path: Path, monkeypatc
     assert len(parsed) == 3
 
 
-def test_a_missing_file_has_no_lines_and_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_a_missing_file_has_no_lines_and_a_folder_is_no_file(tmp_path):
     assert list(last_lines(tmp_path / "metrics.jsonl")) == []
     with pytest.raises(StorageError, match="cannot be read"):
         list(last_lines(tmp_path))

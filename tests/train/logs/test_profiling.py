@@ -3,18 +3,16 @@
 import json
 from pathlib import Path
 
-import pytest
 import torch
 
 from clozeline.train.logs.profiling import Profiler
 from tests.train.synthetic import tiny
 
 
-def profiled(folder: Path, first: int, steps: range) -> list[str]:
+def profiled(folder, first, steps):
     """Events of a profile of two steps; step N multiplies N pairs of matrices."""
-    told: list[str] = []
+    told = []
     config = tiny(profile={"from": first, "steps": 2}).profile
-    assert config is not None
     profiler = Profiler(config, folder, torch.device("cpu"), lambda event, **_: told.append(event))
     matrix = torch.ones(200, 200)
     for step in steps:
@@ -26,16 +24,16 @@ def profiled(folder: Path, first: int, steps: range) -> list[str]:
     return told
 
 
-def operations(trace: Path) -> list[str]:
+def operations(trace):
     return [event["name"] for event in json.loads(trace.read_text())["traceEvents"] if event.get("cat") == "cpu_op"]
 
 
-def test_a_trace_holds_the_operations_of_its_steps(tmp_path: Path) -> None:
+def test_a_trace_holds_the_operations_of_its_steps(tmp_path):
     assert profiled(tmp_path, 3, range(1, 7)) == ["profile"]
     assert operations(tmp_path / "trace-00000003.json").count("aten::mm") == 3 + 4
 
 
-def test_a_trace_that_cannot_be_written_costs_no_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trace_that_cannot_be_written_costs_no_step(tmp_path, monkeypatch):
     """Its folder is a file; or a full disk cuts the trace off, and the library says nothing."""
     (tmp_path / "run").write_text("a file")
     assert profiled(tmp_path / "run", 1, range(1, 4)) == ["profile_failed"]

@@ -1,8 +1,6 @@
 """What a recorder writes at the end of a run, and how often it writes the page before."""
 
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -14,14 +12,12 @@ from tests.train.synthetic import tiny
 
 
 @pytest.mark.parametrize(("complete", "code", "event"), [(True, 0, "done"), (False, 75, "stop")])
-def test_the_end_has_an_exit_code_and_names_damaged_records(
-    complete: bool, code: int, event: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_end_has_an_exit_code_and_names_damaged_records(complete, code, event, tmp_path, monkeypatch):
     """A start reads only the end of the records."""
     monkeypatch.setattr(recorder, "memory_by_rank", lambda _engine: [])
     (tmp_path / "metrics.jsonl").write_text(f'{{"step": 1\n{sealed(step=2, loss=0.5)}\n')
-    world: Any = SimpleNamespace(rank=0)
-    engine: Any = SimpleNamespace(config=tiny(output=str(tmp_path), log__spike=None), world=world)
+    world = SimpleNamespace(rank=0)
+    engine = SimpleNamespace(config=tiny(output=str(tmp_path), log__spike=None), world=world)
     journal, display = Mock(), Mock()
     one = recorder.Recorder(engine, Mock(), journal, display, Mock(), Mock())
     assert one.end(TrainState(step=2, samples=16), complete, None) == code
@@ -30,17 +26,17 @@ def test_the_end_has_an_exit_code_and_names_damaged_records(
     assert "metrics.jsonl: 1 lines are torn or damaged" in display.say.call_args.args[0]
 
 
-def test_pages_while_training_cost_at_most_a_hundredth(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_while_training_cost_at_most_a_hundredth(monkeypatch):
     """Pages of 2 s each, saves every 10 s: the first at once, the next ones at least 198 s after the end of one."""
     now, written = [0.0], []
 
-    def draw(_: object) -> None:
+    def draw(_):
         written.append(now[0])
         now[0] += 2.0
 
     monkeypatch.setattr(recorder, "write_report", draw)
     monkeypatch.setattr(recorder, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    engine: Any = SimpleNamespace(config=tiny(log__spike=None), world=SimpleNamespace(rank=0))
+    engine = SimpleNamespace(config=tiny(log__spike=None), world=SimpleNamespace(rank=0))
     one = recorder.Recorder(engine, Mock(), Mock(), Mock(), Mock(), Mock())
     for save in range(1, 61):
         now[0] = max(now[0], 10.0 * save)

@@ -1,6 +1,5 @@
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,15 +17,15 @@ from tests.train.synthetic import tiny
 MEMORY = {"weights": 2**20, "gradients": 2**21, "optimizer": 0, "resident": 2**22}
 
 
-def journal_of(folder: Path) -> Journal:
+def journal_of(folder):
     return Journal(folder, LogConfig(tensorboard=False), 0)
 
 
-def page_of(folder: Path) -> Any:
+def page_of(folder):
     return checked(write_report(tiny(output=str(folder))).read_text())
 
 
-def entered(folder: Path, name: str = "heldout") -> None:
+def entered(folder, name="heldout"):
     """Three steps with all their figures, the last two with a held-out loss."""
     journal = journal_of(folder)
     journal.begin(0)
@@ -44,7 +43,7 @@ def entered(folder: Path, name: str = "heldout") -> None:
             journal.step({"step": step, "heldout": {name: found}})
 
 
-def test_the_page_shows_the_records(tmp_path: Path) -> None:
+def test_the_page_shows_the_records(tmp_path):
     entered(tmp_path)
     page = page_of(tmp_path)
     assert page.pictures == [
@@ -66,7 +65,7 @@ def test_the_page_shows_the_records(tmp_path: Path) -> None:
     assert cells[cells.index("optimizer.learning_rate") + 1] == "0.003"
 
 
-def test_the_first_sentences_say_how_it_ended(tmp_path: Path) -> None:
+def test_the_first_sentences_say_how_it_ended(tmp_path):
     entered(tmp_path)
     heldout = "3 of 8 steps. The held-out loss is 2.33 nats, 0.42 below its unigram entropy."
     page = page_of(tmp_path)
@@ -81,7 +80,7 @@ def test_the_first_sentences_say_how_it_ended(tmp_path: Path) -> None:
     assert f"Stopped early: {heldout}" in write_report(tiny(output=str(tmp_path))).read_text()
 
 
-def test_a_run_without_a_finite_loss_has_a_page(tmp_path: Path) -> None:
+def test_a_run_without_a_finite_loss_has_a_page(tmp_path):
     page_of(tmp_path)
     journal = journal_of(tmp_path)
     lost = {"loss": None, "losses": {}, "labels": 5, "unigram_entropy": 2.0}
@@ -101,9 +100,7 @@ def test_a_run_without_a_finite_loss_has_a_page(tmp_path: Path) -> None:
         ((2.5, None), 1000, ("2.5000 at step 100", "steps=100")),
     ],
 )
-def test_a_run_that_context_did_not_help_says_what_to_raise(
-    tmp_path: Path, losses: tuple[float | None, ...], tokens: int, said: tuple[str, ...]
-) -> None:
+def test_a_run_that_context_did_not_help_says_what_to_raise(tmp_path, losses, tokens, said):
     """With numbers: too few tokens, too low a rate, or too many passes; and where its best state is."""
     journal = journal_of(tmp_path)
     for step, loss in zip((100, 200), losses, strict=True):
@@ -121,7 +118,7 @@ def test_a_run_that_context_did_not_help_says_what_to_raise(
     assert closing_lines(config, state, "SIGTERM")[usual:] == [stopped]
 
 
-def test_heads_that_predict_no_tokens_have_no_entropy_to_compare_with(tmp_path: Path) -> None:
+def test_heads_that_predict_no_tokens_have_no_entropy_to_compare_with(tmp_path):
     journal = journal_of(tmp_path)
     pairs = {"loss": 0.5, "losses": {"similarity": 0.5}, "labels": 5, "unigram_entropy": 0.0, "unit": "rows"}
     journal.step({"step": 1, "loss": 0.75, "heldout": {"heldout": pairs}})
@@ -134,22 +131,22 @@ def test_heads_that_predict_no_tokens_have_no_entropy_to_compare_with(tmp_path: 
 
 
 @pytest.fixture(autouse=True)
-def numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+def numbers(monkeypatch):
     monkeypatch.setattr(report, "load_tokenizer", lambda _: vocabulary(200))
 
 
-def drawn(*rows: dict[str, Any]) -> str:
+def drawn(*rows):
     return draw_guesses([{"event": "guesses", "step": 1234, "sets": {"heldout": list(rows)}}], Path("tokenizer"))
 
 
-def plain(html: str) -> str:
+def plain(html):
     """Text with (right) and [wrong > label]."""
     html = re.sub(r"<ins title[^>]*>(.*?) </ins>", r"(\1)", html)
     html = re.sub(r"<del[^>]*>(.*?) </del><ins>(.*?) </ins>", r"[\1 > \2]", html)
     return re.sub(r"<[^>]*>", " ", html)
 
 
-def test_a_masked_row_has_its_labels_in_their_positions() -> None:
+def test_a_masked_row_has_its_labels_in_their_positions():
     row = {"tokens": [101, 102, 7, 104, 7], "form": "masked", "labels": [[2, 133, 133, 0.75], [4, 155, 156, 0.5]]}
     html = drawn(row)
     shown = checked(page("", [html]))
@@ -159,7 +156,7 @@ def test_a_masked_row_has_its_labels_in_their_positions() -> None:
     assert "At step 1,234." in shown.texts
 
 
-def test_a_decoder_row_goes_on_after_its_first_label_and_is_continued() -> None:
+def test_a_decoder_row_goes_on_after_its_first_label_and_is_continued():
     row = {
         "tokens": [101, 102, 103, 104], "form": "continued", "labels": [[1, 103, 109, 0.1], [2, 104, 104, 0.2]],
         "prompt": 2, "continued": [111, 112],

@@ -1,14 +1,12 @@
 """Spikes against medians computed by numpy, and of a run whose set holds one wrong row."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from clozeline.train.logs.spikes import Spikes, deviations
 
 
-def plain(values: list[float], bar: float) -> list[int]:
+def plain(values, bar):
     """Places above the bar, each compared with the 200 values before it, of which there must be 30."""
     found = []
     for place in range(30, len(values)):
@@ -19,9 +17,9 @@ def plain(values: list[float], bar: float) -> list[int]:
     return found
 
 
-def test_values_far_above_the_last_ones_are_found() -> None:
+def test_values_far_above_the_last_ones_are_found():
     generator = np.random.Generator(np.random.PCG64(5))
-    losses: list[float] = (4.0 * np.exp(-np.arange(500) / 150) + generator.normal(0, 0.1, 500)).tolist()
+    losses = (4.0 * np.exp(-np.arange(500) / 150) + generator.normal(0, 0.1, 500)).tolist()
     for place in (10, 29, 30, 31, 250, 499):
         losses[place] += 8.0
     losses[300] -= 3.0
@@ -35,9 +33,9 @@ def test_values_far_above_the_last_ones_are_found() -> None:
     assert [n for n in range(240, 500) if resumed.detect({"loss": losses[n]})] == [n for n in expected if n >= 240]
 
 
-def test_spikes_in_a_row_are_counted_also_from_the_records() -> None:
+def test_spikes_in_a_row_are_counted_also_from_the_records():
     """A loss that is not finite neither continues nor ends them; a record without a loss is one of an evaluation."""
-    records: list[dict[str, Any]] = [{"loss": 1.0 + n % 2 / 10} for n in range(40)]
+    records = [{"loss": 1.0 + n % 2 / 10} for n in range(40)]
     judged, counts = Spikes(6.0, []), []
     records += [{"loss": loss} for loss in (9.0, None, 9.5, 1.0, 8.0, 8.5, 8.1)]
     for record in records:
@@ -50,7 +48,7 @@ def test_spikes_in_a_row_are_counted_also_from_the_records() -> None:
         assert Spikes(6.0, [{"heldout": {}}, *reversed(records[:end])]).in_a_row == counts[end - 1]
 
 
-def test_norms_are_judged_and_what_is_not_finite_is_left_out() -> None:
+def test_norms_are_judged_and_what_is_not_finite_is_left_out():
     judged = Spikes(6.0, [{"loss": 1.0, "gradient_norm": 1.0 + n % 2} for n in range(40)])
     for wrong in (None, float("inf"), float("nan")):
         assert judged.detect({"loss": 1.0, "gradient_norm": wrong}) == {}

@@ -1,9 +1,7 @@
 """Calls of the adapters, as modules in the place of the services' own record them; no service is asked."""
 
 import sys
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -18,16 +16,16 @@ WARNING, CONTINUES = "warning: log.tracker: ", "training continues without it\n"
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+def calls(monkeypatch):
     """Calls of both modules, in order."""
-    found: list[Any] = []
+    found = []
 
-    def recorded(name: str, answer: Any = None) -> Any:
+    def recorded(name, answer=None):
         return lambda *args, **kwargs: (found.append((name, *args, kwargs)), answer)[1]
 
     wandb, mlflow = ModuleType("wandb"), ModuleType("mlflow")
     run = SimpleNamespace(log=recorded("log"), finish=recorded("finish"))
-    wandb.init = recorded("init", run)  # type: ignore[attr-defined]
+    wandb.init = recorded("init", run)
     for name in ("start_run", "log_dict", "log_metrics", "end_run"):
         setattr(mlflow, name, recorded(name))
     monkeypatch.setitem(sys.modules, "wandb", wandb)
@@ -35,7 +33,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     return found
 
 
-def journal(folder: Path, name: str, rank: int = 0) -> Journal:
+def journal(folder, name, rank=0):
     folder.mkdir(exist_ok=True)
     begun = Journal(folder, LogConfig(tensorboard=False, tracker=name), rank)
     begun.begin(0)
@@ -43,7 +41,7 @@ def journal(folder: Path, name: str, rank: int = 0) -> Journal:
     return begun
 
 
-def test_calls_of_weights_and_biases(tmp_path: Path, calls: list[Any]) -> None:
+def test_calls_of_weights_and_biases(tmp_path, calls):
     first = journal(tmp_path / "run", "wandb")
     first.step({"step": 1, "loss": 2.5, "losses": {"lm": 2.5}, "gradient_norm": float("inf"), "done": True})
     first.step({"step": 1, "heldout": {"dev": {"loss": 3.0}}})
@@ -56,7 +54,7 @@ def test_calls_of_weights_and_biases(tmp_path: Path, calls: list[Any]) -> None:
     ]
 
 
-def test_calls_of_mlflow(tmp_path: Path, calls: list[Any]) -> None:
+def test_calls_of_mlflow(tmp_path, calls):
     one = journal(tmp_path / "run", "mlflow")
     one.step({"step": 1, "loss": 2.5})
     one.close()
@@ -71,9 +69,7 @@ def test_calls_of_mlflow(tmp_path: Path, calls: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("name", "end"), [("wandb", ("finish", {"exit_code": 1})), ("mlflow", ("end_run", {"status": "FAILED"}))]
 )
-def test_a_failed_run_is_one_at_the_service_and_only_the_first_rank_sends(
-    tmp_path: Path, calls: list[Any], name: str, end: Any
-) -> None:
+def test_a_failed_run_is_one_at_the_service_and_only_the_first_rank_sends(tmp_path, calls, name, end):
     for rank in (1, 0):
         one = journal(tmp_path / "run", name, rank)
         one.fail(ConfigurationError("wrong"))
@@ -82,10 +78,8 @@ def test_a_failed_run_is_one_at_the_service_and_only_the_first_rank_sends(
     assert calls[-1] == end
 
 
-def test_a_service_that_fails_ends_sending_and_not_the_run(
-    tmp_path: Path, calls: list[Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def refuse(*_: Any, **__: Any) -> Any:
+def test_a_service_that_fails_ends_sending_and_not_the_run(tmp_path, calls, monkeypatch, capsys):
+    def refuse(*_, **__):
         raise ConnectionError("no route to host")
 
     one = journal(tmp_path / "run", "mlflow")
@@ -98,7 +92,7 @@ def test_a_service_that_fails_ends_sending_and_not_the_run(
     assert len(read_lines(tmp_path / "run" / "metrics.jsonl")) == 2
 
 
-def test_a_service_that_is_not_installed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_that_is_not_installed_is_refused(monkeypatch):
     check_tracker(None)
     for name in ("wandb", "mlflow"):
         monkeypatch.setitem(sys.modules, name, None)

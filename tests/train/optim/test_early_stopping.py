@@ -19,7 +19,7 @@ from clozeline.train.optim.early_stopping import (
 HEADS = {"masked_lm": 1.0, "token": 50.0}
 
 
-def waited(history: list[float], *, higher: bool) -> tuple[int, int]:
+def waited(history, *, higher):
     """Place of the best value, and values after it: a loop over the whole history, without a state."""
     best, place = None, 0
     for number, value in enumerate(history):
@@ -30,7 +30,7 @@ def waited(history: list[float], *, higher: bool) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("higher", [False, True])
-def test_the_state_says_what_the_whole_history_says(*, higher: bool) -> None:
+def test_the_state_says_what_the_whole_history_says(*, higher):
     generator = np.random.Generator(np.random.PCG64(5))
     config = EarlyStopConfig(metric="heldout/loss", patience=3, higher=higher)
     for _ in range(40):
@@ -45,7 +45,7 @@ def test_the_state_says_what_the_whole_history_says(*, higher: bool) -> None:
             assert should_stop(config, best) == (evaluations >= 3)
 
 
-def test_a_value_that_is_not_finite_is_never_the_best() -> None:
+def test_a_value_that_is_not_finite_is_never_the_best():
     config = EarlyStopConfig(metric="a/loss", patience=2)
     best = update_best(config, None, math.nan, 5)
     assert (best.value, best.evaluations) == (None, 0)
@@ -54,7 +54,7 @@ def test_a_value_that_is_not_finite_is_never_the_best() -> None:
     assert update_best(config, best, 9.0, 20) == Best("a/loss", 9.0, 20, 0)
 
 
-def test_another_metric_begins_afresh_and_another_patience_does_not() -> None:
+def test_another_metric_begins_afresh_and_another_patience_does_not():
     best = Best("a/loss", 1.0, 5, 4)
     assert update_best(EarlyStopConfig(metric="b/loss"), best, 2.0, 10) == Best("b/loss", 2.0, 10, 0)
     assert not should_stop(EarlyStopConfig(metric="b/loss", patience=1), best)
@@ -64,7 +64,7 @@ def test_another_metric_begins_afresh_and_another_patience_does_not() -> None:
 
 
 @pytest.mark.parametrize(("higher", "values"), [(False, [3.0, 2.02, 2.0, 2.5]), (True, [0.1, 0.49, 0.5, 0.2])])
-def test_a_value_that_is_good_enough_ends_the_run(values: list[float], *, higher: bool) -> None:
+def test_a_value_that_is_good_enough_ends_the_run(values, *, higher):
     """The third value is the target itself."""
     config = EarlyStopConfig(metric="a/loss", target=values[2], patience=9, higher=higher)
     best, ended = None, []
@@ -79,7 +79,7 @@ def test_a_value_that_is_good_enough_ends_the_run(values: list[float], *, higher
     assert not should_stop(EarlyStopConfig(metric="a/loss"), best)
 
 
-def test_metrics_are_found_by_set_kind_and_name() -> None:
+def test_metrics_are_found_by_set_kind_and_name():
     evaluation = SimpleNamespace(loss=1.0, losses={"masked_lm": 2.0}, figures={"token/accuracy": 0.5})
     found = {"de": evaluation, "en": SimpleNamespace(loss=7.0)}
     metrics = ("de/loss", "de/losses/masked_lm", "de/figures/token/accuracy", "en/loss", "mean/loss")
@@ -91,14 +91,14 @@ def test_metrics_are_found_by_set_kind_and_name() -> None:
 
 
 @pytest.mark.parametrize("metric", ["de/loss", "de/losses/token", "de/figures/token/f1", "mean/loss"])
-def test_a_metric_that_an_evaluation_may_have_passes(metric: str) -> None:
+def test_a_metric_that_an_evaluation_may_have_passes(metric):
     check_metric(EarlyStopConfig(metric=metric), {"de": None}, HEADS)
 
 
 @pytest.mark.parametrize(
     "metric", ["loss", "fr/loss", "de/los", "de/losses/lm", "de/figures/lm/f1", "de/loss/x", "mean/los", ""]
 )
-def test_a_metric_that_no_evaluation_has_is_refused_with_a_list(metric: str) -> None:
+def test_a_metric_that_no_evaluation_has_is_refused_with_a_list(metric):
     with pytest.raises(ConfigurationError) as caught:
         check_metric(EarlyStopConfig(metric=metric), {"de": None}, HEADS)
     assert "expected one of de/loss, mean/loss, de/losses/masked_lm, de/losses/token, or SET" in str(caught.value)

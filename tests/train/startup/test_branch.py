@@ -1,7 +1,5 @@
 """A branch of a run: the losses of a run that had its decay from the start, and a run that stays as it was."""
 
-from pathlib import Path
-
 import pytest
 
 from clozeline.configuration.config import load_config
@@ -9,7 +7,6 @@ from clozeline.errors import ConfigurationError
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.start_or_resume import branch_point
-from tests.distributed import RankPool
 from tests.train.masked_set import write_config
 from tests.train.runs import logged, start
 
@@ -17,7 +14,7 @@ DECAY = ("schedule={name: wsd, warmup: 1, decay_from: 4}", "steps=8")
 
 
 @pytest.fixture(scope="module")
-def trunk(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool, shards: Path) -> Path:
+def trunk(tmp_path_factory, one_rank, shards):
     """Write a run of six steps at a constant rate with all its checkpoints, beside its configuration."""
     folder = tmp_path_factory.mktemp("branches")
     keys = {"schedule": {"name": "constant", "warmup": 1}, "checkpoint": {"every": 2, "keep_last": 9}, "steps": 6}
@@ -26,16 +23,16 @@ def trunk(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool, shards: 
     return folder
 
 
-def losses(output: Path) -> dict[int, str]:
+def losses(output):
     return {step: loss for step, loss, _ in logged(output)}
 
 
-def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
+def contents(folder):
     paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     return {str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns) for path in paths}
 
 
-def test_a_branch_continues_a_run_without_touching_it(trunk: Path, one_rank: RankPool) -> None:
+def test_a_branch_continues_a_run_without_touching_it(trunk, one_rank):
     """Stopped in the middle and started again by the same command; a run that decays from the start is beside it."""
     before, branch = contents(trunk / "run"), trunk / "run-decay-4"
     assert one_rank.run(start, trunk / "c.yaml", (*DECAY, "schedule.steps=8", "steps=6")) == [(0, "")]
@@ -51,8 +48,8 @@ def test_a_branch_continues_a_run_without_touching_it(trunk: Path, one_rank: Ran
     assert not (trunk / "run-decay-4-decay-4").exists()
 
 
-def test_what_a_branch_cannot_be(trunk: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def configured(*overrides: str) -> TrainConfig:
+def test_what_a_branch_cannot_be(trunk, capsys):
+    def configured(*overrides):
         return load_config(TrainConfig, trunk / "c.yaml", overrides)
 
     assert dry_run(configured("schedule={name: wsd, decay_from: 2}", "steps=8")) == 0

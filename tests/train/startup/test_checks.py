@@ -1,6 +1,4 @@
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import transformers
@@ -12,17 +10,17 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.startup.checks import fill_in_answers, leave_out_heads
 from tests.train.synthetic import plain_config, tiny
 
-NO_SETS: Any = SimpleNamespace(phases=(), heldout={})
+NO_SETS = SimpleNamespace(phases=(), heldout={})
 
 
-def test_early_stopping_needs_a_held_out_set() -> None:
+def test_early_stopping_needs_a_held_out_set():
     config = tiny(early_stop={"metric": "heldout/loss"}, evaluate={"every": 1})
     with pytest.raises(ConfigurationError, match="of which there is none"):
         fill_in_answers(config, NO_SETS)
 
 
 @pytest.fixture(scope="module")
-def published(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def published(shards, tmp_path_factory):
     """A BERT with both heads of its pretraining."""
     folder = tmp_path_factory.mktemp("published")
     size = open_shards(shards).manifest.tokenizer.vocab_size
@@ -31,12 +29,12 @@ def published(shards: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def config_of(shards: Path, model: dict[str, object]) -> TrainConfig:
+def config_of(shards, model):
     settings = plain_config(data__shards=str(shards), output="unused")
     return validate(TrainConfig, {**settings, "model": model}, "test")
 
 
-def test_a_head_that_no_set_trains_is_left_out(published: Path, shards: Path) -> None:
+def test_a_head_that_no_set_trains_is_left_out(published, shards):
     config = config_of(shards, {"init_from": str(published)})
     assert set(config.model.heads) == {"masked_lm", "sentence"}
     kept, left_out = leave_out_heads(config)
@@ -45,7 +43,7 @@ def test_a_head_that_no_set_trains_is_left_out(published: Path, shards: Path) ->
 
 
 @pytest.mark.parametrize("heads", [{"masked_lm": 1.0, "span_boundary": 1.0}, {"sentence": 1.0}])
-def test_other_heads_are_the_users(published: Path, shards: Path, heads: dict[str, float]) -> None:
+def test_other_heads_are_the_users(published, shards, heads):
     """A head that the model does not have, or the only one, is a mistake that opening the sets reports."""
     config = config_of(shards, {"init_from": str(published), "heads": heads})
     assert leave_out_heads(config) == (config, ())

@@ -1,25 +1,22 @@
 """Weights that a model begins with: all of the body, or a message."""
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 import transformers
 
 from clozeline.errors import ClozelineError, ConfigurationError
-from clozeline.model.build import Model, build_model
+from clozeline.model.build import build_model
 from clozeline.model.checkpoints import read_checkpoint
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.registry import choose
 from clozeline.train.checkpoint.format import Index, steps_in
-from clozeline.train.startup.initial_weights import Filled, fill, translate, translate_source
+from clozeline.train.startup.initial_weights import fill, translate, translate_source
 from clozeline.train.startup.open_run import Run, open_run
 from clozeline.train.startup.source_tokenizer import OtherTokenizer
-from tests.distributed import RankPool
 from tests.model.checkpoints.published import VOCABULARY, saved
 from tests.train.masked_set import write_config
 from tests.train.runs import start
@@ -27,31 +24,31 @@ from tests.train.runs import start
 IDS = torch.tensor([[5, 9, 30, 7, 11]])
 
 
-def fill_from(model: Model, source: Path, **options: Any) -> Filled:
+def fill_from(model, source, **options):
     return fill(model, translate_source(model.config, open_run(source)), **options)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A model as transformers saves it."""
     path = tmp_path_factory.mktemp("bert")
     saved(path, "bert", hidden_act="gelu")
     return path
 
 
-def fresh(folder: Path, vocabulary: int = VOCABULARY, **changes: object) -> Model:
-    config: ModelConfig = replace(read_checkpoint(folder).config, **changes)  # type: ignore[arg-type]
+def fresh(folder, vocabulary=VOCABULARY, **changes):
+    config = replace(read_checkpoint(folder).config, **changes)
     torch.manual_seed(2)
     return build_model(config, vocabulary, {"pad": 0})
 
 
-def message(model: Model, folder: Path) -> str:
+def message(model, folder):
     with pytest.raises((ConfigurationError, ClozelineError)) as caught:
         fill_from(model, folder)
     return str(caught.value)
 
 
-def test_every_parameter_is_the_sources(folder: Path) -> None:
+def test_every_parameter_is_the_sources(folder):
     model, source = fresh(folder), read_checkpoint(folder)
     filled = fill_from(model, folder)
     for name, parameter in model.named_parameters():
@@ -60,7 +57,7 @@ def test_every_parameter_is_the_sources(folder: Path) -> None:
     assert filled.lines() == [f"weights    {len(source.tensors)} parameters from {folder}"]
 
 
-def test_another_head_is_new_and_said(folder: Path) -> None:
+def test_another_head_is_new_and_said(folder):
     model = fresh(folder, heads={"lm": 1.0}, tied=False)
     before = model.heads["lm"].projection.weight.clone()
     filled = fill_from(model, folder)
@@ -72,12 +69,12 @@ def test_another_head_is_new_and_said(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("key", "value"), [("eps", 1e-3), ("norm_place", "pre"), ("type_vocab_size", 5)])
-def test_another_body_is_refused(folder: Path, key: str, value: object) -> None:
+def test_another_body_is_refused(folder, key, value):
     said = message(fresh(folder, **{key: value}), folder)
     assert f"is another model: model.{key}: {value} here" in said
 
 
-def test_a_body_with_other_parameters_is_refused(folder: Path) -> None:
+def test_a_body_with_other_parameters_is_refused(folder):
     model = fresh(folder)
     source = translate_source(model.config, open_run(folder))
     name = next(name for name in source.tensors if name.startswith("family.stack.layers.0."))
@@ -91,7 +88,7 @@ def test_a_body_with_other_parameters_is_refused(folder: Path) -> None:
             fill(model, replace(source, tensors={**source.tensors, matrix: other}))
 
 
-def test_the_vocabulary_may_be_padded_on_either_side(folder: Path) -> None:
+def test_the_vocabulary_may_be_padded_on_either_side(folder):
     model = fresh(folder, vocab_multiple=64)
     padding = model.family.tokens.weight[VOCABULARY:].clone()
     fill_from(model, folder)
@@ -100,7 +97,7 @@ def test_the_vocabulary_may_be_padded_on_either_side(folder: Path) -> None:
     assert torch.equal(model.family.tokens.weight[VOCABULARY:], padding)
 
 
-def test_padding_that_would_fit_is_named(folder: Path, tmp_path: Path) -> None:
+def test_padding_that_would_fit_is_named(folder, tmp_path):
     saved(tmp_path, "bert", vocab_size=64)
     assert "make the shards with the tokenizer of that model" in message(fresh(folder, 29), folder)
     said = message(fresh(tmp_path, 50), tmp_path)
@@ -108,12 +105,12 @@ def test_padding_that_would_fit_is_named(folder: Path, tmp_path: Path) -> None:
     fill_from(fresh(tmp_path, 50, vocab_multiple=16), tmp_path)
 
 
-def heldout_loss(output: Path) -> float:
+def heldout_loss(output):
     (folder,) = steps_in(output / "checkpoints")[-1:]
     return float(Index.read(folder).state["heldout_loss"])
 
 
-def test_a_run_begins_where_another_ended(tmp_path: Path, one_rank: RankPool, shards: Path) -> None:
+def test_a_run_begins_where_another_ended(tmp_path, one_rank, shards):
     """With a rate of almost 0, the held-out loss stays that of the first run; a run that resumes reads nothing."""
     first, second = tmp_path / "first", tmp_path / "second"
     config = write_config(tmp_path / "a.yaml", shards, first)
@@ -124,7 +121,7 @@ def test_a_run_begins_where_another_ended(tmp_path: Path, one_rank: RankPool, sh
         assert heldout_loss(second) == pytest.approx(heldout_loss(first), rel=1e-6)
 
 
-def test_further_ids_begin_near_their_parts(folder: Path) -> None:
+def test_further_ids_begin_near_their_parts(folder):
     """The source's last two rows are padding and belong to no id: none of them is taken, nor counted in a mean."""
     known = VOCABULARY - 2
     parts = {known: (5, 7), known + 1: (3,), known + 2: (), known + 3: (5, 7)}
@@ -147,10 +144,10 @@ def test_further_ids_begin_near_their_parts(folder: Path) -> None:
     assert torch.allclose(before, after, atol=1e-6), "text of old ids has the old scores"
 
 
-def test_a_head_for_other_classes_is_new(folder: Path) -> None:
+def test_a_head_for_other_classes_is_new(folder):
     """As many classes with other names: the rows of the old head mean something else."""
 
-    def of(*labels: str) -> Model:
+    def of(*labels):
         return fresh(folder, heads={"classification": HeadConfig(labels=labels)})
 
     source = folder.parent / "tuned"
@@ -168,7 +165,7 @@ def test_a_head_for_other_classes_is_new(folder: Path) -> None:
 
 @pytest.mark.parametrize("parts", [("embeddings",), ("none",), (r"family\.stack\.layers\.0\..*",)],
                          ids=["embeddings", "none", "layer"])  # fmt: skip
-def test_parts_of_the_source(folder: Path, parts: tuple[str, ...]) -> None:
+def test_parts_of_the_source(folder, parts):
     """Copied are the named parameters, byte for byte; all others keep their initial values."""
     begins = {"embeddings": ("family.tokens.", "family.stack.embeddings.", "family.stack.position."), "none": ()}
     expected = begins.get(parts[0], ("family.stack.layers.0.",))
@@ -181,21 +178,21 @@ def test_parts_of_the_source(folder: Path, parts: tuple[str, ...]) -> None:
     assert "parameters of the body" in filled.lines()[1]
 
 
-def tensors(**more: torch.Tensor) -> dict[str, torch.Tensor]:
+def tensors(**more):
     length = IDS.shape[1]
     return {"input_ids": IDS, "position_ids": torch.arange(length)[None], "lengths": torch.tensor([length]), **more}
 
 
-def built(folder: Path, **changes: Any) -> Model:
+def built(folder, **changes):
     torch.manual_seed(2)
     return build_model(replace(read_checkpoint(folder).config, **changes), VOCABULARY, {"pad": 0}).eval()
 
 
-def weights(model: Model) -> dict[str, torch.Tensor]:
+def weights(model):
     return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
 
 
-def test_an_encoder_becomes_both_stacks(tmp_path: Path) -> None:
+def test_an_encoder_becomes_both_stacks(tmp_path):
     """The states of the encoder are those of transformers' BERT; a shorter decoder has its first layers."""
     saved(tmp_path, "bert", num_hidden_layers=3)
     model = built(tmp_path, family="encoder_decoder", heads={"lm": 1.0}, decoder_layers=2)
@@ -217,7 +214,7 @@ def test_an_encoder_becomes_both_stacks(tmp_path: Path) -> None:
     assert not [name for name in filled.fresh if ".cross." not in name and name.startswith("family.")]
 
 
-def test_an_encoder_decoder_gives_its_encoder(tmp_path: Path) -> None:
+def test_an_encoder_decoder_gives_its_encoder(tmp_path):
     saved(tmp_path, "bart")
     config = read_checkpoint(tmp_path).config
     model = built(
@@ -239,7 +236,7 @@ def test_an_encoder_decoder_gives_its_encoder(tmp_path: Path) -> None:
         ({"adapter": choose("clozeline.model.adapters", "lora")}, "needs a model of its own family, got encoder for"),
     ],
 )
-def test_refusals(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+def test_refusals(tmp_path, changes, message):
     saved(tmp_path, "bert", num_hidden_layers=2)
     model = built(tmp_path, family="encoder_decoder", heads={"lm": 1.0}, **changes)
     with pytest.raises((ConfigurationError, ClozelineError), match=message):
@@ -247,8 +244,8 @@ def test_refusals(tmp_path: Path, changes: dict[str, Any], message: str) -> None
 
 
 @pytest.mark.parametrize("per_layer", [False, True])
-def test_a_table_of_distances_does_not_change_its_direction(per_layer: bool) -> None:
-    sizes: dict[str, Any] = {"dim": 8, "layers": 1, "attention_heads": 2, "ffn_dim": 8, "heads": {"lm": 1.0}}
+def test_a_table_of_distances_does_not_change_its_direction(per_layer):
+    sizes = {"dim": 8, "layers": 1, "attention_heads": 2, "ffn_dim": 8, "heads": {"lm": 1.0}}
     config = ModelConfig(family="decoder", position=PositionConfig(kind="t5", per_layer=per_layer), **sizes)
     part = "layers.0.position." if per_layer else "position."
     names = (f"family.stack.{part}table.weight", "family.stack.norm.weight")

@@ -1,7 +1,6 @@
 """Opening a run or a model folder: the parts of a checkpoint, its adapter's base, and what is refused."""
 
 import shutil
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,14 +11,13 @@ from clozeline.pipeline.tokenize.tokenizers.word import Word
 from clozeline.train.checkpoint.format import part_name
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.startup.open_run import open_run, token_bytes
-from tests.distributed import RankPool
 from tests.tools.small_run import example_sets
 from tests.train.masked_set import write_config
 from tests.train.runs import start
 from tests.train.written_runs import write_run
 
 
-def test_parameters_are_those_of_the_parts(shard_sets: Path, tmp_path: Path) -> None:
+def test_parameters_are_those_of_the_parts(shard_sets, tmp_path):
     with pytest.raises(ConfigurationError, match=r"expected a folder with config\.json"):
         open_run(tmp_path)
     model = write_run(tmp_path, shard_sets, [12], 3)
@@ -33,7 +31,7 @@ def test_parameters_are_those_of_the_parts(shard_sets: Path, tmp_path: Path) -> 
         assert torch.equal(parameter, wanted[name]), name
 
 
-def test_any_checkpoint_of_a_run_is_read(shard_sets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_any_checkpoint_of_a_run_is_read(shard_sets, tmp_path, capsys):
     """By its step; a damaged one is an error then, and passed over where none was asked for."""
     write_run(tmp_path, shard_sets, [12, 24], 2)
     assert [open_run(tmp_path, step).step for step in (None, 12, 24)] == [24, 12, 24]
@@ -52,7 +50,7 @@ def test_any_checkpoint_of_a_run_is_read(shard_sets: Path, tmp_path: Path, capsy
         open_run(tmp_path)
 
 
-def test_the_base_of_an_adapter_comes_from_where_it_was(tmp_path: Path, one_rank: RankPool, shards: Path) -> None:
+def test_the_base_of_an_adapter_comes_from_where_it_was(tmp_path, one_rank, shards):
     base, output = tmp_path / "base", tmp_path / "adapted"
     config = write_config(tmp_path / "train.yaml", shards, base, evaluate__max_rows=0)
     one_rank.run(start, config, ["steps=2"])
@@ -73,7 +71,7 @@ def test_the_base_of_an_adapter_comes_from_where_it_was(tmp_path: Path, one_rank
         open_run(output)
 
 
-def test_each_token_is_spelled(tmp_path: Path) -> None:
+def test_each_token_is_spelled(tmp_path):
     tokenizer = Word.train(["the cat, the café"], Word.Options(size=400, min_frequency=1), tmp_path)
     found = token_bytes(tokenizer)
     assert len(found) == tokenizer.vocabulary.size

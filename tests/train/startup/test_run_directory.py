@@ -1,8 +1,6 @@
 """Run directories: what a start finds there, and what it writes."""
 
 import os
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,13 +13,12 @@ from clozeline.train.data.stream.phases import open_phases
 from clozeline.train.logs.journal import Journal
 from clozeline.train.startup.run_directory import claim, prepare_directory, write_description
 from clozeline.train.startup.start_or_resume import StartingPoint
-from tests.distributed import RankPool
 from tests.sealed_lines import sealed
 from tests.train.masked_set import write_config
 from tests.train.runs import start
 
 
-def test_one_run_at_a_time(tmp_path: Path, shards: Path) -> None:
+def test_one_run_at_a_time(tmp_path, shards):
     config = load_config(TrainConfig, write_config(tmp_path / "train.yaml", shards, tmp_path / "run"))
     with claim(config):
         with pytest.raises(ConfigurationError, match="in use by another process"):
@@ -32,7 +29,7 @@ def test_one_run_at_a_time(tmp_path: Path, shards: Path) -> None:
     claim(config).close()
 
 
-def test_start_that_fails_early_leaves_the_folder_to_others(one_rank: RankPool, tmp_path: Path, shards: Path) -> None:
+def test_start_that_fails_early_leaves_the_folder_to_others(one_rank, tmp_path, shards):
     """`must` makes nothing; what another failure leaves before the first step does not hinder `never`."""
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=1)
     ((code, message),) = one_rank.run(start, config, ["resume=must"])
@@ -55,15 +52,13 @@ BOTH = ["metrics.jsonl", "events.jsonl"]
     ("step", "content", "missing"),
     [(0, None, []), (1, None, BOTH[1:]), (9, None, BOTH), (9, "", BOTH), (9, f"{sealed(step=9)}\n", [])],
 )
-def test_a_resumed_run_announces_the_records_that_are_missing(
-    tmp_path: Path, shards: Path, step: int, content: str | None, missing: list[str]
-) -> None:
+def test_a_resumed_run_announces_the_records_that_are_missing(tmp_path, shards, step, content, missing):
     file = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", log={"every": 2, "tensorboard": False})
     config = load_config(TrainConfig, file, [])
     config.output.mkdir()
     for name in BOTH if content is not None else ():
         (config.output / name).write_text(content or "")
-    announced: list[tuple[str, Any]] = []
+    announced = []
     state = TrainState(step=step, samples=8 * step)
     journal = Journal(config.output, config.log, 0)
     point = StartingPoint(config, state, None, state)

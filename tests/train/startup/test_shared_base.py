@@ -2,17 +2,14 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.build import Model
 from clozeline.train.startup.open_run import open_run
 from clozeline.train.startup.shared_base import SharedBase
-from tests.distributed import RankPool
-from tests.train.masked_set import FIRST_WORD, write_config, write_masked_sets
+from tests.train.masked_set import FIRST_WORD, write_config
 from tests.train.runs import start
 
 PAGE = Path(__file__).parents[3] / "docs" / "adaptation.md"
@@ -25,11 +22,10 @@ RUNS = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Path:
+def folder(tmp_path_factory, one_rank, shards):
     """A run, those beside it, and one beside another."""
     folder = tmp_path_factory.mktemp("shared")
-    shards = write_masked_sets(folder / "sets")
-    position: dict[str, Any] = {"model__position": {"maximum": 20}, "model__vocab_multiple": 64}
+    position = {"model__position": {"maximum": 20}, "model__vocab_multiple": 64}
     config = write_config(folder / "train.yaml", shards, folder / "runs" / "own", evaluate__max_rows=0, **position)
     for name in ("own", "other"):
         assert one_rank.run(start, config, ["steps=2", f"output={folder / 'runs' / name}", f"seed={len(name)}"]) == [
@@ -43,23 +39,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Path
     return folder
 
 
-def rows() -> dict[str, torch.Tensor]:
+def rows():
     ids = torch.arange(FIRST_WORD, FIRST_WORD + 24).reshape(2, 12)
     return {"input_ids": ids, "position_ids": torch.arange(12)[None], "lengths": torch.tensor([12, 9])}
 
 
-def scores(model: Model) -> torch.Tensor:
+def scores(model):
     with torch.no_grad():
         (found,) = model.logits(rows()).values()
     return found
 
 
-def own_scores(run: Path) -> torch.Tensor:
+def own_scores(run):
     """The scores of a model that holds this run alone."""
     return scores(open_run(run).model)
 
 
-def test_each_run_gives_its_scores_and_the_model_alone_gives_its_own_again(folder: Path) -> None:
+def test_each_run_gives_its_scores_and_the_model_alone_gives_its_own_again(folder):
     names = list(RUNS)
     shared = SharedBase({name: folder / "runs" / name for name in names})
     alone = scores(shared.use(None))
@@ -73,16 +69,16 @@ def test_each_run_gives_its_scores_and_the_model_alone_gives_its_own_again(folde
     assert len(tables) == 1
 
 
-def test_the_page_shows_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_shows_it(folder, monkeypatch):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     (code,) = (block for block in blocks if "SharedBase" in block)
     monkeypatch.chdir(folder)
-    names: dict[str, Any] = {}
+    names = {}
     exec(code, names)
     assert names["model"].adapter_in_use is None
 
 
-def test_runs_beside_other_models_are_refused(folder: Path) -> None:
+def test_runs_beside_other_models_are_refused(folder):
     runs = folder / "runs"
     with pytest.raises(ConfigurationError, match=r"elsewhere: has another base model than .*lora: family\."):
         SharedBase({"one": runs / "lora", "two": runs / "elsewhere"})

@@ -1,8 +1,6 @@
 """Tokenizers of the source of a model and of the shards: equal, one with further tokens, another one, or none."""
 
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -12,13 +10,13 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
 from clozeline.pipeline.tokenize.tokenizers.character import Character
 from clozeline.train.startup.open_run import Run
-from clozeline.train.startup.source_tokenizer import OtherTokenizer, compare_tokenizers
+from clozeline.train.startup.source_tokenizer import compare_tokenizers
 
 RESERVED = 154 + 256
 """Ids before those of the characters."""
 
 
-def tokenizer(folder: Path, letters: str) -> str:
+def tokenizer(folder, letters):
     """Write a tokenizer with a piece for each letter; return its fingerprint."""
     folder.mkdir(parents=True)
     text = "".join(letter * (9 - place) for place, letter in enumerate(letters))
@@ -27,40 +25,38 @@ def tokenizer(folder: Path, letters: str) -> str:
     return trained.vocabulary.fingerprint
 
 
-def compared(folder: Path, theirs: str, ours: str) -> OtherTokenizer | None:
+def compared(folder, theirs, ours):
     """Compare the tokenizers of a folder with a model and of a shard set."""
     tokenizer(folder / "model" / "tokenizer", theirs)
     fingerprint = tokenizer(folder / "train_tokenizer" / "tokenizer", ours)
     return compare_tokenizers(source(folder / "model"), shard_set(folder, fingerprint))
 
 
-def source(folder: Path) -> Run:
+def source(folder):
     """A model folder of which only the tokenizer is read."""
-    return Run(folder, SimpleNamespace(files=()))  # type: ignore[arg-type]
+    return Run(folder, SimpleNamespace(files=()))
 
 
-def shard_set(folder: Path, fingerprint: str) -> Any:
+def shard_set(folder, fingerprint):
     """The facts of a shard set that are read."""
     facts = SimpleNamespace(tokenizer=SimpleNamespace(fingerprint=fingerprint))
     return SimpleNamespace(path=folder / "corrupt" / "set" / "manifest.json", manifest=facts)
 
 
-def test_equal_tokenizers_need_no_word(tmp_path: Path) -> None:
+def test_equal_tokenizers_need_no_word(tmp_path):
     assert compared(tmp_path, "abc", "abc") is None
 
 
-def test_further_tokens_are_said(tmp_path: Path) -> None:
+def test_further_tokens_are_said(tmp_path):
     other = compared(tmp_path, "abc", "abcd")
-    assert other is not None
     assert f"another tokenizer: {RESERVED + 3} ids there, {RESERVED + 4} here" in other.line()
     assert (other.known, other.size) == (RESERVED + 3, RESERVED + 4)
     assert other.parts.keys() == {RESERVED + 3}
     less = compared(tmp_path / "less", "abcd", "abc")
-    assert less is not None
     assert less.parts == {}
 
 
-def test_the_parts_of_further_pieces(tmp_path: Path) -> None:
+def test_the_parts_of_further_pieces(tmp_path):
     """The text of a merged piece was two pieces; a special token, and half of a character, have no text."""
     texts, there = ["low lower lowest é"] * 9, tmp_path / "model" / "tokenizer"
     size = len(special_pieces(16)) + 256 + 2
@@ -72,16 +68,15 @@ def test_the_parts_of_further_pieces(tmp_path: Path) -> None:
     larger = trained.extend([(pieces[0], pieces[1]), ("e", "r"), ("Ã", "x")], folder)
     save_tokenizer(larger, "byte_bpe", folder)
     other = compare_tokenizers(source(tmp_path / "model"), shard_set(tmp_path, larger.vocabulary.fingerprint))
-    assert other is not None
     assert list(other.parts.values()) == [tuple(low[:2]), tuple(rest), ()]
 
 
-def test_another_piece_at_an_id_is_refused(tmp_path: Path) -> None:
+def test_another_piece_at_an_id_is_refused(tmp_path):
     with pytest.raises(ConfigurationError, match=rf"id {RESERVED + 1} is 'b' there, 'x' here; make the shards with"):
         compared(tmp_path, "abc", "axc")
 
 
-def test_where_one_is_not_found_nothing_is_compared(tmp_path: Path) -> None:
+def test_where_one_is_not_found_nothing_is_compared(tmp_path):
     fingerprint = tokenizer(tmp_path / "train_tokenizer" / "tokenizer", "abc")
     assert compare_tokenizers(source(tmp_path / "nowhere"), shard_set(tmp_path, fingerprint)) is None
     tokenizer(tmp_path / "model" / "tokenizer", "abd")

@@ -3,7 +3,6 @@
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -14,8 +13,7 @@ from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.startup.announcements import dry_run
-from clozeline.train.startup.start_or_resume import StartingPoint, automatic, find_starting_point, set_up_kernels
-from tests.distributed import RankPool
+from clozeline.train.startup.start_or_resume import automatic, find_starting_point, set_up_kernels
 from tests.train.masked_set import write_config
 from tests.train.runs import contents, start
 from tests.train.synthetic import tiny
@@ -24,7 +22,7 @@ HOST, GPU = torch.device("cpu"), torch.device("cuda", 0)
 
 
 @pytest.fixture(scope="module")
-def trained(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory, shards: Path) -> Path:
+def trained(one_rank, tmp_path_factory, shards):
     """A run of four steps that were to be its last: a schedule of four steps, down to half of the rate."""
     folder = tmp_path_factory.mktemp("trained")
     changes = {"checkpoint__every": 2, "schedule__steps": None, "schedule__final": 0.5}
@@ -34,12 +32,12 @@ def trained(one_rank: RankPool, tmp_path_factory: pytest.TempPathFactory, shards
 
 
 @pytest.fixture
-def folder(trained: Path, tmp_path: Path) -> Path:
+def folder(trained, tmp_path):
     shutil.copytree(trained, tmp_path / "copy")
     return tmp_path / "copy"
 
 
-def dry(folder: Path, *overrides: str) -> int:
+def dry(folder, *overrides):
     """Make a dry run; nothing has changed."""
     before = contents(folder)
     words = [f"output={folder / 'run'}", *overrides]
@@ -49,7 +47,7 @@ def dry(folder: Path, *overrides: str) -> int:
         assert contents(folder) == before
 
 
-def test_a_dry_run_shows_what_the_frozen_keys_of_a_run_do(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_shows_what_the_frozen_keys_of_a_run_do(folder, capsys):
     assert dry(folder, "steps=10") == 0
     said = re.sub(r"\n +", " ", capsys.readouterr().out)
     assert "run        done, step 4, step-00000004" in said
@@ -63,7 +61,7 @@ def test_a_dry_run_shows_what_the_frozen_keys_of_a_run_do(folder: Path, capsys: 
     assert "from step-00000004: nothing is left to do" in capsys.readouterr().out
 
 
-def test_a_dry_run_refuses_what_a_start_refuses(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_refuses_what_a_start_refuses(folder, capsys):
     with pytest.raises(ConfigurationError, match="seed: 7 in the checkpoint, 8 now"):
         dry(folder, "seed=8")
     with pytest.raises(ConfigurationError, match="is not empty"):
@@ -80,14 +78,14 @@ def test_a_dry_run_refuses_what_a_start_refuses(folder: Path, capsys: pytest.Cap
 
 
 @pytest.fixture
-def capability(monkeypatch: pytest.MonkeyPatch) -> Any:
-    def fake(major: int, minor: int = 0) -> None:
+def capability(monkeypatch):
+    def fake(major, minor=0):
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda *_: (major, minor))
 
     return fake
 
 
-def begin(config: TrainConfig, device: torch.device, saved: StartingPoint | None = None) -> StartingPoint:
+def begin(config, device, saved=None):
     if saved is None:
         return find_starting_point(config, "a set", 1, device, None)
     state = TrainState(step=1, samples=8, frozen=saved.state.frozen, dataset="a set", shape=saved.state.shape)
@@ -96,9 +94,9 @@ def begin(config: TrainConfig, device: torch.device, saved: StartingPoint | None
     )
 
 
-def chosen(point: StartingPoint) -> tuple[str, bool, bool]:
+def chosen(point):
     config = point.config
-    return config.precision, config.compile, config.deterministic  # type: ignore[return-value]
+    return config.precision, config.compile, config.deterministic
 
 
 @pytest.mark.parametrize(
@@ -112,16 +110,14 @@ def chosen(point: StartingPoint) -> tuple[str, bool, bool]:
         (9, {"precision": "fp32", "compile": False, "deterministic": True}, ("fp32", False, True)),
     ],
 )
-def test_a_gpu_gets_what_it_has_and_the_keys_allow(
-    capability: Any, major: int, changes: dict[str, Any], expected: tuple[str, bool, bool]
-) -> None:
+def test_a_gpu_gets_what_it_has_and_the_keys_allow(capability, major, changes, expected):
     capability(major)
     point = begin(tiny(**changes), GPU)
     assert chosen(point) == expected
     assert automatic(point.config) == []
 
 
-def test_a_processor_gets_what_it_always_had() -> None:
+def test_a_processor_gets_what_it_always_had():
     """No line, and no new key in the checkpoint."""
     point = begin(tiny(), HOST)
     assert chosen(point) == ("fp32", False, True)
@@ -132,7 +128,7 @@ def test_a_processor_gets_what_it_always_had() -> None:
 
 
 @pytest.mark.parametrize(("first", "then"), [(HOST, GPU), (GPU, HOST)])
-def test_a_resumed_run_keeps_what_its_first_start_chose(capability: Any, first: Any, then: Any) -> None:
+def test_a_resumed_run_keeps_what_its_first_start_chose(capability, first, then):
     capability(9)
     start = begin(tiny(), first)
     assert chosen(begin(tiny(), first, start)) == chosen(start)
@@ -143,8 +139,8 @@ def test_a_resumed_run_keeps_what_its_first_start_chose(capability: Any, first: 
     assert begin(tiny(compile=False), then, start).config.compile is False
 
 
-def test_kernels_follow_the_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+def test_kernels_follow_the_configuration(monkeypatch):
+    asked = []
     monkeypatch.setattr(torch, "set_float32_matmul_precision", asked.append)
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     before = torch.get_deterministic_debug_mode()

@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -17,23 +16,21 @@ from clozeline.train.startup import starting_model
 from clozeline.train.startup.source_tokenizer import OtherTokenizer
 from clozeline.train.startup.start_or_resume import StartingPoint
 from clozeline.train.startup.starting_model import (
-    Distillation,
     build_random_model,
     build_starting_model,
     prepare_student,
     refuse_other_teacher,
 )
-from tests.distributed import RankPool
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import TOKENIZER, write_config, write_masked_sets
 from tests.train.runs import start
 
 
-def test_initial_weights_are_a_function_of_the_seed(tmp_path: Path, shards: Path) -> None:
+def test_initial_weights_are_a_function_of_the_seed(tmp_path, shards):
     config = load_config(TrainConfig, write_config(tmp_path / "train.yaml", shards, tmp_path / "run"), [])
     train = open_datasets(config).train
     state = TrainState(step=0, samples=0)
 
-    def weights(seed: int, freeze: tuple[str, ...] = ()) -> torch.Tensor:
+    def weights(seed, freeze=()):
         point = StartingPoint(replace(config, seed=seed, freeze=freeze), state, None, None)
         starting = build_starting_model(point, train)
         assert (starting.base, starting.new) == ("", [])
@@ -45,20 +42,19 @@ def test_initial_weights_are_a_function_of_the_seed(tmp_path: Path, shards: Path
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Path:
+def folder(tmp_path_factory, one_rank, shards):
     """A folder with a trained run of four layers, `teacher`, and the configuration of a student of two."""
     folder = tmp_path_factory.mktemp("teacher")
-    shards = write_masked_sets(folder / "sets")
     config = write_config(folder / "train.yaml", shards, folder / "teacher", evaluate__max_rows=0)
     assert one_rank.run(start, config, ["steps=2", "model.layers=4", "model.type_vocab_size=2"]) == [(0, "")]
     return folder
 
 
 @pytest.fixture
-def prepare(folder: Path) -> Callable[..., Distillation]:
+def prepare(folder):
     """Prepare a student; the arguments are words of its configuration."""
 
-    def prepared(*words: str, resumed: bool = False) -> Distillation:
+    def prepared(*words, resumed=False):
         here = [f"distil.teacher={folder / 'teacher'}", "data.ignore=[]", *words]
         config = load_config(TrainConfig, folder / "train.yaml", here)
         shards = open_datasets(config).train
@@ -67,7 +63,7 @@ def prepare(folder: Path) -> Callable[..., Distillation]:
     return prepared
 
 
-def test_layers_are_copied_bit_by_bit(folder: Path, prepare: Callable[..., Distillation]) -> None:
+def test_layers_are_copied_bit_by_bit(folder, prepare):
     made = prepare("distil.start.layers=[3, 1]")
     theirs = read_weights(*find_checkpoint(folder / "teacher"))
     for name, parameter in made.student.named_parameters():
@@ -76,14 +72,13 @@ def test_layers_are_copied_bit_by_bit(folder: Path, prepare: Callable[..., Disti
     assert made.lines[0].endswith(f"parameters from {folder / 'teacher'}, layers 0←3 1←1")
     assert not any("new:" in line for line in made.lines), "segment types, which the student does not have, are left"
     ours = {name: parameter.clone() for name, parameter in made.student.named_parameters()}
-    assert made.teacher is not None
     assert all(torch.equal(own, theirs[name]) for name, own in made.teacher.model.named_parameters())
     # a resumed run reads its own weights
     again = dict(prepare("distil.start.layers=[3, 1]", resumed=True).student.named_parameters())
     assert not torch.equal(again["family.tokens.weight"], ours["family.tokens.weight"])
 
 
-def test_the_record_names_the_teacher_and_the_layers(prepare: Callable[..., Distillation]) -> None:
+def test_the_record_names_the_teacher_and_the_layers(prepare):
     found = prepare("distil.losses=[scores, states]").record
     assert found["layers"] == {"states": {"1": 2, "2": 4}}
     refuse_other_teacher(found, found, None)
@@ -91,9 +86,7 @@ def test_the_record_names_the_teacher_and_the_layers(prepare: Callable[..., Dist
         refuse_other_teacher({"digest": "0" * 32}, found, Path("runs/other"))
 
 
-def test_without_a_teacher_in_memory(
-    folder: Path, prepare: Callable[..., Distillation], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_teacher_in_memory(folder, prepare, monkeypatch):
     for losses in ("scores", "cosine"):
         with pytest.raises(ConfigurationError, match=f"with which {losses} compares, got none, and .* has no scores"):
             prepare("distil.teacher=null", f"distil.losses=[{losses}]")
@@ -118,12 +111,12 @@ def test_without_a_teacher_in_memory(
         (["distil.teacher=/nowhere"], "distil.teacher: /nowhere: expected the folder of a run or a model, it is none"),
     ],
 )
-def test_refusals(prepare: Callable[..., Distillation], words: list[str], message: str) -> None:
+def test_refusals(prepare, words, message):
     with pytest.raises(ConfigurationError, match=message):
         prepare(*words)
 
 
-def test_an_adapter_does_not_freeze_new_pieces(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_adapter_does_not_freeze_new_pieces(folder, monkeypatch):
     """The embeddings under an adapter are frozen: rows of new ids would stay what they start as."""
     words = ["model=null", f"model.init_from={folder / 'teacher'}", "model.adapter=lora"]
     config = load_config(TrainConfig, folder / "train.yaml", words)
@@ -135,11 +128,7 @@ def test_an_adapter_does_not_freeze_new_pieces(folder: Path, monkeypatch: pytest
             starting_model.build_starting_model(point, open_datasets(config).train)
 
 
-def test_another_tokenizer_is_refused(folder: Path, prepare: Callable[..., Distillation], tmp_path: Path) -> None:
-    shards = write_masked_sets(
-        tmp_path / "other",
-        tokenizer={"name": "byte_bpe", "fingerprint": "e" * 64, "vocab_size": 51, "special_ids": {"pad": 0, "mask": 3},
-                   "sentinels": []},
-    )  # fmt: skip
+def test_another_tokenizer_is_refused(folder, prepare, tmp_path):
+    shards = write_masked_sets(tmp_path / "other", tokenizer=TOKENIZER | {"fingerprint": "e" * 64, "vocab_size": 51})
     with pytest.raises(ConfigurationError, match=r"distil\.teacher: .* tokenizer ffff.*, the shards have eeee"):
         prepare(f"data.shards={shards}")

@@ -11,6 +11,7 @@ from clozeline.configuration.config import to_plain
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.config import NamedObjective
 from clozeline.pipeline.corrupt.objectives import Objective
+from clozeline.pipeline.group.groupings import GroupingSpec
 from clozeline.pipeline.rows import ExampleBatch, SampleBatch
 from clozeline.pipeline.shards import Manifest, ShardSet, feature_columns
 from clozeline.pipeline.shards.manifest import FrameFacts, ObjectiveFacts, canonical_sha256
@@ -86,13 +87,19 @@ def _build_corruption(entry: NamedObjective, shards: ShardSet) -> Corruption:
         raise ConfigurationError(f"{error}: start in a folder that has the recipe's train_tokenizer/") from error
     # the grouping of the set must be the one that the objective reads
     objective = entry.build(replace(vocabulary, languages=manifest.languages))
-    expected = objective.grouping.entry()
-    grouping = {"name": manifest.grouping.name, **manifest.grouping.options} if manifest.grouping else {}
-    different = {key: (grouping.get(key), value) for key, value in expected.items() if grouping.get(key) != value}
+    expected, stored = objective.grouping.entry(), _stored_grouping(manifest)
+    different = [key for key in {**expected, **stored} if expected.get(key) != stored.get(key)]
     if different:
-        key, (have, want) = next(iter(different.items()))
+        key = different[0]
+        want, have = expected.get(key), stored.get(key)
         raise ConfigurationError(
             f"data.corrupt: '{objective.label}' reads samples with {key} {want!r}, {shards.path} has {have!r}: give "
             f"data.shards the folder group/{objective.grouping.label}/train"
         )
     return Corruption(objective, manifest.seed)
+
+
+def _stored_grouping(samples: Manifest) -> dict[str, Any]:
+    """Return the grouping of a sample set as an objective's entry: a manifest's lists become tuples."""
+    grouping = samples.grouping
+    return GroupingSpec.of(grouping.name, grouping.options).entry() if grouping else {}

@@ -101,19 +101,21 @@ def compared(folder, case, kind, /, name, change=None, **keys):
     return wrong, (found - alone)[at].abs().max(), export
 
 
-LORA = [("bert", "classification"), ("gpt2", "lm"), ("t5", "lm"), ("modernbert", "classification")]
-MORE = [
-    ("bert", "tagging"), ("bert", "span"), ("bert", "regression"), ("gpt2", "classification"), ("llama", "lm"),
-    ("bart", "lm"), ("mobilebert", "classification"), ("phi3", "lm"), ("qwen2", "classification"),
-    *((case, "classification") for case in ("albert", "bart", "deberta", "deberta-v2", "distilbert", "electra")),
-    *((case, "classification") for case in ("roberta", "t5")),
-]  # fmt: skip
+LORA = {"rank": 3, "alpha": 5.0, "targets": ["query", "value", "up"]}
+CASES = [
+    *((case, "classification", "lora", LORA) for case in ("mobilebert", "modernbert")),
+    ("bert", "regression", "lora", LORA),
+    ("gpt_neox", "lm", "lora", LORA),
+    ("gpt2", "lm", "prefix", {"length": 4}),
+    ("llama", "lm", "prefix", {"length": 4, "hidden": 7}),
+    ("t5", "lm", "prompt", {"length": 4}),
+    ("bert", "tagging", "prompt", {"length": 4}),
+]
 
 
-@pytest.mark.parametrize(("case", "kind"), [*LORA, *(pytest.param(*one, marks=pytest.mark.slow) for one in MORE)])
-def test_lora_gives_the_same_scores(tmp_path, case, kind):
-    keys = {"rank": 3, "alpha": 5.0, "targets": ["query", "value", "up"]}
-    wrong, moved, _ = compared(tmp_path, case, kind, "lora", **keys)
+@pytest.mark.parametrize(("case", "kind", "name", "keys"), CASES)
+def test_an_adapter_gives_the_same_scores(tmp_path, case, kind, name, keys):
+    wrong, moved, _ = compared(tmp_path, case, kind, name, **keys)
     assert wrong <= ROUNDING
     assert moved > 1e-2
 
@@ -128,31 +130,6 @@ def test_the_scale_of_joined_maps_is_that_of_each(tmp_path, rank_stabilised):
     joined = [name for name in export.config["target_modules"] if name.endswith("c_attn")]
     assert export.config["rank_pattern"] == dict.fromkeys(joined, 4)
     assert export.tensors[f"base_model.model.{joined[0]}.lora_B.weight"].shape[1] == 4
-
-
-@pytest.mark.parametrize("hidden", [None, 7], ids=["table", "computed"])
-@pytest.mark.parametrize(
-    ("case", "kind"),
-    [("gpt2", "lm"), ("llama", "lm"), pytest.param("gpt2", "classification", marks=pytest.mark.slow)],
-    ids=["gpt2", "llama", "gpt2 classification"],
-)
-def test_a_prefix_gives_the_same_scores(tmp_path, case, kind, hidden):
-    keys = {} if hidden is None else {"hidden": hidden}
-    wrong, moved, export = compared(tmp_path, case, kind, "prefix", length=4, **keys)
-    assert wrong <= ROUNDING
-    assert moved > 1e-2
-    assert [name for name in export.tensors if "prompt_embeddings" in name] == ["prompt_embeddings"]
-
-
-@pytest.mark.parametrize(
-    ("case", "kind"),
-    [("gpt2", "lm"), ("t5", "lm"), ("bart", "lm"), ("bert", "tagging"), ("llama", "lm")],
-    ids=["gpt2", "t5", "bart", "bert tagging", "llama"],
-)
-def test_a_prompt_gives_the_same_scores(tmp_path, case, kind):
-    wrong, moved, _ = compared(tmp_path, case, kind, "prompt", length=4)
-    assert wrong <= ROUNDING
-    assert moved > 1e-2
 
 
 @pytest.mark.parametrize(

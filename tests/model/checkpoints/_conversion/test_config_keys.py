@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 
-from clozeline.configuration.config import flatten
 from clozeline.model.checkpoints import computation, differences
-from clozeline.model.checkpoints._conversion.config_keys import nested
 from clozeline.model.configuration.layer import DropoutConfig, InitConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from tests.model.small_models import small_config
@@ -18,20 +16,13 @@ def test_training_does_not_count():
     assert differences(config, other) == {}
 
 
-def test_defaults_written_out_are_the_defaults():
-    config = small_config("encoder")
+def test_every_switch_counts_and_defaults_written_out_are_the_defaults():
+    """Keys of another kind of positions do not count."""
+    config, rope = small_config("encoder"), small_config("decoder")
     written = replace(config, head_dim=6, kv_heads=4, emb_dim=24, qk_scale=6**-0.5)
     assert computation(config) == computation(written)
-
-
-def test_every_switch_counts():
-    config = small_config("encoder")
     assert differences(config, replace(config, eps=1e-6)) == {"eps": (1e-5, 1e-6)}
     assert differences(config, replace(config, position=PositionConfig(offset=2))) == {"position.offset": (0, 2)}
-
-
-def test_keys_of_other_kinds_of_places_do_not_count():
-    rope = small_config("decoder")
     assert differences(rope, replace(rope, position=PositionConfig(kind="rope", maximum=9))) == {}
 
 
@@ -43,9 +34,3 @@ def test_layers_with_a_window_have_two_spellings():
     assert differences(config, replace(config, local=LocalConfig(window=2, global_every=1))) == {}
     other = replace(config, local=LocalConfig(window=2, layer_types=kinds[::-1][1:] + kinds[:1]))
     assert differences(replace(config, local=period), other).keys() == {"local.layer_types"}
-
-
-def test_dotted_keys():
-    plain = {"a": {"b": {"c": 1}}, "d": 2}
-    assert flatten(plain) == {"a.b.c": 1, "d": 2}
-    assert nested(flatten(plain)) == plain

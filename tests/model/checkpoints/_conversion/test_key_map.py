@@ -1,21 +1,16 @@
 """Promises of the map of every model type, with transformers' own classes as the oracle."""
 
-import json
-
 import pytest
 import torch
 import transformers
 
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
-from clozeline.model.checkpoints._conversion.tensor_layouts import parameter_shapes, their_shapes
 from tests.matrices import mark_slow_but
 from tests.model.checkpoints import parity
 from tests.model.checkpoints.published import (
     CLASSES,
     TYPES,
-    VOCABULARY,
     apart,
-    by_saved_names,
     classes_of,
     difference,
     export_to,
@@ -36,7 +31,7 @@ from tests.temporary_module import temporary_module
 
 CLOSE = 1e-5
 BARE = [name for name in TYPES if map_of_type(name).bare]
-SEEDS = mark_slow_but([0], range(8))
+SEEDS = mark_slow_but([0, 1], range(8))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -52,7 +47,7 @@ def test_in_and_out_again(case, seed, tmp_path):
     if model.config.architecture != "encoder":
         assert parity.generated_apart(model, theirs) == 0
     if [*model.heads] in (["masked_lm"], ["lm"]):
-        assert parity.is_close(parity.compare_gradients(model, theirs, peer_of(case).key_map))
+        assert max(parity.loss_and_gradients(model, theirs, peer_of(case).key_map)) < CLOSE
 
 
 DATA2VEC = """
@@ -73,7 +68,6 @@ def test_a_new_file_is_a_new_type(tmp_path):
     with temporary_module("clozeline.model.checkpoints", "data2vec_text", DATA2VEC, tmp_path):
         for number, case in enumerate(classes_of("data2vec-text")):
             test_in_and_out_again(case, 1, tmp_path / str(number))
-            test_names_and_shapes_are_a_bijection(case, range(8))
         test_a_body_comes_in_and_goes_out_again("data2vec-text", 1, tmp_path / "body")
     assert "data2vec-text" not in TYPES
 
@@ -86,33 +80,6 @@ def test_a_body_comes_in_and_goes_out_again(model_type, seed, tmp_path):
     theirs = filled(map_of_type(model_type).bare, settings)
     theirs.save_pretrained(tmp_path / "in")
     in_and_out(tmp_path, theirs, body_alone=True)
-
-
-@pytest.mark.parametrize("seeds", mark_slow_but([range(2)], [range(2), range(2, 8)]), ids=["0-1", "2-7"])
-@pytest.mark.parametrize("case", CLASSES)
-def test_names_and_shapes_are_a_bijection(case, seeds):
-    """Every parameter that the class saves is one of ours or a part of one, over odd sizes and switches."""
-    key_map, class_name, _ = peer_of(case)
-    for seed in seeds:
-        settings = transformers.CONFIG_MAPPING[type_of(case)](**options(case, seed))
-        kind = getattr(transformers, class_name)
-        with torch.device("meta"):
-            state = kind(settings).state_dict()
-        state = {name: state[name] for name in state.keys() - {*(kind._keys_to_ignore_on_save or ())}}
-        state = by_saved_names(key_map, state)
-        marks = {name: None for name in state if name.endswith(tuple(key_map.marks.values()))}
-        config = key_map.read_config(json.loads(settings.to_json_string(use_diff=False)), marks)
-        ours = parameter_shapes(config, VOCABULARY)
-        targets = key_map.targets(config, ours).values()
-        assert len({(target.name, target.part) for target in targets}) == len(ours)
-        others = {
-            *key_map.ties(config),
-            *key_map.constants(config, 1),
-            *key_map.names_to_keep(state, config, body_alone=False),
-        }
-        others -= {target.name for target in targets}
-        shapes = {name: list(tensor.shape) for name, tensor in state.items() if name not in others}
-        assert their_shapes(key_map, config, ours) == shapes
 
 
 @pytest.mark.parametrize("case", [case for case in CLASSES if type_of(case) in BARE])

@@ -54,11 +54,6 @@ def test_a_disentangled_run_of_deberta_leaves_as_two(tmp_path):
             assert (states - views[head].hidden).abs().max() < 1e-5
 
 
-def test_a_model_in_one_piece_stays_as_it_is():
-    checkpoint = checkpoint_of(built("encoder"))
-    assert split(checkpoint) == {"": checkpoint}
-
-
 def test_heads_without_a_class_leave_with_the_body_alone():
     heads = {"masked_lm": 1.0, "corrective": 1.0, "similarity": {"group_size": 2}}
     parts = split(checkpoint_of(network_for(heads=heads)))

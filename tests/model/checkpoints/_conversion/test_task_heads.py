@@ -18,13 +18,11 @@ from clozeline.model.checkpoints import (
 from clozeline.model.checkpoints._conversion.task_heads import ENDINGS
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.layer import BiasConfig
-from clozeline.model.configuration.position import PositionConfig
 from tests.model.checkpoints._conversion.test_export import checkpoint_of
 from tests.model.checkpoints.published import (
     TYPES,
     VOCABULARY,
     edit_config,
-    edit_tensors,
     export_to,
     filled,
     in_and_out,
@@ -191,20 +189,11 @@ def test_other_summaries_are_refused(tmp_path, model_type, kind, changes):
 @pytest.mark.parametrize("model_type", ["t5", "mt5"])
 def test_tags_of_an_encoder_with_the_distances_of_t5(tmp_path, model_type):
     """A model that was trained here: its class, and its body as the class of the encoder."""
-    like = {
-        "norm": "rms",
-        "norm_place": "pre",
-        "final_norm": True,
-        "emb_norm": False,
-        "type_vocab_size": 0,
-        "eps": 1e-6,
-    }
-    parts = {
-        "bias": BiasConfig(qkv=False, out=False, ffn=False),
-        "position": PositionConfig(kind="t5"),
-        "qk_scale": 1.0,
-    }
-    model = built("encoder", heads={"tagging": {"labels": LABELS, "dropout": 0.0}}, activation="relu", **like, **parts)
+    like = {"norm": "rms", "norm_place": "pre", "final_norm": True, "emb_norm": False, "type_vocab_size": 0}
+    parts = {"bias": BiasConfig(qkv=False, out=False, ffn=False), "position": {"kind": "t5"}, "qk_scale": 1.0}
+    model = built(
+        "encoder", heads={"tagging": {"labels": LABELS, "dropout": 0.0}}, activation="relu", eps=1e-6, **like, **parts
+    )
     checkpoint = replace(checkpoint_of(model), model_type=model_type)
     whole, body = export_checkpoint(checkpoint), export_checkpoint(checkpoint, body_alone=True)
     theirs, report = loaded(export_to(tmp_path / "whole", whole), whole.loader)
@@ -292,11 +281,3 @@ def test_a_new_head_built_like_the_class_of_its_body_is_exported(tmp_path, name,
 def test_a_head_on_a_body_of_no_class_is_berts_pooler():
     config = replace(built("encoder", head_dim=4).config, heads={"classification": HeadConfig(hidden="auto")})
     assert build_heads_of_class(config, {}).heads == {"classification": HeadConfig(hidden="tanh")}
-
-
-def test_a_class_without_its_head_is_a_body(tmp_path):
-    saved(tmp_path, "bert", "tagging")
-    edit_tensors(tmp_path, lambda tensors: {n: t for n, t in tensors.items() if not n.startswith("classifier")})
-    assert set(read_checkpoint(tmp_path).absent) == {
-        f"heads.tagging.classifier.out.{part}" for part in ("weight", "bias")
-    }

@@ -5,9 +5,8 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import export_checkpoint, map_for
 from clozeline.model.configuration.head import HeadConfig
-from clozeline.model.configuration.layer import ShareConfig
 from tests.model.checkpoints._conversion.test_export import checkpoint_of
-from tests.model.small_models import built, small_config
+from tests.model.small_models import built
 from tests.model.test_presets import EXPECTED, load
 
 TYPES = {
@@ -38,26 +37,11 @@ def test_the_head_decides_where_bodies_are_alike():
     assert map_for(replace(config, heads={"masked_lm": HeadConfig()}), {}).model_type == "distilbert"
 
 
-def test_an_encoder_without_types_is_distilbert():
-    assert map_for(replace(load("bert_base"), type_vocab_size=0), {}).model_type == "distilbert"
-
-
 def test_no_type_fits():
     with pytest.raises(ConfigurationError, match=r"bert, the nearest, differs: norm_place: expected post, got pre"):
         map_for(replace(load("bert_base"), norm_place="pre"), {})
     with pytest.raises(ConfigurationError, match="gpt2, the nearest, differs: family"):
         map_for(load("bert_base"), {}, "gpt2")
-
-
-def test_a_narrow_token_table_is_electras_alberts_or_with_a_wide_projection_remberts():
-    assert map_for(small_config("encoder", emb_dim=8), {}).model_type == "electra"
-    assert map_for(small_config("encoder", emb_dim=8, share=ShareConfig(groups=1)), {}).model_type == "albert"
-    assert map_for(small_config("encoder", heads={"token": 1.0}), {}).model_type == "electra"
-    wide = small_config("encoder", emb_dim=8, out_dim=40, tied=False)
-    assert map_for(wide, {}).model_type == "rembert"
-    assert map_for(small_config("encoder", norm_place="pre", final_norm=True, emb_norm=False), {}).model_type == (
-        "megatron-bert"
-    )
 
 
 BERT = {"norm_place": "post", "final_norm": False, "emb_norm": True, "type_vocab_size": 2, "eps": 1e-12}
@@ -74,8 +58,3 @@ def test_the_class_of_a_decoder_follows_from_its_head(form, keys, name):
     plain = built("decoder", **PLAIN, **BERT, activation="gelu")
     with pytest.raises(ConfigurationError, match=r"projection: expected transformed in a model of type .*, got linear"):
         export_checkpoint(checkpoint_of(plain))
-
-
-def test_small_models_that_are_no_published_type():
-    with pytest.raises(ConfigurationError, match="no model type of transformers"):
-        map_for(small_config("encoder", norm="rms"), {})

@@ -1,10 +1,7 @@
 """Promises of every extractor, and what each of the two finds on pages of its own."""
 
-import inspect
-
 import pytest
 
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.extractors.resiliparse import Resiliparse
 from clozeline.pipeline.clean.extractors.trafilatura import Trafilatura
 from clozeline.registry import choose, find, names
@@ -13,22 +10,13 @@ NAMES = names("clozeline.pipeline.clean.extractors")
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_extractor_keeps_the_contract(name: str) -> None:
+def test_an_extractor_keeps_the_contract(name):
     kind = find("clozeline.pipeline.clean.extractors", name)
     assert isinstance(kind.VERSION, int)
-    assert inspect.getdoc(kind)
     extractor = kind(choose("clozeline.pipeline.clean.extractors", name).options)
     assert extractor.extract("<html><body><p>One sentence.</p></body></html>").strip() == "One sentence."
     for page in ("", "plain", "<", "<p", "\0<p>x", "<html>" * 50, "</p></html>", "<!--", "<p>\ufffd\u200b"):
         assert "<html>" not in extractor.extract(page)
-
-
-@pytest.mark.parametrize("wrong", [{"timeout_s": 0}, {"timeout_s": 3601}, {"memory_bytes": 1 << 27}])
-@pytest.mark.parametrize("name", NAMES)
-def test_limits_have_bounds(name: str, wrong: dict[str, float]) -> None:
-    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
-        choose("clozeline.pipeline.clean.extractors", {"name": name, **wrong})
-    assert choose("clozeline.pipeline.clean.extractors", name).options.timeout_s == 5.0
 
 
 MENU = "".join(
@@ -41,7 +29,7 @@ SIDEBAR = "<body><div class='sidebar comments'>"
 
 
 @pytest.mark.parametrize("main_content", [True, False])
-def test_resiliparse_finds_the_main_text_or_all_of_it(main_content: bool) -> None:
+def test_resiliparse_finds_the_main_text_or_all_of_it(main_content):
     extractor = Resiliparse(Resiliparse.Options(main_content=main_content))
     found = extractor.extract("<nav><a href=/x>Home</a></nav><h1>Title</h1><p>One <b>two</b>.</p><img alt=alt src=x>")
     assert found.endswith("Title\n\nOne two.")
@@ -59,7 +47,7 @@ def test_resiliparse_finds_the_main_text_or_all_of_it(main_content: bool) -> Non
         (f"{SIDEBAR}<ul>{MENU}</ul><p>Paragraph 1 tells what happened.</div>", False),
     ],
 )
-def test_a_second_try_of_resiliparse_finds_the_article(page: str, found: bool) -> None:
+def test_a_second_try_of_resiliparse_finds_the_article(page, found):
     extractor = Resiliparse(Resiliparse.Options())
     assert extractor.extract(page) == ""
     text = extractor.extract_leniently(page)
@@ -67,7 +55,7 @@ def test_a_second_try_of_resiliparse_finds_the_article(page: str, found: bool) -
     assert "entries" not in text
 
 
-def test_trafilatura_finds_the_article_without_menu_and_links() -> None:
+def test_trafilatura_finds_the_article_without_menu_and_links():
     extractor = Trafilatura(Trafilatura.Options())
     page = f"<html><body><nav><ul>{MENU}</ul></nav><main><article>{ARTICLE}<p>And <a href='/x'>here</a> it ended."
     text = extractor.extract(f"{page}</p></article></main><aside><ul>{MENU}</ul></aside></body></html>")

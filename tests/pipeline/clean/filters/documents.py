@@ -1,5 +1,6 @@
 """Documents near and far from every threshold of the filters, the same on every machine."""
 
+import json
 import random
 
 import xxhash
@@ -22,13 +23,13 @@ LINES = ["Home", "Read more", "We use cookies on this site to make it better for
          "x" * 1200, "A line [citation needed] with a note [12]."]  # fmt: skip
 
 
-def sentence(draw: random.Random, odd: float = 0.0) -> str:
+def sentence(draw, odd=0.0):
     """Ten words or so, some of them odd."""
     words = [draw.choice(ODD) if draw.random() < odd else draw.choice(WORDS) for _ in range(draw.randint(4, 16))]
     return " ".join(words).capitalize() + draw.choice([".", ".", ".", "!", "?", "...", ""])
 
 
-def document(draw: random.Random) -> str:
+def document(draw):
     """Paragraphs with some defect of a random strength: copies, lists, symbols, short or long."""
     odd = draw.choice([0.0, 0.0, 0.05, 0.15, 0.3])
     pool = [sentence(draw, odd) for _ in range(draw.choice([2, 8, 40, 400]))]
@@ -43,12 +44,15 @@ def document(draw: random.Random) -> str:
     return normalize("\n\n".join(paragraphs))
 
 
-def documents(count: int, seed: int = 0) -> list[str]:
-    """As many documents as asked for."""
+def documents(count, seed=0):
     draw = random.Random(seed)
     return [document(draw) for _ in range(count)]
 
 
-def digest(texts: list[str]) -> str:
+def digest(texts):
     """Hash of all texts, which recorded answers name."""
     return xxhash.xxh64_hexdigest("\0".join(texts))
+
+
+if __name__ == "__main__":
+    print(json.dumps({"digest": digest(documents(400)), "texts": documents(400)}))

@@ -1,15 +1,11 @@
-import re
 from typing import ClassVar
 
 import pytest
 
-from clozeline.configuration.config import config_file
 from clozeline.pipeline.clean.filters import KEEP
 from clozeline.pipeline.clean.filters.c4_quality import C4Quality
-from clozeline.pipeline.recipe import load_recipe
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from tests.pipeline.captures import SENTENCES
-from tests.pipeline.clean.filters.documents import documents
 
 CASES = {
     "lorem_ipsum": SENTENCES + "There is Lorem Ipsum here.",
@@ -62,40 +58,3 @@ class TestC4Quality:
             assert C4Quality(C4Quality.Options(sentences=sentences)).judge(page, "en").reason == reason
         five = " ".join(["This is a sentence."] * 5)
         assert C4Quality(C4Quality.Options()).judge(TextStatistics(five), "en") == KEEP
-
-
-def test_kept_lines_are_lines_of_the_text_without_citations():
-    judge = C4Quality(C4Quality.Options(sentences=1)).judge
-    edited = 0
-    for text in documents(150, seed=8):
-        verdict = judge(TextStatistics(text), "en")
-        if verdict.text is None:
-            continue
-        edited += 1
-        plain = [re.sub(r"\[\d*]|\[edit]|\[citation needed]", "", line.strip()).strip() for line in text.split("\n")]
-        kept = [line.strip() for line in verdict.text.split("\n") if line.strip()]
-        places = iter(plain)
-        assert all(line in places for line in kept), "an ordered part of the lines"
-        for line in kept:
-            assert line.endswith((".", "?", "!", '"', "'", "”", "’"))
-            assert not line.endswith("...")
-            assert len(line.split()) >= 2
-            assert "javascript" not in line.lower()
-            assert "cookies" not in line.lower()
-        assert sum(verdict.removed.values()) == len(text) - len(verdict.text)
-        again = judge(TextStatistics(verdict.text), "en")
-        assert again.reason or again == KEEP, "editing twice changes nothing"
-    assert edited > 50
-
-
-def test_the_recipe_of_the_demo_leaves_code_as_it_is():
-    """Its pages are Python's reference: empty lists and lists of one number are code there, not citations."""
-    recipe = load_recipe(config_file("recipe:demo", "pipeline.yaml"), ["input=x", "output=y"])
-    (chosen,) = [one for one in recipe.config_of("clean").filters if one.name == "c4_quality"]
-    code = "lists = [[] for i in range(3)]\nThe three lists are then [[3], [5], [7]] in this case."
-    text = f"This is one sentence. This is another one. And here is the third.\n{code}"
-    assert chosen.build().judge(TextStatistics(text), "en") == KEEP
-    edited = C4Quality(C4Quality.Options(sentences=1, terminal_punctuation=False)).judge(TextStatistics(text), "en")
-    assert edited.text is not None
-    assert "[, , ]" in edited.text
-    assert edited.removed["citation"] == len("[]" + "[3]" + "[5]" + "[7]")

@@ -1,8 +1,8 @@
 """Our filters against datatrove's on the same documents, each with its own words and sentences.
 
-datatrove splits them with spaCy, which is not installed here: its answers are recorded in `datatrove_verdicts.json`,
-which names the command that made it. Closing quotes “” count as terminal marks with us alone, so C4 runs with its own;
-so does Gopher's share of words with a letter, where datatrove counts marks as words.
+datatrove splits them with spaCy, which is not installed here: its answers are recorded, see `record_datatrove.py`.
+Closing quotes “” count as terminal marks with us alone, so C4 runs with its own; so does Gopher's share of words with a
+letter, where datatrove counts marks as words.
 """
 
 import json
@@ -23,7 +23,7 @@ OPTIONS = {"gopher_quality": {"letter_words": "tokens"}, "c4_quality": {"termina
 @pytest.fixture(scope="module")
 def texts():
     found = documents(400)
-    assert digest(found) == RECORDED["documents"], f"the documents changed, record again: {RECORDED['command']}"
+    assert digest(found) == RECORDED["documents"], "the documents changed: see record_datatrove.py"
     return found
 
 

@@ -1,16 +1,12 @@
 """One small document for every reason of every filter."""
 
-import inspect
-
 import pytest
 
-from clozeline.pipeline.clean.filters import ThresholdFilter
-from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
-from clozeline.registry import choose, find, names
+from clozeline.registry import choose, names
+from clozeline.tools.start.contracts.filters import CHECKS, prepare
 from tests.declarations import declared
 from tests.pipeline.captures import SENTENCES
-from tests.pipeline.text.test_text_statistics import SHAPES
 
 PROSE = SENTENCES.strip()
 AT_THRESHOLDS = ("gopher_quality", "gopher_repetition")
@@ -36,30 +32,13 @@ def test_a_minimal_document(name, reason, tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_filter_keeps_the_contract(name, tmp_path):
-    kind = find("clozeline.pipeline.clean.filters", name)
-    assert isinstance(kind.VERSION, int)
-    assert inspect.getdoc(kind)
-    assert name in AT_THRESHOLDS or set(CASES[name]) == set(kind.reasons), (
-        f"tests/pipeline/clean/filters/test_{name}.py: declare CASES, which maps each of {sorted(kind.reasons)} "
+    case = prepare(required(name, tmp_path))
+    for check in CHECKS:
+        check(case)
+    reasons = case.type.reasons
+    assert name in AT_THRESHOLDS or set(CASES[name]) == set(reasons), (
+        f"tests/pipeline/clean/filters/test_{name}.py: declare CASES, which maps each of {sorted(reasons)} "
         f"to a minimal document that is rejected for this reason; found {sorted(CASES[name])}"
     )
-    judge = choose("clozeline.pipeline.clean.filters", required(name, tmp_path)).build().judge
-    statistics = TextStatistics(PROSE)
-    assert judge(statistics, "en").reason == ""
-    assert judge(TextStatistics(PROSE), "en") == judge(statistics, "en")
-    judge(TextStatistics(""), "und")
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_work_grows_linearly(name, tmp_path):
-    """All rules of a filter, on texts of a size and of twice that size."""
-    built = choose("clozeline.pipeline.clean.filters", required(name, tmp_path)).build()
-    for shape in SHAPES.values():
-        visited = []
-        for size in (2_000, 4_000):
-            statistics = TextStatistics(normalize(shape(size)))
-            built.judge(statistics, "en")
-            if isinstance(built, ThresholdFilter):
-                list(built.measure(statistics, "en"))
-            visited.append(statistics.visited)
-        assert visited[1] <= 2.1 * visited[0] + 50
+    assert case.build().judge(TextStatistics(PROSE), "en").reason == ""
+    case.build().judge(TextStatistics(""), "und")

@@ -2,9 +2,6 @@
 
 import math
 import re
-from typing import Any
-
-import pytest
 
 from clozeline.pipeline.clean.filters import KEEP, Verdict
 from clozeline.pipeline.clean.filters.gopher_quality import GopherQuality
@@ -28,15 +25,16 @@ NEWS = """LONDON (AP) — "We lost, we lost again, and it hurt," said the coach 
     "that's it." """
 
 
-def test_marks_of_a_news_text_are_no_words() -> None:
+def test_marks_of_a_news_text_are_no_words():
     """Quotes, numbers and brackets of the press: kept by the paper's rule, rejected where marks are words."""
     statistics = TextStatistics(" ".join(NEWS.split()))
     assert choose("clozeline.pipeline.clean.filters", "gopher_quality").build().judge(statistics, "en") == KEEP
     marks = choose("clozeline.pipeline.clean.filters", {"name": "gopher_quality", "letter_words": "tokens"}).build()
-    assert marks.judge(statistics, "en").reason == "gopher_below_alpha_threshold"
+    verdict = marks.judge(statistics, "en")
+    assert (verdict.reason, verdict.detail) == ("gopher_below_alpha_threshold", "0.528 < 0.8")
 
 
-def measure(text: str, letter_words: str = "spaces") -> dict[str, float]:
+def measure(text, letter_words="spaces"):
     """Return the measure of each rule, from the words of the paper's table."""
     tokens = word_tokens(text)
     words = [token for token in tokens if any(character.isalnum() for character in token)]
@@ -57,45 +55,7 @@ def measure(text: str, letter_words: str = "spaces") -> dict[str, float]:
     }
 
 
-def bounds(options: GopherQuality.Options) -> dict[str, tuple[float, float]]:
-    """Return the least and the largest measure of each rule."""
-    symbols, infinite = (0, options.symbols_per_word), math.inf
-    return {
-        "gopher_short_doc": (options.words[0], infinite),
-        "gopher_long_doc": (0, options.words[1]),
-        "gopher_below_avg_threshold": (options.mean_word_length[0], infinite),
-        "gopher_above_avg_threshold": (0, options.mean_word_length[1]),
-        "gopher_too_many_hashes": symbols,
-        "gopher_too_many_ellipsis": symbols,
-        "gopher_too_many_bullets": (0, options.bullet_lines),
-        "gopher_too_many_end_ellipsis": (0, options.ellipsis_lines),
-        "gopher_below_alpha_threshold": (options.tokens_with_letter, infinite),
-        "gopher_enough_stop_words": (options.stop_words, infinite),
-    }
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"words": (5, 120), "stop_words": 5, "mean_word_length": (3.9, 4.6)},
-        {"tokens_with_letter": 0.9, "letter_words": "tokens", "words": (0, 10**6)},
-        {"ellipsis_lines": 0.05, "bullet_lines": 0.01, "tokens_with_letter": 0.95, "words": (0, 10**6)},
-    ],
-)
-def test_the_first_rule_that_fails_is_the_reason(changes: dict[str, Any]) -> None:
-    options = GopherQuality.Options(**changes)
-    judge, found = GopherQuality(options).judge, set()
-    for text in documents(200, seed=4):
-        measured, between = measure(text, options.letter_words), bounds(options)
-        broken = [reason for reason, (least, most) in between.items() if not least <= measured[reason] <= most]
-        verdict = judge(TextStatistics(text), "en")
-        assert verdict.reason == (broken[0] if broken else ""), text
-        found.add(verdict.reason)
-    assert len(found) >= 4
-
-
-def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not() -> None:
+def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
     seen = set()
     for text in [*documents(40, seed=5), "- one # of\n- the... two…\nto # be ..."]:
         found = measure(text)

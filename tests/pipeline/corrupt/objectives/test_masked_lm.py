@@ -20,7 +20,7 @@ from tests.pipeline.corrupt.objectives.runner import (
     variants_of,
     wide,
 )
-from tests.pipeline.corruption_cases import MASK, SEP, WORDS, samples
+from tests.pipeline.corruption_cases import SEP, WORDS, samples
 from tests.pipeline.pair_cases import slow_masks
 
 COUNTED = replace(WORDS, token_counts=(np.arange(WORDS.size) * 7919 % 1009).astype(np.uint64))
@@ -117,16 +117,6 @@ def test_prefixes_end_anywhere_with_content_on_both_sides():
 
 
 # Encoder-decoders -----------------------------------------------------------------------------------------------------
-
-
-def test_an_encoder_decoder_has_the_masks_of_masked_lm_under_the_same_label():
-    rows = samples([40, 300], specials=0.1)
-    ours, encoder = (corrupt(wide(name, WORDS, "same"), rows) for name in ("masked_encoder_decoder", "masked_lm"))
-    assert all(np.array_equal(ours.columns[name].values, encoder.columns[name].values) for name in ours.columns)
-    (example,) = variants_of(
-        wide("masked_encoder_decoder", mask_rate=1.0, mask_share=1.0, random_share=0), [300], count=1
-    )
-    assert example["input_ids"].tolist() == [1, MASK, 2]
 
 
 @pytest.mark.parametrize("start", ["bos", "pad"])

@@ -12,35 +12,28 @@ from clozeline import registry
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Skip, build_objective
 from clozeline.pipeline.rows import Ragged, Rows
+from clozeline.tools.start.contracts.objectives import (
+    Case,
+    check_batches,
+    check_draws,
+    check_features,
+    check_uncorrupt,
+    find_changed,
+)
 from tests.pipeline.corrupt.objectives.golden import GOLDEN, golden
-from tests.pipeline.corrupt.objectives.runner import VARIETIES, corrupt, tolerates_specials, wide
+from tests.pipeline.corrupt.objectives.runner import VARIETIES, corrupt, lengths_of, tolerates_specials, wide
 from tests.pipeline.corruption_cases import MASK, SEP, WORDS, samples, vocabulary
 
 NAMES = registry.names("clozeline.pipeline.corrupt.objectives")
 LENGTHS = (0, 1, 2, 3, 5, 17, 64, 300, 568)
-REASONS = {"empty", "too_short", "too_long", "one_sentence", "no_maskable", "no_partner", "no_language_token"}
 
 each = pytest.mark.parametrize("name", NAMES)
 
 
-def assert_undone(objective, rows, examples, skips):
-    """Each example gives back the framed original, and a skipped row has an empty one."""
-    for sample, example, skip in zip(rows, examples, skips, strict=True):
-        if skip:
-            assert all(len(column) == 0 for column in example.columns.values())
-        else:
-            assert np.array_equal(objective.uncorrupt(example), objective.original(sample, example))
-
-
-def changed(first, second):
-    """Rows that differ in any list column."""
-    pairs = zip(first, second, strict=True)
-    return np.array([any(not np.array_equal(a[name], b[name]) for name in first.columns) for a, b in pairs])
-
-
-def equal(first, second):
-    fixed = all(np.array_equal(values, second.fixed[name]) for name, values in first.fixed.items())
-    return fixed and not changed(first, second).any()
+def case_of(name, rows, words=WORDS, **options):
+    """Rows of tests, which also have lengths that no grouping gives."""
+    objective = wide(name, words, **options)
+    return Case({"name": name, **lengths_of(name), **options}, objective, rows)
 
 
 @each
@@ -66,43 +59,35 @@ def test_special_tokens_that_its_rows_hold_are_needed(name):
 @pytest.mark.parametrize(("specials", "unknown"), [(0.0, 0.0), (0.2, 0.0), (0.0, 0.1), (0.0, 1.0)])
 def test_uncorrupt_gives_the_framed_original(name, size, specials, unknown):
     """Unknown tokens are content: text with characters that a tokenizer does not know is given back like any other."""
-    objective = wide(name, vocabulary(size))
-    if specials and not tolerates_specials(objective):
+    words = vocabulary(size)
+    if specials and not tolerates_specials(wide(name, words)):
         return  # it edits sequences: special ids inside are a ValueError
-    rows = samples(LENGTHS * 8, objective.vocabulary, specials=specials, unknown=unknown, seed=size)
-    assert_undone(objective, rows, *objective.corrupt(rows, np.arange(len(rows), dtype=np.uint16) % 3, seed=9))
+    rows = samples(LENGTHS * 8, words, specials=specials, unknown=unknown, seed=size)
+    check_uncorrupt(case_of(name, rows, words))
 
 
 @each
 @settings(max_examples=25, deadline=None)
 @given(lengths=st.lists(st.integers(0, 40), max_size=12), seed=st.integers(0, 2**32 - 1))
 def test_any_batch_of_short_rows(name, lengths, seed):
-    objective = wide(name, vocabulary())
-    rows = samples(lengths, objective.vocabulary, seed=seed)
-    examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), seed)
-    assert_undone(objective, rows, examples, skips)
-    for sample, skip in zip(rows, skips, strict=True):
-        long_enough = len(sample["ids"]) >= max(1, objective.minimum.tokens)
-        if long_enough and len(sample["sentence_starts"]) >= objective.minimum.sentences:
-            assert skip == Skip.NONE
-        else:
-            assert Skip(skip).reason in REASONS
+    case = case_of(name, samples(lengths, seed=seed))
+    check_uncorrupt(case)
+    minimum = case.objective.minimum
+    for sample, skip in zip(case.rows, case.corrupt()[1], strict=True):
+        tokens, sentences = len(sample["ids"]), len(sample["sentence_starts"])
+        reasons = {
+            Skip.EMPTY: tokens == 0, Skip.TOO_SHORT: tokens < minimum.tokens,
+            Skip.ONE_SENTENCE: sentences < minimum.sentences, Skip.NONE: True,
+        }  # fmt: skip
+        assert Skip(skip) == next(reason for reason, holds in reasons.items() if holds)
 
 
 @pytest.mark.parametrize(("name", "options"), [(name, one) for name, some in VARIETIES.items() for one in some])
-def test_other_options_are_undone_and_independent_of_the_batch(name, options):
-    objective = wide(name, vocabulary(1000), **options)
-    rows = samples([2, 3, 17, 64, 300] * 6, objective.vocabulary, seed=3)
-    variants = (np.arange(len(rows)) % 5).astype(np.uint16)
-    whole, skips = objective.corrupt(rows, variants, 3)
-    assert not skips.any()
-    assert [(f.name, f.dtype if f.dtype != "ids" else "uint16") for f in objective.features] == [
-        (column, str(lists.values.dtype)) for column, lists in whole.columns.items()
-    ]
-    assert_undone(objective, rows, whole, skips)
-    for row in range(len(rows)):
-        alone, _ = objective.corrupt(rows.take(np.array([row])), variants[row : row + 1], 3)
-        assert not changed(alone, whole.take(np.array([row]))).any()
+def test_other_options_keep_the_contract(name, options):
+    case = case_of(name, samples([2, 3, 17, 64, 300] * 6, seed=3), **options)
+    assert not case.corrupt()[1].any()
+    for check in (check_features, check_uncorrupt, check_batches):
+        check(case)
 
 
 @pytest.mark.parametrize(
@@ -127,44 +112,18 @@ def test_document_starts_count_what_precedes_the_content(name, options, shift):
 
 @each
 def test_features_are_as_declared(name):
-    for size, ids in ((65_536, np.uint16), (65_537, np.uint32)):
-        objective = wide(name, vocabulary(size))
-        examples, _ = objective.corrupt(samples([30, 0, 200], objective.vocabulary), np.zeros(3, np.uint16), 1)
-        assert list(examples.columns) == [feature.name for feature in objective.features]
-        assert objective.features[0].dtype == "ids", "tokens of an example are counted by its first feature"
-        for feature in objective.features:
-            column = examples.columns[feature.name]
-            assert column.values.dtype == (ids if feature.dtype == "ids" else np.dtype(feature.dtype)), feature
-            assert feature.role.use not in ("row", "weight") or set(column.lengths.tolist()) <= {0, 1}, feature
-            assert not feature.role.of or feature.role.of in examples.columns, feature
-            assert feature.description
-            assert not any(word in feature.name for word in ("attention_mask", "labels", "decoder_input"))
-            if feature.dtype == "ids" and len(column.values):
-                assert int(column.values.max()) < size
+    for size in (65_536, 65_537):
+        case = case_of(name, samples([30, 0, 200], vocabulary(size)), vocabulary(size))
+        check_features(case)
+        columns, fixed = case.corrupt()[0].columns, case.corrupt()[0].fixed
+        assert np.array_equal(fixed["variant"], fixed["uid"] % 5)
+        assert list(columns) == [feature.name for feature in case.objective.features]
+        assert not any(word in name for name in columns for word in ("attention_mask", "labels", "decoder_input"))
 
 
 @each
-def test_samples_are_left_as_they_are(name):
-    objective = wide(name, vocabulary())
-    rows = samples(LENGTHS, objective.vocabulary, read_only=True)  # writing to them is an error
-    objective.corrupt(rows, np.zeros(len(rows), np.uint16), 1)
-
-
-@each
-@pytest.mark.parametrize("portion", [1, 7, 64])
-def test_neither_order_nor_batch_matters(name, portion):
-    objective = wide(name, vocabulary())
-    rows = samples([50, 568, 3, 50, 0, 64, 1, 64, 64, 300] * 13, objective.vocabulary, seed=4)
-    variants = (np.arange(len(rows)) % 5).astype(np.uint16)
-    whole, skips = objective.corrupt(rows, variants, 3)
-    order = np.argsort(rows.fixed["uid"])
-    parts = []
-    for start in range(0, len(order), portion):
-        chosen = order[start : start + portion]
-        part, part_skips = objective.corrupt(rows.take(chosen), variants[chosen], 3)
-        assert (part_skips == skips[chosen]).all()
-        parts.append(part)
-    assert equal(Rows.concatenate(parts), whole.take(order))
+def test_neither_order_nor_batch_matters(name):
+    check_batches(case_of(name, samples([50, 568, 3, 50, 0, 64, 1, 64, 64, 300] * 13, seed=4)))
 
 
 @each
@@ -177,7 +136,7 @@ def test_rows_cut_out_of_a_block_are_rows_like_any_other(name):
     view = Rows({key: column[1:5] for key, column in block.fixed.items()}, columns)
     zeros = np.zeros(4, np.uint16)
     found, copy = objective.corrupt(view, zeros, 1)[0], objective.corrupt(block.take(np.arange(1, 5)), zeros, 1)[0]
-    assert not changed(found, copy).any()
+    assert not find_changed(found, copy).any()
 
 
 @each
@@ -188,40 +147,10 @@ def test_golden_bytes(name):
 
 @each
 def test_draws_depend_on_seed_label_variant_and_uid(name):
-    objective = wide(name, vocabulary(5000))
-    rows = samples([64] * 400, objective.vocabulary, sentences=8)
-    zeros = np.zeros(400, np.uint16)
-    first, skips = objective.corrupt(rows, zeros, 1)
-    assert not skips.any()
-    others = {
-        "variant": objective.corrupt(rows, zeros + np.uint16(1), 1)[0],
-        "seed": objective.corrupt(rows, zeros, 2)[0],
-        "uid": objective.corrupt(Rows({**rows.fixed, "uid": rows.fixed["uid"] + np.uint64(1)}, rows.columns), zeros, 1)[
-            0
-        ],
-    }
-    if objective.draws_by_label:
-        others["label"] = wide(name, vocabulary(5000), label="another").corrupt(rows, zeros, 1)[0]
-    shares = {what: float(changed(first, other).mean()) for what, other in others.items()}
-    if objective.redrawn == 0:
-        assert set(shares.values()) == {0.0}, "an objective that draws nothing never changes"
-    else:
-        assert min(shares.values()) >= objective.redrawn, (
-            f"{shares}: a lower share by its default options is declared in the class as `redrawn`"
-        )
-
-
-@each
-def test_reasons_of_short_rows(name):
-    objective = wide(name, vocabulary())
-    rows = samples([0, 1, 2, objective.content_length + 1], objective.vocabulary, sentences=1)
-    _, skips = objective.corrupt(rows, np.zeros(4, np.uint16), 1)
-    assert Skip(skips[0]) == Skip.EMPTY
-    if objective.minimum.tokens > 1:
-        assert Skip(skips[1]) == Skip.TOO_SHORT
-    if objective.minimum.sentences > 1:
-        assert Skip(skips[2]) == Skip.ONE_SENTENCE
-    assert Skip(skips[3]) in (Skip.TOO_LONG, Skip.ONE_SENTENCE)
+    words = vocabulary(5000)
+    case = case_of(name, samples([64] * 400, words, sentences=8), words)
+    assert not case.corrupt()[1].any()
+    check_draws(case)
 
 
 @each
@@ -230,10 +159,11 @@ def test_no_row_is_longer_than_configured(name):
     objective = wide(name, vocabulary())
     for number, part in enumerate(getattr(objective, "parts", [objective])):
         full = part.content_length
-        rows = samples([full, full - 20, full // 2] * 20, objective.vocabulary, sentences=4)
+        rows = samples([full, full - 20, full // 2] * 20 + [full + 1], objective.vocabulary, sentences=4)
         rows.fixed["part"][:] = number
         examples, skips = objective.corrupt(rows, np.arange(len(rows), dtype=np.uint16), 2)
         assert (skips == Skip.NONE).sum() >= 20
+        assert Skip(skips[-1]) == Skip.TOO_LONG
         limit = getattr(part.options, "max_length", None) or part.options.input_length
         limits = {"input_ids": limit, "input_ids_b": limit, "target_ids": getattr(part.options, "target_length", None)}
         for column in limits.keys() & examples.columns.keys():

@@ -13,13 +13,12 @@ from clozeline.pipeline.rows import Example
 from tests.pipeline.corrupt.objectives.runner import VARIETIES, example_of, reasons, wide
 from tests.pipeline.corruption_cases import EOS, MASK, SEP, WORDS, one_sample, samples, vocabulary
 
-UNIFORM = {"uniform": [0.0, 1.0]}
 TWO_SIDES = {"architecture": "encoder_decoder"}
 SPANS = {"name": "span_corruption", "input_length": 100}
 INFILLING = {"name": "text_infilling"}
 
 # The options of each objective that are wrong, and what the message says of them.
-OPTIONS  = {
+OPTIONS = {
     "causal_lm": [
         ({"add_bos": True}, "add_bos concerns document rows"),
         ({"add_bos": True, "grouping": "document", "architecture": "encoder"}, "is not for an encoder"),
@@ -40,13 +39,12 @@ OPTIONS  = {
         ({"mask_rate": 0}, "mask_rate 0"),
         ({"mask_rate": 0.12345678}, "six decimals"),
         ({"mask_rate": {"uniform": [0.5, 0.5]}}, "before a higher one"),
-        ({"mask_rate": UNIFORM, "max_labels": 20}, "max_labels is not for a range"),
+        ({"mask_rate": {"uniform": [0.0, 1.0]}, "max_labels": 20}, "max_labels is not for a range"),
         ({"grouping": "document", "cross_documents": False}, "packed"),
     ],
     "mass": [
         ({"mask_rate": 0}, "no fragment"),
         ({"edge_share": 0.6}, "at most 0.5"),
-        ({"mask_share": 0.8, "random_share": 0.3}, "exceeds 1"),
     ],
     "mixture": [
         ({"parts": [SPANS, SPANS]}, "each needs a `label` of its own"),
@@ -79,7 +77,6 @@ OPTIONS  = {
         ({"cross_documents": False, "architecture": "decoder"}, "packed rows of an encoder-decoder"),
     ],
     "text_infilling": [
-        ({"noise_density": 0.0}, "noise_density 0 changes nothing"),
         ({"poisson_lambda": 3.0001}, "three decimals"),
     ],
     "text_to_text": [
@@ -90,7 +87,6 @@ OPTIONS  = {
         ({"tasks": [{"weight": 2.0}]}, "needs `examples`"),
         ({"tasks": [{"template": "say {source}"}]}, "needs the tokenizer"),
     ],
-    "token_reordering": [({"noise_density": 0}, "noise_density 0 changes nothing")],
     "translation_lm": [({"max_length": 4}, "max_length")],
 }  # fmt: skip
 
@@ -130,7 +126,6 @@ def test_rows_of_one_sentence_that_are_skipped(name, options, ids, reason):
 
 
 X, Y = WORDS.sentinels[:2]
-MASKED_ROW = [1, 3, 3, 302, 2]
 CROP = {"input_ids": [1, 3, 300, 301, 2], "label_positions": [1], "label_ids": [302]}
 PAIR = {"input_ids": [4, 300, 301, 5], "target_ids": [300, 301, 5]}
 SENTENCES = {**PAIR, "sentence_starts": [0, 1]}
@@ -140,13 +135,13 @@ SENTINELS = r"span_corruption.*(sentinels|</s>|span)"
 FITS = "contradict|do not fit"
 
 # Features of examples that no row has, and what the message says of them.
-EXAMPLES  = [
+EXAMPLES = [
     ({"name": "corrective_lm"}, [
         ({**CROP, "crop_start": [start], "crop_length": [length]}, f"a crop of {length} tokens from {start} of 3")
         for start, length in ((0, 0), (0, 4), (2, 2))
     ]),
     ({"name": "masked_lm"}, [
-        ({"input_ids": MASKED_ROW, "label_positions": places, "label_ids": labels}, f"'masked_lm'.*{message}")
+        ({"input_ids": [1, 3, 3, 302, 2], "label_positions": places, "label_ids": labels}, f"'masked_lm'.*{message}")
         for places, labels, message in (
             ([1, 5], [300, 301], "do not rise inside"),
             ([2, 2], [300, 301], "do not rise inside"),
@@ -227,12 +222,6 @@ CASES = [
 ]
 
 
-def examples_of(objective):
-    rows = samples([5, 17, 40, 64] * 2, objective.vocabulary, seed=3, sentences=4)
-    examples, skips = objective.corrupt(rows, np.arange(len(rows), dtype=np.uint16) % 2, seed=5)
-    return [example for example, skip in zip(examples, skips, strict=True) if not skip]
-
-
 def changed(column, choice):
     """Yield wrong columns of the same type: shorter, longer, in another order, out of range, of another length."""
     limit = np.iinfo(column.dtype).max if column.dtype.kind == "u" else 1e9
@@ -271,7 +260,9 @@ def test_a_wrong_example_is_refused_as_promised(name, options):
     """ValueError that begins with the objective's label, or a flat array of ids."""
     objective, choice, tried = wide(name, vocabulary(1000), **options), random.Random(name), 0
     refused = []
-    for example in examples_of(objective):
+    rows = samples([5, 17, 40, 64] * 2, objective.vocabulary, seed=3, sentences=4)
+    examples, skips = objective.corrupt(rows, np.arange(len(rows), dtype=np.uint16) % 2, seed=5)
+    for example in examples.take(np.flatnonzero(skips == 0)):
         for wrong in hostile(example, choice):
             tried += 1
             try:

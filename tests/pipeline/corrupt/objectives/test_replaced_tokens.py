@@ -20,11 +20,6 @@ WORDS = replace(PLAIN, token_counts=COUNTS)
 FREQUENCIES = [max(1, int(count)) for count in COUNTS[WORDS.replaceable]]
 
 
-def slow_thresholds():
-    total = sum(FREQUENCIES)
-    return [floor(Fraction(sum(FREQUENCIES[: upto + 1]), total) * 2**32) for upto in range(len(FREQUENCIES) - 1)]
-
-
 def slow_uniform(key, label):
     low = drawn(key, ROLES, label + 1)[label] & 0xFFFFFFFF
     return int(WORDS.replaceable[(low * len(WORDS.replaceable)) >> 32])
@@ -50,7 +45,8 @@ def test_equals_a_plain_loop(replacement, specials):
     objective, plain = wide(NAME, WORDS, replacement=replacement), wide("masked_lm", WORDS, label=NAME)
     lengths = [1 + (37 * row) % 90 for row in range(200)] + [510] * 3
     rows = samples(lengths, WORDS, specials=specials)
-    table, others = slow_thresholds(), keyed(plain, rows, variant=4, seed=6)
+    shares = [Fraction(sum(FREQUENCIES[: upto + 1]), sum(FREQUENCIES)) for upto in range(len(FREQUENCIES) - 1)]
+    table, others = [floor(share * 2**32) for share in shares], keyed(plain, rows, variant=4, seed=6)
     for (key, _, example), (_, _, other) in zip(keyed(objective, rows, variant=4, seed=6), others, strict=True):
         labels = example["label_ids"].tolist()
         assert masked(example)[1:] == masked(other)[1:]

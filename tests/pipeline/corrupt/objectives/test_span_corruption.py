@@ -108,8 +108,6 @@ def test_too_few_sentinels_name_the_longest_input_that_has_enough(options):
 # Documents kept apart -------------------------------------------------------------------------------------------------
 
 LARGE = vocabulary(20_000)
-STEP = 200
-"""Ids of a document: its tokens are no other document's."""
 SIZES = [[30], [1, 1, 1, 1], [1, 40, 2, 17], [60, 1, 60], [3, 4, 5, 6, 7, 8, 9], [90, 90, 2], [2] * 40]
 SPANS = {"input_length": 400, "noise_density": 0.5, "mean_noise_span_length": 4.0}
 APART = [
@@ -120,8 +118,8 @@ APART = [
 
 
 def packed_rows():
-    """Rows of documents of these sizes; each has sentences of three tokens."""
-    ids = [np.concatenate([FIRST_CONTENT + STEP * i + np.arange(n) for i, n in enumerate(sizes)]) for sizes in SIZES]
+    """Rows of documents of these sizes, of tokens that no other has; each has sentences of three tokens."""
+    ids = [np.concatenate([FIRST_CONTENT + 200 * i + np.arange(n) for i, n in enumerate(sizes)]) for sizes in SIZES]
     starts = [np.cumsum([0, *sizes[:-1]]) for sizes in SIZES]
     sentences = [
         [start + place for start, size in zip(first, sizes, strict=True) for place in range(0, size, 3)]

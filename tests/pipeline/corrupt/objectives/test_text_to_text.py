@@ -18,7 +18,6 @@ TRANSLATE, SCORE = "Translate from Chinese to English: {source}", "Text: {source
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
-    """A tokenizer, and its vocabulary as a run finds it."""
     folder = tmp_path_factory.mktemp("tokenizer")
     made = ByteBpe.train([TRANSLATE, SCORE, "Hello!"] * 3, ByteBpe.Options(size=450), folder)
     save_tokenizer(made, "byte_bpe", folder)

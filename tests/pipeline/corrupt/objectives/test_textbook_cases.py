@@ -4,21 +4,11 @@ Tokens are words. Where a corruption is drawn, variants are searched for the one
 which it has that number of masks, spans or labels.
 """
 
-import dataclasses
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 import pytest
 
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.words import Text, Words, sample_rows_of
-from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
-from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
-from clozeline.pipeline.tokenize.tokenizers.byte_bpe import ByteBpe
-from clozeline.pipeline.vocabulary import Vocabulary
-from tests.pipeline.pair_cases import window
 
 VARIANTS, SEEDS = 1 << 16, 8
 KITTEN = "The kitten is chasing the ball ."
@@ -32,22 +22,12 @@ NOT_NEXT = (Text(("The cat sleeps on the windowsill .", "It dreams of birds ."))
             Text(("Apples grow on trees .", "They are ripe in the autumn .")))  # fmt: skip
 
 
-@dataclasses.dataclass(frozen=True)
-class Case:
-    """A printed example.
+ONE_SENTENCE = (Text((KITTEN,)),)
 
-    `wanted` has the features to be found: ids as words, other values as numbers.
-    """
 
-    task: str
-    objective: str
-    wanted: Mapping[str, Any]
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    texts: tuple[Text, ...] = (Text((KITTEN,)),)
-    also: tuple[str, ...] = ()
-
-    def __str__(self):
-        return f"{self.task}: {self.objective}"
+def case(task, objective, wanted, options=None, texts=ONE_SENTENCE, also=()):
+    """A printed example; `wanted` has the features to be found: ids as words, other values as numbers."""
+    return pytest.param({"name": objective, **(options or {})}, wanted, texts, also, id=f"{task}: {objective}")
 
 
 def masked(row, **labels):
@@ -69,66 +49,56 @@ MASS = {"mask_rate": 0.4, "mask_share": 1.0, "random_share": 0.0}
 TWO_MASKS = masked("The kitten [MASK] chasing the [MASK] .", label_positions=[3, 6], label_ids="is ball")
 
 TABLE = (
-    Case("Causal LM", "causal_lm", {"input_ids": f"{KITTEN} </s>"}, DOCUMENT),
-    Case("Causal LM", "causal_lm", {"input_ids": "</s>", "target_ids": f"{KITTEN} </s>"}, {**DOCUMENT, **SIDES}),
-    Case("Prefix LM", "prefix_lm", {"input_ids": "The kitten is </s>", "target_ids": "chasing the ball . </s>"}, SIDES),
-    Case("Prefix LM", "prefix_lm", {"input_ids": f"{KITTEN} </s>", "prefix_length": [3]}),
-    Case("Masked LM", "masked_lm", TWO_MASKS, {**DOCUMENT, "mask_rate": 0.3}),
-    Case("Masked LM", "masked_encoder_decoder", TWO_MASKS, {"mask_rate": 0.3}),
-    Case("MASS-style", "mass", {"input_ids": MASS_ROW, "target_ids": "is chasing the", "target_start": [3]}, MASS),
-    Case("MASS-style", "mass", {"input_ids": MASS_ROW, "label_ids": "is chasing the"},
+    case("Causal LM", "causal_lm", {"input_ids": f"{KITTEN} </s>"}, DOCUMENT),
+    case("Causal LM", "causal_lm", {"input_ids": "</s>", "target_ids": f"{KITTEN} </s>"}, {**DOCUMENT, **SIDES}),
+    case("Prefix LM", "prefix_lm", {"input_ids": "The kitten is </s>", "target_ids": "chasing the ball . </s>"}, SIDES),
+    case("Prefix LM", "prefix_lm", {"input_ids": f"{KITTEN} </s>", "prefix_length": [3]}),
+    case("Masked LM", "masked_lm", TWO_MASKS, {**DOCUMENT, "mask_rate": 0.3}),
+    case("Masked LM", "masked_encoder_decoder", TWO_MASKS, {"mask_rate": 0.3}),
+    case("MASS-style", "mass", {"input_ids": MASS_ROW, "target_ids": "is chasing the", "target_start": [3]}, MASS),
+    case("MASS-style", "mass", {"input_ids": MASS_ROW, "label_ids": "is chasing the"},
          {**MASS, "architecture": "encoder"}),
-    Case("BERT-style", "masked_encoder_decoder", BERT_ROW, BERT, also=("playing",)),
-    Case("BERT-style", "masked_lm", BERT_ROW, {**DOCUMENT, **BERT}, also=("playing",)),
-    Case("Permuted LM", "permuted_lm", masked(KITTEN, prediction_order=[4, 6, 7, 5, 1, 3, 2]),
+    case("BERT-style", "masked_encoder_decoder", BERT_ROW, BERT, also=("playing",)),
+    case("BERT-style", "masked_lm", BERT_ROW, {**DOCUMENT, **BERT}, also=("playing",)),
+    case("Permuted LM", "permuted_lm", masked(KITTEN, prediction_order=[4, 6, 7, 5, 1, 3, 2]),
          {"prediction_rate": 1.0, "grouping": "document"}),
-    Case("Next sentence", "next_sentence_prediction",
+    case("Next sentence", "next_sentence_prediction",
          masked(f"{KITTEN} [SEP] Birds eat worms .", segment_starts=[0, 9], sentence_label=[1]), AS_IT_IS,
          TWO_DOCUMENTS),
-    Case("Sentence comparison", "sentence_comparison",
+    case("Sentence comparison", "sentence_comparison",
          {"input_ids": f"[CLS] {KITTEN} [SEP]", "input_ids_b": f"[CLS] {BALL} [SEP]"}, {}, (Text((KITTEN, BALL)),)),
-    Case("Token classification", "replaced_token_detection",
+    case("Token classification", "replaced_token_detection",
          masked("The kitten is chasing the puppies .", label_positions=[6], label_ids="ball"),
          {**DOCUMENT, "replacement": "uniform"}, also=("puppies",)),
-    Case("Token reordering", "token_reordering", pair(". kitten the chasing The is ball", KITTEN), CLS),
-    Case("Token deletion", "token_deletion",
+    case("Token reordering", "token_reordering", pair(". kitten the chasing The is ball", KITTEN), CLS),
+    case("Token deletion", "token_deletion",
          pair("The kitten chasing the .", KITTEN, kept_positions=[0, 1, 3, 4, 6]), {**CLS, "noise_density": 0.3}),
-    Case("Span masking", "text_infilling",
+    case("Span masking", "text_infilling",
          pair("The kitten [MASK] is [MASK] .", KITTEN, span_starts=[2, 3], span_lengths=[0, 3]),
          {**CLS, "noise_density": 0.4}),
-    Case("Sentinel masking", "span_corruption",
+    case("Sentinel masking", "span_corruption",
          {"input_ids": "The kitten <extra_0> the <extra_1> </s>",
           "target_ids": "<extra_0> is chasing <extra_1> ball . </s>"},
          {"noise_density": 0.55, "mean_noise_span_length": 2.0, "input_length": 64}),
-    Case("Sentinel masking", "span_corruption",
+    case("Sentinel masking", "span_corruption",
          {"target_ids": "<extra_0> is chasing <extra_1> ball . <extra_2> </s>"},
          {"noise_density": 0.55, "mean_noise_span_length": 2.0, "input_length": 64, "final_sentinel": True}),
-    Case("Sentence reordering", "sentence_reordering", pair(f"{BALL} {KITTEN}", f"{KITTEN} {BALL}"), CLS,
+    case("Sentence reordering", "sentence_reordering", pair(f"{BALL} {KITTEN}", f"{KITTEN} {BALL}"), CLS,
          (Text((KITTEN, BALL)),)),
-    Case("Document rotation", "document_rotation",
+    case("Document rotation", "document_rotation",
          pair(f"chasing the ball . {BALL} The kitten is", f"{KITTEN} {BALL}", rotation=[3]), CLS,
          (Text((KITTEN, BALL)),)),
 )  # fmt: skip
 
-TO_TEXT = (
-    ("Translate from Chinese to English: ", "你好!", "Hello!"),
-    ("Answer: ", "when was Albert Einstein born?", "He was born on March 14, 1879."),
-    ("Simplify: ", "the professor, who has published numerous papers in his field, will be giving a lecture on the "
-     "topic next week.", "The experienced professor will give a lecture next week."),
-    ("", "Text: John bought a new car. Hypothesis: John has a car.", "Entailment"),
-    ("Score the translation from English to Chinese. ", "English: when in Rome, do as the Romans do. Chinese: "
-     "人在罗马就像罗马人一样做事。", "0.81"),
-)  # fmt: skip
-
 LONGER = (
-    Case("puppies masked", "denoising_autoencoding",
+    case("puppies masked", "denoising_autoencoding",
          pair("The puppies are [MASK] outside [MASK] house .", PUPPIES, noise_positions=[3, 5]),
          {**CLS, "mask_rate": 0.25}, (Text((PUPPIES,)),)),
-    Case("cat, not next", "next_sentence_prediction",
+    case("cat, not next", "next_sentence_prediction",
          masked("The cat sleeps on the windowsill . [SEP] Apples grow on trees .", sentence_label=[1]), AS_IT_IS,
          NOT_NEXT),
     # token 1 is predicted from the tokens 0, 4 and 2
-    Case("five tokens permuted", "permuted_lm", {"prediction_order": [1, 5, 3, 2, 4]},
+    case("five tokens permuted", "permuted_lm", {"prediction_order": [1, 5, 3, 2, 4]},
          {"prediction_rate": 1.0, "grouping": "document"}, (Text(("The kitten is chasing it",)),)),
 )  # fmt: skip
 
@@ -162,33 +132,11 @@ def numbers(words, value):
     return words.ids(value) if isinstance(value, str) else list(value)
 
 
-@pytest.mark.parametrize("case", [*TABLE, *LONGER], ids=str)
-def test_is_reached_and_undone(case):
-    words = Words([*(part for text in case.texts for part in (*text.sentences, text.target)), *case.also])
-    objective = build_objective({"name": case.objective, **case.options}, words.vocabulary)
-    samples = sample_rows_of(objective, words, case.texts).take(np.array([0]))
-    example = search(objective, samples, {name: numbers(words, value) for name, value in case.wanted.items()})
+@pytest.mark.parametrize(("options", "wanted", "texts", "also"), [*TABLE, *LONGER])
+def test_is_reached_and_undone(options, wanted, texts, also):
+    words = Words([*(part for text in texts for part in (*text.sentences, text.target)), *also])
+    objective = build_objective(options, words.vocabulary)
+    samples = sample_rows_of(objective, words, texts).take(np.array([0]))
+    example = search(objective, samples, {name: numbers(words, value) for name, value in wanted.items()})
     assert example is not None, "no variant gives the printed example"
     assert objective.uncorrupt(example).tolist() == objective.original(samples.row(0), example).tolist()
-
-
-def test_text_to_text(tmp_path):
-    """Every task of the book in one set: the texts that go in and come out, and the pair given back."""
-    tokenizer = ByteBpe.train([part for task in TO_TEXT for part in task], ByteBpe.Options(size=700), tmp_path)
-    save_tokenizer(tokenizer, "byte_bpe", tmp_path)
-    inputs = [f"task{number}" for number in range(len(TO_TEXT))]
-    tasks = [{"source": name, "template": f"{template}{{source}}"}
-             for name, (template, _, _) in zip(inputs, TO_TEXT, strict=True)]  # fmt: skip
-    objective = build_objective({"name": "text_to_text", "tasks": tasks}, Vocabulary.load(tmp_path / VOCABULARY_FILE))
-    encoded = [[one.ids.tolist() for one in tokenizer.encode([source, target])] for _, source, target in TO_TEXT]
-    vocabulary = objective.vocabulary
-    rows = [window([ids], vocabulary, target=target, part=number) for number, (ids, target) in enumerate(encoded)]
-    samples = Rows.concatenate(rows)
-    examples, skips = objective.corrupt(samples, np.zeros(len(samples), np.uint16), 1)
-    assert not skips.any()
-    for number, (template, source, target) in enumerate(TO_TEXT):
-        example = examples.row(number)
-        assert tokenizer.decode(example["input_ids"].tolist()) == f"{template}{source}</s>"
-        assert tokenizer.decode(example["target_ids"].tolist()) == f"{target}</s>"
-        assert example["task"].tolist() == [number]
-        assert tokenizer.decode(objective.uncorrupt(example).tolist()) == f"{source}</s>{target}</s>"

@@ -9,10 +9,8 @@ from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 from tests.pipeline.tokenize.published.published_files import t5_model
 
-WORD = st.text("abc#", min_size=1, max_size=4)
 
-
-@given(st.lists(st.lists(WORD, max_size=5), min_size=1, max_size=4))
+@given(st.lists(st.lists(st.text("abc#", min_size=1, max_size=4), max_size=5), min_size=1, max_size=4))
 def test_ids_and_words_are_inverse(texts):
     words = Words(" ".join(text) for text in texts)
     for text in texts:

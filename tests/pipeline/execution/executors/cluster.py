@@ -10,14 +10,13 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).parents[4]
 COMMANDS = ("sbatch", "squeue", "scancel", "scontrol")
 CONFIGURATION = "MaxArraySize            = 2\nSchedulerParameters     = bf_interval=1\n"
 
 
-def install(folder: Path, monkeypatch: Any, ends: dict[str, str] | None = None, room: int = 100) -> Path:
+def install(folder, monkeypatch, ends=None, room=100):
     """Put the stand-ins first on PATH; return the folder of the cluster."""
     (folder / "bin").mkdir(parents=True)
     for name in COMMANDS:
@@ -30,7 +29,7 @@ def install(folder: Path, monkeypatch: Any, ends: dict[str, str] | None = None, 
     return folder
 
 
-def run(cluster: Path, command: str, words: list[str]) -> int:
+def run(cluster, command, words):
     with (cluster / "calls").open("a") as calls:
         calls.write(" ".join([command, *words]) + "\n")
     options = dict(word[2:].partition("=")[::2] for word in words if word.startswith("--"))
@@ -63,7 +62,7 @@ def run(cluster: Path, command: str, words: list[str]) -> int:
     return 0
 
 
-def run_task(job: dict[str, str], number: str, task: int) -> str:
+def run_task(job, number, task):
     from clozeline.pipeline.execution.executors.slurm import main
 
     file = shlex.split(job["script"])[-2]

@@ -38,7 +38,7 @@ def test_killed_driver_leaves_no_worker(tmp_path):
 def test_ctrl_c_while_workers_start_or_end_is_honoured_once_and_leaves_no_worker(tmp_path, monkeypatch, moment):
     alive_at_most, real_start, real_stop = [], BaseProcess.start, BaseProcess.terminate
 
-    def start(process: BaseProcess) -> None:
+    def start(process):
         if moment == ("between two" if alive_at_most else "before the first"):
             os.kill(os.getpid(), signal.SIGINT)
         real_start(process)
@@ -46,7 +46,7 @@ def test_ctrl_c_while_workers_start_or_end_is_honoured_once_and_leaves_no_worker
         if len(alive_at_most) == 2 and moment in ("after the last", "while they end"):
             os.kill(os.getpid(), signal.SIGINT)
 
-    def terminate(process: BaseProcess) -> None:
+    def terminate(process):
         if moment == "while they end":
             os.kill(os.getpid(), signal.SIGINT)
         real_stop(process)
@@ -63,7 +63,7 @@ def test_ctrl_c_while_workers_start_or_end_is_honoured_once_and_leaves_no_worker
 def test_a_run_in_the_background_of_a_script_ignores_ctrl_c_while_workers_start(tmp_path, monkeypatch):
     real_start = BaseProcess.start
 
-    def start(process: BaseProcess) -> None:
+    def start(process):
         os.kill(os.getpid(), signal.SIGINT)
         real_start(process)
 
@@ -83,24 +83,22 @@ def test_ctrl_c_for_the_whole_group_of_processes_never_reaches_a_worker(tmp_path
 
 
 class Counting:
-    """A step that counts what it runs."""
-
     logs = Path("logs")
 
-    def __init__(self, done: set[int]) -> None:
+    def __init__(self, done):
         self.results, self.runs = set(done), []
 
-    def __call__(self, unit: int) -> None:
+    def __call__(self, unit):
         self.runs.append(unit)
         self.results.add(unit)
 
-    def has_result(self, unit: int) -> bool:
+    def has_result(self, unit):
         return unit in self.results
 
-    def has_started(self, unit: int) -> bool:
+    def has_started(self, unit):
         return False
 
-    def give_up(self, unit: int, reason: str) -> None: ...
+    def give_up(self, unit, reason): ...
 
 
 @settings(max_examples=60)

@@ -1,7 +1,6 @@
 """Tasks on a Ray cluster of this machine."""
 
 import importlib.util
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from tests.distributed import free_port
 from tests.pipeline.execution.toy_stage import ToyStage, tree
 
 
-def execute(output, name: str, fault: str = "", **options: Any) -> dict[str, bytes]:
+def execute(output, name, fault="", **options):
     executor = ExecutorConfig(name=name, tasks=2, workers=1, options=options)
     toy = ToyStage(Recipe(corpus="toy", output=output, executor=executor), fault)
     StageRun(toy, stage_key(toy, "upstream"), False).execute(Progress())

@@ -6,8 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,18 +13,16 @@ from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.recipe_command import main
 from tests.distributed import ROOT
 from tests.one_node_slurm import MISSING, WHY, ask, one_node
-from tests.pipeline.execution.executors.test_slurm import execute
 from tests.pipeline.execution.toy_stage import tree
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(MISSING), reason=WHY)]
 
-REAL = {"poll_s": 1, "mem_per_cpu_gb": 1, "sbatch_args": {}}
 SHORT = RECIPE[: RECIPE.index("  - {name: span_corruption")]
 
 
 @pytest.fixture(scope="module")
-def _cluster() -> Iterator[None]:
+def _cluster():
     with one_node() as variables, pytest.MonkeyPatch.context() as patch:
         for name, value in variables.items():
             patch.setenv(name, value)
@@ -34,24 +30,24 @@ def _cluster() -> Iterator[None]:
 
 
 @pytest.fixture
-def cluster(_cluster: None) -> Iterator[None]:
+def cluster(_cluster):
     """Leave no job to the next test."""
     yield
     ask({}, "scancel", f"--user={os.geteuid()}")
 
 
-def queued() -> list[str]:
+def queued():
     return ask({}, "squeue", "--noheader", "--array", "--format=%F_%K").split()
 
 
-def until(condition: Callable[[], object], seconds: float = 60) -> None:
+def until(condition, seconds=60):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
 
-def arguments(folder: Path, recipe: str) -> list[str]:
+def arguments(folder, recipe):
     return ["--config", str(write_recipe(folder, recipe)), f"input={write_corpus(folder / 'in', 25)}"]
 
 
@@ -59,7 +55,7 @@ JOBS = ["executor.name=slurm", "executor.tasks=2"]
 JOBS.append("executor.options={partition: cpu, poll_s: 1, mem_per_cpu_gb: 1, driver_bytes: 0}")
 
 
-def test_a_recipe_has_the_same_bytes_and_its_folder_may_have_any_name(cluster: None, tmp_path: Path) -> None:
+def test_a_recipe_has_the_same_bytes_and_its_folder_may_have_any_name(cluster, tmp_path):
     output = tmp_path / 'it\'s 100%a "b" $HOME'
     words = arguments(tmp_path, SHORT)
     assert main([*words, f"output={output}", *JOBS]) == 0
@@ -72,7 +68,7 @@ def test_a_recipe_has_the_same_bytes_and_its_folder_may_have_any_name(cluster: N
 
 
 @pytest.mark.usefixtures("default_signals")
-def test_a_detached_driver_outlives_its_login(cluster: None, tmp_path: Path) -> None:
+def test_a_detached_driver_outlives_its_login(cluster, tmp_path):
     output, words = tmp_path / "out", arguments(tmp_path, SHORT)
     command = [sys.executable, "-m", "clozeline", "pipeline", *words, f"output={output}", *JOBS, "--detach"]
     shell = f"{shlex.join(command)} && touch {tmp_path}/returned; sleep 600"
@@ -89,32 +85,3 @@ def test_a_detached_driver_outlives_its_login(cluster: None, tmp_path: Path) -> 
     for stage in all_stages():
         there = {name: data for name, data in tree(output / stage).items() if not name.startswith("logs/")}
         assert there == tree(tmp_path / "local" / stage), stage
-
-
-@pytest.mark.usefixtures("default_signals")
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL], ids=lambda number: number.name)
-def test_no_job_outlives_its_driver_for_long(cluster: None, tmp_path: Path, number: signal.Signals) -> None:
-    words = [sys.executable, "-m", "tests.pipeline.execution.executors.test_real_slurm", str(tmp_path / "out")]
-    with subprocess.Popen(words, cwd=ROOT, start_new_session=True) as driver:
-        until((tmp_path / "out/waits").exists)
-        os.killpg(driver.pid, number)
-        driver.wait(60)
-    if number != signal.SIGKILL:
-        assert driver.returncode == 75
-        until(lambda: not queued())
-    left = set(queued())
-    assert bool(left) == (number == signal.SIGKILL)
-    (tmp_path / "out/go").touch()
-    execute(tmp_path / "out", fault="wait", **REAL)
-    assert not left & set(queued())
-
-
-if __name__ == "__main__":
-    from clozeline.command import run_command, stopping_at_signals
-
-    def drive() -> int:
-        with stopping_at_signals():
-            execute(Path(sys.argv[1]), fault="wait", **REAL)
-        return 0
-
-    raise SystemExit(run_command(drive))

@@ -15,7 +15,7 @@ from tests.pipeline.token_rows import random_documents
 GOLDEN = Path(__file__).parent / "golden.json"
 WORDS = vocabulary(1000)
 PARTS = [[20, 400_000], [64, 600_000]]
-CASES  = {
+CASES = {
     "packed": {"name": "packed", "length": 64, "separator": "eos"},
     "packed_mixture": {"name": "packed", "length": 64, "parts": PARTS},
     "full_sentences": {"name": "full_sentences", "length": 64, "separator": "eos"},

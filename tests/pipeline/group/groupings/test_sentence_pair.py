@@ -43,7 +43,6 @@ def slow_windows(rows, length, short_ppm, label):
 
 
 def slow_partner(rows, own, need, uid, label):
-    """Document and offset."""
     lists = [row["token_ids"] for row in rows]
     uids = [row.fixed["document_uid"].tobytes() for row in rows]
     others = [(own + step) % len(rows) for step in range(1, len(rows))]

@@ -1,7 +1,6 @@
 """Dictionaries in MUSE's format: what is read, and what is refused with file and line."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,7 @@ from clozeline.pipeline.ingest.formats.dictionaries import read_dictionary
 from clozeline.pipeline.ingest.formats.limits import Limits
 
 
-def test_words_have_all_their_translations(tmp_path: Path) -> None:
+def test_words_have_all_their_translations(tmp_path):
     path = tmp_path / "en-de.txt"
     path.write_text("Cat Katze\ncat\twilde Katze\n\n  dog   Hund \n", encoding="utf-8")
     assert read_dictionary(path, Limits(), "key") == {"cat": ["Katze", "wilde Katze"], "dog": ["Hund"]}
@@ -24,13 +23,13 @@ def test_words_have_all_their_translations(tmp_path: Path) -> None:
         (b"\n \n", "expected lines of a word and its translation, got none"),
     ],
 )
-def test_a_line_that_is_no_pair_is_refused(tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_line_that_is_no_pair_is_refused(tmp_path, content, message):
     path = tmp_path / "en-de.txt"
     path.write_bytes(content)
     with pytest.raises(ConfigurationError, match=re.escape(str(path)) + ".*" + re.escape(message)):
         read_dictionary(path, Limits(), "key")
 
 
-def test_a_missing_file_names_its_key(tmp_path: Path) -> None:
+def test_a_missing_file_names_its_key(tmp_path):
     with pytest.raises(ConfigurationError, match=r"encode\.code_switch: .*no such file"):
         read_dictionary(tmp_path / "none", Limits(), "encode.code_switch")

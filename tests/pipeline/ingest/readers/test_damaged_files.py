@@ -2,14 +2,12 @@
 
 import bz2
 import csv
-import gzip
 import io
 import json
 import lzma
 import random
 import tempfile
 import zlib
-from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
 
@@ -19,32 +17,25 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.ingest.formats import decompression
 from tests.pipeline.captures import counted, http, read, record, texts
+from tests.pipeline.ingest.formats.test_decompression import PACK
 
-PACK: dict[str, Callable[[bytes], bytes]] = {
-    "gz": lambda data: gzip.compress(data, mtime=0),
-    "zst": zstandard.ZstdCompressor(write_checksum=True).compress,
-    "lz4": lambda data: lz4.frame.compress(data, content_checksum=True),
-    "bz2": bz2.compress,
-    "xz": lzma.compress,
-}
 DECODERS = {
-    "gz": lambda: zlib.decompressobj(31),
-    "zst": lambda: zstandard.ZstdDecompressor().decompressobj(),
+    "gzip": lambda: zlib.decompressobj(31),
+    "zstd": lambda: zstandard.ZstdDecompressor().decompressobj(),
     "lz4": lz4.frame.LZ4FrameDecompressor,
     "bz2": bz2.BZ2Decompressor,
     "xz": lzma.LZMADecompressor,
 }
 
 
-def row(*fields: str) -> bytes:
+def row(*fields):
     out = io.StringIO(newline="")
     csv.writer(out, quoting=csv.QUOTE_ALL).writerow(fields)
     return out.getvalue().encode()
 
 
-WRITE: dict[str, Callable[[str], bytes]] = {
+WRITE = {
     "warc": lambda text: record(http(text.encode())),
     "wet": lambda text: record(text.encode(), kind="conversion"),
     "jsonl": lambda text: json.dumps({"text": text}).encode() + b"\n",
@@ -60,7 +51,7 @@ ENDS_AT_DAMAGE = ("json_array",)
 """What a byte means depends on all bytes before it."""
 
 
-def written(form: str, codec: str, draw: random.Random, sizes: list[int]) -> tuple[list[list[str]], list[bytes]]:
+def written(form, codec, draw, sizes):
     """Texts of the records in each member, and the members; each size is a number of records."""
     words = [[f"<p>{draw.randbytes(draw.randrange(20, 400)).hex()}" for _ in range(size)] for size in sizes]
     members = [b"".join(map(WRITE[form], some)) for some in words]
@@ -70,7 +61,7 @@ def written(form: str, codec: str, draw: random.Random, sizes: list[int]) -> tup
     return words, [PACK[codec](content) for content in members]
 
 
-def read_bytes(form: str, codec: str, content: bytes) -> tuple[list[str], dict[str, int]]:
+def read_bytes(form, codec, content):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"a.{form}.{codec}"
         path.write_bytes(content)
@@ -78,7 +69,7 @@ def read_bytes(form: str, codec: str, content: bytes) -> tuple[list[str], dict[s
     return texts(items), counted(items)
 
 
-def decodable(codec: str, prefix: bytes) -> int:
+def decodable(codec, prefix):
     """Bytes that the library of a compression gives for the beginning of one member."""
     return len(DECODERS[codec]().decompress(prefix))
 
@@ -90,7 +81,7 @@ EVERY = pytest.mark.parametrize(("form", "codec"), [(form, codec) for form in WR
 @EVERY
 @settings(max_examples=12, deadline=None)
 @given(sizes=MEMBERS, seed=st.integers(0, 999), junk=st.binary(min_size=1, max_size=40), data=st.data())
-def test_junk_between_or_after_members_costs_no_record(form, codec, sizes, seed, junk, data) -> None:
+def test_junk_between_or_after_members_costs_no_record(form, codec, sizes, seed, junk, data):
     words, members = written(form, codec, random.Random(seed), sizes)
     behind = data.draw(st.integers(1, len(members)))
     if behind < len(members) and data.draw(st.booleans()):
@@ -106,7 +97,7 @@ def test_junk_between_or_after_members_costs_no_record(form, codec, sizes, seed,
 @EVERY
 @settings(max_examples=12, deadline=None)
 @given(sizes=MEMBERS, seed=st.integers(0, 999), place=st.floats(0, 1, exclude_max=True))
-def test_a_cut_file_gives_every_record_before_the_cut(form, codec, sizes, seed, place) -> None:
+def test_a_cut_file_gives_every_record_before_the_cut(form, codec, sizes, seed, place):
     words, members = written(form, codec, random.Random(seed), sizes)
     starts = [0, *accumulate(map(len, members))]
     cut = max(20, int(place * starts[-1]))
@@ -121,7 +112,7 @@ def test_a_cut_file_gives_every_record_before_the_cut(form, codec, sizes, seed, 
     assert cut in starts or reasons
 
 
-def gaps(form: str, words: list[str]) -> list[tuple[str, int]]:
+def gaps(form, words):
     """Texts of a member, each with the bytes between the record before and its own."""
     between = len(WRITE[form]("x")) - len(WRITE[form]("x").rstrip(b"\r\n,"))
     return [(text, between if number else 0) for number, text in enumerate(words)]
@@ -130,7 +121,7 @@ def gaps(form: str, words: list[str]) -> list[tuple[str, int]]:
 @EVERY
 @settings(max_examples=12, deadline=None)
 @given(sizes=MEMBERS, seed=st.integers(0, 999), data=st.data())
-def test_a_flipped_bit_costs_records_of_its_member_alone(form, codec, sizes, seed, data) -> None:
+def test_a_flipped_bit_costs_records_of_its_member_alone(form, codec, sizes, seed, data):
     words, members = written(form, codec, random.Random(seed), sizes)
     hit = data.draw(st.integers(0, len(members) - 1))
     at = data.draw(st.integers(8 if hit == 0 else 0, len(members[hit]) - 1))
@@ -143,11 +134,3 @@ def test_a_flipped_bit_costs_records_of_its_member_alone(form, codec, sizes, see
     following = words[hit + 1][:1] if hit + 1 < len(members) and form in LOSES_ONE_LINE else []
     assert missing in ([], following)
     assert len(set(found) - {text for some in words for text in some}) <= len(words[hit])
-
-
-def test_a_thousand_small_members_are_read_in_linear_work(monkeypatch) -> None:
-    content = b"".join(gzip.compress(b'{"text": "%d"}\n' % number) for number in range(2000))
-    given, feed = [], decompression.feed
-    monkeypatch.setattr(decompression, "feed", lambda decoder, data: (given.append(len(data)), feed(decoder, data))[1])
-    assert len(read_bytes("jsonl", "gz", content)[0]) == 2000
-    assert len(content) <= sum(given) <= 2000 * (1 << 14)

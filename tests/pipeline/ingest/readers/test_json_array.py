@@ -15,18 +15,6 @@ VALUES = st.recursive(
 )
 
 
-def written(tmp_path, data):
-    path = tmp_path / "rows.json"
-    path.write_bytes(data if isinstance(data, bytes) else data.encode())
-    return path
-
-
-@pytest.fixture
-def tiny_pieces(monkeypatch):
-    """Input that comes a few bytes at a time, so that every element is cut somewhere."""
-    monkeypatch.setattr("clozeline.pipeline.ingest.formats.decompression._OUTPUT", 7)
-
-
 @given(
     values=st.lists(VALUES, max_size=9),
     indent=st.sampled_from([None, 1]),
@@ -36,7 +24,8 @@ def tiny_pieces(monkeypatch):
 def test_every_array_is_read(tmp_path_factory, values, indent, escaped, rows):
     values = [*values, *({"text": f"Zeile {number} ü\U0001f600", "n": number} for number in range(rows))]
     text = json.dumps(values, indent=indent, ensure_ascii=escaped)
-    path = written(tmp_path_factory.mktemp("json"), text.encode("utf-8", "surrogatepass"))
+    path = tmp_path_factory.mktemp("json") / "rows"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
     if any(0xD800 <= ord(char) < 0xE000 for char in text):
         return
     items = read(path, name="json_array")
@@ -49,10 +38,11 @@ def test_every_array_is_read(tmp_path_factory, values, indent, escaped, rows):
             assert json.loads(data[item.locator : item.locator + item.length])["text"] == item.text
 
 
-@pytest.mark.usefixtures("tiny_pieces")
-def test_elements_that_are_cut_by_the_buffer_are_whole(tmp_path):
+def test_elements_that_are_cut_by_the_buffer_are_whole(write, monkeypatch):
+    """Input that comes a few bytes at a time, so that every element is cut somewhere."""
+    monkeypatch.setattr("clozeline.pipeline.ingest.formats.decompression._OUTPUT", 7)
     values = [{"text": "é" * number} for number in range(1, 60)] + [12345678901234, {"text": "x" * 200_000}]
-    path = written(tmp_path, "\ufeff " + json.dumps(values, ensure_ascii=False))
+    path = write("\ufeff " + json.dumps(values, ensure_ascii=False))
     items = read(path, name="json_array")
     assert texts(items) == [value["text"] for value in values if isinstance(value, dict)]
     assert counted(items) == {"bad_json": 1}
@@ -76,15 +66,15 @@ def test_elements_that_are_cut_by_the_buffer_are_whole(tmp_path):
         ("[" * 100_000, 0, {"bad_json": 1}),
     ],
 )
-def test_broken_arrays(tmp_path, data, found, reasons):
-    items = read(written(tmp_path, data), name="json_array")
+def test_broken_arrays(write, data, found, reasons):
+    items = read(write(data), name="json_array")
     assert len(texts(items)) == found
     assert counted(items) == reasons
 
 
 @pytest.mark.parametrize("length", [400_000, 4_000_000])
-def test_an_element_over_the_limit_is_counted_and_the_last(tmp_path, length):
-    path = written(tmp_path, json.dumps([{"text": "a"}, {"text": "x" * length}, {"text": "b"}]))
+def test_an_element_over_the_limit_is_counted_and_the_last(write, length):
+    path = write(json.dumps([{"text": "a"}, {"text": "x" * length}, {"text": "b"}]))
     items = read(path, name="json_array", limits=Limits(line_bytes=50_000))
     assert texts(items) == ["a"]
     assert counted(items) == {"line_bytes": 1}

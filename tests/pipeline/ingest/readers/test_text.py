@@ -1,32 +1,17 @@
-"""Files that are one document: texts, pages, and books that are split at their chapters."""
+"""Files that are one document: texts and pages."""
 
-import bz2
 import gzip
-import lzma
 
-import lz4.frame
 import pytest
-import zstandard
 
 from clozeline.pipeline.ingest.documents.document import FLAG_DECODED_BY_GUESS, FLAG_TRUNCATED_SOURCE
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted
 from tests.pipeline.captures import read
-
-PACKINGS = [bytes, gzip.compress, bz2.compress, lzma.compress, lz4.frame.compress, zstandard.ZstdCompressor().compress]
-
-
-@pytest.fixture
-def write(tmp_path):
-    def write(content):
-        path = tmp_path / "file"
-        path.write_bytes(content)
-        return path
-
-    return write
+from tests.pipeline.ingest.formats.test_decompression import PACK
 
 
-@pytest.mark.parametrize("pack", PACKINGS)
+@pytest.mark.parametrize("pack", [bytes, *PACK.values()])
 @pytest.mark.parametrize(("name", "markup"), [("text", False), ("html", True)])
 def test_the_file_is_the_document(write, pack, name, markup):
     content = "<html><p>Grüße\r\n\naus Köln \0".encode()

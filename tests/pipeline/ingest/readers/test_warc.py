@@ -1,8 +1,6 @@
 """Records of WARC files against those of FastWARC, and the forms that header fields may have."""
 
-import bz2
 import gzip
-import lzma
 import random
 import zlib
 from itertools import pairwise
@@ -12,20 +10,10 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
-from clozeline.pipeline.ingest.readers import Counted, RawRecord, detect
+from clozeline.pipeline.ingest.readers import RawRecord, detect
 from tests.pipeline.captures import counted, http, members, page, read, record, responses, texts
 
 PAGES = [page(number).decode() for number in range(5)]
-
-
-@pytest.fixture
-def write(tmp_path):
-    def write(content, name="crawl.warc.gz"):
-        path = tmp_path / name
-        path.write_bytes(content)
-        return path
-
-    return write
 
 
 def test_locator_and_length_find_the_record_again(write):
@@ -42,12 +30,8 @@ def test_locator_and_length_find_the_record_again(write):
 def test_what_a_record_says_of_itself(write):
     cut = record(http(page(1)), "http://Example.org/a", WARC_Truncated="length")
     first = read(write(members([cut])))[0]
-    assert (first.url, first.date, first.flags, first.markup) == (
-        "http://Example.org/a",
-        1714979289,
-        FLAG_TRUNCATED_SOURCE,
-        True,
-    )
+    assert (first.url, first.date) == ("http://Example.org/a", 1714979289)
+    assert (first.flags, first.markup) == (FLAG_TRUNCATED_SOURCE, True)
     bare = record(http(page(1)), None, WARC_Record_ID=None, WARC_Date="yesterday")
     text = record("Grüße".encode(), kind="conversion")
     without_http = record(page(2), Content_Type="text/html")
@@ -81,13 +65,7 @@ def test_what_is_no_page_is_counted_by_kind(write, payload, reason):
 def test_records_that_are_no_captures_are_counted_by_type(write):
     kinds = ["warcinfo", "request", "metadata", "revisit", "un known"]
     items = read(write(members([record(b"x", kind=kind) for kind in kinds])))
-    assert counted(items) == {
-        "type_warcinfo": 1,
-        "type_request": 1,
-        "type_metadata": 1,
-        "type_revisit": 1,
-        "type_other": 1,
-    }
+    assert counted(items) == {f"type_{kind}": 1 for kind in [*kinds[:-1], "other"]}
 
 
 @pytest.mark.parametrize(
@@ -101,19 +79,14 @@ def test_content_encodings_are_undone_and_false_ones_ignored(write, name, pack):
     assert texts(read(write(members([record(http(body, f"Content-Encoding: {name}"))])))) == PAGES[:1]
 
 
-@pytest.mark.parametrize(
-    ("name", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress), ("br", brotli.compress)]
-)
-def test_a_cut_body_gives_what_decodes(write, name, pack):
+def test_a_cut_body_gives_what_decodes(write):
     draw = random.Random(1)
     whole = page(0, " ".join(f"{draw.getrandbits(60):x}" for _ in range(30_000)))
-    body = pack(whole)[:-9000]
-    items = read(write(members([record(http(body, f"Content-Encoding: {name}")), *responses(1)])))
+    items = read(write(members([record(http(gzip.compress(whole)[:-9000], "Content-Encoding: gzip")), *responses(1)])))
     assert counted(items) == {}
-    assert items[0].flags == FLAG_TRUNCATED_SOURCE
+    assert [item.flags for item in items] == [FLAG_TRUNCATED_SOURCE, 0]
     assert len(items[0].text) > 1000
     assert whole.decode().startswith(items[0].text)
-    assert items[1].flags == 0
 
 
 @pytest.mark.parametrize("pack", [b"".join, members])
@@ -142,27 +115,6 @@ def test_ends_of_header_lines_may_hold_any_number_of_returns(write, pack, end):
     items = read(write(pack(records), "ends.warc"))
     assert texts(items) == PAGES[:4]
     assert counted(items) == {}
-
-
-def test_a_file_that_is_not_gzip_is_one_malformed_record(write):
-    items = read(write(random.Random(1).randbytes(20_000)))
-    assert items == [Counted("malformed", "damaged")]
-
-
-@pytest.mark.parametrize("cut", [1, 9, 60, 200])
-def test_a_cut_file_keeps_all_before_the_cut(write, cut):
-    for content in (members(responses(5))[:-cut], b"".join(responses(5))[: -cut - 4]):
-        items = read(write(content))
-        assert texts(items) == PAGES[:4]
-        assert counted(items) == {"truncated": 1}
-
-
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_garbage_between_records_costs_nothing(write, pack):
-    garbage = b"\x00garbage line\r\n" * 3
-    items = read(write(garbage.join(map(pack, responses(3)))))
-    assert texts(items) == PAGES[:3]
-    assert counted(items) == {"resync": 2}
 
 
 def test_a_record_may_end_after_one_line_end_where_its_member_ends(write):
@@ -205,9 +157,21 @@ def test_an_arc_file_is_refused_with_the_command_that_makes_a_warc_file(write, p
         detect(path)
 
 
-@pytest.mark.parametrize(("name", "pack"), [("c.warc.gz", members), ("c.warc", b"".join)])
-def test_ranges_hold_every_record_once(write, name, pack):
-    path = write(pack([record(http(page(n)), kind="response" if n % 5 else "request") for n in range(40)]), name)
+CAPTURES = [record(http(page(n)), kind="response" if n % 5 else "request") for n in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("c.warc.gz", members(CAPTURES)),
+        ("c.warc", b"".join(CAPTURES)),
+        # members that cut records
+        ("c.warc.gz", members([b"".join(CAPTURES)[at : at + 1000] for at in range(0, len(b"".join(CAPTURES)), 1000)])),
+    ],
+    ids=["members", "plain", "cut"],
+)
+def test_ranges_hold_every_record_once(write, name, content):
+    path = write(content, name)
     size = path.stat().st_size
     whole = [(item.locator, item.text) for item in read(path) if isinstance(item, RawRecord)]
     assert len(whole) == 32
@@ -218,53 +182,13 @@ def test_ranges_hold_every_record_once(write, name, pack):
         assert [(item.locator, item.text) for item in found if isinstance(item, RawRecord)] == whole
 
 
-def test_ranges_of_members_that_cut_records_hold_every_record_once(write):
-    content = b"".join(responses(6))
-    cuts = [content[at : at + 1000] for at in range(0, len(content), 1000)]
-    path = write(b"".join(map(gzip.compress, cuts)))
-    whole = texts(read(path))
-    assert len(whole) == 6
-    size = path.stat().st_size
-    for bounds in ([0, size // 2, size], [0, 100, size // 3, size // 2, size - 9, size]):
-        found = [text for start, end in pairwise(bounds) for text in texts(read(path, start, end))]
-        assert found == whole
-
-
-def test_every_intact_record_is_found_after_any_corruption(write):
-    draw = random.Random(11)
-    parts = [gzip.compress(record(http(page(n, draw.randbytes(300).hex()))), mtime=0) for n in range(12)]
-    starts = [sum(map(len, parts[:number])) for number in range(13)]
-    whole = texts(read(write(b"".join(parts))))
-    for _ in range(200):
-        content = bytearray(b"".join(parts))
-        at, length = draw.randrange(len(content)), draw.randint(1, 64)
-        content[at : at + length] = draw.randbytes(min(length, len(content) - at))
-        hit = {number for number in range(12) if starts[number] < at + length and at < starts[number + 1]}
-        found = texts(read(write(bytes(content))))
-        assert [text for number, text in enumerate(whole) if number not in hit and text not in found] == []
-        assert set(found) <= set(whole)
-
-
-@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
-def test_a_record_before_damage_of_the_first_member_is_kept(write, pack):
-    records = responses(2)
-    content = b"".join(records) + b"".join(record(random.Random(n).randbytes(900), kind="metadata") for n in range(9))
-    packed = bytearray(pack(content))
-    packed[-1500:-1400] = b"\xff" * 100
-    assert texts(read(write(bytes(packed) + pack(responses(5)[4]), "crawl.warc")))[-1] == PAGES[4]
-    if pack is not bz2.compress:  # one block, which decodes as a whole
-        assert texts(read(write(bytes(packed), "crawl.warc"))) == PAGES[:2]
-
-
 @pytest.mark.parametrize(
     ("date", "seconds"),
     [
         ("2024-05-06T07:08:09.25Z", 1714979289),
         ("2024-05-06T07:08Z", 1714979280),
         ("2024-05-06", 1714953600),
-        ("2024-05", None),
         ("2024-13-06T07:08:09Z", None),
-        ("2024-05-06T07:08:61Z", None),
     ],
 )
 def test_dates_may_lack_the_time(tmp_path, date, seconds):

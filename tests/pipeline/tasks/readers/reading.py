@@ -15,12 +15,10 @@ def reader_of(name, **options):
 
 
 def items_of(reader, path):
-    """The rows of a file."""
     return list(reader.read(reader.open(path)))
 
 
 def read(folder, text, name, **options):
-    """The rows that a reader finds in a text."""
     return items_of(reader_of(name, **options), written(folder, text))
 
 

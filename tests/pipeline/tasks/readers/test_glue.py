@@ -6,7 +6,7 @@ import json
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import LabeledText, Rejected, SourceTarget, TaskFacts, glue
+from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskFacts, glue
 from clozeline.pipeline.tasks.readers.glue import GLUE_TASKS
 from tests.pipeline.tasks.readers.reading import items_of, reader_of, written
 
@@ -184,7 +184,6 @@ def test_the_words_of_the_paper(tmp_path, task):
     reader = reader_of("glue", as_text=True, task=task)
     item, refused = items_of(reader, written(tmp_path, f"{text}one field\n", "rows.tsv"))
     assert refused.reason == "fields"
-    assert isinstance(item, SourceTarget)
     assert (item.prefix + item.source + item.suffix, item.targets) == (source, (target,))
     official = reader_of("glue", task=task).facts
     assert (reader.facts.name, reader.facts.head, reader.facts.metrics) == (task, "lm", official.metrics)

@@ -5,6 +5,7 @@ from clozeline.pipeline.tasks.head_rows import TurnRows
 from clozeline.pipeline.tasks.readers import Dialogue, Part
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from tests.pipeline.task_files import write_vocabulary
 from tests.pipeline.tasks.readers.reading import items_of, json_lines, read, reader_of, reasons, written
 
 
@@ -14,9 +15,7 @@ def said(*messages):
 
 @pytest.fixture
 def words(tmp_path):
-    pieces = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[EOS]", "a", "film", "good", "user", ":")
-    (tmp_path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
-    return import_tokenizer(tmp_path / "vocab.txt", tmp_path / "ours")
+    return import_tokenizer(write_vocabulary(tmp_path, further=["[EOS]"]), tmp_path / "ours")
 
 
 def special(token, *, is_target=False):

@@ -1,10 +1,7 @@
-"""Phrases: their length, and every blank and newline that ends one."""
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.pipeline.text.sentences.phrases import Phrases
-from clozeline.pipeline.text.sentences.regex import Regex
 
 
 def split_slowly(text, characters):
@@ -30,10 +27,3 @@ def split_slowly(text, characters):
 @given(st.text(alphabet="ab \n", max_size=60), st.integers(1, 9))
 def test_phrases_are_those_of_the_rule(text, characters):
     assert Phrases(Phrases.Options(characters=characters)).starts(text, "th") == split_slowly(text, characters)
-
-
-def test_thai_and_lao_are_split_into_phrases():
-    text = "สวัสดีครับผมชื่อสมชายและผมอยู่ที่กรุงเทพมหานคร ผมทำงานที่นี่มานานแล้ว"
-    splitter = Regex(Regex.Options())
-    assert splitter.starts(text, "th") == splitter.starts(text, "lo") == [0, text.index(" ") + 1]
-    assert splitter.starts(text, "en") == [0]

@@ -1,6 +1,5 @@
 """Run the passes of train_tokenizer and encode on documents made in a test, without the driver."""
 
-import hashlib
 import random
 
 from clozeline.pipeline.execution.shuffle import Shuffle
@@ -82,13 +81,6 @@ def encode(source, folder, tokenizer, *, parts, shards, order=list):
     for work in passes:
         add_counts(total, run(work, folder, order))
     return total
-
-
-def tree(folder):
-    """Hashes of the published files."""
-    found = {path.relative_to(folder): path for path in sorted(folder.rglob("*")) if path.is_file()}
-    published = {name: path for name, path in found.items() if name.parts[0] != "tmp"}
-    return {str(name): hashlib.sha256(path.read_bytes()).hexdigest() for name, path in published.items()}
 
 
 def token_rows(folder):

@@ -12,6 +12,7 @@ from clozeline.pipeline.tokenize.encode import sorted_runs as runs
 from clozeline.pipeline.tokenize.encode.stage import EncodeStage, check_memory, worker_memory
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.seeding import order_key
+from tests.pipeline.token_sets import files_of
 from tests.pipeline.tokenize.encode import encode_passes as passes
 
 
@@ -28,20 +29,15 @@ def test_every_document_is_there_and_decodes_to_its_text(encoded, tokenizer):
 
 
 def test_bytes_do_not_depend_on_order_parts_or_flushes(source, tokenizer, encoded, tmp_path, monkeypatch):
-    def assert_equal(folder, records=""):
-        found, expected = passes.tree(tmp_path / folder), passes.tree(encoded)
-        differing = {name for name in expected if found.get(name) != expected[name]}
-        assert all(records and name.startswith(records) for name in differing)
-
-    options = {"parts": passes.PARTS, "shards": passes.SHARDS}
+    expected, options = files_of(encoded), {"parts": passes.PARTS, "shards": passes.SHARDS}
     passes.encode(source, tmp_path / "reverse", tokenizer, **options, order=lambda units: units[::-1])
-    assert_equal("reverse")
+    assert files_of(tmp_path / "reverse") == expected
     two = passes.write_parts(tmp_path / "clean", passes.documents(passes.COUNT), 2)
     passes.encode(two, tmp_path / "parts", tokenizer, parts=2, shards=passes.SHARDS)
-    assert_equal("parts", "records/")
+    assert files_of(tmp_path / "parts") == expected
     monkeypatch.setattr(runs, "_FLUSH_BYTES", 2000)
     passes.encode(source, tmp_path / "small", tokenizer, **options)
-    assert_equal("small", "records/")
+    assert files_of(tmp_path / "small") == expected
     with PieceFile(tmp_path / "small", "tmp/runs/000000.pieces") as run:
         assert len(run) > 3 * passes.SHARDS
     monkeypatch.undo()
@@ -49,7 +45,7 @@ def test_bytes_do_not_depend_on_order_parts_or_flushes(source, tokenizer, encode
     monkeypatch.setattr(shuffle, "_FEWEST", 4)
     passes.encode(source, tmp_path / "bundles", tokenizer, **options)
     assert len(list((tmp_path / "bundles" / "tmp" / "runs-bundles").iterdir())) == -(-passes.PARTS // 2)
-    assert_equal("bundles", "records/")
+    assert files_of(tmp_path / "bundles") == expected
 
 
 def test_counts_add_up_and_documents_without_tokens_are_counted(tokenizer, tmp_path):

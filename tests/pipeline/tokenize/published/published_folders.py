@@ -8,7 +8,6 @@ from tests.pipeline.tokenize.published import published_files as files
 
 
 def write(folder, **contents):
-    """Write JSON files by name."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in contents.items():
         (folder / f"{name}.json").write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")

@@ -15,7 +15,6 @@ from tests.pipeline.tokenize.tokenizers.test_tokenizer import trained
 
 
 def folders(name, folder):
-    """A tokenizer that was imported from a kind of files, or trained here."""
     source, options = folder / "f", {}
     if name == "wordpiece":
         source, options = files.wordpiece(source), {"add": ["eos"]}

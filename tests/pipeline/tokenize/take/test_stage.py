@@ -32,17 +32,6 @@ def facts_of(tmp_path, objective="masked_lm"):
     return open_shards(tmp_path / "out" / "corrupt" / objective / "train").manifest.tokenizer
 
 
-@pytest.fixture(params=[False, True], ids=["published", "imported"])
-def source(request, tmp_path):
-    """A published file, or the folder of `import-model`; and the size of its vocabulary."""
-    path = byte_level(tmp_path / "published")
-    size = len(json.loads(path.read_text()))
-    if request.param:
-        import_tokenizer(path, tmp_path / "model" / "tokenizer")
-        path = tmp_path / "model"
-    return path, size
-
-
 def test_a_recipe_runs_with_a_published_tokenizer(tmp_path, capsys, caplog):
     path = byte_level(tmp_path / "published")
     size = len(json.loads(path.read_text()))
@@ -83,9 +72,14 @@ def test_what_the_tokenizer_lacks_is_said_before_any_stage(tmp_path, capsys, opt
     assert not (tmp_path / "out").exists()
 
 
-def test_without_a_pad_rows_are_filled_up_with_the_end_token(tmp_path, caplog, source):
+@pytest.mark.parametrize("is_imported", [False, True], ids=["published", "imported"])
+def test_without_a_pad_rows_are_filled_up_with_the_end_token(tmp_path, caplog, is_imported):
     """As decoders such as GPT-2 are used; `add` appends a pad instead."""
-    path, size = source
+    path = byte_level(tmp_path / "published")
+    size = len(json.loads(path.read_text()))
+    if is_imported:
+        import_tokenizer(path, tmp_path / "model" / "tokenizer")
+        path = tmp_path / "model"
     assert main(["--config", str(recipe(tmp_path, f"{{path: {path}}}", "causal_lm"))]) == 0
     facts = facts_of(tmp_path, "causal_lm")
     assert (facts.vocab_size, facts.special_ids) == (size, dict.fromkeys(("bos", "eos", "pad", "unk"), size - 1))

@@ -5,7 +5,6 @@ import random
 import pytest
 import sentencepiece
 
-from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
 from clozeline.pipeline.tokenize.tokenizers._sentencepiece_trainer import KINDS, SPACE, bytes_of
 from clozeline.pipeline.tokenize.tokenizers.sentencepiece_bpe import SentencepieceBpe
@@ -45,14 +44,3 @@ def test_bytes_of_pieces():
     assert bytes_of(made("<0xE2>", "BYTE")) == b"\xe2"
     assert bytes_of(made("<s>", "CONTROL")) is bytes_of(made("<unk>", "UNKNOWN")) is None
     assert bytes_of(made("▁", "USER_DEFINED")) == b" "
-
-
-@pytest.mark.parametrize("kind", [Unigram, SentencepieceBpe], ids=["unigram", "bpe"])
-def test_errors_name_the_algorithm(kind, tmp_path):
-    with pytest.raises(ConfigurationError, match=f"{kind.NAME}: size 300 is too small"):
-        kind.check_size(kind.Options(size=300))
-    with pytest.raises(ConfigurationError, match=f"{kind.NAME}: the sample cannot be trained on"):
-        kind.train([], kind.Options(size=500), tmp_path)
-    (tmp_path / "spiece.model").write_bytes(b"nonsense")
-    with pytest.raises(IntegrityError, match=f"not a {kind.NAME} model"):
-        kind.load(tmp_path)

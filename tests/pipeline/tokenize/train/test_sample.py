@@ -1,11 +1,10 @@
 from dataclasses import replace
-from fractions import Fraction
 
 import pytest
 
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.tokenize.train import sample as sampling
-from clozeline.pipeline.tokenize.train.sample import MOST_COPIES, choose_sample, mean_copies
+from clozeline.pipeline.tokenize.train.sample import choose_sample
 from clozeline.seeding import fraction
 from tests.pipeline.tokenize.encode import encode_passes as passes
 
@@ -67,12 +66,6 @@ def test_languages_have_shares_by_a_power_of_their_bytes(tmp_path, alpha, part):
     assert sum(sample.languages.values()) == sample.bytes == sum(len(text.encode()) for text in wanted)
     if alpha < 1 and part == 0.4:
         assert sample.languages["sw"] / sample.bytes > 2 * available["sw"] / sum(available.values())
-
-
-def test_the_example_of_the_shares():
-    assert mean_copies({"en": 900, "sw": 100}, 400, 0.5) == {"en": Fraction(1, 3), "sw": 1}
-    assert mean_copies({"en": 900, "sw": 100}, 10**9, 0.0) == {"en": Fraction(5, 9), "sw": MOST_COPIES}
-    assert mean_copies({}, 400, 0.5) == {}
 
 
 def test_both_sides_of_a_pair_count_and_are_given(tmp_path):

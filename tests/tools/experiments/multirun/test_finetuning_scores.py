@@ -11,9 +11,7 @@ from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.sealed_json import seal
 from clozeline.tools.experiments import finetune
 from clozeline.tools.experiments.finetune import choose_words
-from clozeline.tools.experiments.multirun.comparison import difference_text
 from clozeline.tools.experiments.multirun.finetuning_scores import (
-    BENCHMARKS,
     ScoredRun,
     average_lines,
     comparison_lines,
@@ -112,14 +110,6 @@ def test_metrics_are_averaged_before_tasks():
     assert last == "GLUE: mean of 3 of its 9 tasks, without cola, qnli, qqp, rte, stsb, wnli: 75.00"
 
 
-def test_all_tasks_and_other_tasks():
-    everything = [(task, {"dev": runs(task, {"accuracy": 0.5})}) for task in sorted(BENCHMARKS["SuperGLUE"])]
-    assert [*average_lines(everything)][-1] == "SuperGLUE: mean of all 8 tasks: 50.00"
-    shared = [*average_lines([("x", {"dev": runs("rte", {"accuracy": 0.25})})])]
-    assert [line.partition(":")[0] for line in shared[1:]] == ["GLUE", "SuperGLUE"]
-    assert [*average_lines([("x", {"dev": runs("own", {"accuracy": 0.25})})])][-1] == "mean of 1 tasks 25.00"
-
-
 def test_the_best_score_chooses_and_the_first_of_equal_ones(tmp_path, monkeypatch):
     scores = {"run-0": 0.5, "run-1": 0.7, "run-2": 0.7, "run-3": 0.6}
     trained = []
@@ -140,12 +130,3 @@ def test_the_best_score_chooses_and_the_first_of_equal_ones(tmp_path, monkeypatc
     ]
     assert [line.endswith("<- chosen") for line in lines] == [False, False, True, False, False]
     assert json.loads((tmp_path / "choice.json").read_text(encoding="utf-8"))["chosen"] == ["steps=2"]
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "shown"),
-    [([3.0, 3.2, 3.1], [2.0, 2.4], "+0.90 ± 0.38"), ([2.0, 2.4], [3.0, 3.2, 3.1], "-0.90 ± 0.38"),
-     ([0.5, 0.5], [0.25, 0.25], "+0.25 ± 0.00"), ([0.5], [0.2, 0.3], "+0.25 (one seed)")],
-)  # fmt: skip
-def test_a_difference_has_the_deviations_of_both_groups(first, second, shown):
-    assert difference_text(first, second, 2) == shown

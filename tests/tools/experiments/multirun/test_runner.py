@@ -1,4 +1,4 @@
-"""Trainings are launched once and resumed; a folder of runs is for one set of words; Python's pages."""
+"""Trainings are launched once and resumed; a folder of runs is for one set of words."""
 
 import signal
 import subprocess
@@ -10,7 +10,6 @@ import yaml
 
 from clozeline.errors import ConfigurationError
 from clozeline.tools.experiments.multirun import runner
-from clozeline.tools.experiments.multirun.python_pages import module_names
 from clozeline.tools.experiments.multirun.runner import (
     Training,
     collect_all,
@@ -112,12 +111,3 @@ def test_a_folder_is_for_one_thing(tmp_path):
     note.write_text("{", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"words\.json: is damaged"):
         record_folder_facts(note, {"task": "a", "seeds": [1]})
-
-
-def test_modules_are_listed_by_their_files():
-    before = set(sys.modules)
-    names = set(module_names())
-    assert not set(sys.modules) - before
-    assert len(names) >= 300
-    assert {"json", "json.decoder", "email.mime.text", "xml.dom.minidom"} <= names
-    assert not names & {"antigravity", "this", "tkinter", "turtle", "sys", "json.__main__", "unittest.__main__"}

@@ -14,8 +14,8 @@ from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments import study as tool
 from clozeline.tools.experiments.multirun import runner, study_sets
-from clozeline.tools.experiments.multirun.study_plan import Ordering, Study, load_study, plan_training
-from clozeline.tools.experiments.multirun.study_scores import loss_lines, pair_lines, step_lines
+from clozeline.tools.experiments.multirun.study_plan import load_study, plan_training
+from clozeline.tools.experiments.multirun.study_scores import step_lines
 from clozeline.tools.experiments.multirun.study_sets import Documents, make_all_sets, measured_sets, named_files
 from clozeline.tools.runs.evaluate import SuiteOptions, evaluate_mode
 from clozeline.train.configuration.config import TrainConfig
@@ -80,49 +80,6 @@ def test_mistakes_are_named(tmp_path):
         load_study(folder)
 
 
-@pytest.fixture(scope="module")
-def texts(tmp_path_factory):
-    path = tmp_path_factory.mktemp("texts") / "texts.jsonl"
-    rows = [
-        {"text": " ".join(f"The {a} of page {number} met a {b} by the river." for a in ["fox", "hen", "owl", "cat"]
-                          for b in ("dog", "cow", "fish"))}
-        for number in range(60)
-    ]  # fmt: skip
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return path
-
-
-def figures(accuracy, alike):
-    baselines = {"shorter": 0.25, "unigram": 0.5, "bigram": 0.75}
-    return {"n": 200, "accuracy": accuracy, "ties": 0, "baselines": baselines, "correlation_with_bigram": alike}
-
-
-def test_each_score_of_each_variant_is_a_line():
-    one = [{"pairs": {"causal": figures(0.50, 0.9)}}, {"pairs": {"causal": figures(0.52, 0.7)}}]
-    two = [{"pairs": {"pll": figures(0.4, None), "mntp": figures(0.6, 0.1)}}]
-    assert list(pair_lines({"one": one, "two": two, "three": [{}]})) == [
-        "minimal pairs, one by causal: 51.0 ± 1.4 % of 200; correlation with the bigram 0.80",
-        "minimal pairs, two by pll: 40.0 % of 200",
-        "minimal pairs, two by mntp: 60.0 % of 200; correlation with the bigram 0.10",
-        "minimal pairs, baselines: shorter 25.0 %, unigram 50.0 %, bigram 75.0 %",
-    ]
-    assert not list(pair_lines({"three": [{}]}))
-
-
-@pytest.mark.parametrize(("seeds", "said"), [(1, "one seed"), (3, "3 seeds")])
-def test_the_table_says_how_many_seeds_a_claim_has(seeds, said):
-    claim = Ordering(measure="masked", lower="plain", higher="mixed", said="said by nobody")
-    study = Study(title="a study", flops=1e9, seeds=seeds, orderings=[claim], variants={})
-    runs = {
-        name: [{"steps": 1, "tokens": 8, "losses": {"masked": loss + seed / 100}} for seed in range(seeds)]
-        for name, loss in (("plain", 3.0), ("mixed", 3.5))
-    }
-    first, *_, last = loss_lines(study, runs)
-    assert first.endswith(f"{said}; nats on held-out rows")
-    spread = "(one seed)" if seeds == 1 else "± 0.020"
-    assert last == f"masked: plain below mixed by +0.500 {spread}. said by nobody"
-
-
 def test_a_step_removes_documents_and_gains_nats():
     variants = {"raw": SimpleNamespace(base=None), "filters": SimpleNamespace(base="raw")}
     left = {"raw": Documents(8, 1000, 1.0), "filters": Documents(6, 500, 3.0)}
@@ -182,7 +139,7 @@ def test_words_without_a_use_are_refused(study, tmp_path):
     _, variants = load_study(study)
     with pytest.raises(ConfigurationError, match=r"expected NAME=FILES, got 'prose'"):
         named_files(["prose"])
-    with pytest.raises(ConfigurationError, match=r"give --heldout prose=FILES"):
+    with pytest.raises(ConfigurationError, match=r"give heldout=prose=FILES"):
         make_all_sets(study, tmp_path, variants, "texts", {})
     with pytest.raises(ConfigurationError, match=r"expected one of prose, got blimp"):
         make_all_sets(study, tmp_path, variants, "texts", {"prose": "a", "blimp": "b"})

@@ -9,7 +9,7 @@ from clozeline.files import publish_json
 from clozeline.registry import find
 from clozeline.sealed_json import seal
 from clozeline.tools.models.compression import measurements
-from clozeline.tools.models.compression.comparison import Row, Score, table_lines
+from clozeline.tools.models.compression.comparison import Row, Score
 from clozeline.tools.models.compression.measurements import (
     Latency,
     Sizes,
@@ -51,18 +51,6 @@ def test_a_row_says_what_it_saves(sizes, own, own_32, words):
     """Without fewer FLOPs or other kernels a lower latency is noise."""
     saved = row(sizes, own, own_32).savings
     assert saved.startswith(words) if "zeros" in words else saved == words
-
-
-def test_the_table_is_aligned_and_names_the_claim():
-    dense = Row("dense", DENSE, DENSE, {}, SCORE, SCORE)
-    lines = list(table_lines([dense, row(Sizes(500, 400, 2000, 1e6), 0.002, 0.5)]))
-    assert lines[0].split()[:3] == ["model", "parameters", "non-zero"]
-    assert lines[2] == "  the dense model"
-    assert lines[3].split()[:5] == ["small", "500", "400", "0.00", "1.0"]
-    assert "2.00 (500.00 x)" in lines[3]
-    assert lines[3].endswith("62.50 ± 17.68  62.50 ± 17.68")
-    assert lines[4] == "  saves disk and time at batch 1, 32; the paper's claim: heads: half (1905.10650)"
-    assert len(lines[0]) == len(lines[1]) == len(lines[3])
 
 
 def test_sizes_are_those_of_the_weights(shard_sets, tmp_path):

@@ -1,15 +1,11 @@
 """What an export says of a model, its frames of texts, its integers, and the files next to its weights."""
 
 import json
-import subprocess
-import sys
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
-import yaml
 from transformers import AutoTokenizer
 
 from clozeline.errors import ConfigurationError
@@ -17,49 +13,22 @@ from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, rea
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.layers.quantization import holds_integers
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.tasks.task_rows import FRAMES
 from clozeline.pipeline.tokenize.published.exporting import PAIR, Frame, export_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.registry import choose, find
 from clozeline.tools.model_folder import write_imported
-from clozeline.tools.models.export.exportable import card_rows, exported_form, frame_of
+from clozeline.tools.models.export.exportable import frame_of
 from clozeline.tools.models.export.framed_rows import compare_frames
-from clozeline.tools.models.export.model_card import model_card
 from clozeline.tools.models.export.sentence_embeddings import check_pooling, write_modules
 from clozeline.tools.models.export.torchao_format import integers_of_class, write_torchao
 from clozeline.tools.runs.inference.generation import prompt_ids
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.sets.recorded_sets import describe_set
 from clozeline.train.data.stream.phases import open_phases
-from clozeline.train.startup.open_run import open_run
 from tests.model.checkpoints.published import loaded, rows, saved
 from tests.model.small_models import small_config
 from tests.pipeline.tokenize.published.published_files import corpus
 from tests.tools.small_run import build
-from tests.train.written_runs import write_run
-
-
-def test_a_run_gives_masters_ids_and_facts(shard_sets, tmp_path):
-    model = write_run(tmp_path, shard_sets, [3, 12], 2)
-    found = exported_form(open_run(tmp_path))
-    for name, parameter in model.named_parameters():
-        assert torch.equal(found.tensors[name], parameter), name
-    assert set(found.token_ids) >= {"pad_token_id", "mask_token_id"}
-    assert [card_rows(open_run(tmp_path, step))["steps"] for step in (None, 3)] == ["12", "3"]
-
-
-def test_given_facts_stay_in_their_places():
-    more = {"languages": ["en", "de"], "mark": "[MASK]", "options": {"pooling": False}}
-    text = model_card("a|b\nc", "AutoModel", 1, {"k": "x|y"}, licence='"mit": 1', **more)
-    front = yaml.safe_load(text.split("---")[1])
-    assert front["license"] == '"mit": 1'
-    assert front["language"] == ["en", "de"]
-    assert "# a\\|b c\n" in text
-    assert "| k | x\\|y |" in text
-    assert 'AutoTokenizer.from_pretrained("path/to/this/folder")' in text
-    assert 'AutoModel.from_pretrained("path/to/this/folder", pooling=False)' in text
-    assert "`[MASK]`, are ordinary letters" in text
-    assert "tokenizer(text, split_special_tokens=True)" in text
 
 
 def content(path):
@@ -87,7 +56,7 @@ def test_the_files_are_those_of_the_format(tmp_path, pooling):
     ("config", "encoder_alone", "tokenizer", "words"),
     [
         (small_config("decoder"), True, True, "expected a model with an encoder, got a decoder"),
-        (small_config("encoder"), False, True, "add --parts encoder"),
+        (small_config("encoder"), False, True, "add parts=encoder"),
         (small_config("encoder"), True, False, "needs its tokenizer"),
     ],
     ids=["decoder", "head", "no tokenizer"],
@@ -95,25 +64,6 @@ def test_the_files_are_those_of_the_format(tmp_path, pooling):
 def test_models_that_cannot_be_pooled(config, encoder_alone, tokenizer, words):
     with pytest.raises(ConfigurationError, match=words):
         check_pooling(config, encoder_alone=encoder_alone, tokenizer=tokenizer)
-
-
-LOAD = """
-from clozeline.tools.models.export.quiet_transformers import import_transformers
-
-transformers = import_transformers("a comparison")
-config = transformers.BertConfig(vocab_size=8, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
-transformers.BertForMaskedLM(config).save_pretrained({folder!r})
-transformers.BertForMaskedLM.from_pretrained({folder!r})
-"""
-
-
-def test_loading_a_model_prints_nothing(tmp_path):
-    code = LOAD.format(folder=str(tmp_path / "model"))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("", "")
-
-
-ROBERTA = Frame(FRAMES["roberta"].head, FRAMES["roberta"].between, FRAMES["roberta"].tail)
 
 
 @pytest.fixture(scope="module")
@@ -127,18 +77,6 @@ def folder(tmp_path_factory):
 def exported(folder, out, frame):
     export_tokenizer(folder, out, frame=frame, texts=())
     return AutoTokenizer.from_pretrained(out)
-
-
-def test_pairs_of_roberta_are_those_of_the_export(folder, tmp_path):
-    tokenizer = load_tokenizer(folder)
-    texts = [encoding.ids for encoding in tokenizer.encode(corpus())]
-    rows = [FRAMES["roberta"].row(pair, tokenizer.vocabulary, 1000).ids for pair in pairwise(texts)]
-    rows += [FRAMES["roberta"].row([text], tokenizer.vocabulary, 1000).ids for text in texts]
-    assert "30 training rows compared, all" in compare_frames(
-        rows, tokenizer, exported(folder, tmp_path / "right", ROBERTA), is_prompt=False
-    )
-    wrong = compare_frames(rows, tokenizer, exported(folder, tmp_path / "wrong", PAIR), is_prompt=False)
-    assert "30 of 30 training rows otherwise" in wrong
 
 
 def test_masked_and_packed_rows_are_compared_at_both_ends(folder, tmp_path):

@@ -3,11 +3,13 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
+from clozeline.tools.runs.data.feed import Feed
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, split_set_paths
 from clozeline.tools.runs.data.run_steps import RunSteps, Step
 from clozeline.tools.shards.explain_batch import explain
@@ -16,10 +18,38 @@ from clozeline.tools.shards.where_is import visits
 from clozeline.train.configuration.data import DataConfig, PhaseConfig
 from clozeline.train.data.sets.recorded_sets import record_sets
 from clozeline.train.data.stream.mixture import Phase, SkippedRows, Timeline
-from clozeline.train.data.stream.phases import open_phases
-from tests.tools.feeds import delivered, mixed
+from clozeline.train.data.stream.phases import open_phases, phase_of
+from clozeline.train.data.stream.stream import Stream
+from tests.shard_sets import toy_set
 from tests.tools.small_run import example_sets
 from tests.train.data.stream.streams import keys
+
+
+def delivered(data, seed, lanes, global_batch, steps):
+    """Position, and origin of every row, of each batch, by a real stream."""
+    found = []
+    with Stream(data, rank=0, world_size=1, lanes=lanes, seed=seed, global_batch=global_batch, micro_batch=2,
+                io_threads=0) as stream:  # fmt: skip
+        for _ in range(steps):
+            samples = stream.samples
+            found.append((samples, np.concatenate([batch.origin for batch in stream.next_step()])))
+    return found
+
+
+def mixed(tmp_path):
+    """Two sets in shares of 2 to 1, then the first alone in larger batches, then both again."""
+    first = toy_set(tmp_path / "first", [9, 2, 13])
+    second = toy_set(tmp_path / "second", [5], name="other")
+    return Feed(
+        [
+            phase_of((first, second), (2.0, 1.0), until_samples=24),
+            phase_of((first,), until_samples=48, global_batch=8),
+            phase_of((second, first), (1.0, 1.0)),
+        ],
+        seed=5,
+        lanes=2,
+        global_batch=4,
+    )
 
 
 def test_mixtures_and_phases_are_those_of_the_stream(tmp_path):

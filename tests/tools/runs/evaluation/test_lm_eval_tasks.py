@@ -4,7 +4,6 @@ The harness is an optional dependency; where it is not installed, tests that nee
 """
 
 import json
-import shutil
 import sys
 
 import pytest
@@ -15,7 +14,6 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.scoring.causal import log_likelihoods
-from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.runs.evaluate import SuiteOptions, evaluate_mode
 from clozeline.tools.runs.evaluation.lm_eval_tasks import RunScores, task_scores
@@ -81,23 +79,6 @@ def test_scores_are_those_of_the_exported_folder(shard_sets, tmp_path, monkeypat
     for sample in expected["samples"]["written"]:
         (context, kwargs) = sample["arguments"][0]
         assert own.continue_text(context, kwargs) == sample["resps"][0][0]
-
-
-def test_a_continuation_ends_at_each_end_id_of_the_publisher(shard_sets, tmp_path):
-    write_run(tmp_path / "run", shard_sets, [3], 1, **DECODER)
-    trained = open_run(tmp_path / "run")
-    folder = tmp_path / "tokenizer"
-    assert trained.tokenizer.vocabulary.folder is not None
-    shutil.copytree(trained.tokenizer.vocabulary.folder, folder)
-    (folder / "source").mkdir()
-    model, ids = trained.model, RunScores(tmp_path / "run", trained).encode("the cat")
-    (free,) = generate(model, [ids], Decoding(max_tokens=6))
-    second = free.ids[1]
-    assert second != free.ids[0]
-    (folder / "source" / "generation_config.json").write_text(json.dumps({"eos_token_id": [2, second]}))
-    vars(published := open_run(tmp_path / "run"))["tokenizer"] = load_tokenizer(folder)
-    scores = RunScores(tmp_path / "run", published)
-    assert scores.continue_text("the cat", {"max_gen_toks": 6}) == trained.tokenizer.decode_part(free.ids[:1])
 
 
 def test_a_decoder_scores_what_follows_a_context(shard_sets, tmp_path):

@@ -25,16 +25,8 @@ from tests.tools.small_run import example_sets
 from tests.train.written_runs import write_run
 
 ROOT = Path(__file__).parents[4]
-DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}
 ENCODER_DECODER = {"model__family": "encoder_decoder", "model__heads": {"lm": 1.0}}
 TEXTS = ["the page of the book is long é.", "a", "another page of another book"]
-
-
-@pytest.fixture(scope="module")
-def decoder(shard_sets, tmp_path_factory):
-    run = tmp_path_factory.mktemp("scored_decoder")
-    write_run(run, shard_sets, [3], 1, "causal_lm", **DECODER)
-    return run, open_run(run)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from clozeline.pipeline.__main__ import main as run_pipeline
 from clozeline.tools.runs.evaluate import main as evaluate
 from clozeline.tools.runs.evaluation.last_word_prediction import read_passages
 from clozeline.tools.runs.evaluation.masked_facts import read_facts
-from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_lines, pair_scores, read_pairs
+from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_scores, read_pairs
 from clozeline.tools.runs.evaluation.ngrams import WordNgrams
 from clozeline.tools.runs.inference.text_likelihoods import TextScore, TextScorer
 from clozeline.train.startup.open_run import open_run
@@ -69,16 +69,6 @@ def test_shares_are_means_over_paradigms_and_ties_are_wrong():
         / (sum(x * x for x in moved[0]) * sum(y * y for y in moved[1])) ** 0.5
     )
     assert found["correlation_with_bigram"] == pytest.approx(expected)
-
-
-def test_lines_name_the_baselines_that_are_better():
-    found = {"suite": "blimp", "score": "causal", "step": 7}
-    plain = [*pair_lines(found | pair_scores(PAIRS[1:3], Table(), None))]
-    assert plain[0] == "blimp by causal: 2 pairs of 1 paradigms, 1 ties; step 7"
-    assert "  mean of the paradigms               0.0 %" in plain
-    assert "  baseline shorter                   50.0 %  BELOW this baseline" in plain
-    assert not any("bigram" in line for line in plain)
-    assert plain[-1].startswith("  published, all 67 paradigms: 5-gram 61.2, LSTM 69.8")
 
 
 def test_files_in_the_format_of_blimp(tmp_path):

@@ -3,49 +3,19 @@
 import pytest
 import torch
 
-from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards.manifest import FrameFacts, ObjectiveFacts
 from clozeline.tools.runs.inference.text_likelihoods import (
     TextScorer,
     first_token,
-    open_scorer,
     ready_scores,
     word_indices,
 )
-from clozeline.train.startup.open_run import open_run
-from tests.train.written_runs import write_run
 
-DECODER = {"model__family": "decoder", "model__heads": {"lm": 1.0}}
 TEXTS = ["the page of the book", "a", "another page, unread"]
-
-
-@pytest.fixture(scope="module")
-def encoder(shard_sets, tmp_path_factory):
-    run = tmp_path_factory.mktemp("scored_encoder")
-    write_run(run, shard_sets, [3], 1)
-    return run, open_run(run)
 
 
 def facts(architecture, name="masked_lm", heads=("masked_lm",), **frame):
     return ObjectiveFacts(name=name, label=name, architecture=architecture, heads=heads, frame=FrameFacts(**frame))
-
-
-def test_causal_scores_follow_the_end_of_a_document(shard_sets, tmp_path):
-    write_run(tmp_path, shard_sets, [3], 1, "causal_lm", **DECODER)
-    trained = open_run(tmp_path)
-    scorer, kind = open_scorer(tmp_path, trained, None)
-    assert kind == "causal"
-    end = trained.tokenizer.vocabulary.specials["eos"]
-    for text, found in zip(TEXTS, scorer.score(TEXTS), strict=True):
-        row = [end, *trained.tokenizer.encode([text])[0].ids.tolist()]
-        tensors = {"input_ids": torch.tensor([row]), "position_ids": torch.arange(len(row))[None]}
-        tensors["lengths"] = torch.tensor([len(row)])
-        with torch.no_grad():
-            scores = trained.model.logits(tensors)["lm"][0].log_softmax(-1)
-        assert found.tokens == len(row) - 1
-        assert found.total == pytest.approx(sum(float(scores[at, row[at + 1]]) for at in range(len(row) - 1)), abs=1e-4)
-    with pytest.raises(ConfigurationError, match=r"score=pll: the run was not trained for it.* by causal"):
-        open_scorer(tmp_path, trained, "pll")
 
 
 @pytest.mark.parametrize("kind", ["pll", "pll_word", "mntp"])

@@ -126,33 +126,6 @@ def test_documents_of_a_row_are_those_whose_tokens_it_holds(shard_sets):
                     assert end - start - len(stretch) <= 1  # its separator
 
 
-def test_rows_that_hold_a_document_have_all_its_tokens(shard_sets):
-    known = texts(shard_sets)
-    for path in packed(shard_sets):
-        shards = open_shards(path)
-        packing = packing_of(shards)
-        blocks = [shards.read_block(block) for block in range(len(shards.index))]
-        held = {uid for rows in blocks for found in packing.documents(rows) for uid in found}
-        dropped = bool(shards.manifest.totals.skipped)
-        for uid in held:
-            found = 0
-            for rows in blocks:
-                chosen = packing.contains_documents(rows, np.frombuffer(uid, "S16"))
-                for row, uids, here in zip(rows, packing.documents(rows), chosen.tolist(), strict=True):
-                    place = uids.index(uid) if uid in uids else None
-                    mine = 0 if place is None else tokens_of(row, place, len(known[uid]))
-                    assert here == (mine > 0)
-                    found += mine
-            assert found == len(known[uid]) or dropped
-
-
-def tokens_of(row, place, length):
-    """Tokens that the document at a place in a row has there."""
-    bounds = [*row["document_starts"].tolist(), len(row["ids"])]
-    offset = int(row.fixed["document_offset"]) if place == 0 else 0
-    return min(bounds[place + 1] - bounds[place], length - offset)
-
-
 def test_a_row_that_opens_with_a_separator_holds_no_text_of_the_document_before_it():
     """Documents a b c d and e f with separators in rows of 4: `a b c d` and `</s> e f </s>`."""
     first, second = bytes(15) + b"\1", b"\2" + bytes(15)  # zeros at either end are part of a uid
@@ -230,15 +203,6 @@ def test_a_manifest_knows_size_and_special_ids_and_takes_each_piece_for_a_word(s
     assert not (found.special & ~whole.special).any()
     assert set(np.flatnonzero(found.special)) == {*whole.specials.values(), *whole.sentinels}
     assert (found.word_start == ~found.special).all()
-
-
-def test_every_kind_of_example_is_restored_without_its_tokenizer(shard_sets, tmp_path, capsys):
-    """And a wrong one is found all the same."""
-    for label, (manifest, samples) in example_sets(shard_sets).items():
-        examples = shutil.copytree(manifest.parent, tmp_path / label / "examples")
-        origin = shutil.copytree(samples.parent, tmp_path / label / "samples")
-        assert validate_shards([str(examples), "--against", str(origin)]) == 0, label
-        assert f"{len(open_shards(examples)):,} examples restored" in capsys.readouterr().out
 
 
 def test_examples_that_need_more_than_the_manifest_are_named(shard_sets, tmp_path, capsys, monkeypatch):

@@ -1,7 +1,6 @@
 """Rules for rows, on sets of which one row is changed."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -55,34 +54,6 @@ def beyond(rows):
 )
 def test_the_first_row_that_breaks_a_rule_is_named(shard_sets, label, change, message):
     assert_names_the_row(example_sets(shard_sets)[label][0], change, message)
-
-
-@pytest.mark.parametrize(
-    ("value", "place", "message"),
-    [(0, -1, "never fall"), (900, 1, "target_document_starts below the"), (1, 0, "to start with 0")],
-)
-def test_documents_of_targets_follow_those_of_inputs(tmp_path, value, place, message):
-    write_token_set(tmp_path, [1 + (7 * document) % 9 for document in range(200)])
-    entry = {
-        "name": "span_corruption",
-        "input_length": 40,
-        "cross_documents": False,
-        "block_rows": 8,
-    }
-    made = recipe(tmp_path, [entry])
-    for stage in ("group", "corrupt"):
-        run_stage(made, stage)
-    manifest = tmp_path / "corrupt" / "span_corruption" / "train"
-    assert_names_the_row(manifest, lambda rows: changed(rows, "target_document_starts", 2, place, value), message)
-    assert_names_the_row(
-        manifest, lambda rows: without_last(rows, "target_document_starts", 2), "documents in input_ids"
-    )
-
-
-def without_last(rows, name, row):
-    lists = [rows.columns[name][number] for number in range(len(rows))]
-    lists[row] = lists[row][:-1]
-    return replace(rows, columns={**rows.columns, name: Ragged.from_lists(lists, np.uint16)})
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,11 @@
 """Small students and teachers, and batches with padding, filler rows and ignored labels."""
 
-from collections.abc import Sequence
-from typing import Any
-
 import torch
-from torch import Tensor
 
 from clozeline.configuration.config import validate
-from clozeline.model.build import Model, build_model
+from clozeline.model.build import build_model
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.registry import Chosen, choose
+from clozeline.registry import choose
 from clozeline.train.compression.distillation.student import Student
 from clozeline.train.compression.distillation.teacher import Teacher
 
@@ -17,30 +13,30 @@ VOCABULARY = 53
 LOSSES = "clozeline.train.compression.distillation.losses"
 
 
-def model(seed: int = 1, **changes: Any) -> Model:
+def model(seed=1, **changes):
     """An encoder of odd sizes with large random weights, so that no score is near zero."""
     plain = {"family": "encoder", "dim": 15, "layers": 3, "attention_heads": 3, "ffn_dim": 17, "init": {"std": 0.4},
              "heads": {"masked_lm": 1.0}, "position": {"maximum": 16}, **changes}  # fmt: skip
-    config: ModelConfig = validate(ModelConfig, plain, "model")
+    config = validate(ModelConfig, plain, "model")
     return build_model(config, VOCABULARY, {}, seed=seed)
 
 
-def loss(name: str, **options: Any) -> Chosen:
+def loss(name, **options):
     return choose(LOSSES, {"name": name, **options})
 
 
-def pair(student: Model, teacher: Model, *losses: Chosen) -> tuple[Student, Teacher]:
+def pair(student, teacher, *losses):
     made = Student(student, losses, teacher.config, seed=3).eval()
     return made, Teacher(teacher, made.needed_of_teacher)
 
 
-def compared(student: Student, teacher: Teacher, tensors: dict[str, Tensor], name: str) -> tuple[float, int]:
+def compared(student, teacher, tensors, name):
     """Sum and count of a loss against a teacher in memory."""
     found = student({**tensors, **teacher(tensors)})[f"distil/{name}"]
     return float(found.total.detach()), int(found.count)
 
 
-def batch(lengths: Sequence[int] = (7, 4, 9), seed: int = 0, filler: int = 1, columns: int = 11) -> dict[str, Tensor]:
+def batch(lengths=(7, 4, 9), seed=0, filler=1, columns=11):
     """Rows of these lengths, padded with random ids to `columns`, and filler rows; two labels a row, one of them
     ignored in the first."""
     draw = torch.Generator().manual_seed(seed)
@@ -57,7 +53,7 @@ def batch(lengths: Sequence[int] = (7, 4, 9), seed: int = 0, filler: int = 1, co
     }
 
 
-def rows_of(tensors: dict[str, Tensor], first: int, last: int) -> dict[str, Tensor]:
+def rows_of(tensors, first, last):
     """Rows `first .. last` of a batch as a batch of their own."""
     by_row = {name: own[first:last] for name, own in tensors.items() if not name.startswith("label_")}
     columns = tensors["input_ids"].shape[1]

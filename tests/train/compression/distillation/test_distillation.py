@@ -1,7 +1,5 @@
 """Configuration of a distillation, students with its losses, and teachers in memory."""
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -13,10 +11,10 @@ from clozeline.train.configuration.config import frozen
 from tests.train.compression.distillation.pairs import batch, loss, model, pair
 from tests.train.synthetic import tiny
 
-TEACHER: dict[str, Any] = {"teacher": "runs/teacher"}
+TEACHER = {"teacher": "runs/teacher"}
 
 
-def test_a_configuration_is_read_again_as_it_was_written() -> None:
+def test_a_configuration_is_read_again_as_it_was_written():
     config = tiny(distil={**TEACHER, "losses": [{"name": "states", "layers": {1: 2, 0: 0}}, "attention"]})
     again = validate(type(config), to_plain(config), "again")
     assert again == config
@@ -25,9 +23,8 @@ def test_a_configuration_is_read_again_as_it_was_written() -> None:
     assert not {"distil.teacher", "distil.start"} & frozen(config).keys()
 
 
-def test_without_a_teacher_in_memory_only_stored_scores_are_left() -> None:
+def test_without_a_teacher_in_memory_only_stored_scores_are_left():
     distil = tiny(distil={"losses": ["cosine", "scores"], "start": {"layers": [0, 2]}}).distil
-    assert distil is not None
     assert [loss.name for loss in distil.active] == ["scores"]
     assert distil.start_from is None
 
@@ -51,7 +48,7 @@ def test_without_a_teacher_in_memory_only_stored_scores_are_left() -> None:
         ({"distil": TEACHER, "compile": True, "data__label_capacity": 8}, "data.label_capacity: distil's loss scores"),
     ],
 )
-def test_refusals(changes: dict[str, Any], message: str) -> None:
+def test_refusals(changes, message):
     with pytest.raises(ConfigurationError, match=message):
         tiny(**changes)
 
@@ -59,7 +56,7 @@ def test_refusals(changes: dict[str, Any], message: str) -> None:
 CHOSEN = [loss("scores", weight=5.0), loss("states", weight=0.5), loss("embeddings")]
 
 
-def test_a_student_has_the_names_and_losses_of_its_model() -> None:
+def test_a_student_has_the_names_and_losses_of_its_model():
     alone = model(2, dim=12)
     names, expected = [name for name, _ in alone.named_parameters()], alone.eval()(batch())["masked_lm"].total
     student, teacher = pair(alone, model(), *CHOSEN)
@@ -83,7 +80,7 @@ def test_a_student_has_the_names_and_losses_of_its_model() -> None:
     assert student.lines()[0] == "distil     5 x scores of masked_lm"
 
 
-def test_a_teacher_computes_what_is_compared_alone() -> None:
+def test_a_teacher_computes_what_is_compared_alone():
     """Neither heads whose labels a batch lacks nor logits that nothing reads."""
     heads = {"masked_lm": 1.0, "classification": {"classes": 2}}
     for wanted, left in (({"logits_masked_lm"}, ["masked_lm"]), ({"state_0"}, ["masked_lm", "classification"])):
@@ -92,14 +89,14 @@ def test_a_teacher_computes_what_is_compared_alone() -> None:
         assert teacher(batch()).keys() == {f"teacher_{name}" for name in wanted}
 
 
-def test_a_teacher_has_the_type_of_the_students_weights() -> None:
+def test_a_teacher_has_the_type_of_the_students_weights():
     teacher = Teacher(model(), {"state_3", "attention_2"}).to(torch.device("cpu"), "bf16")
     found = teacher(batch())
     assert found["teacher_state_3"].dtype == torch.bfloat16
     assert found["teacher_attention_2"].dtype == torch.float32
 
 
-def test_a_teacher_computes_logits_without_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_teacher_computes_logits_without_a_loss(monkeypatch):
     """Those of the labels, written out; the chunks of a head do not matter."""
     source, tensors = model(heads={"masked_lm": {"label_chunk": 3}}).eval(), batch()
     with torch.no_grad():

@@ -1,8 +1,5 @@
 """What a forward pass computes, against transformers' own outputs of hidden states and attentions."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 from torch import nn
@@ -10,27 +7,16 @@ from torch import nn
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.model.loss import weigh_rows_equally
 from clozeline.train.compression.distillation.observation import label_weights, observe
-from tests.train.compression.distillation.pairs import batch, model
+from tests.model.checkpoints.published import saved
+from tests.train.compression.distillation.pairs import VOCABULARY, batch, model
 
 EVERYTHING = {f"{kind}_{layer}" for kind in ("state", "attention", "visible", "queries") for layer in range(4)}
 
 
-def test_states_and_attention_are_those_of_transformers(tmp_path: Path) -> None:
+def test_states_and_attention_are_those_of_transformers(tmp_path):
     """Row by row without padding; the softmax of our scores is what transformers calls attentions."""
-    from transformers import BertConfig, BertForMaskedLM
-
-    torch.manual_seed(0)
-    sizes = {
-        "vocab_size": 53,
-        "hidden_size": 15,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 3,
-        "intermediate_size": 17,
-    }
-    published = BertForMaskedLM(
-        BertConfig(**sizes, max_position_embeddings=16, initializer_range=0.4, attn_implementation="eager")
-    ).eval()
-    published.save_pretrained(tmp_path)
+    sizes = {"vocab_size": VOCABULARY, "hidden_size": 15, "num_hidden_layers": 3, "num_attention_heads": 3}
+    published = saved(tmp_path, "bert", **sizes)
     ours = build_checkpoint(read_checkpoint(tmp_path)).eval()
     tensors = batch()
     with torch.no_grad(), observe(ours, EVERYTHING | {"logits_masked_lm"}) as seen:
@@ -56,7 +42,7 @@ def test_states_and_attention_are_those_of_transformers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("changes", [{}, {"share": {"groups": 1}}, {"norm_place": "post", "final_norm": False}])
-def test_nothing_stays_behind_and_nothing_changes(changes: dict[str, Any]) -> None:
+def test_nothing_stays_behind_and_nothing_changes(changes):
     one = model(**changes)
     tensors = batch()
     before = {name: (set(vars(module)), len(module._forward_hooks)) for name, module in one.named_modules()}
@@ -71,7 +57,7 @@ def test_nothing_stays_behind_and_nothing_changes(changes: dict[str, Any]) -> No
     assert before == {name: (set(vars(module)), len(module._forward_hooks)) for name, module in one.named_modules()}
 
 
-def test_weights_are_those_of_the_loss_of_the_head() -> None:
+def test_weights_are_those_of_the_loss_of_the_head():
     """Weighted by label, by row, and with weights of the objective: the sum of weight x nll is the head's loss."""
     tensors = {**batch(), "label_weight": torch.arange(8) / 4.0}
     for normalise, given in (("label", batch()), ("row", batch()), ("label", tensors)):
@@ -88,7 +74,7 @@ def test_weights_are_those_of_the_loss_of_the_head() -> None:
     assert weigh_rows_equally(batch(), "masked_lm")["label_weight"][2] == 0.5
 
 
-def test_a_window_and_documents_hide_the_same_keys_from_bounds_as_from_a_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_window_and_documents_hide_the_same_keys_from_bounds_as_from_a_mask(monkeypatch):
     """Layer 2 sees two tokens on each side; rows of documents of 5, 4 and 2 tokens, and of 3 and 4."""
     one = model(dim=12, position={"kind": "rope"}, local={"window": 2, "global_every": 2}).eval()
     documents = torch.tensor([[0] * 5 + [1] * 4 + [2] * 2, [0] * 3 + [1] * 4 + [1] * 4])

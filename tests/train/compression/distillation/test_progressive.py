@@ -1,7 +1,6 @@
 """Transfer layer by layer: what counts and is trained at each step, against distances written out; and refusals."""
 
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 import torch
@@ -11,21 +10,19 @@ from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.checkpoint.run_weights import read_weights
 from clozeline.train.compression.distillation.observation import observe
 from clozeline.train.compression.distillation.student import Student
-from tests.distributed import RankPool
 from tests.train.compression.distillation.pairs import batch, loss, model
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import write_config
 from tests.train.runs import start
 from tests.train.test_distillation_runs import NO_DROPOUT, losses
 
 LOSSES = [loss("states", weight=2.0), loss("attention"), loss("embeddings"), loss("scores"), loss("cosine")]
 
 
-def test_each_stage_compares_one_layer_and_the_last_what_has_no_layers() -> None:
+def test_each_stage_compares_one_layer_and_the_last_what_has_no_layers():
     teacher = model(7, layers=5).eval()
     student = Student(model(2), LOSSES, teacher.config, progressive=10).eval()
     assert student.layer_maps["states"] == {"1": 1, "2": 3, "3": 5}
     tensors, stages = batch(), student.progressive
-    assert stages is not None
     wanted = {f"state_{layer}" for layer in range(6)} | {f"attention_{layer}" for layer in range(1, 6)}
     with torch.no_grad(), observe(teacher, wanted | {"visible_1", "logits_masked_lm"}) as theirs:
         teacher(tensors)
@@ -72,25 +69,23 @@ def test_each_stage_compares_one_layer_and_the_last_what_has_no_layers() -> None
         ([loss("states")], {"dim": 12}, "student of the teacher's width"),
     ],
 )
-def test_layers_that_nothing_compares_are_refused(found: list[object], changes: dict[str, int], expected: str) -> None:
+def test_layers_that_nothing_compares_are_refused(found, changes, expected):
     with pytest.raises(ConfigurationError, match=rf"distil\.progressive.*{expected}"):
-        Student(model(2, **changes), found, model(7, layers=5).config, progressive=1)  # type: ignore[arg-type]
+        Student(model(2, **changes), found, model(7, layers=5).config, progressive=1)
 
 
 PROGRESSIVE = "distil={{teacher: {}, losses: [states, attention, embeddings, scores], progressive: 2}}"
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Path:
+def folder(tmp_path_factory, one_rank, shards):
     folder = tmp_path_factory.mktemp("progressive")
-    config = write_config(
-        folder / "train.yaml", write_masked_sets(folder / "sets"), folder / "teacher", model__layers=3
-    )
+    config = write_config(folder / "train.yaml", shards, folder / "teacher", model__layers=3)
     assert one_rank.run(start, config, ["steps=1", "evaluate.max_rows=0"]) == [(0, "")]
     return folder
 
 
-def words_of(folder: Path, output: str, *words: str) -> list[str]:
+def words_of(folder, output, *words):
     distil = PROGRESSIVE.format(folder / "teacher")
     keys = [
         "model.layers=2",
@@ -101,7 +96,7 @@ def words_of(folder: Path, output: str, *words: str) -> list[str]:
     return [f"output={folder / output}", distil, *keys, *NO_DROPOUT, *words]
 
 
-def changed_parts(output: Path) -> list[set[str]]:
+def changed_parts(output):
     """Parts of the model whose weights changed at each step from the second on."""
     saves = [read_weights(path, Index.read(path)) for path in steps_in(output / "checkpoints")]
     parts = {"layers.0": "layer 1", "layers.1": "layer 2", "heads": "heads"}
@@ -115,7 +110,7 @@ def changed_parts(output: Path) -> list[set[str]]:
     ]
 
 
-def test_a_run_trains_one_layer_after_another_and_resumes_to_the_bit(folder: Path, one_rank: RankPool) -> None:
+def test_a_run_trains_one_layer_after_another_and_resumes_to_the_bit(folder, one_rank):
     config = folder / "train.yaml"
     assert one_rank.run(start, config, words_of(folder, "whole", "steps=6")) == [(0, "")]
     lower, everything = {"embeddings", "layer 1"}, {"embeddings", "layer 1", "layer 2", "heads"}

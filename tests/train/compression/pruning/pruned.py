@@ -1,50 +1,40 @@
 """Engines that prune, on random rows, and what they hold afterwards."""
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor
 
 from clozeline.train.checkpoint.checkpoints import restore
 from clozeline.train.checkpoint.zero_partitions import fragments
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
-from clozeline.train.engine import Engine
 from tests.train.synthetic import NO_DROPOUT, build, resume, save, tiny, train_steps
 
-Tensors = dict[str, dict[str, Tensor]]
 
-
-def pruned(prune: dict[str, Any] | None, **changes: Any) -> TrainConfig:
+def pruned(prune, **changes):
     """A configuration that prunes 12 matrices of odd sizes in 8 steps."""
     return tiny(**{**NO_DROPOUT, "prune": prune, **changes})
 
 
-def started(config: TrainConfig, world: World, seed: int = 1) -> Engine:
+def started(config, world, seed=1):
     engine = build(config, world, seed=seed)
     restore(engine, None, ())
     return engine
 
 
-def tensors_of(engine: Engine, world: World) -> Tensors:
+def tensors_of(engine, world):
     """The weight and the states of each entire parameter, from the pieces of all ranks."""
     shares = [
         (piece.name, piece.start, {key: view.detach().clone() for key, view in piece.tensors.items()})
         for piece in fragments(engine, owned=True)
     ]
     pieces = sorted((share for of_rank in world.gather(shares) for share in of_rank), key=lambda share: share[:2])
-    whole: dict[str, dict[str, list[Tensor]]] = {}
+    whole = {}
     for name, _, views in pieces:
         for key, view in views.items():
             whole.setdefault(name, {}).setdefault(key, []).append(view)
     return {name: {key: torch.cat(views) for key, views in states.items()} for name, states in whole.items()}
 
 
-def train(
-    world: World, config: TrainConfig, steps: int = 8, folder: str | None = None, target: TrainConfig | None = None
-) -> tuple[list[tuple[float, float]], Tensors]:
+def train(world, config, steps=8, folder=None, target=None):
     """Losses and norms of some steps, and the tensors at the end; with a folder, saved and resumed after half."""
     engine = started(config, world)
     if folder is None:
@@ -66,7 +56,7 @@ def train(
     return [(float.fromhex(loss), float.fromhex(norm)) for loss, norm in measured], tensors
 
 
-def plain_adamw(parameters: Iterable[Tensor]) -> torch.optim.AdamW:
+def plain_adamw(parameters):
     """The optimizer of these runs in plain torch; each step sets its rate."""
     own = list(parameters)
     groups = [
@@ -75,7 +65,7 @@ def plain_adamw(parameters: Iterable[Tensor]) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.98), eps=1e-6)
 
 
-def matrices(tensors: Tensors) -> Tensors:
+def matrices(tensors):
     """The matrices of layers."""
     return {
         name: own
@@ -84,5 +74,5 @@ def matrices(tensors: Tensors) -> Tensors:
     }
 
 
-def zeros(tensor: Tensor) -> int:
+def zeros(tensor):
     return int((tensor == 0).sum())

@@ -1,35 +1,30 @@
 """LayerDrop: one decision everywhere, zero gradients of skipped layers, and a shallower model afterwards."""
 
-from typing import Any
-
 import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.registry import choose
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
 from clozeline.train.hooks import Step
-from tests.distributed import RankPool
 from tests.train.compression.pruning.pruned import plain_adamw, pruned, started, train
 from tests.train.synthetic import VOCABULARY, random_rows, tiny, train_steps
 
 CASE = {"prune": {"p": 0.5}}
-DEEP: dict[str, Any] = {"model__layers": 3}
+DEEP = {"model__layers": 3}
 
 
-def dropping(p: float, **changes: Any) -> TrainConfig:
+def dropping(p, **changes):
     return pruned({"name": "layer_drop", "p": p}, **DEEP, **changes)
 
 
-def skipped_layers(world: World, config: TrainConfig, steps: int) -> list[list[int]]:
+def skipped_layers(world, config, steps):
     """The layers that each step skips on this rank, as the outputs of the layers show it."""
     engine = started(config, world)
-    skipped: list[list[int]] = []
-    for index, layer in enumerate(engine.model.family.stack.layers):  # type: ignore[union-attr]
+    skipped = []
+    for index, layer in enumerate(engine.model.family.stack.layers):
 
-        def note(_: Any, inputs: Any, output: Any, index: int = index) -> None:
+        def note(_, inputs, output, index=index):
             if torch.equal(inputs[0], output):
                 skipped[-1].append(index)
 
@@ -41,7 +36,7 @@ def skipped_layers(world: World, config: TrainConfig, steps: int) -> list[list[i
     return [sorted(of_step) for of_step in skipped]
 
 
-def evaluated(world: World, config: TrainConfig) -> float:
+def evaluated(world, config):
     engine = started(config, world)
     engine.train(False)
     for hook in engine.hooks:
@@ -51,20 +46,20 @@ def evaluated(world: World, config: TrainConfig) -> float:
     return loss
 
 
-def test_an_evaluation_uses_all_layers(one_rank: RankPool) -> None:
+def test_an_evaluation_uses_all_layers(one_rank):
     assert one_rank.run(evaluated, dropping(0.99)) == one_rank.run(evaluated, pruned(None, **DEEP))
 
 
-def test_the_share_of_skipped_layers_is_p() -> None:
+def test_the_share_of_skipped_layers_is_p():
     method = choose("clozeline.train.compression.pruning", {"name": "layer_drop", "p": 0.2}).build()
     method._seed = 5
     drawn = [method.is_skipped(layer, step) for step in range(1, 1001) for layer in range(10)]
     assert abs(sum(drawn) / 10_000 - 0.2) < 4 * (0.2 * 0.8 / 10_000) ** 0.5
 
 
-def plain_loop(world: World, config: TrainConfig, skipped: list[list[int]]) -> list[float]:
+def plain_loop(world, config, skipped):
     """One process whose stack has only the layers that a step keeps, run directly; the others get gradients of 0."""
-    model: Any = build_model(config.model, VOCABULARY, {}, seed=1)
+    model = build_model(config.model, VOCABULARY, {}, seed=1)
     layers, order = list(model.family.stack.layers), model.family.stack.order
     optimizer = plain_adamw(model.parameters())
     schedule, losses = config.schedule.build(8), []
@@ -85,7 +80,7 @@ def plain_loop(world: World, config: TrainConfig, skipped: list[list[int]]) -> l
     return losses
 
 
-def test_every_stage_equals_the_kept_layers_run_directly(one_rank: RankPool, two_ranks: RankPool) -> None:
+def test_every_stage_equals_the_kept_layers_run_directly(one_rank, two_ranks):
     config = dropping(0.4)
     (skipped,) = one_rank.run(skipped_layers, dropping(0.4, data__micro_batch=8), 8)
     assert 4 <= sum(map(len, skipped)) <= 20
@@ -95,7 +90,7 @@ def test_every_stage_equals_the_kept_layers_run_directly(one_rank: RankPool, two
         assert [loss for loss, _ in measured] == pytest.approx(expected, rel=5e-6)
 
 
-def test_activation_checkpointing_changes_nothing(one_rank: RankPool) -> None:
+def test_activation_checkpointing_changes_nothing(one_rank):
     runs = [one_rank.run(train, dropping(0.4, activation_checkpointing=way))[0][0] for way in (False, True)]
     assert runs[0] == runs[1]
 
@@ -103,7 +98,7 @@ def test_activation_checkpointing_changes_nothing(one_rank: RankPool) -> None:
 LSTM = {"family": "awd_lstm", "dim": 20, "layers": 2, "cell_dim": 24, "heads": {"regularised_lm": {}}}
 
 
-def test_families_without_plain_layers_are_refused() -> None:
+def test_families_without_plain_layers_are_refused():
     from clozeline.model.build import Model
 
     with torch.device("meta"):

@@ -1,28 +1,23 @@
 """Lottery tickets: rounds of magnitude pruning, each from the weights of the start."""
 
-from typing import Any
-
 import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.registry import choose
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
-from tests.distributed import RankPool
-from tests.train.compression.pruning.pruned import Tensors, matrices, pruned, started, tensors_of, zeros
+from tests.train.compression.pruning.pruned import matrices, pruned, started, tensors_of, zeros
 from tests.train.synthetic import train_steps
 
-ROUNDS: dict[str, Any] = {"name": "lottery", "sparsity": 0.6, "rounds": 2, "every": 3}
-RUN: dict[str, Any] = {"model__init_from": "elsewhere"}
+ROUNDS = {"name": "lottery", "sparsity": 0.6, "rounds": 2, "every": 3}
+RUN = {"model__init_from": "elsewhere"}
 CASE = {"prune": {key: value for key, value in ROUNDS.items() if key != "name"}, "run": RUN}
 
 
-def tickets(**changes: Any) -> TrainConfig:
+def tickets(**changes):
     return pruned({**ROUNDS, **changes.pop("prune", {})}, **RUN, **changes)
 
 
-def rounds(world: World, config: TrainConfig) -> list[Tensors]:
+def rounds(world, config):
     """Tensors at the start, before and after each of two rewinds, and two steps later."""
     engine = started(config, world)
     tensors = [tensors_of(engine, world)]
@@ -33,7 +28,7 @@ def rounds(world: World, config: TrainConfig) -> list[Tensors]:
     return tensors
 
 
-def test_a_round_prunes_and_rewinds_to_the_start(two_ranks: RankPool) -> None:
+def test_a_round_prunes_and_rewinds_to_the_start(two_ranks):
     start, before, first, second, end = two_ranks.run(rounds, tickets(zero__stage=3))[0]
     for share, tensors in ((0.3, first), (0.6, second)):
         own = matrices(tensors)
@@ -53,7 +48,7 @@ def test_a_round_prunes_and_rewinds_to_the_start(two_ranks: RankPool) -> None:
         assert zeros(end[name]["weight"]) == zeros(second[name]["mask"])
 
 
-def masks_by_hand(world: World, config: TrainConfig) -> Tensors:
+def masks_by_hand(world, config):
     """Train without pruning for a round, and sort all |w|."""
     engine = started(config, world)
     train_steps(engine, 1, 3)
@@ -64,13 +59,13 @@ def masks_by_hand(world: World, config: TrainConfig) -> Tensors:
     return {name: {"mask": (states["weight"].abs() > limit).float()} for name, states in own.items()}
 
 
-def test_the_first_round_prunes_the_smallest_trained_weights(one_rank: RankPool) -> None:
+def test_the_first_round_prunes_the_smallest_trained_weights(one_rank):
     (by_hand,) = one_rank.run(masks_by_hand, pruned(None))
     first = matrices(one_rank.run(rounds, tickets())[0][2])
     assert all(torch.equal(states["mask"], by_hand[name]["mask"]) for name, states in first.items())
 
 
-def test_rounds_that_leave_no_step_are_refused() -> None:
+def test_rounds_that_leave_no_step_are_refused():
     method = choose("clozeline.train.compression.pruning", {"name": "lottery", "rounds": 2, "every": 4}).build()
     with pytest.raises(ConfigurationError, match=r"expected fewer than 8 steps in rounds x every, .* got 8"):
         method.describe_plan(8)

@@ -1,20 +1,15 @@
 """Gradual magnitude pruning: the steps of a plain loop, and exact shares of zeros."""
 
-from typing import Any
-
 import pytest
 import torch
 
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
-from tests.distributed import RankPool
-from tests.train.compression.pruning.pruned import Tensors, matrices, plain_adamw, pruned, train, zeros
+from tests.train.compression.pruning.pruned import matrices, plain_adamw, pruned, train, zeros
 from tests.train.synthetic import VOCABULARY, random_rows
 
-GRADUAL: dict[str, Any] = {"name": "magnitude", "sparsity": 0.7, "start": 1, "end": 6, "every": 2}
+GRADUAL = {"name": "magnitude", "sparsity": 0.7, "start": 1, "end": 6, "every": 2}
 
 
-def plain_loop(world: World, config: TrainConfig) -> tuple[list[float], Tensors]:
+def plain_loop(world, config):
     """One process, by the book: AdamW, then the smallest |w| of each matrix are 0, with their moments."""
     from clozeline.model.build import build_model
 
@@ -31,7 +26,7 @@ def plain_loop(world: World, config: TrainConfig) -> tuple[list[float], Tensors]
         (loss.total / loss.count).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for name, gone in removed.items():
-            named[name].grad[gone] = 0  # type: ignore[index]
+            named[name].grad[gone] = 0
         optimizer.step()
         optimizer.zero_grad()
         if step in (1, 3, 5, 6):
@@ -48,7 +43,7 @@ def plain_loop(world: World, config: TrainConfig) -> tuple[list[float], Tensors]
     return losses, {name: {"weight": p.detach().flatten()} for name, p in named.items()}
 
 
-def test_a_step_is_that_of_a_plain_loop(one_rank: RankPool, two_ranks: RankPool) -> None:
+def test_a_step_is_that_of_a_plain_loop(one_rank, two_ranks):
     ((expected, weights),) = one_rank.run(plain_loop, pruned(GRADUAL))
     for pool, stage in ((one_rank, 0), (two_ranks, 3)):
         for measured, tensors in pool.run(train, pruned(GRADUAL, zero__stage=stage)):
@@ -59,7 +54,7 @@ def test_a_step_is_that_of_a_plain_loop(one_rank: RankPool, two_ranks: RankPool)
                 assert differing <= 2, (stage, name, "rounding may exchange two at the threshold")
 
 
-def test_the_share_of_zeros_is_exact_and_only_matrices_of_layers_have_them(one_rank: RankPool) -> None:
+def test_the_share_of_zeros_is_exact_and_only_matrices_of_layers_have_them(one_rank):
     ((_, tensors),) = one_rank.run(train, pruned({**GRADUAL, "scope": "global"}))
     own = matrices(tensors)
     assert len(own) == 12

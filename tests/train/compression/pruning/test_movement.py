@@ -1,30 +1,18 @@
 """Movement pruning against a plain loop over weights, masks and scores."""
 
-from typing import Any
-
 import pytest
 import torch
 from torch import nn
 
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
-from tests.distributed import RankPool
-from tests.train.compression.pruning.pruned import (
-    Tensors,
-    matrices,
-    plain_adamw,
-    pruned,
-    train,
-    zeros,
-)
+from tests.train.compression.pruning.pruned import matrices, plain_adamw, pruned, train, zeros
 from tests.train.synthetic import VOCABULARY, random_rows
 
-HARD: dict[str, Any] = {"name": "movement", "keep": 0.3, "start": 1, "end": 6}
-SOFT: dict[str, Any] = {"name": "movement", "mode": "soft", "threshold": 0.495, "penalty": 50.0, "end": 6}
+HARD = {"name": "movement", "keep": 0.3, "start": 1, "end": 6}
+SOFT = {"name": "movement", "mode": "soft", "threshold": 0.495, "penalty": 50.0, "end": 6}
 CASE = {"prune": {"keep": 0.3, "end": 6}}
 
 
-def plain_loop(world: World, config: TrainConfig, options: dict[str, Any]) -> tuple[list[float], Tensors]:
+def plain_loop(world, config, options):
     """One process: the model holds W' = W * mask; dL/dS = dL/dW' * W and dL/dW = dL/dW' * mask, clipped as dL/dW'."""
     from clozeline.model.build import build_model
 
@@ -70,9 +58,7 @@ def plain_loop(world: World, config: TrainConfig, options: dict[str, Any]) -> tu
 
 
 @pytest.mark.parametrize(("options", "stage"), [(HARD, 3), (SOFT, 0)], ids=["hard", "soft"])
-def test_a_step_is_that_of_scores_as_parameters(
-    one_rank: RankPool, two_ranks: RankPool, options: dict[str, Any], stage: int
-) -> None:
+def test_a_step_is_that_of_scores_as_parameters(one_rank, two_ranks, options, stage):
     ((expected, states),) = one_rank.run(plain_loop, pruned(options), options)
     for measured, tensors in (two_ranks if stage else one_rank).run(train, pruned(options, zero__stage=stage)):
         assert [loss for loss, _ in measured] == pytest.approx(expected, rel=2e-4)
@@ -83,7 +69,7 @@ def test_a_step_is_that_of_scores_as_parameters(
             torch.testing.assert_close(own["dense"], states[name]["dense"], rtol=0.02, atol=2e-4)
 
 
-def test_weights_stay_masked_between_two_choices_of_masks(one_rank: RankPool) -> None:
+def test_weights_stay_masked_between_two_choices_of_masks(one_rank):
     ((_, tensors),) = one_rank.run(train, pruned({**HARD, "start": 0, "end": 3, "every": 5}), 4)
     for name, own in matrices(tensors).items():
         assert zeros(own["weight"]) == zeros(own["mask"]) == round(0.7 * len(own["mask"])), name

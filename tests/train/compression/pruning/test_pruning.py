@@ -1,8 +1,6 @@
 """Promises of every pruning method, and masks of matrices: which ones, when, and from the start."""
 
 import re
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -11,26 +9,21 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model, build_model
 from clozeline.registry import choose, find, names
 from clozeline.train.compression.pruning._pruning import CubicOptions, matrices_to_prune
-from clozeline.train.distributed.process_group import World
 from clozeline.train.optim.weights.freezing import freeze
 from tests.declarations import declared
-from tests.distributed import RankPool
-from tests.train.compression.pruning.pruned import Tensors, pruned, tensors_of, train
+from tests.train.compression.pruning.pruned import pruned, tensors_of, train
 from tests.train.synthetic import VOCABULARY, build, tiny, train_steps
 
 METHODS = "clozeline.train.compression.pruning"
 
 
-def case(name: str) -> dict[str, Any]:
+def case(name):
     """`CASE` of a method's own test file: its options in a run of 8 steps, and keys of the run with a dot as `__`."""
-    own: dict[str, Any] = declared("train.compression.pruning", name, "CASE", {})
-    return own
+    return declared("train.compression.pruning", name, "CASE", {})
 
 
 @pytest.mark.parametrize("name", names(METHODS))
-def test_a_method_resumes_to_the_bit_and_its_states_are_those_of_checkpoints(
-    one_rank: RankPool, tmp_path: Path, name: str
-) -> None:
+def test_a_method_resumes_to_the_bit_and_its_states_are_those_of_checkpoints(one_rank, tmp_path, name):
     """Losses, weights and states of a run that was saved half way."""
     own = case(name)
     config = pruned({"name": name, **own["prune"]}, **own.get("run", {}), zero__stage=0)
@@ -46,10 +39,10 @@ def test_a_method_resumes_to_the_bit_and_its_states_are_those_of_checkpoints(
 
 
 @pytest.mark.parametrize("name", names(METHODS))
-def test_a_method_refuses_what_it_does_not_go_together_with(name: str) -> None:
+def test_a_method_refuses_what_it_does_not_go_together_with(name):
     own = case(name)
     prune, run = {"name": name, **own["prune"]}, own.get("run", {})
-    ways: dict[str, dict[str, Any]] = {
+    ways = {
         "model.quantization": {"model__quantization": "int8"},
         "model.adapter": {"model__adapter": {"name": "lora"}, "model__init_from": "elsewhere"},
         "model.share": {"model__share": {"groups": 1}},
@@ -74,11 +67,11 @@ LSTM = {"model": {"family": "awd_lstm", "dim": 20, "layers": 2, "cell_dim": 24, 
 QUERY = r"family\.stack\.layers\.\d\.attention\.body\.query\.weight"
 
 
-def model_of(**changes: Any) -> Model:
+def model_of(**changes):
     return build_model(tiny(**changes).model, VOCABULARY, {}, seed=1)
 
 
-def test_linear_maps_of_layers_are_pruned_and_nothing_else() -> None:
+def test_linear_maps_of_layers_are_pruned_and_nothing_else():
     names = matrices_to_prune(model_of(), ())
     maps = ("attention.body.query", "attention.body.key", "attention.body.value", "attention.body.out")
     maps += ("feed_forward.body.up", "feed_forward.body.down")
@@ -96,9 +89,7 @@ def test_linear_maps_of_layers_are_pruned_and_nothing_else() -> None:
         (LSTM, [], (), "nothing to prune: expected a family with layers of linear maps, got awd_lstm"),
     ],
 )
-def test_what_cannot_be_pruned_is_refused_by_name(
-    changes: dict[str, Any], patterns: list[str], frozen: list[str], message: str
-) -> None:
+def test_what_cannot_be_pruned_is_refused_by_name(changes, patterns, frozen, message):
     config = tiny(**changes)
     with torch.device("meta"):
         model = Model(config.model, VOCABULARY)
@@ -109,10 +100,10 @@ def test_what_cannot_be_pruned_is_refused_by_name(
     assert message in str(refused.value)
 
 
-def start_with_zeros(world: World, prune: dict[str, Any], fresh: list[str], initialized: bool) -> Tensors:
+def start_with_zeros(world, prune, fresh, initialized):
     """Three steps from a model whose queries have zeros in their first row."""
 
-    def empty_rows(model: Model) -> None:
+    def empty_rows(model):
         with torch.no_grad():
             for name in matrices_to_prune(model, [QUERY]):
                 model.get_parameter(name)[0] = 0
@@ -126,7 +117,7 @@ def start_with_zeros(world: World, prune: dict[str, Any], fresh: list[str], init
     return tensors
 
 
-def test_zeros_of_the_source_stay_and_only_chosen_matrices_are_pruned(one_rank: RankPool) -> None:
+def test_zeros_of_the_source_stay_and_only_chosen_matrices_are_pruned(one_rank):
     """Zeros that `clozeline compress method=magnitude` made survive fine-tuning."""
     prune = {"name": "magnitude", "sparsity": 0.01, "start": 2, "end": 2, "parameters": [QUERY]}
     new = "family.stack.layers.0.attention.body.query.weight"
@@ -140,7 +131,7 @@ def test_zeros_of_the_source_stay_and_only_chosen_matrices_are_pruned(one_rank: 
             assert (key != 0).all()
 
 
-def test_the_end_defaults_to_two_thirds_and_is_within_the_run() -> None:
+def test_the_end_defaults_to_two_thirds_and_is_within_the_run():
     assert CubicOptions().last_step(9) == 6
     assert CubicOptions().last_step(1) == 1
     assert CubicOptions(start=3, end=3).last_step(9) == 3

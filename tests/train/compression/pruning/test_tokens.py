@@ -1,7 +1,5 @@
 """Learned token pruning: the steps of a loop written out, one rule at all stages and ranks, and refusals."""
 
-from typing import Any
-
 import pytest
 import torch
 
@@ -10,28 +8,24 @@ from clozeline.model.adaptive_computation.token_pruning import TokenPruning
 from clozeline.model.adaptive_computation.token_rules import LearnedRetention, LearnedThresholds
 from clozeline.model.build import Model, build_model
 from clozeline.registry import choose
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
-from tests.distributed import RankPool
 from tests.train.compression.pruning.pruned import plain_adamw, pruned, started, train
 from tests.train.synthetic import VOCABULARY, random_rows, tiny, train_steps
 
 METHOD = "clozeline.train.compression.pruning"
-RETENTION: dict[str, Any] = {"name": "tokens", "rule": "retention", "weight": 0.02, "harden": 5, "positions": 7}
-THRESHOLDS: dict[str, Any] = {"name": "tokens", "rule": "thresholds", "weight": 0.5, "last": 0.05, "temperature": 0.03}
+RETENTION = {"name": "tokens", "rule": "retention", "weight": 0.02, "harden": 5, "positions": 7}
+THRESHOLDS = {"name": "tokens", "rule": "thresholds", "weight": 0.5, "last": 0.05, "temperature": 0.03}
 RULES = {"retention": {**RETENTION, "learning_rate": 0.5}, "thresholds": {**THRESHOLDS, "learning_rate": 0.02}}
 LAST_SOFT = {"retention": 5, "thresholds": 4}
 CASE = {"prune": {key: value for key, value in RETENTION.items() if key != "name"}}
 
 
-def plain_loop(world: World, config: TrainConfig, name: str) -> tuple[list[float], list[float], Any]:
+def plain_loop(world, config, name):
     """One process: AdamW for the model, Adam for the rule, and the hard rule after the last step with masks.
 
     Returns losses, the numbers of the rule, and the mean gradient of its values.
     """
-    assert config.prune is not None
-    model: Any = build_model(config.model, VOCABULARY, {}, seed=1)
-    soft: Any = LearnedRetention(2, 7) if name == "retention" else LearnedThresholds(2, 0.05, 0.03)
+    model = build_model(config.model, VOCABULARY, {}, seed=1)
+    soft = LearnedRetention(2, 7) if name == "retention" else LearnedThresholds(2, 0.05, 0.03)
     of_model = plain_adamw(model.parameters())
     of_rule, weight = torch.optim.Adam(soft.parameters(), lr=1.0), config.prune.options.weight
     pruning, schedule, losses = TokenPruning(model, soft), config.schedule.build(8), []
@@ -58,7 +52,7 @@ def plain_loop(world: World, config: TrainConfig, name: str) -> tuple[list[float
     return losses, [*numbers], states["exp_avg"]
 
 
-def trained_rule(world: World, config: TrainConfig) -> tuple[list[float], dict[str, Any], dict[str, Any], Any]:
+def trained_rule(world, config):
     """The losses of 8 steps, the rule after 3 and after all of them, and the mean gradient of its values."""
     engine = started(config, world)
     (pruning,) = engine.hooks
@@ -71,9 +65,7 @@ def trained_rule(world: World, config: TrainConfig) -> tuple[list[float], dict[s
 
 
 @pytest.mark.parametrize(("name", "size", "stage"), [("retention", 2, 3), ("thresholds", 1, 1)])
-def test_masks_then_dropped_tokens_as_in_a_plain_loop(
-    one_rank: RankPool, two_ranks: RankPool, name: str, size: int, stage: int
-) -> None:
+def test_masks_then_dropped_tokens_as_in_a_plain_loop(one_rank, two_ranks, name, size, stage):
     ((expected, numbers, gradient),) = one_rank.run(plain_loop, pruned(RULES[name]), name)
     ranks = (two_ranks if size == 2 else one_rank).run(trained_rule, pruned(RULES[name], zero__stage=stage))
     assert ranks[0] == ranks[-1]
@@ -87,7 +79,7 @@ def test_masks_then_dropped_tokens_as_in_a_plain_loop(
     assert learned != pytest.approx((1.0, 1.0) if name == "retention" else (0.025, 0.05)), "it learned"
 
 
-def test_shares_drop_tokens_from_the_first_step(one_rank: RankPool) -> None:
+def test_shares_drop_tokens_from_the_first_step(one_rank):
     config = pruned({"name": "tokens", "rule": "shares", "shares": [0.7, 0.4]})
     ((_, before, rule, _),) = one_rank.run(trained_rule, config)
     assert before == rule == {"shares": (0.7, 0.4)}
@@ -104,25 +96,24 @@ def test_shares_drop_tokens_from_the_first_step(one_rank: RankPool) -> None:
         ({"rule": "thresholds", "weight": 1.0, "last": 1.5}, "last"),
     ],
 )
-def test_options_that_fit_no_rule_are_refused(options: dict[str, Any], message: str) -> None:
+def test_options_that_fit_no_rule_are_refused(options, message):
     with pytest.raises(ConfigurationError, match=message):
         choose(METHOD, {"name": "tokens", **options})
 
 
 @pytest.mark.parametrize("shares", [[0.5], [0.4, 0.5], [1.5, 0.5]])
-def test_shares_out_of_range_are_refused(shares: list[float]) -> None:
+def test_shares_out_of_range_are_refused(shares):
     with pytest.raises(ConfigurationError, match="token pruning: shares: expected one a layer"):
         describe({"rule": "shares", "shares": shares}, tiny())
 
 
-def describe(options: dict[str, Any], config: TrainConfig, horizon: int = 8) -> str:
+def describe(options, config, horizon=8):
     with torch.device("meta"):
         built = Model(config.model, VOCABULARY)
-    line: str = choose(METHOD, {"name": "tokens", **options}).build().describe(built, horizon)
-    return line
+    return choose(METHOD, {"name": "tokens", **options}).build().describe(built, horizon)
 
 
-def test_a_start_says_the_rule_and_refuses_steps_and_models() -> None:
+def test_a_start_says_the_rule_and_refuses_steps_and_models():
     learned = {"rule": "thresholds", "weight": 0.5}
     assert "thresholds of tokens, masks until step 4" in describe(learned, tiny())
     last = choose(METHOD, {"name": "tokens", **learned}).build().wrap(build_model(tiny().model, VOCABULARY, {}, seed=1))

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,21 +22,15 @@ from clozeline.train.data.stream.phases import open_phases
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.open_run import read_config
-from tests.crawled_chain import Chain
-from tests.distributed import RankPool
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tests.shard_sets import list_column, objective, write_set
-from tests.train.masked_set import COLUMNS, masked_rows, write_config, write_masked_sets
+from tests.train.masked_set import COLUMNS, TOKENIZER, masked_rows, write_config, write_masked_sets
 from tests.train.runs import steps
 from tests.train.synthetic import plain_config
 from tests.train.test_run import start
 
-TOKENIZER: dict[str, Any] = {
-    "name": "t", "fingerprint": "f", "vocab_size": 99, "special_ids": {"pad": 0, "mask": 3}, "sentinels": [],
-}  # fmt: skip
 
-
-def config_file(path: Path, data: dict[str, Any], **changes: Any) -> Path:
+def config_file(path, data, **changes):
     plain = plain_config(output=str(path.with_suffix("")), **changes)
     del plain["data"]["shards"]
     plain["data"] |= data
@@ -46,12 +39,12 @@ def config_file(path: Path, data: dict[str, Any], **changes: Any) -> Path:
 
 
 @pytest.fixture(scope="module")
-def sets(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def sets(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sets")
     return [str(write_masked_sets(folder / name, rows=rows)) for name, rows in (("a", 200), ("b", 90))]
 
 
-def test_what_a_checkpoint_holds_of_the_data(one_rank: RankPool, tmp_path: Path, sets: list[str]) -> None:
+def test_what_a_checkpoint_holds_of_the_data(one_rank, tmp_path, sets):
     """Changes of weights become phases where the run was; weights count as they are drawn, however they are spelt."""
     mixed = tmp_path / "mixed.yaml"
     assert one_rank.run(start, config_file(mixed, {"shards": sets}), ["steps=2"]) == [(0, "")]
@@ -68,15 +61,14 @@ def test_what_a_checkpoint_holds_of_the_data(one_rank: RankPool, tmp_path: Path,
     assert [event["samples"] for event in events] == [24, 40]
 
 
-def plans_of(config: Path) -> list[Any]:
+def plans_of(config):
     """The phases that the last start of a run recorded."""
     events = read_lines(config.with_suffix("") / "events.jsonl")
-    plans: list[Any] = [event["plans"] for event in events if event["event"] == "data"][-1]
-    return plans
+    return [event["plans"] for event in events if event["event"] == "data"][-1]
 
 
-def test_problems_of_phases_end_a_dry_run(tmp_path: Path, sets: list[str]) -> None:
-    def problem(data: dict[str, Any]) -> str:
+def test_problems_of_phases_end_a_dry_run(tmp_path, sets):
+    def problem(data):
         with pytest.raises(ClozelineError) as caught:
             dry_run(load_config(TrainConfig, config_file(tmp_path / "c.yaml", data), []))
         return str(caught.value)
@@ -88,18 +80,17 @@ def test_problems_of_phases_end_a_dry_run(tmp_path: Path, sets: list[str]) -> No
     assert "data.corrupt needs samples" in problem({"shards": sets[0], "corrupt": "masked_lm"})
 
 
-def test_rows_that_weigh_alike_are_refused_beside_declared_weights(tmp_path: Path, sets: list[str]) -> None:
+def test_rows_that_weigh_alike_are_refused_beside_declared_weights(tmp_path, sets):
     rows = masked_rows(1, 9)
     rows = Rows(rows.fixed, {**rows.columns, "label_weight": Ragged.from_lists([[2.0]] * 9, np.float32)})
     columns = (*COLUMNS, list_column("label_weight", "float32"))
     facts = {**objective("encoder"), "heads": ["masked_lm"]}
     weighted = write_set(tmp_path / "set", [rows], objective=facts, columns=columns, tokenizer=TOKENIZER)
 
-    def config(path: str) -> TrainConfig:
+    def config(path):
         by_row = {"masked_lm": {"weight": 1.0, "normalise": "row"}}
         written = config_file(tmp_path / "c.yaml", {"shards": path}, model__heads=by_row)
-        found: TrainConfig = load_config(TrainConfig, written, [])
-        return found
+        return load_config(TrainConfig, written, [])
 
     with pytest.raises(ConfigurationError, match=r"model\.heads\.masked_lm\.normalise: row would mix two units"):
         open_datasets(config(str(weighted.path)))
@@ -115,8 +106,8 @@ def test_rows_that_weigh_alike_are_refused_beside_declared_weights(tmp_path: Pat
         (("input_ids", "languages"), 2, r"has 3 languages \(de, en, ur\), the model 2 embeddings; set it to 3"),
     ],
 )
-def test_every_token_has_a_language_embedding(columns: tuple[str, ...], embeddings: int, message: str) -> None:
-    manifest: Any = SimpleNamespace(roles=dict.fromkeys(columns), languages=("de", "en", "ur"))
+def test_every_token_has_a_language_embedding(columns, embeddings, message):
+    manifest = SimpleNamespace(roles=dict.fromkeys(columns), languages=("de", "en", "ur"))
     if not message:
         check_languages(manifest, embeddings, Path("set"))
         return
@@ -124,37 +115,42 @@ def test_every_token_has_a_language_embedding(columns: tuple[str, ...], embeddin
         check_languages(manifest, embeddings, Path("set"))
 
 
-AUTO: Any = {"steps": "auto", "schedule__steps": None}
+AUTO = {"steps": "auto", "schedule__steps": None}
 
 
-def stored(folder: Path, name: str, variants: int, rows: int = 2400) -> Path:
+def stored(folder, name, variants, rows=2400):
     """A set that an objective of this name made, with this number of corruptions of each sample."""
     facts = {**objective("encoder"), "name": name, "heads": ["masked_lm"]}
     return write_masked_sets(folder, rows=rows, name=folder.name, objective=facts, variants=variants)
 
 
 @pytest.mark.parametrize(
-    ("name", "variants", "steps"),
+    ("name", "variants", "asked", "steps", "reads"),
     [
-        ("masked_lm", 1, 2 * 2400 // 8),  # each corruption twice
-        ("masked_lm", 3, 2 * 2400 // 8),  # 6 passes over 800 samples
-        ("causal_lm", 1, 4 * 2400 // 8),  # nothing is drawn: four passes
-        ("classification", 1, 4 * 2400 // 8),  # a task
+        ("masked_lm", 1, "auto", 2 * 2400 // 8, ""),  # each corruption twice
+        ("masked_lm", 3, "auto", 2 * 2400 // 8, ""),  # 6 passes over 800 samples
+        ("causal_lm", 1, "auto", 4 * 2400 // 8, ""),  # nothing is drawn: four passes
+        ("classification", 1, "auto", 4 * 2400 // 8, ""),  # a task
+        ("masked_lm", 2, 900, 900, "3.0"),
+        ("toy", 1, 900, 900, ""),
     ],
 )
-def test_steps_of_stored_sets(
-    tmp_path: Path, name: str, variants: int, steps: int, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_steps_of_stored_sets_and_how_often_corruptions_are_read(tmp_path, name, variants, asked, steps, reads, capsys):
     shards = stored(tmp_path / "set", name, variants)
-    config = load_config(TrainConfig, write_config(tmp_path / "c.yaml", shards, tmp_path / "run", **AUTO), [])
-    assert plan_steps(config.data, open_datasets(config).phases) == steps
+    changes = {"steps": asked, "schedule__steps": None}
+    config = load_config(TrainConfig, write_config(tmp_path / "c.yaml", shards, tmp_path / "run", **changes), [])
+    assert asked != "auto" or plan_steps(config.data, open_datasets(config).phases) == steps
     assert dry_run(config) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert f"{steps:,} steps (schedule ends at {steps:,})" in out
-    assert "by heart" not in out
+    assert ("by heart" in out) == bool(reads)
+    if reads:
+        assert f"(of {variants}) is read {reads} times" in out
+        assert f"Store {3 * variants} " in out
+        assert "data.corrupt" in out
 
 
-def test_steps_of_samples_and_of_larger_sets(tmp_path: Path) -> None:
+def test_steps_of_samples_and_of_larger_sets(tmp_path):
     """Corrupted anew, samples are read 16 times; 4 million tokens are enough, and every row is read once."""
     write_token_set(tmp_path, [40] * 80)
     run_stage(recipe(tmp_path, [entry := {"name": "masked_lm", "max_length": 16}]), "group")
@@ -164,12 +160,12 @@ def test_steps_of_samples_and_of_larger_sets(tmp_path: Path) -> None:
     rows = len(phases[0].sources[0].shards)
     assert plan_steps(config.data, phases) == -(-16 * rows // 8)
 
-    def of_tokens(tokens: int, architecture: str = "encoder") -> int:
+    def of_tokens(tokens, architecture="encoder"):
         """Of samples of 100 tokens."""
         totals = SimpleNamespace(samples=tokens // 100, tokens=tokens)
         objective = SimpleNamespace(name="masked_lm", architecture=architecture)
         manifest = SimpleNamespace(totals=totals, variants=1, objective=objective)
-        phase: Any = SimpleNamespace(sources=[SimpleNamespace(manifest=manifest, corruption=True)])
+        phase = SimpleNamespace(sources=[SimpleNamespace(manifest=manifest, corruption=True)])
         return plan_steps(config.data, [phase])
 
     assert of_tokens(1_000_000) == of_tokens(1_600_000) == 4_000_000 // 100 // 8
@@ -178,26 +174,7 @@ def test_steps_of_samples_and_of_larger_sets(tmp_path: Path) -> None:
     assert of_tokens(100) == 100, "room for a warm-up"
 
 
-@pytest.mark.parametrize(
-    ("name", "variants", "steps", "reads"),
-    [("masked_lm", 2, 900, "3.0"), ("masked_lm", 1, 600, ""), ("toy", 1, 900, "")],
-)
-def test_a_start_says_how_often_stored_corruptions_are_read(
-    tmp_path: Path, name: str, variants: int, steps: int, reads: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    shards = stored(tmp_path / "set", name, variants)
-    changes: Any = {"steps": steps, "schedule__steps": steps}
-    config = load_config(TrainConfig, write_config(tmp_path / "c.yaml", shards, tmp_path / "run", **changes), [])
-    assert dry_run(config) == 0
-    out = " ".join(capsys.readouterr().out.split())
-    assert ("by heart" in out) == bool(reads)
-    if reads:
-        assert f"(of {variants}) is read {reads} times" in out
-        assert f"Store {3 * variants} " in out
-        assert "data.corrupt" in out
-
-
-def test_a_resumed_run_keeps_its_number(one_rank: RankPool, tmp_path: Path) -> None:
+def test_a_resumed_run_keeps_its_number(one_rank, tmp_path):
     """Stopped, and resumed with a larger set than before: the same number of steps."""
     shards = [str(stored(tmp_path / name, "masked_lm", 1, rows=480)) for name in ("a", "b")]
     config = config_file(tmp_path / "run.yaml", {"shards": shards[0]}, **AUTO)
@@ -208,7 +185,7 @@ def test_a_resumed_run_keeps_its_number(one_rank: RankPool, tmp_path: Path) -> N
     assert steps(tmp_path / "run")[-1]["step"] == 2 * 480 // 8
 
 
-def test_facts_and_tokenizer_are_those_of_the_set(chain: Chain, tmp_path: Path) -> None:
+def test_facts_and_tokenizer_are_those_of_the_set(chain, tmp_path):
     manifest = chain.output / "corrupt" / "masked_lm" / "train" / "manifest.json"
     data = DataConfig(shards=manifest)
     record_sets(tmp_path, data, open_phases(data))
@@ -225,16 +202,16 @@ def test_facts_and_tokenizer_are_those_of_the_set(chain: Chain, tmp_path: Path) 
     assert load_tokenizer(folder).vocabulary.size == shards.manifest.tokenizer.vocab_size, "made whole by a start"
 
 
-def test_samples_have_the_facts_of_the_examples_that_the_stream_makes(chain: Chain, tmp_path: Path) -> None:
+def test_samples_have_the_facts_of_the_examples_that_the_stream_makes(chain, tmp_path):
     samples = chain.output / "group" / "packed-126-sep" / "train"
-    data = DataConfig(shards=samples, corrupt=[{"name": "masked_lm", "max_length": 128}])  # type: ignore[list-item]
+    data = DataConfig(shards=samples, corrupt=[{"name": "masked_lm", "max_length": 128}])
     record_sets(tmp_path, data, open_phases(data))
     (one,) = read_sets(tmp_path)
     assert one.objective.name == "masked_lm"
     assert {"input_ids", "label_positions", "label_ids"} <= set(one.columns)
 
 
-def test_sets_without_a_tokenizer_and_damaged_facts(tmp_path: Path) -> None:
+def test_sets_without_a_tokenizer_and_damaged_facts(tmp_path):
     manifest = write_masked_sets(tmp_path / "corrupt")
     data = DataConfig(shards=manifest)
     record_sets(tmp_path, data, open_phases(data))

@@ -2,10 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -20,7 +17,7 @@ from clozeline.train.startup.starting_model import build_random_model
 from tests.train.objective_sets import GENERATOR, MASKED, XLNET, write_objective_sets
 from tests.train.synthetic import plain_config
 
-LM: dict[str, Any] = {"lm": 1.0}
+LM = {"lm": 1.0}
 BOTTLENECKS = {
     "type_vocab_size": 2, "bottleneck_dim": 16, "feed_forwards": 2, "emb_dim": 16, "out_dim": 32,
     "norm_place": "post", "final_norm": False, "emb_norm": True,
@@ -28,7 +25,7 @@ BOTTLENECKS = {
 PAIRS = {**MASKED, "sentence": 1.0}
 PAIRED = {"max_length": 64, "grouping": "sentence_pair"}
 CAUSAL = ("causal_lm", {"architecture": "encoder", "grouping": "document"})
-SETS: dict[str, list[tuple[str, dict[str, Any]]]] = {
+SETS = {
     "masked": [("masked_lm", {"cross_documents": False})],
     "causal": [CAUSAL],
     "prefix pairs": [("next_sentence_prediction", {"attention": "prefix"})],
@@ -56,7 +53,7 @@ SETS: dict[str, list[tuple[str, dict[str, Any]]]] = {
 }
 """Objectives of the sets of a run."""
 RECURRENT = {"cell_dim": 32, "attention_heads": 1, "ffn_dim": 1, "position": {"kind": "none", "maximum": 512}}
-MODELS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+MODELS = {
     **{f"encoder, {types} types": ("encoder", MASKED, {"type_vocab_size": types}) for types in (0, 1, 2, 4, 6)},
     **{f"pairs, {types} types": ("encoder", PAIRS, {"type_vocab_size": types}) for types in (2, 4, 6)},
     "languages": ("encoder", MASKED, {"languages": 2}),
@@ -73,7 +70,7 @@ SEGMENTS = ["segment_starts", "sentence_label", "sentence", "languages"]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """The sets, below `NAME/0`, `NAME/1` and so on."""
     folder = tmp_path_factory.mktemp("sets")
     for name, objectives in SETS.items():
@@ -82,7 +79,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def configured(folder: Path, sets: str, model: str) -> TrainConfig:
+def configured(folder, sets, model):
     family, heads, keys = MODELS[model]
     paths = [folder / sets / str(number) for number in range(len(SETS[sets]))]
     sizes = {"dim": 32, "ffn_dim": 64, "dropout": {}, "position": {"maximum": 64}} | keys
@@ -92,16 +89,15 @@ def configured(folder: Path, sets: str, model: str) -> TrainConfig:
         data__heldout={str(number): str(path / "heldout") for number, path in enumerate(paths)},
         data__ignore=SEGMENTS, data__global_batch=16, data__micro_batch=8, output=str(folder / "run"),
     )  # fmt: skip
-    config: TrainConfig = validate(TrainConfig, plain, "test")
-    return config
+    return validate(TrainConfig, plain, "test")
 
 
-def first_batches(config: TrainConfig) -> Iterator[tuple[str, float]]:
+def first_batches(config):
     """Train a batch, then evaluate one of each held-out set, without an optimizer: the losses."""
     datasets = open_datasets(config)
     config = fill_in_answers(config, datasets)
     model = build_random_model(config, datasets.train)
-    engine: Any = object.__new__(Engine)  # for what it does to a batch
+    engine = object.__new__(Engine)  # for what it does to a batch
     engine.config, engine.model, engine._teacher = config, model, None
     engine.zero = SimpleNamespace(engine=model)
     engine._copies = None
@@ -120,11 +116,9 @@ def first_batches(config: TrainConfig) -> Iterator[tuple[str, float]]:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_what_a_dry_run_accepts_trains_and_evaluates_its_first_batch(
-    folder: Path, model: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_dry_run_accepts_trains_and_evaluates_its_first_batch(folder, model, monkeypatch):
     monkeypatch.setattr("clozeline.train.startup.announcements.operations_per_second", lambda *_: 1e9)
-    accepted = Counter[bool]()
+    accepted = Counter()
     for sets in SETS:
         config = configured(folder, sets, model)
         try:
@@ -151,6 +145,6 @@ def test_what_a_dry_run_accepts_trains_and_evaluates_its_first_batch(
         ("prefixes", "recurrent", r"data\.shards: .*: prefix_length: expected rows of one text"),
     ],
 )  # fmt: skip
-def test_the_error_says_what_to_set(folder: Path, sets: str, model: str, message: str) -> None:
+def test_the_error_says_what_to_set(folder, sets, model, message):
     with pytest.raises(ConfigurationError, match=message):
         open_datasets(configured(folder, sets, model))

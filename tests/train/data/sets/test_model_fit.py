@@ -2,9 +2,7 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
@@ -14,7 +12,6 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.rows import ROW
-from clozeline.pipeline.shards import Manifest
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import open_datasets
@@ -28,7 +25,7 @@ from tests.train.synthetic import tiny
 PAIRED = {"similarity": {"group_size": 2}}
 
 
-def opened(folder: Path, shards: Any, heads: dict[str, Any], **changes: Any) -> Any:
+def opened(folder, shards, heads, **changes):
     from clozeline.configuration.config import load_config
 
     changes = {"model__heads": heads, "model__position": {"maximum": 64}, "evaluate__max_rows": 0, **changes}
@@ -39,7 +36,7 @@ def opened(folder: Path, shards: Any, heads: dict[str, Any], **changes: Any) -> 
     return open_datasets(load_config(TrainConfig, written, []))
 
 
-def test_an_order_of_prediction_needs_a_query_stream(tmp_path: Path) -> None:
+def test_an_order_of_prediction_needs_a_query_stream(tmp_path):
     """An encoder of one stream would see what it predicts; `data.ignore` does not help it."""
     shards = str(write_objective_sets(tmp_path, "permuted_lm", rows=8, heldout=2))
     with pytest.raises(ConfigurationError, match=r"prediction_order .* family encoder .* set model.family to xlnet"):
@@ -56,7 +53,7 @@ def test_an_order_of_prediction_needs_a_query_stream(tmp_path: Path) -> None:
         ("corrective_lm", {"masked_lm": 1.0, "corrective": 1.0}, ["crop_start", "crop_length"]),
     ],
 )
-def test_heads_that_judge_a_generator(tmp_path: Path, name: str, heads: dict[str, Any], ignore: list[str]) -> None:
+def test_heads_that_judge_a_generator(tmp_path, name, heads, ignore):
     shards = str(write_objective_sets(tmp_path, name, rows=8, heldout=2))
     with pytest.raises(ConfigurationError, match=r"judges the tokens of a generator.*replacement: uniform"):
         opened(tmp_path, shards, heads, data__ignore=ignore)
@@ -65,7 +62,7 @@ def test_heads_that_judge_a_generator(tmp_path: Path, name: str, heads: dict[str
     )
 
 
-def test_a_generator_of_the_family_s_own(tmp_path: Path) -> None:
+def test_a_generator_of_the_family_s_own(tmp_path):
     """Rows for masked LM, or for a generator, are enough; rows whose tokens were replaced before have none for it."""
     generator = {"layers": 1, "dim": 8, "attention_heads": 2, "ffn_dim": 8}
     family = {"model__family": "replaced_tokens", "model__generator": generator}
@@ -80,7 +77,7 @@ def test_a_generator_of_the_family_s_own(tmp_path: Path) -> None:
         opened(tmp_path, str(drawn), both, **family)
 
 
-def test_rows_made_for_another_head(tmp_path: Path) -> None:
+def test_rows_made_for_another_head(tmp_path):
     masked = write_objective_sets(tmp_path / "m", "masked_lm", rows=8, heldout=2)
     replaced = write_objective_sets(
         tmp_path / "r", "replaced_token_detection", rows=8, heldout=2, replacement="uniform"
@@ -95,22 +92,22 @@ def test_rows_made_for_another_head(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def task_manifest(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
+def task_manifest(tmp_path_factory):
     return open_split(make_sets(tmp_path_factory.mktemp("task")), "train").manifest
 
 
-def with_heads(**heads: HeadConfig) -> ModelConfig:
+def with_heads(**heads):
     return replace(tiny().model, heads=heads)
 
 
-def changed(task_manifest: Manifest, **facts: Any) -> Manifest:
+def changed(task_manifest, **facts):
     """The same set as that of another task."""
     objective = task_manifest.objective
     options = {**objective.options, "task": {**objective.options["task"], **facts}}
     return task_manifest.model_copy(update={"objective": objective.model_copy(update={"options": options})})
 
 
-def test_classes_come_from_the_set(task_manifest: Manifest) -> None:
+def test_classes_come_from_the_set(task_manifest):
     answered = with_answers(with_heads(classification=HeadConfig(hidden="tanh")), [("data.shards", task_manifest)])
     assert answered.heads["classification"] == HeadConfig(hidden="tanh", labels=("0", "1"))
     again = with_answers(answered, [("data.shards", task_manifest), ("data.heldout", task_manifest)])
@@ -126,18 +123,18 @@ def test_classes_come_from_the_set(task_manifest: Manifest) -> None:
         (HeadConfig(labels=("1", "0")), r"labels: expected 0, 1 in this order, as SET has, got 1, 0"),
     ],
 )
-def test_other_classes_are_refused(task_manifest: Manifest, head: HeadConfig, message: str) -> None:
+def test_other_classes_are_refused(task_manifest, head, message):
     with pytest.raises(ConfigurationError, match=message):
         with_answers(with_heads(classification=head), [("SET", task_manifest)])
 
 
-def test_sets_of_two_tasks_are_refused(task_manifest: Manifest) -> None:
+def test_sets_of_two_tasks_are_refused(task_manifest):
     other = changed(task_manifest, labels=["entailment", "not_entailment"])
     with pytest.raises(ConfigurationError, match="as DEV has, got 0, 1"):
         with_answers(with_heads(classification=HeadConfig()), [("TRAIN", task_manifest), ("DEV", other)])
 
 
-def test_the_range_of_numbers_comes_from_the_set(task_manifest: Manifest) -> None:
+def test_the_range_of_numbers_comes_from_the_set(task_manifest):
     numbers = changed(task_manifest, head="regression", labels=[], low=0.0, high=5.0)
     for given, range_ in (
         (HeadConfig(output="sigmoid"), (0.0, 5.0)),
@@ -147,13 +144,13 @@ def test_the_range_of_numbers_comes_from_the_set(task_manifest: Manifest) -> Non
         assert with_answers(with_heads(regression=given), [("SET", numbers)]).heads["regression"].range == range_
 
 
-def test_other_sets_and_heads_are_left_alone(tmp_path: Path, task_manifest: Manifest) -> None:
+def test_other_sets_and_heads_are_left_alone(tmp_path, task_manifest):
     masked = with_heads(masked_lm=HeadConfig())
     assert with_answers(masked, [("SET", task_manifest)]) is masked
     assert with_answers(masked, [("SET", write_set(tmp_path, [rows([1, 2])]).manifest)]) is masked
 
 
-def test_scored_pairs_without_a_threshold_are_for_a_head_without_negatives(task_manifest: Manifest) -> None:
+def test_scored_pairs_without_a_threshold_are_for_a_head_without_negatives(task_manifest):
     scored = changed(task_manifest, head="similarity", alike=None, labels=[], low=0.0, high=5.0)
     answered = with_answers(with_heads(similarity=HeadConfig(negatives="none")), [("SET", scored)])
     assert (answered.heads["similarity"].range, answered.heads["similarity"].alike) == ((0.0, 5.0), None)
@@ -164,9 +161,7 @@ def test_scored_pairs_without_a_threshold_are_for_a_head_without_negatives(task_
 @pytest.mark.parametrize(
     ("theirs", "key", "way_out"), [({"labels": ["1", "0"]}, "labels", []), ({"classes": 3}, "classes", None)]
 )
-def test_a_key_that_the_first_model_brings_is_named_so(
-    tmp_path: Path, task_manifest: Manifest, theirs: dict[str, Any], key: str, way_out: Any
-) -> None:
+def test_a_key_that_the_first_model_brings_is_named_so(tmp_path, task_manifest, theirs, key, way_out):
     """It cannot be left out; what the message says to set is accepted."""
     plain = to_plain(with_heads(classification=HeadConfig()))
     plain["heads"]["classification"] = theirs
@@ -189,9 +184,7 @@ def test_a_key_that_the_first_model_brings_is_named_so(
 MASKED = ("input_ids", "label_positions", "label_ids")
 
 
-def holding(
-    *columns: str, heads: tuple[str, ...] = ("masked_lm",), architecture: str = "encoder", name: str = "masked_lm"
-) -> Any:
+def holding(*columns, heads=("masked_lm",), architecture="encoder", name="masked_lm"):
     frame = SimpleNamespace(decoder_start=0, padding_side="right", predict_from="same")
     facts = {"name": "toy", "head": heads[0], "labels": [], "metrics": []}
     objective = SimpleNamespace(
@@ -202,14 +195,7 @@ def holding(
     return SimpleNamespace(objective=objective, roles=roles, tokenizer=tokenizer, name="set")
 
 
-def reader(
-    *targets: str,
-    architecture: str = "encoder",
-    types: int = 0,
-    languages: int = 0,
-    streams: bool = False,
-    pool: str | None = None,
-) -> Any:
+def reader(*targets, architecture="encoder", types=0, languages=0, streams=False, pool=None):
     named = {name: name for name in targets}
     family = "xlnet" if streams else "encoder"
     heads = {name: HeadConfig(pool=pool) for name in targets}
@@ -227,7 +213,7 @@ def reader(
         (("mood",), ("masked_lm",), ["mood"]),
     ],
 )  # fmt: skip
-def test_unread_columns_are_named(columns: tuple[str, ...], heads: tuple[str, ...], unread: list[str]) -> None:
+def test_unread_columns_are_named(columns, heads, unread):
     found = holding(*MASKED, *columns, heads=heads)
     with pytest.raises(ConfigurationError) as caught:
         refuse_unread(found, reader("masked_lm"), ["other"], "data.shards: x")
@@ -235,7 +221,7 @@ def test_unread_columns_are_named(columns: tuple[str, ...], heads: tuple[str, ..
     refuse_unread(found, reader("masked_lm"), unread, "data.shards: x")
 
 
-def test_segments_of_a_task_may_stay_unread() -> None:
+def test_segments_of_a_task_may_stay_unread():
     """A body without segment embeddings tells two texts apart by [SEP]; one line says so, and no key is asked for."""
     pair = holding("input_ids", "segment_starts", heads=("span",), name="task")
     refuse_unread(pair, reader("span"), [], "x")
@@ -250,7 +236,7 @@ def test_segments_of_a_task_may_stay_unread() -> None:
         )
 
 
-def test_what_is_read_or_kept_for_inversion_passes() -> None:
+def test_what_is_read_or_kept_for_inversion_passes():
     refuse_unread(holding(*MASKED, "segment_starts"), reader("masked_lm", types=2), [], "x")
     refuse_unread(holding(*MASKED, "segment_starts"), reader("masked_lm", streams=True), [], "x")
     pair = holding("input_ids", "segment_starts", "label", heads=("classification",))

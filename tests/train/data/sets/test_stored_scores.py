@@ -1,7 +1,3 @@
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -10,7 +6,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.block_options import Compression
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import SetWriter, ShardSet, open_shards
+from clozeline.pipeline.shards import SetWriter, open_shards
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.data.sets.stored_scores import StoredScores, read_stored_scores
@@ -25,9 +21,9 @@ STORED = {"source": "bert", "digest": "d" * 32, "head": "masked_lm", "k": 2, "ho
           "seed": 0, "batch": 32}  # fmt: skip
 
 
-def write_scores(folder: Path, shards: ShardSet, **changes: Any) -> Path:
+def write_scores(folder, shards, **changes):
     """Scores that name their label: ids (label, label - 1) and weights (label / 64, 1 / 4)."""
-    stored = StoredScores(**{**STORED, **changes})  # type: ignore[arg-type]
+    stored = StoredScores(**{**STORED, **changes})
     facts = shards.manifest
     writer = SetWriter("", len(facts.shards), SPECS, facts.block_rows, compression=Compression(codec="none"))
     for shard in range(len(facts.shards)):
@@ -50,12 +46,12 @@ def write_scores(folder: Path, shards: ShardSet, **changes: Any) -> Path:
 
 
 @pytest.fixture
-def opened(tmp_path: Path) -> Callable[..., Any]:
+def opened(tmp_path):
     """Open the data of a configuration; words, with `SET` and `COLUMNS` for the paths."""
     shards = write_masked_sets(tmp_path / "sets", rows=41, heldout=3)
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", evaluate__max_rows=0)
 
-    def open_data(*words: str, **changes: Any) -> Any:
+    def open_data(*words, **changes):
         columns = write_scores(tmp_path / f"columns-{len(list(tmp_path.iterdir()))}", open_shards(shards), **changes)
         named = [word.replace("SET", str(shards)).replace("COLUMNS", str(columns)) for word in words]
         loaded = load_config(TrainConfig, config, ["data.shards={path: SET, columns: [COLUMNS]}".replace(
@@ -69,7 +65,7 @@ DISTIL = "distil={losses: [{name: scores, temperature: 2}]}"
 
 
 @pytest.mark.parametrize("words", [(), ("data.length_buckets=true",), ("data.lanes=2", "data.micro_batch=4")])
-def test_scores_arrive_with_their_labels(opened: Callable[..., Any], words: tuple[str, ...]) -> None:
+def test_scores_arrive_with_their_labels(opened, words):
     config, datasets = opened(DISTIL, *words)
     stored = read_stored_scores(datasets.train)
     assert str(stored) == f"stored scores of bert (digest {'d' * 32}), head masked_lm: top, k 2, temperature 2"
@@ -84,7 +80,7 @@ def test_scores_arrive_with_their_labels(opened: Callable[..., Any], words: tupl
                 np.testing.assert_array_equal(weights[:, :1].ravel(), (labels / 64).astype(np.float16))
 
 
-def test_the_state_of_a_stream_names_the_columns(opened: Callable[..., Any]) -> None:
+def test_the_state_of_a_stream_names_the_columns(opened):
     keys = [opened(DISTIL, **changes)[1].phases[0].sources[0].key for changes in ({}, {}, {"digest": "e" * 32})]
     assert keys[0] == keys[1] != keys[2]
     assert keys[0].digest == keys[2].digest
@@ -104,14 +100,12 @@ def test_the_state_of_a_stream_names_the_columns(opened: Callable[..., Any]) -> 
              "{shards: SET}]"), {}, "cannot be read by one stream: stored scores of a teacher belong to the labels"),
     ],
 )  # fmt: skip
-def test_scores_that_contradict_the_run_are_refused(
-    opened: Callable[..., Any], words: tuple[str, ...], changes: dict[str, Any], message: str
-) -> None:
+def test_scores_that_contradict_the_run_are_refused(opened, words, changes, message):
     with pytest.raises(ConfigurationError, match=message):
         opened(*words, **changes)
 
 
-def test_two_teachers_in_one_run_are_refused(opened: Callable[..., Any], tmp_path: Path) -> None:
+def test_two_teachers_in_one_run_are_refused(opened, tmp_path):
     shards = open_shards(write_masked_sets(tmp_path / "more", rows=41, heldout=3, name="more"))
     other = write_scores(tmp_path / "other", shards, digest="e" * 32)
     both = f"data.shards=[{{path: SET, columns: [COLUMNS]}}, {{path: {shards.path}, columns: [{other}]}}]"

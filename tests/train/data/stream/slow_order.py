@@ -6,18 +6,13 @@ alone, the lanes of a mixture are counted from their very first row, and inverse
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from math import isqrt
-from typing import TypeAlias
 
 MASK = 2**64 - 1
 GOLDEN = 0x9E3779B97F4A7C15
-
-Place: TypeAlias = tuple[int, int, int]
-"""Epoch of the set, stored block over all shards, row in it."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +25,10 @@ class SlowSet:
 
 
 @cache
-def stored_rows(rows: SlowSet) -> list[tuple[int, int]]:
+def stored_rows(rows):
     """(block, row) of all rows as logical blocks have them: full blocks, then the short last blocks."""
-    full: list[tuple[int, int]] = []
-    tails: list[tuple[int, int]] = []
+    full = []
+    tails = []
     block = 0
     for size in rows.sizes:
         while size > 0:
@@ -44,7 +39,7 @@ def stored_rows(rows: SlowSet) -> list[tuple[int, int]]:
 
 
 @cache
-def permutation(n: int, key: int) -> list[int]:
+def permutation(n, key):
     """The keyed permutation of n blocks: twelve rounds, walked until the image is below n."""
     a = 1 + isqrt(n - 1)
     b = -(-n // a)
@@ -66,19 +61,19 @@ def permutation(n: int, key: int) -> list[int]:
 
 
 @cache
-def row_order(n: int, key: int) -> list[int]:
+def row_order(n, key):
     """The keyed order of n rows of a block."""
     return sorted(range(n), key=lambda row: finalise(key + GOLDEN * (row + 1)))
 
 
 @cache
-def row_at(rows: SlowSet, seed: int, lanes: int, lane: int, position: int) -> Place | None:
-    """The row at a lane's position; None: filler."""
+def row_at(rows, seed, lanes, lane, position):
+    """Epoch of the set, stored block over all shards and row in it, at a lane's position; None: filler."""
     stored, size = stored_rows(rows), rows.block_rows
     n = len(stored)
     blocks, rest = n // size, n % size
 
-    def key(purpose: str, epoch: int, block: int) -> int:
+    def key(purpose, epoch, block):
         return hashed(seed, rows.name, n, size, lanes, purpose, epoch, block)
 
     epoch, q = divmod(position, -(-n // lanes))
@@ -107,7 +102,7 @@ class SlowPhase:
 
 
 @cache
-def pattern(weights: tuple[int, ...], period: int) -> list[int]:
+def pattern(weights, period):
     """A mixture's table: whole counts by largest remainders, then always the source with the largest deficit."""
     if len(weights) == 1:
         return [0]
@@ -115,8 +110,8 @@ def pattern(weights: tuple[int, ...], period: int) -> list[int]:
     counts = [int(share) for share in exact]
     for source in sorted(range(len(weights)), key=lambda s: (counts[s] - exact[s], s))[: period - sum(counts)]:
         counts[source] += 1
-    table: list[int] = []
-    taken: Counter[int] = Counter()
+    table = []
+    taken = Counter()
     for place in range(1, period + 1):
         deficit = [place * count - period * taken[source] for source, count in enumerate(counts)]
         table.append(deficit.index(max(deficit)))
@@ -135,14 +130,12 @@ class SlowStream:
         period: of the mixtures.
     """
 
-    def __init__(
-        self, sets: Sequence[SlowSet], phases: Sequence[SlowPhase], seed: int, lanes: int, period: int = 4096
-    ) -> None:
+    def __init__(self, sets, phases, seed, lanes, period=4096):
         self._sets, self._phases, self._seed, self.lanes, self._period = sets, phases, seed, lanes, period
-        self._read: list[Counter[int]] = [Counter() for _ in range(lanes)]
-        self._column: list[list[tuple[int, Place | None]]] = [[] for _ in range(lanes)]
+        self._read = [Counter() for _ in range(lanes)]
+        self._column = [[] for _ in range(lanes)]
 
-    def at(self, lane: int, position: int) -> tuple[int, Place | None]:
+    def at(self, lane, position):
         """Source and row at a lane's position; the row is None where it is filler."""
         column, read = self._column[lane], self._read[lane]
         while len(column) <= position:
@@ -157,13 +150,13 @@ class SlowStream:
             read[source] += 1
         return column[position]
 
-    def batch(self, position: int, count: int) -> list[list[int]]:
+    def batch(self, position, count):
         """(source, block, row) of a global batch of `count` lane rows, lane by lane; -1 for filler."""
         cells = [self.at(lane, position + ahead) for lane in range(self.lanes) for ahead in range(count)]
         return [[-1, -1, -1] if row is None else [source, *row[1:]] for source, row in cells]
 
 
-def finalise(x: int) -> int:
+def finalise(x):
     """The 64-bit SplitMix finaliser."""
     x &= MASK
     x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
@@ -171,7 +164,7 @@ def finalise(x: int) -> int:
     return x ^ (x >> 31)
 
 
-def hashed(*parts: int | str) -> int:
+def hashed(*parts):
     """A 64-bit word of parts, each after its length."""
     raw = [part.to_bytes(8, "little") if isinstance(part, int) else part.encode() for part in parts]
     joined = b"".join(len(part).to_bytes(8, "little") + part for part in raw)

@@ -1,11 +1,10 @@
 """Streams over toy sets, and what their batches hold."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from clozeline.pipeline.shards import ColumnSpec, Manifest
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
-from clozeline.train.data.stream.batches import Batch
 from clozeline.train.data.stream.mixture import SourceKey
 from clozeline.train.data.stream.stream import Stream
 from tests.shard_sets import IDS, objective
@@ -19,33 +18,33 @@ class ToyCorruption(NamedTuple):
     architecture: str = "decoder"
     identity: str = "toy"
 
-    def __call__(self, *arguments: Any) -> Any:
+    def __call__(self, *arguments):
         return self.kernel(*arguments)
 
-    def manifest(self, samples: Manifest) -> Manifest:
+    def manifest(self, samples):
         """What `Corruption.manifest` returns."""
         facts = ObjectiveFacts.model_validate(objective(self.architecture), strict=False)
         return Manifest.model_construct(**{**dict(samples), "objective": facts, "columns": tuple(self.columns)})
 
 
-def keys(*numbers: int) -> tuple[SourceKey, ...]:
+def keys(*numbers):
     """Keys of different sets."""
     return tuple(SourceKey(str(number), 1, 1, str(number)) for number in numbers)
 
 
-def open_stream(data: Any, rank: int = 0, world: int = 1, **options: Any) -> Stream:
+def open_stream(data, rank=0, world=1, **options):
     """A stream in the calling thread, of 4 lanes and 8 rows a step, unless `options` say otherwise."""
-    settings: Any = {"lanes": 4, "seed": 3, "global_batch": 8, "micro_batch": 2, "io_threads": 0, **options}
+    settings = {"lanes": 4, "seed": 3, "global_batch": 8, "micro_batch": 2, "io_threads": 0, **options}
     return Stream(data, rank=rank, world_size=world, **settings)
 
 
-def run(stream: Stream, steps: int) -> None:
+def run(stream, steps):
     """Take some steps."""
     for _ in range(steps):
         stream.next_step()
 
 
-def rows_of(batches: Iterable[Batch]) -> list[tuple[list[int], list[int], float]]:
+def rows_of(batches):
     """(origin, token ids, weight) of every row in order; the ids of a filler row are one pad."""
     return [
         (origin, ids[:length], weight)
@@ -60,6 +59,6 @@ def rows_of(batches: Iterable[Batch]) -> list[tuple[list[int], list[int], float]
     ]
 
 
-def contents(batches: Iterable[Batch]) -> list[list[int]]:
+def contents(batches):
     """Token ids of every row in order."""
     return [ids for _, ids, _ in rows_of(batches)]

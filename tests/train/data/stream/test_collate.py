@@ -1,9 +1,6 @@
 """Tensors of micro-batches from stored columns, by hand and against loops; rows of several sets in one batch."""
 
-from collections.abc import Sequence
 from copy import copy
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +10,6 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import IDS, PLACES, ROW, STARTS, UNDO, WEIGHT, Ragged, Role, Rows
-from clozeline.pipeline.shards import Manifest, ShardSet
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.phases import phase_of
 from tests.shard_sets import IDS as IDS_COLUMN
@@ -24,11 +20,11 @@ PAD, MASK, START = 0, 3, 4
 SPECIAL = TOKENIZER["special_ids"]
 
 
-def column(lists: Sequence[Sequence[int]]) -> Ragged:
+def column(lists):
     return Ragged.from_lists(lists, np.uint16)
 
 
-def collated(architecture: Any, lists: dict[str, Any], weight: Sequence[float] | None = None, **options: Any) -> Any:
+def collated(architecture, lists, weight=None, **options):
     rows = len(lists["input_ids"])
     columns = {name: column(values) for name, values in lists.items()}
     row_weight = np.ones(rows, np.float32) if weight is None else np.array(weight, np.float32)
@@ -39,7 +35,7 @@ def collated(architecture: Any, lists: dict[str, Any], weight: Sequence[float] |
     return {name: tensor.tolist() for name, tensor in tensors.items()}
 
 
-def test_prefix_has_no_labels() -> None:
+def test_prefix_has_no_labels():
     found = collated(
         "decoder", {"input_ids": [[5, 6, 7, 8], [5, 6, 7], []], "prefix_length": [[3], [0], []]}, [1, 1, 0]
     )
@@ -48,7 +44,7 @@ def test_prefix_has_no_labels() -> None:
     assert found["label_ids"] == [8, 6, 7]
 
 
-def test_a_fragment_keeps_its_places_and_is_opened_by_the_token_before_it() -> None:
+def test_a_fragment_keeps_its_places_and_is_opened_by_the_token_before_it():
     """`[CLS] The kitten [MASK] [MASK] [MASK] ball [SEP]`, a fragment after [CLS], a row without one, and filler."""
     found = collated(
         "encoder_decoder",
@@ -67,14 +63,14 @@ def test_a_fragment_keeps_its_places_and_is_opened_by_the_token_before_it() -> N
     assert found["label_ids"] == [22, 23, 24, 30, 10, 11]
 
 
-def test_documents_of_a_row_have_bounds_and_positions_of_their_own() -> None:
+def test_documents_of_a_row_have_bounds_and_positions_of_their_own():
     found = collated("encoder", {"input_ids": [[1, 7, 2, 8], [1, 2], []], "document_starts": [[0, 3], [0], []]})
     assert found["document_ids"] == [[0, 0, 0, 1], [0] * 4, [0] * 4]
     assert [row[:size] for row, size in zip(found["position_ids"], (4, 2), strict=False)] == [[0, 1, 2, 0], [0, 1]]
     assert (found["cu_seqlens"], found["max_seqlen"]) == ([0, 3, 4, 6, 8, 12], 4)
 
 
-def test_sets_with_and_without_isolation_share_a_batch() -> None:
+def test_sets_with_and_without_isolation_share_a_batch():
     """A row whose fragments are of two documents, one whose fragment is of the whole row, and one of spans."""
     names = ["input_ids", "target_ids", "target_start", "document_starts", "target_document_starts"]
     fragments, whole, spans = (
@@ -105,7 +101,7 @@ MODES = {"bidirectional": 0, "left_to_right": 1, "right_to_left": 2, "prefix": 3
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(range(4)), st.integers(1, 9)), min_size=1, max_size=6), st.data())
-def test_types_of_attention_modes_equal_a_slow_loop(rows: list[tuple[int, int]], data: st.DataObject) -> None:
+def test_types_of_attention_modes_equal_a_slow_loop(rows, data):
     prefixes = [data.draw(st.integers(1, length)) if mode == MODES["prefix"] else 0 for mode, length in rows]
     lists = {"input_ids": [[7] * length for _, length in rows], "prefix_length": [[p] for p in prefixes]}
     lists |= {"attention": [[mode] if mode else [] for mode, _ in rows]}  # a part of a mixture may leave it out
@@ -119,14 +115,14 @@ def test_types_of_attention_modes_equal_a_slow_loop(rows: list[tuple[int, int]],
         assert types == told
 
 
-def test_segments_are_told_apart_in_bidirectional_rows_only() -> None:
+def test_segments_are_told_apart_in_bidirectional_rows_only():
     lists = {"input_ids": [[1, 5, 2, 6], [1, 5, 2, 6]], "segment_starts": [[0, 3], []], "attention": [[], [1]]}
     found = collated("encoder", lists | {"prefix_length": [[], [0]]})
     assert found["type_ids"] == [[0, 0, 0, 1], [2, 2, 2, 2]]
     assert found["segment_ids"] == [[0, 0, 0, 1], [0, 0, 0, 0]], "for a table that holds segments alone"
 
 
-def test_masked_encoder_decoder_reads_the_label_before() -> None:
+def test_masked_encoder_decoder_reads_the_label_before():
     """`The puppies are [MASK] outside [MASK] house .` between [CLS] and [SEP]: places 5 and 7 read a label."""
     found = collated(
         "encoder_decoder",
@@ -155,14 +151,14 @@ def test_masked_encoder_decoder_reads_the_label_before() -> None:
         (("encoder_decoder", ["input_ids"], SPECIAL), {"decoder_start": 4}, "target_ids"),
     ],
 )
-def test_what_cannot_be_collated_is_refused(arguments: Any, options: dict[str, Any], message: str) -> None:
+def test_what_cannot_be_collated_is_refused(arguments, options, message):
     architecture, columns, special = arguments
     with pytest.raises(ConfigurationError, match=message):
         Collate(architecture, roles_of(columns), special, **options)
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_a_column_without_a_rule_becomes_a_tensor_as_its_role_says(side: str) -> None:
+def test_a_column_without_a_rule_becomes_a_tensor_as_its_role_says(side):
     """Rows of four and two tokens, and filler; positions move with rows that are padded on the left."""
     roles = {
         "input_ids": IDS, "kept": UNDO, "label_positions": PLACES, "label_ids": Role("label", "label_positions"),
@@ -196,7 +192,7 @@ def test_a_column_without_a_rule_becomes_a_tensor_as_its_role_says(side: str) ->
     assert without["score"].isnan().all()
 
 
-def test_the_side_of_the_padding_is_that_of_the_manifest(tmp_path: Path) -> None:
+def test_the_side_of_the_padding_is_that_of_the_manifest(tmp_path):
     facts = objective("encoder")
     facts["frame"]["padding_side"] = "left"
     left, right = (
@@ -210,7 +206,7 @@ def test_the_side_of_the_padding_is_that_of_the_manifest(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
-def test_the_order_of_prediction(side: str) -> None:
+def test_the_order_of_prediction(side):
     """Rows of five, three and no tokens (filler); places 3, 0 and 1 of the first are predicted in this order."""
     lists = {"input_ids": [[5, 6, 7, 8, 9], [10, 11, 12], []], "prediction_order": [[3, 0, 1], [1], []]}
     found = collated("encoder", lists, [1, 1, 0], padding_side=side)
@@ -229,7 +225,7 @@ SEGMENTS = list_column("segment_starts")
 LANGUAGES = list_column("languages", "uint8")
 
 
-def written(folder: Path, lists: dict[str, list[list[int]]], **options: Any) -> Manifest:
+def written(folder, lists, **options):
     """The manifest of a set of one row."""
     specs = [spec for spec in (IDS_COLUMN, SEGMENTS, LANGUAGES) if spec.name in lists]
     columns = {spec.name: Ragged.from_lists(lists[spec.name], np.dtype(spec.dtype)) for spec in specs}
@@ -237,7 +233,7 @@ def written(folder: Path, lists: dict[str, list[list[int]]], **options: Any) -> 
     return write_set(folder, [rows], columns=specs, objective=objective("encoder", **options)).manifest
 
 
-def test_each_set_of_a_batch_has_its_own_rule(tmp_path: Path) -> None:
+def test_each_set_of_a_batch_has_its_own_rule(tmp_path):
     """Positions restart with the second segment of a translation, never in a pair of sentences."""
     pair = {"input_ids": [[1, 7, 2, 8, 9, 2]], "segment_starts": [[0, 3]], "languages": [[3, 5]]}
     text = {"input_ids": [[1, 7, 7, 7, 7, 2]], "languages": [[4]]}
@@ -256,16 +252,16 @@ def test_each_set_of_a_batch_has_its_own_rule(tmp_path: Path) -> None:
 ATTENTION = list_column("attention", "uint8")
 
 
-def lengths(count: int) -> list[int]:
+def lengths(count):
     return [3 + 5 * n % 7 for n in range(count)]
 
 
-def facts(name: str, predict_from: str = "same") -> dict[str, Any]:
+def facts(name, predict_from="same"):
     found = objective("encoder")
     return {**found, "name": name, "label": name, "frame": {**found["frame"], "predict_from": predict_from}}
 
 
-def masked_set(folder: Path, previous: str) -> ShardSet:
+def masked_set(folder, previous):
     """Labels at position 1 and the last one, 100 and 200 above the ids; weight 1/2, divisor 7."""
     texts = [ids_of(uid, size) for uid, size in zip(range(1, 31), lengths(30), strict=True)]
     columns = {
@@ -281,19 +277,19 @@ def masked_set(folder: Path, previous: str) -> ShardSet:
     return write_set(folder, [content], columns=specs, name="masked", objective=facts("masked", previous))
 
 
-def causal_set(folder: Path) -> ShardSet:
+def causal_set(folder):
     texts = [ids_of(uid, size) for uid, size in zip(range(1, 24), lengths(23), strict=True)]
     columns = {
         "input_ids": Ragged.from_lists(texts, np.uint16),
         "attention": Ragged.from_matrix(np.ones((23, 1), np.uint8)),
     }
     content = Rows(fixed(np.arange(1, 24, dtype=np.uint64)), columns)
-    options: Any = {"columns": [IDS_COLUMN, ATTENTION], "name": "causal", "objective": facts("causal", "previous")}
+    options = {"columns": [IDS_COLUMN, ATTENTION], "name": "causal", "objective": facts("causal", "previous")}
     return write_set(folder, [content], **options)
 
 
 @pytest.mark.parametrize("previous", ["same", "previous"])
-def test_each_row_has_what_its_own_set_holds(tmp_path: Path, previous: str) -> None:
+def test_each_row_has_what_its_own_set_holds(tmp_path, previous):
     masked, causal = masked_set(tmp_path / "m", previous), causal_set(tmp_path / "c")
     phases = [phase_of((masked,), (), 16), phase_of((causal, masked), (2.0, 1.0), 80), phase_of((causal,))]
     seen = set()

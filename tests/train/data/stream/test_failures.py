@@ -8,7 +8,6 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ from tests.train.data.stream.streams import rows_of
 open_stream = partial(open_toy, micro_batch=8, io_threads=2)
 
 
-def open_files() -> set[tuple[str, str]]:
+def open_files():
     """(descriptor, what it is open on) of this process."""
     found = set()
     for entry in Path("/proc/self/fd").iterdir():
@@ -30,7 +29,7 @@ def open_files() -> set[tuple[str, str]]:
     return found
 
 
-def test_close_leaves_no_threads_and_no_files(tmp_path: Path) -> None:
+def test_close_leaves_no_threads_and_no_files(tmp_path):
     shards = toy_set(tmp_path, [100])
     before, files = set(threading.enumerate()), open_files()
     stream = open_stream(shards, io_threads=3)
@@ -50,11 +49,11 @@ def test_close_leaves_no_threads_and_no_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("default_signals")
-def test_ctrl_c_interrupts_a_wait_and_close_does_not_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_interrupts_a_wait_and_close_does_not_hang(tmp_path, monkeypatch):
     """A store that never answers: the interrupt arrives in `next_step`, and closing does not wait for the read."""
     begun, never = threading.Event(), threading.Event()
 
-    def stalled(*arguments: Any) -> Any:
+    def stalled(*arguments):
         begun.set()
         never.wait(30)
         raise AssertionError("released")
@@ -62,7 +61,7 @@ def test_ctrl_c_interrupts_a_wait_and_close_does_not_hang(tmp_path: Path, monkey
     monkeypatch.setattr(ShardSet, "read_block", stalled)
     stream = open_stream(toy_set(tmp_path, [100]))
 
-    def interrupt() -> None:
+    def interrupt():
         begun.wait(20)
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -74,7 +73,7 @@ def test_ctrl_c_interrupts_a_wait_and_close_does_not_hang(tmp_path: Path, monkey
     never.set()
 
 
-def test_a_dropped_stream_ends_its_threads(tmp_path: Path) -> None:
+def test_a_dropped_stream_ends_its_threads(tmp_path):
     """These streams are not closed: threads that held them would stay, with all rows they have loaded."""
     shards = toy_set(tmp_path, [100])
     before = threading.active_count()
@@ -93,7 +92,7 @@ CHANGES = ("empty", "half", "longer", "overwritten", "another's", "swapped", "de
 SIZES, STEPS = [24, 24, 24], 27  # three passes over the set
 
 
-def change(name: str, path: Path, other: Path) -> None:
+def change(name, path, other):
     size = path.stat().st_size
     if name in ("empty", "half", "longer"):
         os.truncate(path, {"empty": 0, "half": size // 2, "longer": 2 * size}[name])
@@ -112,7 +111,7 @@ def change(name: str, path: Path, other: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
+def expected(tmp_path_factory):
     with open_stream(toy_set(tmp_path_factory.mktemp("whole"), SIZES)) as stream:
         return [rows_of(stream.next_step()) for _ in range(STEPS)]
 
@@ -120,12 +119,8 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 @pytest.mark.parametrize("name", CHANGES)
 @pytest.mark.parametrize("skipped", [0.0, 1.0])
 def test_files_that_change_give_a_named_error_or_filler_and_never_another_row(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    expected: Any,
-    name: str,
-    skipped: float,
-) -> None:
+    tmp_path, monkeypatch, expected, name, skipped
+):
     monkeypatch.setattr("clozeline.train.data.stream.rounds._PAUSE_S", 0)
     shards = toy_set(tmp_path / "set", SIZES)
     lost, damaged = 0, None

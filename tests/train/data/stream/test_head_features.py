@@ -1,7 +1,5 @@
 """Tensors that single heads read, and choices as rows, against loops over rows."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -10,7 +8,7 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Ragged
-from clozeline.train.data.stream.collate import Architecture, Collate
+from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.head_features import rows_of_choices
 from tests.pipeline.task_files import make_choice_sets, make_sets, open_split
 from tests.shard_sets import IDS, list_column, objective, roles_of, write_set
@@ -19,9 +17,9 @@ from tests.train.data.stream.test_collate import MASK, PAD, SPECIAL, collated, c
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), max_size=3), min_size=1, max_size=5))
-def test_neighbours_of_spans_equal_a_slow_loop(rows: list[list[tuple[int, int]]]) -> None:
+def test_neighbours_of_spans_equal_a_slow_loop(rows):
     """Each span as (tokens before it, its length); the rows end with one more token."""
-    lists: dict[str, list[list[int]]] = {
+    lists = {
         name: [[] for _ in rows]
         for name in ("input_ids", "label_positions", "label_ids", "span_starts", "span_lengths")
     }
@@ -45,7 +43,7 @@ def test_neighbours_of_spans_equal_a_slow_loop(rows: list[list[tuple[int, int]]]
     assert found["span_offset"] == [offset for *_, offset in wanted]
 
 
-def test_a_crop_is_cut_from_the_original() -> None:
+def test_a_crop_is_cut_from_the_original():
     """`[CLS] 5 6 7 8 [SEP]` with 6 and 8 masked: content tokens 1 and 2 are 6 and 7."""
     rows = {"input_ids": [[1, 5, MASK, 7, MASK, 2], [1, MASK, 2], []], "label_positions": [[2, 4], [1], []]}
     rows |= {"label_ids": [[6, 8], [9], []], "crop_start": [[1], [0], []], "crop_length": [[2], [1], []]}
@@ -55,7 +53,7 @@ def test_a_crop_is_cut_from_the_original() -> None:
     assert found["input_ids"][0] == [1, 5, MASK, 7, MASK, 2], "the first view stays corrupted"
 
 
-def test_views_of_both_kinds_in_one_batch() -> None:
+def test_views_of_both_kinds_in_one_batch():
     """A crop, a stored view, and filler."""
     rows = {"input_ids": [[1, MASK, 6, 7, 2], [1, 6, 2], []], "label_positions": [[1], [], []]}
     rows |= {"label_ids": [[5], [], []], "crop_start": [[0], [], []], "crop_length": [[2], [], []]}
@@ -66,7 +64,7 @@ def test_views_of_both_kinds_in_one_batch() -> None:
 
 
 @pytest.mark.parametrize("architecture", ["encoder", "decoder"])
-def test_tags_are_the_labels_of_their_places(architecture: Architecture) -> None:
+def test_tags_are_the_labels_of_their_places(architecture):
     """In rows of a decoder too: no token is then a label. A row may have none, as filler."""
     lists = {"input_ids": [[1, 3, 7, 2], [1, 3, 2], []], "tag_positions": [[1, 2], [], []], "tags": [[4, 0], [], []]}
     found = collated(architecture, lists, [1, 1, 0])
@@ -74,7 +72,7 @@ def test_tags_are_the_labels_of_their_places(architecture: Architecture) -> None
     assert found["label_ids"] == [4, 0]
 
 
-def test_tags_beside_labels_that_are_tokens(tmp_path: Path) -> None:
+def test_tags_beside_labels_that_are_tokens(tmp_path):
     lists = {"input_ids": [[1, 3]], "tag_positions": [[1]], "tags": [[4]], "label_positions": [[1]], "label_ids": [[9]]}
     with pytest.raises(ConfigurationError, match="one for the other; train on them in two runs"):
         Collate("encoder", roles_of(lists), SPECIAL)
@@ -88,7 +86,7 @@ def test_tags_beside_labels_that_are_tokens(tmp_path: Path) -> None:
         Collate.from_manifests(sets)
 
 
-def test_answers_and_the_places_where_they_may_be() -> None:
+def test_answers_and_the_places_where_they_may_be():
     """A filler row has neither."""
     lists = {"input_ids": [[1, 3, 2, 7], [1, 2], []], "answer_span": [[2, 3], [0, 0], []],
              "answer_places": [[0, 2, 3], [0], []]}  # fmt: skip
@@ -101,7 +99,7 @@ def test_answers_and_the_places_where_they_may_be() -> None:
     assert tensors["answer_places"].int().tolist() == [[1, 0, 1, 1], [1, 0, 0, 0], [0, 0, 0, 0]]
 
 
-def test_rows_are_those_of_a_loop() -> None:
+def test_rows_are_those_of_a_loop():
     """Random examples of 2 to 5 choices of 1 to 6 tokens in one or two segments, one in eight filler."""
     draws = np.random.default_rng(5)
     examples, rows = [], []
@@ -123,14 +121,14 @@ def test_rows_are_those_of_a_loop() -> None:
     assert chosen["label"].tolist() == [one["choice"][0] if one["choice"] else -100 for one in examples]
 
 
-def test_a_batch_of_filler_alone() -> None:
+def test_a_batch_of_filler_alone():
     empty = Ragged(np.zeros(0, np.int64), np.zeros(3, np.int64))
     found, chosen = rows_of_choices({"input_ids": empty}, {})
     assert [len(row) for row in found["input_ids"]] == [0, 0]
     assert (chosen["choices"].tolist(), chosen["label"].tolist()) == ([1, 1], [-100, -100])
 
 
-def test_other_rows_beside_choices_are_refused(tmp_path: Path) -> None:
+def test_other_rows_beside_choices_are_refused(tmp_path):
     sets = [open_split(make_choice_sets(tmp_path / "a"), "train"), open_split(make_sets(tmp_path / "b"), "train")]
     with pytest.raises(ConfigurationError, match="encoder with choices and encoder"):
         Collate.from_manifests([shards.manifest for shards in sets])

@@ -1,8 +1,5 @@
 """Labels of micro-batches against loops, transformers' inputs of every objective, and bits for generators."""
 
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -12,7 +9,7 @@ from hypothesis import strategies as st
 from clozeline import registry
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
-from clozeline.pipeline.corrupt.objectives import Objective, build_objective
+from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.rows import Ragged
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.labels import (
@@ -34,7 +31,7 @@ FEW = settings(max_examples=40)
 
 
 @st.composite
-def rows(draw: st.DrawFn) -> list[tuple[list[int], int, list[int]]]:
+def rows(draw):
     """Ids of each row, the length of its prefix, and where its documents start."""
     found = []
     for length in draw(st.lists(st.integers(1, 7), min_size=1, max_size=5)):
@@ -46,9 +43,7 @@ def rows(draw: st.DrawFn) -> list[tuple[list[int], int, list[int]]]:
 
 @FEW
 @given(rows(), st.booleans(), st.booleans())
-def test_next_tokens_are_predicted_one_place_earlier(
-    found: list[tuple[list[int], int, list[int]]], with_prefix: bool, with_documents: bool
-) -> None:
+def test_next_tokens_are_predicted_one_place_earlier(found, with_prefix, with_documents):
     ids, lengths = pad_rows(Ragged.from_lists([row for row, _, _ in found], np.uint16), 0)
     width = ids.shape[1]
     prefix = np.array([length for _, length, _ in found]) if with_prefix else None
@@ -66,7 +61,7 @@ def test_next_tokens_are_predicted_one_place_earlier(
 
 @FEW
 @given(st.lists(st.sets(st.integers(1, 9)), min_size=1, max_size=5), st.data())
-def test_stored_labels_keep_their_places_or_move_one_back(places: list[set[int]], data: st.DataObject) -> None:
+def test_stored_labels_keep_their_places_or_move_one_back(places, data):
     positions = [sorted(one) for one in places]
     ids = [[100 + place for place in one] for one in positions]
     columns = {
@@ -82,14 +77,14 @@ def test_stored_labels_keep_their_places_or_move_one_back(places: list[set[int]]
         assert labels["label_ids"].tolist() == [token for one in ids for token in one]
 
 
-def test_a_label_at_the_first_place_cannot_be_predicted_from_before() -> None:
+def test_a_label_at_the_first_place_cannot_be_predicted_from_before():
     columns = {name: Ragged.from_lists([[3], [0]], np.uint16) for name in ("label_positions", "label_ids")}
     build_labels(columns, 10, np.array([1, 0]))
     with pytest.raises(IntegrityError, match="a label at position 0 cannot be predicted"):
         build_labels(columns, 10, np.array([0, 1]))
 
 
-def test_stored_scores_are_rows_of_labels_or_rows_of_the_batch() -> None:
+def test_stored_scores_are_rows_of_labels_or_rows_of_the_batch():
     columns = {
         "teacher_ids": Ragged.from_lists([[5, 6, 7, 8], [], [9, 4]], np.uint16),
         "teacher_weights": Ragged.from_lists([[0.5, 0.25, 1, 0], [], [0.125, 0.5]], np.float16),
@@ -110,14 +105,14 @@ MBART_PAD, EOS, FIRST, LANGUAGES = 1, 2, 4, (30, 31, 32)
 SPECIAL = {"pad": MBART_PAD, "eos": EOS}
 
 
-def test_rows_of_two_sets_start_as_their_sets_say() -> None:
+def test_rows_of_two_sets_start_as_their_sets_say():
     targets = {"target_ids": Ragged.from_lists([[8, 9, EOS, 31], [8, EOS], []], np.uint16)}
     begin = np.array([TARGET_END, 6, TARGET_END])
     found = build_target_rows(targets, {}, begin, MBART_PAD, apart=False)["decoder_input_ids"]
     assert found.tolist() == [[31, 8, 9, EOS], [6, 8, MBART_PAD, MBART_PAD], [MBART_PAD] * 4]
 
 
-def test_masked_rows_have_no_target_to_start_with() -> None:
+def test_masked_rows_have_no_target_to_start_with():
     masked = ["input_ids", "label_positions", "label_ids"]
     with pytest.raises(ConfigurationError, match="target_ids"):
         Collate("encoder_decoder", roles_of(masked), {**SPECIAL, "mask": 3}, decoder_start="target_end")
@@ -127,7 +122,7 @@ WORDS = vocabulary()
 NONE = -100
 REFUSED = {"rank", "sentence_label", "span_left", "input_ids_b", "languages"}
 """Tensors of objectives that a model of another library has no input for."""
-OBJECTIVES: list[dict[str, Any]] = [
+OBJECTIVES = [
     *({"name": name} for name in registry.names("clozeline.pipeline.corrupt.objectives")),
     {"name": "mass", "architecture": "encoder"},
     {"name": "masked_lm", "attention": "prefix"},
@@ -136,7 +131,7 @@ OBJECTIVES: list[dict[str, Any]] = [
 ]
 
 
-def wanted(objective: Objective, example: Any, width: int) -> list[int]:
+def wanted(objective, example, width):
     """The row of labels of one example; a filler row's columns are empty."""
     dense = [NONE] * width
     if "target_ids" in example:
@@ -156,7 +151,7 @@ def wanted(objective: Objective, example: Any, width: int) -> list[int]:
 
 
 @pytest.mark.parametrize("entry", OBJECTIVES, ids=str)
-def test_labels_stand_exactly_where_examples_have_them(entry: dict[str, Any]) -> None:
+def test_labels_stand_exactly_where_examples_have_them(entry):
     """-100 on context, frame, padding and filler; a batch of nothing but filler has no label at all."""
     objective = build_objective(entry, WORDS)
     rows = samples([40, 2, 17, 64, 9], WORDS, sentences=3)
@@ -168,7 +163,7 @@ def test_labels_stand_exactly_where_examples_have_them(entry: dict[str, Any]) ->
         for name, column in kept.columns.items()
     }
     weight = np.append(np.ones(len(kept), np.float32), np.float32(0))
-    collate = Collate(objective.architecture, roles_of(columns), WORDS.specials,  # type: ignore[arg-type]
+    collate = Collate(objective.architecture, roles_of(columns), WORDS.specials,
                       decoder_start=objective.frame.decoder_start)  # fmt: skip
     tensors = collate({name: columns[name] for name in collate.columns}, weight)
     side = "decoder_input_ids" if objective.architecture == "encoder_decoder" else "input_ids"
@@ -196,7 +191,7 @@ def test_labels_stand_exactly_where_examples_have_them(entry: dict[str, Any]) ->
 MASKED = {"label_positions": [[1, 3, 8], [2, 5]], "label_ids": [[9, 11, 6], [7, 5]]}
 IDS = {"input_ids": [[7, 8, 9, 10, 11, 12, 5, 6, 13], [6, 5, 14, 7, 9, 8]]}
 PACKED = {"document_starts": [[0, 4, 7], [0, 3]]}
-CASES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
+CASES = {
     "packed documents": ("bert", "encoder", MASKED | PACKED, {}),
     "segments": ("bert", "encoder", MASKED | {"segment_starts": [[0, 5], [0, 2]]}, {}),
     "segments from 0": ("bert", "encoder", MASKED | {"segment_starts": [[0, 5], [0, 2]]}, {"restart_segments": True}),
@@ -210,14 +205,14 @@ CASES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_model_of_transformers_has_our_loss(tmp_path: Path, case: str) -> None:
+def test_a_model_of_transformers_has_our_loss(tmp_path, case):
     """Nothing of a row is lost on the way; its second row is padded, and a filler row comes last."""
     published, architecture, lists, options = CASES[case]
     theirs = saved(tmp_path, published, **({"type_vocab_size": 6} if "attention" in lists else {}))
     ours = build_checkpoint(read_checkpoint(tmp_path)).eval()
     columns = {name: Ragged.from_lists([*rows, []], np.uint16) for name, rows in (IDS | lists).items()}
     specials = {"pad": theirs.config.pad_token_id or 0}
-    collate = Collate(architecture, roles_of(columns), specials, **options)  # type: ignore[arg-type]
+    collate = Collate(architecture, roles_of(columns), specials, **options)
     tensors = collate({name: columns[name] for name in collate.columns}, np.array([1, 1, 0], np.float32))
     dense = dense_labels(tensors, next_token=architecture == "decoder")
     if "prefix_length" in lists:  # what follows a prefix is causal, whoever shifts labels
@@ -240,7 +235,7 @@ def test_a_model_of_transformers_has_our_loss(tmp_path: Path, case: str) -> None
         ("encoder_decoder", {"target_ids": [[5, 6], [7]], "target_start": [[3], [1]]}, "decoder_position_ids"),
     ],
 )  # fmt: skip
-def test_what_no_input_holds_is_refused_by_name(architecture: Any, lists: dict[str, Any], name: str) -> None:
+def test_what_no_input_holds_is_refused_by_name(architecture, lists, name):
     types = {"label_weight": np.float32}
     columns = {key: Ragged.from_lists(rows, types.get(key, np.uint16)) for key, rows in (IDS | lists).items()}
     start = 0 if architecture == "encoder_decoder" else None
@@ -252,7 +247,7 @@ def test_what_no_input_holds_is_refused_by_name(architecture: Any, lists: dict[s
 ORIGIN = np.array([[0, 2, 5], [0, 2, 6], [1, 2, 5], [0, 6, 2], [0, 0, 0], [-1, -1, -1]])
 
 
-def words(rows: slice = slice(0, 6), seed: int = 1, step: int = 3) -> list[list[int]]:
+def words(rows=slice(0, 6), seed=1, step=3):
     """The words of each row of a batch."""
     tensors = random_rows(4, rows.stop - rows.start, rows.start, 6)
     found = sample_words(seed, step, ORIGIN[rows], tensors)
@@ -260,7 +255,7 @@ def words(rows: slice = slice(0, 6), seed: int = 1, step: int = 3) -> list[list[
     return [part.tolist() for part in found.split(counts.tolist())]
 
 
-def test_they_depend_on_seed_step_and_row_alone() -> None:
+def test_they_depend_on_seed_step_and_row_alone():
     whole = words()
     assert [*words(slice(0, 1)), *words(slice(1, 4)), *words(slice(4, 6))] == whole
     every = [word for found in (whole, words(seed=2), words(step=4)) for row in found for word in row]

@@ -1,25 +1,20 @@
 """Mixtures and phases: shares, ends, and changes in the middle of a run, row by row against the slow order."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError, StateMismatch
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.shards import ShardSet
 from clozeline.train.data.stream.mixture import Phase, SourceKey, Timeline
-from clozeline.train.data.stream.phases import (
-    Input,
-    continue_phases,
-    phase_of,
-)
+from clozeline.train.data.stream.phases import continue_phases, phase_of
 from tests.shard_sets import toy_set
 from tests.train.data.stream.slow_order import SlowPhase, SlowSet, SlowStream
 from tests.train.data.stream.streams import ToyCorruption, keys, open_stream
 
 
-def test_a_phase_ends_on_a_batch_of_its_own_wherever_it_begins() -> None:
+def test_a_phase_ends_on_a_batch_of_its_own_wherever_it_begins():
     """Else its batches would miss its end, in the middle of a run; from a saved position on only the rest counts."""
     plans = [Phase(keys(0), (), 36, 12), Phase(keys(1), (), 72), Phase(keys(0))]
     problem = "until_samples 72 of phase 1 is not a multiple of 8, counted from 36, where it begins"
@@ -43,23 +38,23 @@ def test_a_phase_ends_on_a_batch_of_its_own_wherever_it_begins() -> None:
         ([Phase(keys(0), (), 12, 8), Phase(keys(1), (), None, 4)], "nearest: 8 or 16"),
     ],
 )
-def test_what_cannot_be_mixed(plans: list[Phase[SourceKey]], message: str) -> None:
+def test_what_cannot_be_mixed(plans, message):
     with pytest.raises(ConfigurationError, match=message):
         Timeline(plans, 4, 4)
 
 
-def key(content: str, name: str = "set") -> SourceKey:
+def key(content, name="set"):
     return SourceKey(name, 40, 4, content)
 
 
-def begins(*phases: list[SourceKey]) -> list[list[int]]:
+def begins(*phases):
     """The lane row that lane 0 of 1 reads first of each source, in phases of 8 rows; shares are equal."""
-    plans: list[Phase[SourceKey]] = [Phase(tuple(keys), (), 8 * (n + 1)) for n, keys in enumerate(phases[:-1])]
+    plans = [Phase(tuple(keys), (), 8 * (n + 1)) for n, keys in enumerate(phases[:-1])]
     stretches = Timeline([*plans, Phase(tuple(phases[-1]))], 1, 1).stretches
     return [stretch.base[:, 0].tolist() for stretch in stretches]
 
 
-def test_a_set_is_counted_by_its_content_and_continues_for_a_copy() -> None:
+def test_a_set_is_counted_by_its_content_and_continues_for_a_copy():
     a, b, c = key("a"), key("b"), key("c")
     assert begins([a, b], [b], [a, b], [a]) == [[0, 0], [4], [4, 12], [8]], "two sets of one name"
     assert begins([a], [b], [a]) == [[0], [8], [16]], "a copy continues, and so does the set after it"
@@ -80,20 +75,20 @@ SETS = [
 """The last set is like the first one in name, rows and blocks, and holds other rows."""
 
 
-def unchanged(rows: Rows, variants: Any) -> tuple[Rows, Any]:
+def unchanged(rows, variants):
     return rows, np.zeros(len(rows), np.uint8)
 
 
-def sevens(rows: Rows, variants: Any) -> tuple[Rows, Any]:
+def sevens(rows, variants):
     """Write 7 everywhere."""
     ids = rows.columns["input_ids"]
     return unchanged(Rows(rows.fixed, {"input_ids": Ragged(np.full_like(ids.values, 7), ids.offsets)}), variants)
 
 
 @pytest.fixture(scope="module")
-def sets(tmp_path_factory: pytest.TempPathFactory) -> list[ShardSet]:
+def sets(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sets")
-    options: Any = {"kind": "samples", "objective": None}
+    options = {"kind": "samples", "objective": None}
     return [
         toy_set(folder / str(number), s.sizes, row_length=8 - number, name=s.name, block_rows=s.block_rows, **options)
         for number, s in enumerate(SETS)
@@ -109,8 +104,8 @@ class Part(NamedTuple):
     batch: int
     steps: int
 
-    def phase(self, sets: list[ShardSet], until: int | None = None) -> Phase[Input]:
-        corruptions: Any = tuple(ToyCorruption(unchanged, identity=self.objective) for _ in self.sets)
+    def phase(self, sets, until=None):
+        corruptions = tuple(ToyCorruption(unchanged, identity=self.objective) for _ in self.sets)
         weights = tuple(map(float, self.weights))
         return phase_of(tuple(sets[n] for n in self.sets), weights, until, self.batch, corruptions)
 
@@ -127,10 +122,10 @@ CHANGES = {
 
 @pytest.mark.parametrize("planned", [False, True])
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_change_reads_no_row_twice_and_leaves_none_out(sets: list[ShardSet], name: str, planned: bool) -> None:
+def test_a_change_reads_no_row_twice_and_leaves_none_out(sets, name, planned):
     """Each start knows its own sets alone, and what the state says; `planned`: it plans further phases in vain."""
     changes = CHANGES[name]
-    state: Any = None
+    state = None
     digests = [one.digest for one in sets]
     samples, ends, delivered = 0, [], []
     for part in changes:
@@ -157,7 +152,7 @@ def test_a_change_reads_no_row_twice_and_leaves_none_out(sets: list[ShardSet], n
         position += count
 
 
-def slow_phases(plans: list[Any], changes: list[Part], ends: list[int], digests: list[str]) -> list[SlowPhase]:
+def slow_phases(plans, changes, ends, digests):
     """The recorded phases for the slow order, each of which must be what was asked for while it lasted."""
     phases = []
     for sources, _, until, _ in plans:
@@ -172,7 +167,7 @@ def slow_phases(plans: list[Any], changes: list[Part], ends: list[int], digests:
     return [*phases[:-1], SlowPhase(phases[-1].sources, phases[-1].weights)]
 
 
-def test_a_state_of_other_data_needs_leave(sets: list[ShardSet]) -> None:
+def test_a_state_of_other_data_needs_leave(sets):
     first, second = (Part((0,), (1,), name, 8, 1) for name in "xy")
     with open_stream([first.phase(sets)]) as stream, open_stream([second.phase(sets)]) as other:
         stream.next_step()
@@ -188,7 +183,7 @@ def test_a_state_of_other_data_needs_leave(sets: list[ShardSet]) -> None:
         assert other.next_step()
 
 
-def test_what_was_read_stays_as_it_was() -> None:
+def test_what_was_read_stays_as_it_was():
     a, b = Phase(keys(0), (), 48), Phase(keys(1))
     assert continue_phases([a, b], [a, b], 16) == [a, b]
     assert continue_phases([a, b], [Phase(keys(2), (), 32), b], 64) == [a, b], "only what follows may differ"
@@ -198,12 +193,12 @@ def test_what_was_read_stays_as_it_was() -> None:
 
 
 @pytest.mark.parametrize("threads", [0, 2])
-def test_a_phase_has_a_corruption_of_its_own_over_the_same_samples(sets: list[ShardSet], threads: int) -> None:
+def test_a_phase_has_a_corruption_of_its_own_over_the_same_samples(sets, threads):
     """From the very sample on, in the middle of blocks, and each row once an epoch over all phases."""
-    objectives: Any = (ToyCorruption(unchanged), ToyCorruption(sevens, identity="sevens"))
+    objectives = (ToyCorruption(unchanged), ToyCorruption(sevens, identity="sevens"))
     ends = (24, None)
     phases = [phase_of((sets[2],), (), end, None, (one,)) for end, one in zip(ends, objectives, strict=True)]
-    seen: list[tuple[int, int]] = []
+    seen = []
     with open_stream(phases, io_threads=threads) as stream:
         while len(seen) < 37 - 1:
             before = stream.samples

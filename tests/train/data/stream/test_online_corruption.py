@@ -1,18 +1,13 @@
 """Corrupting in the stream gives what corrupting beforehand stores."""
 
-from pathlib import Path
-from typing import Any
-
 import fsspec
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.config import NamedObjective
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.online_corruption import corruption_of
@@ -23,15 +18,15 @@ from tests.train.data.stream.streams import ToyCorruption, open_stream
 
 
 @pytest.mark.parametrize("threads", [0, 2])
-def test_rows_that_a_kernel_skips_have_no_weight_and_a_pass_uses_variant_zero(tmp_path: Path, threads: int) -> None:
+def test_rows_that_a_kernel_skips_have_no_weight_and_a_pass_uses_variant_zero(tmp_path, threads):
     samples = write_set(tmp_path, [rows(range(1, 30))], kind="samples", objective=None)
     seen = set()
 
-    def skip_even(batch: Rows, variants: NDArray[np.uint16]) -> tuple[Rows, NDArray[np.uint8]]:
+    def skip_even(batch, variants):
         seen.update(variants.tolist())
         return batch, (batch.fixed["uid"] % 2 == 0).astype(np.uint8)
 
-    data: Any = Input(samples, ToyCorruption(skip_even))  # type: ignore[arg-type]
+    data = Input(samples, ToyCorruption(skip_even))
     with open_stream(data, lanes=2, global_batch=4, micro_batch=4, io_threads=threads, prefetch_blocks=0) as stream:
         stream.set_position(5 * stream.samples_per_epoch)
         kept = [number for (batch,) in stream.one_pass() for number in batch.row_weight.tolist()]
@@ -45,8 +40,8 @@ def test_rows_that_a_kernel_skips_have_no_weight_and_a_pass_uses_variant_zero(tm
 
 
 @pytest.fixture(scope="module")
-def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Samples and two stored variants of three objectives, as the pipeline writes them."""
+def chain(tmp_path_factory):
+    """Samples and two stored variants of four objectives, as the pipeline writes them."""
     out = tmp_path_factory.mktemp("chain")
     write_token_set(out, [(31 * document) % 90 for document in range(120)])
     made = recipe(out, [{**entry, "variants": 2} for entry in ENTRIES], heldout=0.3)
@@ -55,7 +50,7 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_each_set_gets_the_objective_that_reads_it(chain: Path) -> None:
+def test_each_set_gets_the_objective_that_reads_it(chain):
     """Of several; none or two are refused. The seed is that of the set."""
     several = [validate(NamedObjective, {"objective": entry}, "data.corrupt") for entry in ENTRIES]
     for entry in several:
@@ -65,13 +60,11 @@ def test_each_set_gets_the_objective_that_reads_it(chain: Path) -> None:
         assert (found.objective.name, found.seed) == (entry.set_label, samples.manifest.seed)
         with pytest.raises(ConfigurationError, match="reads samples with"):
             corruption_of([other for other in several if other is not entry], samples)
-        with pytest.raises(ConfigurationError, match="2 of its 4 objectives read"):
+        with pytest.raises(ConfigurationError, match="2 of its 5 objectives read"):
             corruption_of([*several, entry], samples)
 
 
-def test_samples_in_a_store_need_the_tokenizer_where_the_run_starts(
-    chain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_samples_in_a_store_need_the_tokenizer_where_the_run_starts(chain, tmp_path, monkeypatch):
     entry = validate(NamedObjective, {"objective": ENTRIES[0]}, "data.corrupt")
     folder = chain / "group" / entry.build(WORDS).grouping.label / "train"
     for file in folder.iterdir():
@@ -90,22 +83,25 @@ def test_samples_in_a_store_need_the_tokenizer_where_the_run_starts(
         assert (found.columns[name].values == column.values).all()
 
 
-ENTRIES: list[dict[str, Any]] = [
+ENTRIES = [
     {"name": "masked_lm", "max_length": 34},
     {"name": "span_corruption", "input_length": 34},
     {"name": "causal_lm", "max_length": 34},
+    # on the samples of the first one, but for the lengths of its parts
+    {
+        "name": "mixture",
+        "parts": [{"name": "masked_lm", "max_length": 34}, {"name": "masked_lm", "label": "short", "max_length": 20}],
+    },
 ]
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: str(entry["name"]))
 @pytest.mark.parametrize("split", ["train", "heldout"])
-def test_the_stream_gives_what_the_stage_stored(
-    chain: Path, monkeypatch: pytest.MonkeyPatch, entry: dict[str, Any], split: str
-) -> None:
+def test_the_stream_gives_what_the_stage_stored(chain, monkeypatch, entry, split):
     """Epoch v of the samples is variant v of the examples, column by column; rows not stored are filler."""
-    read, real = list[dict[str, list[int]]](), Collate.__call__
+    read, real = [], Collate.__call__
 
-    def watch(self: Collate, columns: Any, weight: Any, sources: Any) -> Any:
+    def watch(self, columns, weight, sources):
         read.extend({name: column[row].tolist() for name, column in columns.items()} for row in range(len(weight)))
         return real(self, columns, weight, sources)
 
@@ -117,7 +113,6 @@ def test_the_stream_gives_what_the_stage_stored(
         for block in range(len(stored.index))
         for row in stored.read_block(block)
     }
-    assert stored.manifest.objective is not None
     grouping = build_objective(entry, WORDS).grouping.label
     samples = open_shards(chain / "group" / grouping / split)
     corruption = corruption_of([validate(NamedObjective, {"objective": entry}, "data.corrupt")], samples)

@@ -30,7 +30,7 @@ FEW = settings(max_examples=40)
 
 
 @st.composite
-def parts(draw: st.DrawFn) -> tuple[list[int], list[list[int]]]:
+def parts(draw):
     """Lengths of rows, and the starts of their parts, first 0; the last may start after the row's last token."""
     lengths = draw(st.lists(st.integers(1, 8), min_size=1, max_size=5))
     return lengths, [sorted({0, *draw(st.lists(st.integers(0, length), max_size=4))}) for length in lengths]
@@ -38,7 +38,7 @@ def parts(draw: st.DrawFn) -> tuple[list[int], list[list[int]]]:
 
 @FEW
 @given(LISTS, st.integers(0, 9))
-def test_rows_are_padded_to_the_longest(lists: list[list[int]], pad: int) -> None:
+def test_rows_are_padded_to_the_longest(lists, pad):
     matrix, lengths = pad_rows(Ragged.from_lists(lists, np.uint16), pad)
     width = max(1, *map(len, lists))
     assert matrix.tolist() == [[*row, *[pad] * (width - len(row))] for row in lists]
@@ -47,18 +47,18 @@ def test_rows_are_padded_to_the_longest(lists: list[list[int]], pad: int) -> Non
 
 @FEW
 @given(st.lists(st.lists(st.integers(1, 9), max_size=1), min_size=1, max_size=6))
-def test_rows_without_a_value_have_0(lists: list[list[int]]) -> None:
+def test_rows_without_a_value_have_0(lists):
     assert one_a_row(Ragged.from_lists(lists, np.uint16)).tolist() == [row[0] if row else 0 for row in lists]
 
 
-def test_several_values_of_a_row_are_refused() -> None:
+def test_several_values_of_a_row_are_refused():
     with pytest.raises(IntegrityError, match="expected one value of this column in each row, got 3"):
         one_a_row(Ragged.from_lists([[1], [], [2, 3, 4]], np.uint16))
 
 
 @FEW
 @given(parts())
-def test_facts_of_places_from_the_starts_of_parts(found: tuple[list[int], list[list[int]]]) -> None:
+def test_facts_of_places_from_the_starts_of_parts(found):
     lengths, starts = found
     width = max(lengths)
     column = Ragged.from_lists(starts, np.uint16)
@@ -83,7 +83,7 @@ def test_facts_of_places_from_the_starts_of_parts(found: tuple[list[int], list[l
 @given(
     st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=4), min_size=1, max_size=4)
 )
-def test_targets_share_a_document_with_their_own_source_alone(rows: list[list[tuple[int, int]]]) -> None:
+def test_targets_share_a_document_with_their_own_source_alone(rows):
     """Source and target sizes of documents; padding has the number of the last one."""
     ids = [[[n for n, sizes in enumerate(row) for _ in range(sizes[side])] for row in rows] for side in (0, 1)]
     lengths, width, target_width = [len(row) or 1 for row in ids[0]], *(max(1, *map(len, side)) for side in ids)
@@ -110,7 +110,7 @@ ROWS = st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=3), min_size=1,
 
 @settings(max_examples=60, deadline=None)
 @given(ROWS, st.booleans(), st.lists(st.booleans(), min_size=4, max_size=4))
-def test_tokens_equal_a_slow_loop(rows: list[list[int]], one_code: bool, restarts: list[bool]) -> None:
+def test_tokens_equal_a_slow_loop(rows, one_code, restarts):
     """Rows are given as the sizes of their segments; the code of segment s in row r is 10 r + s."""
     lengths = np.array([sum(sizes) for sizes in rows])
     width = int(lengths.max()) + 1
@@ -138,7 +138,7 @@ def test_tokens_equal_a_slow_loop(rows: list[list[int]], one_code: bool, restart
 LENGTHS = (5, 3, 1)
 
 
-def test_every_token_keeps_what_belongs_to_it() -> None:
+def test_every_token_keeps_what_belongs_to_it():
     """By hand, row by row; pads come before the tokens, and [CLS] has a type of its own."""
     draw = torch.Generator().manual_seed(0)
     names = ("input_ids", "position_ids", "type_ids", "rank")
@@ -156,7 +156,7 @@ def test_every_token_keeps_what_belongs_to_it() -> None:
             assert moved[name][row, : 5 - length].tolist() == batch[name][row, length:].tolist()
 
 
-def test_bounds_of_documents() -> None:
+def test_bounds_of_documents():
     batch = {"input_ids": torch.ones(2, 5), "lengths": torch.tensor([5, 3])}
     batch["document_ids"] = torch.tensor([[0, 0, 1, 1, 1], [0, 1, 1, 1, 1]])
     batch["position_ids"] = torch.tensor([[0, 1, 0, 1, 2], [0, 0, 1, 2, 3]])
@@ -166,5 +166,5 @@ def test_bounds_of_documents() -> None:
     assert moved["document_ids"].tolist() == [[0, 0, 1, 1, 1], [1, 1, 0, 1, 1]]
 
 
-def test_examples_in_docstrings() -> None:
+def test_examples_in_docstrings():
     assert doctest.testmod(clozeline.train.data.stream.padding).failed == 0

@@ -1,22 +1,18 @@
 """Rows that the stream delivers, tells beforehand and finds again, row by row against an order written out again."""
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import lcm
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.runs.data.feed import Feed
 from clozeline.train.data.stream.mixture import Phase
 from clozeline.train.data.stream.phases import Input, phase_of
-from clozeline.train.data.stream.stream import Stream
 from tests.shard_sets import ids_of, toy_set
 from tests.train.data.stream.slow_order import SlowPhase, SlowSet, SlowStream
 from tests.train.data.stream.streams import open_stream
@@ -29,11 +25,10 @@ SETS = [
     SlowSet("long", (11, 26), 5),  # two sets of one name
     SlowSet("a row", (1,), 6),
 ]
-Origins = list[list[int]]
 
 
 @pytest.fixture(scope="module")
-def sets(tmp_path_factory: pytest.TempPathFactory) -> list[ShardSet]:
+def sets(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sets")
     kinds = itertools.cycle(itertools.product(("arrow", "tar"), ("none", "zstd")))
     return [
@@ -45,7 +40,7 @@ def sets(tmp_path_factory: pytest.TempPathFactory) -> list[ShardSet]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def small_portions() -> Iterator[None]:
+def small_portions():
     """Build few batches that are never taken."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("clozeline.train.data.stream.batches._ROWS_AT_ONCE", 50)
@@ -73,13 +68,13 @@ class Case(NamedTuple):
     parts: list[Part]
     actions: list[tuple[str, int]]
 
-    def data(self, sets: list[ShardSet]) -> list[Phase[Input]]:
+    def data(self, sets):
         return [
             phase_of(tuple(sets[n] for n in part.sets), tuple(map(float, part.weights)), part.until, part.batch)
             for part in self.parts
         ]
 
-    def slow(self) -> SlowStream:
+    def slow(self):
         order = list(dict.fromkeys(number for part in self.parts for number in part.sets))
         phases = [
             SlowPhase(tuple(map(order.index, part.sets)), part.weights, part.until and part.until // self.lanes)
@@ -87,22 +82,22 @@ class Case(NamedTuple):
         ]
         return SlowStream([SETS[number] for number in order], phases, SEED, self.lanes)
 
-    def open(self, data: list[Phase[Input]]) -> list[Stream]:
+    def open(self, data):
         options = {"lanes": self.lanes, "seed": SEED, "global_batch": self.batch, "memory_bytes": self.memory}
         options |= {"micro_batch": self.lanes // self.world, "io_threads": self.threads, "prefetch_blocks": self.ahead}
         return [open_stream(data, rank, self.world, **options) for rank in range(self.world)]
 
-    def part(self, samples: int) -> Part:
+    def part(self, samples):
         return next(part for part in self.parts if part.until is None or samples < part.until)
 
-    def turns(self) -> list[int]:
+    def turns(self):
         """Positions where something ends: phases, and the first epochs of the sets."""
         epochs = [-(-sum(SETS[n].sizes) // self.lanes) * self.lanes for part in self.parts for n in part.sets]
         return [part.until for part in self.parts if part.until] + [e * whole for e in (1, 2, 3) for whole in epochs]
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def cases(draw):
     lanes = draw(st.sampled_from([1, 2, 3, 4, 6, 7, 8, 12]))
     batch = lanes * draw(st.integers(1, 4))
     parts, until, count = [], 0, draw(st.integers(1, 4))
@@ -135,12 +130,12 @@ class Play:
     data: list[Phase[Input]]
     samples: int = 0
 
-    def __post_init__(self) -> None:
+    def __post_init__(self):
         case = self.case
         self.streams, self.slow = case.open(self.data), case.slow()
         self.feed = Feed(self.data, SEED, case.lanes, case.batch)
 
-    def act(self, action: str, number: int) -> None:
+    def act(self, action, number):
         lanes, turns = self.case.lanes, self.case.turns()
         if action in ("turn", "anywhere"):
             self.samples = number * lanes if action == "anywhere" else turns[number % len(turns)]
@@ -154,7 +149,7 @@ class Play:
             asked = size = lanes
         self.take(asked, size)
 
-    def take(self, asked: int | None, size: int) -> None:
+    def take(self, asked, size):
         lanes = self.case.lanes
         expected = self.slow.batch(self.samples // lanes, size // lanes)
         assert self.streams[0].explain(self.samples, asked).tolist() == expected
@@ -167,14 +162,14 @@ class Play:
         self.samples += size
         assert {stream.samples for stream in self.streams} == {self.samples}
 
-    def first_id(self, source: int, block: int, row: int) -> int:
+    def first_id(self, source, block, row):
         """The first token of a stored row: the sets' rows are numbered from 1; of filler, the pad."""
         if source < 0:
             return 0
         before = int(self.streams[0].sources[source].shards.index.rows[:block].sum())
         return int(ids_of(before + row + 1, 1)[0])
 
-    def refuse(self, asked: int | None) -> None:
+    def refuse(self, asked):
         """A batch that would hold rows of two phases."""
         for stream in self.streams:
             with pytest.raises(ConfigurationError, match="crosses the end of a phase"):
@@ -182,7 +177,7 @@ class Play:
             with pytest.raises(ConfigurationError, match="crosses the end of a phase"):
                 stream.explain(self.samples, asked)
 
-    def check_tools(self, expected: Origins) -> None:
+    def check_tools(self, expected):
         """The tools' view of the batch, and of the position of some of its rows."""
         visits = self.feed.batch(self.samples)
         assert [[visit.source, *visit.stored] if visit.stored else [-1] * 3 for visit in visits] == expected
@@ -191,13 +186,13 @@ class Play:
                 assert self.feed.reading.find(visit.source, visit.stored, visit.epoch) == visit
 
 
-def together(ranks: list[Any]) -> Origins:
+def together(ranks):
     return [origin for batches in ranks for batch in batches for origin in batch.origin.tolist()]
 
 
 @settings(max_examples=12, deadline=None)
 @given(cases())
-def test_the_stream_has_the_slow_order(sets: list[ShardSet], case: Case) -> None:
+def test_the_stream_has_the_slow_order(sets, case):
     play = Play(case, case.data(sets))
     for action, number in case.actions:
         play.act(action, number)
@@ -205,7 +200,7 @@ def test_the_stream_has_the_slow_order(sets: list[ShardSet], case: Case) -> None
         stream.close()
 
 
-def test_shares_are_those_of_the_rows_that_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shares_are_those_of_the_rows_that_come(tmp_path, capsys):
     """Ten rows on 16 lanes come with 6 of filler: counted, 5 of 13 rows are theirs at equal weights, and it is said."""
     small, large = (toy_set(tmp_path / name, [rows], name=name) for name, rows in (("small", 10), ("large", 160)))
     with open_stream([phase_of([small, large])], lanes=16, global_batch=16) as stream:

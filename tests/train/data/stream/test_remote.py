@@ -7,17 +7,17 @@ from pathlib import Path
 
 from clozeline.train.distributed.stopping import INTERRUPTED_MESSAGE
 from tests.distributed import Ranks
-from tests.shard_server import ShardServer
+from tests.range_site import ShardServer
 from tests.train import faulty
 from tests.train.masked_set import write_config, write_masked_sets
 
 
-def test_a_signal_ends_a_start_that_waits_for_a_store(tmp_path: Path) -> None:
+def test_a_signal_ends_a_start_that_waits_for_a_store(tmp_path):
     """A plan reads one block of each set before the first step."""
     shards = write_masked_sets(tmp_path / "corrupt")
     server, asked = ShardServer(shards.parent), threading.Event()
 
-    def hold(name: str, start: int | None) -> None:
+    def hold(name, start):
         if "shard-" in name and start is not None:
             asked.set()
             hang(server)
@@ -33,5 +33,5 @@ def test_a_signal_ends_a_start_that_waits_for_a_store(tmp_path: Path) -> None:
     assert (finished.codes, finished.errors) == ([75], [f"{INTERRUPTED_MESSAGE}\n"])
 
 
-def hang(server: ShardServer) -> None:
+def hang(server):
     server.released.wait(60)

@@ -6,8 +6,6 @@ import os
 import threading
 import tracemalloc
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,21 +16,21 @@ from tests.train.data.stream.streams import open_stream, rows_of, run
 
 
 @pytest.fixture(autouse=True)
-def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_pauses(monkeypatch):
     monkeypatch.setattr("clozeline.train.data.stream.rounds._PAUSE_S", 0.0)
 
 
 FILLER = ([-1, -1, -1], [0], 0.0)
 
 
-def expected(whole: list[Any], block: int) -> list[Any]:
+def expected(whole, block):
     return [FILLER if row[0][1] == block else row for row in whole]
 
 
 @pytest.mark.parametrize("block", [1, 4])
 @pytest.mark.parametrize("make", ["equal", "ragged"])
 @pytest.mark.parametrize("threads", [0, 2])
-def test_a_skipped_block_is_filler_and_all_other_rows_stay(tmp_path: Path, block: int, make: str, threads: int) -> None:
+def test_a_skipped_block_is_filler_and_all_other_rows_stay(tmp_path, block, make, threads):
     """Block 1 is a whole one; block 4 is a tail, which is only a piece of a virtual block."""
     if make == "equal":
         shards = toy_set(tmp_path, [19, 18, 3])
@@ -47,7 +45,7 @@ def test_a_skipped_block_is_filler_and_all_other_rows_stay(tmp_path: Path, block
     assert found == expected(whole, block)
 
 
-def test_too_many_skipped_blocks_end_the_stream(tmp_path: Path) -> None:
+def test_too_many_skipped_blocks_end_the_stream(tmp_path):
     """A second request ends in the same way; the message says why one more block was not skipped."""
     shards = toy_set(tmp_path, [40])
     for block in (2, 5):
@@ -60,13 +58,11 @@ def test_too_many_skipped_blocks_end_the_stream(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.EIO])
-def test_no_block_is_skipped_for_an_error_of_the_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_no_block_is_skipped_for_an_error_of_the_process(tmp_path, monkeypatch, number):
     """Too many open files are no sign of a damaged block; a failed read of the disk is one."""
     shards, real = toy_set(tmp_path, [40]), os.open
 
-    def failing(path: Any, *arguments: Any) -> int:
+    def failing(path, *arguments):
         if "shard-" in str(path):
             raise OSError(number, os.strerror(number))
         return real(path, *arguments)
@@ -80,7 +76,7 @@ def test_no_block_is_skipped_for_an_error_of_the_process(
             assert {row[2] for row in rows_of(stream.next_step())} == {0.0}
 
 
-def test_quarantined_blocks_are_skipped_without_reading(tmp_path: Path) -> None:
+def test_quarantined_blocks_are_skipped_without_reading(tmp_path):
     """Neither digest nor order change; a shard of which every block is in quarantine may be missing."""
     shards = toy_set(tmp_path, [16, 12])
     with open_stream(shards) as stream:
@@ -94,13 +90,13 @@ def test_quarantined_blocks_are_skipped_without_reading(tmp_path: Path) -> None:
     assert found == [FILLER if row[0][1] >= 4 else row for row in whole]
 
 
-def test_an_error_does_not_wait_for_reads_that_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_does_not_wait_for_reads_that_hang(tmp_path, monkeypatch):
     """Three of the first four blocks never come; the error of the fourth, which is damaged, comes at once."""
     never, real = threading.Event(), ShardSet.read_block
     shards = toy_set(tmp_path, [400], block_rows=100)
     damage(shards, 2)
 
-    def read(self: ShardSet, block: int, *arguments: Any) -> Any:
+    def read(self, block, *arguments):
         assert block == 2 or never.wait(60)
         return real(self, block, *arguments)
 
@@ -113,7 +109,7 @@ def test_an_error_does_not_wait_for_reads_that_hang(tmp_path: Path, monkeypatch:
         never.set()
 
 
-def test_asking_again_reads_again(tmp_path: Path) -> None:
+def test_asking_again_reads_again(tmp_path):
     shards = toy_set(tmp_path, [32])
     path = shards.shard_path(0)
     whole = path.read_bytes()
@@ -126,7 +122,7 @@ def test_asking_again_reads_again(tmp_path: Path) -> None:
         assert (stream.next_step()[0].origin == reference.next_step()[0].origin).all()
 
 
-def test_an_error_waits_for_the_batch_that_needs_the_block(tmp_path: Path) -> None:
+def test_an_error_waits_for_the_batch_that_needs_the_block(tmp_path):
     """Batches before the bad block are delivered, whatever is loaded and built ahead of them."""
     shards = toy_set(tmp_path, [400], block_rows=10)
     with open_stream(shards) as reference:
@@ -142,7 +138,7 @@ def test_an_error_waits_for_the_batch_that_needs_the_block(tmp_path: Path) -> No
         assert stream.samples == 80
 
 
-def test_a_phase_that_is_over_holds_no_memory(tmp_path: Path) -> None:
+def test_a_phase_that_is_over_holds_no_memory(tmp_path):
     long = toy_set(tmp_path / "long", [1300], row_length=2000, block_rows=100, name="long")
     short = toy_set(tmp_path / "short", [300], block_rows=20, name="short")
     lanes = 12
@@ -160,11 +156,11 @@ def test_a_phase_that_is_over_holds_no_memory(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[Path, int]]:
+def reads(monkeypatch):
     """How often each block of each set was read."""
-    found, real = Counter[tuple[Path, int]](), ShardSet.read_block
+    found, real = Counter(), ShardSet.read_block
 
-    def read_block(shards: ShardSet, block: int, *arguments: Any) -> Any:
+    def read_block(shards, block, *arguments):
         found[shards.path, block] += 1
         return real(shards, block, *arguments)
 
@@ -173,9 +169,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[tuple[Path, int]]:
 
 
 @pytest.mark.parametrize("later", [(1.0, 10.0, 13.0), (9.0, 17.0, 7.0)])
-def test_a_block_is_read_once_however_lanes_lag(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: tuple[float, ...], reads: Counter[tuple[Path, int]]
-) -> None:
+def test_a_block_is_read_once_however_lanes_lag(tmp_path, monkeypatch, later, reads):
     """After a change of weights a lane may be at an earlier row of a set, and draw nothing of it for some steps."""
     sets = [toy_set(tmp_path / name, [960], name=name, block_rows=2) for name in "abc"]
     monkeypatch.setattr("clozeline.train.data.stream.batches._ROWS_AT_ONCE", 1)
@@ -185,12 +179,10 @@ def test_a_block_is_read_once_however_lanes_lag(
     assert set(reads.values()) == {1}
 
 
-def test_no_more_is_held_than_fits(
-    tmp_path: Path, reads: Counter[tuple[Path, int]], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_more_is_held_than_fits(tmp_path, reads, capsys):
     """A block is read once for each part of its round; one rank says the reason, once."""
     shards = toy_set(tmp_path, [1003, 5, 492], block_rows=40)
-    options: Any = {"lanes": 12, "global_batch": 24}
+    options = {"lanes": 12, "global_batch": 24}
     with open_stream(shards, memory_bytes=50_000, **options) as stream:
         (limit,) = (source.max_lane_rows for source in stream.sources)
         assert 10 <= limit < 14, limit

@@ -2,19 +2,14 @@
 
 import json
 from collections import Counter
-from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError, StateMismatch
-from clozeline.pipeline.shards import ShardSet
 from clozeline.train.data.stream.collate import Collate
-from clozeline.train.data.stream.stream import Stream
 from tests.shard_sets import objective, rows, toy_set, write_set
 from tests.train.data.stream.streams import contents, open_stream
 
@@ -22,20 +17,20 @@ SIZES = [10, 0, 1, 27, 13]
 
 
 @pytest.fixture(scope="module")
-def shards(tmp_path_factory: pytest.TempPathFactory) -> ShardSet:
+def shards(tmp_path_factory):
     return toy_set(tmp_path_factory.mktemp("toy"), SIZES)
 
 
-def steps(stream: Stream, count: int) -> list[list[list[int]]]:
+def steps(stream, count):
     return [contents(stream.next_step()) for _ in range(count)]
 
 
-def uid_at(shards: ShardSet, origin: np.ndarray) -> int:
+def uid_at(shards, origin):
     """Uid of a stored row, from its origin; 0 for filler."""
     return 0 if origin[0] < 0 else int(shards.read_block(int(origin[1])).fixed["uid"][origin[2]])
 
 
-def ragged_set(folder: Path, **options: Any) -> ShardSet:
+def ragged_set(folder, **options):
     """Rows of many lengths, in blocks of which some are equally long and some are not."""
     lengths = [5] * 9 + [(7 * n) % 11 + 1 for n in range(30)] + [5] * 12
     first = [rows(range(1, 25), lengths[:24]), rows(range(25, 52), lengths[24:])]
@@ -48,13 +43,11 @@ def ragged_set(folder: Path, **options: Any) -> ShardSet:
     block_rows=st.integers(1, 9),
     lanes=st.integers(1, 9),
 )
-def test_every_row_once_an_epoch(
-    tmp_path_factory: pytest.TempPathFactory, sizes: list[int], block_rows: int, lanes: int
-) -> None:
+def test_every_row_once_an_epoch(tmp_path_factory, sizes, block_rows, lanes):
     shards = toy_set(tmp_path_factory.mktemp("once"), sizes, block_rows=block_rows)
     with open_stream(shards, lanes=lanes, global_batch=lanes, micro_batch=lanes) as stream:
         for epoch in range(1, 4):
-            seen: Counter[int] = Counter()
+            seen = Counter()
             for _ in range(stream.order.lane_rows):
                 (batch,) = stream.next_step()
                 seen.update(uid_at(shards, origin) for origin in batch.origin)
@@ -65,7 +58,7 @@ def test_every_row_once_an_epoch(
             assert batch.samples == stream.samples == epoch * stream.samples_per_epoch
 
 
-def test_resume_at_every_position(shards: ShardSet) -> None:
+def test_resume_at_every_position(shards):
     with open_stream(shards, global_batch=4) as stream:
         states, batches = [], []
         for _ in range(2 * stream.order.lane_rows + 3):
@@ -77,7 +70,7 @@ def test_resume_at_every_position(shards: ShardSet) -> None:
             assert steps(resumed, 2) == batches[number : number + 2]
 
 
-def test_batches_in_order_of_length_hold_the_same_rows(tmp_path: Path) -> None:
+def test_batches_in_order_of_length_hold_the_same_rows(tmp_path):
     """Length buckets move rows between a rank's micro-batches of a step, never between steps."""
     shards = ragged_set(tmp_path)
     with open_stream(shards) as plain, open_stream(shards, by_length=True) as sorted_stream:
@@ -91,7 +84,7 @@ def test_batches_in_order_of_length_hold_the_same_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("field", "change"), [("seed", {"seed": 4}), ("lanes", {"lanes": 2}), ("data", {}), ("format", {})]
 )
-def test_mismatch_names_field_and_values(shards: ShardSet, tmp_path: Path, field: str, change: dict[str, int]) -> None:
+def test_mismatch_names_field_and_values(shards, tmp_path, field, change):
     state = open_stream(shards).state_dict()
     if field == "format":
         state["format"] = 99
@@ -109,7 +102,7 @@ def test_mismatch_names_field_and_values(shards: ShardSet, tmp_path: Path, field
 
 @pytest.mark.parametrize("architecture", ["encoder", "decoder"])
 @pytest.mark.parametrize("make", [toy_set, ragged_set])
-def test_a_batch_belongs_to_the_caller(tmp_path: Path, architecture: str, make: Any) -> None:
+def test_a_batch_belongs_to_the_caller(tmp_path, architecture, make):
     """Values written into a batch reach neither the others of its step nor later ones, of this stream or another."""
     sizes = [[40, 24]] if make is toy_set else []
     shards = make(tmp_path, *sizes, objective=objective(architecture))
@@ -143,12 +136,12 @@ def test_a_batch_belongs_to_the_caller(tmp_path: Path, architecture: str, make: 
         ({"prefetch_blocks": -1}, "prefetch_blocks: expected 0 or more, got -1"),
     ],
 )
-def test_wrong_options(shards: ShardSet, options: dict[str, Any], message: str) -> None:
+def test_wrong_options(shards, options, message):
     with pytest.raises(ConfigurationError, match=message):
         open_stream(shards, **options)
 
 
-def test_positions_are_whole_lane_rows(shards: ShardSet) -> None:
+def test_positions_are_whole_lane_rows(shards):
     with open_stream(shards) as stream:
         for samples in (6, -4):
             for ask in (stream.set_position, stream.explain):
@@ -161,15 +154,13 @@ def test_positions_are_whole_lane_rows(shards: ShardSet) -> None:
 
 @pytest.mark.parametrize("threads", [0, 1])
 @pytest.mark.parametrize("call", [1, 6, 30])
-def test_after_an_error_the_same_batch_comes(
-    shards: ShardSet, monkeypatch: pytest.MonkeyPatch, threads: int, call: int
-) -> None:
+def test_after_an_error_the_same_batch_comes(shards, monkeypatch, threads, call):
     """The batch may be built ahead with others, or when it is asked for."""
     with open_stream(shards) as stream:
         expected = steps(stream, 12)
     left, real = call, Collate.__call__
 
-    def fail_once(*arguments: Any) -> Any:
+    def fail_once(*arguments):
         nonlocal left
         left -= 1
         if not left:
@@ -178,7 +169,7 @@ def test_after_an_error_the_same_batch_comes(
 
     monkeypatch.setattr(Collate, "__call__", fail_once)
     with open_stream(shards, io_threads=threads) as stream:
-        found: list[list[list[int]]] = []
+        found = []
         with pytest.raises(MemoryError):
             found.extend(contents(stream.next_step()) for _ in range(12))
         assert found + steps(stream, 12 - len(found)) == expected

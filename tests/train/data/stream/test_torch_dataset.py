@@ -1,7 +1,6 @@
 """The stream in the hands of torch's own loader."""
 
 from itertools import islice
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +13,7 @@ from tests.shard_sets import toy_set
 from tests.train.data.stream.streams import open_stream
 
 
-def test_a_loader_gives_the_micro_batches_and_a_state_continues_them(tmp_path: Path) -> None:
+def test_a_loader_gives_the_micro_batches_and_a_state_continues_them(tmp_path):
     shards = toy_set(tmp_path, [50])
     with open_stream(shards) as stream:
         expected = [batch.tensors for _ in range(5) for batch in stream.next_step()]
@@ -41,7 +40,7 @@ def test_a_loader_that_would_stack_micro_batches_is_refused(tmp_path, batch_size
         next(iter(DataLoader(StreamDataset(stream), batch_size=batch_size)))
 
 
-def test_a_state_is_that_of_its_step_however_far_a_loop_has_fetched(tmp_path: Path) -> None:
+def test_a_state_is_that_of_its_step_however_far_a_loop_has_fetched(tmp_path):
     """Steps of 8 rows, then of 16: the state of each step within reach, also after a load."""
     shards = toy_set(tmp_path, [200])
     phases = [phase_of([shards], until_samples=24), phase_of([shards], global_batch=16)]
@@ -62,7 +61,7 @@ def test_a_state_is_that_of_its_step_however_far_a_loop_has_fetched(tmp_path: Pa
         assert dataset.state_dict(step=5)["samples"] == 56
 
 
-def test_a_step_that_the_stream_is_not_near_is_refused(tmp_path: Path) -> None:
+def test_a_step_that_the_stream_is_not_near_is_refused(tmp_path):
     """A loop that accumulates twice or half the micro-batches of a global batch, or that has loaded no state."""
     with open_stream(toy_set(tmp_path, [50])) as stream:
         dataset = StreamDataset(stream)
@@ -76,9 +75,7 @@ def test_a_step_that_the_stream_is_not_near_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("rows", "micro_batch"), [(1, 2), (37, 4), (40, 8), (41, 2)])
-def test_a_pass_has_every_row_once_and_as_many_micro_batches_as_it_says(
-    tmp_path: Path, rows: int, micro_batch: int
-) -> None:
+def test_a_pass_has_every_row_once_and_as_many_micro_batches_as_it_says(tmp_path, rows, micro_batch):
     shards = toy_set(tmp_path, [rows])
     for world in (1, 2):
         if micro_batch > 8 // world:

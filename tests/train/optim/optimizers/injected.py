@@ -1,35 +1,26 @@
 """Updates by given gradients, the same at every stage and world size."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
 from zlib import crc32
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from clozeline.registry import choose, find
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World, load_deepspeed
-from clozeline.train.engine import Engine
+from clozeline.train.distributed.process_group import load_deepspeed
 from tests.train.synthetic import NO_DROPOUT, build, resume, save, tiny, train_steps
 
 MATRICES = "matrix"
 """Name of the group of matrices, for Muon too."""
 SIZES = {"table": (13, 4), "up": (7, 5), "up.bias": (7,), "down": (3, 7), "norm": (5,)}
-Weights = dict[str, Tensor]
 
 
-def gradient(name: str, shape: Sequence[int], step: int) -> Tensor:
+def gradient(name, shape, step):
     """A gradient that is a function of parameter and step alone, of quite another size from step to step."""
     draws = np.random.default_rng([crc32(name.encode()), step]).normal(size=tuple(shape))
     return torch.tensor(draws * 10.0 ** (step % 3 - 1), dtype=torch.float32)
 
 
-def configured(name: str, ranks: int, stage: int, **changes: Any) -> TrainConfig:
+def configured(name, ranks, stage, **changes):
     """One micro-batch a rank and no clipping, so that the injected gradients are those of the step to the last bit."""
     chosen = {"name": name, "learning_rate": 0.01, "weight_decay": 0.1}
     plain = {"gradient_clipping": 0.0, "schedule": {"name": "constant", "steps": 8}, "zero__persistent": 0}
@@ -38,7 +29,7 @@ def configured(name: str, ranks: int, stage: int, **changes: Any) -> TrainConfig
     return tiny(optimizer=chosen, zero__stage=stage, data__micro_batch=8 // ranks, **{**plain, **NO_DROPOUT, **changes})
 
 
-def whole_weights(engine: Engine) -> Weights:
+def whole_weights(engine):
     """The weights that the model computes with, whole, on every rank."""
     found = {}
     for name, parameter in engine.model.named_parameters():
@@ -47,18 +38,16 @@ def whole_weights(engine: Engine) -> Weights:
     return found
 
 
-def updated(
-    world: World, config: TrainConfig, first: int, last: int, source: Path | None = None, target: Path | None = None
-) -> dict[str, bytes]:
+def updated(world, config, first, last, source=None, target=None):
     """Weights after the steps `first..last` by injected gradients, resumed from and saved to directories."""
     engine = build(config, world)
     now = [0]
 
-    def injecting(name: str) -> Callable[[Tensor], Tensor]:
+    def injecting(name):
         return lambda found: gradient(name, found.shape, now[0])
 
     for name, parameter in engine.model.named_parameters():
-        parameter.register_hook(injecting(name))  # type: ignore[no-untyped-call]
+        parameter.register_hook(injecting(name))
     if source is not None:
         resume(engine, source)
     for step in range(first, last + 1):
@@ -71,7 +60,7 @@ def updated(
     return found
 
 
-def stepped(chosen: Mapping[str, Any], groups: list[dict[str, Any]], gradients: Sequence[Sequence[Tensor]]) -> None:
+def stepped(chosen, groups, gradients):
     """Let an optimizer update the parameters of groups, in place, by the gradients of each step."""
     builder = choose("clozeline.train.optim.optimizers", dict(chosen)).build()
     optimizer = builder.build(groups)
@@ -82,7 +71,7 @@ def stepped(chosen: Mapping[str, Any], groups: list[dict[str, Any]], gradients: 
         optimizer.step()
 
 
-def groups_of(parameters: Mapping[str, Tensor], decay: float) -> list[dict[str, Any]]:
+def groups_of(parameters, decay):
     """Return matrices with decay and vectors without, in the order of names."""
     matrices = [p for p in parameters.values() if p.dim() > 1]
     vectors = [p for p in parameters.values() if p.dim() == 1]
@@ -92,11 +81,11 @@ def groups_of(parameters: Mapping[str, Tensor], decay: float) -> list[dict[str, 
     ]
 
 
-def start_weights() -> Weights:
+def start_weights():
     return {name: gradient(f"start of {name}", shape, 1) for name, shape in SIZES.items()}
 
 
-def whole_update(chosen: Mapping[str, Any], steps: int) -> Weights:
+def whole_update(chosen, steps):
     """The parameters of SIZES after some steps, each a tensor of its own."""
     parameters = start_weights()
     groups = groups_of(parameters, 0.1)

@@ -8,7 +8,7 @@ from tests.train.optim.optimizers.injected import SIZES, gradient, start_weights
 
 
 @pytest.mark.parametrize("chosen", [{"learning_rate": 0.01, "eps": 1e-6}, {"learning_rate": 0.5, "eps": 0.3}])
-def test_updates_are_those_of_torch(monkeypatch: pytest.MonkeyPatch, chosen: dict[str, float]) -> None:
+def test_updates_are_those_of_torch(monkeypatch, chosen):
     """With stacks of matrices too; the second rate is above 1 / sqrt(t), which cuts it."""
     monkeypatch.setitem(SIZES, "filters", (3, 2, 4))
     found, weights = (
@@ -28,7 +28,7 @@ def test_updates_are_those_of_torch(monkeypatch: pytest.MonkeyPatch, chosen: dic
         torch.testing.assert_close(found[name], weight.detach(), rtol=2e-6, atol=2e-6)
 
 
-def test_rows_without_a_gradient_stay_finite() -> None:
+def test_rows_without_a_gradient_stay_finite():
     """Such rows of a table have a second moment of zero."""
     table = torch.ones(6, 3)
     group = {"params": [table], "name": "decay", "weight_decay": 0.0}

@@ -1,16 +1,13 @@
 """Every optimizer makes the same bits at every ZeRO stage and world size, and resumes to them at any other."""
 
 from math import prod
-from pathlib import Path
 
 import pytest
 import torch
 
 from clozeline.registry import find, names
-from clozeline.train.distributed.process_group import World
 from clozeline.train.optim.optimizers._matrices import map_matrices
 from clozeline.train.optim.weights.flat_buffers import Layout, Segment
-from tests.distributed import RankPool
 from tests.train.optim.optimizers.injected import configured, updated
 
 OPTIMIZERS = {
@@ -20,9 +17,7 @@ EXACT = [name for name, kind in OPTIMIZERS.items() if kind.bit_exact]
 
 
 @pytest.mark.parametrize("name", EXACT)
-def test_a_checkpoint_of_two_ranks_continues_at_other_stages_and_world_sizes(
-    one_rank: RankPool, two_ranks: RankPool, tmp_path: Path, name: str
-) -> None:
+def test_a_checkpoint_of_two_ranks_continues_at_other_stages_and_world_sizes(one_rank, two_ranks, tmp_path, name):
     """Saved after three updates at stage 1 by two ranks, continued at stage 0 by one rank and at stage 3 by two."""
     straight = one_rank.run(updated, configured(name, 1, 0), 1, 6)
     two_ranks.run(updated, configured(name, 2, 1), 1, 3, None, tmp_path)
@@ -34,9 +29,9 @@ CUTS = {"a": ((3, 4), (8, 4)), "b": ((2, 3), (2, 4)), "c": ((3, 4), (12, 0)), "d
 """Shapes of matrices, and how many of their elements each of two ranks holds."""
 
 
-def mapped(world: World) -> list[list[float]]:
+def mapped(world):
     """This rank's elements of the matrices, each less the mean of its matrix."""
-    segments: list[list[Segment]] = [[], []]
+    segments = [[], []]
     flat = torch.cat([matrix(name)[sum(cuts[: world.rank]) :][: cuts[world.rank]] for name, (_, cuts) in CUTS.items()])
     for rank, of_rank in enumerate(segments):
         for name, (shape, cuts) in CUTS.items():
@@ -47,11 +42,11 @@ def mapped(world: World) -> list[list[float]]:
     return [piece.tolist() for piece in found]
 
 
-def matrix(name: str) -> torch.Tensor:
+def matrix(name):
     return torch.arange(float(prod(CUTS[name][0]))).square() * ord(name)
 
 
-def test_matrices_that_are_cut_at_will_are_mapped_whole(two_ranks: RankPool) -> None:
+def test_matrices_that_are_cut_at_will_are_mapped_whole(two_ranks):
     whole = {name: matrix(name) - matrix(name).mean() for name in CUTS}
     slices = [{name: own.split(CUTS[name][1])[rank].tolist() for name, own in whole.items()} for rank in (0, 1)]
     assert two_ranks.run(mapped) == [[own for own in of_rank.values() if own] for of_rank in slices]

@@ -1,7 +1,5 @@
 """Averaged SGD against the paper's algorithm 1, written out in numpy, and in whole runs."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -12,14 +10,13 @@ from clozeline.registry import choose
 from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
 from clozeline.train.optim.optimizers.nt_asgd import no_longer_falls
-from tests.distributed import RankPool
 from tests.train.masked_set import write_config
 from tests.train.runs import evaluations, start
 
 RATE, DECAY, PATIENCE = 0.4, 0.05, 2
 
 
-def published(start: np.ndarray, curvature: np.ndarray, noise: np.ndarray) -> tuple[list[float], int, np.ndarray]:
+def published(start, curvature, noise):
     """Algorithm 1 with an evaluation after each step: losses up to the trigger, T, and the mean of w_T, …, w_k."""
     weights, logs, trigger = [start], [], 0
     for pushed in noise:
@@ -34,7 +31,7 @@ def published(start: np.ndarray, curvature: np.ndarray, noise: np.ndarray) -> tu
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_weights_and_averages_are_those_of_the_paper_s_algorithm(seed: int) -> None:
+def test_weights_and_averages_are_those_of_the_paper_s_algorithm(seed):
     draws = np.random.default_rng(seed)
     start, curvature, noise = draws.normal(size=7), draws.uniform(0.5, 2, 7), draws.normal(size=(40, 7))
     logs, trigger, mean = published(start, curvature, noise)
@@ -45,7 +42,7 @@ def test_weights_and_averages_are_those_of_the_paper_s_algorithm(seed: int) -> N
         {"name": "nt_asgd", "learning_rate": RATE, "weight_decay": DECAY, "patience": PATIENCE},
     ).build()
     optimizer = builder.build([{"params": [weight], "name": "decay", "weight_decay": DECAY}])
-    losses: list[float] = []
+    losses = []
     begun = []
     for step, pushed in enumerate(noise, start=1):
         weight.grad = torch.tensor(curvature) * weight.detach() + torch.tensor(pushed)
@@ -59,8 +56,8 @@ def test_weights_and_averages_are_those_of_the_paper_s_algorithm(seed: int) -> N
 
 
 @given(st.lists(st.integers(0, 6), max_size=14), st.integers(1, 4))
-def test_the_trigger_is_that_of_the_authors_code(losses: list[int], patience: int) -> None:
-    logs: list[int] = []
+def test_the_trigger_is_that_of_the_authors_code(losses, patience):
+    logs = []
     triggered = False
     for loss in losses:
         triggered = triggered or (len(logs) > patience and loss > min(logs[:-patience]))
@@ -68,15 +65,13 @@ def test_the_trigger_is_that_of_the_authors_code(losses: list[int], patience: in
     assert no_longer_falls(losses, patience) == triggered
 
 
-def test_a_loss_that_is_not_finite_is_the_worst_one() -> None:
+def test_a_loss_that_is_not_finite_is_the_worst_one():
     assert not no_longer_falls([float("nan"), 5.0, 4.0, 3.0], 1)
     assert no_longer_falls([3.0, 2.0, float("nan")], 1)
     assert not no_longer_falls([float("inf"), 2.0, float("inf")], 1)
 
 
-def test_held_out_losses_and_what_begins_from_the_run_are_those_of_the_average(
-    one_rank: RankPool, tmp_path: Path, shards: Path
-) -> None:
+def test_held_out_losses_and_what_begins_from_the_run_are_those_of_the_average(one_rank, tmp_path, shards):
     """A run that begins with its weights, and hardly moves, has its held-out loss."""
     chosen = {"name": "nt_asgd", "learning_rate": 2.0, "patience": 1}
     shared = {"schedule": {"name": "constant"}, "model__dropout": {}, "evaluate__every": 2}

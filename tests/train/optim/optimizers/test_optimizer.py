@@ -4,48 +4,19 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from clozeline.errors import ConfigurationError
-from clozeline.registry import choose, find, names
-from clozeline.train.optim.optimizers import OptimizerBuilder
+from clozeline.registry import choose, names
+from clozeline.tools.start.contracts.optimizers import CHECKS, prepare
 from clozeline.train.optim.optimizers._matrices import owners
 from clozeline.train.optim.optimizers._whole_parameters import WholeParameterOptimizer
 from clozeline.train.optim.weights.flat_buffers import Segment
-from clozeline.train.optim.weights.parameter_groups import parameter_groups
 
 
+@pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("name", names("clozeline.train.optim.optimizers"))
-def test_contract(name: str) -> None:
-    kind = find("clozeline.train.optim.optimizers", name)
-    assert kind.statistics in ("element", "parameter", "matrix")
-    assert (kind.bind is OptimizerBuilder.bind) == (kind.statistics == "element")
-    optimizer = (
-        choose("clozeline.train.optim.optimizers", name).build().build(parameter_groups(torch.nn.Linear(3, 2), 0.1))
-    )
-    assert [group["name"] for group in optimizer.param_groups] == ["decay", "no_decay"]
-
-
-@pytest.mark.parametrize("name", names("clozeline.train.optim.optimizers"))
-def test_a_parameter_without_a_gradient_stays_and_has_no_state(name: str) -> None:
-    layer = torch.nn.Linear(3, 2)
-    before = [parameter.detach().clone() for parameter in layer.parameters()]
-    optimizer = choose("clozeline.train.optim.optimizers", name).build().build(parameter_groups(layer, 0.1))
-    optimizer.step()
-    assert all(map(torch.equal, before, layer.parameters()))
-    assert not any(optimizer.state.values())
-
-
-@pytest.mark.parametrize("name", names("clozeline.train.optim.optimizers"))
-def test_an_element_has_as_many_states_as_the_estimate_of_memory_counts(name: str) -> None:
-    layer = torch.nn.Linear(3, 2)
-    builder = choose("clozeline.train.optim.optimizers", name).build()
-    optimizer = builder.build(parameter_groups(layer, 0.1))
-    builder.follow(optimizer, [0.0, *[1.0] * 9])  # a rising held-out loss: averages begin
-    layer(torch.ones(1, 3)).sum().backward()
-    optimizer.step()
-    sizes = [value.numel() for value in optimizer.state[layer.weight].values() if value.numel() > 1]
-    assert sizes == [layer.weight.numel()] * builder.states
+def test_contract(name, check):
+    check(prepare({"name": name}))
 
 
 class Recorder(WholeParameterOptimizer):
@@ -53,7 +24,7 @@ class Recorder(WholeParameterOptimizer):
 
     seen: list[tuple[Any, ...]]
 
-    def update(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:
+    def update(self, group, flats, gradients):
         steps, sums = self.states_of(flats, "sum")
         torch._foreach_add_(steps, 1)
         torch._foreach_add_(sums, gradients)
@@ -61,7 +32,7 @@ class Recorder(WholeParameterOptimizer):
         assert all(gradient.is_contiguous() for gradient in gradients)
 
 
-def test_updates_are_counted_for_each_parameter() -> None:
+def test_updates_are_counted_for_each_parameter():
     weight, late, idle = torch.zeros(2, 3), torch.zeros(3), torch.zeros(2)
     optimizer = Recorder([{"name": "decay", "params": [weight, late, idle], "weight_decay": 0.0}], 0.1)
     optimizer.seen = []
@@ -76,11 +47,11 @@ def test_updates_are_counted_for_each_parameter() -> None:
     assert idle not in optimizer.state
 
 
-def held(**counts: int) -> list[Segment]:
+def held(**counts):
     return [Segment(name, (4, 4), torch.empty(0), "matrix", 0, 0, count) for name, count in counts.items()]
 
 
-def test_the_rank_with_most_of_a_matrix_computes_it_and_halves_go_to_the_one_that_has_less_to_do() -> None:
+def test_the_rank_with_most_of_a_matrix_computes_it_and_halves_go_to_the_one_that_has_less_to_do():
     """A matrix that is not cut counts before those that are, whatever their names; of equal ranks, the first."""
     assert owners([held(a=16, b=5), held(b=11)]) == {"a": 0, "b": 1}
     assert owners([held(a=8, b=8, z=16), held(a=8, b=8)]) == {"z": 0, "a": 1, "b": 0}
@@ -96,6 +67,6 @@ def test_the_rank_with_most_of_a_matrix_computes_it_and_halves_go_to_the_one_tha
         ("muon", {"adam_rate": 0}),
     ],
 )
-def test_values_out_of_range_are_refused(name: str, change: dict[str, object]) -> None:
+def test_values_out_of_range_are_refused(name, change):
     with pytest.raises(ConfigurationError, match=next(iter(change))):
         choose("clozeline.train.optim.optimizers", {"name": name, **change})

@@ -1,7 +1,6 @@
 """Regularizers: their anchors, the pull to them, and runs that resume with them."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -10,16 +9,11 @@ from safetensors.torch import save_file
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.registry import choose
 from clozeline.train.checkpoint.checkpoints import restore
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
-from clozeline.train.optim.regularizers import Anchored
 from clozeline.train.optim.regularizers._regularizer import pull
-from tests.distributed import RankPool
 from tests.train.synthetic import NO_DROPOUT, build, resume, save, tiny, train_steps
 
-Steps = list[tuple[float, float]]
 FRESH = ("heads.masked_lm.transform.weight", "heads.masked_lm.projection.bias")
-KEPT: dict[str, Any] = {
+KEPT = {
     **NO_DROPOUT,
     "model__init_from": "elsewhere",
     "optimizer__weight_decay": 0.0,
@@ -27,11 +21,11 @@ KEPT: dict[str, Any] = {
 }
 
 
-def kept(regularizer: dict[str, Any] | None, **changes: Any) -> TrainConfig:
+def kept(regularizer, **changes):
     return tiny(**{**KEPT, "regularizer": regularizer, **changes})
 
 
-def steps(world: World, config: TrainConfig, folder: str | None = None, target: TrainConfig | None = None) -> Steps:
+def steps(world, config, folder=None, target=None):
     """Six steps; with a folder, the last three after a save and a resume, perhaps with another configuration."""
     engine = build(config, world)
     restore(engine, None, FRESH)
@@ -47,35 +41,34 @@ def steps(world: World, config: TrainConfig, folder: str | None = None, target: 
     return [(float.fromhex(loss), float.fromhex(norm)) for loss, norm in found]
 
 
-def test_anchors_survive_another_stage(two_ranks: RankPool, tmp_path: Path) -> None:
+def test_anchors_survive_another_stage(two_ranks, tmp_path):
     l2_sp = {"name": "l2_sp", "alpha": 20.0}
     straight = two_ranks.run(steps, kept(l2_sp))[0]
     hopped = two_ranks.run(steps, kept(l2_sp), str(tmp_path), kept(l2_sp, zero__stage=3))[0]
     assert hopped == [pytest.approx(pair, rel=5e-6) for pair in straight]
 
 
-def test_a_checkpoint_with_anchors_serves_a_run_without(two_ranks: RankPool, tmp_path: Path) -> None:
+def test_a_checkpoint_with_anchors_serves_a_run_without(two_ranks, tmp_path):
     free = kept({"name": "l2_sp", "alpha": 0.0, "beta": 0.0})
     assert two_ranks.run(steps, free, str(tmp_path), kept(None)) == two_ranks.run(steps, kept(None))
 
 
-def test_a_regularizer_needs_something_to_keep() -> None:
+def test_a_regularizer_needs_something_to_keep():
     with pytest.raises(ConfigurationError, match=r"needs model\.init_from"):
         tiny(regularizer="l2_sp")
     with pytest.raises(ConfigurationError, match="weight_decay: expected 0 with the regularizer l2_sp"):
         kept({"name": "l2_sp"}, optimizer__weight_decay=0.1)
 
 
-def ewc_anchor(path: Path, name: str = "a", *, start: int = 0, fresh: bool = False) -> Anchored:
-    found: Anchored = (
+def ewc_anchor(path, name="a", *, start=0, fresh=False):
+    return (
         choose("clozeline.train.optim.regularizers", {"name": "ewc", "fisher": str(path), "strength": 10.0})
         .build()
         .anchor(name, torch.full((4,), 9.0), start, fresh=fresh)
     )
-    return found
 
 
-def test_anchors_are_weights_of_the_file_and_strengths_its_squares(tmp_path: Path) -> None:
+def test_anchors_are_weights_of_the_file_and_strengths_its_squares(tmp_path):
     path = tmp_path / "fisher"
     save_file({"weight/a": torch.arange(6.0).view(2, 3), "fisher/a": torch.arange(6.0).view(2, 3) / 10}, path)
     found = ewc_anchor(path, start=1)
@@ -85,7 +78,7 @@ def test_anchors_are_weights_of_the_file_and_strengths_its_squares(tmp_path: Pat
     assert free.strength.tolist() == [0.0] * 4
 
 
-def test_other_files_are_refused(tmp_path: Path) -> None:
+def test_other_files_are_refused(tmp_path):
     with pytest.raises(ConfigurationError, match=r"is no file; `clozeline fisher RUN output="):
         ewc_anchor(tmp_path / "none")
     (tmp_path / "damaged").write_bytes(b"no tensors")
@@ -98,7 +91,7 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         ewc_anchor(tmp_path / "other", "b")
 
 
-def test_weights_are_their_own_anchors_and_new_ones_fall_to_zero() -> None:
+def test_weights_are_their_own_anchors_and_new_ones_fall_to_zero():
     regularizer = choose("clozeline.train.optim.regularizers", {"name": "l2_sp", "alpha": 0.5, "beta": 0.25}).build()
     weight = torch.tensor([1.0, 2.0])
     own, new = (regularizer.anchor("a", weight, 0, fresh=fresh) for fresh in (False, True))
@@ -107,7 +100,7 @@ def test_weights_are_their_own_anchors_and_new_ones_fall_to_zero() -> None:
     assert (new.anchor.tolist(), new.strength.tolist()) == ([0.0, 0.0], [0.25, 0.25])
 
 
-def test_what_is_free_or_at_its_anchor_keeps_every_bit() -> None:
+def test_what_is_free_or_at_its_anchor_keeps_every_bit():
     weight = torch.randn(1000)
     for anchor, strength in ((torch.randn(1000), torch.zeros(1000)), (weight.clone(), torch.full((1000,), 1e8))):
         moved = weight.clone()

@@ -1,7 +1,6 @@
 """Schedules: their values by hand, and features of all: the warm-up, the horizon, and no state."""
 
 import math
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +15,7 @@ WARM = [name for name in NAMES if name != "slanted_triangular"]
 HALF = math.sqrt(2) / 4
 
 
-def rates(steps: int, last: int, **options: Any) -> list[float]:
+def rates(steps, last, **options):
     """The multipliers of steps 1 to `last` of a schedule that ends at `steps`."""
     schedule = choose("clozeline.train.optim.schedules", options).build(steps)
     return [schedule(step) for step in range(1, last + 1)]
@@ -38,12 +37,12 @@ def rates(steps: int, last: int, **options: Any) -> list[float]:
         ({"name": "wsd", "decay": 0.9, "decay_from": 4}, [1, 1, *(1 - math.sqrt(n / 2) for n in (1, 2, 2))]),
     ],
 )
-def test_after_a_warmup_of_two_steps_come_these_values(options: dict[str, Any], expected: list[float]) -> None:
+def test_after_a_warmup_of_two_steps_come_these_values(options, expected):
     """Horizon 6: steps 3 to 6, and one beyond it."""
     assert rates(6, 7, **options, warmup=2) == pytest.approx([0.5, 1.0, *expected])
 
 
-def test_the_slanted_triangle_is_the_paper_s() -> None:
+def test_the_slanted_triangle_is_the_paper_s():
     """η = 0.01 over 1,000 steps: the figures of equation 3 with its cut of a tenth and ratio of 32."""
     found = rates(1000, 1500, name="slanted_triangular")
     for step, rate in {50: 5.15625e-3, 100: 1e-2, 550: 5.15625e-3, 1000: 3.125e-4, 1500: 3.125e-4}.items():
@@ -55,7 +54,7 @@ def test_the_slanted_triangle_is_the_paper_s() -> None:
 @pytest.mark.parametrize("name", WARM)
 @settings(max_examples=40)
 @given(warmup=st.integers(0, 30), steps=st.integers(1, 60), order=st.randoms(use_true_random=False))
-def test_rates_follow_from_the_step_alone(name: str, warmup: int, steps: int, order: Any) -> None:
+def test_rates_follow_from_the_step_alone(name, warmup, steps, order):
     schedule = choose("clozeline.train.optim.schedules", {"name": name, "warmup": warmup}).build(steps)
     values = {step: schedule(step) for step in range(1, 100)}
     for step in order.sample(range(1, 100), 20):
@@ -70,12 +69,12 @@ def test_rates_follow_from_the_step_alone(name: str, warmup: int, steps: int, or
 
 @pytest.mark.parametrize("change", [{"warmup": -1}, {"steps": 0}, {"warmup": 1.5}, {"cycles": 2}])
 @pytest.mark.parametrize("name", NAMES)
-def test_wrong_options_are_refused(name: str, change: dict[str, float]) -> None:
+def test_wrong_options_are_refused(name, change):
     with pytest.raises(ConfigurationError, match=next(iter(change))):
         choose("clozeline.train.optim.schedules", {"name": name, **change})
 
 
 @pytest.mark.parametrize("name", ["linear", "cosine", "constant", "polynomial", "wsd"])
-def test_a_horizon_before_the_end_of_the_warmup_leaves_the_rate_at_its_peak(name: str) -> None:
+def test_a_horizon_before_the_end_of_the_warmup_leaves_the_rate_at_its_peak(name):
     """A horizon that was frozen by a short first start, for example."""
     assert rates(5, 13, name=name, warmup=10)[7:] == pytest.approx([0.8, 0.9, 1.0, 1.0, 1.0, 1.0])

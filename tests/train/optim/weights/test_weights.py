@@ -2,33 +2,28 @@
 
 import re
 from math import prod
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.build import Model, build_model
+from clozeline.model.build import build_model
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.registry import names
 from clozeline.train.checkpoint.format import WEIGHT, ParameterRecord, tiling_problem
 from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
 from clozeline.train.optim.weights.freezing import freeze, frozen_count, frozen_modules
 from clozeline.train.optim.weights.parameter_groups import depths_below_heads, parameter_groups
-from tests.distributed import RankPool
 from tests.model.small_models import SPELLINGS, small_config
 from tests.model.small_models import VOCABULARY as WORDS
-from tests.train.masked_set import write_config, write_masked_sets
+from tests.train.masked_set import write_config
 from tests.train.runs import start, steps
 from tests.train.synthetic import VOCABULARY, build, tiny
 
 
-def laid_out(world: World, config: TrainConfig) -> list[tuple[bool, str, list[int], list[tuple[int, int, int]]]]:
+def laid_out(world, config):
     """Of every parameter: whether ranks agree about a sum that counts each element once, and its slices."""
     engine = build(config, world)
     layout, found = engine.zero.layout, []
@@ -51,7 +46,7 @@ def laid_out(world: World, config: TrainConfig) -> list[tuple[bool, str, list[in
 
 
 @pytest.mark.parametrize("stage", [0, 1, 3])
-def test_segments_tile_every_parameter_on_all_ranks_alike(two_ranks: RankPool, stage: int) -> None:
+def test_segments_tile_every_parameter_on_all_ranks_alike(two_ranks, stage):
     first, second = two_ranks.run(laid_out, tiny(zero__stage=stage))
     assert first == second
     for right, name, shape, slices in first:
@@ -63,7 +58,7 @@ def test_segments_tile_every_parameter_on_all_ranks_alike(two_ranks: RankPool, s
 LEARNED = PositionConfig(kind="learned", maximum=16)
 
 
-def shared_table() -> nn.Module:
+def shared_table():
     model = nn.ModuleDict(
         {"table": nn.Embedding(7, 4), "dense": nn.Linear(4, 4), "norm": nn.LayerNorm(4), "out": nn.Linear(4, 7)}
     )
@@ -72,7 +67,7 @@ def shared_table() -> nn.Module:
     return model
 
 
-def test_every_trainable_parameter_once() -> None:
+def test_every_trainable_parameter_once():
     model = shared_table()
     groups = parameter_groups(model, 0.1)
     named = {id(p): name for name, p in model.named_parameters()}
@@ -81,14 +76,14 @@ def test_every_trainable_parameter_once() -> None:
     assert [group["weight_decay"] for group in groups] == [0.1, 0.0]
 
 
-def test_scalar_parameter_is_refused() -> None:
+def test_scalar_parameter_is_refused():
     model = nn.Module()
     model.scale = nn.Parameter(torch.tensor(1.0))
     with pytest.raises(ConfigurationError, match=r"scale has no dimension: give it the shape \[1\]"):
         parameter_groups(model, 0.0)
 
 
-def test_depths_are_counted_from_the_heads() -> None:
+def test_depths_are_counted_from_the_heads():
     """Two layers, tables below them, heads and a final norm above; each stack counts its own layers."""
     config = small_config("encoder_decoder", layers=2, decoder_layers=3, final_norm=True, position=LEARNED)
     found = depths_below_heads(build_model(config, WORDS, {"pad": 0}))
@@ -108,7 +103,7 @@ def test_depths_are_counted_from_the_heads() -> None:
 
 
 @pytest.mark.parametrize("family", names("clozeline.model.families"))
-def test_groups_by_depth_hold_every_parameter_once(family: str) -> None:
+def test_groups_by_depth_hold_every_parameter_once(family):
     model = build_model(small_config(family), WORDS, {"pad": 0}, SPELLINGS)
     groups = parameter_groups(model, 0.1, by_depth=True)
     depths = depths_below_heads(model)
@@ -119,15 +114,15 @@ def test_groups_by_depth_hold_every_parameter_once(family: str) -> None:
     assert {group["depth"] for group in groups} >= {1, max(depths.values())}
 
 
-def small(**changes: Any) -> Model:
+def small(**changes):
     return build_model(tiny(**changes).model, VOCABULARY, {"pad": 0, "mask": 3})
 
 
-def frozen_names(model: nn.Module) -> set[str]:
+def frozen_names(model):
     return {name for name, parameter in model.named_parameters() if not parameter.requires_grad}
 
 
-def test_parts_by_name() -> None:
+def test_parts_by_name():
     model = small(model__type_vocab_size=2)
     everything = {name for name, _ in model.named_parameters()}
     assert freeze(model, ()) == []
@@ -145,7 +140,7 @@ def test_parts_by_name() -> None:
     assert frozen_names(model) == {name for name in everything if name.startswith("family.")}
 
 
-def test_modules_that_only_compute() -> None:
+def test_modules_that_only_compute():
     model = nn.ModuleDict({"a": nn.Sequential(nn.Linear(2, 2), nn.Dropout()), "b": nn.Linear(2, 2), "c": nn.Dropout()})
     model["a"].requires_grad_(False)
     assert list(frozen_modules(model)) == [model["a"], model["a"][0]]
@@ -161,23 +156,23 @@ def test_modules_that_only_compute() -> None:
     ],
     ids=["near", "part-of-a-name", "broken", "all"],
 )
-def test_mistakes(patterns: tuple[str, ...], message: str) -> None:
+def test_mistakes(patterns, message):
     with pytest.raises(ConfigurationError, match=message):
         freeze(small(), patterns)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a set, and a configuration with dropout and weight decay."""
+def folder(tmp_path_factory, shards):
+    """A folder with a configuration with dropout and weight decay."""
     folder = tmp_path_factory.mktemp("frozen")
     write_config(
-        folder / "train.yaml", write_masked_sets(folder), folder / "first", data__micro_batch=4, steps=2,
+        folder / "train.yaml", shards, folder / "first", data__micro_batch=4, steps=2,
         schedule={"name": "linear", "warmup": 1, "steps": 40}, optimizer__weight_decay=0.1, model__type_vocab_size=0,
     )  # fmt: skip
     return folder
 
 
-def started(ranks: RankPool, folder: Path, output: str, *words: str) -> Path:
+def started(ranks, folder, output, *words):
     """Run; the first run of the folder, which lends its weights, is made where it is missing."""
     if output != "first" and not (folder / "first").is_dir():
         started(ranks, folder, "first")
@@ -187,13 +182,13 @@ def started(ranks: RankPool, folder: Path, output: str, *words: str) -> Path:
     return folder / output
 
 
-def weights(run: Path) -> dict[str, torch.Tensor]:
+def weights(run):
     return read_weights(*find_checkpoint(run))
 
 
 @pytest.mark.parametrize("freezing", ["body", "embeddings"])
 @pytest.mark.parametrize("stage", [0, 3])
-def test_only_the_rest_changes(one_rank: RankPool, folder: Path, stage: int, freezing: str) -> None:
+def test_only_the_rest_changes(one_rank, folder, stage, freezing):
     """Byte for byte after five steps with weight decay and dropout, with no state in the optimizer."""
     tuned = started(one_rank, folder, f"{freezing}-{stage}", f"zero.stage={stage}", f"freeze={freezing}")
     before, after = weights(folder / "first"), weights(tuned)
@@ -208,13 +203,13 @@ def test_only_the_rest_changes(one_rank: RankPool, folder: Path, stage: int, fre
     assert reader.parameter(WEIGHT, "family.tokens.weight").shape == before["family.tokens.weight"].shape
 
 
-def losses(run: Path) -> list[float]:
+def losses(run):
     return [record["loss"] for record in steps(run)]
 
 
-def test_a_frozen_body_has_no_dropout(one_rank: RankPool, folder: Path) -> None:
+def test_a_frozen_body_has_no_dropout(one_rank, folder):
     """The losses are those of a body whose configuration has none; without freezing they are not."""
-    none: list[Any] = ["model.dropout={hidden: 0.0, attention: 0.0, embedding: 0.0}", "checkpoint.every=null"]
+    none = ["model.dropout={hidden: 0.0, attention: 0.0, embedding: 0.0}", "checkpoint.every=null"]
     strong = ["model.dropout={hidden: 0.5, attention: 0.1, embedding: 0.1}", "checkpoint.every=null"]
     plain = losses(started(one_rank, folder, "plain", *none, "freeze=body"))
     assert losses(started(one_rank, folder, "still", *strong, "freeze=body")) == plain

@@ -1,11 +1,9 @@
 """Losses of distillation: the contract of each, and its values written out by token, layer and class."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.compilation.host_shapes import pad_labels
@@ -13,16 +11,7 @@ from clozeline.registry import names
 from clozeline.train.compression.distillation.losses._distillation_loss import map_layers
 from clozeline.train.compression.distillation.observation import observe
 from clozeline.train.compression.distillation.student import Student
-from tests.train.compression.distillation.pairs import (
-    LOSSES,
-    VOCABULARY,
-    batch,
-    compared,
-    loss,
-    model,
-    pair,
-    rows_of,
-)
+from tests.train.compression.distillation.pairs import LOSSES, VOCABULARY, batch, compared, loss, model, pair, rows_of
 
 NAMES = names(LOSSES)
 EQUAL_HEADS = {"attention"}
@@ -31,7 +20,7 @@ LENGTHS = (7, 4, 9)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_an_equal_student_has_no_loss_and_no_gradient(name: str) -> None:
+def test_an_equal_student_has_no_loss_and_no_gradient(name):
     student, teacher = pair(model(), model(), loss(name))
     tensors = batch()
     found = student({**tensors, **teacher(tensors)})[f"distil/{name}"]
@@ -43,7 +32,7 @@ def test_an_equal_student_has_no_loss_and_no_gradient(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_loss_of_another_student_has_gradients(name: str) -> None:
+def test_the_loss_of_another_student_has_gradients(name):
     """Of other depth, and of other width and heads where the loss allows it."""
     sizes = {} if name in EQUAL_WIDTH else {"dim": 12} if name in EQUAL_HEADS else {"dim": 10, "attention_heads": 2}
     options = {"relation_heads": 5} if name == "relations" else {}
@@ -60,7 +49,7 @@ def test_the_loss_of_another_student_has_gradients(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_micro_batches_add_up(name: str) -> None:
+def test_micro_batches_add_up(name):
     student, teacher = pair(model(2), model(), loss(name))
     whole = batch((7, 4, 9, 2), filler=2)
     total, count = compared(student, teacher, whole, name)
@@ -72,7 +61,7 @@ def test_micro_batches_add_up(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_padding_filler_and_ignored_labels_add_nothing(name: str) -> None:
+def test_padding_filler_and_ignored_labels_add_nothing(name):
     student, teacher = pair(model(2), model(), loss(name))
     tensors, changed = batch(), batch()
     padding = torch.arange(11) >= tensors["lengths"][:, None]
@@ -86,7 +75,7 @@ def test_padding_filler_and_ignored_labels_add_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_batch_without_labels_has_a_loss_over_tokens_alone(name: str) -> None:
+def test_a_batch_without_labels_has_a_loss_over_tokens_alone(name):
     student, teacher = pair(model(2), model(), loss(name))
     none = torch.zeros(0, dtype=torch.int64)
     total, count = compared(student, teacher, {**batch(), "label_index": none, "label_ids": none}, name)
@@ -96,7 +85,7 @@ def test_a_batch_without_labels_has_a_loss_over_tokens_alone(name: str) -> None:
 @pytest.mark.parametrize(
     ("student", "teacher", "expected"), [(4, 12, [3, 6, 9, 12]), (5, 12, [2, 4, 7, 9, 12]), (4, 4, [1, 2, 3, 4])]
 )
-def test_layers_are_spread_to_the_last(student: int, teacher: int, expected: list[int]) -> None:
+def test_layers_are_spread_to_the_last(student, teacher, expected):
     for first in (0, 1):
         assert map_layers({}, student, teacher, "key", first) == dict(enumerate(expected, start=1))
     assert list(map_layers({2: 4, 1: 2}, 2, 4, "key").items()) == [(1, 2), (2, 4)]
@@ -119,14 +108,12 @@ XLNET = {"family": "xlnet", "position": {"kind": "sinusoidal"}, "bias": {"qkv": 
          "4 heads do not divide the vectors of the student, 6 wide"),
     ],
 )  # fmt: skip
-def test_models_that_cannot_be_compared_are_refused(
-    student: dict[str, Any], teacher: dict[str, Any], name: str, options: dict[str, Any], message: str
-) -> None:
+def test_models_that_cannot_be_compared_are_refused(student, teacher, name, options, message):
     with pytest.raises(ConfigurationError, match=message):
         pair(model(**student), model(**teacher), loss(name, **options))
 
 
-def vectors(one: Any, tensors: dict[str, Tensor], layer: int, name: str) -> Tensor:
+def vectors(one, tensors, layer, name):
     """Queries, keys or values of a layer [B, T, width], from its own matrix and the states before it (pre-norm)."""
     states = one.family.layer_states(tensors)[layer - 1]
     block = one.family.stack.layers[layer - 1].attention
@@ -134,7 +121,7 @@ def vectors(one: Any, tensors: dict[str, Tensor], layer: int, name: str) -> Tens
     return getattr(inner, name)(block.norm(states)).detach()
 
 
-def products(one: Any, tensors: dict[str, Tensor], layer: int) -> Tensor:
+def products(one, tensors, layer):
     """Q Kᵀ / √head_dim of three heads of a layer, [B, 3, T, T]."""
     query, key = (
         vectors(one, tensors, layer, name).unflatten(-1, (3, -1)).transpose(1, 2) for name in ("query", "key")
@@ -142,7 +129,7 @@ def products(one: Any, tensors: dict[str, Tensor], layer: int) -> Tensor:
     return query @ key.mT / query.shape[-1] ** 0.5
 
 
-def test_mean_square_over_heads_tokens_and_visible_keys() -> None:
+def test_mean_square_over_heads_tokens_and_visible_keys():
     student, teacher = pair(model(2, layers=2, dim=12), model(layers=4), loss("attention"))
     tensors, expected = batch(), 0.0
     for here, there in ((1, 2), (2, 4)):
@@ -153,7 +140,7 @@ def test_mean_square_over_heads_tokens_and_visible_keys() -> None:
     assert compared(student, teacher, tensors, "attention")[0] == pytest.approx(expected, rel=1e-4)
 
 
-def test_keys_that_one_of_the_models_does_not_see_are_not_compared() -> None:
+def test_keys_that_one_of_the_models_does_not_see_are_not_compared():
     local = {"position": {"kind": "rope"}, "dim": 12, "local": {"window": 2, "global_every": 2}}
     student, teacher = pair(model(2, **local), model(**{**local, "local": None}), loss("attention", layers={2: 2}))
     tensors, wanted = batch((11,), filler=0), {"attention_2"}
@@ -165,7 +152,7 @@ def test_keys_that_one_of_the_models_does_not_see_are_not_compared() -> None:
     assert compared(student, teacher, tensors, "attention")[0] == pytest.approx(expected, rel=1e-5)
 
 
-def test_one_minus_the_cosine_of_the_last_states_of_real_tokens() -> None:
+def test_one_minus_the_cosine_of_the_last_states_of_real_tokens():
     student, teacher = pair(model(2, layers=2), model(layers=4), loss("cosine"))
     tensors, expected = batch(), 0.0
     ours, theirs = (one.family(tensors).tolist() for one in (student, teacher.model))
@@ -176,7 +163,7 @@ def test_one_minus_the_cosine_of_the_last_states_of_real_tokens() -> None:
     assert compared(student, teacher, tensors, "cosine") == (pytest.approx(expected, rel=1e-5), 20)
 
 
-def test_mean_square_of_projected_states_and_embeddings() -> None:
+def test_mean_square_of_projected_states_and_embeddings():
     """Written out by token and layer, from the states that the models compute by themselves."""
     chosen = [loss("states", layers={0: 0, 2: 3}), loss("embeddings")]
     student, teacher = pair(model(2, layers=2, dim=12), model(layers=4), *chosen)
@@ -193,7 +180,7 @@ def test_mean_square_of_projected_states_and_embeddings() -> None:
         assert compared(student, teacher, batch(), name) == (pytest.approx(expected, rel=1e-5), 20)
 
 
-def relations(rows: list[list[float]], first: int, last: int) -> list[list[float]]:
+def relations(rows, first, last):
     """softmax(x_i · x_j / √width) of the features `first .. last`."""
     found = []
     for query in rows:
@@ -204,7 +191,7 @@ def relations(rows: list[list[float]], first: int, last: int) -> list[list[float
 
 
 @pytest.mark.parametrize(("heads", "of"), [(5, ("query", "key", "value")), (1, ("value",))])
-def test_divergence_of_relations_between_models_of_other_width_and_heads(heads: int, of: tuple[str, ...]) -> None:
+def test_divergence_of_relations_between_models_of_other_width_and_heads(heads, of):
     plural = {"query": "queries", "key": "keys", "value": "values"}
     chosen = loss("relations", relation_heads=heads, of=[plural[name] for name in of], teacher_layer=2)
     student, teacher = pair(model(2, layers=2, dim=10, attention_heads=2), model(), chosen)
@@ -219,17 +206,17 @@ def test_divergence_of_relations_between_models_of_other_width_and_heads(heads: 
     assert compared(student, teacher, tensors, "relations") == (pytest.approx(expected, rel=1e-4), 20)
 
 
-def slow_divergence(theirs: list[float], ours: list[float]) -> float:
+def slow_divergence(theirs, ours):
     """KL(theirs ‖ ours) of probabilities."""
     return sum(p * math.log(p / q) for p, q in zip(theirs, ours, strict=True) if p > 0)
 
 
-def softmax(logits: Tensor, temperature: float = 1.0) -> list[float]:
+def softmax(logits, temperature=1.0):
     powers = [math.exp(value / temperature) for value in logits.tolist()]
     return [power / sum(powers) for power in powers]
 
 
-def scored(logits: Tensor, theirs: dict[str, Tensor], weights: Tensor, **options: Any) -> Tensor:
+def scored(logits, theirs, weights, **options):
     """The loss of given logits of the student."""
     live = "logits_masked_lm" in theirs
     built = loss("scores", **options).build(model().config, model().config if live else None)
@@ -237,7 +224,7 @@ def scored(logits: Tensor, theirs: dict[str, Tensor], weights: Tensor, **options
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
-def test_the_divergence_is_summed_over_classes_and_weighed_by_label(temperature: float) -> None:
+def test_the_divergence_is_summed_over_classes_and_weighed_by_label(temperature):
     """The same from a teacher in memory, and from all its classes stored in any order."""
     torch.manual_seed(0)
     ours, theirs, weights = torch.randn(5, 7) * 2, torch.randn(5, 7) * 2, torch.tensor([1.0, 0.0, 0.5, 1.0, 2.0])
@@ -258,7 +245,7 @@ def test_the_divergence_is_summed_over_classes_and_weighed_by_label(temperature:
     assert (gradients[1] - gradients[0]).abs().max() <= 1e-6 * temperature**2
 
 
-def test_classes_that_are_not_stored_are_one_class_unless_classes_were_drawn() -> None:
+def test_classes_that_are_not_stored_are_one_class_unless_classes_were_drawn():
     """Unused entries may name any class. Thirds add up to .9998 in 16 bits: as draws, they have no rest."""
     torch.manual_seed(3)
     ours, theirs = torch.randn(4, 8), torch.randn(4, 8) * 2
@@ -282,14 +269,14 @@ def test_classes_that_are_not_stored_are_one_class_unless_classes_were_drawn() -
     assert float(scored(logits, thirds, torch.ones(1))) == pytest.approx(drawn + rest * math.log(rest), abs=1e-4)
 
 
-def stored_batch(k: int = 4) -> dict[str, Tensor]:
+def stored_batch(k=4):
     tensors = batch()
     torch.manual_seed(4)
     weights, ids = (torch.randn(len(tensors["label_ids"]), VOCABULARY) * 3).softmax(-1).topk(k)
     return {**tensors, "teacher_ids": ids, "teacher_weights": weights}
 
 
-def test_a_student_without_a_teacher_reads_stored_scores() -> None:
+def test_a_student_without_a_teacher_reads_stored_scores():
     student = Student(model(2), [loss("scores", temperature=2.0)], None)
     tensors = stored_batch()
     found = student.eval()(tensors)["distil/scores"]
@@ -310,7 +297,7 @@ def test_a_student_without_a_teacher_reads_stored_scores() -> None:
     assert (counter.count(batch()), counter.count(tensors)) == (0, 5)
 
 
-def test_the_head_is_the_one_that_both_have() -> None:
+def test_the_head_is_the_one_that_both_have():
     heads = {"masked_lm": 1.0, "classification": {"classes": 3}, "regression": 1.0}
     student, teacher = pair(model(heads=heads), model(), loss("scores"))
     assert student.distillation["scores"].head == "masked_lm"

@@ -1,0 +1,107 @@
+"""Check an algorithm of your own by the contract of its registry: `clozeline check mylab.objectives:FallingRate`.
+
+ALGORITHM is `module:Class`, the name of an entry point, or one of Clozeline's, such as `masked_lm`. Its options are
+keys: `clozeline check mylab.algorithms:Shouting share=0.3`. A line for each promise says whether it is kept, and for a
+broken one what was expected, what it gave and what to do. The exit code is 0, or 65 if a promise is broken.
+"""
+
+import argparse
+import inspect
+import textwrap
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from importlib import import_module
+from typing import Any, Final
+
+from clozeline import plugins, registry
+from clozeline.configuration.overrides import override
+from clozeline.errors import ConfigurationError, IntegrityError, message_text
+from clozeline.tools.command import IntermixedArguments, run_tool
+from clozeline.tools.start.contracts import Entry, Failed
+
+_METHODS: Final = {
+    "clozeline.pipeline.corrupt.objectives": "uncorrupt",
+    "clozeline.pipeline.clean.filters": "judge",
+    "clozeline.model.heads": "divisor",
+    "clozeline.train.optim.optimizers": "bind",
+}
+"""Registries that have a contract, with a method that only their classes have."""
+_BY_NAME: Final = {package.rpartition(".")[2]: package for package in _METHODS}
+
+
+def find_registries(name: str, chosen: str | None = None) -> list[str]:
+    """Return the registries that have an algorithm: of `module:Class` those whose methods it has, or the chosen one.
+
+    Raises:
+        ConfigurationError: none of those with a contract has it.
+    """
+    known = ", ".join(_BY_NAME)
+    if chosen is not None and chosen not in _BY_NAME:
+        raise ConfigurationError(f"registry: expected one that has a contract ({known}), got '{chosen}'")
+    if chosen is not None:
+        return [_BY_NAME[chosen]]
+    if plugins.is_own(name):
+        kind = registry.find("clozeline.model.heads", name)  # any one: the module says what it is
+        found = [package for package, method in _METHODS.items() if hasattr(kind, method)]
+    else:
+        found = [package for package in _METHODS if name in registry.names(package)]
+    if not found:
+        raise ConfigurationError(f"{name}: expected an algorithm of a registry that has a contract: {known}")
+    return found
+
+
+def check_algorithm(package: str, name: str, words: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """Yield the promises of a registry, each with what breaks it; "" if it is kept.
+
+    Args:
+        package: the registry.
+        name: of the algorithm.
+        words: its options, `key=value`.
+    """
+    kind, case = registry.find(package, name), []
+    contract = import_module(f"clozeline.tools.start.contracts.{package.rpartition('.')[2]}")
+
+    def build() -> None:
+        schema = getattr(contract, "OPTIONS", None) or kind.Options
+        entry: Entry = {"name": name, **override(schema, {}, words, "command line")}
+        case.append(contract.prepare(entry))
+
+    def run(step: Callable[[], Any]) -> str:
+        try:
+            step()
+        except Failed as failed:
+            return str(failed)
+        except ConfigurationError:
+            raise  # an option is missing or wrong
+        except Exception as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            last = [frame for frame in frames if frame.filename == inspect.getfile(kind)] or frames
+            return f"raised {type(error).__name__}: {error}, in line {last[-1].lineno} of {last[-1].filename}"
+        return ""
+
+    yield "It is built from its options.", run(build)
+    for check in contract.CHECKS if case else ():
+        yield (inspect.getdoc(check) or "").partition("\n")[0], run(partial(check, case[0]))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the promises; return 65 if one is broken."""
+    parser = IntermixedArguments(__doc__)
+    parser.add_argument("algorithm", metavar="ALGORITHM", help="module:Class, or the name of an algorithm")
+    known = ", ".join(_BY_NAME)
+    parser.add_argument("--registry", metavar="NAME", help=f"one of {known}; default: each that has the algorithm")
+    parser.add_argument("overrides", nargs="*", metavar="key=value", help="options of the algorithm")
+
+    def action(options: argparse.Namespace) -> int:
+        broken = 0
+        for package in find_registries(options.algorithm, options.registry):
+            print(f"{options.algorithm}, one of {package.rpartition('.')[2]}:")
+            for promise, fault in check_algorithm(package, options.algorithm, options.overrides):
+                print(f"  {'BROKEN' if fault else 'kept  '}  {promise}")
+                if fault:
+                    print(textwrap.indent(textwrap.fill(message_text(fault), 100), " " * 10))
+                broken += bool(fault)
+        return IntegrityError.exit_code if broken else 0
+
+    return run_tool(parser, arguments, action, prints=True)

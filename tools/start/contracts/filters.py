@@ -1,0 +1,50 @@
+"""The contract of filters."""
+
+from typing import Final
+
+from clozeline.pipeline.clean.filters import Filter, Verdict
+from clozeline.pipeline.text.normal_form import normalize
+from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.registry import Chosen, choose
+from clozeline.tools.start.contracts import Entry, require
+
+_TEXTS: Final = (
+    "", "x" * 400, "spam " * 400, "a\n" * 400, ". , " * 200, "THE RIVER IS WIDE AND SLOW.\n" * 9, "Lorem ipsum {",
+    " ".join(map(str, range(400))), "one two three four five six seven eight nine ten eleven. " * 40,
+    "Write to ada@example.org, or call 0301 234567.\n", "Das Café am Fluß ist geschlossen.\n", "河很宽，水流很慢。" * 9,
+)  # fmt: skip
+
+
+def prepare(entry: Entry) -> Chosen:
+    """Return the filter with its options."""
+    return choose("clozeline.pipeline.clean.filters", entry)
+
+
+def check_declarations(case: Chosen) -> None:
+    """It declares its version, its reasons and what it does."""
+    version, reasons = getattr(case.type, "VERSION", None), getattr(case.type, "reasons", None)
+    require(isinstance(version, int), f"VERSION: expected a number, raised when verdicts change, got {version!r}")
+    require(isinstance(reasons, tuple), f"reasons: expected a tuple of names, got {reasons!r}")
+    require(case.type.__doc__, "expected a docstring that says what it rejects, got none")
+
+
+def check_verdicts(case: Chosen) -> None:
+    """A text gets the same verdict after any other texts, with a declared reason."""
+    judged, texts = case.build(), [*map(normalize, _TEXTS)]
+
+    def judge(by: Filter, text: str) -> Verdict:
+        return by.judge(TextStatistics(text), "en")
+
+    first = [judge(judged, text) for text in texts]
+    for other in (judged, case.build()):
+        for text, verdict in reversed([*zip(texts, first, strict=True)]):
+            again = judge(other, text)
+            require(again == verdict, f"{text[:40]!r}: expected {verdict} again, got {again}; keep no state of texts")
+    for text, verdict in zip(texts, first, strict=True):
+        known = ("", *case.type.reasons)
+        require(verdict.reason in known, f"{text[:40]!r}: expected a reason of {known}, got '{verdict.reason}'")
+        edited = verdict.text if verdict.text is not None else text
+        require(edited == normalize(edited), f"{text[:40]!r}: expected an edit in stored form; call `normalize`")
+
+
+CHECKS: Final = (check_declarations, check_verdicts)

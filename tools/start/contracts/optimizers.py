@@ -1,0 +1,94 @@
+"""The contract of optimizers: each updates a small linear map."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+from typing import Final, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from clozeline.registry import choose
+from clozeline.tools.start.contracts import Entry, require
+from clozeline.train.optim.optimizers import OptimizerBuilder
+from clozeline.train.optim.optimizers._whole_parameters import WholeParameterOptimizer
+from clozeline.train.optim.weights.parameter_groups import parameter_groups
+
+
+class _Trained:
+    """A linear map with its optimizer."""
+
+    def __init__(self, entry: Entry) -> None:
+        self.layer = nn.Linear(3, 2)
+        with torch.no_grad():
+            self.layer.weight.copy_(torch.tensor([[0.5, -0.3, 0.2], [-0.1, 0.4, 0.6]]))
+            self.layer.bias.copy_(torch.tensor([0.1, -0.2]))
+        self.builder: OptimizerBuilder = choose("clozeline.train.optim.optimizers", entry).build()
+        self.optimizer = self.builder.build(parameter_groups(self.layer, 0.1))
+
+    def step(self, rate: float) -> Tensor:
+        """Update once by a learning rate, written into the groups as the engine does; return what moved."""
+        before = self.values()
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self.optimizer.zero_grad()
+        self.layer(torch.tensor([[1.0, -0.5, 2.0]])).square().sum().backward()
+        self.optimizer.step()
+        return self.values() - before
+
+    def values(self) -> Tensor:
+        """Return all weights."""
+        return nn.utils.parameters_to_vector(self.layer.parameters()).detach().clone()
+
+
+Case: TypeAlias = Callable[[], _Trained]
+
+
+def prepare(entry: Entry) -> Case:
+    """Return what builds the map and the optimizer."""
+    return partial(_Trained, entry)
+
+
+def check_declarations(case: Case) -> None:
+    """It declares the scope of its statistics, and keeps the names of groups."""
+    trained, known = case(), ("element", "parameter", "matrix")
+    scope = getattr(trained.builder, "statistics", None)
+    require(scope in known, f"statistics: expected one of {', '.join(known)}, got {scope!r}")
+    binds = type(trained.builder).bind is not OptimizerBuilder.bind
+    require(binds == (scope != "element"), f"bind: expected {'no' if binds else 'a'} method for statistics of {scope}")
+    names = [group.get("name") for group in trained.optimizer.param_groups]
+    require(names == ["decay", "no_decay"], f"expected the groups decay and no_decay, got {names}: pass on `groups`")
+
+
+def check_learning_rate(case: Case) -> None:
+    """A step is as long as the learning rate of its group says; without gradients nothing moves."""
+    moved = [case().step(rate) for rate in (0.0, 1e-3, 2e-3)]
+    require(not moved[0].any(), "expected a rate of 0 to change nothing; read `group['lr']`, which the engine writes")
+    require(moved[1].any(), "expected a step to change the weights, got the same ones")
+    twice = torch.allclose(moved[2], 2 * moved[1], rtol=0.02, atol=1e-6)
+    require(twice, f"expected twice the step by twice the rate, got {moved[2].norm() / moved[1].norm():.2f} times")
+    idle = case()
+    idle.optimizer.step()
+    require(idle.values().equal(case().values()), "expected weights without a gradient to stay, got others")
+    require(not any(idle.optimizer.state.values()), "expected no state without a gradient, which no other rank has")
+
+
+def check_states(case: Case) -> None:
+    """An element has as many states as declared, and a resumed optimizer goes on with the same bits."""
+    trained, resumed = case(), case()
+    for one in (trained, resumed):
+        one.builder.follow(one.optimizer, [0.0, *[1.0] * 9])  # a rising held-out loss: averages begin
+    trained.step(1e-3)
+    size, declared = trained.layer.weight.numel(), trained.builder.states
+    sizes = [value.numel() for value in trained.optimizer.state[trained.layer.weight].values() if value.numel() > 1]
+    require(sizes == [size] * declared, f"states: expected {declared} of {size} elements, got the sizes {sizes}")
+    resumed.layer.load_state_dict(trained.layer.state_dict())
+    resumed.optimizer.load_state_dict(deepcopy(trained.optimizer.state_dict()))
+    old, new = trained.optimizer, resumed.optimizer
+    if isinstance(old, WholeParameterOptimizer) and isinstance(new, WholeParameterOptimizer):
+        new.whole = deepcopy(old.whole)  # checkpoints hold it, too
+    same = trained.step(1e-3).equal(resumed.step(1e-3))
+    require(same, "expected the same step after a resume, got another one: keep in `state` what a step reads")
+
+
+CHECKS: Final = (check_declarations, check_learning_rate, check_states)
