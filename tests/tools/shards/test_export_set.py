@@ -17,10 +17,9 @@ import pytest
 
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.quarantine import publish_quarantine
 from clozeline.tools.shards import export_set
 from clozeline.tools.shards.exporting import mds
-from tests.shard_sets import damage, list_column, objective, rows, toy_set, write_set
+from tests.shard_sets import damage, list_column, objective, quarantine, rows, toy_set, write_set
 
 ROOT = Path(__file__).parents[3]
 READERS = Path(os.environ.get("CLOZELINE_READERS", ROOT / ".venv/readers/bin/python"))
@@ -48,7 +47,7 @@ def make_set(folder, types, **fields):
         made.columns[name] = Ragged.from_lists(made.columns.get(name, lists), dtype)
     columns = [list_column(name, dtype) for name, dtype in types.items()]
     shards = write_set(folder, [made], columns=columns, languages=["en"], **fields)
-    publish_quarantine(folder, [{"shard": shards.manifest.shards[0].path, "block": 1, "reason": "a test"}])
+    quarantine(folder, (0, 1))
     damage(shards, 1)
     return shards
 

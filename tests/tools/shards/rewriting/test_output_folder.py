@@ -5,7 +5,6 @@ import shutil
 from pathlib import Path
 
 import fsspec
-import numpy as np
 import pytest
 import zstandard
 
@@ -14,27 +13,13 @@ from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.quarantine import publish_quarantine
 from clozeline.tools.shards.export_documents import main as export_documents
 from clozeline.tools.shards.repack_shards import main as repack_shards
 from clozeline.tools.shards.repack_shards import repack
 from clozeline.tools.shards.rewriting import output_folder
 from clozeline.tools.shards.rewriting.output_folder import new_target
-<<<<<<< HEAD
-from clozeline.train.data.stream.phases import as_phases
-from clozeline.train.data.stream.reading_order import ReadingOrder
-from tests.shard_sets import toy_set
-=======
-from tests.shard_sets import rows, toy_set, write_set
->>>>>>> main
+from tests.shard_sets import quarantine, toy_set
 from tests.tools.small_run import example_sets
-
-
-def quarantine(folder, *blocks):
-    """Put blocks of shards, by their numbers, in quarantine."""
-    names = sorted(path.name for path in folder.glob("shard-*"))
-    entries = [{"shard": names[shard], "block": block, "reason": f"reason {shard}"} for shard, block in blocks]
-    publish_quarantine(folder, entries)
 
 
 def break_off_after(monkeypatch, files, error):
@@ -184,86 +169,10 @@ def test_a_folder_without_documents_is_refused(tmp_path, capsys):
     assert "give a folder such as OUT/dedup/documents" in capsys.readouterr().err
 
 
-<<<<<<< HEAD
-def rows_by_shard(shards):
-    """All rows of each shard."""
-    blocks = [[] for _ in shards.manifest.shards]
-    for block, shard in enumerate(shards.index.shard.tolist()):
-        blocks[shard].append(shards.read_block(block))
-    return [Rows.concatenate(found) for found in blocks]
-
-
-def assert_same(left, right):
-    assert list(left.fixed) == list(right.fixed)
-    assert list(left.columns) == list(right.columns)
-    for name, column in left.fixed.items():
-        np.testing.assert_array_equal(column, right.fixed[name])
-    for name, ragged in left.columns.items():
-        np.testing.assert_array_equal(ragged.offsets, right.columns[name].offsets)
-        np.testing.assert_array_equal(ragged.values, right.columns[name].values)
-
-
-@pytest.mark.parametrize("label", ["masked_lm", "span_corruption"])
-def test_there_and_back_gives_the_same_bytes(shard_sets, tmp_path, label):
-    source = open_shards(example_sets(shard_sets)[label][0])
-=======
-def rows_of(shards):
-    return [row for block in range(len(shards.index)) for row in shards.read_block(block)]
-
-
-@pytest.mark.parametrize("label", ["masked_lm", "span_corruption"])
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of files that webdataset leaves to the collector
-def test_plain_webdataset_reads_every_row(shard_sets, tmp_path, label):
-    manifest = example_sets(shard_sets)[label][0]
-    names = list(export(manifest, tmp_path, rows=50)["files"])
-    shards = open_shards(manifest)
-    assert len(names) == -(-len(shards) // 50)
-    found = list(webdataset.WebDataset([str(tmp_path / name) for name in names], shardshuffle=False))
-    for row, sample in zip(rows_of(shards), found, strict=True):
-        uid, variant = int(row.fixed["uid"]), int(row.fixed["variant"])
-        assert sample["__key__"] == f"{uid:016x}-{variant}"
-        facts = json.loads(sample["json"])
-        assert facts["document_uid"] == row.fixed["document_uid"].tobytes().hex()
-        assert (facts["uid"], facts["variant"], facts["language"]) == (f"{uid:016x}", variant, "en")
-        assert facts["document_offset"] == row.fixed["document_offset"]
-        for name, values in row.columns.items():
-            stored = np.load(io.BytesIO(sample[f"{name}.npy"]), allow_pickle=False)
-            assert stored.dtype == values.dtype
-            np.testing.assert_array_equal(stored, values)
-    gc.collect()
-
-
-def test_token_sets_are_keyed_by_document(shard_sets, tmp_path):
-    (name,) = export(shard_sets / "encode", tmp_path)["files"]
-    with tarfile.open(tmp_path / name) as archive:
-        keys = {member.name.split(".")[0] for member in archive}
-        assert all((member.mtime, member.uid, member.mode) == (0, 0, 0o644) for member in archive)
-    documents = {row.fixed["document_uid"].tobytes().hex() for row in rows_of(open_shards(shard_sets / "encode"))}
-    assert keys == documents
-
-
-def test_mistakes_end_in_one_message(shard_sets, tmp_path, capsys):
-    manifest = str(example_sets(shard_sets)["masked_lm"][0])
-    twice = write_set(tmp_path / "twice", [rows([4, 4])])
-    assert export_webdataset([str(twice.path), "--output", str(tmp_path / "out")]) == 65
-    assert not (tmp_path / "out" / "export.json").exists()
-    assert export_webdataset([manifest, "--output", str(tmp_path / "out")]) == 0
-    assert export_webdataset([manifest, "--output", str(tmp_path / "out")]) == 64
-    assert export_webdataset([manifest, "--output", str(tmp_path / "out"), "--rows", "-1"]) == 64
-    assert export_webdataset([manifest]) == 64
-    assert export_webdataset([manifest, "--output", str(twice.path.parent)]) == 64
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 5
-    assert "two consecutive rows have the key 0000000000000004-0" in lines[0]
-    assert "holds an export already" in lines[1]
-    assert "holds a shard set already" in lines[4]
-
-
 @pytest.mark.parametrize("name", ["corrupt/masked_lm/train", "corrupt/span_corruption/train", "encode"])
 def test_there_and_back_gives_the_same_bytes(shard_sets, tmp_path, name):
     source = open_shards(shard_sets / name)
     block_rows = source.manifest.block_rows
->>>>>>> main
     other = "tar" if source.manifest.container == "arrow" else "arrow"
     repack(source, tmp_path / "there", container=other, codec="none", block_rows=5)
     there = open_shards(tmp_path / "there")
