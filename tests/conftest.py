@@ -1,13 +1,8 @@
 """Fixtures that tests of several folders share."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -16,9 +11,6 @@ from clozeline.configuration import redaction
 from tests.built_once import built_once
 from tests.distributed import RankPool
 from tests.tokenizer_child import lasting_child
-
-if TYPE_CHECKING:
-    from tests.crawled_chain import Chain
 
 # Before torch is loaded: small tensors gain nothing from threads, which burn the cores that other tests wait for.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -34,12 +26,12 @@ settings.register_profile("exploring", deadline=None, print_blob=True)
 settings.load_profile("repeatable")
 
 
-def pytest_xdist_auto_num_workers() -> int:
+def pytest_xdist_auto_num_workers():
     """Return the number of processes of `-n auto`: tests of processes and signals wait more than they compute."""
     return min(8, 1 + (os.cpu_count() or 1))
 
 
-def _no_wait_for_the_disk(descriptor: int) -> None:
+def _no_wait_for_the_disk(descriptor):
     """Stand in for `os.fsync`: no test pulls the plug, and a run of the pipeline would wait for the disk 600 times."""
 
 
@@ -48,12 +40,12 @@ os.fsync = _no_wait_for_the_disk
 gc.disable()  # importing all tests makes no garbage, and the collector would take a fifth of the time
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Begin with the files of the trainer, the longest ones: at the end, every worker has short files to share."""
     items.sort(key=lambda item: "tests/train/" not in item.nodeid)
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish():
     """Keep the garbage collector from passing over all tests and libraries again and again."""
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)  # tests make little garbage in circles, and much that is alive
@@ -61,7 +53,7 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture
-def default_signals() -> Iterator[None]:
+def default_signals():
     """Handle SIGHUP as in a terminal, also where `nohup` started the suite, which then outlives the terminal."""
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
@@ -69,21 +61,21 @@ def default_signals() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def _forget_secrets() -> Iterator[None]:
+def _forget_secrets():
     """A value that one test gives as a secret would be hidden in the messages of the tests after it."""
     yield
     redaction._remembered.clear()
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _one_child_reads_tokenizers() -> Iterator[None]:
+def _one_child_reads_tokenizers():
     with lasting_child() as ask, pytest.MonkeyPatch.context() as patch:
         patch.setattr("clozeline.pipeline.tokenize.published.importing.ask_child", ask)
         yield
 
 
 @pytest.fixture(scope="session")
-def chain(tmp_path_factory: pytest.TempPathFactory) -> Chain:
+def chain(tmp_path_factory):
     """The chain up to the shards, which all workers share and no test changes."""
     from tests.crawled_chain import Chain, make_chain  # slow to import, and few tests need it
 
@@ -91,7 +83,7 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Chain:
 
 
 @pytest.fixture(scope="session")
-def one_rank() -> Iterator[RankPool]:
+def one_rank():
     """One process with a process group of its own."""
     pool = RankPool(1)
     yield pool
@@ -99,7 +91,7 @@ def one_rank() -> Iterator[RankPool]:
 
 
 @pytest.fixture(scope="session")
-def two_ranks() -> Iterator[RankPool]:
+def two_ranks():
     """Two processes with one process group, shared by all tests that inject no fault."""
     pool = RankPool(2)
     yield pool
@@ -107,7 +99,7 @@ def two_ranks() -> Iterator[RankPool]:
 
 
 @pytest.fixture(scope="session")
-def shard_sets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shard_sets(tmp_path_factory):
     """Output folder of a small pipeline run, which all workers share and no test changes."""
     from tests.tools.small_run import build
 

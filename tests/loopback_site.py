@@ -7,10 +7,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Site:
-    """A site by path: functions that write their answers to the request."""
+    """A site by path: functions that write their answers to the request; one more for all other paths."""
 
-    def __init__(self, pages):
-        self.pages = pages
+    def __init__(self, pages, other=lambda request: request.send_error(404)):
+        self.pages, self._other = pages, other
         self.url = ""
 
     @contextlib.contextmanager
@@ -31,10 +31,7 @@ class Site:
                     self.wfile = io.BytesIO()  # who answers writes a body for nobody
 
             def do_GET(self):
-                if self.path in site.pages:
-                    site.pages[self.path](self)
-                else:
-                    self.send_error(404)
+                site.pages.get(self.path, site._other)(self)
 
             def log_message(self, *_):
                 pass

@@ -10,6 +10,7 @@ from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import PLACES, ROW, STARTS, UNDO, WEIGHT, Ragged, Role, Rows
 from clozeline.pipeline.shards import ColumnSpec, base_columns, open_shards, write_manifest, write_shard
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
+from clozeline.pipeline.shards.quarantine import publish_quarantine
 from clozeline.seeding import mix
 
 TOKENS = Role("ids", below="vocabulary")
@@ -169,6 +170,13 @@ def toy_set(folder, sizes, *, row_length=8, **options):
     first = np.cumsum([1, *sizes])
     shards = [rows(range(start, start + size), row_length) for start, size in zip(first, sizes, strict=False)]
     return write_set(folder, shards, **options)
+
+
+def quarantine(folder, *blocks):
+    """Put blocks of shards, by their numbers, in quarantine."""
+    names = sorted(path.name for path in folder.glob("shard-*"))
+    entries = [{"shard": names[shard], "block": block, "reason": f"reason {shard}"} for shard, block in blocks]
+    publish_quarantine(folder, entries)
 
 
 def upload(shards):

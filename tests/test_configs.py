@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -89,14 +88,6 @@ def test_objectives_of_a_recipe_can_be_built_and_serve_its_training(path):
         kinds = [entry.objective.type for entry in recipe.config_of("corrupt")]
         heads = set(model.targets.values())
         assert any(heads <= set(kind.heads) and model.architecture in kind.architectures for kind in kinds)
-
-
-@pytest.mark.parametrize("path", [path for path in RECIPES if path.name == "pipeline.yaml"], ids=relative)
-def test_a_recipe_says_how_it_differs_from_the_paper(path):
-    if path.parent.name not in ("demo", "web", "small_languages"):
-        comment = path.read_text(encoding="utf-8").split("base:")[0]
-        assert "arXiv" in comment
-        assert re.match(r"(# - .+\n)+$", comment.partition("# Differs from the paper:\n")[2])
 
 
 # Textbook -------------------------------------------------------------------------------------------------------------

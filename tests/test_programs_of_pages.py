@@ -1,18 +1,136 @@
-"""Programs that pages show, run as a reader would: the notebook, and compression."""
+"""Programs that pages show, run as a reader would: docs/python.md, the notebook, and compression.
+
+The blocks of docs/python.md run one after another beside a folder `data/site`; its classes are then resumed, where
+every row is trained on once.
+"""
 
 import json
 import os
 import re
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
+from torch.utils.data import DataLoader
 
+from clozeline.train.data.stream.labels import dense_labels
+from clozeline.train.data.stream.stream import Stream
+from clozeline.train.data.stream.torch_dataset import StreamDataset
 from tests.distributed import run_program
+from tests.shard_sets import toy_set
+from tests.train.masked_set import write_masked_sets
 
 ROOT = Path(__file__).parents[1]
-NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
+BLOCKS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "python.md").read_text(encoding="utf-8"), re.M | re.S)
+
+
+def test_the_blocks_run_one_after_another(tmp_path):
+    """A text is corrupted and restored, a set opened, three steps taken, a loader resumed, and both trainers run."""
+    write_masked_sets(tmp_path / "data" / "site" / "corrupt" / "masked_lm")
+    done = run_program("\n".join(BLOCKS), tmp_path)
+    assert done.codes == [0], done.errors
+    (printed,) = done.outputs
+    assert "<extra_0>" in printed
+    assert "[CLS] It is raining . [SEP]" in printed
+    assert "240 rows of input_ids, label_positions, label_ids; sample " in printed
+    assert re.findall(r"^(\d) \d\.\d+$", printed, re.M) == ["0", "1", "2"]
+    assert "\n16 True\n" in printed
+    assert printed.count("'train_loss'") == 2, "the second resumes"
+    assert "45 held-out rows in 3 micro-batches" in printed
+    assert "Trainable params" in printed
+
+
+BATCH, STEPS, ROWS = 16, 11, 176
+
+
+def of_page(**names):
+    """Return the classes of the page, which read these names."""
+    names |= {"torch": torch, "DataLoader": DataLoader}
+    for block in BLOCKS:
+        if re.search("^class ", block, re.M):
+            exec(compile(block, "docs/python.md", "exec"), names)
+    return names
+
+
+def open_dataset(shards):
+    """Two micro-batches in each step."""
+    sizes = {"global_batch": BATCH, "micro_batch": BATCH // 2, "lanes": BATCH}
+    return StreamDataset(Stream(shards, rank=0, world_size=1, seed=1, io_threads=0, **sizes))
+
+
+def rows_of(tensors):
+    return tensors["input_ids"].tolist()
+
+
+def train_by_transformers(dataset, folder, **how):
+    """Train a tiny GPT-2 by the page's trainer; return the rows of each micro-batch that it trained on."""
+    from transformers import GPT2Config, GPT2LMHeadModel, TrainingArguments
+
+    trained = []
+
+    class Recording(of_page()["StreamTrainer"]):
+        def training_step(self, model, inputs, *rest):
+            trained.append(rows_of(inputs))
+            return super().training_step(model, inputs, *rest)
+
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=1000, n_positions=8, n_embd=8, n_layer=1, n_head=1))
+    options = {"max_steps": STEPS, "save_steps": 2, "gradient_accumulation_steps": 2, "ignore_data_skip": True}
+    options |= {"remove_unused_columns": False}
+    options |= {"report_to": "none", "use_cpu": True, "disable_tqdm": True}
+    callbacks = [of_page()["SaveStream"]()]
+    made = Recording(
+        model, TrainingArguments(str(folder), **options), callbacks=callbacks, train_dataset=dataset,
+        data_collator=partial(dense_labels, next_token=True),
+    )  # fmt: skip
+    made.train(**how)
+    return trained
+
+
+def test_transformers_resumes_where_it_stopped(tmp_path):
+    shards = toy_set(tmp_path / "set", [ROWS])
+    entire = train_by_transformers(open_dataset(shards), tmp_path / "run")
+    assert len({tuple(row) for rows in entire for row in rows}) == ROWS
+    checkpoint, dataset = tmp_path / "run" / "checkpoint-4", open_dataset(shards)
+    state = json.loads((checkpoint / "stream.json").read_text())
+    assert (state["step"], state["samples"]) == (4, 4 * BATCH)
+    dataset.load_state_dict(state)
+    rest = train_by_transformers(dataset, tmp_path / "run", resume_from_checkpoint=str(checkpoint))
+    assert rest == entire[8:]
+    later = json.loads((tmp_path / "run" / "checkpoint-10" / "stream.json").read_text())
+    assert later["samples"] == 10 * BATCH, "steps count across the resume"
+
+
+@pytest.mark.filterwarnings("ignore")  # of Lightning, about its own use of torch
+def test_lightning_resumes_where_it_stopped(tmp_path):
+    from pytorch_lightning.callbacks import ModelCheckpoint
+
+    shards = toy_set(tmp_path / "set", [ROWS])
+
+    def train(dataset, **how):
+        trained = []
+        page = of_page(dataset=dataset)
+
+        class Recording(page["MaskedLM"]):
+            def training_step(self, tensors, number):
+                trained.append(rows_of(tensors))
+                return self.weight(tensors["input_ids"].float()).mean()
+
+        module = Recording()
+        module.weight = torch.nn.Linear(8, 1)
+        saves = ModelCheckpoint(tmp_path / "run", "{step}", every_n_train_steps=2, save_top_k=-1)
+        callbacks, quiet = [page["StreamPosition"](), saves], {"logger": False, "enable_progress_bar": False}
+        options = {"max_steps": STEPS, "accumulate_grad_batches": 2, "accelerator": "cpu", **quiet}
+        page["Lightning"](callbacks=callbacks, **options).fit(module, DataLoader(dataset, batch_size=None), **how)
+        return trained
+
+    entire = train(open_dataset(shards))
+    assert len({tuple(row) for rows in entire for row in rows}) == ROWS
+    assert train(open_dataset(shards), ckpt_path=str(tmp_path / "run" / "step=4.ckpt")) == entire[8:]
+
+
 RUNNER = '''
 import ast
 
@@ -35,27 +153,11 @@ print("falls", losses[-1] < losses[0] - 0.3)
 '''
 
 
-def cells(path):
-    notebook = json.loads(path.read_text(encoding="utf-8"))
-    assert (notebook["nbformat"], notebook["metadata"]["kernelspec"]["name"]) == (4, "python3")
-    return notebook["cells"]
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_is_stored_without_outputs(path):
-    found = cells(path)
-    assert len({cell["id"] for cell in found}) == len(found)
-    assert found[0]["cell_type"] == "markdown"
-    for cell in found:
-        assert all(line.endswith("\n") for line in cell["source"][:-1])
-        if cell["cell_type"] == "code":
-            assert (cell["outputs"], cell["execution_count"]) == ([], None)
-
-
 def test_the_first_steps_run_and_show_what_they_speak_of(tmp_path):
     """With fewer steps than in class."""
-    (path,) = NOTEBOOKS
-    sources = ["".join(cell["source"]) for cell in cells(path) if cell["cell_type"] == "code"]
+    (path,) = (ROOT / "docs" / "notebooks").glob("*.ipynb")
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    sources = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     short = [source.replace("STEPS = 60", "STEPS = 12") for source in sources]
     assert short != sources
     done = run_program(f"SOURCES = {short!r}\n{RUNNER}", tmp_path)

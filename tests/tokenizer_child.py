@@ -19,8 +19,6 @@ def lasting_child():
             child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
             children.append(child)
         child = children[-1]
-        assert child.stdin is not None
-        assert child.stdout is not None
         child.stdin.write(json.dumps(request) + "\n")
         child.stdin.flush()
         return child.stdout.readline()

@@ -6,7 +6,7 @@ import re
 from importlib import import_module
 from importlib.util import find_spec
 
-from benchmarks.harness import ROOT, Claim, figure, finish, print_table
+from benchmarks.harness import ROOT, Claim, figure, finish
 
 import pytest
 
@@ -40,9 +40,6 @@ def test_one_limit_passed_is_exit_code_one(tmp_path, capsys):
     assert rows[0]["ratio"] is None, "no number of times better than nothing"
     last = capsys.readouterr().out.splitlines()[-1]
     assert [cell.strip() for cell in last.strip("|").split("|")] == ["memory", "MB", "17", "at most 16", "limit", "NO"]
-    print_table(("case", "ms"), [("a", 1), ("long name", 12345)], "times")
-    title, _, *lines = capsys.readouterr().out.strip().splitlines()
-    assert (title, lines[2]) == ("times", "| a         |     1 |")
 
 
 def test_every_benchmark_runs_alone_or_is_named_as_one_that_needs_more():

@@ -60,24 +60,3 @@ def test_modules_of_the_user_do_not_hide_ours(tmp_path, words):
     for name in ("pipeline", "model", "train", "tools"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n", encoding="utf-8")
     assert "the wrong module" not in clozeline(*words, cwd=tmp_path).stderr
-
-
-def test_names_of_the_user_and_ours_do_not_meet(tmp_path):
-    (tmp_path / "train.py").write_text("mine = True\n", encoding="utf-8")
-    code = "import train, clozeline.train; print(train.mine, clozeline.train.__file__)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == f"True {ROOT / 'clozeline' / 'train' / '__init__.py'}\n"
-
-
-LOADED = """
-import json, os, sys
-def report(code, leave=os._exit):
-    modules = [(name, id(module), getattr(module, "__file__", None)) for name, module in sys.modules.items()]
-    with open(os.environ["LOADED"], "w") as file:
-        json.dump([sys.path, [module for module in modules if module[2]]], file)
-    leave(code)
-os._exit = report  # the trainer's way out
-import atexit
-atexit.register(report, 0)
-"""
-"""What a process leaves behind: its import path, and name, identity and file of each loaded module."""

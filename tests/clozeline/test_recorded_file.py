@@ -29,17 +29,12 @@ def test_every_changed_or_missing_value_is_noticed(key):
 def test_a_newer_format_is_told_from_a_changed_one():
     newer = seal({**CONTENT, "format": 3})
     assert unseal(newer, "here", 3)["format"] == 3
-    with pytest.raises(NewerFormatError, match="here: format 3 of a newer version, this version reads format 2"):
+    with pytest.raises(
+        NewerFormatError, match="here: format 3 of a newer version, this version reads format 2: install a newer"
+    ):
         unseal(newer, "here", 2)
     with pytest.raises(ValueError, match="checksum: expected"):
         unseal({**newer, "format": 4}, "here", 2)
-
-
-def test_the_message_names_file_formats_and_the_way_out():
-    with pytest.raises(NewerFormatError) as found:
-        refuse_newer("file.json", {"format": 3}, 2)
-    said = "file.json: format 3 of a newer version, this version reads format 2: install a newer Clozeline"
-    assert (found.value.exit_code, str(found.value)) == (64, said)
     for content in ({}, {"format": 1}, {"format": 2}, {"format": "3"}, {"format": None}, [3], None):
         refuse_newer("file.json", content, 2)  # left to its reader
 

@@ -16,12 +16,9 @@ SENTENCES, OBJECTIVES, HEADS = (
 )  # fmt: skip
 
 
-def public_files(folder):
-    return sorted(path.stem for path in (Path(__file__).parents[2] / folder).glob("[!_]*.py"))
-
-
 def test_names_are_the_public_files_of_a_folder():
-    assert names(SENTENCES) == public_files("pipeline/text/sentences")
+    folder = Path(__file__).parents[2] / "pipeline/text/sentences"
+    assert names(SENTENCES) == sorted(path.stem for path in folder.glob("[!_]*.py"))
     assert find(OBJECTIVES, "masked_lm").__name__ == "MaskedLM"
     chosen = choose(OBJECTIVES, {"name": "masked_lm", "max_length": 9})
     assert choose(OBJECTIVES, chosen.plain()) == chosen

@@ -1,7 +1,5 @@
 """Draws are pure functions of their place, equal to plain integers, and uniform."""
 
-import struct
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,11 +53,6 @@ def test_hashes_are_stable():
     assert fraction(uid, "heldout", 1) == 0x23246AE3CC4A4DC6 / 2**64
     assert f"{sample_uid(uid, 1, 70_000, 'packed-510-sep'):016x}" == "d052576ba6312f7e"
     assert f"{kernel_base(1, 'masked_lm', 3):016x}" == "c4a2e9431787fdff"
-
-
-def test_parts_of_a_hash_do_not_run_together():
-    assert hash64("ab", "c") != hash64("a", "bc")
-    assert hash64(1) == hash64(struct.pack("<Q", 1)), "an integer is its 8 bytes"
 
 
 @given(words64, st.integers(1, 2**32))

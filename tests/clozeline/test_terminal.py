@@ -60,7 +60,6 @@ def fail(error):
         lambda: fail(FileNotFoundError(2, "a\tb\nNo such file", HOSTILE)),
         lambda: fail(RuntimeError(f"a\tb\n{HOSTILE}")),
     ],
-    ids=["print", "write", "table", "error", "system", "mistake"],
 )  # fmt: skip
 def test_no_control_character_reaches_a_terminal(action, monkeypatch):
     written = on_a_terminal(action, monkeypatch)

@@ -14,15 +14,10 @@ FOLDERS = ("clozeline", "configs", "model", "pipeline", "tools", "train")
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", folder, ROOT]
+def test_nothing_generic_is_installed_and_no_file_is_missing(tmp_path):
+    pip = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path, ROOT]
     subprocess.run(pip, check=True, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
-    return next(folder.glob("*.whl"))
-
-
-def test_nothing_generic_is_installed_and_no_file_is_missing(wheel):
+    (wheel,) = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     assert {name.partition("/")[0] for name in names} == {"clozeline", "clozeline-0.1.0.dist-info"}

@@ -1,5 +1,6 @@
-"""docs/objectives.md: it is what the generator writes, and its YAML is read as the options that it shows."""
+"""Generated pages: docs/objectives.md is what the generator writes; navigation, links and reference of the site."""
 
+import importlib
 import re
 from pathlib import Path
 
@@ -11,11 +12,13 @@ from clozeline.configuration.config import validate
 from clozeline.pipeline.corrupt.config import CorruptConfig
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview.words import Words
+from docs.generate.mkdocs_hooks import move_links, public_names, write_reference
 from docs.generate.objective_cases import _CASES, EVERY_WORD, cases_of
 from docs.generate.page import gallery
 from docs.generate.training import training_rows
 
-PAGE = Path(__file__).parents[2] / "docs" / "objectives.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "objectives.md"
 NAMES = registry.names("clozeline.pipeline.corrupt.objectives")
 SECTIONS = re.split(r"^## (\w+)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
 
@@ -38,3 +41,35 @@ def test_a_section_has_examples_features_and_options(name):
     assert entry.objective.options == registry.choose("clozeline.pipeline.corrupt.objectives", name).options
     assert {*entry.objective.type.Options.__pydantic_fields__} == {*yaml.safe_load(block)[0]} - {"name"}
     assert training_rows(name), "what trains on it"
+
+
+@pytest.mark.parametrize(
+    ("file", "page", "link", "expected"),
+    [
+        ("README.md", "start.md", "[a](docs/models.md#export)", "[a](models.md#export)"),
+        ("README.md", "start.md", "[a](CONTRIBUTING.md)", "[a](contributing.md)"),
+        ("README.md", "start.md", "![a](docs/pictures/flow.svg)", "![a](pictures/flow.svg)"),
+        ("docs/README.md", "README.md", "[a](../README.md#your-own-texts)", "[a](start.md#your-own-texts)"),
+        ("docs/README.md", "README.md", "[a](decisions)", "[a](decisions/0001-keyed-randomness.md)"),
+        ("docs/generation.md", "generation.md", "[the cache](../model/layers/cache.py)", "the cache"),
+        ("docs/models.md", "models.md", "[a](absent.md) [b](#here) [c](https://x.org/docs/models.md)", None),
+        ("README.md", "start.md", "```python\nx = [a](docs)\n```", None),
+    ],
+)
+def test_a_link_of_a_checkout_becomes_one_of_the_site(file, page, link, expected):
+    assert move_links(f"{link}\n", file, page) == f"{expected or link}\n"
+
+
+def test_every_page_is_in_the_navigation():
+    listed = re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("nav:")[2])
+    pages = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
+    assert sorted(listed) == sorted([*pages, "start.md", "contributing.md", "changelog.md", "api.md"])
+
+
+def test_the_public_names_exist_and_have_docstrings():
+    names = public_names()
+    assert "clozeline.pipeline.shards.open_shards" in names
+    for name in names:
+        module, _, attribute = name.rpartition(".")
+        assert getattr(importlib.import_module(module), attribute).__doc__, name
+        assert f"\n::: {name}\n" in write_reference(names)

@@ -1,4 +1,5 @@
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,8 @@ from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.train.startup.open_run import open_run
 from tests.built_once import built_once
 from tests.pipeline.miniature import write_corpus, write_recipe
-from tests.tools.runs.evaluation.task_runs import tuned_run
-from tests.train.written_runs import write_run
+from tests.tools.runs.evaluation.task_runs import TASKS, tuned_run
+from tests.train.written_runs import BERT, write_run, write_run_on
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +32,30 @@ def decoder(shard_sets, tmp_path_factory):
     run = tmp_path_factory.mktemp("decoder")
     write_run(run, shard_sets, [3], 1, "causal_lm", model__family="decoder", model__heads={"lm": 1.0})
     return run, open_run(run)
+
+
+@pytest.fixture(scope="session")
+def bert(shard_sets, tmp_path_factory):
+    """An untrained run that transformers has a class for."""
+    run = tmp_path_factory.mktemp("bert")
+    write_run(run, shard_sets, [3], 2, **BERT)
+    return run
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory):
+    """Runs with wide random weights, whose predictions differ from row to row; each is made once."""
+
+    @cache
+    def run_of(name):
+        folder = tmp_path_factory.mktemp(name)
+        make, head, options = TASKS[name]
+        manifest = make(folder) / "train" / "manifest.json"
+        family = {"model__family": "encoder_decoder"} if head == "lm" else {}
+        write_run_on(folder / "run", manifest, [3], 1, model__heads={head: options}, model__init={"std": 0.5}, **family)
+        return folder
+
+    return run_of
 
 
 @pytest.fixture

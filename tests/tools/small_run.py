@@ -3,6 +3,7 @@
 import json
 import re
 
+import torch
 import yaml
 
 from clozeline import registry
@@ -86,7 +87,6 @@ def build(output, count=30, shards=2, block_rows=16, labels=()):
             for number in range(work.units):
                 UnitRunner(stage, work, "test")(number)
                 record = UnitRecord.load(stage.folder, work.name, number)
-                assert record is not None
                 assert record.status == "ok", record.error + record.trace
     return output
 
@@ -98,6 +98,13 @@ def example_sets(output):
         name = json.loads(manifest.read_text())["parents"][0]["name"]
         found[manifest.parent.parent.name] = (manifest, output / "group" / name / "manifest.json")
     return found
+
+
+def compute_row_scores(trained, ids, head):
+    """Return the scores that a head gives at each position of a row by itself, without padding."""
+    row = {"input_ids": torch.tensor([ids]), "position_ids": torch.arange(len(ids))[None]}
+    with torch.no_grad():
+        return trained.model.logits(row | {"lengths": torch.tensor([len(ids)])})[head][0]
 
 
 def plain_text(shown):

@@ -7,7 +7,6 @@ import pytest
 
 from clozeline.__main__ import commands
 from clozeline.errors import ConfigurationError
-from clozeline.model.generation.decoding import Decoding
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import IntermixedArguments, add_settings, settings_of
 from clozeline.tools.runs.inference.generation import Settings
@@ -35,6 +34,17 @@ def test_wrong_use_is_one_message(name, capsys):
     assert error.endswith("; see --help\n")
 
 
+@pytest.fixture
+def parser():
+    parser = IntermixedArguments("")
+    parser.add_argument("run")
+    parser.add_argument("--output", required=True)
+    parser.add_argument("--text", action="append")
+    parser.add_argument("--dry", action="store_true")
+    add_settings(parser, Settings)
+    return parser
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -43,13 +53,7 @@ def test_wrong_use_is_one_message(name, capsys):
         ["--max_tokens=5", "--mode", "beam", "run", "--text", "a=b", "output=out", "--dry"],
     ],
 )
-def test_keys_and_options_are_one_style(words):
-    parser = IntermixedArguments("")
-    parser.add_argument("run")
-    parser.add_argument("--output", required=True)
-    parser.add_argument("--text", action="append")
-    parser.add_argument("--dry", action="store_true")
-    add_settings(parser, Settings)
+def test_keys_and_options_are_one_style(parser, words):
     options = parser.parse_args(words)
     assert (options.run, options.output, options.text, options.dry) == ("run", "out", ["a=b"], True)
     settings = settings_of(Settings, options.overrides)
@@ -64,12 +68,7 @@ def test_keys_and_options_are_one_style(words):
         (["run", "output=x", "dry=maybe"], "dry: expected true or false"),
     ],
 )
-def test_what_is_missing_is_named_as_it_is_written(words, said):
-    parser = IntermixedArguments("")
-    parser.add_argument("run")
-    parser.add_argument("--output", required=True)
-    parser.add_argument("--dry", action="store_true")
-    add_settings(parser, Settings)
+def test_what_is_missing_is_named_as_it_is_written(parser, words, said):
     with pytest.raises(ConfigurationError, match=said):
         parser.parse_args(words)
 
@@ -86,19 +85,3 @@ def test_sets_with_few_rows_or_none_are_no_mistake(tmp_path, sizes, capsys):
     assert (
         capsys.readouterr().err == f"note: no tokenizer above {folder}: ids are shown; tokenizer=DIR names its folder\n"
     )
-
-
-def test_a_key_of_two_schemas_is_listed_once():
-    parser = IntermixedArguments("A tool.")
-    parser.add_argument("run")
-    add_settings(parser, Settings, Decoding)
-    listed = [line.split(":")[0].strip() for line in (parser.epilog or "").splitlines()[1:] if line.startswith("  ")]
-    assert listed.count("max_tokens") == 1
-    assert {"samples", "top_p"} <= {*listed}
-    assert parser.parse_args(["runs/own", "mode=sample", "top_p=0.9"]).overrides == ["mode=sample", "top_p=0.9"]
-
-
-def test_words_become_settings_or_one_message():
-    assert settings_of(Settings, ["mode=sample", "top_p=0.9"]).top_p == 0.9
-    with pytest.raises(ConfigurationError, match=r"command line: .*top_k"):
-        settings_of(Settings, ["mode=sample", "top_k=many"])

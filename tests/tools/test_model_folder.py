@@ -9,21 +9,11 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
-from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json
 from clozeline.model.checkpoints import export_checkpoint, read_checkpoint
 from clozeline.tools.command import byte_count
-from clozeline.tools.model_folder import require_empty, write_tensors, write_weights
+from clozeline.tools.model_folder import write_tensors, write_weights
 from tests.model.checkpoints.published import saved
-
-
-def test_only_new_and_empty_places(tmp_path):
-    require_empty(tmp_path)
-    require_empty(tmp_path / "new")
-    (tmp_path / "file").write_text("")
-    for path in (tmp_path, tmp_path / "file"):
-        with pytest.raises(ConfigurationError, match="new or empty"):
-            require_empty(path)
 
 
 def test_tensors_that_share_memory_are_written_apart(tmp_path):

@@ -24,13 +24,9 @@ from clozeline.train.run import run
 from tests.distributed import RankPool
 from tests.tools.small_run import example_sets
 from tests.train.masked_set import write_config
+from tests.train.written_runs import BERT
 
 SENTENCE = "the <mask> page"
-
-
-BERT = {
-    "model__norm_place": "post", "model__final_norm": False, "model__emb_norm": True, "model__type_vocab_size": 2
-}  # fmt: skip
 
 
 def _start(world, folder, label, head, changes):
@@ -87,14 +83,14 @@ def test_what_needs_no_rows_needs_no_sets(moved, capsys):
     card = (Path("exported") / "README.md").read_text(encoding="utf-8")
     assert "masked_lm" in card
     tokenizer = own_tokenizer(moved / "masked_lm")
-    assert tokenizer is not None
     assert {path.parent for path in tokenizer.files} == {moved / "masked_lm" / "tokenizer"}
 
 
 def test_what_needs_rows_says_which_sets_and_takes_their_place(moved, trained, capsys):
     run_ = str(moved / "masked_lm")
     manifest = example_sets(trained / "sets")["masked_lm"][0]
-    uid = json.loads(_printed(explain_batch.main, [str(manifest), "--samples", "0", "--json"], capsys)[0])["sample"]
+    assert explain_batch.main([str(manifest), "--samples", "0", "--json"]) == 0
+    uid = json.loads(capsys.readouterr().out.splitlines()[0])["sample"]
     calls = [
         (fill_mask.main, [run_, "--heldout", "2"]),
         (explain_batch.main, ["--run", run_, "--step", "1"]),
@@ -110,11 +106,6 @@ def test_what_needs_rows_says_which_sets_and_takes_their_place(moved, trained, c
     other = example_sets(trained / "sets")["whole_word_masking"][0]
     assert explain_batch.main(["--run", run_, "--step", "1", f"data.shards={other}"]) == 64
     assert "data.shards" in capsys.readouterr().err
-
-
-def _printed(command, words, capsys):
-    assert command(words) == 0
-    return capsys.readouterr().out.splitlines()
 
 
 def test_a_run_without_a_record_of_its_sets_is_refused(trained, tmp_path, capsys):

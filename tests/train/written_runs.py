@@ -17,6 +17,12 @@ from clozeline.train.startup.open_run import Run, read_config
 from tests.tools.small_run import example_sets
 from tests.train.synthetic import plain_config
 
+BERT = {
+    "model__type_vocab_size": 2, "model__norm_place": "post", "model__final_norm": False, "model__emb_norm": True,
+    "model__eps": 1e-12,
+}  # fmt: skip
+"""Keys of a run that transformers has a class for."""
+
 
 def write_run(run, shard_sets, steps, parts, label="masked_lm", **changes):
     """Write a run directory with the same model at each step; return the model."""

@@ -20,12 +20,6 @@ from clozeline.errors import IntegrityError, StorageError
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards import DamagedBlock, StoreOptions
 
-
-@pytest.fixture(autouse=True)
-def nothing_read_before(monkeypatch):
-    monkeypatch.setattr("clozeline.configuration.redaction._remembered", set())
-
-
 SECRETS = [
     "secret", "password", "passwd", "token", "access_key", "accessKey", "aws_secret_access_key", "AWS_ACCESS_KEY_ID",
     "api_key", "account_key", "sas_token", "session-token", "client_secret", "secret_key", "connection_string",

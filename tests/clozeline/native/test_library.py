@@ -16,23 +16,17 @@ from clozeline.native.library import Function, array_of, is_available, missing_n
 needs_compiler = pytest.mark.skipif(shutil.which("c++") is None, reason="no C++ compiler")
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A folder with the smallest module."""
+@needs_compiler
+def test_the_library_repeats_the_hash_of_its_sources(tmp_path, monkeypatch):
     for name in ("module.cpp", "module.h"):
         shutil.copy(build.FOLDER / name, tmp_path)
     monkeypatch.setattr(build, "FOLDER", tmp_path)
     monkeypatch.setattr(build, "LIBRARY", tmp_path / "libnative.so")
     monkeypatch.delenv("CXX", raising=False)
-    return tmp_path
-
-
-@needs_compiler
-def test_the_library_repeats_the_hash_of_its_sources(folder):
     sources = ctypes.CDLL(str(build.build())).clozeline_sources
     sources.restype = ctypes.c_char_p
     assert sources().decode() == build.source_hash()
-    (folder / "more.h").write_text("// another source\n")
+    (tmp_path / "more.h").write_text("// another source\n")
     assert sources().decode() != build.source_hash()
 
 

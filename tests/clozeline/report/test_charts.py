@@ -3,7 +3,6 @@
 import math
 import re
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,15 +15,10 @@ NAN = float("nan")
 POINTS = [(float(step), 10.0 / step) for step in range(1, 60)]
 
 
-def every_picture(name):
-    return [
-        lines(name, [Series(name, POINTS), Series("marked", POINTS[:3])], name, levels={name: 4.5}),
-        lines(name, [Series(name, POINTS, smooth=True)], name),
-    ]
-
-
 def test_hostile_names_are_text_and_pictures_need_nothing_else():
-    text = page("", every_picture(HOSTILE))
+    marked = [Series(HOSTILE, POINTS), Series("marked", POINTS[:3])]
+    smooth = [Series(HOSTILE, POINTS, smooth=True)]
+    text = page("", [lines(HOSTILE, marked, HOSTILE, levels={HOSTILE: 4.5}), lines(HOSTILE, smooth, HOSTILE)])
     parsed = checked(text)
     assert parsed.count("svg") == len(parsed.pictures) == 2
     assert all(figures.startswith(f"{visible(HOSTILE)}: ") for figures in parsed.pictures)

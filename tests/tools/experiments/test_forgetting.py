@@ -12,52 +12,23 @@ from safetensors.torch import load_file, save_file
 import clozeline.tools.experiments.multirun.runner
 import clozeline.tools.experiments.multirun.task_sequence
 import clozeline.tools.runs.fisher
-from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.tools.experiments.forgetting import main as forgetting
 from clozeline.tools.experiments.multirun.forgetting_scores import outcome, summary, summary_lines
 from clozeline.tools.experiments.multirun.task_sequence import _sum_fisher_files, read_tasks
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.run import run
-from tests.pipeline.task_files import WORDS, write_recipe, write_vocabulary
-from tests.tools.runs.evaluation.task_runs import tuned_run
+from tests.pipeline import task_files
+from tests.pipeline.task_files import write_recipe, write_task, write_vocabulary
+from tests.tools.runs.evaluation.task_runs import start, tuned_run
 from tests.train.masked_set import write_masked_sets
 
 
 def other_sets(folder):
     """The sets of a second task: `fine` or `dull`, in the places of `good` and `bad`."""
-    files = folder / "files"
-    files.mkdir(parents=True)
-    rest = [word for word in WORDS if word not in ("good", "bad", "fine", "dull")]
-    for name, first, count in (("train", 0, 60), ("dev", 60, 21)):
-        lines = ["sentence\tlabel"]
-        for number in range(first, first + count):
-            words = [rest[(number * 5 + place * 3) % len(rest)] for place in range(2 + number % 5)]
-            lines.append(" ".join([*words, "dull" if number % 2 else "fine"]) + f"\t{number % 2}")
-        (files / f"{name}.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    vocabulary, recipe = write_vocabulary(folder / "words"), write_recipe(folder)
-    given = [f"input={files}", f"tokenizer.path={vocabulary}", f"output={folder / 'out'}", "executor.workers=1"]
-    assert run_pipeline(["--config", str(recipe), *given]) == 0
-    return folder / "out" / "tasks" / "sst2"
-
-
-@pytest.fixture(scope="module")
-def setting(one_rank, tmp_path_factory):
-    """A run that has learned the first task, files of both tasks, and their sets."""
-    folder = tmp_path_factory.mktemp("forgetting")
-    body = tuned_run(one_rank, folder / "first")
-    sets = [folder / "first" / "out" / "tasks" / "sst2", other_sets(folder / "second")]
-    files = []
-    for name, of in zip(("first", "second"), sets, strict=True):
-        files.append(folder / f"{name}.yaml")
-        files[-1].write_text(f"name: {name}\nshards: {of / 'train'}\n", encoding="utf-8")
-    return body, files, sets
-
-
-def start(world, config, words):
-    return run(load_config(TrainConfig, config, words), joined=world)
+    for path in write_task(folder / "files").glob("*.tsv"):
+        path.write_text(path.read_text().replace("good", "dull").replace("bad", "fine"))
+    write_recipe(folder)
+    return task_files.run(folder, write_vocabulary(folder / "words"), "executor.workers=1")
 
 
 @pytest.fixture
@@ -79,9 +50,13 @@ def commands(one_rank, monkeypatch):
 
 
 @pytest.mark.slow
-def test_every_method_learns_and_the_matrix_is_that_of_the_scores(setting, commands, tmp_path, capsys):
+def test_every_method_learns_and_the_matrix_is_that_of_the_scores(one_rank, commands, tmp_path, capsys):
     """Accuracies are those of tools/runs/evaluate.py; what is done is not done again; other words are refused."""
-    body, files, sets = setting
+    body = tuned_run(one_rank, tmp_path / "first")
+    sets = [tmp_path / "first" / "out" / "tasks" / "sst2", other_sets(tmp_path / "second")]
+    files = [tmp_path / "first.yaml", tmp_path / "second.yaml"]
+    for file, of in zip(files, sets, strict=True):
+        file.write_text(f"name: {file.stem}\nshards: {of / 'train'}\n", encoding="utf-8")
     words = [str(body), f"tasks=[{files[0]},{files[1]}]", f"output={tmp_path / 'out'}", "learned=1", "steps=12"]
     assert forgetting([*words, "rows=20", "strength=1000"]) == 0
     found = json.loads((tmp_path / "out" / "forgetting.json").read_text(encoding="utf-8"))
@@ -149,19 +124,11 @@ def test_the_table_has_means_over_seeds():
     assert lines[-1] == "replay  forgetting of novels 0.1000, backward transfer -0.1000, last task 0.8000"
 
 
-@pytest.fixture
-def files(tmp_path):
-    """Tasks `one` and `two`; the second names the first one's held-out set."""
-    found = []
-    for name in ("one", "two"):
-        manifest = write_masked_sets(tmp_path / name, name=name)
-        heldout = f"heldout: {tmp_path / 'one' / 'heldout'}\n" if name == "two" else ""
-        found.append(tmp_path / f"{name}.yaml")
-        found[-1].write_text(f"name: {name}\nshards: {manifest.parent}\n{heldout}", encoding="utf-8")
-    return found
-
-
-def test_mistakes_are_named(files, tmp_path):
+def test_mistakes_are_named(tmp_path):
+    files = [tmp_path / "one.yaml", tmp_path / "two.yaml"]
+    for file in files:
+        manifest = write_masked_sets(tmp_path / file.stem, name=file.stem)
+        file.write_text(f"name: {file.stem}\nshards: {manifest.parent}\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match="learned: expected fewer than the 2 tasks, got 2"):
         read_tasks(files, 2)
     with pytest.raises(ConfigurationError, match="expected different names, got 'one' twice"):

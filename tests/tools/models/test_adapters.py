@@ -4,7 +4,6 @@ import json
 import re
 import shutil
 
-import numpy as np
 import pytest
 import torch
 import transformers
@@ -15,18 +14,17 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.export_adapter import main as export_adapter
 from clozeline.tools.models.export_model import main as export_model
 from clozeline.tools.models.import_adapter import main as import_adapter
-from clozeline.tools.runs.evaluation.task_run import set_rows
-from clozeline.train.data.stream.collate import Collate
 from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
 from tests.model.adapters.adapted_models import disturbed, peft
 from tests.model.checkpoints.published import saved
 from tests.pipeline.task_files import SPECIALS, WORDS, make_sets
 from tests.tools.runs.evaluation.task_runs import start
+from tests.tools.small_run import compute_row_scores
 from tests.train.masked_set import write_config
+from tests.train.written_runs import BERT
 
 pytestmark = pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing. is deprecated:FutureWarning")  # peft
-BERT = {"model__type_vocab_size": 2, "model__norm_place": "post", "model__final_norm": False, "model__emb_norm": True}
 SIZES = {"hidden_size": 20, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 PADDED = len(SPECIALS) + len(WORDS)
 ADAPTERS = {"lora": {"name": "lora", "rank": 2}, "bottleneck": {"name": "bottleneck", "width": 3}}
@@ -42,7 +40,7 @@ def folder(tmp_path_factory):
     (folder / "base" / "vocab.txt").write_bytes((folder / "task" / "words" / "vocab.txt").read_bytes())
     shared = {
         **BERT, "model__heads": {"classification": {"hidden": "tanh"}}, "model__position": {"maximum": 64},
-        "model__dim": 20, "model__attention_heads": 2, "model__ffn_dim": 32, "model__layers": 2, "model__eps": 1e-12,
+        "model__dim": 20, "model__attention_heads": 2, "model__ffn_dim": 32, "model__layers": 2,
         "optimizer__learning_rate": 0.05, "steps": 3, "evaluate__max_rows": 0,
     }  # fmt: skip
     pool = RankPool(1)
@@ -57,13 +55,8 @@ def folder(tmp_path_factory):
 
 def own_scores(run_folder, shards):
     """The ids of the held-out rows, and the scores that the run gives to each."""
-    trained, opened = open_run(run_folder), open_shards(shards)
-    rows, collate = set_rows(opened), Collate.from_manifest(opened.manifest)
-    columns = {name: rows.columns[name] for name in collate.columns}
-    with torch.no_grad():
-        (scores,) = trained.model.logits(collate(columns, np.ones(len(rows), np.float32))).values()
-    ids = [rows.columns["input_ids"].take(np.array([row])).values.tolist() for row in range(len(rows))]
-    return ids, scores
+    trained, ids = open_run(run_folder), [row["input_ids"].tolist() for row in open_shards(shards)]
+    return ids, torch.stack([compute_row_scores(trained, row, "classification") for row in ids])
 
 
 def test_an_exported_run_gives_the_texts_of_its_task_the_scores_of_their_rows(folder):

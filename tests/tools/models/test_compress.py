@@ -20,9 +20,8 @@ from clozeline.tools.runs.evaluate import main as evaluate
 from clozeline.tools.runs.fill_mask import main as fill_mask
 from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.startup.open_run import open_run
-from tests.tools.models.test_import_model import BERT
 from tests.tools.small_run import example_sets
-from tests.train.written_runs import write_run
+from tests.train.written_runs import BERT, write_run
 
 FAST = ["length=16", "repeats=1"]
 
@@ -113,13 +112,6 @@ def test_integers_are_what_transformers_loads(shard_sets, tmp_path, capsys, meth
         assert not (tmp_path / "out").exists()
 
 
-@pytest.fixture(scope="module")
-def bert(shard_sets, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("bert")
-    write_run(folder, shard_sets, [4], 2, **BERT)
-    return folder
-
-
 def test_a_folder_becomes_a_folder(bert, tmp_path, shard_sets, capsys):
     """An export of ours, and its import, lose layers; a folder without its tokenizer is refused."""
     assert export([str(bert), str(tmp_path / "theirs")]) == 0
@@ -149,7 +141,6 @@ def test_a_folder_becomes_a_folder(bert, tmp_path, shard_sets, capsys):
 REFUSED = {
     "layers that are not there": (["method=layers", "keep=[0,7]"], "layers 0 to 1, got 7"),
     "heads that are not there": (["method=heads", "keep=9"], "at most the 2 heads"),
-    "sparsity of everything": (["method=rows", "sparsity=1"], "sparsity"),
     "no such method": (["method=heds", "keep=1"], "did you mean 'heads'"),
     "a key of another method": (["method=heads", "keep=1", "scope=global"], "scope"),
     "nothing to compare": (["--compare"], "expected the dense model and others"),

@@ -11,15 +11,13 @@ import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import AutoTokenizer
 
-from clozeline.configuration.config import load_config
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.models.compare_logits import main as compare
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_main
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.run import run
 from tests.pipeline.miniature import text, write_corpus, write_recipe
+from tests.tools.runs.evaluation.task_runs import start
 
 CONFIG = {
     "vocab_size": 400, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48,
@@ -62,10 +60,6 @@ def publish(folder):
     return folder
 
 
-def train(world, config):
-    return run(load_config(TrainConfig, config), joined=world)
-
-
 def continue_training(folder, source, ranks):
     """Make shards with the tokenizer of an imported model, and train its weights on them for six steps."""
     recipe = write_recipe(
@@ -81,7 +75,7 @@ def continue_training(folder, source, ranks):
         " micro_batch: 4, lanes: 4}, optimizer: {name: adamw, learning_rate: 1e-3},"
         f" schedule: {{name: linear, warmup: 2}}, steps: 6, output: {folder}/run, log: {{tensorboard: false}}}}"
     )
-    assert ranks.run(train, config) == [0]
+    assert ranks.run(start, config) == [0]
     return folder / "run"
 
 

@@ -103,7 +103,6 @@ def test_merges_are_those_of_the_most_frequent_neighbours(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "words", "message"),
     [
-        ("byte_bpe", ["pieces=0"], "pieces"),
         ("byte_bpe", ["min_frequency=1000"], "no two pieces are neighbors 1000 times"),
         ("byte_bpe", ["output=BASE"], "is there already"),
         ("character", [], "expected a byte-level BPE or WordPiece"),

@@ -2,25 +2,19 @@ import json
 
 import pytest
 
-from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import settings_of
 from clozeline.tools.models.teach import TeachOptions, main, teach
 from clozeline.tools.models.teaching import score_shards
 from clozeline.tools.shards.validate_shards import validate
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.run import run
 from clozeline.train.startup.starting_model import open_teacher
 from tests.matrices import mark_slow_but
 from tests.pipeline.corruption_cases import FIRST_CONTENT
 from tests.pipeline.task_files import make_sets, make_tagged_sets, make_text_sets
+from tests.tools.runs.evaluation.task_runs import start
 from tests.train.masked_set import write_config, write_masked_sets
 from tests.train.objective_sets import NUMBERS, write_objective_sets
-
-
-def start(world, config, overrides):
-    return run(load_config(TrainConfig, config, overrides), joined=world)
 
 
 @pytest.fixture(scope="module")

@@ -6,9 +6,7 @@ import pytest
 
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run, main
 from clozeline.tools.runs.evaluation.perplexity import perplexity_scores
-from clozeline.train.startup.open_run import open_run
 from tests.distributed import RankPool
-from tests.train.written_runs import write_run
 
 
 def test_the_score_is_that_of_the_trainer(tuned, capsys, tmp_path):
@@ -45,8 +43,6 @@ def test_the_bytes_do_not_depend_on_the_processes(tuned, size):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["splitt=dev"], "did you mean 'split'"),
-        (["step=0"], "step"),
         (["step=5"], "holds no checkpoint of step 5"),
         (["suite=blimp"], "input"),
         (["window=4"], "window"),
@@ -60,10 +56,8 @@ def test_mistakes(tuned, capsys, words, message):
     assert message in capsys.readouterr().err
 
 
-def test_texts_are_scored_by_a_decoder(shard_sets, tmp_path, capsys):
-    run, text, pairs = tmp_path / "run", tmp_path / "text.txt", tmp_path / "pairs.jsonl"
-    run.mkdir()
-    write_run(run, shard_sets, [3], 1, "causal_lm", model__family="decoder", model__heads={"lm": 1.0})
+def test_texts_are_scored_by_a_decoder(decoder, tmp_path, capsys):
+    (run, trained), text, pairs = decoder, tmp_path / "text.txt", tmp_path / "pairs.jsonl"
     text.write_text("the page of the book .")
     names = ("sentence_good", "sentence_bad", "UID", "linguistics_term")
     rows = [
@@ -73,7 +67,7 @@ def test_texts_are_scored_by_a_decoder(shard_sets, tmp_path, capsys):
     pairs.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
     assert main([str(run), f"perplexity={text}", "window=4", "stride=1", "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
-    wanted = perplexity_scores(run, open_run(run), text, 4, 1)
+    wanted = perplexity_scores(run, trained, text, 4, 1)
     assert {name: scores[name] for name in wanted} == wanted
     assert (scores["step"], len(scores["checkpoint"]), len(scores["tokenizer"])) == (3, 32, 64)
     keys = ["suite=blimp", f"input={pairs}", f"baseline={text}", f"output={tmp_path / 'scores.json'}"]

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from clozeline.configuration.config import load_config
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import file_hash
 from clozeline.tools.runs.extract_features import main as extract_features
@@ -14,10 +13,7 @@ from clozeline.tools.runs.inference.feature_files import Extraction, Features, o
 from clozeline.tools.runs.inference.text_likelihoods import word_spans
 from clozeline.tools.runs.neighbors import NeighborOptions, find_neighbors
 from clozeline.tools.runs.neighbors import main as neighbors
-from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.run import run
 from clozeline.train.startup.open_run import open_run
-from tests.train.written_runs import write_run
 
 
 def lines(path, texts):
@@ -46,14 +42,9 @@ def test_the_manifest_says_where_vectors_come_from(tuned, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["output=out"], "'input' is missing"),
         (["input=TEXTS", "output=out", "layer=12"], "layer=12: expected table, last"),
-        (["input=TEXTS", "output=out", "pool=middle"], "pool"),
         (["input=TEXTS", "output=out", "layer=scalar_mix"], "no head has learned a mix"),
-        (["input=nowhere", "output=out"], "nowhere: no such file: give a file, or a folder"),
-        (["input=TEXTS", "output=out", "step=7"], "no checkpoint of step 7"),
     ],
-    ids=["input", "layer", "pool", "mix", "file", "step"],
 )
 def test_mistakes(tuned, tmp_path, words, said, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -61,10 +52,6 @@ def test_mistakes(tuned, tmp_path, words, said, capsys, monkeypatch):
     assert extract_features([str(tuned), *(word.replace("TEXTS", "texts.jsonl") for word in words)]) == 64
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def start(world, config, words):
-    return run(load_config(TrainConfig, config, words), joined=world)
 
 
 TEXTS = [
@@ -128,12 +115,9 @@ def test_tokens_and_words(encoder, tmp_path):
     assert words.texts[:8] == ["the", "page", "of", "the", "book", "is", "long", "é"]
 
 
-def test_a_decoder_has_no_first_special_token_to_read(shard_sets, tmp_path):
+def test_a_decoder_has_no_first_special_token_to_read(decoder, tmp_path):
     """Packed rows follow </s>; a text without a token is counted."""
-    run = tmp_path / "run"
-    run.mkdir()
-    write_run(run, shard_sets, [3], 1, "causal_lm", model__family="decoder", model__heads={"lm": 1.0})
-    trained = open_run(run)
+    trained = decoder[1]
     facts = trained.objectives[0]
     chosen = Extraction("last", "last", "f32", 40)
     said = write_features(tmp_path / "out", trained, facts, [*TEXTS, ("empty", "")], chosen, {})
@@ -178,9 +162,8 @@ def test_neighbours_are_those_of_other_texts_by_cosine():
         find_neighbors(features(), NeighborOptions(query=7))
 
 
-def test_the_command_prints_the_nearest_rows(tmp_path, shard_sets, capsys):
-    write_run(tmp_path / "run", shard_sets, [3], 1)
-    trained, chosen = open_run(tmp_path / "run"), Extraction("table", "first_subword", "f32", 40)
+def test_the_command_prints_the_nearest_rows(tmp_path, encoder, capsys):
+    trained, chosen = encoder[1], Extraction("table", "first_subword", "f32", 40)
     texts = [(f"texts.jsonl:{line}", "the page of the book") for line in range(3)]
     write_features(tmp_path / "features", trained, trained.objectives[0], texts, chosen, {})
     assert neighbors([str(tmp_path / "features"), "query=1", "same=true", "--json"]) == 0

@@ -1,6 +1,7 @@
-"""Predictions of rows without labels: those of `evaluate` on the same rows, whatever the batches, after a kill too."""
+"""Predictions and labels of rows without one: those of `evaluate`, whatever the batches, after a kill too."""
 
 import csv
+import doctest
 import json
 import re
 
@@ -13,57 +14,27 @@ from sklearn.metrics import accuracy_score
 from sklearn.metrics import f1_score as class_f1
 
 from clozeline.errors import ConfigurationError
+from clozeline.files import file_hash
 from clozeline.pipeline.tasks.readers import Rejected, TaskFacts
-from clozeline.tools.runs import evaluate, predict
+from clozeline.tools.runs import evaluate, predict, pseudo_label
 from clozeline.tools.runs.inference.prediction_files import write_output
 from clozeline.train.answers.classification import Classification
 from clozeline.train.answers.regression import Regression
 from clozeline.train.answers.span import Span
-from tests.pipeline.task_files import (
-    make_choice_sets,
-    make_labeled_sets,
-    make_question_sets,
-    make_sets,
-    make_tagged_sets,
-    make_text_sets,
-)
+from clozeline.train.startup.open_run import open_run
+from tests.pipeline.task_files import sentences
 from tests.pipeline.tasks.readers.reading import reader_of, written
-from tests.tools.runs.test_pseudo_label import probabilities
-from tests.train.written_runs import write_run_on
+from tests.tools.small_run import compute_row_scores
 
 
-def labeled(answer):
-    return lambda folder: make_labeled_sets(folder, answer)
-
-
-TASKS = {
-    "classes": (make_sets, "classification", {"labels": ["0", "1"]}),
-    "several": (labeled("labels: tags"), "classification", {"labels": ["bad", "film", "good"], "multi_label": True}),
-    "numbers": (labeled("score: score"), "regression", {}),
-    "tags": (make_tagged_sets, "tagging", {"labels": ["O", "B-X", "I-X"]}),
-    "words": (labeled("words: words, label: marks"), "tagging", {"labels": ["O", "B-X", "I-X"]}),
-    "answers": (make_question_sets, "span", {}),
-    "choices": (make_choice_sets, "multiple_choice", {}),
-    "texts": (make_text_sets, "lm", {}),
-}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory):
-    """Runs with wide random weights, whose predictions differ from row to row; each is made once."""
-    made = {}
-
-    def run_of(name):
-        if name not in made:
-            made[name] = folder = tmp_path_factory.mktemp(name)
-            make, head, options = TASKS[name]
-            manifest = make(folder) / "train" / "manifest.json"
-            family = {"model__family": "encoder_decoder"} if head == "lm" else {}
-            write_run_on(folder / "run", manifest, [3], 1, model__heads={head: options}, model__init={"std": 0.5},
-                         **family)  # fmt: skip
-        return made[name]
-
-    return run_of
+def probabilities(run, texts):
+    """Each text by itself, without padding."""
+    trained, found = open_run(run), []
+    special = trained.tokenizer.vocabulary.specials
+    for encoding in trained.tokenizer.encode(texts):
+        ids = [special["cls"], *encoding.ids.tolist(), special["sep"]]
+        found.append(compute_row_scores(trained, ids, "classification").softmax(-1).tolist())
+    return found
 
 
 def predicted(folder, source, output, *words):
@@ -227,7 +198,6 @@ def test_every_row_of_the_input_is_in_the_output(runs, tmp_path, capsys):
         (["output=p", "layout=squad"], "the run predicts classification: expected glue"),
         (["output=p.csv", "text=none"], "expected the columns none, got sentence, label without none"),
         (["output=p.csv", "words=sentence"], "words: the task sst2 reads text, text_pair: give those"),
-        (["output=p.csv", "input=gone.csv"], "gone.csv: no such file"),
     ],
 )
 def test_what_cannot_be_predicted_is_refused(runs, tmp_path, capsys, words, message, monkeypatch):
@@ -262,7 +232,6 @@ def test_answers_of_a_passage_share_a_line(tmp_path):
     lines = [{"idx": number, "passage": {"text": "Ada met.", "questions": asked}} for number in (3, 4)]
     reader = reader_of("superglue", task="multirc")
     rows = reader.read_unlabeled(written(tmp_path, "".join(f"{json.dumps(line)}\n" for line in lines)))
-    assert rows is not None
     items = list(rows)
     assert [item.index for item, _ in items] == list(range(8))
     assert [key for _, key in items] == [[passage, 10 + at // 2, 20 + at] for passage in (3, 4) for at in range(4)]
@@ -273,7 +242,58 @@ def test_queries_are_answered_by_texts(tmp_path):
            "qas": [{"query": "@placeholder won", "idx": 5}, {"query": "@placeholder lost", "idx": 6}]}  # fmt: skip
     reader = reader_of("superglue", task="record")
     rows = reader.read_unlabeled(written(tmp_path, f"{json.dumps(row)}\n{{}}\n"))
-    assert rows is not None
     (first, key), (second, _), (rejected, _) = rows
     assert (first.index, key, second.index) == (0, 5, 1)
     assert rejected == Rejected("fields", 2)
+
+
+# Labels of a run as rows to train on ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def run(runs):
+    return runs("classes") / "run"
+
+
+def test_sure_labels_are_those_of_the_model(run, tmp_path, capsys):
+    """The threshold splits the texts; what is written and what is not are all lines."""
+    texts = [text for text, _ in sentences(40, first=100)]
+    given = probabilities(run, texts)
+    threshold = sorted(max(row) for row in given)[20] - 1e-4
+    sure = [(text, row.index(max(row))) for text, row in zip(texts, given, strict=True) if max(row) >= threshold]
+    source, output = tmp_path / "texts.txt", tmp_path / "pseudo.jsonl"
+    source.write_text("\n".join([*texts, "", "a\tb"]) + "\n", encoding="utf-8")
+    assert pseudo_label.main([str(run), f"input={source}", f"output={output}", f"threshold={threshold}"]) == 0
+    lines = output.read_text(encoding="utf-8").splitlines()
+    assert [*map(json.loads, lines)] == [{"sentence": text, "label": str(label)} for text, label in sure]
+    assert 0 < sum(label for _, label in sure) < len(sure)
+    facts = json.loads((tmp_path / "pseudo.jsonl.json").read_text(encoding="utf-8"))
+    assert facts["rows_in"] == 42 == sum(facts["labelled"].values()) + sum(facts["skipped"].values())
+    assert facts["skipped"] == {"blank_line": 1, "fields": 1, "below_threshold": 40 - len(sure)}
+    assert facts["labelled"] == {str(label): [one for _, one in sure].count(label) for label in (0, 1)}
+    assert facts["output"] == {"pseudo.jsonl": file_hash(output)}
+    assert f"{len(sure)} rows of 42 labeled" in capsys.readouterr().out
+
+
+def test_a_class_has_at_most_so_many_of_the_surest(run, tmp_path):
+    texts = [text for text, _ in sentences(40, first=100)]
+    source, output = tmp_path / "texts.txt", tmp_path / "pseudo.jsonl"
+    source.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    words = [str(run), f"input={source}", f"output={output}", "threshold=0", "per_class=3"]
+    assert pseudo_label.main(words) == 0
+    given = probabilities(run, texts)
+    surest = []
+    for label in (0, 1):
+        of_class = [place for place, row in enumerate(given) if row.index(max(row)) == label]
+        surest += sorted(of_class, key=lambda place: -max(given[place]))[:3]
+    expected = [texts[place] for place in sorted(surest)]
+    assert [json.loads(line)["sentence"] for line in output.read_text(encoding="utf-8").splitlines()] == expected
+    assert doctest.testmod(pseudo_label).failed == 0
+
+
+def test_a_threshold_that_no_label_reaches_is_refused(run, tmp_path, capsys):
+    source = tmp_path / "texts.txt"
+    source.write_text("a film\n", encoding="utf-8")
+    assert pseudo_label.main([str(run), f"input={source}", f"output={tmp_path / 'new.tsv'}", "threshold=1"]) == 64
+    assert "lower the threshold" in capsys.readouterr().err
+    assert not (tmp_path / "new.tsv").exists()

@@ -27,8 +27,8 @@ PLAIN = {
 }  # fmt: skip
 
 
-def template(**changes):
-    return validate(Template, PLAIN | changes, "test")
+def template(plain=PLAIN, **changes):
+    return validate(Template, plain | changes, "test")
 
 
 class Letters:
@@ -63,7 +63,6 @@ def none(_):
         ("per_byte", ([-1.0, -2.2 / 3], [-0.7])),
         ("pmi", ([-0.9, -2.2 + 1.2], [-1.4 + 1.2])),
     ],
-    ids=["sum", "mean", "per_byte", "pmi"],
 )
 def test_scores_of_labels(normalise, words):
     (found,) = answer_rows([row("page")], template(), none, Letters(), 99, normalise)
@@ -90,16 +89,12 @@ POLARITY = {
 }
 
 
-def written_template(**changes):
-    return validate(Template, POLARITY | changes, "test")
-
-
 def test_demonstrations_come_between_the_instruction_and_the_row():
     shown = [({"text": "{a}"}, "negative"), ({"text": "b"}, "positive")]
-    prompt = prompt_of(written_template(instruction="Say.", separator=" | "), shown, {"text": "c"})
+    prompt = prompt_of(template(POLARITY, instruction="Say.", separator=" | "), shown, {"text": "c"})
     before = "Say. | Input: {a}\nPolarity: bad. | Input: b\nPolarity: good. | Input: c\nPolarity:"
     assert prompt == Prompt(before, ".")
-    assert prompt_of(written_template(), [], {"text": "c"}) == Prompt("Input: c\nPolarity:", ".")
+    assert prompt_of(template(POLARITY), [], {"text": "c"}) == Prompt("Input: c\nPolarity:", ".")
 
 
 @pytest.mark.parametrize(
@@ -121,7 +116,7 @@ def test_demonstrations_come_between_the_instruction_and_the_row():
 )
 def test_mistakes_are_named(changes, message):
     with pytest.raises(ConfigurationError) as caught:
-        written_template(**changes)
+        template(POLARITY, **changes)
     assert message in str(caught.value)
 
 
@@ -153,9 +148,6 @@ def test_counts_and_metrics():
     for accuracy, below in ((0.74, True), (0.75, False)):
         lines = [*prompt_lines({**found, **facts, "metrics": {"accuracy": accuracy}})]
         assert lines[1].endswith("  BELOW this baseline") == below
-    assert lines[2:] == [
-        "  1 skipped, 1 unlabelled, 1 ties, 5 dropped demonstrations", "  refused of input: 2 no text",
-    ]  # fmt: skip
     train = [PromptRow(9, {}, "a")]
     assert prompt_scores(ANSWERED, LABELS, train)["baselines"]["majority"]["metrics"]["accuracy"] == 0.25
     assert metrics_of([], [], LABELS) == {}
@@ -240,22 +232,16 @@ def test_refusals(folder, capsys):
         (["shots=30", f"train={folder / 'train.tsv'}"], "with more labeled rows than that, got 19"),
         (["window=65"], "window=65: the position table has room for 64 tokens"),
         (["mode=cloze"], "mode=cloze: the run was not trained for it"),
-        (["skore=sum"], "score"),
         (["answers=[yes]"], "answers: expected two or more different texts, got 1"),
         ([f"template={folder / 'open.yaml'}"], "open.yaml: has no labels; add them, or name the answers: answers=FILE"),
-        ([f"input={folder / 'none.tsv'}"], "none.tsv: no such file"),
     ):
         assert prompt_main([str(folder / "causal"), *given, *words]) == 64
         assert message in capsys.readouterr().err
 
 
-TEMPLATE_OF_ROWS = validate(
-    Template,
-    {
-        "example": "{text}{label}", "labels": {"yes": [" yes"], "no": [" no"]}, "fields": {"text": "sentence"},
-        "values": {"1": "yes", "0": "no"},
-    },
-    "test",
+TEMPLATE_OF_ROWS = template(
+    example="{text}{label}", labels={"yes": [" yes"], "no": [" no"]}, fields={"text": "sentence"},
+    values={"1": "yes", "0": "no"},
 )  # fmt: skip
 
 
@@ -267,6 +253,9 @@ def test_a_table_has_a_header_and_quotes_without_meaning(tmp_path):
     found = read_rows(path, TEMPLATE_OF_ROWS, labeled=True)
     assert [(row.fields["text"], row.label) for row in found.rows] == [('a "film', "yes"), ("b", "no")]
     assert found.refused == {"columns": 1, "bad_label": 1, "no_text": 1}
+    path.write_text("text\tlabel\na\t1\n")
+    with pytest.raises(ConfigurationError, match="expected rows with sentence, got none that can be read: 1 x no_text"):
+        read_rows(path, TEMPLATE_OF_ROWS, labeled=True)
 
 
 def test_lines_of_json_plain_or_compressed(tmp_path):
@@ -284,14 +273,6 @@ def test_lines_of_json_plain_or_compressed(tmp_path):
         assert [row.label for row in found.rows] == ["yes", None, "no"]
         assert found.refused == {"no_text": 1}
         assert read_rows(tmp_path / name, TEMPLATE_OF_ROWS, labeled=True).refused == {"no_text": 1, "no_label": 1}
-
-
-def test_a_file_without_rows_is_refused(tmp_path):
-    (tmp_path / "dev.tsv").write_text("text\tlabel\na\t1\n")
-    with pytest.raises(ConfigurationError, match="expected rows with sentence, got none that can be read: 1 x no_text"):
-        read_rows(tmp_path / "dev.tsv", TEMPLATE_OF_ROWS, labeled=True)
-    with pytest.raises(ConfigurationError, match="no such file"):
-        read_rows(tmp_path / "none.tsv", TEMPLATE_OF_ROWS, labeled=True)
 
 
 def rows(count, first=0):

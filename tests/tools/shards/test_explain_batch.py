@@ -1,28 +1,40 @@
-"""The tool's account of a batch is what the stream delivers."""
+"""What the tools say of batches and of samples: what the stream delivers, all of it and nothing else."""
 
 import json
 import shutil
 
 import numpy as np
 import pytest
+import yaml
 
 from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.preview.row_view import visible
+from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.runs.data.feed import Feed
-from clozeline.tools.shards.explain_batch import explain, main
+from clozeline.tools.shards.explain_batch import explain
+from clozeline.tools.shards.explain_batch import main as explain_batch
+from clozeline.tools.shards.where_is import document_rows, visits
+from clozeline.tools.shards.where_is import main as where_is
 from clozeline.train.data.stream.online_corruption import Corruption
 from clozeline.train.data.stream.phases import as_phases
 from clozeline.train.data.stream.stream import Stream
 from tests.sealed_lines import sealed
-from tests.shard_sets import toy_set
-from tests.tools.run_directories import run_directory
+from tests.shard_sets import IDS, list_column, quarantine, rows, toy_set, write_set
 from tests.tools.small_run import documents, example_sets
+from tests.train.synthetic import plain_config
 
 
-def rows_of(shards):
-    return [row for block in range(len(shards.index)) for row in shards.read_block(block)]
+def run_directory(tmp_path, manifest, seen, **changes):
+    """A run over a set with seed 3 that has read some samples, and was killed while it wrote the next line."""
+    run = tmp_path / "run"
+    run.mkdir()
+    config = plain_config(data__shards=str(manifest), output=str(run), data__seed=3, **changes)
+    (run / "config.yaml").write_text(yaml.safe_dump(config))
+    lines = [sealed(step=step, samples=8 * step) for step in range(1, seen // 8 + 1)]
+    (run / "metrics.jsonl").write_text("\n".join([*lines, '{"step":']))
+    return run
 
 
 def test_rows_are_named_with_document_source_and_text(shard_sets):
@@ -55,7 +67,7 @@ def test_steps_are_those_that_the_run_took_whatever_its_configuration_says_now(s
     lines = [sealed(step=step, samples=end) for step, end in enumerate(ends, start=1)]
     (run / "metrics.jsonl").write_text("\n".join(lines))
     for step, (begin, size) in enumerate(zip([0, *ends, 40, 48], [*sizes, 8, 8, 8], strict=True), start=1):
-        assert main(["--run", str(run), "--step", str(step)]) == 0
+        assert explain_batch(["--run", str(run), "--step", str(step)]) == 0
         state = "read already" if step <= 6 else "not read yet" if step <= 8 else "after the run's last step"
         out = capsys.readouterr().out
         assert f"samples {begin} to {begin + size}, step {step}, {state}" in out
@@ -66,15 +78,14 @@ def test_samples_are_shown_as_the_stream_corrupts_them(shard_sets, tmp_path, cap
     """Batches of epochs 0 and 1 of the samples are the rows of variants 0 and 1 of the stored examples."""
     examples, samples = example_sets(shard_sets)["masked_lm"]
     stored = {
-        (f"{int(row.fixed['uid']):016x}", int(row.fixed["variant"])): row["input_ids"]
-        for row in rows_of(open_shards(examples))
+        (f"{int(row.fixed['uid']):016x}", int(row.fixed["variant"])): row["input_ids"] for row in open_shards(examples)
     }
     corrupt = {"name": "masked_lm", "max_length": 48}
     run = run_directory(tmp_path, samples, 0, data__corrupt=corrupt)
     tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
     shown = set()
     for samples_read in range(0, 208, 8):
-        assert main(["--run", str(run), "--samples", str(samples_read), "--json", "--tokens", "100"]) == 0
+        assert explain_batch(["--run", str(run), "--samples", str(samples_read), "--json", "--tokens", "100"]) == 0
         for facts in map(json.loads, capsys.readouterr().out.splitlines()):
             if "sample" in facts:
                 key = (facts["sample"], facts["variant"])
@@ -90,7 +101,7 @@ def test_skipped_samples_are_filler(shard_sets, tmp_path, capsys, monkeypatch):
     samples = example_sets(shard_sets)["masked_lm"][1]
     run = run_directory(tmp_path, samples, 0, data__corrupt={"name": "masked_lm", "max_length": 48})
     monkeypatch.setattr(Corruption, "__call__", lambda self, rows, variants: (rows, np.array([Skip.TOO_SHORT])))
-    assert main(["--run", str(run), "--step", "1"]) == 0
+    assert explain_batch(["--run", str(run), "--step", "1"]) == 0
     out = capsys.readouterr().out
     assert out.count("filler: skipped by the objective (too_short)") == 8
     assert out.count("\n       document: ") == 8
@@ -104,9 +115,7 @@ def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys, re
     shards = open_shards(folder)
     lost = {1, 4}
     if reason == "quarantine":
-        entries = [{"shard": shards.manifest.shards[int(shards.index.shard[block])].path,
-                    "block": int(shards.index.block[block]), "reason": "spike"} for block in lost]  # fmt: skip
-        (folder / "quarantine.json").write_text(json.dumps(entries))
+        quarantine(folder, *((int(shards.index.shard[block]), int(shards.index.block[block])) for block in lost))
     for block in lost:  # damaged in both cases: what is in quarantine is not read
         with shards.shard_path(int(shards.index.shard[block])).open("rb+") as file:
             file.seek(int(shards.index.offset[block]) + int(shards.index.length[block]) - 1)
@@ -116,14 +125,16 @@ def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys, re
     expected = delivered_places(shards, 3, 4, 8, 27)
     shown = []
     for step in range(1, 28):
-        assert main(["--run", str(run), "--step", str(step), "--json"]) == 0
+        assert explain_batch(["--run", str(run), "--step", str(step), "--json"]) == 0
         shown += [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(one["shard"], one["block"], one["row"]) if "sample" in one else None for one in shown] == expected
     filler = [one["filler"] for one in shown if "filler" in one]
     assert len(filler) == 32
     assert all(("is in quarantine" if reason == "quarantine" else "is skipped: ") in text for text in filler)
     if reason == "skipped":
-        assert main([str(folder), "--step", "1", "--global-batch", "200"]) == 65  # a set by itself skips nothing
+        assert (
+            explain_batch([str(folder), "--step", "1", "--global-batch", "200"]) == 65
+        )  # a set by itself skips nothing
 
 
 def delivered_places(shards, seed, lanes, global_batch, steps):
@@ -142,10 +153,10 @@ def delivered_places(shards, seed, lanes, global_batch, steps):
 def test_a_run_whose_lines_cannot_be_read_is_refused(shard_sets, tmp_path, capsys):
     run = run_directory(tmp_path, example_sets(shard_sets)["masked_lm"][0], 0)
     (run / "metrics.jsonl").write_text(f"{sealed(samples='x')}\n")
-    assert main(["--run", str(run), "--step", "1"]) == 65
+    assert explain_batch(["--run", str(run), "--step", "1"]) == 65
     assert "metrics.jsonl: expected a JSON object a line" in capsys.readouterr().err
     (run / "metrics.jsonl").write_bytes(b'\xff\xfe{\n[1, "samples"]\n\n')
-    assert main(["--run", str(run), "--step", "1"]) == 0
+    assert explain_batch(["--run", str(run), "--step", "1"]) == 0
     assert f"note: {run}/metrics.jsonl: 2 damaged lines are skipped" in capsys.readouterr().err
 
 
@@ -153,10 +164,7 @@ def test_a_run_whose_lines_cannot_be_read_is_refused(shard_sets, tmp_path, capsy
     ("arguments", "message"),
     [
         (["SET"], "expected samples=N or step=N"),
-        (["SET", "--samples", "0", "--step", "1"], "expected samples=N or step=N"),
         (["SET", "--samples", "9", "--global-batch", "4"], "expected a multiple of the 4 lanes"),
-        (["SET", "--samples", "-4"], "expected an integer"),
-        (["SET", "--step", "0"], "expected a number above 0"),
         (["SET", "--step", "1", "--lanes", "3"], "lanes=3: expected a divisor of the global batch 64"),
         (["SET", "--step", "1", "--lane", "64"], "lane=64: expected a lane below 64"),
         (["--step", "1"], "expected a MANIFEST or run=DIR"),
@@ -167,14 +175,132 @@ def test_a_run_whose_lines_cannot_be_read_is_refused(shard_sets, tmp_path, capsy
 )
 def test_wrong_use_ends_in_one_message(tmp_path, capsys, arguments, message):
     folder = toy_set(tmp_path / "set", [9]).path.parent
-    assert main([str(folder) if word == "SET" else word for word in arguments]) == 64
+    assert explain_batch([str(folder) if word == "SET" else word for word in arguments]) == 64
     error = capsys.readouterr().err
     assert message in error
     assert len(error.splitlines()) == 1
 
 
 def test_token_sets_and_empty_sets_have_no_batches(shard_sets, tmp_path, capsys):
-    assert main([str(shard_sets / "encode"), "--step", "1"]) == 64
-    assert main([str(toy_set(tmp_path, []).path), "--step", "1"]) == 64
+    assert explain_batch([str(shard_sets / "encode"), "--step", "1"]) == 64
+    assert explain_batch([str(toy_set(tmp_path, []).path), "--step", "1"]) == 64
     lines = capsys.readouterr().err.splitlines()
     assert ["a token set is not streamed" in lines[0], "has no rows to stream" in lines[1]] == [True, True]
+
+
+def test_each_variant_is_found_in_its_shard(shard_sets, capsys):
+    manifest = example_sets(shard_sets)["masked_lm"][0]
+    shards = open_shards(manifest)
+    uid = int(shards.read_block(5).fixed["uid"][3])
+    assert where_is([str(manifest), "--uid", f"{uid:016x}", "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert sorted(one["variant"] for one in found) == [0, 1]
+    for one in found:
+        again = explain(Feed(as_phases(shards), 0, 64, 64), one["samples"])[one["place"]]
+        assert again["sample"] == f"{uid:016x}"
+        assert [again[name] for name in ("variant", "shard", "block", "row", "lane")] == [
+            one[name] for name in ("variant", "shard", "block", "row", "lane")
+        ]
+    assert where_is([str(manifest), "--uid", f"{uid:x}", "--variant", "1", "--epoch", "7", "--epochs", "2"]) == 0
+    out = capsys.readouterr().out
+    assert [line.split(":")[0] for line in out.splitlines()] == ["epoch 7", "epoch 8"]
+    assert out.count("variant 1; masked_lm/train, shard-0000") == 2
+
+
+def test_samples_that_the_stream_corrupts_have_a_variant_an_epoch(shard_sets, tmp_path, capsys):
+    samples = example_sets(shard_sets)["masked_lm"][1]
+    run = run_directory(tmp_path, samples, 0, data__corrupt={"name": "masked_lm", "max_length": 48})
+    uid = f"{int(open_shards(samples).read_block(1).fixed['uid'][2]):x}"
+    assert where_is(["--run", str(run), "--uid", uid, "--epoch", "65534", "--epochs", "4", "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(one["epoch"], one["variant"]) for one in found] == [(65534, 65534), (65535, 65535), (65536, 0), (65537, 1)]
+
+
+@pytest.mark.parametrize("label", ["masked_lm", "causal_lm", "document_rotation"])
+def test_all_readings_of_a_document_are_named(shard_sets, label):
+    """A document is in the batches that `explain` shows it in, wherever in a row it begins, and in no others."""
+    feed = Feed(as_phases(open_shards(example_sets(shard_sets)[label][0])), 3, 4, 8)
+    shown = {}
+    for samples in range(0, feed.reading.orders[0].lane_rows * 4, 8):
+        for facts in explain(feed, samples):
+            for document in [facts, *facts["others"]] if "sample" in facts and facts["epoch"] == 0 else ():
+                shown.setdefault(document["document"], set()).add((samples, facts["place"]))
+    assert len(shown) > 20
+    inside = 0
+    for uid, places in shown.items():
+        rows, untold = document_rows(feed, [bytes.fromhex(uid)])
+        found = {(one["samples"], one["place"]) for one in visits(feed, rows, [range(1)])}
+        assert found <= places  # a row may begin with the separator after a document, and no more of it
+        assert len(places - found) <= feed.sets[0].manifest.variants
+        assert not untold
+        own = feed.sets[0].read_block
+        inside += sum(own(row.block).fixed["document_uid"][row.row].tobytes().hex() != uid for _, row in rows)
+    assert (inside > 20) == (label != "document_rotation")
+
+
+def test_documents_are_found_by_their_address(shard_sets, tmp_path, capsys):
+    manifest = example_sets(shard_sets)["masked_lm"][0]
+    known = {document.url: document.uid.hex() for document in documents()}
+    url = "http://site.example/3?a=1&b=2"
+    assert where_is([str(manifest), "--url", url, "--json"]) == 0
+    by_url = capsys.readouterr().out
+    assert where_is([str(manifest), "--uid", known[url], "--json"]) == 0
+    assert capsys.readouterr().out == by_url
+    assert where_is([str(manifest), "--url", url]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"document {known[url]}: crawl/page.warc.gz, record at 3,000, {url}"
+    assert lines[1].endswith(f" samples, {len(by_url.splitlines())} readings")
+    assert where_is([str(manifest), "--url", "http://site.example/2*"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("document ") == sum(one.startswith("http://site.example/2") for one in known)
+    copy = shutil.copytree(manifest.parent, tmp_path / "alone")
+    assert where_is([str(copy), "--uid", known[url]]) == 0
+    note = "not among them: rows in which it starts after another document (no group/ and encode/ above the set)"
+    assert note in capsys.readouterr().out
+    quarantine(copy, (0, 0))
+    assert where_is([str(copy), "--uid", known[url]]) == 0
+    assert f"{note}, rows of 1 block in quarantine" in capsys.readouterr().out
+
+
+def test_a_document_is_found_as_the_partner_of_another(tmp_path):
+    """Examples of pairs do not say which document the second half is from; their samples do, and labels if it is."""
+    partner = list_column("partner_document_uid", "uint8")
+    sample = rows([1, 2, 3])
+    uids = np.stack([np.full(16, value, np.uint8) for value in (7, 8, 7)])
+    sample.columns["partner_document_uid"] = Ragged.from_matrix(uids)
+    grouping = {"name": "sentence_pair", "options": {"partner": True}}
+    samples = write_set(tmp_path / "run/group/pairs/train", [sample], columns=(IDS, partner), kind="samples",
+                        grouping=grouping, objective=None)  # fmt: skip
+    parents = [{"name": "pairs/train", "digest": samples.digest, "role": "samples"}]
+    pairs = rows([3, 1, 2])
+    pairs.columns["sentence_label"] = Ragged.from_lists([[0], [1], [1]], np.uint8)
+    label = list_column("sentence_label", "uint8")
+    for folder, expected, partners in (
+        ("run/corrupt/nsp/train", ([1], ""), [None, "07" * 16, "08" * 16]),
+        ("alone", ([], "pairs of which it is the second segment (no group/ above the set)"), [None] * 3),
+    ):
+        shards = write_set(tmp_path / folder, [pairs], columns=(IDS, label), grouping=grouping, parents=parents)
+        feed = Feed(as_phases(shards), 0, 1, 3)
+        found, untold = document_rows(feed, [bytes([7] * 16)])
+        assert (sorted(row.uid for _, row in found), untold) == expected
+        shown = sorted(explain(feed, 0), key=lambda one: one["row"])
+        assert [one.get("partner", {}).get("document") for one in shown] == partners
+        assert [one["sentence_label"] for one in shown] == [0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--uid", "xyz"], "expected up to 16 hexadecimal digits of a sample, or the 32 of a document, got 'xyz'"),
+        (["--uid", "1" * 17], "expected up to 16 hexadecimal digits"),
+        (["--uid", "ffff"], "uid=000000000000ffff: no such sample in"),
+        (["--uid", "1", "--variant", "3"], "no variant 3 of it is read in epochs 0 to 0 of"),
+        (["--url", "http://x"], "no document from there in encode/documents-*.arrow above"),
+        (["--uid", "f" * 32], "no row of"),
+    ],
+)
+def test_wrong_use_of_where_is_ends_in_one_message(tmp_path, capsys, arguments, message):
+    assert where_is([str(toy_set(tmp_path, [9]).path), *arguments]) == 64
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.splitlines()) == 1

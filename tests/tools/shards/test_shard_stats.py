@@ -1,4 +1,4 @@
-"""Counts and tables of a set, recomputed from its rows; the documents nearest to a threshold."""
+"""Counts and tables of a set and of a run, computed a second time; the documents nearest to a threshold."""
 
 import json
 from collections import Counter
@@ -15,7 +15,9 @@ from clozeline.tools.shards.filter_report import main as filter_report
 from clozeline.tools.shards.provenance.set_statistics import tables, tally
 from clozeline.tools.shards.shard_stats import main as shard_stats
 from tests.pipeline.clean.cleaning import run_clean
-from tests.shard_sets import IDS, list_column, toy_set, write_set
+from tests.pipeline.run_counts import check_run
+from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged_sets, make_text_sets
+from tests.shard_sets import IDS, list_column, quarantine, toy_set, write_set
 from tests.shard_sets import rows as rows_of
 from tests.tools.small_run import example_sets, plain_text
 
@@ -45,14 +47,10 @@ def run(tmp_path, *filters):
     return tmp_path / "out"
 
 
-def collect(out, most=2):
-    return collect_reasons(out, load_config(Recipe, out / "clean" / "config.yaml"), most, 100)
-
-
 def test_the_nearest_documents_of_each_side(tmp_path):
     """A text has three words a unit of its size, and one."""
     out = run(tmp_path, {"name": "gopher_quality", "words": [30, 100], "stop_words": 0})
-    reasons, measured = collect(out)
+    reasons, measured = collect_reasons(out, load_config(Recipe, out / "clean" / "config.yaml"), 2, 100)
     short, long = reasons["gopher_short_doc"], reasons["gopher_long_doc"]
     assert (measured, short.rejected, long.rejected) == (4, 3, 1)
     assert [each.shown for each in sorted(short.below)] == ["25 words < 30", "28 words < 30"]
@@ -64,8 +62,7 @@ def test_the_nearest_documents_of_each_side(tmp_path):
     assert long.below[0].text.startswith("gradeo the and words")
 
 
-def test_tables_and_page(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+def test_tables_and_page(tmp_path, capsys):
     out = run(tmp_path, {"name": "gopher_quality", "words": [30, 100], "stop_words": 0}, "c4_quality")
     assert filter_report([str(out), "--html", str(tmp_path / "page.html")]) == 0
     shown = capsys.readouterr().out
@@ -88,7 +85,7 @@ def test_another_folder_is_refused(tmp_path, capsys):
 def made(shard_sets):
     shards = open_shards(example_sets(shard_sets)["unilm_mixture"][0])
     found = {one.title.partition(" (")[0]: one for one in tables(shards, tally(shards), None)}
-    return shards, [row for block in range(len(shards.index)) for row in shards.read_block(block)], found
+    return shards, [*shards], found
 
 
 def test_lengths_are_those_of_the_rows(made):
@@ -147,12 +144,11 @@ def test_labels_and_classes_agree_with_a_loop_over_rows(shard_sets):
     shards = open_shards(example_sets(shard_sets)["unilm_mixture"][0])
     found = tally(shards)
     kinds, attention = Counter(), Counter()
-    for block in range(len(shards.index)):
-        for row in shards.read_block(block):
-            attention.update(row["attention"].tolist())
-            for place, label in zip(row["label_positions"], row["label_ids"], strict=True):
-                there = row["input_ids"][place]
-                kinds[0 if there == shards.manifest.tokenizer.special_ids["mask"] else 1 if there == label else 2] += 1
+    for row in shards:
+        attention.update(row["attention"].tolist())
+        for place, label in zip(row["label_positions"], row["label_ids"], strict=True):
+            there = row["input_ids"][place]
+            kinds[0 if there == shards.manifest.tokenizer.special_ids["mask"] else 1 if there == label else 2] += 1
     assert dict(enumerate(found.labels.tolist())) == kinds
     assert min(kinds.values()) > 0
     assert +Counter(dict(enumerate(found.numbers["attention"].tolist()))) == attention
@@ -161,11 +157,23 @@ def test_labels_and_classes_agree_with_a_loop_over_rows(shard_sets):
 
 
 def test_rows_in_quarantine_are_not_counted(tmp_path):
-    shards = toy_set(tmp_path, [9])
-    (tmp_path / "quarantine.json").write_text(
-        json.dumps([{"shard": shards.manifest.shards[0].path, "block": 1, "reason": "spike"}])
-    )
+    toy_set(tmp_path, [9])
+    quarantine(tmp_path, (0, 1))
     shards = open_shards(tmp_path)
     assert tally(shards).lengths["input_ids"].tolist() == [0] * 8 + [5]
     (facts, *_) = tables(shards, tally(shards), None)
     assert facts.rows[-1] == ("rows in quarantine, in 1 block, not counted below", 4)
+
+
+STAGES = ["clean", "dedup", "train_tokenizer", "encode", "group", "corrupt"]
+
+
+def test_a_run_agrees(whole):
+    assert check_run(whole).keys() == {*STAGES}
+
+
+@pytest.mark.parametrize("make", [make_sets, pytest.param(make_tagged_sets, marks=pytest.mark.slow),
+                                  pytest.param(make_question_sets, marks=pytest.mark.slow),
+                                  pytest.param(make_text_sets, marks=pytest.mark.slow)])  # fmt: skip
+def test_the_counts_of_a_task_agree(tmp_path, make):
+    assert check_run(make(tmp_path).parents[1])

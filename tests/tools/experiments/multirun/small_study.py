@@ -22,14 +22,7 @@ variants:
 
 
 def write_study(folder, *, flops=30000000.0, one="one", two="two"):
-    """Write a study; return its folder.
-
-    Args:
-        folder: where it is written.
-        flops: operations of a run.
-        one: name of the first set.
-        two: name of the second set.
-    """
+    """Write a study of runs of so many operations, on two sets by their names; return its folder."""
     study = folder / "study"
     study.mkdir(parents=True)
     plain = plain_config(

@@ -17,20 +17,11 @@ from clozeline.tools.experiments.multirun.runner import (
 )
 
 
-@pytest.fixture
-def started(monkeypatch):
-    """The commands of trainings, which are not run."""
-    seen = []
-
-    def step(*command, **_):
-        seen.append([str(word) for word in command])
-
-    monkeypatch.setattr(runner, "run_step", step)
-    return seen
-
-
 @pytest.mark.parametrize("at_once", [1, 3])
-def test_a_training_is_started_while_a_result_is_missing(started, tmp_path, at_once):
+def test_a_training_is_started_while_a_result_is_missing(monkeypatch, tmp_path, at_once):
+    started = []
+    monkeypatch.setattr(runner, "run_step", lambda *command, **_: started.append([str(word) for word in command]))
+
     def write(path):
         path.write_text(str(len(started)), encoding="utf-8")
 

@@ -29,11 +29,6 @@ DENSE = Sizes(1000, 1000, 4000, 2e6)
 SCORE = Score("accuracy", (0.5, 0.75))
 
 
-def row(sizes, own=1.0, own_32=1.0, **changes):
-    latencies = {1: Latency(own, 1.0), 32: Latency(own_32, 1.0)}
-    return Row("small", sizes, DENSE, latencies, SCORE, SCORE, "heads: half (1905.10650)", **changes)
-
-
 @pytest.mark.parametrize(
     ("sizes", "own", "own_32", "words"),
     [
@@ -49,7 +44,8 @@ def row(sizes, own=1.0, own_32=1.0, **changes):
 )
 def test_a_row_says_what_it_saves(sizes, own, own_32, words):
     """Without fewer FLOPs or other kernels a lower latency is noise."""
-    saved = row(sizes, own, own_32).savings
+    latencies = {1: Latency(own, 1.0), 32: Latency(own_32, 1.0)}
+    saved = Row("small", sizes, DENSE, latencies, SCORE, SCORE, "heads: half (1905.10650)").savings
     assert saved.startswith(words) if "zeros" in words else saved == words
 
 
@@ -91,7 +87,7 @@ def test_a_changed_or_newer_record_is_an_error(tmp_path):
         find_claim(tmp_path)
 
 
-def test_a_student_leads_to_the_claim_of_its_start(tmp_path):
+def test_a_student_leads_to_the_claim_of_its_start_and_a_pruned_run_to_its_method(tmp_path):
     small, student = tmp_path / "small", tmp_path / "student"
     for folder, source in ((small, None), (student, str(small))):
         folder.mkdir()
@@ -100,9 +96,6 @@ def test_a_student_leads_to_the_claim_of_its_start(tmp_path):
     assert find_claim(student) == ""
     publish_json(small / RECORD, seal(WRITTEN))
     assert find_claim(student) == "layers: less"
-
-
-def test_a_pruned_run_has_the_claim_of_its_method(tmp_path):
     pruned = plain_config(output=str(tmp_path), prune={"name": "magnitude", "sparsity": 0.5})
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(pruned))
     assert find_claim(tmp_path) == f"magnitude: {find('clozeline.train.compression.pruning', 'magnitude').claim}"

@@ -28,7 +28,6 @@ from clozeline.train.data.stream.phases import open_phases
 from tests.model.checkpoints.published import loaded, rows, saved
 from tests.model.small_models import small_config
 from tests.pipeline.tokenize.published.published_files import corpus
-from tests.tools.small_run import build
 
 
 def content(path):
@@ -59,7 +58,6 @@ def test_the_files_are_those_of_the_format(tmp_path, pooling):
         (small_config("encoder"), False, True, "add parts=encoder"),
         (small_config("encoder"), True, False, "needs its tokenizer"),
     ],
-    ids=["decoder", "head", "no tokenizer"],
 )
 def test_models_that_cannot_be_pooled(config, encoder_alone, tokenizer, words):
     with pytest.raises(ConfigurationError, match=words):
@@ -102,20 +100,12 @@ PAIRS = ("text_infilling", "span_corruption", "document_rotation", "bart")
 LABELS = (*PAIRS, "masked_lm", "causal_lm")
 
 
-@pytest.fixture(scope="module")
-def output(tmp_path_factory):
-    return build(tmp_path_factory.mktemp("frames") / "out", labels=LABELS)
-
-
-def recorded(output, label):
-    manifest = output / "corrupt" / label / "train" / "manifest.json"
-    ((source,),) = (phase.sources for phase in open_phases(DataConfig(shards=manifest)))
-    return describe_set(manifest, source)
-
-
 @pytest.mark.parametrize("label", LABELS)
-def test_the_export_frames_texts_as_the_stored_rows(output, tmp_path, label):
-    trained_on, folder = recorded(output, label), output / "train_tokenizer" / "tokenizer"
+def test_the_export_frames_texts_as_the_stored_rows(shard_sets, tmp_path, label):
+    manifest = shard_sets / "corrupt" / label / "train" / "manifest.json"
+    folder = shard_sets / "train_tokenizer" / "tokenizer"
+    ((source,),) = (phase.sources for phase in open_phases(DataConfig(shards=manifest)))
+    trained_on = describe_set(manifest, source)
     export_tokenizer(folder, tmp_path, frame=frame_of(trained_on), texts=())
     exported, tokenizer = AutoTokenizer.from_pretrained(tmp_path), load_tokenizer(folder)
     rows = [row["input_ids"] for row in open_shards(Path(trained_on.path))]

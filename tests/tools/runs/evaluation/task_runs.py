@@ -4,14 +4,36 @@ from clozeline.configuration.config import load_config
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.run import run
 from tests.pipeline.task_files import (
+    make_choice_sets,
+    make_labeled_sets,
+    make_question_sets,
     make_sets,
+    make_tagged_sets,
+    make_text_sets,
     write_recipe,
 )
 from tests.train.masked_set import write_config
 
 
-def start(world, config):
-    return run(load_config(TrainConfig, config), joined=world)
+def labeled(answer):
+    return lambda folder: make_labeled_sets(folder, answer)
+
+
+TASKS = {
+    "classes": (make_sets, "classification", {"hidden": "tanh", "labels": ["0", "1"]}),
+    "several": (labeled("labels: tags"), "classification", {"labels": ["bad", "film", "good"], "multi_label": True}),
+    "numbers": (labeled("score: score"), "regression", {}),
+    "tags": (make_tagged_sets, "tagging", {"labels": ["O", "B-X", "I-X"]}),
+    "words": (labeled("words: words, label: marks"), "tagging", {"labels": ["O", "B-X", "I-X"]}),
+    "answers": (make_question_sets, "span", {}),
+    "choices": (make_choice_sets, "multiple_choice", {}),
+    "texts": (make_text_sets, "lm", {}),
+}  # fmt: skip
+"""By name: what makes the sets in a folder, and the head of a run on them with its options."""
+
+
+def start(world, config, words=()):
+    return run(load_config(TrainConfig, config, words), joined=world)
 
 
 def tuned_run(ranks, folder, *, steps=6, **changes):

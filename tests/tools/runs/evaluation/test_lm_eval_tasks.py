@@ -7,7 +7,6 @@ import json
 import sys
 
 import pytest
-import torch
 import yaml
 
 from clozeline.errors import ConfigurationError
@@ -19,6 +18,7 @@ from clozeline.tools.runs.evaluate import SuiteOptions, evaluate_mode
 from clozeline.tools.runs.evaluation.lm_eval_tasks import RunScores, task_scores
 from clozeline.train.startup.open_run import open_run
 from tests.pipeline.miniature import text
+from tests.tools.small_run import compute_row_scores
 from tests.train.written_runs import write_run
 
 DECODER = {
@@ -106,23 +106,18 @@ def test_a_masked_lm_scores_each_token_masked_alone(shard_sets, tmp_path):
     row = [special["cls"], *pair[0], *pair[1], special["sep"]]
     expected = 0.0
     for at in range(1 + len(pair[0]), len(row) - 1):
-        masked = torch.tensor([[*row[:at], special["mask"], *row[at + 1 :]]])
-        batch = {"input_ids": masked, "position_ids": torch.arange(len(row))[None], "lengths": torch.tensor([len(row)])}
-        batch |= {"label_positions": torch.tensor([at]), "label_ids": torch.tensor([row[at]])}
-        with torch.no_grad():
-            logits = trained.model.logits({k: v for k, v in batch.items() if not k.startswith("label")})["masked_lm"]
-        expected += float(logits[0, at].log_softmax(-1)[row[at]])
+        masked = [*row[:at], special["mask"], *row[at + 1 :]]
+        expected += float(compute_row_scores(trained, masked, "masked_lm")[at].log_softmax(-1)[row[at]])
     assert found == pytest.approx(expected, abs=1e-4)
     assert not greedy
     with pytest.raises(ConfigurationError, match="which a masked LM does not"):
         scores.continue_text("the", {})
 
 
-def test_the_way_out_without_the_harness(shard_sets, tmp_path, monkeypatch):
-    write_run(tmp_path / "run", shard_sets, [3], 1)
+def test_the_way_out_without_the_harness(encoder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "lm_eval", None)
     with pytest.raises(ConfigurationError, match=r"install clozeline\[lm-eval\]"):
-        task_scores(tmp_path / "run", open_run(tmp_path / "run"), ["any"], tmp_path)
+        task_scores(*encoder, ["any"], tmp_path)
     for keys in ({"suite": "lm_eval"}, {"suite": "blimp", "tasks": ("a",)}):
         with pytest.raises(ValueError, match=r"needs tasks=\[NAME"):
             SuiteOptions(**keys, input=tmp_path)

@@ -3,13 +3,11 @@
 import json
 import math
 from collections import defaultdict
-from pathlib import Path
 
 import hypothesis
 import pytest
 import torch
 import transformers
-import yaml
 from hypothesis import settings
 from hypothesis import strategies as st
 
@@ -19,12 +17,10 @@ from clozeline.tools.models.export_model import main as export
 from clozeline.tools.runs.evaluation.ngrams import TokenNgrams, WordNgrams
 from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
 from clozeline.tools.runs.inference.text_likelihoods import word_indices
-from clozeline.tools.start import demo
 from clozeline.train.startup.open_run import open_run
 from tests.tools.small_run import example_sets
 from tests.train.written_runs import write_run
 
-ROOT = Path(__file__).parents[4]
 ENCODER_DECODER = {"model__family": "encoder_decoder", "model__heads": {"lm": 1.0}}
 TEXTS = ["the page of the book is long é.", "a", "another page of another book"]
 
@@ -103,19 +99,11 @@ def test_ngrams_score_the_same_tokens(decoder, texts, tmp_path):
     assert lines[-1].endswith("BELOW this baseline")
 
 
-@pytest.fixture(scope="module")
-def encoder(shard_sets, tmp_path_factory):
-    run = tmp_path_factory.mktemp("scored_encoder")
-    model = yaml.safe_load((ROOT / demo.TRAINING).read_text(encoding="utf-8"))["model"]
-    write_run(run, shard_sets, [3], 1, model=model)
-    return run, open_run(run)
-
-
 @pytest.mark.parametrize("window", [48, 9, 3])
 @pytest.mark.parametrize("kind", ["pll", "pll_word"])
-def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(encoder, texts, tmp_path, kind, window):
+def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(bert, texts, tmp_path, kind, window):
     """Each token is read by the exported model in a row of its own, with as much of the text as a window holds."""
-    run, trained = encoder
+    run, trained = bert, open_run(bert)
     assert export([str(run), str(tmp_path / "exported")]) == 0
     theirs = transformers.AutoModelForMaskedLM.from_pretrained(tmp_path / "exported").eval()
     specials, room = trained.tokenizer.vocabulary.specials, window - 2

@@ -12,7 +12,6 @@ from sklearn.metrics import confusion_matrix, precision_recall_fscore_support
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.build import build_model
-from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.manifest import canonical_sha256, manifest_text
 from clozeline.pipeline.tasks.readers import TaskFacts
@@ -27,8 +26,9 @@ from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
 from clozeline.train.answers.classification import Classification
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
-from tests.pipeline.task_files import make_sets, write_questions, write_vocabulary
-from tests.tools.runs.test_predict import TASKS
+from tests.pipeline import task_files
+from tests.pipeline.task_files import write_questions, write_recipe_of, write_vocabulary
+from tests.tools.runs.evaluation.task_runs import TASKS
 from tests.train.masked_set import plain_config, write_masked_sets
 from tests.train.written_runs import write_run_on
 
@@ -52,7 +52,6 @@ def test_lines_of_json_and_whole_files(tmp_path):
         (b'{"text": "\xff"}\n', r"line 1: expected UTF-8"),
         (gzip.compress(b'{"text": "a"}\n' * 99)[:-20], r"a.jsonl: is damaged \(truncated\); fetch it again"),
     ],
-    ids=["field", "list", "broken", "bytes", "cut"],
 )
 def test_damage_is_named(tmp_path, content, message):
     (tmp_path / "a.jsonl").write_bytes(content)
@@ -99,12 +98,10 @@ def test_evaluate_tunes_and_later_scores_use_it(tmp_path, capsys):
             if number % 2:
                 article["paragraphs"][0]["qas"][0] |= {"answers": [], "is_impossible": True}
         path.write_text(json.dumps({**data, "version": "v2.0"}), encoding="utf-8")
-    reader, recipe = "{name: squad, task: toy, unanswerable: true}", tmp_path / "recipe.yaml"
-    recipe.write_text(f"corpus: toy\nseed: 1\ntasks:\n  reader: {reader}\n  max_length: 14\n", encoding="utf-8")
-    words = [f"input={files}", f"tokenizer.path={write_vocabulary(tmp_path / 'words')}", f"output={tmp_path / 'out'}"]
-    assert run_pipeline(["--config", str(recipe), *words]) == 0
+    write_recipe_of(tmp_path, "{name: squad, task: toy, unanswerable: true}", max_length=14)
+    sets = task_files.run(tmp_path, write_vocabulary(tmp_path / "words"))
     model = {"model__heads": {"span": {}}, "model__init": {"std": 0.5}}
-    write_run_on(tmp_path / "run", tmp_path / "out/tasks/toy/train/manifest.json", [1], 1, **model)
+    write_run_on(tmp_path / "run", sets / "train" / "manifest.json", [1], 1, **model)
     capsys.readouterr()
 
     def scores(*words):
@@ -178,14 +175,12 @@ def test_scores_by_class_against_scikit_learn(several):
         assert table == confusion_matrix(gold, guessed).tolist()
 
 
-def test_every_prediction_of_a_split_with_its_answer(tmp_path, capsys):
+def test_every_prediction_of_a_split_with_its_answer(runs, tmp_path, capsys):
     """The accuracy of the score follows from the file."""
-    manifest = make_sets(tmp_path) / "train" / "manifest.json"
-    heads = {"classification": {"labels": ["0", "1"]}}
-    write_run_on(tmp_path / "run", manifest, [3], 1, model__heads=heads, model__init={"std": 0.5})
+    run = runs("classes") / "run"
     capsys.readouterr()
     words = [f"predictions={tmp_path / 'p.jsonl'}", "errors=true"]
-    assert evaluate([str(tmp_path / "run"), *words, f"output={tmp_path / 's.json'}"]) == 0
+    assert evaluate([str(run), *words, f"output={tmp_path / 's.json'}"]) == 0
     shown = capsys.readouterr().out
     records = [json.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
     right = [record["label"] == record["gold"] for record in records]
@@ -197,19 +192,15 @@ def test_every_prediction_of_a_split_with_its_answer(tmp_path, capsys):
 
 
 @pytest.mark.parametrize("name", [name for name in TASKS if name != "classes"])
-def test_every_head_has_errors(tmp_path, name):
+def test_every_head_has_errors(runs, name):
     """An error is 0 where gold and prediction agree, and only there."""
-    make, head, options = TASKS[name]
-    family = {"model__family": "encoder_decoder"} if head == "lm" else {}
-    manifest = make(tmp_path) / "train" / "manifest.json"
-    write_run_on(tmp_path / "run", manifest, [3], 1, model__heads={head: options}, model__init={"std": 0.5}, **family)
-    opened = open_task_run(tmp_path / "run", "dev")
+    opened = open_task_run(runs(name) / "run", "dev")
     rows = set_rows(opened.shards)
     records = answered_records(opened, rows, opened.answer.predict(opened.task, rows))
     assert len(records) == len({record["uid"] for record in records}) > 0
     assert all(record["error"] >= 0 for record in records)
     assert any(record["error"] > 0 for record in records)
-    key = {"tagging": "tags", "multiple_choice": "choice"}.get(head)
+    key = {"tagging": "tags", "multiple_choice": "choice"}.get(TASKS[name][1])
     if key:
         assert [record["error"] == 0 for record in records] == [record["gold"] == record[key] for record in records]
     assert ", the worst" in "\n".join(error_lines(opened.answer, records))
@@ -221,17 +212,15 @@ def test_nats_are_those_of_all_labels(tmp_path):
     config = validate(TrainConfig, plain_config(data__shards="x", output="y"), "")
     facts = shards.manifest.tokenizer
     model = build_model(config.model, facts.vocab_size, facts.special_ids).eval()
-    collate = Collate.from_manifest(shards.manifest)
+    rows, collate = set_rows(shards), Collate.from_manifest(shards.manifest)
     total = count = 0.0
     first_rows = (0.0, 0.0)
     with torch.no_grad():
-        for block in range(len(shards.index)):
-            rows = shards.read_block(block)
-            for row in range(len(rows)):
-                columns = {name: rows.columns[name].take(np.array([row])) for name in collate.columns}
-                (loss,) = model(collate(columns, np.ones(1, np.float32))).values()
-                total, count = total + float(loss.total), count + float(loss.count)
-                first_rows = (total, count) if block == 0 and row == 4 else first_rows
+        for row in range(len(rows)):
+            columns = {name: rows.columns[name].take(np.array([row])) for name in collate.columns}
+            (loss,) = model(collate(columns, np.ones(1, np.float32))).values()
+            total, count = total + float(loss.total), count + float(loss.count)
+            first_rows = (total, count) if row == 4 else first_rows
     assert heldout_score(model, shards) == ("nats", pytest.approx(total / count, rel=1e-5))
     assert heldout_score(model, shards, 5) == ("nats", pytest.approx(first_rows[0] / first_rows[1], rel=1e-5))
     # variants are compared on the same labels, whichever share of the gradient a row had in training

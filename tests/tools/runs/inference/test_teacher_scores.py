@@ -1,6 +1,5 @@
 """Scores of a teacher: those of each label, in shards, and checked against the teacher."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,7 @@ from clozeline.train.data.sets import stored_scores
 from clozeline.train.data.sets.stored_scores import StoredScores
 from clozeline.train.startup.open_run import Run
 from tests.pipeline.task_files import make_sets
-from tests.shard_sets import toy_set
+from tests.shard_sets import quarantine, toy_set
 from tests.train.compression.distillation.pairs import model
 from tests.train.data.sets.test_stored_scores import write_scores
 from tests.train.masked_set import FIRST_WORD, WORDS, write_masked_sets
@@ -123,12 +122,9 @@ def test_a_draw_at_the_end_of_the_range_is_a_class():
         ({"head": "tagging"}, "head: expected a head of the teacher .*, masked_lm; got tagging"),
     ],
 )
-def test_refusals(shards, changes, message):
+def test_refusals(shards, tmp_path, changes, message):
     with pytest.raises(ConfigurationError, match=message):
         plan(shards, weights(shards), **changes)
-
-
-def test_sets_without_labels_of_the_teacher_are_refused(shards, tmp_path):
     with pytest.raises(ConfigurationError, match="for the architecture decoder, the teacher runs/teacher is encoder"):
         plan(toy_set(tmp_path / "decoder", [3]), weights(shards))
 
@@ -154,19 +150,15 @@ STORED = StoredScores(source="bert", digest="d", head="masked_lm", k=2, how="top
 
 def prepare(tmp_path, monkeypatch):
     """A set of two shards with three blocks each, and a teacher with random weights."""
-    made = model()
-    tensors = {name: own.detach()[:50] if own.shape[:1] == (53,) else own.detach() for name, own in
-               made.named_parameters()}  # fmt: skip
-    weights = Run(Path("bert"), Checkpoint(made.config, 50, tensors, {}, None, ()))
-    monkeypatch.setattr(score_shards, "open_teacher", lambda *_: weights)
-    return Task(Path("bert"), write_masked_sets(tmp_path / "sets", rows=75), tmp_path / "columns", STORED)
+    manifest = write_masked_sets(tmp_path / "sets", rows=75)
+    teacher = weights(open_shards(manifest))
+    monkeypatch.setattr(score_shards, "open_teacher", lambda *_: teacher)
+    return Task(Path("bert"), manifest, tmp_path / "columns", STORED)
 
 
 def test_blocks_in_quarantine_get_no_scores(tmp_path, monkeypatch):
     task = prepare(tmp_path, monkeypatch)
-    name = open_shards(task.shards).manifest.shards[1].path
-    entry = [{"shard": name, "block": 0, "reason": "test"}]
-    task.shards.with_name("quarantine.json").write_text(json.dumps(entry))
+    quarantine(task.shards.parent, (1, 0))
     shards = open_shards(task.shards)
     assert list(write_shards(task, shards, 1)) == [0, 1]
     with pa.OSFile(str(task.output / "shard-00001-of-00002.arrow")) as file:

@@ -1,7 +1,6 @@
 """Scores of texts against rows built by hand, and refusals of scores that no training prepared."""
 
 import pytest
-import torch
 
 from clozeline.pipeline.shards.manifest import FrameFacts, ObjectiveFacts
 from clozeline.tools.runs.inference.text_likelihoods import (
@@ -10,6 +9,7 @@ from clozeline.tools.runs.inference.text_likelihoods import (
     ready_scores,
     word_indices,
 )
+from tests.tools.small_run import compute_row_scores
 
 TEXTS = ["the page of the book", "a", "another page, unread"]
 
@@ -33,10 +33,7 @@ def test_masked_scores_frame_the_text(encoder, kind):
             masked = list(row)
             for at in hidden if kind == "pll_word" else [place]:
                 masked[at] = vocabulary.specials["mask"]
-            tensors = {"input_ids": torch.tensor([masked]), "position_ids": torch.arange(len(row))[None]}
-            tensors["lengths"] = torch.tensor([len(row)])
-            with torch.no_grad():
-                scores = trained.model.logits(tensors)["masked_lm"][0, place - (kind == "mntp")]
+            scores = compute_row_scores(trained, masked, "masked_lm")[place - (kind == "mntp")]
             total += float(scores[: trained.model.vocab_size].log_softmax(-1)[row[place]])
         assert (found.total, found.tokens) == (pytest.approx(total, abs=1e-4), len(row) - 2)
     assert many

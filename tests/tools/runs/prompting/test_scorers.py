@@ -99,11 +99,3 @@ def test_a_word_without_tokens_and_a_prompt_without_text_are_refused(opened):
     _, scorer = opened["causal"]
     with pytest.raises(ConfigurationError, match="no token for ' '"):
         scorer.candidate(PROMPT, " ")
-
-
-def test_another_mode_is_refused(shard_sets, tmp_path):
-    trained = prompted_run(tmp_path, shard_sets, "cloze")
-    scorer, mode = open_scorer(tmp_path, trained, None)
-    assert (type(scorer), mode) == (Cloze, "cloze")
-    with pytest.raises(ConfigurationError, match=r"mode=causal: the run was not trained for it.* by cloze"):
-        open_scorer(tmp_path, trained, "causal")
