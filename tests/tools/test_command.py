@@ -79,7 +79,6 @@ def test_sets_with_few_rows_or_none_are_no_mistake(tmp_path, sizes, capsys):
     for name, *arguments in (
         ["shard_stats", "--html", str(tmp_path / "page.html")],
         ["repack_shards", "--container", "tar", "--output", str(tmp_path / "tar")],
-        ["export_webdataset", "--output", str(tmp_path / "export")],
     ):
         assert command_module(name).main([folder, *arguments]) == 0
     assert len(open_shards(tmp_path / "tar", verify="shard")) == sum(sizes)

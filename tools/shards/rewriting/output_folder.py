@@ -4,16 +4,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
 
 from clozeline.errors import ConfigurationError, StorageError
-from clozeline.files import sweep
+from clozeline.files import sweep, sync
 from clozeline.pipeline.block_options import StoreOptions
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.shards.store import RemoteStore, as_url, local_path
-
-_WRITTEN_LAST: Final = ("manifest.json", "export.json")
-"""a folder with one of these files is finished"""
+from clozeline.repair import cannot_write
 
 
 def local_folder(path: Path) -> Path:
@@ -32,10 +29,8 @@ def new_files(folder: Path) -> Iterator[Output]:
     """
     if folder.exists() and not folder.is_dir():
         raise ConfigurationError(f"output={folder}: expected a folder, got a file")
-    for last in _WRITTEN_LAST:
-        if (folder / last).exists():
-            what = "an export" if last == "export.json" else "a shard set"
-            raise ConfigurationError(f"output={folder}: holds {what} already; choose another folder")
+    if (folder / "manifest.json").exists():
+        raise ConfigurationError(f"output={folder}: holds a shard set already; choose another folder")
     target, missing = Output(folder), [path for path in (folder, *folder.parents) if not path.exists()]
     if not missing:
         sweep(folder)
@@ -47,6 +42,36 @@ def new_files(folder: Path) -> Iterator[Output]:
                 (folder / name).unlink(missing_ok=True)
             for path in [*{(folder / name).parent for name in target.files} - {folder}, *missing]:
                 path.rmdir()
+        raise
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """Yield a temporary folder, which gets the name of a new one at the end: readers find all of its files, or none.
+
+    Raises:
+        ConfigurationError: the folder has files already: readers of folders would take them for rows.
+        StorageError: a file cannot be written.
+    """
+    folder = local_folder(folder).absolute()
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigurationError(f"output={folder}: holds files already; choose a new folder")
+    missing = [path for path in folder.parents if not path.exists()]
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as unfinished:
+            temporary = Path(unfinished) / folder.name
+            temporary.mkdir()
+            yield temporary
+            for path in (*temporary.rglob("*"), temporary):
+                sync(path)
+            temporary.replace(folder)
+    except BaseException as error:
+        with suppress(OSError):
+            for path in missing:
+                path.rmdir()
+        if isinstance(error, OSError):
+            raise StorageError(cannot_write(folder, error)) from error
         raise
 
 

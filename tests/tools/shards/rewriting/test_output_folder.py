@@ -1,16 +1,11 @@
 """Sets in another form and exports: the same rows in the same order, all files or none, on a disk and in a store."""
 
-import gc
-import io
 import json
 import shutil
-import tarfile
 from pathlib import Path
 
 import fsspec
-import numpy as np
 import pytest
-import webdataset
 import zstandard
 
 from clozeline.errors import ConfigurationError, StorageError
@@ -19,19 +14,12 @@ from clozeline.pipeline.ingest.documents.document import Document, document_uid
 from clozeline.pipeline.ingest.documents.files import read_documents, write_documents
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.shards.export_documents import main as export_documents
-from clozeline.tools.shards.export_webdataset import export
-from clozeline.tools.shards.export_webdataset import main as export_webdataset
 from clozeline.tools.shards.repack_shards import main as repack_shards
 from clozeline.tools.shards.repack_shards import repack
 from clozeline.tools.shards.rewriting import output_folder
 from clozeline.tools.shards.rewriting.output_folder import new_target
-from tests.shard_sets import quarantine, rows, toy_set, write_set
+from tests.shard_sets import quarantine, toy_set
 from tests.tools.small_run import example_sets
-
-WRITERS = [
-    (repack_shards, ["--container", "tar"]),
-    (export_webdataset, ["--rows", "2"]),
-]
 
 
 def break_off_after(monkeypatch, files, error):
@@ -48,33 +36,32 @@ def break_off_after(monkeypatch, files, error):
     monkeypatch.setattr(output_folder.Output, "file", file)
 
 
-@pytest.mark.parametrize(("tool", "options"), WRITERS)
 @pytest.mark.parametrize(("error", "code"), [(OSError(28, "No space left on device"), 74), (KeyboardInterrupt(), 130)])
-def test_nothing_half_written_is_left(tmp_path, monkeypatch, capsys, tool, options, error, code):
+def test_nothing_half_written_is_left(tmp_path, monkeypatch, capsys, error, code):
     source = toy_set(tmp_path / "set", [5, 3])
     break_off_after(monkeypatch, 2, error)
     output = tmp_path / "new" / "folder"
-    assert tool([str(source.path), "--output", str(output), *options]) == code
+    assert repack_shards([str(source.path), "--output", str(output)]) == code
     assert not output.parent.exists()
     output.mkdir(parents=True)
     (output / "mine.txt").touch()
-    assert tool([str(source.path), "--output", str(output), *options]) == code
+    assert repack_shards([str(source.path), "--output", str(output)]) == code
     assert [path.name for path in output.iterdir()] == ["mine.txt"]
     errors = capsys.readouterr().err.splitlines()
     assert len(errors) == 2
     monkeypatch.undo()
-    assert tool([str(source.path), "--output", str(output), *options]) == 0
+    assert repack_shards([str(source.path), "--output", str(output)]) == 0
     assert (output / "mine.txt").exists()
 
 
-@pytest.mark.parametrize(("tool", "options"), WRITERS)
-def test_sets_in_stores_and_empty_paths_are_refused(tmp_path, capsys, tool, options):
+def test_sets_in_stores_and_empty_paths_are_refused(tmp_path, capsys):
     source = str(toy_set(tmp_path / "set", [5]).path)
-    assert tool([source, "--output", "", *options]) == 64
+    assert repack_shards([source, "--output", ""]) == 64
     assert "expected a path, got nothing" in capsys.readouterr().err
-    if tool is not export_webdataset:
-        assert tool(["s3://bucket/set", "--output", str(tmp_path / "out"), *options]) == 64
-        assert "s3://bucket/set: expected a local folder" in capsys.readouterr().err
+    assert repack_shards(["s3://bucket/set", "--output", str(tmp_path / "out")]) == 64
+    assert "s3://bucket/set: expected a local folder" in capsys.readouterr().err
+    assert repack_shards([source, "--output", str(tmp_path / "set")]) == 64
+    assert "holds a shard set already" in capsys.readouterr().err
 
 
 def test_quarantine_is_kept(tmp_path):
@@ -95,19 +82,6 @@ def test_blocks_in_quarantine_keep_their_rows(tmp_path, capsys):
     assert repack_shards(options) == 64
     assert "1 block in quarantine, of 4 rows each" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
-
-
-def test_rows_in_quarantine_are_not_exported_nor_read(tmp_path, capsys):
-    source = toy_set(tmp_path / "set", [9, 2])
-    quarantine(tmp_path / "set", (0, 1))
-    index = source.index
-    with source.shard_path(0).open("rb+") as file:  # it need not even be readable
-        file.seek(int(index.offset[1]) + int(index.length[1]) // 2)
-        file.write(b"damage")
-    assert export_webdataset([str(source.path), "--output", str(tmp_path / "out")]) == 0
-    assert "7 rows in 1 tar," in (out := capsys.readouterr().out)
-    assert "4 in quarantine dropped" in out
-    assert json.loads((tmp_path / "out" / "export.json").read_text())["rows_in_quarantine"] == 4
 
 
 @pytest.fixture
@@ -193,54 +167,6 @@ def test_the_pipeline_reads_the_export(kind, documents, tmp_path):
 def test_a_folder_without_documents_is_refused(tmp_path, capsys):
     assert export_documents([str(tmp_path), f"output={tmp_path / 'out'}"]) == 64
     assert "give a folder such as OUT/dedup/documents" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("label", ["masked_lm", "span_corruption"])
-@pytest.mark.filterwarnings("ignore::ResourceWarning")  # of files that webdataset leaves to the collector
-def test_plain_webdataset_reads_every_row(shard_sets, tmp_path, label):
-    manifest = example_sets(shard_sets)[label][0]
-    names = list(export(manifest, tmp_path, rows=50)["files"])
-    shards = open_shards(manifest)
-    assert len(names) == -(-len(shards) // 50)
-    found = list(webdataset.WebDataset([str(tmp_path / name) for name in names], shardshuffle=False))
-    for row, sample in zip(shards, found, strict=True):
-        uid, variant = int(row.fixed["uid"]), int(row.fixed["variant"])
-        assert sample["__key__"] == f"{uid:016x}-{variant}"
-        facts = json.loads(sample["json"])
-        assert facts["document_uid"] == row.fixed["document_uid"].tobytes().hex()
-        assert (facts["uid"], facts["variant"], facts["language"]) == (f"{uid:016x}", variant, "en")
-        assert facts["document_offset"] == row.fixed["document_offset"]
-        for name, values in row.columns.items():
-            stored = np.load(io.BytesIO(sample[f"{name}.npy"]), allow_pickle=False)
-            assert stored.dtype == values.dtype
-            np.testing.assert_array_equal(stored, values)
-    gc.collect()
-
-
-def test_token_sets_are_keyed_by_document(shard_sets, tmp_path):
-    (name,) = export(shard_sets / "encode", tmp_path)["files"]
-    with tarfile.open(tmp_path / name) as archive:
-        keys = {member.name.split(".")[0] for member in archive}
-        assert all((member.mtime, member.uid, member.mode) == (0, 0, 0o644) for member in archive)
-    documents = {row.fixed["document_uid"].tobytes().hex() for row in open_shards(shard_sets / "encode")}
-    assert keys == documents
-
-
-def test_mistakes_end_in_one_message(shard_sets, tmp_path, capsys):
-    manifest = str(example_sets(shard_sets)["masked_lm"][0])
-    twice = write_set(tmp_path / "twice", [rows([4, 4])])
-    assert export_webdataset([str(twice.path), "--output", str(tmp_path / "out")]) == 65
-    assert not (tmp_path / "out" / "export.json").exists()
-    assert export_webdataset([manifest, "--output", str(tmp_path / "out")]) == 0
-    assert export_webdataset([manifest, "--output", str(tmp_path / "out")]) == 64
-    assert export_webdataset([manifest, "--output", str(tmp_path / "out"), "--rows", "-1"]) == 64
-    assert export_webdataset([manifest]) == 64
-    assert export_webdataset([manifest, "--output", str(twice.path.parent)]) == 64
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 5
-    assert "two consecutive rows have the key 0000000000000004-0" in lines[0]
-    assert "holds an export already" in lines[1]
-    assert "holds a shard set already" in lines[4]
 
 
 @pytest.mark.parametrize("name", ["corrupt/masked_lm/train", "corrupt/span_corruption/train", "encode"])

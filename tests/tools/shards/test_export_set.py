@@ -1,0 +1,200 @@
+"""Exports are read by the libraries that they are for: every column of every row in order, and all files or none."""
+
+import importlib.util
+import json
+import os
+import re
+import struct
+import subprocess
+import sys
+import tarfile
+import unittest.mock
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.shards import open_shards
+from clozeline.tools.shards import export_set
+from clozeline.tools.shards.exporting import mds
+from tests.shard_sets import damage, list_column, objective, quarantine, rows, toy_set, write_set
+
+ROOT = Path(__file__).parents[3]
+READERS = Path(os.environ.get("CLOZELINE_READERS", ROOT / ".venv/readers/bin/python"))
+"""Python of the environment of benchmarks/peers/readers.txt."""
+LIBRARIES = {"hf": "datasets", "litdata": "litdata", "mds": "streaming", "megatron": "megatron",
+             "parquet": "pyarrow", "webdataset": "webdataset"}  # fmt: skip
+TYPES = {"input_ids": "uint16", "words": "uint32", "order": "uint8", "weights": "float32"}
+CAUSAL = {**objective("decoder"), "name": "causal_lm"}
+PRINTER = """
+import json
+print(json.dumps(
+    [rows[index] for index in range(len(rows))],
+    default=lambda value: value.hex() if isinstance(value, bytes) else value.tolist(),
+))
+"""
+"""Prints the `rows` of a block of the page: bytes in hexadecimal, arrays as lists."""
+
+
+def make_set(folder, types, **fields):
+    """Rows with lists of no, few and many values, and large uids; the second of three blocks is damaged and hidden."""
+    made = rows([*range(1, 11)], [3, 256, 65_536, 1, 5, 6, 7, 8, 9, 0])
+    made.fixed["uid"][:] = np.uint64(2**64 - 1) - made.fixed["uid"]
+    for name, dtype in types.items():
+        lists = [np.arange(number % 3) * 0.5 if dtype == "float32" else [number] * (number % 4) for number in range(10)]
+        made.columns[name] = Ragged.from_lists(made.columns.get(name, lists), dtype)
+    columns = [list_column(name, dtype) for name, dtype in types.items()]
+    shards = write_set(folder, [made], columns=columns, languages=["en"], **fields)
+    quarantine(folder, (0, 1))
+    damage(shards, 1)
+    return shards
+
+
+def export(shards, output, form, *words):
+    return export_set.main([str(shards.path), f"output={output}", f"format={form}", *words])
+
+
+def stored_rows(shards):
+    """The rows outside of the quarantine, as `PRINTER` prints them."""
+    kept = [row for block in (0, 2) for row in shards.read_block(block)]
+    return [
+        {name: value.tolist() for name, value in (*row.fixed.items(), *row.columns.items())}
+        | {"document_uid": row.fixed["document_uid"].tobytes().hex()}
+        for row in kept
+    ]
+
+
+def run_page(form, folder):
+    """Run the page's block of a format in a folder; return the rows that it reads."""
+    python = Path(sys.executable) if importlib.util.find_spec(LIBRARIES[form]) else READERS
+    if not python.exists():
+        pytest.skip(f"neither this environment nor {READERS} has {LIBRARIES[form]}")
+    blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "export.md").read_text(), re.M | re.S)
+    (block,) = (block for block in blocks if f'"export/{form}' in block)
+    done = subprocess.run([python, "-c", block + PRINTER], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def as_read(row, form):
+    """What a format makes of a stored row."""
+    fixed = [name for name, value in row.items() if not isinstance(value, list)]
+    if form == "megatron":
+        return row["input_ids"]
+    if form == "litdata":
+        return row | {name: [row[name]] for name in fixed} | {"document_uid": [*bytes.fromhex(row["document_uid"])]}
+    if form == "webdataset":
+        uid = f"{row['uid']:016x}"
+        source = {name: row[name] for name in fixed} | {"uid": uid, "language": "en"}
+        return {"__key__": f"{uid}-0", "json": source} | {f"{name}.npy": row[name] for name in TYPES}
+    return row
+
+
+@pytest.mark.parametrize("form", sorted(LIBRARIES))
+def test_its_library_reads_every_row(tmp_path, capsys, form):
+    pytest.importorskip("litdata" if form == "litdata" else "numpy", reason="litdata writes its own format")
+    types, fields = ({"input_ids": "uint16"}, {"objective": CAUSAL}) if form == "megatron" else (TYPES, {})
+    shards = make_set(tmp_path / "set", types, **fields)
+    output = tmp_path / "export" / form
+    assert export(shards, output, form, "rows=5") == 0
+    assert re.search(r": 6 rows in \d files, [\d,]+ bytes; 4 in quarantine dropped\n$", capsys.readouterr().out)
+    summary = json.loads((output / ".export.json").read_text())
+    assert (summary["rows"], summary["rows_in_quarantine"], summary["tokenizer"]["special_ids"]["mask"]) == (6, 4, 3)
+    assert {path.name: path.stat().st_size for path in output.iterdir() if path.name != ".export.json"} == {
+        name: facts["bytes"] for name, facts in summary["files"].items()
+    }
+    # of rows, one of 5 and one of 1 (`hf` divides them evenly), and descriptions
+    assert len(summary["files"]) == {"hf": 4, "mds": 3, "litdata": 3}.get(form, 2)
+    found = run_page(form, tmp_path)
+    if form == "webdataset":
+        found = [{name: row[name] for name in row if name not in ("__url__", "__local_path__")} for row in found]
+    assert found == [as_read(row, form) for row in stored_rows(shards)]
+
+
+def test_token_sets_are_keyed_by_document(shard_sets, tmp_path):
+    shards = open_shards(shard_sets / "encode")
+    assert export(shards, tmp_path / "out", "webdataset") == 0
+    with tarfile.open(*(tmp_path / "out").glob("*.tar")) as archive:
+        keys = {member.name.split(".")[0] for member in archive}
+        assert all(member.mtime == 0 for member in archive)
+    assert keys == {row.fixed["document_uid"].tobytes().hex() for row in shards}
+
+
+@pytest.mark.parametrize(("dtype", "code", "stored"), [("uint16", 8, "<u2"), ("uint32", 4, "<i4")])
+def test_files_of_megatron(tmp_path, dtype, code, stored):
+    """By their description in `megatron.core.datasets.indexed_dataset`."""
+    shards = make_set(tmp_path / "set", {"input_ids": dtype}, objective=CAUSAL)
+    assert export(shards, tmp_path / "out", "megatron", "rows=4") == 0
+    index, ids = ((tmp_path / "out" / f"rows.{end}").read_bytes() for end in ("idx", "bin"))
+    assert index[:34] == b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, code, 6, 7)
+    sizes, offsets = np.frombuffer(index, "<i4", 6, 34), np.frombuffer(index, "<i8", 6, 34 + 24)
+    assert np.frombuffer(index, "<i8", offset=34 + 24 + 48).tolist() == [*range(7)]
+    found = [np.frombuffer(ids, stored, *bounds).tolist() for bounds in zip(sizes, offsets, strict=True)]
+    assert found == [row["input_ids"] for row in stored_rows(shards)]
+
+
+def test_files_of_mds(tmp_path):
+    """By the description of version 2: fixed sizes are in the index, others at the start of a sample."""
+    shards, found = make_set(tmp_path / "set", TYPES), []
+    assert export(shards, tmp_path / "out", "mds", "rows=3") == 0
+    for facts in json.loads((tmp_path / "out" / "index.json").read_text())["shards"]:
+        assert (facts["version"], facts["format"], facts["column_names"]) == (2, "mds", sorted(facts["column_names"]))
+        raw = (tmp_path / "out" / facts["raw_data"]["basename"]).read_bytes()
+        count, *offsets = np.frombuffer(raw, "<u4", facts["samples"] + 2).tolist()
+        assert (count, offsets[-1]) == (facts["samples"], len(raw))
+        found += [read_sample(raw[start:end], facts) for start, end in pairwise(offsets)]
+    assert found == stored_rows(shards)
+
+
+def read_sample(sample, facts):
+    sizes, row = facts["column_sizes"], {}
+    variable = iter(np.frombuffer(sample, "<u4", sizes.count(None)).tolist())
+    sample = sample[4 * sizes.count(None) :]
+    for name, kind, fixed in zip(facts["column_names"], facts["column_encodings"], sizes, strict=True):
+        size = fixed or next(variable)
+        value, sample = sample[:size], sample[size:]
+        if kind.startswith("ndarray:"):
+            width = 1 << (value[0] & 3)
+            row[name] = np.frombuffer(value[1 + width :], kind.partition(":")[2]).tolist()
+            assert (value[0] >> 2, int.from_bytes(value[1 : 1 + width], "little")) == (1, len(row[name]))
+        else:
+            row[name] = value.hex() if kind == "bytes" else int(np.frombuffer(value, kind)[0])
+    assert not sample
+    return row
+
+
+def test_what_a_format_cannot_hold_is_refused(tmp_path, capsys, monkeypatch):
+    mixed, out = make_set(tmp_path / "set", TYPES), tmp_path / "new" / "out"
+    for other in (make_set(tmp_path / "more", TYPES, objective=CAUSAL), toy_set(tmp_path / "toy", [5])):
+        assert export(other, out, "megatron") == 64
+        assert "expected a set of causal_lm for a decoder with the one list column" in capsys.readouterr().err
+    monkeypatch.setattr(mds, "_LARGEST", 1000)
+    assert export(mixed, out, "mds", "rows=2") == 64
+    assert "rows=2: a file of this many rows has 1," in capsys.readouterr().err
+    assert export(write_set(tmp_path / "twice", [rows([4, 4])]), out, "webdataset") == 65
+    assert "two consecutive rows have the key 0000000000000004-0" in capsys.readouterr().err
+    assert export(toy_set(tmp_path / "empty", [0]), out, "parquet") == 64
+    assert "expected rows, got none" in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "litdata.streaming.writer", None)
+    assert export(mixed, out, "litdata") == 64
+    assert "pip install litdata" in capsys.readouterr().err
+    assert not out.parent.exists()
+
+
+def test_all_files_are_written_or_none(tmp_path, capsys, monkeypatch):
+    mixed, out = make_set(tmp_path / "set", TYPES), tmp_path / "new" / "out"
+    for error, code in ((OSError(28, "No space left on device"), 74), (KeyboardInterrupt(), 130)):
+        monkeypatch.setattr(export_set, "publish_json", unittest.mock.Mock(side_effect=error))
+        assert export(mixed, out, "mds") == code
+        assert not out.parent.exists()
+    assert f"cannot write {out}: No space left on device; free some space" in capsys.readouterr().err
+    monkeypatch.undo()
+    out.mkdir(parents=True)
+    assert export(mixed, out, "parquet") == 0
+    (out / "rows-00000-of-00001.parquet").write_text("mine")
+    assert export(mixed, out, "parquet") == 64
+    assert "holds files already; choose a new folder" in capsys.readouterr().err
+    assert [path.name for path in out.parent.iterdir()] == ["out"]
+    assert (out / "rows-00000-of-00001.parquet").read_text() == "mine"

@@ -1,0 +1,80 @@
+"""Write a shard set for another trainer: `clozeline export-set SET output=DIR format=FORMAT [rows=N]`.
+
+Formats are `mds` (MosaicML Streaming), `megatron` (Megatron-LM), `litdata`, `webdataset`, `parquet` and `hf`
+(`load_from_disk` of `datasets`). Rows keep their order, all columns and their types; those of quarantined blocks are
+dropped and counted. `megatron` holds token ids alone, so it takes causal rows only. `.export.json` lists the files.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from clozeline.errors import ConfigurationError
+from clozeline.files import file_hash, publish_json
+from clozeline.pipeline.shards import open_shards
+from clozeline.tools.command import Arguments, plural, positive, run_tool, some_path
+from clozeline.tools.shards.exporting.exported_rows import ExportedRows
+from clozeline.tools.shards.exporting.library_writers import (
+    write_datasets,
+    write_litdata,
+    write_parquet,
+    write_webdataset,
+)
+from clozeline.tools.shards.exporting.mds import write_mds
+from clozeline.tools.shards.exporting.megatron import write_megatron
+from clozeline.tools.shards.rewriting.output_folder import new_folder
+
+_WRITERS: Final[dict[str, Callable[[ExportedRows, Path], None]]] = {
+    "hf": write_datasets, "litdata": write_litdata, "mds": write_mds, "megatron": write_megatron,
+    "parquet": write_parquet, "webdataset": write_webdataset,
+}  # fmt: skip
+SUMMARY: Final = ".export.json"
+"""hidden: readers of folders would take another name for a file of rows"""
+
+
+def export(path: Path, output: Path, form: str, file_rows: int = 10_000) -> dict[str, Any]:
+    """Write the files of a format and `.export.json`, all or none; return the content of the latter.
+
+    Raises:
+        ConfigurationError: the set has no rows, or none that the format can hold; or the folder has files.
+    """
+    shards = open_shards(path)
+    rows, manifest = ExportedRows(shards, file_rows), shards.manifest
+    quarantined = len(shards) - len(rows)
+    if not len(rows):
+        raise ConfigurationError(f"{shards.path}: expected rows, got none, and {quarantined:,} in quarantine")
+    with new_folder(output) as folder:
+        _WRITERS[form](rows, folder)
+        files = sorted(file for file in folder.rglob("*") if file.is_file())
+        facts = {
+            "format": form, "name": manifest.name, "digest": shards.digest,
+            "rows": len(rows), "rows_in_quarantine": quarantined,
+            "columns": {spec.name: spec.description for spec in shards.columns},
+            "languages": list(manifest.languages), "source_groups": list(manifest.source_groups),
+            "tokenizer": manifest.tokenizer.model_dump(mode="json"),
+            "files": {
+                str(file.relative_to(folder)): {"bytes": file.stat().st_size, "xxh3_128": file_hash(file)}
+                for file in files
+            },
+        }  # fmt: skip
+        publish_json(folder / SUMMARY, facts)
+    return facts
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = Arguments(__doc__)
+    parser.add_argument("manifest", type=some_path, metavar="SET", help="manifest.json of a shard set, or its folder")
+    parser.add_argument("--output", type=some_path, required=True, metavar="DIR", help="new folder")
+    parser.add_argument("--format", required=True, choices=_WRITERS, metavar="FORMAT", help=", ".join(_WRITERS))
+    parser.add_argument("--rows", type=positive, default=10_000, metavar="N", help="rows per file (%(default)s)")
+
+    def action(options: argparse.Namespace) -> None:
+        content = export(options.manifest, options.output, options.format, options.rows)
+        size = sum(facts["bytes"] for facts in content["files"].values())
+        quarantined = content["rows_in_quarantine"]
+        dropped = f"; {quarantined:,} in quarantine dropped" if quarantined else ""
+        files = plural(len(content["files"]), "file")
+        print(f"{options.output}: {plural(content['rows'], 'row')} in {files}, {size:,} bytes{dropped}")
+
+    return run_tool(parser, arguments, action)

@@ -1,0 +1,1 @@
+"""Writers of shard sets in the formats of other libraries."""

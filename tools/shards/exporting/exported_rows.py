@@ -1,0 +1,57 @@
+"""Rows of a shard set for a writer of another format: in order, file by file, without quarantined blocks."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import ShardSet
+from clozeline.pipeline.shards.columns import arrow_schema, cut, to_batch
+from clozeline.tools.shards.provenance.row_search import readable_blocks
+
+
+@dataclass(frozen=True)
+class ExportedRows:
+    """The rows of a set that are exported, `file_rows` to a file; `len` is their number."""
+
+    shards: ShardSet
+    file_rows: int
+
+    @cached_property
+    def blocks(self) -> list[int]:
+        """Numbers of the blocks that are read."""
+        return readable_blocks(self.shards)
+
+    def __len__(self) -> int:
+        return int(self.shards.index.rows[self.blocks].sum())
+
+    @property
+    def file_count(self) -> int:
+        """Number of files."""
+        return -(-len(self) // self.file_rows)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Arrow types of the columns."""
+        return arrow_schema(self.shards.columns)
+
+    def files(self) -> Iterator[Rows]:
+        """Yield the rows of one file after the other."""
+        waiting, count = list[Rows](), 0
+        for block in self.blocks:
+            rows, start = self.shards.read_block(block), 0
+            while start < len(rows):
+                stop = min(len(rows), start + self.file_rows - count)
+                waiting.append(cut(rows, start, stop))
+                start, count = stop, count + stop - start
+                if count == self.file_rows:
+                    yield Rows.concatenate(waiting)
+                    waiting, count = [], 0
+        if waiting:
+            yield Rows.concatenate(waiting)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one file after the other, as Arrow batches."""
+        return (to_batch(rows, self.shards.columns, self.schema) for rows in self.files())
