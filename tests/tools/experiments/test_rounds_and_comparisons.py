@@ -105,6 +105,8 @@ def test_figures_are_the_last_and_the_best(tmp_path, capsys):
     assert "training loss" not in second  # it is not finite
     assert (second["held-out loss, last"], second["held-out loss, best"]) == (3.0, 3.0)
     assert found["differences"] == {"optimizer.learning_rate": ["0.003", "0.5"], "seed": ["7", "8"]}
+    assert compare_runs([*map(str, runs)]) == 0
+    assert "2.7500" in capsys.readouterr().out
 
 
 def test_one_run_that_has_only_begun(tmp_path, capsys):

@@ -164,7 +164,7 @@ def test_neighbours_are_those_of_other_texts_by_cosine():
 
 def test_the_command_prints_the_nearest_rows(tmp_path, encoder, capsys):
     trained, chosen = encoder[1], Extraction("table", "first_subword", "f32", 40)
-    texts = [(f"texts.jsonl:{line}", "the page of the book") for line in range(3)]
+    texts = [(f"texts.jsonl:{line}", "the page of the book" + line // 2 * f" {'a' * 70}") for line in range(3)]
     write_features(tmp_path / "features", trained, trained.objectives[0], texts, chosen, {})
     assert neighbors([str(tmp_path / "features"), "query=1", "same=true", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -172,3 +172,5 @@ def test_the_command_prints_the_nearest_rows(tmp_path, encoder, capsys):
     assert [(one["row"], round(one["cosine"], 5)) for one in found["neighbours"]] == [(6, 1), (11, 1)]
     assert neighbors([str(tmp_path / "features"), "query=1", "top=2"]) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["query", "1.0000", "1.0000"]
+    assert neighbors([str(tmp_path / "features"), "query=15", "top=1"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith(f" '{'a' * 57}...'")

@@ -56,6 +56,8 @@ def test_rows_are_named_with_document_source_and_text(shard_sets):
         )  # fmt: skip
         decoded = tokenizer.decode(row["input_ids"].tolist())
         assert facts["input_ids"].split()[:3] == " ".join(decoded.split()).split()[:3]
+        labels = ["".join(tokenizer.decode([token]).split()) or "␣" for token in row["label_ids"].tolist()]
+        assert facts["label_ids"].split(" | ") == labels
     assert [one["place"] for one in explain(feed, 16, lane=2)] == [4, 5]
 
 
@@ -72,6 +74,7 @@ def test_steps_are_those_that_the_run_took_whatever_its_configuration_says_now(s
         out = capsys.readouterr().out
         assert f"samples {begin} to {begin + size}, step {step}, {state}" in out
         assert out.count("\n       document: ") == size
+        assert "filler" not in out
 
 
 def test_samples_are_shown_as_the_stream_corrupts_them(shard_sets, tmp_path, capsys):
@@ -106,6 +109,8 @@ def test_skipped_samples_are_filler(shard_sets, tmp_path, capsys, monkeypatch):
     assert out.count("filler: skipped by the objective (too_short)") == 8
     assert out.count("\n       document: ") == 8
     assert "ids: " not in out
+    assert explain_batch([str(toy_set(tmp_path / "toy", [9]).path), "--step", "3", "--global-batch", "4"]) == 0
+    assert capsys.readouterr().out.count(", epoch 0: filler row, weight 0\n") == 3
 
 
 @pytest.mark.parametrize("reason", ["quarantine", "skipped"])

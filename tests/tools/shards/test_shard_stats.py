@@ -1,6 +1,7 @@
 """Counts and tables of a set and of a run, computed a second time; the documents nearest to a threshold."""
 
 import json
+import re
 from collections import Counter
 
 import numpy as np
@@ -67,6 +68,7 @@ def test_tables_and_page(tmp_path, capsys):
     assert filter_report([str(out), "--html", str(tmp_path / "page.html")]) == 0
     shown = capsys.readouterr().out
     assert "8 documents rejected by filters, 0 kept documents measured" in shown
+    assert re.search(r"reason +. documents +. filter", shown)
     assert "gopher_quality: gopher_short_doc" in shown
     page = (tmp_path / "page.html").read_text()
     assert "28 words &lt; 30" in page
