@@ -3,18 +3,18 @@
 import json
 import statistics
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-import clozeline.tools.experiments.multirun.runner
-import clozeline.tools.experiments.multirun.task_sequence
 import clozeline.tools.runs.fisher
 from clozeline.errors import ConfigurationError
 from clozeline.tools.experiments.forgetting import main as forgetting
-from clozeline.tools.experiments.multirun.forgetting_scores import outcome, summary, summary_lines
+from clozeline.tools.experiments.multirun import runner, task_sequence
+from clozeline.tools.experiments.multirun.forgetting_scores import ForgettingOptions, outcome, summary, summary_lines
 from clozeline.tools.experiments.multirun.task_sequence import _sum_fisher_files, read_tasks
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from tests.pipeline import task_files
@@ -44,7 +44,7 @@ def commands(one_rank, monkeypatch):
         else:
             assert clozeline.tools.runs.fisher.main(words[2:]) == 0
 
-    for module in (clozeline.tools.experiments.multirun.task_sequence, clozeline.tools.experiments.multirun.runner):
+    for module in (task_sequence, runner):
         monkeypatch.setattr(module, "run_step", step)
     return seen
 
@@ -146,3 +146,40 @@ def test_information_is_summed_at_the_last_weights(tmp_path):
         save_file(tensors, tmp_path / name)
     found = load_file(_sum_fisher_files([tmp_path / "first", tmp_path / "second"], tmp_path / "both"))
     assert {name: values.tolist() for name, values in found.items()} == {"fisher/a": [3.0] * 3, "weight/a": [20.0] * 3}
+
+
+@pytest.fixture
+def sequence(tmp_path, monkeypatch):
+    """Three tasks with heads of their own, of which the run has learned the first; weights are the run's number."""
+    heads = ["lm", "classification", "regression"]
+    tasks = [SimpleNamespace(name=head, signature=((head,), ()), config=None) for head in heads]
+    for task in tasks:
+        task.shards = task.heldout = SimpleNamespace(path=tmp_path / task.name)
+    runs = [tmp_path / str(number) for number in range(3)]
+    models = {}
+    for number, run in enumerate(runs):
+        family, targets = torch.nn.Linear(1, 1), {heads[number]: heads[number]}
+        torch.nn.init.constant_(family.weight, number)
+        models[run] = SimpleNamespace(family=family, config=SimpleNamespace(targets=targets))
+    opened = {run: SimpleNamespace(model=model) for run, model in models.items()}
+    monkeypatch.setattr(task_sequence, "open_run", opened.__getitem__)
+    options = ForgettingOptions(tasks=runs, output=tmp_path, learned=1)
+    return task_sequence.TaskSequence(runs[0], tasks, options, ()), runs, models
+
+
+def test_a_task_is_scored_with_its_own_heads_on_the_last_body(sequence):
+    tasks, runs, models = sequence
+    latest, after_second = models[runs[2]], models[runs[1]]
+    assert tasks._model_for_task(after_second, runs[:2], 2, 2) is None  # nothing has learned its heads
+    found = [tasks._model_for_task(latest, runs, number, 3) for number in range(3)]
+    assert [*map(id, found)] == [id(models[run]) for run in runs]
+    assert [model.family.weight.item() for model in found] == [2, 2, 2]
+
+
+def test_settings_of_the_first_run_alone_are_reset(sequence, tmp_path):
+    """A task with a configuration of its own keeps what that says."""
+    tasks, runs, _ = sequence
+    resets = {"init_parts=[]", "regularizer=null", "data.weights=[]", "data.phases=[]", "schedule.steps=null"}
+    for config, expected in ((None, resets), (tmp_path / "own.yaml", set())):
+        tasks.tasks[1].config = config
+        assert resets.intersection(tasks._words("plain", 0, 1, runs[:1], tmp_path)) == expected

@@ -8,12 +8,14 @@ import torch
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import file_hash
+from clozeline.model.scoring.features import token_vectors
 from clozeline.tools.runs.extract_features import main as extract_features
 from clozeline.tools.runs.inference.feature_files import Extraction, Features, open_features, write_features
 from clozeline.tools.runs.inference.text_likelihoods import word_spans
 from clozeline.tools.runs.neighbors import NeighborOptions, find_neighbors
 from clozeline.tools.runs.neighbors import main as neighbors
 from clozeline.train.startup.open_run import open_run
+from tests.train.written_runs import write_run
 
 
 def lines(path, texts):
@@ -125,6 +127,17 @@ def test_a_decoder_has_no_first_special_token_to_read(decoder, tmp_path):
     with pytest.raises(ConfigurationError, match="expected a text, got none"):
         write_features(tmp_path / "none", trained, facts, [], chosen, {})
     assert not list((tmp_path / "none").glob("*"))
+
+
+@pytest.mark.parametrize(("label", "head"), [("span_corruption", []), ("text_infilling", ["bos"])])
+def test_a_source_is_framed_as_in_training(shard_sets, tmp_path, label, head):
+    write_run(tmp_path, shard_sets, [3], 1, label, model__family="encoder_decoder", model__heads={"lm": 1.0})
+    trained = open_run(tmp_path)
+    found, known = written((tmp_path, trained), tmp_path / "out"), trained.tokenizer.vocabulary.specials
+    for encoding, vector in zip(trained.tokenizer.encode([text for _, text in TEXTS]), found.vectors, strict=True):
+        row = [*(known[name] for name in head), *encoding.ids[: 39 - len(head)].tolist(), known["eos"]]
+        (states,) = token_vectors(trained.model, [row], "last")
+        assert np.abs(vector - states.mean(0).numpy()).max() < 1e-5
 
 
 def test_damaged_files(encoder, tmp_path):
