@@ -57,25 +57,10 @@ def test_mistakes(tuned, capsys, words, message):
 
 
 def test_texts_are_scored_by_a_decoder(decoder, tmp_path, capsys):
-    (run, trained), text, pairs = decoder, tmp_path / "text.txt", tmp_path / "pairs.jsonl"
+    (run, trained), text = decoder, tmp_path / "text.txt"
     text.write_text("the page of the book .")
-    names = ("sentence_good", "sentence_bad", "UID", "linguistics_term")
-    rows = [
-        ("the page of the book .", "page the book of the .", "order", "syntax"),
-        ("a page", "a a", "noun", "syntax"),
-    ]
-    pairs.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
     assert main([str(run), f"perplexity={text}", "window=4", "stride=1", "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
     wanted = perplexity_scores(run, trained, text, 4, 1)
     assert {name: scores[name] for name in wanted} == wanted
     assert (scores["step"], len(scores["checkpoint"]), len(scores["tokenizer"])) == (3, 32, 64)
-    keys = ["suite=blimp", f"input={pairs}", f"baseline={text}", f"output={tmp_path / 'scores.json'}"]
-    assert main([str(run), *keys]) == 0
-    printed = capsys.readouterr().out
-    assert printed.startswith("blimp by causal: 2 pairs of 2 paradigms, 0 ties; step 3\n  syntax  ")
-    found = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
-    assert found["paradigms"]["order"]["baselines"]["bigram"] == 1.0
-    assert (found["baseline_words"], found["correlation_with_bigram"]) == (6, None)
-    assert main([str(run), *keys, "score=mntp"]) == 64
-    assert "score=mntp: the run was not trained for it" in capsys.readouterr().err

@@ -92,6 +92,22 @@ def test_pairs_of_any_file(tmp_path):
     assert read_pairs(path) == [Pair("a b", "b a", "order", "pairs"), Pair("c", "d", "other", "x")]
 
 
+def test_pairs_are_scored_by_a_decoder(decoder, tmp_path, capsys):
+    text, pairs = tmp_path / "text.txt", tmp_path / "pairs.jsonl"
+    text.write_text("the page of the book .")
+    ordered = Pair(text.read_text(), "page the book of the .", "order", "syntax")
+    write(pairs, [ordered, Pair("a page", "a a", "noun", "syntax")])
+    keys = ["suite=blimp", f"input={pairs}", f"baseline={text}", f"output={tmp_path / 'scores.json'}"]
+    assert evaluate([str(decoder[0]), *keys]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("blimp by causal: 2 pairs of 2 paradigms, 0 ties; step 3\n  syntax  ")
+    found = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
+    assert found["paradigms"]["order"]["baselines"]["bigram"] == 1.0
+    assert (found["baseline_words"], found["correlation_with_bigram"]) == (6, None)
+    assert evaluate([str(decoder[0]), *keys, "score=mntp"]) == 64
+    assert "score=mntp: the run was not trained for it" in capsys.readouterr().err
+
+
 PASSAGES = ["the page of the book", "a page of another page", "one book", "unread pages of it, the"]
 
 
