@@ -9,10 +9,11 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
+from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json
 from clozeline.model.checkpoints import export_checkpoint, read_checkpoint
 from clozeline.tools.command import byte_count
-from clozeline.tools.model_folder import write_tensors, write_weights
+from clozeline.tools.model_folder import require_empty, write_tensors, write_weights
 from tests.model.checkpoints.published import saved
 
 
@@ -38,7 +39,11 @@ def test_transformers_and_our_importer_read_the_parts(tmp_path):
     export = export_checkpoint(read_checkpoint(tmp_path / "in"))
     folder = tmp_path / "out"
     folder.mkdir()
+    require_empty(folder)
     write_weights(folder, export.tensors, 2000)
+    for taken in (folder, next(folder.glob("model-*"))):
+        with pytest.raises(ConfigurationError, match="expected a new or empty folder"):
+            require_empty(taken)
     publish_json(folder / "config.json", export.config)
     index = json.loads((folder / "model.safetensors.index.json").read_text())
     files = sorted(path.name for path in folder.glob("model-*"))

@@ -150,36 +150,29 @@ def test_information_is_summed_at_the_last_weights(tmp_path):
 
 @pytest.fixture
 def sequence(tmp_path, monkeypatch):
-    """Three tasks with heads of their own, of which the run has learned the first; weights are the run's number."""
-    heads = ["lm", "classification", "regression"]
-    tasks = [SimpleNamespace(name=head, signature=((head,), ()), config=None) for head in heads]
-    for task in tasks:
-        task.shards = task.heldout = SimpleNamespace(path=tmp_path / task.name)
-    runs = [tmp_path / str(number) for number in range(3)]
-    models = {}
-    for number, run in enumerate(runs):
-        family, targets = torch.nn.Linear(1, 1), {heads[number]: heads[number]}
+    """Three tasks with heads of their own, of which the run has learned the first; a body is its run's number."""
+    place, tasks, models = SimpleNamespace(path=tmp_path), [], {}
+    for number, head in enumerate(("lm", "classification", "regression")):
+        tasks.append(SimpleNamespace(name=head, signature=((head,), ()), config=None, shards=place, heldout=place))
+        family = torch.nn.Linear(1, 1)
         torch.nn.init.constant_(family.weight, number)
-        models[run] = SimpleNamespace(family=family, config=SimpleNamespace(targets=targets))
-    opened = {run: SimpleNamespace(model=model) for run, model in models.items()}
-    monkeypatch.setattr(task_sequence, "open_run", opened.__getitem__)
-    options = ForgettingOptions(tasks=runs, output=tmp_path, learned=1)
-    return task_sequence.TaskSequence(runs[0], tasks, options, ()), runs, models
+        models[tmp_path / head] = SimpleNamespace(family=family, config=SimpleNamespace(targets={head: head}))
+    monkeypatch.setattr(task_sequence, "open_run", lambda run: SimpleNamespace(model=models[run]))
+    options = ForgettingOptions(tasks=[*models], output=tmp_path, learned=1)
+    return task_sequence.TaskSequence(next(iter(models)), tasks, options, ()), models
 
 
 def test_a_task_is_scored_with_its_own_heads_on_the_last_body(sequence):
-    tasks, runs, models = sequence
-    latest, after_second = models[runs[2]], models[runs[1]]
-    assert tasks._model_for_task(after_second, runs[:2], 2, 2) is None  # nothing has learned its heads
-    found = [tasks._model_for_task(latest, runs, number, 3) for number in range(3)]
-    assert [*map(id, found)] == [id(models[run]) for run in runs]
+    tasks, (runs, models) = sequence[0], zip(*sequence[1].items(), strict=True)
+    assert tasks._model_for_task(models[1], runs[:2], 2, 2) is None  # nothing has learned its heads
+    found = [tasks._model_for_task(models[2], runs, number, 3) for number in range(3)]
+    assert found == [*models]
     assert [model.family.weight.item() for model in found] == [2, 2, 2]
 
 
-def test_settings_of_the_first_run_alone_are_reset(sequence, tmp_path):
-    """A task with a configuration of its own keeps what that says."""
-    tasks, runs, _ = sequence
+@pytest.mark.parametrize("own", [None, "own.yaml"])
+def test_without_its_own_configuration_a_task_takes_no_settings_of_the_first_alone(sequence, own):
+    tasks, runs = sequence[0], [*sequence[1]]
+    tasks.tasks[1].config = own
     resets = {"init_parts=[]", "regularizer=null", "data.weights=[]", "data.phases=[]", "schedule.steps=null"}
-    for config, expected in ((None, resets), (tmp_path / "own.yaml", set())):
-        tasks.tasks[1].config = config
-        assert resets.intersection(tasks._words("plain", 0, 1, runs[:1], tmp_path)) == expected
+    assert resets.intersection(tasks._words("plain", 0, 1, runs[:1], runs[1])) == (set() if own else resets)
