@@ -22,7 +22,7 @@ from clozeline.pipeline.tasks.readers import (
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.registry import find, names
 from clozeline.tools.runs.evaluation.task_run import set_rows
-from clozeline.tools.runs.inference.unlabeled_rows import build_rows, task_reader
+from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, build_rows, read_unlabeled, task_reader
 from clozeline.train.answers import answer_of
 from clozeline.train.answers._answer import TaskAnswer, merge_shares
 from clozeline.train.answers._bag_of_words import fit_predict
@@ -123,10 +123,13 @@ def opened_task(folder):
 
 
 def test_texts_and_answers_are_those_of_the_file(tmp_path):
-    rows = set_rows(open_shards(make_sets(tmp_path) / "dev"))
-    gold = Classification(ONE).gold(opened_task(tmp_path), rows)
+    shards = open_shards(make_sets(tmp_path) / "dev")
+    gold = Classification(ONE).gold(opened_task(tmp_path), set_rows(shards))
     expected = [(text.replace(" .", "."), str(label)) for text, label in sentences(81)[60:]]  # BERT's decoder joins it
     assert sorted((entry["texts"][0], entry["gold"]) for entry in gold.values()) == sorted(expected)
+    file, reader = tmp_path / "files" / "dev.tsv", task_reader(shards.manifest)
+    items = read_unlabeled(file, Classification(ONE), reader, InputColumns())  # a second text is optional
+    assert [item.texts for item, _ in items] == [(text,) for text, _ in sentences(81)[60:]]
 
 
 @pytest.mark.parametrize(
