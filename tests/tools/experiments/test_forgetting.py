@@ -78,8 +78,7 @@ def test_every_method_learns_and_the_matrix_is_that_of_the_scores(one_rank, comm
     commands.clear()
     assert forgetting([*words, "rows=20", "strength=1000", "method=[plain,ewc]"]) == 0
     assert commands == []
-    printed = capsys.readouterr().out
-    assert "plain, 1 seeds" in printed
+    assert "plain, 1 seeds" in capsys.readouterr().out
     assert forgetting([*words, "rows=20", "strength=10"]) == 64
     assert "strength was 1000.0, is 10.0" in capsys.readouterr().err
     assert forgetting([*words, "rows=20", "strength=1000", "method=plain", "seeds=2"]) == 0

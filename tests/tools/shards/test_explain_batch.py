@@ -83,8 +83,7 @@ def test_samples_are_shown_as_the_stream_corrupts_them(shard_sets, tmp_path, cap
     stored = {
         (f"{int(row.fixed['uid']):016x}", int(row.fixed["variant"])): row["input_ids"] for row in open_shards(examples)
     }
-    corrupt = {"name": "masked_lm", "max_length": 48}
-    run = run_directory(tmp_path, samples, 0, data__corrupt=corrupt)
+    run = run_directory(tmp_path, samples, 0, data__corrupt={"name": "masked_lm", "max_length": 48})
     tokenizer = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
     shown = set()
     for samples_read in range(0, 208, 8):
@@ -136,10 +135,8 @@ def test_rows_that_are_not_delivered_are_filler(shard_sets, tmp_path, capsys, re
     filler = [one["filler"] for one in shown if "filler" in one]
     assert len(filler) == 32
     assert all(("is in quarantine" if reason == "quarantine" else "is skipped: ") in text for text in filler)
-    if reason == "skipped":
-        assert (
-            explain_batch([str(folder), "--step", "1", "--global-batch", "200"]) == 65
-        )  # a set by itself skips nothing
+    if reason == "skipped":  # a set by itself skips nothing
+        assert explain_batch([str(folder), "--step", "1", "--global-batch", "200"]) == 65
 
 
 def delivered_places(shards, seed, lanes, global_batch, steps):
