@@ -11,6 +11,7 @@ from clozeline.pipeline.tasks.head_rows import (
     PairRows,
     TargetRows,
     TurnRows,
+    set_writer,
 )
 from clozeline.pipeline.tasks.readers import (
     Choices,
@@ -78,6 +79,15 @@ def test_both_texts_of_a_pair_have_a_frame_of_their_own(words):
     assert row["target"].tolist() == [pytest.approx(4.5)]
     assert counts["refused"] == {"no_tokens": 1}
     assert (counts["truncated"], counts["truncated_tokens"]) == (1, len(ids(words, long)) - 6)
+
+
+def test_blocks_of_several_values_a_token_have_as_many_rows_less(words):
+    """A block is as large for choices, with 4 values a token, as for classes with one and rows 4 times as long."""
+    sizes = [
+        set_writer(facts, "train", Form(FRAMES["bert"], length), words.vocabulary).block_rows
+        for facts, length in ((CHOICES, 2000), (CLASSES, 8000), (CLASSES, 2000))
+    ]
+    assert sizes[0] == sizes[1] < sizes[2]
 
 
 CLASSES = TaskFacts(name="toy", head="classification", labels=("no", "yes"), metrics=("accuracy",))
