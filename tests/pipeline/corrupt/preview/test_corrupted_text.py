@@ -102,14 +102,12 @@ def test_labels_stand_below_the_positions_that_predict_them():
 
 def test_a_published_tokenizer_gets_the_special_tokens_that_it_lacks(tmp_path, monkeypatch):
     """A WordPiece vocabulary has a mask and no sentinels; no weights are fetched for it."""
-    fetched = []
-    monkeypatch.setattr(corrupted_text, "fetch_folder", lambda path, *, weights: fetched.append(weights) or path)
+    monkeypatch.setattr(corrupted_text, "fetch_folder", lambda path, *, weights: None if weights else path)
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hard", "work", "lead", "##s", "."]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
     masked, spans = (
         corrupt_text(name, "Hard work leads.", tokenizer=tmp_path) for name in ("masked_lm", "span_corruption")
     )
-    assert fetched == [False, False]
     assert masked.codec.vocabulary.size == len(pieces) < spans.codec.vocabulary.size
     assert masked.restored.startswith("[CLS] hard work lead ##s .")
     assert len(spans.codec.vocabulary.sentinels) == SENTINELS
