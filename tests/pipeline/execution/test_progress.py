@@ -26,14 +26,6 @@ def progress(detail="usual", **options):
     return found, file, clock
 
 
-def test_a_bar_on_a_terminal_ends_full(monkeypatch):
-    monkeypatch.setenv("TERM", "xterm")
-    found, file, _ = progress(force_terminal=True)
-    with found.bar("clean", 3) as done:
-        done(2)
-    assert "3/3" in file.getvalue()
-
-
 def test_without_a_terminal_each_step_is_a_plain_line():
     found, file, _ = progress()
     for total in (0, 1, 2):
