@@ -100,3 +100,15 @@ def test_pairs_have_filters_of_their_own_and_both_sides_in_their_hash():
     assert kept.content_hash == xxhash.xxh3_128_digest(b"One side.\0Eine Seite.")
     assert (kept.language, kept.target_language) == ("und", "und")
     assert steps(pair_filters=long)[0].clean(pair, None) is None
+
+
+@pytest.mark.parametrize("target", [None, "Eine Seite."])
+def test_filters_of_addresses_reject_before_the_text_is_read(tmp_path, target):
+    (tmp_path / "listed").write_text("example.org")
+    listed = [{"name": "url", "domains": [str(tmp_path / "listed")]}]
+    page = document("", url="http://example.org/a", target_text=target)
+    for filters, pair_filters in ((listed, ()), ((), listed)):
+        found, tally = steps(filters=filters, pair_filters=pair_filters)
+        assert found.clean(page, None) is None
+        judged = filters if target is None else pair_filters
+        assert ([each.reason for each in tally.rejections] == ["url_domain"]) == bool(judged)

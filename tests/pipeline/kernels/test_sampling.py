@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from clozeline.pipeline.kernels.sampling import (
     choose,
     choose_weighted,
+    compose,
     draw_replacements,
     exclusive_cumsum,
     list_indices,
@@ -78,6 +79,12 @@ def test_roles_at_the_ends(mask_ppm, random_ppm, wanted):
     original = Ragged(np.full(1000, 9, np.uint16), np.arange(0, 1001, 5))
     options = {"mask": 3, "replaceable": np.array([5]), "mask_ppm": mask_ppm, "random_ppm": random_ppm}
     assert set(draw_replacements(KEYS[:200], original, **options).tolist()) == {wanted}
+
+
+def test_compositions_of_a_total_are_equally_likely():
+    drawn = compose(KEYS[:3000], np.full(3000, 4), np.full(3000, 2)).values.reshape(-1, 2).tolist()
+    assert all(900 < drawn.count(parts) < 1100 for parts in ([1, 3], [2, 2], [3, 1]))
+    assert compose(KEYS[:3], np.array([3, 0, 7]), np.array([3, 0, 1])).values.tolist() == [1, 1, 1, 7]
 
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=5), max_size=6))

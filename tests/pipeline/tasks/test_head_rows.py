@@ -11,6 +11,7 @@ from clozeline.pipeline.tasks.head_rows import (
     PairRows,
     TargetRows,
     TurnRows,
+    set_writer,
 )
 from clozeline.pipeline.tasks.readers import (
     Choices,
@@ -78,6 +79,13 @@ def test_both_texts_of_a_pair_have_a_frame_of_their_own(words):
     assert row["target"].tolist() == [pytest.approx(4.5)]
     assert counts["refused"] == {"no_tokens": 1}
     assert (counts["truncated"], counts["truncated_tokens"]) == (1, len(ids(words, long)) - 6)
+
+
+def test_blocks_of_several_values_a_token_have_fewer_rows(words):
+    """Choices have 4 values a token: as many rows as classes of 4 times the length."""
+    sizes = [(CHOICES, 2000), (CLASSES, 8000)]
+    writers = [set_writer(facts, "train", Form(FRAMES["bert"], size), words.vocabulary) for facts, size in sizes]
+    assert writers[0].block_rows == writers[1].block_rows
 
 
 CLASSES = TaskFacts(name="toy", head="classification", labels=("no", "yes"), metrics=("accuracy",))

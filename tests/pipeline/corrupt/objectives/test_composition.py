@@ -130,6 +130,8 @@ def test_rows_by_hand(tokenizer, words):
     assert [Skip(code) for code in skips] == [Skip.NONE, Skip.NONE, Skip.NO_LANGUAGE_TOKEN]
     assert Skip.NO_LANGUAGE_TOKEN.reason == "no_language_token"
     assert objective.frame.decoder_start == "target_end"
+    first = mbart(words, language_tokens={"fr": tokenizer.piece(0)})
+    assert not first.corrupt(rows, np.zeros(3, np.uint16), 1)[1][2], "0 is an id as others"
 
 
 def test_the_noise_is_that_of_rows_without_language_tokens(words):

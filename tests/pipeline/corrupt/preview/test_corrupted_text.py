@@ -6,7 +6,7 @@ import pytest
 
 from clozeline import registry
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.corrupt.preview import corrupt_text
+from clozeline.pipeline.corrupt.preview import corrupt_text, corrupted_text
 from clozeline.pipeline.corrupt.preview.view import Passage
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.vocabulary import SENTINELS
@@ -100,8 +100,9 @@ def test_labels_stand_below_the_positions_that_predict_them():
 # Tokenizers -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_published_tokenizer_gets_the_special_tokens_that_it_lacks(tmp_path):
-    """A WordPiece vocabulary has a mask and no sentinels."""
+def test_a_published_tokenizer_gets_the_special_tokens_that_it_lacks(tmp_path, monkeypatch):
+    """A WordPiece vocabulary has a mask and no sentinels; no weights are fetched for it."""
+    monkeypatch.setattr(corrupted_text, "fetch_folder", lambda path, *, weights: None if weights else path)
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hard", "work", "lead", "##s", "."]
     (tmp_path / "vocab.txt").write_text("\n".join(pieces), encoding="utf-8")
     masked, spans = (

@@ -87,6 +87,13 @@ def test_segments_are_parted(name):
         assert shown(row, "original") == f"‖{spaced(original[:second])} ‖{spaced(original[second:])}"
 
 
+def test_labels_say_what_happened_to_their_tokens():
+    lists = {"input_ids": [WORDS.specials["mask"], 201, 300], "label_positions": [0, 1, 2], "label_ids": ONE}
+    row = Row({}, {name: np.array(values) for name, values in lists.items()})
+    lines = row_parts(Pieces(WORDS, 100), row, roles_of(row.columns))[-1].rows
+    assert [line[-1] for line in lines] == ["masked", "kept", "replaced"]
+
+
 def test_both_texts_are_shown_with_the_signs_of_their_own_parts():
     rows = window([ONE, TWO], WORDS, partner=OTHER, target=OTHER)
     names = ("ids", "sentence_starts", "partner_ids", "target_ids", "target_language")

@@ -57,6 +57,14 @@ def test_jobs_give_the_bytes_of_local_processes_and_lost_tasks_are_submitted_aga
     assert (logs / "tasks.pickle").stat().st_mode & 0o777 == 0o600
 
 
+def test_a_driver_is_a_job_with_its_log_in_the_output(tmp_path, monkeypatch):
+    install(tmp_path / "cluster", monkeypatch)
+    monkeypatch.setattr(slurm, "_sbatch", lambda words: (f"--output={tmp_path}/driver-%j.out" not in words, "7;east"))
+    config = ExecutorConfig(name="slurm", options=OPTIONS)
+    driver = config.chosen().build(config).detach(tmp_path, ["true"])
+    assert driver == ("7", tmp_path / "driver-7.out")
+
+
 def test_a_pass_of_little_input_is_not_submitted(tmp_path, monkeypatch):
     cluster = install(tmp_path / "cluster", monkeypatch)
     execute(tmp_path / "small", before=999, driver_bytes=1000)

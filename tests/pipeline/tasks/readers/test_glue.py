@@ -148,6 +148,8 @@ def test_unknown_tasks(tmp_path):
         reader("qpp")
     with pytest.raises(ConfigurationError, match=r"rows\.tsv: expected rows of .* \(row 1: it is no JSON"):
         rows_of("rte", '{"sentence1": "a", \n', tmp_path)
+    with pytest.raises(ConfigurationError, match=r"no header, and the fields .*label.*got 2 fields: x \| y"):
+        rows_of("cola", "x\ty\n0\ta\n", tmp_path)
 
 
 @pytest.mark.parametrize("task", sorted(OFFICIAL.keys() - {"stsb"}))

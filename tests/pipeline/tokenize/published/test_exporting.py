@@ -94,6 +94,13 @@ def test_transformers_loads_every_special_token_and_the_same_ids(tmp_path, name,
     assert report.differing == [text for text, ids in pairs if ids != ours.encode([text])[0].ids.tolist()]
 
 
+def test_special_tokens_of_a_publisher_are_compared_with_its_own_files(tmp_path):
+    source = files.directory(files.byte_level(tmp_path / "f").parent, "GPT2")
+    import_tokenizer(source, tmp_path / "t", add=["mask"])
+    report = export_tokenizer(tmp_path / "t", tmp_path / "out", texts=["the"])
+    assert (report.texts, report.differing) == (2, []), "the given text, and one with the end token"
+
+
 def test_frames(tmp_path):
     folder = folders("wordpiece", tmp_path)
     read = lambda: tokenizers.Tokenizer.from_file(str(tmp_path / "out" / "tokenizer.json"))  # noqa: E731

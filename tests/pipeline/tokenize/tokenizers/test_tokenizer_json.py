@@ -62,6 +62,12 @@ def test_no_text_spells_a_special_piece(piece, before):
         assert tokenizer.piece(1) == "</s>"
 
 
+def test_only_a_byte_level_bpe_can_be_extended(tmp_path):
+    tokenizer = TokenizerJson(json.loads(Tokenizer(models.BPE({"a": 0, "b": 1}, [])).to_str()), Published())
+    with pytest.raises(ConfigurationError, match=r"expected a byte-level BPE .* got a BPE"):
+        tokenizer.extend([("a", "b")], tmp_path)
+
+
 def test_what_was_given_stays_and_lost_merges_are_counted():
     model = {"vocab": {"<": 0, "s": 1, "<s": 2, "<sx": 3, "x": 4}, "merges": [["<", "s"], ["<s", "x"]], "dropout": 0.5}
     facts = {"model": {**model, "unk_token": "s"}, "added_tokens": [added("<s", 2, special=True)], "padding": {}}
