@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from clozeline.configuration.config import describe
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
-from clozeline.model.configuration.layer import ConnectorConfig, ShareConfig
+from clozeline.model.configuration.layer import ConnectorConfig, ShareConfig, UniversalConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.registry import find, names
@@ -77,6 +77,7 @@ def disentangled(kind="none", **chosen):
         ({"out_dim": 7}, "tied to embeddings of width 24 cannot read 7"),
         ({"share": ShareConfig(groups=3)}, "share.groups: expected at most 2, got 3"),
         ({"share": ShareConfig(group_layers=2, groups=2)}, "share.groups: expected at most 1, got 2"),
+        ({"share": ShareConfig(groups=1, group_layers=2, universal=UniversalConfig())}, "group_layers 1, one layer"),
         ({"share": ShareConfig(group_layers=3)}, "a divisor of the 2 layers, got 3"),
         ({"share": ShareConfig(groups=1), "scale_by_depth": True}, "shared weights have no depth of their own"),
         ({"family": "decoder", "type_vocab_size": 0, "languages": 2}, "only an encoder reads them"),

@@ -175,7 +175,6 @@ def test_layers_that_stop_by_token_have_no_states_of_all_tokens():
     ("changes", "expected"),
     [
         ({"share": ShareConfig(universal=UniversalConfig())}, "expected share.groups 1"),
-        ({"share": ShareConfig(groups=1, group_layers=2, universal=UniversalConfig()), "layers": 4}, "group_layers 1"),
         ({"family": "xlnet"}, "got xlnet"),
         ({"family": "encoder_decoder"}, "got encoder_decoder"),
         ({"position": POSITIONS["sinusoidal"], "emb_dim": 8}, "remove emb_dim"),
