@@ -59,7 +59,6 @@ def test_any_split_of_a_mixed_batch_adds_up(normalise, size):
     if normalise == "row":
         del tensors["label_weight"], tensors["label_count"]
     whole = only(network(tensors))
-    assert whole.count == (4 if normalise == "row" else 38), "rows with labels and a weight"
     (whole.total / whole.count).backward()
     expected = gradients(network)
     network.zero_grad()

@@ -142,7 +142,7 @@ SWITCHES = [
     Read("deberta-v2", {"pos_att_type": "p2c|c2p", "num_hidden_layers": 2}),
     Read("bart", {"scale_embedding": False}, {}, {"emb_scale": False}),
     Read("llama", {"attention_bias": True, "mlp_bias": True}, {}, {"bias.qkv": True, "bias.out": True}),
-    Read("eurobert", {"attention_bias": True, "mlp_bias": True}, {}, {"bias.qkv": True, "bias.ffn": True}),
+    Read("eurobert", {"mlp_bias": True, **rotation(77.0)}, {}, {"bias.ffn": True, "position.theta": 77.0}),
     Read("qwen3", {"attention_bias": True}, {}, {"bias.qkv": True, "bias.ffn": False}),
     Read("gpt2", {"scale_attn_weights": False}, {}, {"qk_scale": 1.0}, {"scale_attn_weights": False}),
     Read("opt", {"do_layer_norm_before": False}, {}, {"norm_place": "post", "final_norm": False}),

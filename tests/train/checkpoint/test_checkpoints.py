@@ -212,6 +212,32 @@ def test_save_that_fails_after_the_rename_leaves_nothing(one_rank, tmp_path):
     assert (tmp_path / "latest").read_text() == "step-00000003\n"
 
 
+def mend_and_go_back(world, config, folder):
+    """Step 2 is refused, then it is whole again; after step 3 the run goes back to it."""
+    engine = build(config, world)
+    found, path = store(Path(folder), world), Path(folder) / "step-00000002" / "checkpoint.json"
+    for step in (1, 2):
+        assert found.save(engine, TrainState(step=step, samples=step), wait=False)
+    assert found.finish()
+    whole = path.read_bytes()
+    path.write_bytes(b"")
+    refused = found.find()[0].name
+    path.write_bytes(whole)
+    mended, index = found.find()
+    assert found.save(engine, TrainState(step=3, samples=3))
+    kept = present(Path(folder))
+    found.return_to(mended, index, TrainState(step=2, samples=2))
+    engine.close()
+    assert refused == "step-00000001"
+    return kept, present(Path(folder)), [report["seconds"] for report in found.reports if "seconds" in report]
+
+
+def test_a_mended_checkpoint_counts_again_and_a_return_removes_what_came_later(one_rank, tmp_path):
+    ((kept, left, (waited,)),) = one_rank.run(mend_and_go_back, tiny(checkpoint__keep_last=2), str(tmp_path))
+    assert (kept, left) == ([2, 3], [2])
+    assert 0 <= waited < 60
+
+
 def lose_a_slice(world, config, folder):
     """A rank that forgets one of its slices must be found out before anything is committed."""
     engine = build(config, world)
