@@ -1,4 +1,4 @@
-"""MobileBERT: neighbors, documents, and losses and gradients of transformers' class for pretraining."""
+"""MobileBERT: neighbors, documents, positions; its losses are compared with transformers' in the checkpoints."""
 
 import pytest
 import torch
@@ -26,6 +26,17 @@ def test_packed_documents_read_nothing_of_each_other():
     for place in range(11):
         same = (before == states(network, changed(tensors, "input_ids", 0, place))[0]).all(-1)
         assert same.tolist() == (tensors["document_ids"][0] != tensors["document_ids"][0, place]).tolist()
+
+
+def test_positions_are_added_to_the_projected_trigrams():
+    """A constant may move from the bias of the projection into the table of positions."""
+    network, tensors = built("mobilebert").double(), batch_for("mobilebert")
+    before, embeddings = states(network, tensors), network.family.embeddings
+    constant = torch.linspace(-1, 1, len(embeddings.project.bias))
+    with torch.no_grad():
+        embeddings.project.bias.sub_(constant)
+        embeddings.position.table.weight.add_(constant)
+    assert torch.allclose(states(network, tensors), before)
 
 
 def test_rows_in_one_direction_are_refused():
