@@ -129,6 +129,12 @@ def test_texts_and_answers_are_those_of_the_file(tmp_path):
     assert sorted((entry["texts"][0], entry["gold"]) for entry in gold.values()) == sorted(expected)
 
 
+def test_numbers_beyond_the_range_of_a_task_are_found():
+    targets = Ragged.from_lists([[0.0], [1.0], [-0.1], [1.1], [np.nan]], np.float32)
+    found = Regression(NUMBER).problems({"target": targets})
+    assert [row for row, _ in found] == [2, 3, 4]
+
+
 @pytest.mark.parametrize(
     ("answer", "name", "dtype", "values", "expected"),
     [

@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.logs.cost_estimate import CostEstimate, PhaseCost, estimate_cost, estimate_memory, peak_of
@@ -100,3 +101,15 @@ def test_the_head_is_counted_at_labels_alone(tmp_path, objective, family, head):
     (phase,) = estimate_cost(config, model, datasets, 1).phases
     assert len(datasets.train) % 16 == 0  # no filler
     assert phase.flops_per_row == pytest.approx(model.flops(tokens, target, labels_by_hand(rows)), rel=1e-9)
+
+
+def test_rows_that_an_objective_makes_too_long_are_refused(tmp_path):
+    """The manifest has the length of samples alone: the first block is corrupted."""
+    data = {"data__shards": str(write_objective_sets(tmp_path, "masked_lm")), "output": str(tmp_path / "run")}
+    config = tiny(model__position={"maximum": 64}, **data)
+    datasets = open_datasets(config)
+    datasets.corruptions.update(dict.fromkeys(datasets.heldout, lambda rows, _: (rows, None)))
+    longest = int(next(iter(datasets.heldout.values())).read_block(0).columns["input_ids"].lengths.max())
+    short = tiny(model__position={"maximum": longest - 1}, **data)
+    with pytest.raises(ConfigurationError, match=f"up to {longest} tokens, the model has {longest - 1} positions"):
+        estimate_cost(short, None, datasets, 1)
