@@ -97,7 +97,6 @@ def test_rows_of_a_step_of_two_batches_are_named_without_filler():
     """A step that grew over two batches of the stream, the second with a filler row."""
     batches = {4: [[0, 7, 1], [1, 3, 0]], 6: [[0, 7, 2], [-1, -1, -1]]}
     timeline = SimpleNamespace(at=lambda _: None)
-    stream = SimpleNamespace(
-        timeline=timeline, samples=0, lanes=1, sources=[], explain=lambda start: np.array(batches[start])
-    )
+    stream = SimpleNamespace(timeline=timeline, samples=0, lanes=1, sources=[])
+    stream.explain = lambda start: np.array(batches[start])
     assert supply.LoadingHealth([stream], None, 0.0, print).origins(4, 4) == [[0, 7, 1], [1, 3, 0], [0, 7, 2]]

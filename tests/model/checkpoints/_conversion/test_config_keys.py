@@ -40,7 +40,6 @@ def test_layers_with_a_window_have_two_spellings():
     assert differences(replace(config, local=period), other).keys() == {"local.layer_types"}
 
 
-@pytest.mark.parametrize("listed", [["full_attention", "chunked_attention"], 2])
-def test_other_types_of_layers_are_refused(listed):
+def test_other_types_of_layers_are_refused():
     with pytest.raises(ConfigurationError, match="layer_types: expected full_attention or sliding_attention"):
-        read_layer_types("qwen2", {"num_hidden_layers": 2, "layer_types": listed}, bool)
+        read_layer_types("qwen2", {"num_hidden_layers": 1, "layer_types": ["chunked_attention"]}, bool)
