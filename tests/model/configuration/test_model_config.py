@@ -153,13 +153,10 @@ def test_a_decoder_of_another_width_needs_a_connector():
         small_config("encoder_decoder", **alike)
 
 
-def test_global_layers_lie_a_period_apart():
+def test_local_layers_are_those_of_a_period_or_a_list():
     config = small_config("encoder", layers=7, local={"window": 2, "global_every": 3})
     assert [config.is_local(layer) for layer in range(7)] == [False, True, True, False, True, True, False]
     assert not small_config("encoder").is_local(1)
-
-
-def test_a_list_names_the_local_layers():
     kinds = ["sliding_attention", "full_attention", "sliding_attention"]
     config = small_config("encoder", layers=3, local={"window": 2, "layer_types": kinds})
     assert [config.is_local(layer) for layer in range(3)] == [True, False, True]

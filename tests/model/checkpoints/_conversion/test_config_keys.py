@@ -30,7 +30,7 @@ def test_every_switch_counts_and_defaults_written_out_are_the_defaults():
     assert differences(rope, replace(rope, position=PositionConfig(kind="rope", maximum=9))) == {}
 
 
-def test_layers_with_a_window_have_two_spellings():
+def test_layers_with_a_window_have_two_spellings_and_others_are_refused():
     config = small_config("decoder", layers=3)
     kinds = ("full_attention", "sliding_attention", "full_attention")
     period, listed = LocalConfig(window=2, global_every=2), LocalConfig(window=2, layer_types=kinds)
@@ -38,8 +38,5 @@ def test_layers_with_a_window_have_two_spellings():
     assert differences(config, replace(config, local=LocalConfig(window=2, global_every=1))) == {}
     other = replace(config, local=LocalConfig(window=2, layer_types=kinds[::-1][1:] + kinds[:1]))
     assert differences(replace(config, local=period), other).keys() == {"local.layer_types"}
-
-
-def test_other_types_of_layers_are_refused():
     with pytest.raises(ConfigurationError, match="layer_types: expected full_attention or sliding_attention"):
         read_layer_types("qwen2", {"num_hidden_layers": 1, "layer_types": ["chunked_attention"]}, bool)
