@@ -104,7 +104,6 @@ def test_the_head_is_counted_at_labels_alone(tmp_path, objective, family, head):
 
 
 def test_rows_that_an_objective_makes_too_long_are_refused(tmp_path):
-    """The manifest has the length of samples alone: the first block is corrupted."""
     data = {"data__shards": str(write_objective_sets(tmp_path, "masked_lm")), "output": str(tmp_path / "run")}
     datasets = open_datasets(tiny(model__position={"maximum": 64}, **data))
     datasets.corruptions.update(dict.fromkeys(datasets.heldout, lambda rows, _: (rows, None)))

@@ -94,7 +94,6 @@ def test_waiting_is_judged_over_windows(monkeypatch):
 
 
 def test_rows_of_a_step_of_two_batches_are_named_without_filler():
-    """A step that grew over two batches of the stream, the second with a filler row."""
     batches = {4: [[0, 7, 1], [1, 3, 0]], 6: [[0, 7, 2], [-1, -1, -1]]}
     timeline = SimpleNamespace(at=lambda _: None)
     stream = SimpleNamespace(timeline=timeline, samples=0, lanes=1, sources=[])
