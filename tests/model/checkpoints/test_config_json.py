@@ -142,6 +142,7 @@ SWITCHES = [
     Read("deberta-v2", {"pos_att_type": "p2c|c2p", "num_hidden_layers": 2}),
     Read("bart", {"scale_embedding": False}, {}, {"emb_scale": False}),
     Read("llama", {"attention_bias": True, "mlp_bias": True}, {}, {"bias.qkv": True, "bias.out": True}),
+    Read("eurobert", {"mlp_bias": True, **rotation(77.0)}, {}, {"bias.ffn": True, "position.theta": 77.0}),
     Read("qwen3", {"attention_bias": True}, {}, {"bias.qkv": True, "bias.ffn": False}),
     Read("gpt2", {"scale_attn_weights": False}, {}, {"qk_scale": 1.0}, {"scale_attn_weights": False}),
     Read("opt", {"do_layer_norm_before": False}, {}, {"norm_place": "post", "final_norm": False}),
@@ -155,8 +156,9 @@ SWITCHES = [
 PAIRED = [
     Read("mbart", {}, {"normalize_before": True}, {"norm_place": "pre", "final_norm": True}),
     Read("marian", {"activation_function": "swish"}, {}, {"activation": "silu"}, {"activation_function": "silu"}),
-    Read("mt5", {"feed_forward_proj": "gated-gelu"}, {"feed_forward_proj": None, "scale_decoder_outputs": True},
-         {"out_scale": False, "gated": True, "activation": "gelu_tanh"}),
+    Read("mt5", {"feed_forward_proj": "gated-gelu", "layer_norm_epsilon": 1e-6},
+         {"feed_forward_proj": None, "layer_norm_epsilon": None, "scale_decoder_outputs": True},
+         {"out_scale": False, "gated": True, "activation": "gelu_tanh", "eps": 1e-6}),
     Read("umt5", {"num_layers": 3, "num_decoder_layers": 2, "feed_forward_proj": "gated-gelu"},
          {"feed_forward_proj": None}, {"out_scale": True, "gated": True, "tied": True}),
     *(

@@ -8,7 +8,8 @@ from pydantic import TypeAdapter, ValidationError
 from clozeline.configuration.config import describe
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
-from clozeline.model.configuration.layer import ConnectorConfig, ShareConfig
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.layer import ConnectorConfig, ShareConfig, UniversalConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.registry import find, names
@@ -16,6 +17,7 @@ from tests.model.small_models import small_config
 from tests.temporary_module import temporary_module
 
 OPTIONS = [find("clozeline.model.families", name).Options for name in names("clozeline.model.families")]
+HALTS = ShareConfig(groups=1, universal=UniversalConfig(epsilon=0.05))
 FAMILY = """
     from clozeline.configuration.config import config_class
     from clozeline.model.configuration.model_config import ModelConfig
@@ -77,6 +79,12 @@ def disentangled(kind="none", **chosen):
         ({"out_dim": 7}, "tied to embeddings of width 24 cannot read 7"),
         ({"share": ShareConfig(groups=3)}, "share.groups: expected at most 2, got 3"),
         ({"share": ShareConfig(group_layers=2, groups=2)}, "share.groups: expected at most 1, got 2"),
+        ({"share": ShareConfig(universal=UniversalConfig())}, "expected share.groups 1"),
+        ({"share": ShareConfig(groups=1, group_layers=2, universal=UniversalConfig())}, "group_layers 1, one layer"),
+        ({"share": HALTS, "family": "xlnet"}, "got xlnet; remove the key"),
+        ({"share": HALTS, "position": PositionConfig(kind="sinusoidal"), "emb_dim": 8}, "dim 24; remove emb_dim"),
+        ({"share": HALTS, "heads": {"tagging": HeadConfig(classes=3, scalar_mix=True)}}, "(scalar_mix): set epsilon"),
+        ({"share": HALTS, "heads": {"similarity": 1.0}}, "two views of a row: set epsilon"),
         ({"share": ShareConfig(group_layers=3)}, "a divisor of the 2 layers, got 3"),
         ({"share": ShareConfig(groups=1), "scale_by_depth": True}, "shared weights have no depth of their own"),
         ({"family": "decoder", "type_vocab_size": 0, "languages": 2}, "only an encoder reads them"),
@@ -145,13 +153,10 @@ def test_a_decoder_of_another_width_needs_a_connector():
         small_config("encoder_decoder", **alike)
 
 
-def test_global_layers_lie_a_period_apart():
+def test_local_layers_are_those_of_a_period_or_a_list():
     config = small_config("encoder", layers=7, local={"window": 2, "global_every": 3})
     assert [config.is_local(layer) for layer in range(7)] == [False, True, True, False, True, True, False]
     assert not small_config("encoder").is_local(1)
-
-
-def test_a_list_names_the_local_layers():
     kinds = ["sliding_attention", "full_attention", "sliding_attention"]
     config = small_config("encoder", layers=3, local={"window": 2, "layer_types": kinds})
     assert [config.is_local(layer) for layer in range(3)] == [True, False, True]

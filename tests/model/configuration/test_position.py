@@ -1,7 +1,7 @@
 import pytest
 from pydantic import ValidationError
 
-from clozeline.model.configuration.position import PositionConfig, ScalingConfig
+from clozeline.model.configuration.position import DisentangledConfig, PositionConfig, ScalingConfig
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,7 @@ def test_only_rotary_positions_are_scaled():
     assert PositionConfig(kind="rope", scaling=scaling).limit is None
     with pytest.raises(ValidationError, match="scaling: only rope is scaled"):
         PositionConfig(kind="learned", scaling=scaling)
+
+
+def test_the_last_bucket_may_hold_one_distance():
+    assert DisentangledConfig(buckets=8, max_distance=6).rows == 16

@@ -1,4 +1,4 @@
-"""MobileBERT: neighbors, documents, and losses and gradients of transformers' class for pretraining."""
+"""MobileBERT: neighbors, documents, positions; its losses are compared with transformers' in the checkpoints."""
 
 import pytest
 import torch
@@ -26,6 +26,13 @@ def test_packed_documents_read_nothing_of_each_other():
     for place in range(11):
         same = (before == states(network, changed(tensors, "input_ids", 0, place))[0]).all(-1)
         assert same.tolist() == (tensors["document_ids"][0] != tensors["document_ids"][0, place]).tolist()
+
+
+def test_positions_are_added_to_the_projected_trigrams():
+    embeddings, places = built("mobilebert").family.embeddings.eval(), torch.arange(3)
+    embeddings.norm = torch.nn.Identity()
+    found = embeddings(torch.zeros(3, embeddings.project.in_features), places, None) - embeddings.project.bias
+    assert torch.allclose(found, embeddings.position.table.weight[:3] + embeddings.types.weight[0])
 
 
 def test_rows_in_one_direction_are_refused():

@@ -9,13 +9,12 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.adaptive_computation.early_exit import EarlyExit
 from clozeline.model.adaptive_computation.token_pruning import TokenPruning
 from clozeline.model.adaptive_computation.token_rules import TopTokens
-from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.layer import ShareConfig, UniversalConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.generation.incremental_decoder import IncrementalDecoder
 from clozeline.model.layers.masks import plan_attention
 from clozeline.train.compression.distillation.losses.states import States
-from tests.model.small_models import batch_for, built, small_config
+from tests.model.small_models import batch_for, built
 
 DIM, STEPS, EPSILON = 15, 5, 0.05
 POSITIONS = {
@@ -169,22 +168,3 @@ def test_layers_that_stop_by_token_have_no_states_of_all_tokens():
     ):
         with pytest.raises(ConfigurationError, match=r"share\.universal"):
             refused()
-
-
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"share": ShareConfig(universal=UniversalConfig())}, "expected share.groups 1"),
-        ({"share": ShareConfig(groups=1, group_layers=2, universal=UniversalConfig()), "layers": 4}, "group_layers 1"),
-        ({"family": "xlnet"}, "got xlnet"),
-        ({"family": "encoder_decoder"}, "got encoder_decoder"),
-        ({"position": POSITIONS["sinusoidal"], "emb_dim": 8}, "remove emb_dim"),
-        ({"heads": {"tagging": HeadConfig(weight=1.0, classes=3, scalar_mix=True)}}, "scalar_mix.*epsilon"),
-        ({"heads": {"similarity": 1.0}}, "two views.*epsilon"),
-    ],
-)
-def test_combinations_without_a_meaning_are_refused(changes, expected):
-    usual = {"family": "encoder", "share": universal()}
-    config = usual | changes
-    with pytest.raises((ValueError, ConfigurationError), match=f"share.*{expected}"):
-        small_config(config.pop("family"), **config)

@@ -132,6 +132,11 @@ def test_texts_and_answers_are_those_of_the_file(tmp_path):
     assert [item.texts for item, _ in items] == [(text,) for text, _ in sentences(81)[60:]]
 
 
+def test_numbers_beyond_the_range_of_a_task_are_found():
+    targets = Ragged.from_lists([[0.0], [1.0], [-0.1], [1.1], [np.nan]], np.float32)
+    assert [row for row, _ in Regression(NUMBER).problems({"target": targets})] == [2, 3, 4]
+
+
 @pytest.mark.parametrize(
     ("answer", "name", "dtype", "values", "expected"),
     [

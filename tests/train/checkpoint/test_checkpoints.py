@@ -110,14 +110,6 @@ def present(folder):
     return sorted(int(path.name.removeprefix("step-")) for path in folder.glob("step-*"))
 
 
-def test_files_have_the_usual_permissions(one_rank, tmp_path):
-    one_rank.run(save_again, tiny(), str(tmp_path), [1], {})
-    mask = os.umask(0)
-    os.umask(mask)
-    part = tmp_path / "step-00000001" / "part-00000.safetensors"
-    assert part.stat().st_mode & 0o777 == 0o666 & ~mask
-
-
 def save_and_watch(world, config, folder):
     """Save once; the files and folders that are forced to the disk, and renames, in order."""
     engine = build(config, world)
@@ -141,11 +133,15 @@ def save_and_watch(world, config, folder):
     return [event.partition(".json")[0] for event in events]
 
 
-def test_all_is_on_the_disk_before_a_checkpoint_has_its_name(one_rank, tmp_path):
+def test_all_is_on_the_disk_before_a_checkpoint_has_its_name_with_the_usual_permissions(one_rank, tmp_path):
     (events,) = one_rank.run(save_and_watch, tiny(), str(tmp_path))
     final = events.index("rename to step-00000001")
     assert {"part-00000.safetensors", "checkpoint", ".tmp-step-00000001"} <= set(events[:final])
     assert events[final + 1] == tmp_path.name
+    mask = os.umask(0)
+    os.umask(mask)
+    part = tmp_path / "step-00000001" / "part-00000.safetensors"
+    assert part.stat().st_mode & 0o777 == 0o666 & ~mask
 
 
 def fail_saves(world, config, folder):
@@ -210,6 +206,30 @@ def test_save_that_fails_after_the_rename_leaves_nothing(one_rank, tmp_path):
     assert one_rank.run(fail_to_point, tiny(), str(tmp_path)) == [[True, False, True]]
     assert present(tmp_path) == [1, 3]
     assert (tmp_path / "latest").read_text() == "step-00000003\n"
+
+
+def mend_and_go_back(world, config, folder):
+    """Step 2 is refused, then it is whole again; after step 3 the run goes back to it."""
+    engine = build(config, world)
+    found, path = store(Path(folder), world), Path(folder) / "step-00000002" / "checkpoint.json"
+    for step in (1, 2):
+        assert found.save(engine, TrainState(step=step, samples=step), wait=step == 2)
+    whole = path.read_bytes()
+    path.write_bytes(b"")
+    assert found.find()[0].name == "step-00000001"
+    path.write_bytes(whole)
+    mended, index = found.find()
+    assert found.save(engine, TrainState(step=3, samples=3))
+    kept = present(Path(folder))
+    found.return_to(mended, index, TrainState(step=2, samples=2))
+    engine.close()
+    return kept, present(Path(folder)), [report["seconds"] for report in found.reports if "seconds" in report]
+
+
+def test_a_mended_checkpoint_counts_again_and_a_return_removes_what_came_later(one_rank, tmp_path):
+    ((kept, left, (waited,)),) = one_rank.run(mend_and_go_back, tiny(checkpoint__keep_last=2), str(tmp_path))
+    assert (kept, left) == ([2, 3], [2])
+    assert 0 <= waited < 60
 
 
 def lose_a_slice(world, config, folder):

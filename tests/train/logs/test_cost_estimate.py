@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.logs.cost_estimate import CostEstimate, PhaseCost, estimate_cost, estimate_memory, peak_of
@@ -100,3 +101,11 @@ def test_the_head_is_counted_at_labels_alone(tmp_path, objective, family, head):
     (phase,) = estimate_cost(config, model, datasets, 1).phases
     assert len(datasets.train) % 16 == 0  # no filler
     assert phase.flops_per_row == pytest.approx(model.flops(tokens, target, labels_by_hand(rows)), rel=1e-9)
+
+
+def test_rows_that_an_objective_makes_too_long_are_refused(tmp_path):
+    data = {"data__shards": str(write_objective_sets(tmp_path, "masked_lm")), "output": str(tmp_path / "run")}
+    datasets = open_datasets(tiny(model__position={"maximum": 64}, **data))
+    datasets.corruptions.update(dict.fromkeys(datasets.heldout, lambda rows, _: (rows, None)))
+    with pytest.raises(ConfigurationError, match=r"up to \d+ tokens, the model has 16 positions"):
+        estimate_cost(tiny(**data), None, datasets, 1)

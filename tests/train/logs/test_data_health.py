@@ -4,6 +4,7 @@ import hashlib
 import json
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from clozeline.configuration.config import load_config
@@ -90,3 +91,11 @@ def test_waiting_is_judged_over_windows(monkeypatch):
     for step, (waited, seconds) in enumerate(steps, 1):
         health.note(step, waited, seconds)
     assert told == [(5, pytest.approx(0.075)), (17, pytest.approx(0.06))]
+
+
+def test_rows_of_a_step_of_two_batches_are_named_without_filler():
+    batches = {4: [[0, 7, 1], [1, 3, 0]], 6: [[0, 7, 2], [-1, -1, -1]]}
+    timeline = SimpleNamespace(at=lambda _: None)
+    stream = SimpleNamespace(timeline=timeline, samples=0, lanes=1, sources=[])
+    stream.explain = lambda start: np.array(batches[start])
+    assert supply.LoadingHealth([stream], None, 0.0, print).origins(4, 4) == [[0, 7, 1], [1, 3, 0], [0, 7, 2]]

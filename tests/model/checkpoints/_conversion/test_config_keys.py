@@ -2,7 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
+from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import computation, differences
+from clozeline.model.checkpoints._conversion.config_keys import read_layer_types
 from clozeline.model.configuration.layer import DropoutConfig, InitConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from tests.model.small_models import small_config
@@ -26,7 +30,7 @@ def test_every_switch_counts_and_defaults_written_out_are_the_defaults():
     assert differences(rope, replace(rope, position=PositionConfig(kind="rope", maximum=9))) == {}
 
 
-def test_layers_with_a_window_have_two_spellings():
+def test_layers_with_a_window_have_two_spellings_and_others_are_refused():
     config = small_config("decoder", layers=3)
     kinds = ("full_attention", "sliding_attention", "full_attention")
     period, listed = LocalConfig(window=2, global_every=2), LocalConfig(window=2, layer_types=kinds)
@@ -34,3 +38,5 @@ def test_layers_with_a_window_have_two_spellings():
     assert differences(config, replace(config, local=LocalConfig(window=2, global_every=1))) == {}
     other = replace(config, local=LocalConfig(window=2, layer_types=kinds[::-1][1:] + kinds[:1]))
     assert differences(replace(config, local=period), other).keys() == {"local.layer_types"}
+    with pytest.raises(ConfigurationError, match="layer_types: expected full_attention or sliding_attention"):
+        read_layer_types("qwen2", {"num_hidden_layers": 1, "layer_types": ["chunked_attention"]}, bool)

@@ -95,6 +95,9 @@ def test_rows_that_weigh_alike_are_refused_beside_declared_weights(tmp_path, set
     with pytest.raises(ConfigurationError, match=r"model\.heads\.masked_lm\.normalise: row would mix two units"):
         open_datasets(config(str(weighted.path)))
     assert open_datasets(config(sets[0])).rows == 200
+    weighted.shard_path(0).unlink()
+    with pytest.raises(IntegrityError, match="there is no such file"):
+        open_datasets(config(str(weighted.path)))
 
 
 @pytest.mark.parametrize(
