@@ -36,7 +36,7 @@ def names(package: str) -> list[str]:
 
 def is_known(package: str, name: str) -> bool:
     """Return whether `find` looks for a class of this name: one that it lists, or `module:Class`."""
-    return plugins.is_own(name) or name in names(package)
+    return name in _own_names(package) or plugins.is_own(full_name(package, name))
 
 
 def full_name(package: str, name: str) -> str:
@@ -62,8 +62,8 @@ def find(package: str, name: str) -> Any:
     """Return the class of an algorithm; a ConfigurationError names the nearest known name where there is none."""
     if plugins.is_own(name := full_name(package, name)):
         return plugins.import_class(package, name)
-    known = names(package)
-    if name not in known:
+    if name not in _own_names(package):
+        known = names(package)
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
         raise ConfigurationError(f"no '{name}' in {_folder(package)}; {hint}")

@@ -159,13 +159,13 @@ class ModelConfig:
                 raise ValueError(problem)
 
     def _name_problems(self) -> Iterator[str]:
-        families, heads = names("clozeline.model.families"), names("clozeline.model.heads")
         if not is_known("clozeline.model.families", self.family):
-            yield f"family: expected one of {', '.join(families)}, got '{self.family}'"
+            yield f"family: expected one of {', '.join(names('clozeline.model.families'))}, got '{self.family}'"
         if unknown := [name for name in self.heads if not is_known("clozeline.model.heads", name)]:
-            yield f"heads: expected names among {', '.join(heads)}, got '{unknown[0]}'"
+            yield f"heads: expected names among {', '.join(names('clozeline.model.heads'))}, got '{unknown[0]}'"
         if not self.heads:
-            yield f"heads: expected at least one of {', '.join(heads)} with its weight, got none"
+            known = ", ".join(names("clozeline.model.heads"))
+            yield f"heads: expected at least one of {known} with its weight, got none"
         for key in ("decoder_layers", "decoder_dim", "decoder_attention_heads", "decoder_ffn_dim", "connector"):
             if getattr(self, key) is not None and self.architecture != "encoder_decoder":
                 yield f"{key}: only an encoder_decoder has it; remove the key or change family '{self.family}'"

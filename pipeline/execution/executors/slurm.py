@@ -111,7 +111,7 @@ class Slurm:
         """
         _require_sbatch()
         folder.mkdir(parents=True, exist_ok=True)
-        name = f"clozeline-driver-{hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:12]}"
+        name = _job_name("driver", folder.resolve())
         queued = _command("squeue", f"--user={os.geteuid()}", f"--name={name}", "--noheader", "--format=%A")
         if job := queued.stdout.strip():
             raise StorageError(f"output: {folder}: Slurm job {job} runs this output; stop it by `scancel {job}`")
@@ -121,7 +121,7 @@ class Slurm:
         code, said = _sbatch([*_flags(self._options, limits), str(folder / _DRIVER)])
         if code:
             raise StorageError(f"executor slurm: sbatch refused the driver: {said}")
-        job = said.splitlines()[-1].partition(";")[0]
+        job = _job_id(said)
         return job, folder / f"driver-{job}.out"
 
     def _wait(self, arrays: "_Arrays", deal: Deal, tick: Callable[[], None], report: Callable[[str], None]) -> None:
@@ -156,7 +156,7 @@ class _Arrays:
 
     def __init__(self, folder: Path, tasks: int, options: Slurm.Options, workers: int | None) -> None:
         self._folder, self._options, self._workers = folder, options, workers
-        self.name = f"clozeline-{folder.parents[1].name}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]}"
+        self.name = _job_name(folder.parents[1].name, folder)
         self.named = (f"--user={os.geteuid()}", f"--name={self.name}")
         self.left = tasks
         """tasks that are not submitted, the last ones"""
@@ -221,7 +221,7 @@ class _Arrays:
         code, said = _sbatch([*_flags(self._options, words), str(self._folder / _SCRIPT), str(first)])
         if code and not _LIMIT.search(said) and not _AWAY.search(said):
             raise StorageError(f"executor slurm: sbatch refused the job: {said}")
-        return ("", said) if code else (said.splitlines()[-1].partition(";")[0], "")
+        return ("", said) if code else (_job_id(said), "")
 
     def endings(self) -> dict[int, str]:
         """Say how the tasks ended, with their logs."""
@@ -233,6 +233,16 @@ class _Arrays:
             log = self._folder / f"{job}_{index}.out"
             told[task] = f"task {index} of Slurm job {job} {how} before this unit was done; its log: {log}"
         return told
+
+
+def _job_name(what: str, folder: Path) -> str:
+    """Return the name that jobs of a folder share, by which a later driver finds them."""
+    return f"clozeline-{what}-{hashlib.sha256(os.fsencode(folder)).hexdigest()[:12]}"
+
+
+def _job_id(said: str) -> str:
+    """Return the id that `sbatch --parsable` prints last, without the name of the cluster."""
+    return said.splitlines()[-1].partition(";")[0]
 
 
 def _require_sbatch() -> None:
