@@ -38,7 +38,7 @@ T = TypeVar("T")
 _STRICT: Final = ConfigDict(extra="forbid", arbitrary_types_allowed=True, defer_build=True)
 _UNKNOWN: Final = ("unexpected_keyword_argument", "extra_forbidden")
 """Types of pydantic's errors about a key that a class lacks."""
-_FEW_KEYS: Final = 8
+_FEW_KEYS: Final = 16
 """Keys that a message about an unknown one lists."""
 _RECIPES: Final = HOME / "configs" / "recipes"
 _BASES: Final = HOME / "configs" / "bases"
