@@ -148,7 +148,7 @@ def _is_branch(config: TrainConfig, checkpoint: tuple[Path, Index] | None) -> bo
 def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig, free: tuple[str, ...]) -> None:
     if changes := find_changes(saved, now, (*config.checkpoint.allow_changed, *free)):
         listed = "\n  ".join(changes)
-        keys = [change.split(":")[0].removesuffix(" (digest)") for change in changes]
+        keys = [change.partition(": ")[0].removesuffix(" (digest)") for change in changes]
         raise ConfigurationError(
             f"{config.output}: its checkpoint belongs to another run:\n  {listed}\n"
             f"choose another output, or allow it: checkpoint.allow_changed=[{', '.join(keys)}]"
