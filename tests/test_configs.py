@@ -30,6 +30,9 @@ def load(path, *more):
     """By the file's place: `pipeline*.yaml` is a recipe, `train*.yaml` a training run, and so on."""
     if path.stem == "study":
         load_study(path.parent)
+        if not path.with_name("train.yaml").exists():  # all three are parts of the file
+            check_recipe(load_recipe(path, [f"output={ROOT / 'runs'}"]))
+            load_config(TrainConfig, path, ["data.shards=x", "output=y"])
         return load_config(Study, path, more)
     if path.parent.name == "prompts":
         return load_config(Template, path, more)

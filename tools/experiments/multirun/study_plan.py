@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class, flatten, load_config, read_composed, validate
+from clozeline.configuration.config import ONE_OR_MORE, config_class, flatten, load_config, read_composed, validate
 from clozeline.configuration.overrides import merge, override
 from clozeline.errors import ConfigurationError
 from clozeline.tools.runs.inference.text_likelihoods import Score
@@ -33,8 +33,22 @@ class Ordering:
 
 
 @config_class
+class FineTuning:
+    """A fine-tuning of the first run of each variant, on labeled files of the command line."""
+
+    task: str
+    """recipe of the task, as `clozeline finetune` takes it"""
+    begin: Annotated[list[Literal["all", "embeddings", "random"]], ONE_OR_MORE] = field(default_factory=lambda: ["all"])
+    """weights that are taken from the run: a fine-tuning for each"""
+    words: list[str] = field(default_factory=list)
+    """keys of the stage and of the training: [steps=200, "tasks.carve={rest: 0.99}"]"""
+
+
+@config_class
 class Study:
     """Properties of a study that hold for all variants."""
+
+    PART: ClassVar = "study"
 
     title: str
     """title of the page"""
@@ -46,6 +60,8 @@ class Study:
     """evaluations per run"""
     orderings: list[Ordering] = Field(default_factory=list)
     """claims to test"""
+    finetune: dict[str, FineTuning] = field(default_factory=dict)
+    """fine-tunings by name, each with as many seeds as the study has"""
     variants: dict[str, dict[str, Any]]
     """sets that each variant reads, held-out rows that measure it, and keys that differ; `base` names another one"""
 
@@ -94,6 +110,11 @@ class Plan:
     def total(self) -> float:
         """FLOPs of the run."""
         return sum(steps * each for steps, each in zip(self.steps, self.flops, strict=True))
+
+
+def part_file(folder: Path, name: str) -> Path:
+    """Return the file of a study's folder, or study.yaml, which may have the keys of pipeline and training as parts."""
+    return folder / name if (folder / name).is_file() else folder / _STUDY
 
 
 def load_study(folder: Path) -> tuple[Study, dict[str, Variant]]:
@@ -155,7 +176,7 @@ def plan_training(
     from clozeline.train.startup.starting_model import prepare_student
 
     changes = [f"{key}={json.dumps(value)}" for key, value in flatten(variant.train).items()]
-    base = override(TrainConfig, read_composed(TrainConfig, folder / _TRAIN), changes, str(folder / _STUDY))
+    base = override(TrainConfig, read_composed(TrainConfig, part_file(folder, _TRAIN)), changes, str(folder / _STUDY))
     config = base | {"output": str(output), "seed": seed}
     measured = heldout or {name: sets / set_name / "heldout" for name, set_name in variant.measures.items()}
     config["data"] = {**config["data"], "seed": seed, "heldout": {name: str(path) for name, path in measured.items()}}
