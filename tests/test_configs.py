@@ -30,9 +30,9 @@ def load(path, *more):
     """By the file's place: `pipeline*.yaml` is a recipe, `train*.yaml` a training run, and so on."""
     if path.stem == "study":
         load_study(path.parent)
-        if not path.with_name("train.yaml").exists():  # all three are parts of the file
-            check_recipe(load_recipe(path, [f"output={ROOT / 'runs'}"]))
-            load_config(TrainConfig, path, ["data.shards=x", "output=y"])
+        check_recipe(load_recipe(path, [f"output={ROOT / 'runs'}"]))
+        head = [] if "\n    heads:" in path.read_text(encoding="utf-8") else ["model.heads={masked_lm: 1.0}"]
+        load_config(TrainConfig, path, ["data.shards=x", "output=y", *head])  # a variant or a base may have the head
         return load_config(Study, path, more)
     if path.parent.name == "prompts":
         return load_config(Template, path, more)
@@ -43,8 +43,6 @@ def load(path, *more):
     else:
         assert path.stem.startswith("train"), f"{path}: which schema reads it? Name it pipeline*.yaml or train*.yaml"
     body = BODY if "tasks" in path.parts else []
-    if "studies" in path.parts and "\n  heads:" not in path.read_text(encoding="utf-8"):
-        body = ["model.heads={lm: 1.0}"]  # each variant has its own
     return load_config(TrainConfig, path, ["data.shards=x", "output=y", *body, *more])
 
 

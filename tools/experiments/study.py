@@ -1,10 +1,10 @@
 """Train the variants of a study with equal FLOPs, and test published claims: `clozeline study STUDY`.
 
-STUDY is a folder: study.yaml with the variants, pipeline.yaml and train.yaml, or all three as parts of study.yaml. The
-pipeline makes the sets from `input`, by default from the demo's pages. Each variant is trained with every seed for the
-same FLOPs, and evaluated on the same held-out rows with the measures that its training prepared it for. The same
-command resumes after an interruption. `OUTPUT/study.txt` is made from the scores; study.html adds the curves of the
-first seed over FLOPs.
+STUDY is a folder with a study.yaml, whose parts are `study` with the variants, `pipeline` and `train`. The pipeline
+makes the sets from `input`, by default from the demo's pages. Each variant is trained with every seed for the same
+FLOPs, and evaluated on the same held-out rows with the measures that its training prepared it for. The same command
+resumes after an interruption. `OUTPUT/study.txt` is made from the scores; study.html adds the curves of the first seed
+over FLOPs.
 
 Variants may change the pipeline instead of the training. Each then has sets of its own, with one tokenizer, and is
 measured on the files of `heldout`. The table says what each step from a variant to the next removed, and what that is

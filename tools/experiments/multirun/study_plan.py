@@ -14,8 +14,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.train.configuration.config import TrainConfig
 
-_STUDY: Final = "study.yaml"
-_TRAIN: Final = "train.yaml"
+STUDY: Final = "study.yaml"
+"""The file of a study: its parts are study, pipeline and train."""
 
 
 @config_class
@@ -87,11 +87,11 @@ class Variant:
     pairs: list[Score] = Field(default_factory=list)
     """scores of minimal pairs, if pairs are given"""
     train: dict[str, Any] = Field(default_factory=dict)
-    """keys that differ from the study's train.yaml"""
+    """keys that differ from the study's part `train`"""
     base: str | None = None
     """variant whose keys hold unless this one changes them; with a pipeline, the comparison is called a step"""
     pipeline: dict[str, Any] | None = None
-    """keys that differ from the study's pipeline.yaml: the variant has sets of its own"""
+    """keys that differ from the study's part `pipeline`: the variant has sets of its own"""
 
     def __post_init__(self) -> None:
         if abs(sum(part.share for part in self.phases) - 1) > 1e-9:
@@ -112,15 +112,10 @@ class Plan:
         return sum(steps * each for steps, each in zip(self.steps, self.flops, strict=True))
 
 
-def part_file(folder: Path, name: str) -> Path:
-    """Return the file of a study's folder, or study.yaml, which may have the keys of pipeline and training as parts."""
-    return folder / name if (folder / name).is_file() else folder / _STUDY
-
-
 def load_study(folder: Path) -> tuple[Study, dict[str, Variant]]:
     """Read a study and its variants, and check that its claims name existing ones."""
-    study = load_config(Study, folder / _STUDY)
-    file, keys = folder / _STUDY, study.variants
+    study = load_config(Study, folder / STUDY)
+    file, keys = folder / STUDY, study.variants
     variants = {name: validate(Variant, _with_base(name, keys, file), f"{file}: {name}") for name in keys}
     variants = dict(sorted(variants.items(), key=lambda item: _depth(item[0], variants)))
     if len({variant.pipeline is None for variant in variants.values()}) > 1:
@@ -176,14 +171,14 @@ def plan_training(
     from clozeline.train.startup.starting_model import prepare_student
 
     changes = [f"{key}={json.dumps(value)}" for key, value in flatten(variant.train).items()]
-    base = override(TrainConfig, read_composed(TrainConfig, part_file(folder, _TRAIN)), changes, str(folder / _STUDY))
+    base = override(TrainConfig, read_composed(TrainConfig, folder / STUDY), changes, str(folder / STUDY))
     config = base | {"output": str(output), "seed": seed}
     measured = heldout or {name: sets / set_name / "heldout" for name, set_name in variant.measures.items()}
     config["data"] = {**config["data"], "seed": seed, "heldout": {name: str(path) for name, path in measured.items()}}
     batch = int(config["data"]["global_batch"])
     # FLOPs of a step of each part, estimated from the first rows of its sets
     single_steps = _set_phases(config, variant, sets, [1] * len(variant.phases), batch)
-    probe: TrainConfig = validate(TrainConfig, single_steps, _TRAIN)
+    probe: TrainConfig = validate(TrainConfig, single_steps, STUDY)
     datasets = open_datasets(probe)
     tokenizer = datasets.train.manifest.tokenizer
     model = build_model(probe.model, tokenizer.vocab_size, tokenizer.special_ids)

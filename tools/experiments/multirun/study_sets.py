@@ -17,7 +17,7 @@ from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards.store import as_url
 from clozeline.tools.experiments.multirun.runner import run_step, write_pages
-from clozeline.tools.experiments.multirun.study_plan import Variant, have_own_pipelines, part_file
+from clozeline.tools.experiments.multirun.study_plan import STUDY, Variant, have_own_pipelines
 
 _MEASURE: Final = "heldout-"
 _UNTOUCHED: Final = {"clean": {"language": None, "filters": []}, "heldout": {"fraction": 0}}
@@ -74,7 +74,7 @@ def make_all_sets(
     if own:
         return _make_each(folder, output / "shards", variants, files, heldout)
     words = [f"input={files}", f"output={output / 'shards'}"]
-    run_step("clozeline", "pipeline", "--config", part_file(folder, "pipeline.yaml"), *words, accelerator=None)
+    run_step("clozeline", "pipeline", "--config", folder / STUDY, *words, accelerator=None)
     return dict.fromkeys(variants, output / "shards" / "corrupt")
 
 
@@ -100,7 +100,7 @@ def _make_each(
     roots = [name for name, variant in variants.items() if variant.base is None]
     if len(roots) != 1:
         raise ConfigurationError(f"{folder}: expected one variant without a base, got {', '.join(roots) or 'none'}")
-    recipe = read_composed(Recipe, part_file(folder, "pipeline.yaml"))
+    recipe = read_composed(Recipe, folder / STUDY)
     tokenizer = {"path": str(output / roots[0] / "train_tokenizer" / "tokenizer")}
     same_tokenizer = merge(Recipe, recipe, {"train_tokenizer": None, "tokenizer": tokenizer})
     folders: dict[str, Path] = {}

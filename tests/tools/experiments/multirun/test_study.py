@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
@@ -93,6 +94,7 @@ def test_a_step_removes_documents_and_gains_nats():
 
 
 STUDY = Path(__file__).parents[4] / "configs" / "studies" / "data"
+PARTS = yaml.safe_load((STUDY / "study.yaml").read_text())
 VARIANTS = {
     "raw": "{phases: [{sets: {causal_lm: 1.0}}], measures: {prose: causal_lm}, pipeline: {}}",
     "exact": "{base: raw, pipeline: {dedup: {exact: {key: text}, near: null}}}",
@@ -100,8 +102,10 @@ VARIANTS = {
 
 
 def write_steps(folder, **changes):
-    variants = "".join(f"  {name}: {text}\n" for name, text in (VARIANTS | changes).items())
-    (folder / "study.yaml").write_text(f"title: small\nflops: 1.0e+9\nseeds: 1\nvariants:\n{variants}")
+    variants = {name: yaml.safe_load(text) for name, text in (VARIANTS | changes).items()}
+    pipeline = PARTS["pipeline"] | {"train_tokenizer": {"name": "byte_bpe", "size": 420}}
+    parts = {"study": {"title": "small", "flops": 1e9, "seeds": 1, "variants": variants}, "pipeline": pipeline}
+    (folder / "study.yaml").write_text(yaml.safe_dump(parts))
 
 
 @pytest.fixture
@@ -110,7 +114,6 @@ def study(tmp_path):
     folder = tmp_path / "study"
     folder.mkdir()
     write_steps(folder)
-    (folder / "pipeline.yaml").write_text((STUDY / "pipeline.yaml").read_text().replace("4096", "420"))
     texts = [f"The fox of page {number} met a dog by the river, {number * number} times." for number in range(40)]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts * 2))
     (tmp_path / "prose.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts[:9]))
@@ -192,8 +195,9 @@ def test_runs_are_fine_tuned_as_the_study_says(measured, tmp_path, monkeypatch, 
         write(options.output, 0, [0, 1, 0, 1 if options.begin == "all" else 0])
 
     monkeypatch.setattr(tool, "finetune", score)
-    tuning = "finetune: {few: {task: labels, begin: [all, random], words: [steps=5]}}\n"
-    study.write_text(tuning + study.read_text())
+    parts = yaml.safe_load(study.read_text())
+    parts["study"]["finetune"] = {"few": {"task": "labels", "begin": ["all", "random"], "words": ["steps=5"]}}
+    study.write_text(yaml.safe_dump(parts))
     assert tool.main(measured) == 0
     assert "fine-tuned: none; give labeled=train=FILE and labeled=dev=FILE" in capsys.readouterr().out
     assert tool.main([*measured, "labeled=train=t", "labeled=dev=d", f"labeled=film={tmp_path / 'f'}"]) == 0
