@@ -261,6 +261,12 @@ class TrainConfig:
         assert self.steps != "auto", "check_start has resolved it"
         return self.steps
 
+    @property
+    def frozen_parameters(self) -> tuple[str, ...]:
+        """`freeze`, and all but the off-ramps of a head that are trained after it."""
+        after = any(head.exits == "after" for head in self.model.heads.values())
+        return (*self.freeze, "(?!.*off_ramps).*") if after else self.freeze
+
     def with_horizon(self, steps: int) -> TrainConfig:
         """Return the same configuration with `schedule.steps` filled in."""
         options = replace(self.schedule.options, steps=steps)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import NamedTuple
 
+from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_heads_of_class
 from clozeline.registry import Chosen
 from clozeline.train.checkpoint.format import steps_in
@@ -35,6 +36,7 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
     config = fill_in_phases(resolve_branch(config))
     check_world(config, world_size)
     check_tracker(config.log.tracker)
+    check_exits(config)
     config, left_out = leave_out_heads(config)
     datasets = open_datasets(config, check_files=world_size == 1)
     config = fill_in_answers(fill_in_steps(config, datasets), datasets)
@@ -50,6 +52,17 @@ def fill_in_steps(config: TrainConfig, datasets: Datasets) -> TrainConfig:
     if steps_in(config.output / "checkpoints"):
         return replace(config, steps=read_config(config.output).last_step)
     return replace(config, steps=plan_steps(config.data, datasets.phases))
+
+
+def check_exits(config: TrainConfig) -> None:
+    """Refuse to train off-ramps alone where the body or the head under them is not a trained one."""
+    model = config.model
+    after = [name for name, head in model.heads.items() if head.exits == "after"]
+    if after and (model.init_from is None or model.adapter is not None or len(model.heads) > 1):
+        raise ConfigurationError(
+            f"model.heads.{after[0]}.exits: after trains classifiers on a frozen body and head: expected "
+            "model.init_from, a run that was fine-tuned with this head alone, and no model.adapter; or set it to joint"
+        )
 
 
 def fill_in_phases(config: TrainConfig) -> TrainConfig:

@@ -90,16 +90,16 @@ def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -
     model = build_random_model(config, shards, placement)
     folder, saved = config.model.init_from, point.saved
     if folder is None:
-        return StartingModel(model, freeze(model, config.freeze), "", [])
+        return StartingModel(model, freeze(model, config.frozen_parameters), "", [])
     if saved is None or model.adapter_in_use is not None:
         return _initialize(point, model, folder, shards, placement)
     try:
         starting = _initialize(point, model, folder, shards, placement)
     except ClozelineError as error:
-        lines, new = freeze(model, config.freeze), [name for name, _ in model.named_parameters()]
+        lines, new = freeze(model, config.frozen_parameters), [name for name, _ in model.named_parameters()]
         unread = f"distance   not recorded, for the initial weights cannot be read: {error}"
         return StartingModel(model, lines, saved.base, new, unread=unread)
-    return starting._replace(lines=freeze(model, config.freeze))
+    return starting._replace(lines=freeze(model, config.frozen_parameters))
 
 
 def _initialize(
@@ -125,7 +125,7 @@ def _initialize(
             seed = hash64("weights", config.seed)
             model.adapters[adapter].initialize_from(model.family, model.vocab_size, seed, placement)
         freeze_base(model, [name for name in filled.fresh if name.startswith("heads.")])
-    lines = [*filled.lines(), *freeze(model, config.freeze), *([] if other is None else [other.line()])]
+    lines = [*filled.lines(), *freeze(model, config.frozen_parameters), *([] if other is None else [other.line()])]
     return StartingModel(model, lines, filled.digest, filled.fresh)
 
 
