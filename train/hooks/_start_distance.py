@@ -4,7 +4,6 @@ from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
 
 from clozeline.train.hooks import Hook, Step, Trained
 from clozeline.train.hooks.layer_statistics import module_of
@@ -22,7 +21,7 @@ class StartDistance(Hook):
     def __init__(self, *, by_layer: bool) -> None:
         super().__init__(None)
         self._by_layer = by_layer
-        self._modules: dict[str, int] = {}
+        self._modules: list[str] = []
 
     def attach(self, trained: Trained) -> None:
         """Copy the initial values, before a checkpoint is loaded over them."""
@@ -32,19 +31,23 @@ class StartDistance(Hook):
     def start(self, fresh: Collection[str], *, initialized: bool) -> None:
         flats, layout = list(self._initial), self._trained.layout
         self._segments = [segment for segment in layout.own(*flats) if segment.name not in fresh]
-        modules = dict.fromkeys(module_of(name) for name in layout.shapes(*flats) if name not in fresh)
-        self._modules = {module: index for index, module in enumerate(modules)}
+        self._modules = list(dict.fromkeys(module_of(name) for name in layout.shapes(*flats) if name not in fresh))
+        indices = [self._modules.index(module_of(segment.name)) for segment in self._segments]
+        self._indices = torch.tensor(indices, dtype=torch.int64, device=flats[0].device)
         self._initial = {segment.flat: self._initial[segment.flat] for segment in self._segments}
 
     def end(self, step: Step, norm: float) -> Mapping[str, Any]:
         if not step.recorded or not self._modules:
             return {}
-        squares: list[Tensor | float] = [0.0] * len(self._modules)
-        for segment in self._segments:
-            change = segment.of(segment.flat.detach()) - segment.of(self._initial[segment.flat])
-            index = self._modules[module_of(segment.name)]
-            squares[index] = squares[index] + torch.linalg.vector_norm(change).double().square()
-        totals = [float(square) for square in squares]
+        # one parameter at a time, for memory; one wait for the device
+        norms = [
+            torch.linalg.vector_norm(segment.of(segment.flat.detach()) - segment.of(self._initial[segment.flat]))
+            for segment in self._segments
+        ]
+        squares = self._indices.new_zeros(len(self._modules), dtype=torch.float64)
+        if norms:
+            squares.index_add_(0, self._indices, torch.stack(norms).double().square())
+        totals = squares.tolist()
         if self._trained.layout.size > 1:
             totals = self._trained.world.total(totals)
         distances = {module: total**0.5 for module, total in zip(self._modules, totals, strict=True)}
