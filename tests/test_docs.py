@@ -8,6 +8,7 @@ import runpy
 import shlex
 import subprocess
 import sys
+import tempfile
 import unittest.mock
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from clozeline.pipeline import all_stages
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.registry import find
 from clozeline.registry import names as model_names
+from clozeline.tools.start.new import main as new
 from clozeline.train.configuration.config import TrainConfig
 from tests.distributed import run_program
 from tests.recipes import find_training
@@ -107,11 +109,23 @@ def check_options(help_text, words):
             assert re.search(rf"{re.escape(word)}\b", help_text), f"{word} is not an option of this command"
 
 
+@functools.cache
+def files_of_new():
+    """Return a folder `mine` as the README makes it."""
+    folder = Path(tempfile.mkdtemp()) / "mine"
+    new([str(folder), f"input={ROOT / 'docs'}", "language=en", "model=bert"])
+    return folder
+
+
 def split_config(words, kind):
     """The file that --config names, and the overrides; `my.yaml` is the reader's copy of the demo's recipe."""
     place = words.index("--config")
-    named = "recipe:demo" if words[place + 1] == "my.yaml" else words[place + 1]
-    return ROOT / config_file(named, kind), [word for word in words[place + 2 :] if "=" in word]
+    named = words[place + 1]
+    if named.startswith("mine/"):
+        path = files_of_new() / named.removeprefix("mine/")
+    else:
+        path = ROOT / config_file("recipe:demo" if named == "my.yaml" else named, kind)
+    return path, [word for word in words[place + 2 :] if "=" in word]
 
 
 def check_pipeline(words):
@@ -155,12 +169,6 @@ def check_clozeline(words):
         load_recipe(path, overrides)
 
 
-def check_pytest(words):
-    """`pytest FILE -k NAME`: the file has a test of that name."""
-    file, name = words[1], words[words.index("-k") + 1]
-    assert re.search(rf"^def test_\w*{name}", (ROOT / file).read_text(encoding="utf-8"), flags=re.MULTILINE)
-
-
 def check_make(words):
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert {word for word in words[1:] if not word.startswith("NAME=")} <= set(targets)
@@ -174,7 +182,6 @@ CHECKS = {
     r"python -m benchmarks\.[\w.]+ ": check_benchmark,
     r"clozeline [a-z]": check_clozeline,
     r"make ": check_make,
-    r"pytest ": check_pytest,
     r"pre-commit install": lambda words: None,
 }
 
@@ -204,24 +211,13 @@ def test_python_blocks_run_on_real_output(chain):
     assert len(lines) >= 4
 
 
-def test_the_readme_shows_what_its_code_prints(tmp_path):
+def test_the_readme_shows_what_its_command_prints():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-    assert shown
-    for code, output in shown:
-        done = run_program(code, tmp_path)
-        assert [line.rstrip() for line in done.outputs[0].splitlines()] == output.splitlines(), done.errors
-
-
-def test_the_own_objective_of_the_readme_trains(chain, tmp_path):
-    """It has at most 15 lines besides imports, and runs next to a folder `data/own` of the demo's recipe."""
-    (code,) = (text for language, text in blocks(ROOT / "README.md") if language == "python" and "Stream(" in text)
-    lines = [line for line in code.splitlines() if line.strip() and not re.match(r"(from|import) ", line)]
-    assert len(lines) <= 15
-    (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "own").symlink_to(chain.output)
-    done = run_program(code, tmp_path)
-    assert re.fullmatch(r"\d+ masked tokens, loss \d\.\d\d\n", done.outputs[0]), done.errors
+    shows = r"^(clozeline show .*)\n```\n\n```text\n(.*?)^```$"
+    [(command, shown)] = re.findall(shows, text, re.MULTILINE | re.DOTALL)
+    done = subprocess.run([sys.executable, "-m", *shlex.split(command)], capture_output=True, text=True, check=True)
+    printed = [line.rstrip() for line in done.stdout.splitlines()]
+    assert set(shown.splitlines()) <= set(printed), done.stdout
 
 
 def models_of_the_page():

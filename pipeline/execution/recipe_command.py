@@ -34,6 +34,11 @@ from clozeline.terminal import Terminal, size_text
 _ALGORITHMS: Final = (
     ("input", "reader", "clozeline.pipeline.ingest.readers"),
     ("executor.options", "executor.name", "clozeline.pipeline.execution.executors"),
+    ("clean.extractor", "name", "clozeline.pipeline.clean.extractors"),
+    ("clean.language", "name", "clozeline.pipeline.clean.languages"),
+    ("clean.filters", "name", "clozeline.pipeline.clean.filters"),
+    ("group", "name", "clozeline.pipeline.group.groupings"),
+    ("corrupt", "name", "clozeline.pipeline.corrupt.objectives"),
 )
 
 

@@ -118,6 +118,10 @@ class TaskSets(Pass[TaskCounts]):
             require_written(f"tasks {source.split}", (counts["examples"], counts["tokens"]), (info.rows, info.tokens))
         elif "no_label" not in counts["refused"]:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in counts["refused"].items())
+            if not reasons and self.config.carve:
+                reasons = (
+                    f"none of its rows fell into {source.split}; raise its share in tasks.carve, or give a file of it"
+                )
             shown = "; ".join([reasons or "it has no rows", *details])
             raise ConfigurationError(f"{source.path}: no row of it is an example: {shown}")
         else:

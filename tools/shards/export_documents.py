@@ -1,4 +1,4 @@
-"""Write the documents of a stage for other programs: `clozeline export-documents OUT/dedup/documents output=DIR`.
+"""Write the documents of a stage for other programs: `clozeline export-documents OUT/dedup output=DIR`.
 
 Each file of the stage becomes one of lines of JSON, compressed with zstandard, or of Parquet (`format=parquet`).
 Columns keep their names; in JSON the uid and the content hash are hexadecimal, dates ISO 8601, and keys sorted. The
@@ -83,10 +83,10 @@ def export_documents(folder: Path, options: ExportOptions) -> tuple[int, int]:
     Raises:
         ConfigurationError: if the folder has no documents.
     """
-    files = sorted(folder.glob("*.arrow"))
+    files = sorted(folder.glob("*.arrow")) or sorted(folder.glob("documents/*.arrow"))
     if not files:
         raise ConfigurationError(
-            f"{folder}: expected documents of a stage (*.arrow), got none; give a folder such as OUT/dedup/documents"
+            f"{folder}: expected documents of a stage (*.arrow), got none; give a stage such as OUT/dedup"
         )
     suffix, write = _WRITERS[options.format]
     total = 0
@@ -105,6 +105,6 @@ def _run(options: argparse.Namespace) -> None:
 
 def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
-    parser.add_argument("folder", type=some_path, metavar="DOCUMENTS", help="`documents` of a stage")
+    parser.add_argument("folder", type=some_path, metavar="STAGE", help="folder of a stage, or its `documents`")
     add_settings(parser, ExportOptions)
     return run_tool(parser, arguments, _run)

@@ -65,7 +65,7 @@ def _keep_nearest(heap: list[Neighbor], most: int, value: float, threshold: floa
 
 
 def collect_reasons(out: Path, recipe: Recipe, most: int, documents: int) -> tuple[dict[str, Reason], int]:
-    """Return the reasons by which filters rejected documents, and the number of kept documents that were measured."""
+    """Return the reasons for which documents were rejected, and the number of kept documents that were measured."""
     folder, config = out / "clean", recipe.config_of("clean")
     by_source = {name: source.filters for name, source in config.sources.items() if source.filters is not None}
     filters: dict[str | None, Sequence[Chosen]] = {None: config.filters, **by_source}
@@ -78,11 +78,10 @@ def collect_reasons(out: Path, recipe: Recipe, most: int, documents: int) -> tup
     parts = _find_parts(folder)
     for part in parts:
         for row in read_rejects(_rejects_of(folder, part)):
-            if (reason := reasons.get(row.reason)) is None:
-                continue  # not by a filter
+            reason = reasons.setdefault(row.reason, Reason("no filter"))
             reason.rejected += 1
             if (match := _DETAIL.search(row.detail)) is not None:
-                facts = row.uid, row.detail, f"{row.source} at {row.offset:,}", row.sample_text or ""
+                facts = row.uid, row.detail, row.url or f"{row.source} at {row.offset:,}", row.sample_text or ""
                 _keep_nearest(reason.below, most, float(match[1]), float(match[3]), *facts)
     measured = {
         source: [chosen.build() for chosen in listed if issubclass(chosen.type, ThresholdFilter)]
@@ -150,7 +149,7 @@ def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> View
         if facts.rejected and sides:
             lines = tuple((side, each.shown, each.origin, _start(each.text)) for side, each in sides)
             sheets.append(Sheet(f"{facts.filter}: {name}", ("", "value", "document", "text"), lines))
-    summary = f"{plural(total.total(), 'document')} rejected by filters, {plural(measured, 'kept document')} measured"
+    summary = f"{plural(total.total(), 'document')} rejected, {plural(measured, 'kept document')} measured"
     return View(f"{out}: {summary}", tuple(sheets))
 
 

@@ -1,8 +1,8 @@
 """Find when training reads a sample or document: `clozeline where-is run=DIR uid=UID`, or with a set for the run.
 
-Finds the rows of a sample (one per variant), or all rows with text of a document, by its uid or with `url`. Then
-computes, without reading the stream, at which positions each row was or will be read. `clozeline explain-batch
-samples=N` shows the entire batch there.
+Finds the rows of a sample (one per variant), or all rows with text of a document, by its uid or with `url`; of a
+document that a stage dropped, the reason. Then computes, without reading the stream, at which positions each row was or
+will be read. `clozeline explain-batch samples=N` shows the entire batch there.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.command import IntermixedArguments, natural, plural, positive, run_tool
 from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
-from clozeline.tools.shards.provenance.document_table import documents_at, find_documents
+from clozeline.tools.shards.provenance.document_table import documents_at, find_documents, rejections_at
 from clozeline.tools.shards.provenance.row_origins import describe_origin, storage_location
 from clozeline.tools.shards.provenance.row_search import StoredRow, find_document_rows, find_rows
 
@@ -109,8 +109,12 @@ def _look_up_documents(options: argparse.Namespace, feed: Feed) -> dict[bytes, d
         else:
             documents |= documents_at(shards.path, options.url)
     if not documents:
+        dropped = [row for shards in feed.sets for row in rejections_at(shards.path, options.url)]
+        reasons = dict.fromkeys(f"{row.stage} dropped it: {row.reason} {row.detail}".strip() for row in dropped)
         raise ConfigurationError(
-            f"url={options.url}: no document from there in encode/documents-*.arrow above {_set_paths(feed)}; "
+            f"url={options.url}: {'; '.join(reasons)}"
+            if reasons
+            else f"url={options.url}: no document from there in encode/documents-*.arrow above {_set_paths(feed)}; "
             "a `*` at its end matches anything"
         )
     return documents

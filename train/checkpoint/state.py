@@ -112,9 +112,16 @@ def read_state(index: Index) -> TrainState:
 
 
 def find_changes(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> list[str]:
-    """Return the frozen keys that differ between checkpoint and start, with both values, except allowed ones."""
+    """Return the frozen keys that differ between checkpoint and start, with both values, except allowed ones.
+
+    Code of one's own counts where both name it: the key that names an algorithm says when it is another one.
+    """
     pairs = dict(saved.frozen), dict(now.frozen)
-    keys = [key for key in sorted({*pairs[0], *pairs[1]}) if pairs[0].get(key) != pairs[1].get(key)]
+    keys = [
+        key
+        for key in sorted({*pairs[0], *pairs[1]})
+        if pairs[0].get(key) != pairs[1].get(key) and (not key.startswith("code.") or key in pairs[0].keys() & pairs[1])
+    ]
     free = tuple(f"{key}." for key in allowed)
     return [
         f"{key}: {pairs[0].get(key)!r} in the checkpoint, {pairs[1].get(key)!r} now"

@@ -340,7 +340,8 @@ def frozen(config: TrainConfig) -> dict[str, Any]:
     plain = flatten(to_plain(config)) | {"data.lanes": config.data.lane_count}
     plain["hooks"] = [hook.plain() for hook in config.hooks if not hook.type.observes]
     shared = {key: value for key, value in plain.items() if not _is_free(key)}
-    return shared | {f"code.{name}": digest for name, digest in plugins.digests(shared).items()}
+    objectives = {key: value for key, value in plain.items() if key.startswith(("data.corrupt", "data.phases"))}
+    return shared | {f"code.{name}": digest for name, digest in plugins.digests([shared, objectives]).items()}
 
 
 def _is_free(key: str) -> bool:

@@ -24,9 +24,10 @@ _SAMPLE_CHARACTERS: Final = 2000
 REJECT_SCHEMA: Final = row_schema(
     {
         "uid": pa.binary(16), "source": WORDS, "offset": pa.uint64(), "length": pa.uint64(), "stage": WORDS,
-        "reason": WORDS, "detail": pa.utf8(), "n_chars": pa.uint32(), "sample_text": pa.utf8(),
+        "reason": WORDS, "detail": pa.utf8(), "n_chars": pa.uint32(), "url": pa.utf8(),
+        "sample_text": pa.utf8(),
     },
-    "sample_text",
+    "url", "sample_text",
 )  # fmt: skip
 """Columns of `<stage>/rejects/<unit:06d>.arrow`."""
 
@@ -47,6 +48,7 @@ class Rejection:
     reason: str
     detail: str = ""
     n_chars: int = 0
+    url: str | None = None
     sample_text: str | None = None
 
     @staticmethod
@@ -63,7 +65,7 @@ class Rejection:
         sample = document.text[:_SAMPLE_CHARACTERS] if shown else None
         return Rejection(
             document.uid, document.source, document.offset, document.length, stage, reason,
-            detail[:_DETAIL_CHARACTERS], len(document.text), sample,
+            detail[:_DETAIL_CHARACTERS], len(document.text), document.url, sample,
         )  # fmt: skip
 
 

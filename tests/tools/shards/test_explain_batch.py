@@ -9,12 +9,14 @@ import yaml
 
 from clozeline.pipeline.corrupt.objectives import Skip
 from clozeline.pipeline.corrupt.preview.row_view import visible
+from clozeline.pipeline.ingest.documents.files import Rejection, write_rejects
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.runs.data.feed import Feed
 from clozeline.tools.shards.explain_batch import explain
 from clozeline.tools.shards.explain_batch import main as explain_batch
+from clozeline.tools.shards.provenance.document_table import rejections_at
 from clozeline.tools.shards.where_is import document_rows, visits
 from clozeline.tools.shards.where_is import main as where_is
 from clozeline.train.data.stream.online_corruption import Corruption
@@ -238,6 +240,18 @@ def test_all_readings_of_a_document_are_named(shard_sets, label):
         own = feed.sets[0].read_block
         inside += sum(own(row.block).fixed["document_uid"][row.row].tobytes().hex() != uid for _, row in rows)
     assert (inside > 20) == (label != "document_rotation")
+
+
+def test_dropped_documents_are_found_by_their_address(tmp_path):
+    for folder in ("encode", "clean/rejects"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "encode" / "documents-0.arrow").touch()
+    urls = ("http://a/1", "http://a/?q=[1]", None)
+    rejected = [Rejection(bytes(16), "texts.jsonl", 0, 1, "clean", "language", url=url) for url in urls]
+    write_rejects(tmp_path / "clean" / "rejects" / "000000.arrow", rejected)
+    manifest = tmp_path / "corrupt" / "manifest.json"
+    assert rejections_at(manifest, "http://a/?q=[1]") == rejected[1:2]
+    assert rejections_at(manifest, "http://a/*") == rejected[:2]
 
 
 def test_documents_are_found_by_their_address(shard_sets, tmp_path, capsys):

@@ -67,7 +67,7 @@ def test_tables_and_page(tmp_path, capsys):
     out = run(tmp_path, {"name": "gopher_quality", "words": [30, 100], "stop_words": 0}, "c4_quality")
     assert filter_report([str(out), "--html", str(tmp_path / "page.html")]) == 0
     shown = capsys.readouterr().out
-    assert "8 documents rejected by filters, 0 kept documents measured" in shown
+    assert "8 documents rejected, 0 kept documents measured" in shown
     assert re.search(r"reason +. documents +. filter", shown)
     assert "gopher_quality: gopher_short_doc" in shown
     page = (tmp_path / "page.html").read_text()

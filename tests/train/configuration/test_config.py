@@ -11,6 +11,7 @@ from clozeline.registry import choose
 from clozeline.train.configuration.checkpoint import milestone_tokens
 from clozeline.train.configuration.config import TrainConfig, check_schedule, check_world, frozen, with_absolute_paths
 from clozeline.train.configuration.data import DataConfig
+from tests.clozeline.test_plugins import MYLAB
 from tests.train.masked_set import write_config
 from tests.train.synthetic import plain_config, tiny
 
@@ -94,6 +95,12 @@ def test_what_a_continuation_may_change():
     for key, value in bound.items():
         changed = frozen(tiny(**{key: value}))
         assert [name for name in base if base[name] != changed[name]] == [key.replace("__", ".")]
+
+
+def test_code_of_an_objective_in_the_loader_is_bound(monkeypatch):
+    monkeypatch.syspath_prepend(MYLAB)
+    monkeypatch.setenv("CLOZELINE_IMPORT", "mylab.algorithms")
+    assert "code.mylab.algorithms:RareTokens" in frozen(tiny(data__corrupt={"name": "mylab.algorithms:RareTokens"}))
 
 
 def test_overrides_replace_chosen_algorithms_and_heads(tmp_path):

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from clozeline.errors import IntegrityError
+from clozeline.pipeline.ingest.documents.files import Rejection, read_rejects
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.layout import shard_of
 from clozeline.pipeline.shards.token_set import document_table
@@ -67,6 +68,15 @@ def documents_at(manifest_path: Path, url: str) -> dict[bytes, dict[str, Any]]:
             matches = pc.starts_with(urls, url[:-1]) if url.endswith("*") else pc.equal(urls, url)
             documents |= {line["uid"]: line for line in batch.filter(pc.fill_null(matches, False)).to_pylist()}
     return documents
+
+
+def rejections_at(manifest_path: Path, url: str) -> list[Rejection]:
+    """Return the documents with this URL, as in `documents_at`, that a stage of the run above a set rejected."""
+    files = {file for table in document_tables(manifest_path) for file in table.parents[1].glob("*/rejects/*.arrow")}
+    rejections = (rejection for file in sorted(files) for rejection in read_rejects(file))
+    if url.endswith("*"):
+        return [rejection for rejection in rejections if (rejection.url or "").startswith(url[:-1])]
+    return [rejection for rejection in rejections if rejection.url == url]
 
 
 def read_table(path: Path, columns: Collection[str]) -> pa.Table:

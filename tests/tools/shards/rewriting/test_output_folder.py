@@ -166,7 +166,7 @@ def test_the_pipeline_reads_the_export(kind, documents, tmp_path):
 
 def test_a_folder_without_documents_is_refused(tmp_path, capsys):
     assert export_documents([str(tmp_path), f"output={tmp_path / 'out'}"]) == 64
-    assert "give a folder such as OUT/dedup/documents" in capsys.readouterr().err
+    assert "give a stage such as OUT/dedup" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["corrupt/masked_lm/train", "corrupt/span_corruption/train", "encode"])
