@@ -1,8 +1,8 @@
 """The interface of heads, losses on hidden states, and the bases of those that predict labels, rows and tokens."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import ClassVar, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -51,6 +51,8 @@ class Head(nn.Module, ABC):
         super().__init__()
         self.mix: ScalarMix | None = None
         """Mix of the states of all layers that it reads instead of the last; the model sets it."""
+        self.off_ramps: nn.ModuleList | None = None
+        """Heads like it after each layer but the last, at which rows may leave; the model sets them."""
 
     @classmethod
     def key(cls) -> str:
@@ -82,6 +84,21 @@ class Head(nn.Module, ABC):
         total = self(hidden, weighted)
         with torch.no_grad():
             return Loss(total, self.divisor(weighted), self.figures(hidden, weighted))
+
+    def exit_loss(self, states: Sequence[Tensor], tensors: Mapping[str, Tensor], *, joint: bool) -> Loss:
+        """Return the loss of the head and its off-ramps, from the states [B, T, dim] that each of them reads.
+
+        `joint`: sum_j j L_j / sum_j j over all of them. Else the sum over the off-ramps, which alone get a gradient.
+        """
+        *earlier, last = states
+        ramps = zip(cast("Iterable[Head]", self.off_ramps), earlier, strict=True)
+        own = self.loss(last, tensors)
+        totals = [ramp.loss(state if joint else state.detach(), tensors).total for ramp, state in ramps]
+        each = torch.stack([*totals, own.total])
+        depths = torch.arange(1, len(each) + 1, device=each.device)
+        total = (each * depths).sum() / depths.sum() if joint else torch.stack(totals).sum()
+        figures = {f"exit_{depth}": loss for depth, loss in enumerate(each.detach(), start=1)}
+        return Loss(total, own.divisor, {**own.figures, **figures})
 
     def count(self, tensors: Mapping[str, Tensor]) -> int:
         """Return the divisor of a batch as a number; free for a batch that is still on the host."""

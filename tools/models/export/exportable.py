@@ -43,6 +43,17 @@ def exported_form(run: Run) -> Checkpoint:
     return continue_published(checkpoint, published) if published else checkpoint
 
 
+def without_off_ramps(checkpoint: Checkpoint) -> Checkpoint:
+    """Return the model without the classifiers at which rows leave early, which no class of transformers has."""
+    config = checkpoint.config
+    if not (names := [name for name, head in config.heads.items() if head.exits is not None]):
+        return checkpoint
+    heads = {name: replace(head, exits=None) for name, head in config.heads.items()}
+    tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if ".off_ramps." not in name}
+    note = f"without the off-ramps of {', '.join(names)}: these weights let no row leave early"
+    return replace(checkpoint, config=replace(config, heads=heads), tensors=tensors, notes=(*checkpoint.notes, note))
+
+
 def card_rows(run: Run) -> dict[str, str]:
     """Return the rows of the model card."""
     if run.config is None or run.state is None:
