@@ -42,7 +42,7 @@ def exported_form(run: Run) -> Checkpoint:
     if run.tokenizer_folder is not None and Published.find(run.tokenizer_folder).pad_by_eos:
         checkpoint = replace(checkpoint, token_ids={**checkpoint.token_ids, "pad_token_id": None})
     checkpoint = continue_published(checkpoint, published) if published else checkpoint
-    if checkpoint.config.architecture == "decoder" and "lm" not in checkpoint.config.heads:
+    if checkpoint.config.architecture == "decoder" and checkpoint.config.heads.keys() != {"lm"}:
         # classes with heads of rows read the state before the first pad
         checkpoint = replace(checkpoint, token_ids={**checkpoint.token_ids, **pads})
     return checkpoint

@@ -50,8 +50,12 @@ def judges_generator(target: str, served: Collection[str]) -> bool:
 
 
 def find_targets(manifest: Manifest, model: ModelConfig) -> set[str]:
-    """Return the heads that a set serves; with a generator, its rows also serve the heads that judge it."""
+    """Return the heads that a set serves; with a generator, its rows also serve the heads that judge it.
+
+    Rows of tasks also serve a decoder's lm, as an auxiliary objective (Radford et al. 2018 §3.2).
+    """
     served = set(manifest.objective.heads if manifest.objective else ())
+    served |= {"lm"} if Collate.from_manifest(manifest).predicts_next and model.architecture == "decoder" else set()
     return served | _AFTER_GENERATOR if _family_of(model).generator_targets & served else served
 
 

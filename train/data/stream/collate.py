@@ -99,7 +99,7 @@ class Collate:
         self._previous = predict_from == "previous"
         self._restart_segments = restart_segments
         causal = architecture == "decoder" or "attention" in self.roles
-        self._next_tokens = causal and self.roles.keys().isdisjoint({"label_positions", "tags", "choice_starts"})
+        self.predicts_next = causal and self.roles.keys().isdisjoint({"label_positions", "tags", "choice_starts"})
         """Causal labels: every token but the first, predicted at the position before it."""
         self._copied = architecture == "encoder_decoder" and self.roles.keys().isdisjoint({"target_ids", "label_ids"})
         """The decoder reads the row of the encoder."""
@@ -175,7 +175,7 @@ class Collate:
             merged._bare = False
             merged._parts = parts
             first = merged
-            next_tokens = ("label_positions",) if any(part._next_tokens for part in parts) else ()
+            next_tokens = ("label_positions",) if any(part.predicts_next for part in parts) else ()
             _check_tags({*merged.roles, *next_tokens})
         # number the objectives in order of appearance
         objectives = [manifest.objective for manifest in manifests if manifest.objective]
@@ -196,7 +196,7 @@ class Collate:
 
     @property
     def _rule(self) -> tuple[object, ...]:
-        return set(self.roles), self._decoder_start, self._previous, self._next_tokens, self._restart_segments
+        return set(self.roles), self._decoder_start, self._previous, self.predicts_next, self._restart_segments
 
     @property
     def _kind(self) -> str:
@@ -346,9 +346,9 @@ class Collate:
                 return build_labels(columns, ids.shape[1], self._previous)
             if "prediction_order" in columns:
                 return build_permutation_labels(columns, ids)
-            return build_next_token_labels(ids, lengths, prefix, starts) if self._next_tokens else {}
+            return build_next_token_labels(ids, lengths, prefix, starts) if self.predicts_next else {}
         # several rules: build the labels of each, then sort all by position
-        following = np.array([part._next_tokens for part in self._parts])[of]
+        following = np.array([part.predicts_next for part in self._parts])[of]
         if self.architecture == "encoder":
             prefix = None  # there it belongs to the attention mode and does not limit the labels
         parts = [build_next_token_labels(ids, np.where(following, lengths, 0), prefix, starts)]
