@@ -126,10 +126,12 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
 
 def frame_words(body: Path, recipe: Path, given: Sequence[str]) -> list[str]:
     """Return the words for rows of the body's architecture, none if the recipe or the `given` words choose a frame."""
+    if any(word.startswith("tasks.frame=") for word in given):
+        return []
     model = with_source({"init_from": str(body)})
     architecture = find("clozeline.model.families", model["family"]).architecture
-    frame = FRAMES[read_composed(Recipe, recipe).get("tasks", {}).get("frame", "bert")]
-    if frame.architecture == architecture or any(word.startswith("tasks.frame=") for word in given):
+    frame = read_composed(Recipe, recipe).get("tasks", {}).get("frame", "bert")
+    if FRAMES[frame].architecture == architecture:
         return []
     if architecture == "decoder":
         return ["tasks.frame=gpt1", "tokenizer.add=true"]

@@ -63,6 +63,23 @@ def test_the_frame_of_roberta_is_that_of_the_tokenizers_library(tmp_path):
         assert row.ids.tolist() == library.encode(*both).ids
 
 
+@pytest.mark.parametrize(
+    ("frame", "row"),
+    [("gpt1", "<s> a [SEP] not bad [CLS]"), ("gpt", "a </s> not bad </s>"), ("llama", "<s> a </s> not bad </s>"),
+     ("bart", "<s> a </s> </s> not bad </s>"), ("t5", "a </s> not bad </s>"), ("t5_encoder", "a </s> not bad </s>")],
+)  # fmt: skip
+def test_rows_of_a_pair(tmp_path, frame, row):
+    """A decoder's row has no end that is its padding, too: classes of transformers read the token before it."""
+    path = write_vocabulary(tmp_path / "words")
+    ours = import_tokenizer(path, tmp_path / "ours", add=("bos", "eos"))
+    texts, specials = [encoding.ids for encoding in ours.encode(("a", "not bad"))], ours.vocabulary.specials
+    ids = FRAMES[frame].row(texts, ours.vocabulary, 30).ids.tolist()
+    assert " ".join(map(ours.piece, ids)) == row
+    padded = FRAMES[frame].without_pad(specials | {"pad": specials["eos"]})
+    has_end = FRAMES[frame].architecture != "decoder" or frame == "gpt1"
+    assert padded.row(texts, ours.vocabulary, 30).ids.tolist() == (ids if has_end else ids[:-1])
+
+
 def test_a_vocabulary_without_the_frame(tmp_path):
     whole = import_tokenizer(write_vocabulary(tmp_path / "words"), tmp_path / "ours").vocabulary
     whole = replace(whole, specials={**whole.specials, "eos": 5})
