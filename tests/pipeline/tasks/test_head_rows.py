@@ -154,7 +154,10 @@ def test_a_pair_in_both_orders(words, frame):
     assert rows.row(0)["input_ids"].tolist() == [*pairs[0], *pairs[1]]
     assert rows.row(0)["choice_starts"].tolist() == [0, 8]
     assert counts["truncated_tokens"] == 4
-    roles = {feature.name: feature.role for feature in LabeledRows.features(facts, FRAMES[frame])}
+    roles = {
+        one.name: replace(one.role, fraction=one.dtype == "float32")
+        for one in LabeledRows.features(facts, FRAMES[frame])
+    }
     batch = Collate(FRAMES[frame].architecture, roles, words.vocabulary.specials)(rows.columns, None)
     assert batch["input_ids"].tolist() == pairs
     assert (batch["choices"].tolist(), batch["target"].tolist(), len(batch["row_weight"])) == ([2], [2.5], 1)
