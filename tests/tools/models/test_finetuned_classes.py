@@ -1,4 +1,4 @@
-"""A classifier on a small published GPT-2, BART or T5: trained, scored, predicted with, exported, and read back."""
+"""A classifier on a small published BERT, GPT-2, BART or T5: trained, scored, predicted with, exported, read back."""
 
 import json
 
@@ -20,6 +20,8 @@ BART = {"d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "max_position_e
     f"{side}_{key}": size for side in ("encoder", "decoder") for key, size in (("attention_heads", 2), ("ffn_dim", 48))
 }
 BODIES = {
+    "bert": ("Bert", "ForMaskedLM",
+             {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 48}, 1e-9),
     "gpt1": ("GPT2", "LMHeadModel", {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 64}, 1e-9),
     "bart": ("Bart", "ForConditionalGeneration", BART, 1e-9),
     "t5": ("T5", "ForConditionalGeneration",
@@ -52,6 +54,8 @@ def test_a_classifier(one_rank, tmp_path, frame, capsys):
     assert scores["metrics"]["accuracy"] > scores["baselines"]["majority"]["accuracy"] + 0.2
     # the class of transformers, which reads the same rows, whatever the padding
     assert export([str(run), str(tmp_path / "out-model"), "head=classification"]) == 0
+    if frame == "bert":  # nothing is added, so that the publisher's files are written back
+        assert (tmp_path / "out-model" / "vocab.txt").read_bytes() == (tmp_path / "theirs" / "vocab.txt").read_bytes()
     assert "30 training rows compared, all of them complete" in capsys.readouterr().out
     theirs = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out-model", dtype=torch.float64).eval()
     assert type(theirs).__name__ == f"{stem}ForSequenceClassification"
