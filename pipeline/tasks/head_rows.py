@@ -47,7 +47,6 @@ _ALL_IDS: Final = Feature("input_ids", "ids", IDS, "framed rows of all choices, 
 _CHOICE_STARTS: Final = Feature(
     "choice_starts", "uint32", Role("start", "input_ids", head="multiple_choice"), "starts of choices, first 0"
 )
-_ORDER_STARTS: Final = replace(_CHOICE_STARTS, description="starts of both orders of the pair, first 0")
 _ALL_SEGMENTS: Final = Feature("segment_starts", "uint32", STARTS, "starts of context and choice of each row, first 0")
 _CHOICE: Final = Feature("choice", "uint16", Role("row", head="multiple_choice"), "number of the right choice")
 _TARGET: Final = Feature("target_ids", "ids", IDS, "target, </s>")
@@ -75,7 +74,8 @@ class LabeledRows(TaskRows[LabeledText]):
     def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
         label = TARGET if facts.head == "regression" else LABELS if facts.multi_label else LABEL
         if facts.both_orders:
-            starts = replace(_ORDER_STARTS, role=replace(_ORDER_STARTS.role, head=facts.head))
+            of_orders = Role("start", "input_ids", head=facts.head)
+            starts = Feature("choice_starts", "uint32", of_orders, "starts of both orders of the pair, first 0")
             return (_ALL_IDS, starts, *((_ALL_SEGMENTS,) if frame.segments else ()), label)
         return (INPUT_IDS, *((SEGMENT_STARTS,) if frame.segments and facts.texts > 1 else ()), label)
 

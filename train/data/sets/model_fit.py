@@ -77,7 +77,7 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
         if head.pool == "pair" and _SEGMENTS not in columns:
             raise ConfigurationError(
                 f"{where}.pool: pair compares the two segments of a row, and the set has none: take a task of pairs in "
-                "the frame bert, or another pool"
+                f"the frame bert, or another pool: model.heads.{name}.pool=null"
             )
         if head.multi_label and target in served and "labels" not in columns:
             raise ConfigurationError(
