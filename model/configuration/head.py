@@ -48,7 +48,7 @@ class HeadConfig:
     """classification, regression, multiple_choice: vector of a row, from its first token, the mean or the maximum of
     all, its last, or the means of a pair's two segments with their distance and product; late scores every token and
     takes the mean of the scores (arXiv 2503.05500). null = cls in an encoder, last in a decoder, decoder_last (the only
-    choice) in an encoder_decoder. similarity: cls, mean or max; null = a linear map and tanh on the first token."""
+    choice) in an encoder_decoder. similarity: cls, mean, max, last; null = a linear map and tanh on the first token."""
     scalar_mix: bool = False
     """Task heads: read a learned mix of the embeddings and of all layers instead of the last layer (ELMo, arXiv
     1802.05365): a weight for each and a gain, at first the mean."""

@@ -20,6 +20,7 @@ from clozeline.model.loss import (
     cross_entropy_sum_in_chunks,
     gather_labels,
     label_ids_with_loss,
+    rows_of_examples,
     weigh_rows_equally,
 )
 from clozeline.model.parameters.flops import matrix_flops
@@ -144,6 +145,7 @@ class RowHead(Head):
 
     unit: ClassVar = "row"
     left_padding: ClassVar = True
+    host_tensors: ClassVar[frozenset[str]] = frozenset({"choice_rows"})
     settings: ClassVar[frozenset[str]] = Classifier.settings | {"pool"}
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
@@ -167,10 +169,17 @@ class RowHead(Head):
         return 1
 
     def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return scores of rows: [B, T, dim] to [B, scores]."""
+        """Return scores of rows: [B, T, dim] to [B, scores]; the vectors of a pair's two orders are added first."""
         if self.pool == "late":
-            return pool("mean", self.logits(hidden), tensors)
-        return self.logits(pool(self.pool, hidden, tensors))
+            return self.join(pool("mean", self.logits(hidden), tensors), tensors)
+        return self.logits(self.join(pool(self.pool, hidden, tensors), tensors))
+
+    def join(self, vectors: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the sum of the vectors of each example's rows: [N, dim] to [B, dim] (Radford et al. 2018 §3.3)."""
+        if "choices" not in tensors:
+            return vectors
+        rows = rows_of_examples(tensors).to(vectors.device)
+        return vectors[rows.clamp(min=0)].masked_fill((rows < 0)[..., None], 0.0).sum(1)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return scores of pooled vectors: [B, dim] to [B, scores]."""

@@ -120,7 +120,8 @@ def _compare_frames(folder: Path, run: Run) -> str:
     except ClozelineError as error:  # it may have been moved
         return f"frame: not compared with training rows: {error}"
     exported = import_transformers("export-model").AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    prompt = run.checkpoint.config.architecture == "decoder"
+    objective = run.recorded[0].objective
+    prompt = objective.architecture == "decoder" and "lm" in objective.heads
     ids = (row["input_ids"] for row in rows if "input_ids" in row)
     return compare_frames(ids, run.tokenizer, exported, is_prompt=prompt)
 
