@@ -161,7 +161,10 @@ class Collate:
                 )
             if manifest.tokenizer.fingerprint != manifests[0].tokenizer.fingerprint:
                 both = f"'{manifests[0].name}' and '{manifest.name}'"
-                raise ConfigurationError(f"shard sets {both} were made with two tokenizers")
+                raise ConfigurationError(
+                    f"data.shards: the sets {both} were made with two tokenizers; make the later one again with the "
+                    "tokenizer of the other: tokenizer.path=OUT, instead of train_tokenizer"
+                )
         # rules that differ are applied row by row
         if any(part._rule != first._rule for part in parts):
             if any("teacher_ids" in part.roles for part in parts):
