@@ -40,7 +40,7 @@ try: $(STAMP)  ## what the uncommitted change touches, in a minute; of one algor
 
 test-all: $(STAMP)  ## full matrices, long runs, real data, a Ray cluster, a Slurm of one node if it is there (installs the extra `ray`)
 	$(BIN)/pip install -q -c constraints.txt -e '.[dev,ray]'
-	$(BIN)/python -m pytest -m '' --hypothesis-profile exploring
+	$(BIN)/python -m pytest -m '' --hypothesis-profile exploring -n auto --dist worksteal --no-loadscope-reorder
 
 check: $(STAMP)  ## lint, format, types, import contracts
 	$(BIN)/ruff check .

@@ -1,6 +1,7 @@
 """Accuracy of a fine-tuned classifier over the mean depth of its rows, and over the tokens that it keeps."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,9 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from clozeline.model.adaptive_computation.early_exit import EarlyExit, Entropy, build_off_ramps
+from clozeline.model.adaptive_computation.early_exit import EarlyExit, Entropy
 from clozeline.model.adaptive_computation.token_pruning import TokenPruning
 from clozeline.model.adaptive_computation.token_rules import TopTokens
+from clozeline.model.build import build_model
 from clozeline.pipeline.shards import ShardSet
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run, set_rows
 from clozeline.train.data.stream.collate import Collate
@@ -35,17 +37,21 @@ def iterate_batches(shards: ShardSet, order: np.ndarray | None = None) -> Iterat
 def measure_exits(run: Path) -> list[tuple[str, float, float]]:
     """Train off-ramps of a run, its body frozen, and return (rule, mean depth, accuracy) by entropy."""
     opened = open_task_run(run, "dev")
-    model = opened.trained.model
-    early = EarlyExit(model, opened.head, build_off_ramps(model, opened.head))
-    early.ramps.requires_grad_(requires_grad=True)
-    optimizer, generator = torch.optim.AdamW(early.ramps.parameters(), lr=2e-3), np.random.default_rng(0)
+    tuned = opened.trained.model
+    heads = {opened.head: replace(tuned.config.heads[opened.head], exits="after")}
+    model = build_model(replace(tuned.config, heads=heads), tuned.vocab_size, {}, seed=0)
+    model.load_state_dict(tuned.state_dict(), strict=False)
+    ramps: Any = model.heads[opened.head].off_ramps
+    optimizer, generator = torch.optim.AdamW(ramps.parameters(), lr=2e-3), np.random.default_rng(0)
+    model.eval()
+    ramps.train()
     for _ in range(EPOCHS):
         for batch in iterate_batches(opened.train, generator.permutation(len(opened.train))):
-            loss = early.off_ramp_loss(batch)
+            loss = model(batch)[opened.head]
             (loss.total / loss.count).backward()
             optimizer.step()
             optimizer.zero_grad()
-    early.eval()
+    early = EarlyExit(model, opened.head).eval()
 
     def pass_rows(rule: Entropy) -> tuple[str, float, float]:
         exits = [early(batch, rule) for batch in iterate_batches(opened.shards)]

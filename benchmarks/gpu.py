@@ -8,7 +8,8 @@ line with `failed`, and the next one starts. Run the command again to continue: 
 
 Steps are forward and backward passes in bf16 without dropout, timed by events of the device: 30 to warm up, 50 timed.
 Every line has the median and the quartiles of a step in milliseconds, tokens per second, MFU (operations divided by the
-vendor's peak) with its goal, peak memory, clock and temperature at the end, and the ten slowest kernels.
+vendor's peak) with its goal, peak memory, clock and temperature at the end, the milliseconds of all kernels, and the
+ten slowest ones.
 
 - bert 256 x 128, gpt2 32 x 1024: compiled; goals 0.50 and 0.45
 - documents: BERT-base on documents of natural lengths, packed (read by the kernel for flat rows) and padded
@@ -44,6 +45,7 @@ from benchmarks.harness import ROOT
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import DeviceType
 
 from benchmarks.gpu_models import Experiment, build, build_optimizer, give_scores
 from benchmarks.gpu_runs import LENGTH, Step, compare_attention, times, train
@@ -152,16 +154,18 @@ def steps(experiment: Experiment, device: torch.device, tiny: bool) -> tuple[Ste
     return step, sum(lengths) + experiment.targets * len(lengths), operations
 
 
-def kernels(step: Step, device: torch.device) -> dict[str, float]:
-    """Return the ten slowest operations or kernels of a step, and their shares of its time."""
+def kernels(step: Step, device: torch.device) -> tuple[float, dict[str, float]]:
+    """Return the milliseconds of all operations or kernels of a step, and the shares of the ten slowest ones."""
     cuda = device.type == "cuda"
     with torch.profiler.profile() as profile:
         step()
     kind = "self_device_time_total" if cuda else "self_cpu_time_total"
-    spent = {event.key: float(getattr(event, kind)) for event in profile.key_averages()}
+    # an operation has the time of its kernels, which are events of their own
+    events = [event for event in profile.key_averages() if (event.device_type == DeviceType.CUDA) == cuda]
+    spent = {event.key: float(getattr(event, kind)) for event in events}
     total = sum(spent.values()) or 1.0
     longest = sorted(spent, key=lambda key: -spent[key])[:10]
-    return {key[:80]: round(spent[key] / total, 4) for key in longest}
+    return total / 1000, {key[:80]: round(spent[key] / total, 4) for key in longest}
 
 
 def measure(experiment: Experiment, device: torch.device, warm: int, count: int, tiny: bool) -> dict[str, Any]:
@@ -180,7 +184,8 @@ def measure(experiment: Experiment, device: torch.device, warm: int, count: int,
         if experiment.stage is None:
             step, tokens, operations = steps(experiment, device, tiny)
             low, middle, high = quantiles(times(step, device, warm, count), n=4)
-            line |= {"ms": middle, "ms_quartiles": [low, high], "kernels": kernels(step, device)}
+            total, slowest = kernels(step, device)
+            line |= {"ms": middle, "ms_quartiles": [low, high], "kernels_ms": total, "kernels": slowest}
         else:
             line |= train(experiment, device, tiny, count)
             middle, tokens, operations = line["ms"], line.pop("tokens"), line.pop("operations")

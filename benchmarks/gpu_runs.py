@@ -103,8 +103,10 @@ def compare_attention(device: torch.device, tiny: bool, warm: int, count: int, *
     assert plan.documents is not None
     count_rows, keys = batch["input_ids"].shape
     heads, scale, mask = 2 if tiny else 12, 64**-0.5, plan.documents.mask(plan.source_documents)
+    # in the layout of a model's layers, whose heads lie next to each other
     query, key, value, upstream = (
-        torch.randn(count_rows, heads, columns, 64, device=device) for columns in (queries, keys, keys, queries)
+        torch.randn(count_rows, columns, heads, 64, device=device).transpose(1, 2)
+        for columns in (queries, keys, keys, queries)
     )
 
     def gradients(name: str, dtype: torch.dtype) -> list[Tensor]:

@@ -85,7 +85,7 @@ def import_class(package: str, name: str) -> type:
     if not by_entry and module not in sys.modules and {path, module}.isdisjoint(_allowed()):
         raise ConfigurationError(
             f"{name}: only a file that you did not write names this class, so it was not imported; where you trust its "
-            f"code, put {VARIABLE}={path} before the command"
+            f"code, put {VARIABLE}={','.join(sorted({*_allowed(), path}))} before the command"
         )
     try:
         found = getattr(_import(module), attribute)

@@ -137,14 +137,19 @@ class Model(nn.Module):
         halts = self.config.share.halts
         halting = [part for part in self.family.modules() if isinstance(part, Universal)] if halts else []
         with record_outputs(*halting) as steps:
-            views = self._views(tensors)
+            views, states = self._read(tensors)
         second = {}
         if "input_ids_b" in self.needs:  # a row without a second view is read as one token
             inputs = {name.removesuffix("_b"): tensor for name, tensor in tensors.items() if name.endswith("_b")}
             second["hidden_b"] = self.family({**inputs, "lengths": inputs["lengths"].clamp(min=1)})
-        losses = {
-            name: head.loss(views[name].hidden, {**views[name].tensors, **second}) for name, head in self.heads.items()
-        }
+        losses = {}
+        for name, head in self.heads.items():
+            if head.off_ramps is None:
+                losses[name] = head.loss(views[name].hidden, {**views[name].tensors, **second})
+                continue
+            earlier = [self.family.apply_final_norm(state) for state in states[1:-1]]
+            joint = self.config.heads[name].exits == "joint"
+            losses[name] = head.exit_loss([*earlier, states[-1]], tensors, joint=joint)
         if halts:
             losses[PONDER] = _ponder_loss(cast("Sequence[Tensor]", steps[0]), real_tokens(tensors))
         return losses
@@ -157,17 +162,18 @@ class Model(nn.Module):
         """Return the states that each head reads, for evaluation, with the tensors that it reads next to them."""
         tensors = add_host_shapes(tensors, self.position_limit)
         self._check_padding(tensors)
-        return self._views(tensors)
+        return self._read(tensors)[0]
 
-    def _views(self, tensors: Mapping[str, Tensor]) -> Mapping[str, View]:
-        """Return what each head reads: the last layer, or its mix of all."""
-        if all(head.mix is None for head in self.heads.values()):
-            return self.family.views(tensors, self.heads)
+    def _read(self, tensors: Mapping[str, Tensor]) -> tuple[Mapping[str, View], Sequence[Tensor]]:
+        """Return what each head reads: the last layer, or its mix of all; and all layers, if a head needs them."""
+        if all(head.mix is None and head.off_ramps is None for head in self.heads.values()):
+            return self.family.views(tensors, self.heads), ()
         states = self.family.layer_states(tensors)
-        return {
+        views = {
             name: View(states[-1] if head.mix is None else head.mix(states), tensors)
             for name, head in self.heads.items()
         }
+        return views, states
 
     def _check_padding(self, tensors: Mapping[str, Tensor]) -> None:
         if "left_padding" not in tensors:
@@ -227,6 +233,12 @@ def build_heads(config: ModelConfig, family: Family, vocab_size: int) -> nn.Modu
                 expected = f"expected a family of one stack, got {config.family}; remove it"
                 raise ConfigurationError(f"model.heads.{name}.scalar_mix: {expected}")
             head.mix = ScalarMix(config.layers + 1)
+        if config.heads[name].exits is not None:
+            family.find_body(f"model.heads.{name}.exits")
+            if config.layers < 2:
+                raise ConfigurationError(f"model.heads.{name}.exits: expected two layers or more, got {config.layers}")
+            ramps = (kinds[name](own[name], family.tokens, vocab_size) for _ in range(config.layers - 1))
+            head.off_ramps = nn.ModuleList(ramps)
         head.normalise, head.label_chunk = config.heads[name].normalise, config.heads[name].label_chunk
     return nn.ModuleDict(heads)
 

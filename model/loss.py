@@ -160,6 +160,11 @@ def choice_rows(choices: Tensor) -> Tensor:
     return rows.masked_fill(positions >= choices[:, None], -1)
 
 
+def rows_of_examples(tensors: Mapping[str, Tensor]) -> Tensor:
+    """Return `choice_rows` of a batch, as `add_host_shapes` has computed it, or computed here."""
+    return tensors["choice_rows"] if "choice_rows" in tensors else choice_rows(tensors["choices"])
+
+
 def cross_entropy_sum(logits: Tensor, label_ids: Tensor, weights: Tensor | None = None) -> Tensor:
     """Return the sum over labels of weight x -log softmax(logits)[label], in fp32; `IGNORED` labels add 0.
 

@@ -4,6 +4,8 @@ import gc
 import importlib
 import os
 
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a forked rank cannot use the GPU that its server has looked for
+
 import torch
 
 from clozeline.train.distributed.process_group import load_deepspeed

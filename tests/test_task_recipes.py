@@ -16,26 +16,13 @@ from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import facts_of
 from tests.pipeline.task_files import write_vocabulary
+from tests.pipeline.tasks.readers.reading import reader_of
+from tests.pipeline.tasks.readers.test_glue import OFFICIAL
 from tests.recipes import RECIPES, find_training, trainings
 
 NLI = ("entailment", "neutral", "contradiction")
 TRUTH = ("false", "true")
-GLUE  = {
-    "mrpc": ("Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\ta film\tone film\n0\t7\t9\tgood\tbad\n",
-             ("0", "1")),
-    "qqp": ("id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n0\t1\t2\ta film\tone film\t1\n1\t3\t4\tno\tplot\t0\n",
-            ("0", "1")),
-    "mnli": ("index\tsentence1\tsentence2\tlabel1\tgold_label\n0\ta film\ta plot\tneutral\tneutral\n"
-             "1\tgood\tbad\tcontradiction\tcontradiction\n", NLI),
-    "qnli": ("index\tquestion\tsentence\tlabel\n0\ta film\tone film\tentailment\n1\tno\tplot\tnot_entailment\n",
-             ("entailment", "not_entailment")),
-    "rte": ("index\tsentence1\tsentence2\tlabel\n0\ta film\tone\tentailment\n1\tno\tplot\tnot_entailment\n",
-            ("entailment", "not_entailment")),
-    "wnli": ("index\tsentence1\tsentence2\tlabel\n0\ta film\tone\t1\n1\tno\tplot\t0\n", ("0", "1")),
-    "cola": ("gj04\t1\t\ta film with heart .\ngj04\t0\t*\tfilm a heart\n", ("0", "1")),
-    "sst2": ("sentence\tlabel\na good film\t1\na dull plot\t0\n", ("0", "1")),
-}  # fmt: skip
-"""The text of a file, and the classes; the header of a file names more columns than are read."""
+GLUE = [name for name in OFFICIAL if name != "stsb"]
 OBJECTS  = {
     "snli": ([{"gold_label": label, "sentence1": "a film", "sentence2": "plot"} for label in ("neutral", "entailment")],
              NLI),
@@ -138,15 +125,15 @@ def test_the_recipe_reads_the_official_layout(tmp_path, name):
     """Every row becomes an example."""
     matched = "_matched" if name == "mnli" else ""
     if name in GLUE:
-        text, labels = GLUE[name]
-        texts = {"train.tsv": text, f"dev{matched}.tsv": text}
+        count, labels = 1, reader_of("glue", task=name).facts.labels
+        texts = dict.fromkeys(("train.tsv", f"dev{matched}.tsv"), OFFICIAL[name][0])
     else:
-        rows, labels = OBJECTS[name]
+        count, (rows, labels) = 2, OBJECTS[name]
         texts = dict.fromkeys(("train.jsonl", "val.jsonl"), "".join(f"{json.dumps(row)}\n" for row in rows))
     made = make_sets(name, tmp_path, texts)
     for split in ("train", f"dev{matched}"):
         facts = facts_of(made[split])
-        assert (made[split].totals.samples, dict(made[split].totals.skipped), facts.labels) == (2, {}, labels)
+        assert (made[split].totals.samples, dict(made[split].totals.skipped), facts.labels) == (count, {}, labels)
         check_head(name, made[split])
 
 

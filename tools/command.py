@@ -41,6 +41,8 @@ def some_path(text: str) -> Path:
     """Return a path, as the `type` of an argument; empty text, such as from an unset variable, is an error."""
     if not text:
         raise argparse.ArgumentTypeError("expected a path, got nothing")
+    if text.startswith("output="):
+        raise argparse.ArgumentTypeError(f"expected a path alone, got '{text}': write it without `output=`")
     return Path(text)
 
 

@@ -2,8 +2,9 @@
 
 Traps of YAML 1.1 are avoided: `3e-4` is a number, `no` and `on` are strings, duplicate keys are errors.
 
-A file may hold parts for two commands (`pipeline:` and `train:`, the `PART` of their classes), build on a shipped or
-own file (`base: tiny`, `base: ../train.yaml`), and name variants of itself (`variants: {tiny: {...}}`, `variant=tiny`).
+A file may have parts for several commands (`pipeline:` and `train:`, the `PART` of their classes), build on one that is
+shipped or your own (`base: tiny`, `base: ../train.yaml`), and name variants of itself (`variants: {tiny: {...}}`,
+`variant=tiny`).
 
 A class that may be written as a word names the key that it means: `WORD: ClassVar = "path"`. A class whose mapping is
 written inline, next to its other keys, lists its key: `BESIDE: ClassVar = {"objective": "name"}`.
@@ -42,9 +43,11 @@ _FEW_KEYS: Final = 16
 """Keys that a message about an unknown one lists."""
 _RECIPES: Final = HOME / "configs" / "recipes"
 _BASES: Final = HOME / "configs" / "bases"
-_PARTS: Final = {"pipeline", "train"}
-_TELLING: Final = {"pipeline": {"clean", "dedup", "encode", "group", "tasks"}, "train": {"model", "optimizer", "data"}}
-"""Keys by which a file of a command is known, where it is given to another one."""
+_TELLING: Final = {
+    "pipeline": {"clean", "dedup", "encode", "group", "tasks"}, "train": {"model", "optimizer", "data"},
+    "study": {"flops", "orderings"},
+}  # fmt: skip
+"""Parts of a file, and the keys by which a file of one command is known where it is given to another one."""
 _MOST_BASES: Final = 8
 
 
@@ -157,7 +160,7 @@ def _compose(schema: Any, path: Path, overrides: Sequence[str]) -> tuple[dict[st
 def _take_part(schema: Any, data: dict[str, Any], path: Path) -> dict[str, Any]:
     """Return the part of a file that belongs to a class of options; a file without parts is one."""
     name = getattr(schema, "PART", "")
-    if not data or not set(data) <= _PARTS:
+    if not data or not set(data) <= _TELLING.keys():
         of = next((command for command, keys in _TELLING.items() if keys & set(data)), name)
         if name and of != name and not _TELLING[name] & set(data):
             raise ConfigurationError(

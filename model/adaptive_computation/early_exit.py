@@ -1,10 +1,10 @@
 """Early exit: a classifier after each layer, and rows that leave at the first one that is sure enough.
 
-A row that leaves is removed from the batch, so that later layers compute only the others. The model is unchanged: the
-off-ramps are parameters of their own, and the classifier after the last layer is the model's head.
+A row that leaves is removed from the batch, so that later layers compute only the others. The classifiers are the
+off-ramps of a head with `exits`, and after the last layer the head itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias, cast
 
@@ -13,20 +13,16 @@ from torch import Tensor, nn
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.adaptive_computation.layer_inputs import (
-    apply_final_norm,
     attention_flops,
     embedding_flops,
     find_body,
     record_layers,
 )
-from clozeline.model.build import Model, build_heads
-from clozeline.model.compilation.host_shapes import add_host_shapes
-from clozeline.model.heads import Head
+from clozeline.model.build import Model
+from clozeline.model.heads._head import Head, RowHead
 from clozeline.model.heads.classification import Classification
 from clozeline.model.heads.regression import Regression
-from clozeline.model.initialization import initialize_parameters
 from clozeline.model.layers.masks import AttentionPlan
-from clozeline.model.loss import Loss
 from clozeline.model.parameters.flops import matrix_flops
 
 _PURPOSE: Final = "early exit"
@@ -115,44 +111,30 @@ class Exits(NamedTuple):
     """int64 [B], number of layers that have read the row"""
     flops: Tensor
     """float64 [B], of these layers and their classifiers, for the row's own tokens without padding"""
-
-
-def build_off_ramps(model: Model, head: str, seed: int = 0) -> nn.ModuleList:
-    """Return classifiers for all layers but the last, like the model's own head, with weights drawn from the seed.
-
-    It refuses the models and heads that `EarlyExit` does.
-    """
-    own = next(_find_head(model, head).parameters())
-    count = model.config.layers - 1
-    ramps = nn.ModuleList(build_heads(model.config, model.family, model.vocab_size)[head] for _ in range(count))
-    initialize_parameters(ramps, model.config, seed, prefix="off_ramps.")
-    return ramps.to(own.device, own.dtype)
+    dense: Tensor
+    """float64 [B], of all layers and the last classifier"""
 
 
 class EarlyExit(nn.Module):
-    """A model with off-ramps; except for rounding, the results of a row do not depend on the other rows of a batch.
+    """A model whose rows leave early; except for rounding, their results do not depend on the other rows of a batch.
 
     In a stack with a final norm, off-ramps read the states after that norm, as the last classifier does.
 
     Args:
         model: one stack of layers: encoder, decoder or mobilebert.
-        head: name of the model's head, classification or regression.
-        ramps: classifiers after layers 1 to L - 1, from `build_off_ramps`.
+        head: name of a head with `exits`.
 
     Raises:
-        ConfigurationError: the model has several stacks, the head scores tokens or reads a mix of all layers, or there
-            is not one off-ramp for each layer but the last.
+        ConfigurationError: the head has no off-ramps, or the model has several stacks or an adapter with a prefix.
     """
 
-    def __init__(self, model: Model, head: str, ramps: nn.ModuleList) -> None:
+    def __init__(self, model: Model, head: str) -> None:
         super().__init__()
-        own, expected = _find_head(model, head), model.config.layers - 1
-        if len(ramps) != expected or any(type(ramp) is not type(own) for ramp in ramps):
-            raise ConfigurationError(
-                f"early exit: expected {expected} off-ramps {head}, one for each layer but the last, got "
-                f"{[type(ramp).__name__ for ramp in ramps]}: build them by build_off_ramps, and train them"
-            )
-        self.model, self.head, self.ramps = model, head, ramps
+        find_body(model, _PURPOSE)
+        if head not in model.heads or model.heads[head].off_ramps is None:
+            how = f"train one: model.heads.{head}.exits=joint, or after"
+            raise ConfigurationError(f"early exit: expected a head {head} with a classifier after each layer: {how}")
+        self.model, self.head = model, head
 
     @torch.no_grad()
     def forward(self, tensors: Mapping[str, Tensor], rule: Rule) -> Exits:
@@ -164,18 +146,23 @@ class EarlyExit(nn.Module):
         """
         if self.training:
             raise ConfigurationError("early exit needs a model in evaluation mode, call eval(): dropout is random")
-        classifiers = self._classifiers()
-        rule.check(classifiers[-1])
+        own = cast(RowHead, self.model.heads[self.head])
+        rule.check(own)
+        classifiers = [*cast("Sequence[RowHead]", own.off_ramps), own]
         x, calls, batch, tokens = inputs = record_layers(self.model, tensors, _PURPOSE)
+        costs = [
+            tokens * matrix_flops(call.layer) + attention_flops(self.model, layer, tokens)
+            for layer, call in enumerate(calls)
+        ]
+        dense = torch.stack([embedding_flops(self.model, tokens), *costs]).sum(0) + matrix_flops(own.classifier)
         # x, rows, agreed, before: of the b rows that are left; depths, flops, spent, found: of all B
         rows = torch.arange(len(x), device=x.device)
         agreed, before, found = torch.zeros_like(rows), None, torch.empty(0)
         depths, spent, flops = rows.clone(), embedding_flops(self.model, tokens), tokens.double()
         for depth, (call, classifier) in enumerate(zip(calls, classifiers, strict=True), start=1):
             x = call.layer(x, select_rows(call.plan, rows), *call.rest)
-            scores = classifier.scores(apply_final_norm(self.model, x), batch)
-            spent = spent + tokens * matrix_flops(call.layer) + attention_flops(self.model, depth - 1, tokens)
-            spent = spent + classifier.flops()
+            scores = classifier.scores(self.model.family.apply_final_norm(x), batch)
+            spent = spent + costs[depth - 1] + matrix_flops(classifier.classifier)
             # rows that leave write their results to where they came from
             leaves, agreed = rule.leave(scores, before, agreed)
             leaves = leaves | (depth == len(classifiers))
@@ -187,42 +174,7 @@ class EarlyExit(nn.Module):
             x, rows, before, agreed = x[stay], rows[stay], scores[stay], agreed[stay]
             read = {name: tensor for name, tensor in inputs.tensors.items() if name in _POOLED}
             batch = {name: tensor[rows.to(tensor.device)] if tensor.ndim else tensor for name, tensor in read.items()}
-        return Exits(found, depths, flops)
-
-    def off_ramp_loss(self, tensors: Mapping[str, Tensor]) -> Loss:
-        """Return the sum of the off-ramps' losses, DeeBERT's second stage, with the divisor of one head.
-
-        The body runs without gradient, and the last classifier not at all: only off-ramps learn.
-
-        Raises:
-            ConfigurationError: the model has one layer, and so no off-ramp.
-        """
-        if not self.ramps:
-            raise ConfigurationError("early exit: expected two layers or more to train off-ramps, got 1")
-        with torch.no_grad():
-            states, shaped = self._read(tensors)
-        return self._add_losses(states, shaped, [1.0] * len(self.ramps))
-
-    def joint_loss(self, tensors: Mapping[str, Tensor]) -> Loss:
-        """Return sum_j j L_j / sum_j j over the classifiers j = 1 .. L: PABEE's loss, which also trains the body."""
-        depths = range(1, len(self.ramps) + 2)
-        return self._add_losses(*self._read(tensors), [depth / sum(depths) for depth in depths])
-
-    def _add_losses(self, states: list[Tensor], tensors: Mapping[str, Tensor], factors: list[float]) -> Loss:
-        """Return the sum of the losses of the first classifiers, with a factor for each."""
-        own = zip(self._classifiers(), states, factors, strict=False)
-        losses = [(classifier.loss(state, tensors), factor) for classifier, state, factor in own]
-        figures = {f"exit_{depth}": loss.total.detach() for depth, (loss, _) in enumerate(losses, start=1)}
-        return Loss(torch.stack([factor * loss.total for loss, factor in losses]).sum(), losses[0][0].divisor, figures)
-
-    def _classifiers(self) -> list[Head]:
-        return [*(cast("Head", ramp) for ramp in self.ramps), self.model.heads[self.head]]
-
-    def _read(self, tensors: Mapping[str, Tensor]) -> tuple[list[Tensor], dict[str, Tensor]]:
-        """Return the states [B, T, dim] that each classifier reads, and the batch."""
-        shaped = add_host_shapes(tensors, self.model.position_limit, self.model.host_tensors)
-        _, *states, last = self.model.family.layer_states(shaped)
-        return [*(apply_final_norm(self.model, state) for state in states), last], shaped
+        return Exits(found, depths, flops, dense)
 
 
 _POOLED: Final = frozenset({"lengths", "type_ids", "segment_ids"})
@@ -240,22 +192,3 @@ def select_rows(plan: AttentionPlan, rows: Tensor) -> AttentionPlan:
         relative = relative._replace(rows=select(relative.rows), absolute=select(relative.absolute))
     rotation = None if plan.rotation is None else (select(plan.rotation[0]), select(plan.rotation[1]))
     return plan._replace(mask=None if mask is None else select(mask), rotation=rotation, relative=relative)
-
-
-def _find_head(model: Model, name: str) -> Head:
-    """Return a head of the model; refuse models and heads without early exit."""
-    find_body(model, _PURPOSE)
-    if name not in model.heads:
-        raise ConfigurationError(f"early exit: no head '{name}'; the model has {', '.join(model.heads)}")
-    head = model.heads[name]
-    if head.target == "lm":
-        raise ConfigurationError(
-            f"early exit: expected classification or regression, got {name}: a decoder that generates with a cache "
-            "needs the keys and values of all layers for each token, and one that left early has none"
-        )
-    if not isinstance(head, Classification | Regression) or head.options.multi_label or head.mix is not None:
-        raise ConfigurationError(
-            f"early exit: expected classification into one class, or regression, from the last layer; got {name}, "
-            "which scores tokens or choices, or has multi_label or scalar_mix"
-        )
-    return head

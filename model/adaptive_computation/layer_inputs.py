@@ -40,18 +40,7 @@ def find_body(model: Model, purpose: str) -> Any:
     Raises:
         ConfigurationError: the family is not one stack of equal layers, or an adapter adds positions to its rows.
     """
-    body, disentangled = getattr(model.family, "stack", model.family), model.config.position.disentangled
-    special = disentangled is not None and disentangled.special_layers
-    if not model.family.layered or not isinstance(getattr(body, "layers", None), nn.ModuleList) or special:
-        raise ConfigurationError(
-            f"{purpose}: expected one stack of equal attention layers, such as those of the families encoder, decoder "
-            f"and mobilebert, without DeBERTa's convolution and mask decoder; got the family {model.config.family}"
-        )
-    if model.config.share.universal is not None:
-        raise ConfigurationError(
-            f"{purpose}: expected layers that are applied once each, got model.share.universal, which decides by token "
-            "how many steps it takes"
-        )
+    body = model.family.find_body(purpose)
     if model.positions_taken:
         raise ConfigurationError(
             f"{purpose}: expected rows of tokens alone, got {model.positions_taken} positions of the adapter "
@@ -95,12 +84,6 @@ class _Recorder(nn.Module):
         self.calls.append(LayerCall(self.layer, plan, rest))
         self.states.append(x)
         return x
-
-
-def apply_final_norm(model: Model, states: Tensor) -> Tensor:
-    """Return states [B, T, dim] of any layer in the form in which heads read the last: after the final norm, if any."""
-    stack = getattr(model.family, "stack", None)
-    return states if stack is None else stack.dropout(stack.norm(states))
 
 
 def embedding_flops(model: Model, tokens: Tensor) -> Tensor:

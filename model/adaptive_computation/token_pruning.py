@@ -13,7 +13,6 @@ from torch import Tensor
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.adaptive_computation.layer_inputs import (
-    apply_final_norm,
     attention_flops,
     embedding_flops,
     find_body,
@@ -76,10 +75,10 @@ class TokenPruning(Model):
                 f"or an active prefix adapter, got the family {model.config.family}"
             )
         for name, head in model.heads.items():
-            if head.mix is not None or "input_ids_b" in head.needs:
+            if head.mix is not None or head.off_ramps is not None or "input_ids_b" in head.needs:
                 raise ConfigurationError(
                     f"token pruning: expected heads that read the last states of one row, got {name}, which reads all "
-                    "layers (scalar_mix) or a second view"
+                    "layers (scalar_mix, exits) or a second view"
                 )
         self.weight = weight
         self.use_rule(rule)
@@ -174,7 +173,7 @@ class TokenPruning(Model):
             kept.append(tokens)
             flops = flops + tokens * matrix_flops(layer.feed_forward)
         hidden = x if every is None else _store(every, x, columns, alive)
-        return Pruned(apply_final_norm(self, hidden), torch.stack(kept, dim=1), flops, masks)
+        return Pruned(self.family.apply_final_norm(hidden), torch.stack(kept, dim=1), flops, masks)
 
 
 def prune_by(model: Model, record: RuleRecord) -> Model:

@@ -59,6 +59,11 @@ class _Compiler:
 
     def __init__(self, backend: str, on_failure: OnFailure | None) -> None:
         self.backend, self.on_failure, self.failed = backend, on_failure, False
+        if backend == "inductor":
+            from torch._inductor import config  # a slow import
+
+            # else it chooses kernels, and with them roundings, by their speed, which differs between processes
+            config.deterministic = torch.are_deterministic_algorithms_enabled()
         if on_failure is not None:  # else a graph for any shape would fail in the backward pass, half of which is done
             functorch_config.force_non_lazy_backward_lowering = True
 

@@ -99,8 +99,8 @@ def _refuse_other_depth(config: ModelConfig, keep: tuple[int, ...]) -> None:
         raise ConfigurationError("method=layers: DeBERTa's convolution stands next to layer 0: keep it")
     if disentangled is not None and disentangled.mask_decoder and keep[-1] != last:
         raise ConfigurationError(f"method=layers: DeBERTa's mask decoder is the last layer: keep layer {last}")
-    if mixing := [name for name, head in config.heads.items() if head.scalar_mix]:
+    if mixing := [name for name, head in config.heads.items() if head.scalar_mix or head.exits]:
         raise ConfigurationError(
-            f"method=layers: the head {mixing[0]} reads a learned mix of all layers (scalar_mix), which has a weight "
-            "for each; fine-tune a head without it"
+            f"method=layers: the head {mixing[0]} reads all layers (scalar_mix or exits) and has weights for each; "
+            "fine-tune a head without them"
         )

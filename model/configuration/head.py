@@ -48,10 +48,14 @@ class HeadConfig:
     """classification, regression, multiple_choice: vector of a row, from its first token, the mean or the maximum of
     all, its last, or the means of a pair's two segments with their distance and product; late scores every token and
     takes the mean of the scores (arXiv 2503.05500). null = cls in an encoder, last in a decoder, decoder_last (the only
-    choice) in an encoder_decoder. similarity: cls, mean or max; null = a linear map and tanh on the first token."""
+    choice) in an encoder_decoder. similarity: cls, mean, max, last; null = a linear map and tanh on the first token."""
     scalar_mix: bool = False
     """Task heads: read a learned mix of the embeddings and of all layers instead of the last layer (ELMo, arXiv
     1802.05365): a weight for each and a gain, at first the mean."""
+    exits: Literal["joint", "after"] | None = None
+    """classification, regression: a classifier after each layer but the last, too, at which rows may leave. joint = all
+    are trained with the body, by the sum of j L_j over that of j (PABEE, arXiv 2006.04152); after = on the frozen body
+    and head of model.init_from (DeeBERT, arXiv 2004.12993). null = none."""
     input_dropout: Probability = 0.0
     """Task heads: dropout of the states before the hidden map."""
     hidden: Literal["tanh", "gelu", "gelu_tanh", "relu", "silu", "identity", "auto"] | None = None
@@ -90,6 +94,10 @@ class HeadConfig:
             raise ValueError(f"classes: expected as many as labels, {len(self.labels)}, got {self.classes}")
         if len(set(self.labels)) < len(self.labels):
             raise ValueError(f"labels: expected different names, got {', '.join(self.labels)}")
+        if self.exits is not None and (self.multi_label or self.scalar_mix):
+            raise ValueError(
+                "exits: rows leave with one class or number, from one layer: remove multi_label, scalar_mix"
+            )
         if not self.range[0] < self.range[1]:
             raise ValueError(f"range: expected a lower number before a higher one, got {list(self.range)}")
         if self.hidden_norm and self.hidden is None:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -83,6 +83,32 @@ class Family(nn.Module, ABC):
     def views(self, tensors: Mapping[str, Tensor], heads: Mapping[str, Head]) -> Mapping[str, View]:
         """Return what each head reads, by its name."""
         return dict.fromkeys(heads, View(self(tensors), tensors))
+
+    def find_body(self, purpose: str) -> Any:
+        """Return the module whose `layers` turn embeddings into the states that heads read; `purpose` is for messages.
+
+        Raises:
+            ConfigurationError: the family is not one stack of equal layers.
+        """
+        body, disentangled = getattr(self, "stack", self), self.config.position.disentangled
+        special = disentangled is not None and disentangled.special_layers
+        if not self.layered or not isinstance(getattr(body, "layers", None), nn.ModuleList) or special:
+            raise ConfigurationError(
+                f"{purpose}: expected one stack of equal attention layers, such as those of the families encoder, "
+                "decoder and mobilebert, without DeBERTa's convolution and mask decoder; got the family "
+                f"{self.config.family}"
+            )
+        if self.config.share.universal is not None:
+            raise ConfigurationError(
+                f"{purpose}: expected layers that are applied once each, got model.share.universal, which decides by "
+                "token how many steps it takes"
+            )
+        return body
+
+    def apply_final_norm(self, states: Tensor) -> Tensor:
+        """Return states [B, T, dim] of any layer in the form in which heads read the last: after its norm, if any."""
+        stack: Any = getattr(self, "stack", None)
+        return states if stack is None else stack.dropout(stack.norm(states))
 
     def layer_states(self, tensors: Mapping[str, Tensor]) -> list[Tensor]:
         """Return the states [B, T, dim] of the embeddings, then of every layer."""

@@ -1,8 +1,8 @@
 """The interface of heads, losses on hidden states, and the bases of those that predict labels, rows and tokens."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import ClassVar, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from clozeline.model.loss import (
     cross_entropy_sum_in_chunks,
     gather_labels,
     label_ids_with_loss,
+    rows_of_examples,
     weigh_rows_equally,
 )
 from clozeline.model.parameters.flops import matrix_flops
@@ -51,6 +52,8 @@ class Head(nn.Module, ABC):
         super().__init__()
         self.mix: ScalarMix | None = None
         """Mix of the states of all layers that it reads instead of the last; the model sets it."""
+        self.off_ramps: nn.ModuleList | None = None
+        """Heads like it after each layer but the last, at which rows may leave; the model sets them."""
 
     @classmethod
     def key(cls) -> str:
@@ -82,6 +85,21 @@ class Head(nn.Module, ABC):
         total = self(hidden, weighted)
         with torch.no_grad():
             return Loss(total, self.divisor(weighted), self.figures(hidden, weighted))
+
+    def exit_loss(self, states: Sequence[Tensor], tensors: Mapping[str, Tensor], *, joint: bool) -> Loss:
+        """Return the loss of the head and its off-ramps, from the states [B, T, dim] that each of them reads.
+
+        `joint`: sum_j j L_j / sum_j j over all of them. Else the sum over the off-ramps, which alone get a gradient.
+        """
+        *earlier, last = states
+        ramps = zip(cast("Iterable[Head]", self.off_ramps), earlier, strict=True)
+        own = self.loss(last, tensors)
+        totals = [ramp.loss(state if joint else state.detach(), tensors).total for ramp, state in ramps]
+        each = torch.stack([*totals, own.total])
+        depths = torch.arange(1, len(each) + 1, device=each.device)
+        total = (each * depths).sum() / depths.sum() if joint else torch.stack(totals).sum()
+        figures = {f"exit_{depth}": loss for depth, loss in enumerate(each.detach(), start=1)}
+        return Loss(total, own.divisor, {**own.figures, **figures})
 
     def count(self, tensors: Mapping[str, Tensor]) -> int:
         """Return the divisor of a batch as a number; free for a batch that is still on the host."""
@@ -127,6 +145,7 @@ class RowHead(Head):
 
     unit: ClassVar = "row"
     left_padding: ClassVar = True
+    host_tensors: ClassVar[frozenset[str]] = frozenset({"choice_rows"})
     settings: ClassVar[frozenset[str]] = Classifier.settings | {"pool"}
 
     def __init__(self, config: ModelConfig, tokens: nn.Embedding, vocab_size: int) -> None:
@@ -150,10 +169,17 @@ class RowHead(Head):
         return 1
 
     def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
-        """Return scores of rows: [B, T, dim] to [B, scores]."""
+        """Return scores of rows: [B, T, dim] to [B, scores]; the vectors of a pair's two orders are added first."""
         if self.pool == "late":
-            return pool("mean", self.logits(hidden), tensors)
-        return self.logits(pool(self.pool, hidden, tensors))
+            return self.join(pool("mean", self.logits(hidden), tensors), tensors)
+        return self.logits(self.join(pool(self.pool, hidden, tensors), tensors))
+
+    def join(self, vectors: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the sum of the vectors of each example's rows: [N, dim] to [B, dim] (Radford et al. 2018 §3.3)."""
+        if "choices" not in tensors:
+            return vectors
+        rows = rows_of_examples(tensors).to(vectors.device)
+        return vectors[rows.clamp(min=0)].masked_fill((rows < 0)[..., None], 0.0).sum(1)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Return scores of pooled vectors: [B, dim] to [B, scores]."""

@@ -19,7 +19,7 @@ class Classification(RowHead):
 
     target: ClassVar = "classification"
     needs: ClassVar = frozenset({"label", "lengths"})
-    settings: ClassVar = RowHead.settings | {"classes", "labels", "multi_label"}
+    settings: ClassVar = RowHead.settings | {"classes", "labels", "multi_label", "exits"}
 
     def outputs(self) -> int:
         return self.options.class_count(self.key(), 1 if self.options.multi_label else 2)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from clozeline.model.heads._head import RowHead
-from clozeline.model.loss import IGNORED, choice_rows, cross_entropy_sum, row_labels
+from clozeline.model.loss import IGNORED, cross_entropy_sum, row_labels, rows_of_examples
 
 
 class MultipleChoice(RowHead):
@@ -23,7 +23,6 @@ class MultipleChoice(RowHead):
 
     target: ClassVar = "multiple_choice"
     needs: ClassVar = frozenset({"label", "choices", "lengths"})
-    host_tensors: ClassVar = frozenset({"choice_rows"})
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         return cross_entropy_sum(self.scores(hidden, tensors), row_labels(tensors))
@@ -38,9 +37,11 @@ class MultipleChoice(RowHead):
     def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return scores of choices, -inf for those that an example lacks: [N, T, dim] to [B, most choices]."""
         scores = super().scores(hidden, tensors).squeeze(-1)
-        rows = tensors["choice_rows"] if "choice_rows" in tensors else choice_rows(tensors["choices"])
-        rows = rows.to(scores.device)
+        rows = rows_of_examples(tensors).to(scores.device)
         return scores[rows.clamp(min=0)].masked_fill(rows < 0, -torch.inf)
+
+    def join(self, vectors: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
+        return vectors
 
     def figures(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the examples whose correct choice has the highest score."""

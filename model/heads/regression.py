@@ -17,7 +17,7 @@ class Regression(RowHead):
 
     target: ClassVar = "regression"
     needs: ClassVar = frozenset({"target", "lengths"})
-    settings: ClassVar = RowHead.settings | {"output", "range"}
+    settings: ClassVar = RowHead.settings | {"output", "range", "exits"}
 
     def forward(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         known = self._known(tensors)

@@ -13,7 +13,7 @@ from clozeline.model.heads import Head
 from clozeline.model.layers.pooling import Pooler, pool
 from clozeline.model.loss import IGNORED, cross_entropy_sum
 
-_POOLS: Final = ("cls", "mean", "max")
+_POOLS: Final = ("cls", "mean", "max", "last")
 
 
 class Similarity(Head):

@@ -20,7 +20,7 @@ _CHUNK = 1 << 20
 
 def generator_for(seed: int, name: str) -> torch.Generator:
     """Return the generator of one parameter; torch's engine on the host takes the lower 32 bits of the hash."""
-    return torch.Generator().manual_seed(xxhash.xxh3_64_intdigest(f"{seed} {name}") >> 1)
+    return torch.Generator().manual_seed(xxhash.xxh3_64_intdigest(f"{seed} {name}".encode()) >> 1)
 
 
 def constant(value: float) -> Draw:

@@ -162,7 +162,7 @@ class Stage(ABC, Generic[K, C]):
         """Return the error of a stage that leaves no document."""
         return PartialFailureError(
             f"{self.name}: every document was rejected ({self.list_reasons(counts)}); check the input, or loosen the "
-            "filters of the recipe"
+            "filters of the recipe, such as clean.language.keep"
         )
 
     def list_reasons(self, counts: C) -> str:

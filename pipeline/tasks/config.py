@@ -14,7 +14,7 @@ from clozeline.registry import Chosen, OneOf
 if TYPE_CHECKING:  # help lists the keys without numpy
     from clozeline.pipeline.vocabulary import Vocabulary
 
-FrameName: TypeAlias = Literal["bert", "roberta", "t5", "gpt", "llama"]
+FrameName: TypeAlias = Literal["bert", "roberta", "t5", "t5_encoder", "bart", "gpt", "gpt1", "llama"]
 
 
 @config_class
@@ -35,7 +35,8 @@ class TasksConfig:
     """reader of the files, and its task: {name: glue, task: sst2}"""
     frame: FrameName = "bert"
     """template of special tokens: bert, `[CLS] a [SEP] b [SEP]` in two segments; roberta, `<s> a </s></s> b </s>`;
-    t5, `a </s>`, for encoder-decoders; gpt, `a </s>`, and llama, `<s> a </s>`, for decoders"""
+    t5, `a </s> b </s>`, and bart, `<s> a </s></s> b </s>`, for encoder-decoders; t5_encoder, that of t5 for its encoder
+    alone; gpt, `a </s> b </s>`, llama, `<s> a </s> b </s>`, and gpt1, `<s> a [SEP] b [CLS]`, for decoders"""
     max_length: Annotated[int, Field(ge=8, le=65_000)] = 128
     """maximum tokens of a row, including special tokens; longer texts are truncated, in a pair the longer one first"""
     stride: Annotated[int, Field(ge=1)] | None = None
@@ -51,6 +52,9 @@ class TasksConfig:
     similarity: SimilarityConfig | None = None
     """encode the two texts of a pair separately, for the head similarity, and train on positive pairs: {alike: 4.0};
     null: encode them in one row"""
+
+    both_orders: bool = False
+    """store a pair of a class or a score in both orders, whose states the head adds: GPT's rows of similarity tasks"""
 
     def __post_init__(self) -> None:
         if "train" in self.carve or sum(self.carve.values()) >= 1:

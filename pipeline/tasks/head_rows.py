@@ -27,6 +27,7 @@ from clozeline.pipeline.tasks.task_rows import (
     BuiltExample,
     Form,
     Frame,
+    FramedRow,
     TaskRows,
     record_bytes,
 )
@@ -53,12 +54,29 @@ _LABEL_POSITIONS: Final = Feature("label_positions", "uint16", PLACES, "places o
 _LABEL_IDS: Final = Feature("label_ids", "ids", Role("label", "label_positions"), "ids, predicted at the place before")
 
 
+def _join_rows(rows: Sequence[FramedRow]) -> dict[str, Any]:
+    """Return the columns of several rows of one example, end to end."""
+    starts = np.cumsum([0, *(len(row.ids) for row in rows)])[:-1]
+    return {
+        "input_ids": np.concatenate([row.ids for row in rows]),
+        "choice_starts": starts,
+        "segment_starts": [at + begin for row, begin in zip(rows, starts, strict=True) for at in row.segment_starts],
+    }
+
+
 class LabeledRows(TaskRows[LabeledText]):
-    """Rows for the heads classification and regression, truncated to `max_length`."""
+    """Rows for the heads classification and regression, truncated to `max_length`.
+
+    With `both_orders`, an example is `<s> a [SEP] b [CLS]` and `<s> b [SEP] a [CLS]` (Radford et al. 2018 §3.3).
+    """
 
     @classmethod
     def features(cls, facts: TaskFacts, frame: Frame) -> tuple[Feature, ...]:
         label = TARGET if facts.head == "regression" else LABELS if facts.multi_label else LABEL
+        if facts.both_orders:
+            of_orders = Role("start", "input_ids", head=facts.head)
+            starts = Feature("choice_starts", "uint32", of_orders, "starts of both orders of the pair, first 0")
+            return (_ALL_IDS, starts, *((_ALL_SEGMENTS,) if frame.segments else ()), label)
         return (INPUT_IDS, *((SEGMENT_STARTS,) if frame.segments and facts.texts > 1 else ()), label)
 
     def texts(self, item: LabeledText) -> Sequence[str]:
@@ -69,13 +87,12 @@ class LabeledRows(TaskRows[LabeledText]):
         ids = [encoding.ids for encoding in encodings]
         if not all(map(len, ids)):
             return "no_tokens"
-        row = self.framed(*ids)
+        rows = [self.framed(*ids), *([self.framed(*ids[::-1])] if self.facts.both_orders else [])]
         classes = item.classes or (() if item.label is None else (item.label,))
         labels = {self.facts.labels[index]: 1 for index in classes}
-        columns = {"input_ids": row.ids, "segment_starts": row.segment_starts, "label": [item.label],
-                   "target": [item.target],
+        columns = {**_join_rows(rows), "label": [item.label], "target": [item.target],
                    "labels": np.isin(np.arange(len(self.facts.labels)), classes).astype(np.uint8)}  # fmt: skip
-        return [BuiltExample(columns, cut=row.cut, labels=labels)]
+        return [BuiltExample(columns, cut=sum(row.cut for row in rows), labels=labels)]
 
 
 class PairRows(LabeledRows):
@@ -117,15 +134,7 @@ class ChoiceRows(TaskRows[Choices]):
         if not len(context) or not all(map(len, choices)):
             return "no_tokens"
         rows = [self.framed(context, choice) for choice in choices]
-        starts = np.cumsum([0, *(len(row.ids) for row in rows)])[:-1]
-        columns = {
-            "input_ids": np.concatenate([row.ids for row in rows]),
-            "choice_starts": starts,
-            "segment_starts": [
-                at + begin for row, begin in zip(rows, starts, strict=True) for at in row.segment_starts
-            ],
-            "choice": [item.right],
-        }
+        columns = {**_join_rows(rows), "choice": [item.right]}
         return [BuiltExample(columns, cut=sum(row.cut for row in rows), labels={str(item.right): 1})]
 
 
@@ -139,6 +148,7 @@ class GenerationRows(TaskRows[SourceTarget | Dialogue]):
     """Base of the rows of the head lm."""
 
     per_token: ClassVar = 4
+    generated: ClassVar = True
 
     def texts(self, item: SourceTarget | Dialogue) -> Sequence[str]:
         """Return the texts of all parts that are not encoded yet."""
@@ -223,13 +233,20 @@ class TurnRows(GenerationRows):
         return [BuiltExample(columns, cut=len(ids) - kept, notes={"labels": len(positions)})]
 
 
+_ROWS: Final[dict[HeadName, type[TaskRows[Any]]]] = {
+    "classification": LabeledRows,
+    "regression": LabeledRows,
+    "tagging": TaggedRows,
+    "span": AnswerRows,
+    "multiple_choice": ChoiceRows,
+    "similarity": PairRows,
+}
+_ARCHITECTURES: Final[tuple[Architecture, ...]] = ("encoder", "decoder", "encoder_decoder")
+_WITHOUT: Final = {("span", "decoder"), ("similarity", "encoder_decoder")}
+"""A decoder's first token, to which questions without an answer point, has read nothing; sentence vectors of an
+encoder-decoder are those of its encoder alone."""
 ROW_TYPES: Final[dict[tuple[HeadName, Architecture], type[TaskRows[Any]]]] = {
-    ("classification", "encoder"): LabeledRows,
-    ("regression", "encoder"): LabeledRows,
-    ("tagging", "encoder"): TaggedRows,
-    ("span", "encoder"): AnswerRows,
-    ("multiple_choice", "encoder"): ChoiceRows,
-    ("similarity", "encoder"): PairRows,
+    **{(head, of): rows for head, rows in _ROWS.items() for of in _ARCHITECTURES if (head, of) not in _WITHOUT},
     ("lm", "encoder_decoder"): TargetRows,
     ("lm", "decoder"): TurnRows,
 }
@@ -239,6 +256,7 @@ ROW_TYPES: Final[dict[tuple[HeadName, Architecture], type[TaskRows[Any]]]] = {
 def set_writer(facts: TaskFacts, split: str, form: Form, vocabulary: Vocabulary) -> SetWriter:
     """Return the writer of the set of one split."""
     row_type = ROW_TYPES[facts.head, form.frame.architecture]
-    features, length = row_type.features(facts, form.frame), form.max_length * row_type.per_token
+    features = row_type.features(facts, form.frame)
+    length = form.max_length * row_type.per_token * (1 + facts.both_orders)
     path = f"{facts.name}/{split}"
     return SetWriter.of_rows(path, 1, features, vocabulary, length, "auto", {"task": path})

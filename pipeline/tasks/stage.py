@@ -52,7 +52,9 @@ def _is_training(split: str) -> bool:
 
 def task_facts(config: TasksConfig, reader: TaskReader) -> TaskFacts:
     """Return the metadata of the task that the rows of a reader become."""
-    return reader.facts if config.similarity is None else pair_facts(reader.facts, config.similarity.alike)
+    if config.similarity is not None:
+        return pair_facts(reader.facts, config.similarity.alike)
+    return replace(reader.facts, both_orders=config.both_orders)
 
 
 @dataclass(frozen=True)
@@ -243,6 +245,9 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
                     f"tasks: no file of input={inputs} is the split '{split}', which was published before: give the "
                     f"file again, or remove {manifest.parent}"
                 )
+        ordered = head in ("classification", "regression") and facts.texts > 1 and not facts.multi_label
+        if config.both_orders and not ordered:
+            yield f"tasks.both_orders: expected pairs with one class or a score, got the task {facts.name}: remove it"
         if (head, frame.architecture) not in ROW_TYPES:
             fit = [name for name, other in FRAMES.items() if (head, other.architecture) in ROW_TYPES]
             yield (

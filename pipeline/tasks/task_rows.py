@@ -3,7 +3,7 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypedDict, TypeVar
 
@@ -101,6 +101,15 @@ class Frame:
         for roles in (self.head, self.between, self.tail, start):
             self.ids(roles, vocabulary)
 
+    def without_pad(self, specials: Mapping[str, int]) -> "Frame":
+        """Return the frame of a decoder's rows without an end that is also the pad.
+
+        Classes of transformers read the state at the last token that is no pad, so that they never read such an end.
+        """
+        if self.architecture != "decoder" or "pad" not in specials:
+            return self
+        return replace(self, tail=tuple(role for role in self.tail if specials.get(role) != specials["pad"]))
+
     def facts(self, vocabulary: Vocabulary) -> dict[str, Any]:
         """Return the properties of the rows that a manifest records."""
         if self.architecture == "decoder":
@@ -131,12 +140,17 @@ class Frame:
 FRAMES: Final[dict[str, Frame]] = {
     "bert": Frame("encoder", ("cls",), ("sep",), ("sep",), segments=True),
     "roberta": Frame("encoder", ("cls",), ("sep", "sep"), ("sep",), segments=False),
-    "t5": Frame("encoder_decoder", (), (), ("eos",), segments=False, decoder_start="pad"),
-    "gpt": Frame("decoder", (), (), ("eos",), segments=False),
-    "llama": Frame("decoder", ("bos",), (), ("eos",), segments=False),
+    "t5": Frame("encoder_decoder", (), ("eos",), ("eos",), segments=False, decoder_start="pad"),
+    "t5_encoder": Frame("encoder", (), ("eos",), ("eos",), segments=False),
+    "bart": Frame("encoder_decoder", ("bos",), ("eos", "eos"), ("eos",), segments=False, decoder_start="eos"),
+    "gpt": Frame("decoder", (), ("eos",), ("eos",), segments=False),
+    "gpt1": Frame("decoder", ("bos",), ("sep",), ("cls",), segments=False),
+    "llama": Frame("decoder", ("bos",), ("eos",), ("eos",), segments=False),
 }
 """bert: `[CLS] a [SEP] b [SEP]` with two segments (arXiv 1810.04805); roberta: `<s> a </s></s> b </s>` (1907.11692);
-t5: `a </s>` for source and target, the pad starts the decoder (1910.10683); gpt: `a </s>`; llama: `<s> a </s>`."""
+t5: `a </s> b </s>`, the pad starts the decoder (1910.10683), and t5_encoder the same for its encoder alone; bart: the
+row of RoBERTa, `</s>` starts the decoder (1910.13461); gpt: `a </s> b </s>`; gpt1: `<s> a [SEP] b [CLS]`, start,
+delimiter and extract token (Radford et al. 2018 §3.3); llama: `<s> a </s> b </s>`."""
 
 
 def truncate_lengths(lengths: Sequence[int], room: int) -> list[int]:
@@ -193,9 +207,12 @@ class TaskRows(ABC, Generic[Item]):
 
     per_token: ClassVar[int] = 1
     """Values per token over all columns, in units of an id; determines the rows of a block."""
+    generated: ClassVar[bool] = False
+    """a decoder learns to write the end of its rows"""
 
     def __init__(self, facts: TaskFacts, form: Form, tokenizer: Tokenizer, corpus: str, source: str) -> None:
-        self.facts, self.form, self.tokenizer = facts, form, tokenizer
+        frame = form.frame if self.generated else form.frame.without_pad(tokenizer.vocabulary.specials)
+        self.facts, self.form, self.tokenizer = facts, replace(form, frame=frame), tokenizer
         self.corpus, self.source = corpus, source
         self.rejected: list[Rejected] = []
         self.counts = SplitCounts(

@@ -38,7 +38,7 @@ _POSITIONS: Final = Feature(
 _OWNED: Final = Feature("owned_places", "uint16", UNDO, "those of them that have most context in this window")
 _OFFSETS: Final = Feature("offsets", "uint32", UNDO, "each token's first character, and that after its last")
 _TAG_AT: Final = Feature(
-    "tag_positions", "uint16", Role("position", "input_ids", head="tagging"), "first tokens of words with a tag"
+    "tag_positions", "uint16", Role("position", "input_ids", head="tagging"), "tokens of words with a tag"
 )
 _TAGS: Final = Feature(
     "tags", "uint16", Role("label", "tag_positions", head="tagging", below="classes"), "numbers of their classes"
@@ -216,7 +216,9 @@ class AnswerRows(TaskRows[Question]):
 
 
 class TaggedRows(TaskRows[TaggedWords]):
-    """Rows for the head tagging (BERT, arXiv 1810.04805 §5.3).
+    """Rows for the head tagging (BERT, arXiv 1810.04805 §5.3): each word is labeled at its first token.
+
+    A decoder has read the entire word at its last token only, so there it is labeled at that one.
 
     A sentence is encoded as its words joined by single spaces. If it exceeds `max_length`, it becomes windows that
     start and end between words; each word is labeled once, in the window where it has the most context. `record` holds
@@ -258,9 +260,11 @@ class TaggedRows(TaskRows[TaggedWords]):
                 continue
             ids = encoding.ids[firsts[start] : firsts[end]]
             framed = self.framed(ids)
-            # words with a token in this window, and the position of the first one
+            # words with a token in this window, and the position of the first or last one
             kept = numbers[firsts[start] : firsts[end]][: len(ids) - framed.cut]
             words, positions = np.unique(kept, return_index=True)
+            if frame.architecture == "decoder":
+                positions = len(kept) - 1 - np.unique(kept[::-1], return_index=True)[1]
             is_own = np.isin(words, own)
             tagged, positions = words[is_own], positions[is_own] + len(frame.head)
             columns = {

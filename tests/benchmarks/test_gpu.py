@@ -16,36 +16,6 @@ from clozeline.model.compilation.host_shapes import add_host_shapes
 from tests.model.small_models import FAMILIES, batch_for, built, only
 
 
-def test_finished_experiments_are_skipped_and_failed_ones_are_not(tmp_path, capsys, monkeypatch):
-    output, asked = tmp_path / "gpu.jsonl", []
-
-    def run(name, words, limit):
-        asked.append((name, limit))
-        failed = {"failed": "no memory"} if name == "update muon" and len(asked) == 2 else {}
-        return {"name": name, "ms": 1.0, "tokens_per_s": 2.0, "mfu": 0.4, "peak": 9.89e14, "goal": 0.5, **failed}
-
-    monkeypatch.setattr(gpu, "run_alone", run)
-    words = ["--device", "cpu", "--output", str(output), "--limit", "50", "--only"]
-    assert gpu.main([*words, "t5 eager 32 rows", "update muon"]) == 1
-    assert gpu.main([*words, "t5 eager 32 rows", "update muon", "deterministic"]) == 0
-    assert asked == [(name, 50.0) for name in ("t5 eager 32 rows", "update muon", "update muon", "deterministic")]
-    assert len(output.read_text().splitlines()) == 4
-    said = capsys.readouterr().out
-    assert "update muon: FAILED: no memory" in said
-    assert "MFU 0.40 (goal 0.50) of 989 TFLOP/s" in said
-    assert gpu.main([*words[:-1], "--minutes", "0", "--only", "forward int8"]) == 0
-    assert "run the command again to continue" in capsys.readouterr().out
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert gpu.main(["--output", str(tmp_path / "other.jsonl")]) == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["gpu.jsonl"], "nothing runs without a GPU"
-
-
-def test_a_process_of_its_own_is_ended_at_the_limit():
-    words = ["--device", "cpu", "--warm", "0", "--steps", "2"]
-    assert gpu.run_alone("update muon", words, 0.1) == {"name": "update muon", "failed": "took more than 0 s"}
-    assert "exit code 2" in gpu.run_alone("update muon", ["--device", "nowhere"], 60)["failed"]
-
-
 @pytest.mark.slow
 def test_every_experiment_runs_in_small(tmp_path):
     output = tmp_path / "gpu.jsonl"

@@ -34,6 +34,11 @@ def test_wrong_use_is_one_message(name, capsys):
     assert error.endswith("; see --help\n")
 
 
+def test_a_key_in_place_of_a_folder_is_told(tmp_path, capsys):
+    assert command_module("export_model").main([str(tmp_path), "output=exported"]) == 64
+    assert "write it without `output=`" in capsys.readouterr().err
+
+
 @pytest.fixture
 def parser():
     parser = IntermixedArguments("")

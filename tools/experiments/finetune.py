@@ -2,13 +2,15 @@
 
 `clozeline finetune BODY task=sst2 train=FILE dev=FILE output=DIR [seeds=5] [from=all] [key=value ...]` makes the task's
 sets with the tokenizer of BODY, trains one run per seed, and scores it on `dev`. `from` selects what is initialized
-from BODY: all, embeddings, or random (nothing). Words that start with `tasks.` go to the stage, all others to
-`train/main.py`: `steps=500`, `freeze=body`. The same command resumes after an interruption; seeds with a score are not
-run again. `compare=DIR compare=DIR` prints the table of several outputs, each compared with the first. `pseudo=FILE`
-adds training rows, such as those that a run has labeled (`clozeline pseudo-label`). `tests='{de: FILE, fr: FILE}'`
-scores each run on more files, for example of other languages; `matrix=DIR matrix=DIR` prints the table of outputs by
-files. `average=DIR average=DIR` averages tasks as GLUE and SuperGLUE do.
-`search='{optimizer.learning_rate: [3e-4, 1e-3], steps: [200, 400]}'` first chooses keys on a part of the training rows.
+from BODY: all, embeddings, or random (nothing). Words that start with `tasks.` or `tokenizer.` go to the pipeline, all
+others to `train/main.py`: `steps=500`, `freeze=body`. If the recipe's `tasks.frame` is for another architecture than
+BODY's, a decoder gets GPT's, with the special tokens that its tokenizer lacks, and an encoder-decoder T5's or BART's.
+The same command resumes after an interruption; seeds with a score are not run again. `compare=DIR compare=DIR` prints
+the table of several outputs, each compared with the first. `pseudo=FILE` adds training rows, such as those that a run
+has labeled (`clozeline pseudo-label`). `tests='{de: FILE, fr: FILE}'` scores each run on more files, for example of
+other languages; `matrix=DIR matrix=DIR` prints the table of outputs by files. `average=DIR average=DIR` averages tasks
+as GLUE and SuperGLUE do. `search='{optimizer.learning_rate: [3e-4, 1e-3], steps: [200, 400]}'` first chooses keys on a
+part of the training rows.
 """
 
 import argparse
@@ -23,9 +25,12 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class, config_file
+from clozeline.configuration.config import config_class, config_file, read_composed
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json
+from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.tasks.task_rows import FRAMES
+from clozeline.registry import find
 from clozeline.tools.command import (
     IntermixedArguments,
     add_settings,
@@ -44,6 +49,7 @@ from clozeline.tools.experiments.multirun.runner import (
     run_step,
     settings_facts,
 )
+from clozeline.train.configuration.model_source import with_source
 
 _HINT: Final = "BELOW: raise steps, or the learning rate, as a small body needs: optimizer.learning_rate=1e-3"
 _PARTS: Final = {"all": [], "embeddings": ["init_parts=embeddings"], "random": ["init_parts=none"]}
@@ -94,7 +100,7 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
     # what identifies the runs of the folder
     facts = {"body": str(body.resolve()), "overrides": list(overrides)} | settings_facts(options, "output", "seeds")
     require_same_facts(output / "finetune.json", facts)
-    stage_words = [word for word in overrides if word.startswith("tasks.")]
+    stage_words = [word for word in overrides if word.startswith(("tasks.", "tokenizer."))]
     training_words = [word for word in overrides if word not in stage_words]
     train_files = {"train": options.train} | ({} if options.pseudo is None else {"train_pseudo": options.pseudo})
     scored_files = {"dev": options.dev} | {f"test_{name}": file for name, file in options.tests.items()}
@@ -118,6 +124,7 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
     if not any(output.glob("seed-*")):
         for chosen in combinations(options.search):
             check_training(recipes["train.yaml"], [*words_of("sets", 0), *chosen, f"output={output / 'seed-0'}"])
+    stage_words = [*frame_words(body, recipes["pipeline.yaml"], stage_words), *stage_words]
     shards = make_sets(output, {**train_files, **scored_files})
     record_folder_facts(output / "finetune.json", facts)
     if options.search:
@@ -132,6 +139,21 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
         words = [*words_of(shards, seed), f"output={run}"]
         trainings.append(Training(recipes["train.yaml"], _results(output, run, scored_files, seed), overrides=words))
     collect_all(trainings)
+
+
+def frame_words(body: Path, recipe: Path, given: Sequence[str]) -> list[str]:
+    """Return the words for rows of the body's architecture, none if the recipe or the `given` words choose a frame."""
+    if any(word.startswith("tasks.frame=") for word in given):
+        return []
+    model = with_source({"init_from": str(body)})
+    architecture = find("clozeline.model.families", model["family"]).architecture
+    frame = read_composed(Recipe, recipe).get("tasks", {}).get("frame", "bert")
+    if FRAMES[frame].architecture == architecture:
+        return []
+    if architecture == "decoder":
+        return ["tasks.frame=gpt1", "tokenizer.add=true"]
+    has_distances = model.get("position", {}).get("kind") == "t5"
+    return [f"tasks.frame={'t5' if has_distances else 'bart'}"] if architecture == "encoder_decoder" else []
 
 
 def _results(folder: Path, run: Path, splits: Iterable[str], seed: int) -> dict[Path, Callable[[Path], None]]:

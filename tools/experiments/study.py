@@ -1,21 +1,26 @@
 """Train the variants of a study with equal FLOPs, and test published claims: `clozeline study STUDY`.
 
-STUDY is a folder: study.yaml with the variants, pipeline.yaml and train.yaml. The pipeline makes the sets from `input`,
-by default from the demo's pages. Each variant is trained with every seed for the same FLOPs, and evaluated on the same
-held-out rows with the measures that its training prepared it for. The same command resumes after an interruption.
-`OUTPUT/study.txt` is made from the scores; study.html adds the curves of the first seed over FLOPs.
+STUDY is a folder with a study.yaml, whose parts are `study` with the variants, `pipeline` and `train`. The pipeline
+makes the sets from `input`, by default from the demo's pages. Each variant is trained with every seed for the same
+FLOPs, and evaluated on the same held-out rows with the measures that its training prepared it for. The same command
+resumes after an interruption. `OUTPUT/study.txt` is made from the scores; study.html adds the curves of the first seed
+over FLOPs.
 
 Variants may change the pipeline instead of the training. Each then has sets of its own, with one tokenizer, and is
 measured on the files of `heldout`. The table says what each step from a variant to the next removed, and what that is
 worth in nats.
+
+`texts=NAME=FILES` measures the bits per byte of texts, which compare variants with different tokenizers.
+`labeled=train=FILE labeled=dev=FILE` fine-tunes each variant as study.yaml says; further names are tests.
 """
 
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 from clozeline.files import publish_text, read_json
@@ -23,8 +28,11 @@ from clozeline.pipeline.execution.stages import last_documents
 from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, listing, page, section
 from clozeline.tools.command import Arguments, positive, run_tool, some_path
+from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
+from clozeline.tools.experiments.multirun.finetuning_scores import matrix_lines, read_by_split, table_lines
 from clozeline.tools.experiments.multirun.runner import Training, collect_all
 from clozeline.tools.experiments.multirun.study_plan import (
+    Study,
     have_own_pipelines,
     load_study,
     plan_training,
@@ -40,6 +48,27 @@ from clozeline.tools.experiments.multirun.study_sets import count_documents, mak
 from clozeline.train.logs.curves import heldout_losses, read_run
 
 
+def _fine_tune(study: Study, names: Iterable[str], output: Path, labeled: Mapping[str, str]) -> list[str]:
+    """Fine-tune the first run of each variant, and return a table for each fine-tuning of the study."""
+    if study.finetune and not {"train", "dev"} <= labeled.keys():
+        return ["fine-tuned: none; give labeled=train=FILE and labeled=dev=FILE"]
+    files = {split: Path(file).resolve() for split, file in labeled.items()}
+    lines: list[str] = []
+    for label, tuning in study.finetune.items():
+        folders = {}
+        for name, begin in product(names, tuning.begin):
+            folders[f"{label}, {name} from {begin}"] = folder = output / "finetuned" / f"{label}-{name}-{begin}"
+            tests = {split: file for split, file in files.items() if split not in ("train", "dev")}
+            chosen = FinetuneOptions(
+                task=tuning.task, train=files["train"], dev=files["dev"], output=folder, tests=tests,
+                seeds=study.seeds, begin=begin,
+            )  # fmt: skip
+            finetune(output / f"runs/{name}-0", chosen, tuning.words)
+        groups = [(shown, read_by_split(folder)) for shown, folder in folders.items()]
+        lines += [*table_lines([(shown, by_split["dev"]) for shown, by_split in groups]), *matrix_lines(groups)]
+    return lines
+
+
 def _run_study(options: argparse.Namespace) -> None:
     folder, output = options.study.resolve(), options.output.resolve()
     # read the study, and make its sets
@@ -52,18 +81,24 @@ def _run_study(options: argparse.Namespace) -> None:
     test = None if options.pairs is None else PairTest.read(options.pairs, last_documents(output_of_first))
     files = {name: [output / f"scores/{name}-{seed}.json" for seed in seeds] for name in variants}
     required, trainings = "losses" if test is None else "pairs", []
+    texts = named_files(options.texts)
 
     def is_complete(scores: Path) -> bool:
-        return required in (read_json(scores) or {})
+        figures = read_json(scores) or {}
+        return required in figures and texts.keys() <= figures.get("bits", {}).keys()
 
     for name, variant in variants.items():
         heldout = measured_sets(variant, folders)
         for seed, scores in zip(seeds, files[name], strict=True):
             run = output / f"runs/{name}-{seed}"
             plan = plan_training(folder, study, variant, folders[name], run, seed, heldout)
-            measure = partial(write_scores, variant, plan, test)
+            if options.dry_run:
+                print(f"{name}, seed {seed}: {sum(plan.steps):,} steps, {plan.total:.3g} FLOPs")
+            measure = partial(write_scores, variant, plan, test, texts)
             config = output / "configs" / f"{name}-{seed}.yaml"
             trainings.append(Training(config, {scores: measure}, keys=plan.config, is_complete=is_complete))
+    if options.dry_run:
+        return
     # train and measure every variant with every seed
     collect_all(trainings, os.cpu_count() or 1)  # each run is one process with one thread
     runs = {name: [read_json(path) or {} for path in of_seeds] for name, of_seeds in files.items()}
@@ -73,6 +108,7 @@ def _run_study(options: argparse.Namespace) -> None:
         lines += step_lines(variants, runs, {name: count_documents(folders[name].parent) for name in variants})
         example = output / "runs" / f"{next(iter(variants))}-0"
         lines.append(f"documents behind the loss of a step: clozeline explain-batch run={example} step=N")
+    lines += _fine_tune(study, variants, output, named_files(options.labeled))
     first = [read_run(output / f"runs/{name}-0", name) for name in variants]
     charted = [first[start : start + SHADES] for start in range(0, len(first), SHADES)]
     charts = [section(", ".join(run.name for run in some), grid(*heldout_losses(some, "flops"))) for some in charted]
@@ -99,6 +135,13 @@ def main(arguments: Sequence[str]) -> int:
         metavar="NAME=FILES",
         help="files of a measure, where variants change the pipeline",
     )
+    parser.add_argument(
+        "--texts", action="append", default=[], metavar="NAME=FILES", help="texts to measure in bits per byte"
+    )
+    parser.add_argument(
+        "--labeled", action="append", default=[], metavar="SPLIT=FILE", help="labeled rows: train, dev, and other tests"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="make the sets, and print the steps of each run")
     parser.add_argument("--flops", type=float, help="FLOPs of each run; default: those of study.yaml")
     parser.add_argument("--seeds", type=positive, help="runs per variant; default: study.yaml's")
     return run_tool(parser, arguments, _run_study)

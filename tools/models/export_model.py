@@ -48,10 +48,10 @@ def _write_exports(run: Run, options: argparse.Namespace, quantization: Quantiza
     """Write the folders of a model, and load each once."""
     from clozeline.model.checkpoints import export_checkpoint, split, with_heads
     from clozeline.tools.model_folder import write_weights
-    from clozeline.tools.models.export.exportable import exported_form
+    from clozeline.tools.models.export.exportable import exported_form, without_off_ramps
     from clozeline.tools.models.export.model_card import load_and_call
 
-    checkpoint = exported_form(run)
+    checkpoint = without_off_ramps(exported_form(run))
     if options.head:
         checkpoint = with_heads(checkpoint, options.head)
     if options.pooling:
@@ -120,7 +120,8 @@ def _compare_frames(folder: Path, run: Run) -> str:
     except ClozelineError as error:  # it may have been moved
         return f"frame: not compared with training rows: {error}"
     exported = import_transformers("export-model").AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    prompt = run.checkpoint.config.architecture == "decoder"
+    objective = run.recorded[0].objective
+    prompt = objective.architecture == "decoder" and "lm" in objective.heads
     ids = (row["input_ids"] for row in rows if "input_ids" in row)
     return compare_frames(ids, run.tokenizer, exported, is_prompt=prompt)
 

@@ -28,6 +28,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
 from clozeline.tools.command import IntermixedArguments, add_settings, model_path, run_tool, settings_of
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
+from clozeline.tools.runs.evaluation.early_exits import ExitOptions
 from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.train.startup.open_run import Run, open_run
 
@@ -54,6 +55,9 @@ class EvaluateOptions:
     """file for the predictions, as JSON lines: each with its texts, the gold answer and the error"""
     errors: bool = False
     """also show the confusion of classes, scores by class, and the worst predictions"""
+    exit: ExitOptions | None = None
+    """rows leave at the first classifier that is sure enough, {entropy: 0.3}, or that agrees with those before it,
+    {patience: 2}; for a head that was trained with `exits`; default: all layers read all rows"""
     tune: bool = False
     """questions without answers: choose the threshold of no answer with the best F1 on this split, and store it in RUN
     for later scores and predictions of the checkpoint"""
@@ -174,12 +178,17 @@ def score_task(
     from clozeline.train.answers._answer import merge_shares
 
     opened = open_task_run(run, options.split, options.task, options.step, set_paths)
+    opened = replace(opened, exit=options.exit)
     rows, answer = set_rows(opened.shards), opened.answer
     if options.tune and not opened.facts.unanswerable:
         raise ConfigurationError(f"tune: {opened.facts.name} has no questions without answers, remove the key")
     rank, size = (0, 1) if world is None else (world.rank, world.size)
     share = answer.predict(opened.task, rows, rank, size)
     shares = [share] if world is None else world.gather(share)
+    used: dict[str, Any] = {}
+    if options.exit is not None and (exiting := opened.exiting) is not None:
+        counts = [exiting.counts] if world is None else world.gather(exiting.counts)
+        used = {"exit": {"rule": str(options.exit), **exiting.usage(counts)}}
     result: tuple[str, list[str]] = "", []
     if rank == 0:
         predicted = merge_shares(shares, len(rows))
@@ -194,7 +203,7 @@ def score_task(
                 publish_text(options.predictions, "".join(f"{line}\n" for line in record_lines(records)))
             if options.errors:
                 lines = list(error_lines(answer, records))
-        result = to_json(scores_of(opened, rows, predicted)), lines
+        result = to_json({**scores_of(opened, rows, predicted), **used}), lines
     return result if world is None else world.gather(result)[0]
 
 

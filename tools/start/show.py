@@ -8,7 +8,7 @@ mask_rate=0.4 seed=3`; `clozeline show masked_lm --help` lists them.
 import argparse
 import inspect
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import field, fields
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -16,9 +16,11 @@ from rich import box
 from rich.table import Table
 
 from clozeline import registry
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import Names, config_class
 from clozeline.configuration.overrides import override
+from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview import CorruptedText, corrupt_text
+from clozeline.pipeline.corrupt.preview.corrupted_text import OTHERS
 from clozeline.pipeline.corrupt.preview.view import show_view
 from clozeline.terminal import Terminal
 from clozeline.tools.command import Arguments, IntermixedArguments, add_settings, run_tool, some_path, split_settings
@@ -41,6 +43,8 @@ class ShowSettings:
     """Number of the corruption of the text."""
     target: str = ""
     """Other side of the text, such as a translation, for objectives on pairs."""
+    others: Names = field(default_factory=lambda: list(OTHERS))
+    """Documents from which next sentence prediction takes a sentence that is not the next one."""
 
 
 def show(name: str, text: str | None, words: Sequence[str]) -> CorruptedText:
@@ -57,7 +61,7 @@ def show(name: str, text: str | None, words: Sequence[str]) -> CorruptedText:
     target = settings.target or (_TARGET if text is None else "")
     return corrupt_text(
         {"name": name, **options}, _TEXT if text is None else text, target=target, tokenizer=settings.tokenizer,
-        variant=settings.variant, seed=settings.seed,
+        others=settings.others, variant=settings.variant, seed=settings.seed,
     )  # fmt: skip
 
 
@@ -78,6 +82,8 @@ def _parser(arguments: Sequence[str]) -> Arguments:
     parser.add_argument("objective", nargs="?", metavar="OBJECTIVE", help="name of an objective; none: list them")
     parser.add_argument("text", nargs="?", metavar="TEXT", help=f"text to corrupt (default: {_TEXT!r})")
     parser.add_argument("--html", type=some_path, metavar="FILE", help="also write a web page")
+    parser.add_argument("--picture", type=some_path, metavar="FILE", help="also draw what each position reads, as SVG")
+    parser.add_argument("--aligned", action="store_true", help="print each label below its position, as textbooks do")
     listed = "settings, listed below, and options of the objective, which `clozeline show OBJECTIVE --help` lists"
     add_settings(parser, ShowSettings, *named[:1], help_text=listed)
     return parser
@@ -89,6 +95,14 @@ def main(arguments: Sequence[str]) -> int:
             Terminal().print(_objectives())
             print('Try one: clozeline show masked_lm "It is raining."')
             return
-        show_view(show(options.objective, options.text, options.overrides).view(), options.html)
+        shown = show(options.objective, options.text, options.overrides)
+        if options.picture is not None:
+            from clozeline.tools.start.attention_picture import draw_attention  # imports torch
+
+            publish_text(options.picture, draw_attention(shown))
+        if options.aligned:
+            print(shown)
+        else:
+            show_view(shown.view(), options.html)
 
     return run_tool(_parser(arguments), arguments, action, prints=True)

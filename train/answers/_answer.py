@@ -252,6 +252,11 @@ class RowAnswer(TaskAnswer):
         """Return whether the task's correlations are not defined."""
         return False
 
+    def texts(self, rows: Rows, task: TaskModel) -> list[tuple[str, ...]]:
+        """Return the texts of each row; of a pair in both orders those of the first."""
+        texts = texts_of(rows, task.tokenizer)
+        return [both[: self.facts.texts] for both in texts] if self.facts.both_orders else texts
+
     def show(self, answer: Any) -> Any:
         """Return a stored answer as a record shows it."""
         return answer
@@ -260,7 +265,7 @@ class RowAnswer(TaskAnswer):
         yield from ((row, self.record(prediction)) for row, prediction in sorted(predicted.items()))
 
     def gold(self, task: TaskModel, rows: Rows) -> dict[int, Record]:
-        pairs = zip(texts_of(rows, task.tokenizer), self.answers(rows).tolist(), strict=True)
+        pairs = zip(self.texts(rows, task), self.answers(rows).tolist(), strict=True)
         return {row: {"texts": list(texts), "gold": self.show(answer)} for row, (texts, answer) in enumerate(pairs)}
 
     def score(self, task: TaskModel, train: Rows, rows: Rows, predicted: Mapping[int, Any]) -> Scored:

@@ -11,7 +11,7 @@ from torch import Tensor
 from clozeline.model.loss import IGNORED
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import TaskFacts
-from clozeline.train.answers._answer import Record, RowAnswer, TaskModel, array_of, finite, rounded, texts_of
+from clozeline.train.answers._answer import Record, RowAnswer, TaskModel, array_of, finite, rounded
 from clozeline.train.data.stream.head_features import HeadBatch
 from clozeline.train.data.stream.padding import pad_rows
 
@@ -95,9 +95,9 @@ class Classification(RowAnswer):
         """Return `words`, and `majority`: the most frequent class, the first among ties, or those of most rows."""
         from clozeline.train.answers._bag_of_words import fit_predict
 
-        answers, texts = self.answers(train), texts_of(rows, task.tokenizer)
+        answers, texts = self.answers(train), self.texts(rows, task)
         counts = answers.mean(0) > 0.5 if self.facts.multi_label else np.bincount(answers).argmax()
         return {
             "majority": np.broadcast_to(counts, (len(texts), *np.shape(counts))).astype(np.int64),
-            "words": fit_predict(texts_of(train, task.tokenizer), answers, texts, self.facts.texts),
+            "words": fit_predict(self.texts(train, task), answers, texts, self.facts.texts),
         }

@@ -11,7 +11,7 @@ from torch import Tensor
 from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.train.answers._answer import Record, RowAnswer, TaskModel, array_of, finite, rounded, texts_of
+from clozeline.train.answers._answer import Record, RowAnswer, TaskModel, array_of, finite, rounded
 
 NO_RANGE: Final = HeadConfig().range
 """Range of a head that configures none."""
@@ -61,6 +61,6 @@ class Regression(RowAnswer):
         """Return `majority`, the mean number, and `words`."""
         from clozeline.train.answers._bag_of_words import fit_predict
 
-        answers, texts = self.answers(train), texts_of(rows, task.tokenizer)
-        words = fit_predict(texts_of(train, task.tokenizer), answers, texts, self.facts.texts)
+        answers, texts = self.answers(train), self.texts(rows, task)
+        words = fit_predict(self.texts(train, task), answers, texts, self.facts.texts)
         return {"majority": np.full(len(texts), answers.mean()), "words": words}

@@ -49,7 +49,8 @@ class TrainState:
     stream: dict[str, Any] = field(default_factory=dict)
     """`Stream.state_dict`"""
     base: str = ""
-    """digest of an adapter's base weights, which the checkpoint does not hold; empty: it holds all"""
+    """digest of the weights copied from `model.init_from`: under an adapter, those that the checkpoint does not hold;
+    empty: none"""
     distillation: dict[str, Any] = field(default_factory=dict)
     """digest of a teacher's weights, and by loss the layers of the student with those of the teacher; empty: none"""
     token_rule: RuleRecord = field(default_factory=dict)
@@ -111,9 +112,16 @@ def read_state(index: Index) -> TrainState:
 
 
 def find_changes(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> list[str]:
-    """Return the frozen keys that differ between checkpoint and start, with both values, except allowed ones."""
+    """Return the frozen keys that differ between checkpoint and start, with both values, except allowed ones.
+
+    Code of one's own counts where both name it: the key that names an algorithm says when it is another one.
+    """
     pairs = dict(saved.frozen), dict(now.frozen)
-    keys = [key for key in sorted({*pairs[0], *pairs[1]}) if pairs[0].get(key) != pairs[1].get(key)]
+    keys = [
+        key
+        for key in sorted({*pairs[0], *pairs[1]})
+        if pairs[0].get(key) != pairs[1].get(key) and (not key.startswith("code.") or key in pairs[0].keys() & pairs[1])
+    ]
     free = tuple(f"{key}." for key in allowed)
     return [
         f"{key}: {pairs[0].get(key)!r} in the checkpoint, {pairs[1].get(key)!r} now"

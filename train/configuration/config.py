@@ -137,6 +137,8 @@ class TrainConfig:
         if data.global_batch % data.micro_batch:
             expected = f"expected a divisor of data.global_batch {rows}, got {data.micro_batch}"
             raise ValueError(f"data.micro_batch: {expected}")
+        if data.shares and self.steps == "auto" and self.schedule.options.steps is None:
+            raise ValueError("steps: auto counts passes over data.shards; phases with a share need a number")
         # precision, compilation and ZeRO
         if self.precision == "bf16" and self.zero.stage == 0:
             raise ValueError("precision: bf16 needs zero.stage 1, 2 or 3, got 0; stage 1 also suits a single process")
@@ -259,6 +261,12 @@ class TrainConfig:
         assert self.steps != "auto", "check_start has resolved it"
         return self.steps
 
+    @property
+    def frozen_parameters(self) -> tuple[str, ...]:
+        """`freeze`, and all but the off-ramps of a head that are trained after it."""
+        after = any(head.exits == "after" for head in self.model.heads.values())
+        return (*self.freeze, "(?!.*off_ramps).*") if after else self.freeze
+
     def with_horizon(self, steps: int) -> TrainConfig:
         """Return the same configuration with `schedule.steps` filled in."""
         options = replace(self.schedule.options, steps=steps)
@@ -319,8 +327,8 @@ _FREE: Final = (
     *("steps", "output", "branch_from", "resume", "zero", "evaluate", "early_stop", "checkpoint", "log", "profile"),
     *("watchdog_s", "collective_timeout_s", "max_consecutive_skips", "on_divergence", "activation_checkpointing"),
     *("compile", "deterministic", "init_parts"),
-    *("model.init_from", "data.shards", "data.weights", "data.phases", "data.corrupt", "data.ignore", "data.heldout"),
-    *("data.micro_batch", "data.io_threads", "data.prefetch_blocks", "data.memory_bytes"),
+    *("model.init_from", "data.folder", "data.shards", "data.weights", "data.phases", "data.corrupt", "data.ignore"),
+    *("data.heldout", "data.micro_batch", "data.io_threads", "data.prefetch_blocks", "data.memory_bytes"),
     *("data.length_buckets", "data.label_capacity", "data.max_damaged_fraction", "data.store"),
     *("distil.teacher", "distil.start"),
 )
@@ -332,7 +340,8 @@ def frozen(config: TrainConfig) -> dict[str, Any]:
     plain = flatten(to_plain(config)) | {"data.lanes": config.data.lane_count}
     plain["hooks"] = [hook.plain() for hook in config.hooks if not hook.type.observes]
     shared = {key: value for key, value in plain.items() if not _is_free(key)}
-    return shared | {f"code.{name}": digest for name, digest in plugins.digests(shared).items()}
+    objectives = {key: value for key, value in plain.items() if key.startswith(("data.corrupt", "data.phases"))}
+    return shared | {f"code.{name}": digest for name, digest in plugins.digests([shared, objectives]).items()}
 
 
 def _is_free(key: str) -> bool:

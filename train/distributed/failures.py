@@ -6,7 +6,7 @@ from typing import Final
 import torch
 from torch.distributed import DistError
 
-from clozeline.errors import PEER_LOST, ClozelineError, OutOfMemoryError, StorageError
+from clozeline.errors import PEER_LOST, ClozelineError, ConfigurationError, OutOfMemoryError, StorageError
 from clozeline.repair import explain_error
 
 _PEER_GONE: Final = (
@@ -29,6 +29,8 @@ def explain(error: Exception) -> tuple[int, str]:
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or any(sign in text for sign in _NO_MEMORY):
         first = text.splitlines()[0] if text else type(error).__name__
         return OutOfMemoryError.exit_code, f"out of memory ({first}): {_LESS_MEMORY}"
+    if "does not have a deterministic implementation" in text:
+        return ConfigurationError.exit_code, f"{text.split(', but ')[0]}: set deterministic=false"
     if isinstance(error, DistError) or (isinstance(error, RuntimeError) and any(sign in text for sign in _PEER_GONE)):
         return PEER_LOST, "another rank ended; its message says why"
     if isinstance(error, OSError):

@@ -153,6 +153,11 @@ def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
             ) from error
         if not isinstance(error, dist.DistError):
             raise
+        if "invalid usage" in str(error):
+            raise ConfigurationError(
+                f"NCCL refuses two ranks on one GPU; rank {rank} of {size} sees {torch.cuda.device_count()} of them: "
+                "start one rank for each GPU (NCCL_DEBUG=WARN shows any other reason)"
+            ) from error
         raise AloneError(
             f"rank {rank} of {size} on {socket.gethostname()} did not meet the others at {address}:{port} in "
             f"{timeout_s:g} s ({str(error).splitlines()[0]}); start all ranks, and see that every machine reaches this "
@@ -171,7 +176,7 @@ def set_determinism(deterministic: bool) -> None:
         torch.set_deterministic_debug_mode("default")
         return
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    torch.set_deterministic_debug_mode("warn" if torch.cuda.is_available() else "error")
+    torch.set_deterministic_debug_mode("error")  # with "warn", attention's backward pass stays nondeterministic
     # nothing reads uninitialized memory; filling DeepSpeed's buckets would cost 80 times a small step
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]
 

@@ -228,9 +228,10 @@ def _cost_of_row(
         texts = [rows.columns[name] for name in ("input_ids", "target_ids") if name in rows.columns]
         check_length(max(int(column.lengths.max()) for column in texts), config, source.shards.path)
     columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
-    tokens, target = columns.get("input_ids", 0.0), columns.get("target_ids", 0.0)
+    tokens = columns.get("input_ids", 0.0)  # a decoder without a target reads the row of the encoder
+    target = columns.get("target_ids", tokens if model.family.architecture == "encoder_decoder" else 0.0)
     choices = columns.get("choice_starts", 1.0)
-    sizes = max(1, round(tokens / choices)), round(target), _labels_per_row(rows, source)
+    sizes = max(1, round(tokens / choices)), round(target / choices), _labels_per_row(rows, source)
     flops, theirs = choices * model.flops(*sizes), choices * teacher.flops(*sizes) if teacher is not None else 0.0
     second = columns.get("input_ids_b", 0.0)
     if "crop_length" in columns:  # a view with its special tokens
@@ -281,7 +282,8 @@ def estimate_memory(
     width = 2 if half else 4
     share = [1 if stage < threshold else world_size for threshold in (3, 2, 1)]
     gradient_width = 6 if half and stage == 1 else 4
-    states = 4 * (config.optimizer.type.states + sum(hook.type.numbers for hook in config.hooks))
+    of_hooks = sum(hook.type.numbers for hook in config.hooks) + (config.model.init_from is not None)
+    states = 4 * (config.optimizer.type.states + of_hooks)
     trained = parameters - frozen
     return MemoryEstimate(
         weights=width * parameters / share[0],

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import NamedTuple
 
+from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_heads_of_class
 from clozeline.registry import Chosen
 from clozeline.train.checkpoint.format import steps_in
@@ -32,9 +33,10 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
 
     The files of the shards are checked here for a single process; several ranks call `Datasets.check_files` together.
     """
-    config = resolve_branch(config)
+    config = fill_in_phases(resolve_branch(config))
     check_world(config, world_size)
     check_tracker(config.log.tracker)
+    check_exits(config)
     config, left_out = leave_out_heads(config)
     datasets = open_datasets(config, check_files=world_size == 1)
     config = fill_in_answers(fill_in_steps(config, datasets), datasets)
@@ -50,6 +52,27 @@ def fill_in_steps(config: TrainConfig, datasets: Datasets) -> TrainConfig:
     if steps_in(config.output / "checkpoints"):
         return replace(config, steps=read_config(config.output).last_step)
     return replace(config, steps=plan_steps(config.data, datasets.phases))
+
+
+def check_exits(config: TrainConfig) -> None:
+    """Refuse to train off-ramps alone where the body or the head under them is not a trained one."""
+    model = config.model
+    after = [name for name, head in model.heads.items() if head.exits == "after"]
+    if after and (model.init_from is None or model.adapter is not None or len(model.heads) > 1):
+        raise ConfigurationError(
+            f"model.heads.{after[0]}.exits: after trains classifiers on a frozen body and head: expected "
+            "model.init_from, a run that was fine-tuned with this head alone, and no model.adapter; or set it to joint"
+        )
+
+
+def fill_in_phases(config: TrainConfig) -> TrainConfig:
+    """Return the configuration with the ends of phases that take a share of the steps of the schedule."""
+    if not config.data.shares:
+        return config
+    horizon = config.schedule.options.steps
+    if horizon is None and steps_in(config.output / "checkpoints"):
+        horizon = read_config(config.output).schedule.options.steps
+    return replace(config, data=config.data.with_ends(horizon or config.last_step))
 
 
 def fill_in_answers(config: TrainConfig, datasets: Datasets) -> TrainConfig:

@@ -120,6 +120,7 @@ def find_starting_point(
         horizon = saved.frozen.get("schedule.steps")  # frozen at the first start
     config = config.with_horizon(horizon or config.last_step)
     check_schedule(config.schedule.options, config.schedule.options.steps)
+    _refuse_rates(config)
     # describe this start, and compare it with the checkpoint
     shape: dict[str, Any] = {"world_size": world_size, "zero_stage": config.zero.stage}
     shape |= {"micro_batch": config.data.micro_batch, "device": device.type} | shape_of(config)
@@ -150,11 +151,22 @@ def _is_branch(config: TrainConfig, checkpoint: tuple[Path, Index] | None) -> bo
 def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig, free: tuple[str, ...]) -> None:
     if changes := find_changes(saved, now, (*config.checkpoint.allow_changed, *free)):
         listed = "\n  ".join(changes)
-        keys = [change.split(":")[0].removesuffix(" (digest)") for change in changes]
+        keys = [change.partition(": ")[0].removesuffix(" (digest)") for change in changes]
         raise ConfigurationError(
             f"{config.output}: its checkpoint belongs to another run:\n  {listed}\n"
             f"choose another output, or allow it: checkpoint.allow_changed=[{', '.join(keys)}]"
         )
+
+
+def _refuse_rates(config: TrainConfig) -> None:
+    """Refuse a schedule, which may be one's own, that gives no multiplier from 0 to 1 at 100 steps of the run."""
+    schedule = config.schedule.build(config.schedule.options.steps)
+    for step in (max(1, config.last_step * part // 100) for part in range(1, 101)):
+        if not 0 <= (rate := schedule(step)) <= 1:
+            raise ConfigurationError(
+                f"schedule {config.schedule.name}: expected a multiplier of the learning rate from 0 to 1, got {rate} "
+                f"at step {step}"
+            )
 
 
 def _refuse_standstill(config: TrainConfig, saved: TrainState | None) -> None:

@@ -71,7 +71,8 @@ def build_heads_of_class(config: ModelConfig, token_ids: Mapping[str, Any]) -> M
     for name, head in config.heads.items():
         if head.hidden != "auto":
             continue
-        berts = replace(head, hidden=None if name in ("tagging", "span") else "tanh")
+        linear = name in ("tagging", "span") or config.architecture == "decoder"
+        berts = replace(head, hidden=None if linear else "tanh")
         alone = replace(config, heads={name: berts}, adapter=None)
         try:
             theirs = map_for(alone, token_ids).task_head(alone, token_ids) or berts

@@ -32,7 +32,8 @@ from clozeline.pipeline.tokenize.take.stage import find_missing_roles
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.registry import choose
 
-_OTHERS: Final = ("Apples grow on trees. They are ripe in the autumn.",)
+OTHERS: Final = ("Apples grow on trees. They are ripe in the autumn.",)
+"""Documents from which sentence pairs take a partner that is not the next sentence."""
 _VARIANTS: Final = 1 << 16
 _NO_LOSS: Final = "__"
 _WORD: Final = re.compile(r"\w+|[^\w\s]")
@@ -133,7 +134,7 @@ def corrupt_text(
     text: str,
     *,
     target: str = "",
-    others: Sequence[str] = _OTHERS,
+    others: Sequence[str] = OTHERS,
     tokenizer: Path | str | None = None,
     variant: int = 0,
     seed: int = 1,

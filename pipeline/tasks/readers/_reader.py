@@ -47,12 +47,14 @@ class TaskFacts:
     """texts of the classes, by class index, if a model generates them"""
     multi_label: bool = False
     """true if a row has any number of classes"""
+    both_orders: bool = False
+    """true if a row is a pair in both orders"""
 
     def plain(self) -> dict[str, Any]:
-        """Return plain data for a manifest; `unanswerable`, `alike`, `words` and `multi_label` only if set."""
+        """Return plain data for a manifest; some keys only if they are set."""
         plain = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self).items()}
         absent = {"unanswerable": not self.unanswerable, "alike": self.alike is None, "words": not self.words,
-                  "multi_label": not self.multi_label}  # fmt: skip
+                  "multi_label": not self.multi_label, "both_orders": not self.both_orders}  # fmt: skip
         return {key: value for key, value in plain.items() if not absent.get(key, False)}
 
     @classmethod

@@ -5,37 +5,53 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Final
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
+from clozeline.configuration.config import config_class
 from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, special_pieces, training_texts
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import FrequencyOptions, special_piece_roles
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
+
+_WITH_SPACES: Final = r" ?\w+| ?[^\w\s]|\s"
+_CLITIC: Final = r"(?i:n['’]t|(?<=\w)['’](?:s|m|d|re|ve|ll))\b"
+_WITH_CLITICS: Final = rf"\w+?(?=(?i:n['’]t)\b)|{_CLITIC}|\w+|[^\w\s]"
+"""Words, clitics and punctuation marks, without the white space between them."""
 
 
 class Word(TokenizerJson):
     """The most frequent words, punctuation marks and white space characters; a word keeps the space before it.
 
+    With `clitics`, clitics are words as in the Penn Treebank, and white space is dropped: `decode` writes one space
+    before each word.
+
     Example:
-        "the taaaasty cat." becomes `the` `<unk>` ` cat` `.` if the training text has no "taaaasty".
+        "the taaaasty cat." becomes `the` `<unk>` ` cat` `.` if the training text has no "taaaasty"; with `clitics`,
+        "It's a hat, isn't it?" becomes `It` `'s` `a` `hat` `,` `is` `n't` `it` `?`.
     """
 
     SAMPLE_BYTES: ClassVar[int] = 10**9
-    LOSS: ClassVar[str] = "words that the training text does not have often enough"
+    LOSS: ClassVar[str] = "words that the training text does not have often enough; with clitics, white space"
 
-    Options: TypeAlias = FrequencyOptions
+    @config_class
+    class Options(FrequencyOptions):
+        clitics: bool = False
+        """cut off English clitics (It 's, is n't, they 'll), and drop spaces: "hat" and " hat" are one word"""
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Word:
         """Count the words and write `tokenizer.json`; ConfigurationError if `size` is too small."""
         cls.check_size(options)
-        cutter = pre_tokenizers.Split(Regex(r" ?\w+| ?[^\w\s]|\s"), "isolated")
+        cutter = pre_tokenizers.Split(Regex(_WITH_SPACES), "isolated")
+        if options.clitics:
+            cutter = pre_tokenizers.Split(Regex(_WITH_CLITICS), "removed", invert=True)
         counts = Counter(word for text in training_texts(texts) for word, _ in cutter.pre_tokenize_str(text))
         reserved = special_pieces(options.reserved)
         frequent = counts.most_common(options.size - len(reserved))
         words = [word for word, count in frequent if count >= options.min_frequency]
         ids = {name: token for token, name in enumerate([*reserved, *words])}
         model = Tokenizer(models.WordLevel(ids, unk_token=SPECIAL_PIECES["unk"]))
-        model.pre_tokenizer, model.decoder = cutter, decoders.Fuse()
+        model.pre_tokenizer = cutter
+        model.decoder = decoders.WordPiece(cleanup=False) if options.clitics else decoders.Fuse()
         return cls.write(folder, model, special_piece_roles(options.reserved))

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.adaptive_computation.early_exit import EarlyExit, Entropy, Patience, build_off_ramps
+from clozeline.model.adaptive_computation.early_exit import EarlyExit, Entropy, Patience
 from tests.model.adaptive_computation.test_layer_inputs import MODELS
 from tests.model.small_models import batch_for, built
 
@@ -16,17 +16,16 @@ HEADS = {"classification": {"classes": CLASSES, "hidden": "tanh"}, "regression":
 SIZES = {"layers": LAYERS, "dim": 15, "attention_heads": 3, "heads": HEADS}
 
 
-def wrapped(name="encoder", head="classification", **changes):
-    """A model with random off-ramps whose scores are spread, in fp64."""
+def wrapped(name="encoder", head="classification", exits="joint"):
+    """A model with off-ramps whose random scores are spread, in fp64."""
     family = name if name in ("decoder", "mobilebert") else "encoder"
     sizes = SIZES | ({} if family == "encoder" and name != "local" else {"dim": 24, "attention_heads": 4})
-    model = built(family, **sizes | MODELS[name] | changes)
-    ramps = build_off_ramps(model, head, seed=3)
+    model = built(family, **sizes | MODELS[name] | {"heads": {head: HEADS[head] | {"exits": exits}}})
     draw = torch.Generator().manual_seed(5)
     with torch.no_grad():
-        for parameter in (*model.parameters(), *ramps.parameters()):
+        for parameter in model.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=draw), alpha=0.25)
-    return EarlyExit(model, head, ramps).double().eval()
+    return EarlyExit(model, head).double().eval()
 
 
 def batch(rows=9):
@@ -44,7 +43,8 @@ def all_scores(early, tensors):
     stack = getattr(early.model.family, "stack", None)
     found = []
     for depth, state in enumerate(states, start=1):
-        head = early.model.heads[early.head] if depth == len(states) else early.ramps[depth - 1]
+        head = early.model.heads[early.head]
+        head = head if depth == len(states) else head.off_ramps[depth - 1]
         read = state if stack is None or depth == len(states) else stack.norm(state)
         found.append(head.scores(read, tensors))
     return torch.stack(found).detach()
@@ -97,7 +97,7 @@ def test_scores_and_depths_are_those_of_a_loop_over_complete_passes(name):
 def test_regression_leaves_when_predictions_stay_close():
     early, tensors = wrapped(head="regression"), batch()
     scores = all_scores(early, tensors)
-    gaps = (scores[1:] - scores[:-1]).abs().median().item()
+    gaps = (scores[1:] - scores[:-1]).abs().median().item() * 1.001
     for agreements in (1, 2):
         rule = Patience(agreements, tolerance=gaps)
         depths = [expected_depth(rule, scores[:, row]) for row in range(9)]
@@ -128,6 +128,8 @@ def test_flops_are_the_sum_over_the_layers_that_read_the_row():
     ):
         layer = length * (2 * (4 * dim * dim + 2 * dim * inner) + 4 * dim * length)
         assert flops == depth * (layer + 2 * (dim * dim + dim * CLASSES))
+    off_ramps = early(tensors, Entropy(0.0)).flops - exits.dense
+    assert off_ramps.tolist() == [2 * (LAYERS - 1) * (dim * dim + dim * CLASSES)] * 9
 
 
 @pytest.mark.parametrize("name", ["encoder", "narrow"])
@@ -136,48 +138,36 @@ def test_losses_are_those_of_each_classifier_written_out(name):
     scores = all_scores(early, tensors)
     labels = torch.where(tensors["row_weight"] == 0, -100, tensors["label"])
     each = [F.cross_entropy(one.float(), labels, reduction="sum", ignore_index=-100).item() for one in scores]
-    stage_two, joint = early.off_ramp_loss(tensors), early.joint_loss(tensors)
+    stage_two, joint = (wrapped(name, exits=exits).model(tensors)["classification"] for exits in ("after", "joint"))
     assert stage_two.total.item() == pytest.approx(sum(each[:-1]), rel=1e-5)
     weighted = sum(depth * loss for depth, loss in enumerate(each, start=1)) / (1 + 2 + 3 + 4 + 5)
     assert joint.total.item() == pytest.approx(weighted, rel=1e-5)
     assert stage_two.count == joint.count == int((labels != -100).sum()) == 7
     figures = {f"exit_{depth}": pytest.approx(loss, rel=1e-5) for depth, loss in enumerate(each, start=1)}
-    assert {name: figure.item() for name, figure in joint.figures.items()} == figures
+    correct = int((scores[-1].argmax(-1) == labels).sum())
+    assert {name: figure.item() for name, figure in joint.figures.items()} == {"accuracy": correct, **figures}
 
 
-def test_the_second_stage_leaves_the_body_and_the_last_head_as_they_are():
-    early, tensors = wrapped(), batch()
-    before = {name: parameter.detach().clone() for name, parameter in early.named_parameters()}
-    optimizer = torch.optim.AdamW(early.parameters(), lr=0.01, weight_decay=0.1)
-    full = early.model.logits(tensors)["classification"]
-    for _ in range(3):
-        optimizer.zero_grad()
-        early.off_ramp_loss(tensors).total.backward()
-        optimizer.step()
-    for name, parameter in early.named_parameters():
-        assert torch.equal(parameter, before[name]) != name.startswith("ramps."), name
-    assert torch.equal(early.model.logits(tensors)["classification"], full)
-    optimizer.zero_grad()
-    early.joint_loss(tensors).total.backward()
-    assert early.model.family.tokens.weight.grad.abs().sum() > 0, "the joint loss trains the body"
+def test_the_second_stage_gives_gradients_to_off_ramps_alone():
+    for exits in ("after", "joint"):
+        model = wrapped(exits=exits).model
+        model(batch())["classification"].total.backward()
+        for name, parameter in model.named_parameters():
+            assert (parameter.grad is not None) == ("off_ramps" in name or exits == "joint"), name
 
 
 def test_refusals():
-    model = built("encoder", **SIZES | {"heads": HEADS | {"masked_lm": 1.0}})
-    ramps = build_off_ramps(model, "classification")
-    with pytest.raises(ConfigurationError, match=r"expected 4 off-ramps classification, .* build_off_ramps, and train"):
-        EarlyExit(model, "classification", build_off_ramps(model, "regression"))
-    for refused, head, words in (
-        (model, "tagging", "early exit: no head 'tagging'; the model has classification"),
-        (model, "masked_lm", "into one class, or regression, .* got masked_lm, which scores tokens"),
-        (built("decoder"), "lm", "got lm: a decoder that generates with a cache needs the keys"),
-    ):
-        with pytest.raises(ConfigurationError, match=words):
-            build_off_ramps(refused, head)
-    early = EarlyExit(model, "classification", ramps)
+    heads = {name: head | {"exits": "joint"} for name, head in HEADS.items()}
+    model = built("encoder", **SIZES | {"heads": heads | {"masked_lm": 1.0}})
+    for name in ("tagging", "masked_lm"):
+        with pytest.raises(ConfigurationError, match=rf"expected a head {name} with a classifier after .*exits"):
+            EarlyExit(model, name)
+    with pytest.raises(ConfigurationError, match="exits: expected one stack of equal attention layers"):
+        built("xlnet", heads={"classification": {"classes": 2, "exits": "joint"}})
+    early = EarlyExit(model, "classification")
     with pytest.raises(ConfigurationError, match=r"call eval\(\)"):
         early(batch(), Entropy(0.5))
-    number = EarlyExit(model, "regression", build_off_ramps(model, "regression")).eval()
+    number = EarlyExit(model, "regression").eval()
     for exits, rule, words in (
         (early.eval(), Patience(2, tolerance=0.1), "tolerance: expected one for regression alone, got 0.1 for classif"),
         (number, Patience(2), "got None for regression"),

@@ -5,7 +5,6 @@ import torch
 
 from clozeline.errors import BatchError, ConfigurationError
 from clozeline.model.adaptive_computation.layer_inputs import (
-    apply_final_norm,
     attention_flops,
     embedding_flops,
     record_layers,
@@ -37,7 +36,7 @@ def test_layers_run_one_by_one_give_the_states_of_the_family_and_its_flops(name)
     for number, (layer, plan, rest) in enumerate(calls):
         x = layer(x, plan, *rest)
         flops = flops + tokens * matrix_flops(layer) + attention_flops(model, number, tokens)
-    assert torch.equal(apply_final_norm(model, x), model.family(tensors))
+    assert torch.equal(model.family.apply_final_norm(x), model.family(tensors))
     assert flops.tolist() == pytest.approx([model.family.flops(int(length), 0) for length in tokens])
 
 

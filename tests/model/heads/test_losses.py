@@ -165,7 +165,7 @@ def test_rows_that_lack_an_end_or_a_label_or_places_are_finite_and_do_not_count(
         ({"classification": {"classes": 1}}, "classification.classes: expected 2 or more, got 1"),
         ({"classification": {"multi_label": True}}, "classification.classes: expected 1 or more, got none"),
         ({"tagging": {}}, "tagging.classes: expected 2 or more, got none"),
-        ({"similarity": {"pool": "pair"}}, "expected cls, mean, max or null, got pair"),
+        ({"similarity": {"pool": "pair"}}, "expected cls, mean, max, last or null, got pair"),
         ({"regression": {"output": "sigmoid", "range": [5.0, 1.0]}}, "expected a lower number before a higher one"),
         ({"classification": {"classes": 2, "pool": "decoder_last"}}, "decoder_last is the pool of an enc"),
     ],

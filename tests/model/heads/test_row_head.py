@@ -20,3 +20,12 @@ def test_late_scores_every_token_and_takes_the_mean():
     by_text = judged("encoder", pool="mean", hidden="gelu")
     scored = network.heads["classification"].flops()
     assert network.flops(11) - by_text.flops(11) == 3 * 10 * scored
+
+
+def test_the_vectors_of_both_orders_of_a_pair_are_added():
+    """Four rows are two pairs: their scores are those of the sums, and the bias counts once (Radford et al. 2018)."""
+    network, tensors = judged("decoder"), batch_for("decoder")
+    head = network.heads["classification"].classifier.out
+    alone = network.logits(tensors)["classification"] - head.bias
+    found = network.logits(tensors | {"choices": torch.tensor([2, 2])})["classification"]
+    assert torch.allclose(found, alone.view(2, 2, 3).sum(1) + head.bias, atol=1e-5)

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.adaptive_computation.early_exit import EarlyExit
 from clozeline.model.adaptive_computation.token_pruning import TokenPruning
 from clozeline.model.adaptive_computation.token_rules import TopTokens
 from clozeline.model.configuration.layer import ShareConfig, UniversalConfig
@@ -162,7 +161,7 @@ def test_layers_that_stop_by_token_have_no_states_of_all_tokens():
     model = model_of(heads={"classification": {"classes": 3}})
     for refused in (
         lambda: model.family.layer_states(batch_for("encoder")),
-        lambda: EarlyExit(model, "classification", torch.nn.ModuleList()),
+        lambda: model_of(heads={"classification": {"classes": 3, "exits": "joint"}}),
         lambda: TokenPruning(model, TopTokens((1.0,) * STEPS)),
         lambda: States(States.Options(), model.config, built("encoder").config),
     ):

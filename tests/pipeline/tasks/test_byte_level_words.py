@@ -31,21 +31,23 @@ def trained(request, tmp_path_factory):
 
 @pytest.mark.parametrize("sentence", SENTENCES)
 def test_words_and_answers_have_all_their_bytes(trained, sentence):
-    """A word begins at the token of its first byte, and an answer ends with the token of its last one."""
+    """Words begin at the token of their first byte, and end, as answers do, with that of their last one."""
     words, ids = sentence.split(), trained.encode([sentence])[0].ids.tolist()
     pieces = [bytes(ALPHABET[character] for character in trained.piece(token)) for token in ids]
     holder = [number for number, piece in enumerate(pieces) for _ in piece]
     starts = np.cumsum([0, *(len(word) + 1 for word in words)]).tolist()[:-1]
     firsts = [holder[len(sentence[:start].encode())] for start in starts]
-    tagging = TaggedRows(TAGGING, Form(FRAMES["gpt"], 1024), trained, "corpus", "f.txt")
-    tagged = TaggedWords(tuple(words), (1,) * len(words), 0)
-    (built,) = tagging.build(tagged, trained.encode(tagging.texts(tagged)))
-    assert list(built.columns["tag_positions"]) == firsts
+    lasts = [holder[len(sentence[: start + len(word)].encode()) - 1] for word, start in zip(words, starts, strict=True)]
+    for frame, expected in (("t5_encoder", firsts), ("gpt", lasts)):  # a decoder has read a word at its last token
+        tagging = TaggedRows(TAGGING, Form(FRAMES[frame], 1024), trained, "corpus", "f.txt")
+        tagged = TaggedWords(tuple(words), (1,) * len(words), 0)
+        (built,) = tagging.build(tagged, trained.encode(tagging.texts(tagged)))
+        assert list(built.columns["tag_positions"]) == expected
     kind = AnswerRows(ASKING, Form(FRAMES["bert"], 1024), trained, "corpus", "f.json")
-    for word, start, first in zip(words, starts, firsts, strict=True):
+    for word, start, first, last in zip(words, starts, firsts, lasts, strict=True):
         item = Question("?", sentence, ((start, word),), "k", 0)
         (built,) = kind.build(item, trained.encode(kind.texts(item)))
-        begin, last = built.columns["answer_places"][1], holder[len(sentence[: start + len(word)].encode()) - 1]
+        begin = built.columns["answer_places"][1]
         assert [index - begin for index in built.columns["answer_span"]] == [first, last]
         offsets = built.columns["offsets"].reshape(-1, 2)
         assert sentence[offsets[begin + first][0] : offsets[begin + last][1]] == word

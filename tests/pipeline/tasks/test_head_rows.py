@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from typing import get_args
 
 import numpy as np
@@ -26,6 +27,7 @@ from clozeline.pipeline.tasks.readers import (
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form, Frame
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.registry import names
+from clozeline.train.data.stream.collate import Collate
 from tests.pipeline.task_files import SPECIALS, write_vocabulary
 
 CHOICES = TaskFacts(name="toy", head="multiple_choice", metrics=("accuracy",), texts=2)
@@ -137,6 +139,29 @@ def test_pairs_have_segments_and_numbers(made):
     assert rows.columns["target"].values.dtype == np.float32
     for frame in ("roberta", "gpt"):
         assert [feature.name for feature in LabeledRows.features(NUMBERS, FRAMES[frame])] == ["input_ids", "target"]
+
+
+@pytest.mark.parametrize("frame", ["gpt1", "bert"])
+def test_a_pair_in_both_orders(words, frame):
+    """Two rows of one example, each cut for itself; a batch holds them as rows, and one number for both."""
+    special = replace(words.vocabulary, specials=words.vocabulary.specials | {"bos": EOS})
+    words.vocabulary, facts = special, replace(NUMBERS, both_orders=True)
+    item = LabeledText(("a film", "one plot with no heart"), None, 2.5, 0)
+    counts, rows = rows_of(LabeledRows, facts, frame, 8, words, [item])
+    first, second = ids(words, "a film"), ids(words, "one plot with")
+    head, tail = (EOS, 2) if frame == "gpt1" else (2, 3)
+    pairs = [[head, *first, 3, *second, tail], [head, *second, 3, *first, tail]]
+    assert rows.row(0)["input_ids"].tolist() == [*pairs[0], *pairs[1]]
+    assert rows.row(0)["choice_starts"].tolist() == [0, 8]
+    assert counts["truncated_tokens"] == 4
+    roles = {
+        one.name: replace(one.role, fraction=one.dtype == "float32")
+        for one in LabeledRows.features(facts, FRAMES[frame])
+    }
+    batch = Collate(FRAMES[frame].architecture, roles, words.vocabulary.specials)(rows.columns, None)
+    assert batch["input_ids"].tolist() == pairs
+    assert (batch["choices"].tolist(), batch["target"].tolist(), len(batch["row_weight"])) == ([2], [2.5], 1)
+    assert "label_index" not in batch
 
 
 def test_every_head_of_a_task_has_rows():

@@ -107,7 +107,7 @@ def test_a_second_run_makes_what_changed(tmp_path, capfd):
         ({"dev": "a\tb\tc\n"}, [], "dev.tsv: expected a layout of this task"),
         ({"train": None, "dev": None}, [], "no file of the input has labels"),
         ({}, ["tasks.reader.task=sst"], "sst2"),
-        ({}, ["tasks.frame=t5"], "the task is for the head classification, t5 frames rows of an encoder_decoder"),
+        ({}, ["tasks.both_orders=true"], "both_orders: expected pairs with one class or a score, got the task sst2"),
         ({}, ["tasks.reader={name: text_to_text}"], "the task is for the head lm, bert frames rows of an encoder"),
         ({}, ["tasks.carve={dev: 0.5}"], "expected a file of train and none of dev"),
         ({}, ["tasks.carve={train: 0.5}"], "splits other than train"),

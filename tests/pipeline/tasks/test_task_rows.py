@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tokenizers import Tokenizer as Library
-from tokenizers import models, pre_tokenizers, processors
 from transformers import BertTokenizerFast
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form, truncate_lengths
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from tests.pipeline.task_files import SPECIALS, WORDS, write_vocabulary
+from tests.pipeline.task_files import write_vocabulary
 
 SIZES = st.integers(0, 40)
 
@@ -51,16 +49,22 @@ def test_rows_of_bert_are_those_of_transformers(tmp_path, texts, max_length):
     assert types.tolist() == theirs["token_type_ids"]
 
 
-def test_the_frame_of_roberta_is_that_of_the_tokenizers_library(tmp_path):
-    ours = import_tokenizer(write_vocabulary(tmp_path / "words"), tmp_path / "ours")
-    ids = {piece: number for number, piece in enumerate((*SPECIALS, *WORDS))}
-    library = Library(models.WordLevel(ids, unk_token="[UNK]"))
-    library.pre_tokenizer = pre_tokenizers.Whitespace()
-    library.post_processor = processors.RobertaProcessing(("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"]))
-    texts = ("a good film", "not bad")
-    for both in (texts[:1], texts):
-        row = FRAMES["roberta"].row([encoding.ids for encoding in ours.encode(both)], ours.vocabulary, 30)
-        assert row.ids.tolist() == library.encode(*both).ids
+@pytest.mark.parametrize(
+    ("frame", "row"),
+    [("roberta", "[CLS] a [SEP] [SEP] not bad [SEP]"),
+     ("gpt1", "<s> a [SEP] not bad [CLS]"), ("gpt", "a </s> not bad </s>"), ("llama", "<s> a </s> not bad </s>"),
+     ("bart", "<s> a </s> </s> not bad </s>"), ("t5", "a </s> not bad </s>"), ("t5_encoder", "a </s> not bad </s>")],
+)  # fmt: skip
+def test_rows_of_a_pair(tmp_path, frame, row):
+    """A decoder's row has no end that is its padding, too: classes of transformers read the token before it."""
+    path = write_vocabulary(tmp_path / "words")
+    ours = import_tokenizer(path, tmp_path / "ours", add=("bos", "eos"))
+    texts, specials = [encoding.ids for encoding in ours.encode(("a", "not bad"))], ours.vocabulary.specials
+    ids = FRAMES[frame].row(texts, ours.vocabulary, 30).ids.tolist()
+    assert " ".join(map(ours.piece, ids)) == row
+    padded = FRAMES[frame].without_pad(specials | {"pad": specials["eos"]})
+    has_end = FRAMES[frame].architecture != "decoder" or frame == "gpt1"
+    assert padded.row(texts, ours.vocabulary, 30).ids.tolist() == (ids if has_end else ids[:-1])
 
 
 def test_a_vocabulary_without_the_frame(tmp_path):

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
+from clozeline.configuration.config import config_file
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.experiments.finetune import FinetuneOptions, finetune, main
+from clozeline.tools.experiments.finetune import FinetuneOptions, finetune, frame_words, main
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.train.startup.open_run import read_config
 from tests.tools.runs.evaluation.task_runs import body_and_recipe
@@ -79,6 +80,24 @@ def test_mistakes(tmp_path, capsys, words, message):
     assert main(given) == 64
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("task", "model", "given", "words"),
+    [
+        ("rte", "family: encoder", [], []),
+        ("rte", "family: decoder", [], ["tasks.frame=gpt1", "tokenizer.add=true"]),
+        ("rte", "family: decoder", ["tasks.frame=llama"], []),
+        ("rte", "family: encoder_decoder, decoder_layers: 1", [], ["tasks.frame=bart"]),
+        ("rte", "family: encoder_decoder, decoder_layers: 1, position: {kind: t5}", [], ["tasks.frame=t5"]),
+        ("summaries", "family: encoder_decoder, decoder_layers: 1", [], []),
+    ],
+)
+def test_rows_are_those_of_the_body(tmp_path, task, model, given, words):
+    """A frame of the recipe, or of the user, for another architecture is the user's to change."""
+    sizes = "dim: 8, layers: 1, attention_heads: 2, ffn_dim: 8, heads: {lm: 1.0}"
+    (tmp_path / "config.yaml").write_text(f"model: {{{model}, {sizes}}}\n", encoding="utf-8")
+    assert frame_words(tmp_path, config_file(f"recipe:tasks/{task}", "pipeline.yaml"), given) == words
 
 
 @pytest.mark.parametrize(

@@ -59,22 +59,6 @@ def own_scores(run_folder, shards):
     return ids, torch.stack([compute_row_scores(trained, row, "classification") for row in ids])
 
 
-def test_an_exported_run_gives_the_texts_of_its_task_the_scores_of_their_rows(folder):
-    """By the exported tokenizer, which frames the texts as the rows of the set."""
-    assert export_model([str(folder / "plain"), str(folder / "hf")]) == 0
-    load = transformers.AutoModelForSequenceClassification.from_pretrained
-    model, report = load(folder / "hf", output_loading_info=True)
-    assert not any(report.values())
-    tokenizer, found = transformers.AutoTokenizer.from_pretrained(folder / "hf"), {}
-    for line in (folder / "task" / "files" / "dev.tsv").read_text().splitlines()[1:]:
-        inputs = tokenizer(line.split("\t")[0], return_tensors="pt")
-        with torch.no_grad():
-            found[tuple(inputs["input_ids"][0].tolist())] = model.eval()(**inputs).logits[0]
-    ids, scores = own_scores(folder / "plain", folder / "task" / "out" / "tasks" / "sst2" / "dev")
-    assert {tuple(row) for row in ids} == found.keys()
-    assert max((own - found[tuple(row)]).abs().max() for row, own in zip(ids, scores, strict=True)) < 1e-5
-
-
 @pytest.mark.slow
 def test_scores_are_those_of_the_run_as_the_card_says(folder, capsys):
     """The lines of README.md, with the folders in their places, and what they load."""

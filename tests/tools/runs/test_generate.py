@@ -156,7 +156,7 @@ def test_a_language_ends_the_prompt_and_starts_the_decoder(shard_sets):
         find_language_token(tokenizer, bart, "de")
 
 
-def test_a_filled_text_has_no_special_tokens(encoder):
+def test_a_filled_text_has_no_special_tokens(encoder, monkeypatch):
     trained = encoder[1]
     decoding = Decoding(mode="unmask", temperature=5.0, order="random")
     fillings = fill_text(trained, "the <mask> page <mask><mask> of it", decoding, 3)
@@ -166,6 +166,9 @@ def test_a_filled_text_has_no_special_tokens(encoder):
         assert [new for _, new in parts] == [False, True, False, True, False]
         assert (parts[0][0], parts[2][0], parts[4][0]) == ("the", " page", " of it")
         assert not trained.tokenizer.vocabulary.special[filling.ids[1:-1]].any()
+    monkeypatch.setattr(trained.tokenizer, "piece", lambda _: "[MASK]")
+    named, own = (encode_masked_text(trained, f"the {mask} page")[0].tolist() for mask in ("<mask>", "[MASK]"))
+    assert own == named
     (longer,) = fill_text(trained, "the page", Decoding(mode="unmask", max_tokens=6, steps=2))
     assert len(longer.filled) == 6
     for text, message in (("no mask", "a text with <mask>"), ("long " * 64 + "<mask>", "rows of at most 64")):

@@ -24,6 +24,7 @@ from clozeline.pipeline.recipe import load_recipe
 from clozeline.tools.experiments.multirun.runner import run_step
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.start import demo
+from clozeline.tools.start.attention_picture import read_positions
 from clozeline.tools.start.doctor import main as doctor
 from clozeline.tools.start.new import grouping_of
 from clozeline.tools.start.new import main as new
@@ -278,9 +279,37 @@ def test_the_page_says_the_same(tmp_path, capsys):
     assert capsys.readouterr().out.endswith(f"page: {file}\n")
 
 
+def test_the_partner_of_a_sentence_is_from_the_other_documents(capsys):
+    """In print with labels below, too."""
+    words = ["It rains. It pours.", "others=[Owls sleep., Owls hunt.]", "seed=2", "--aligned"]
+    assert show_main(["next_sentence_prediction", *words]) == 0
+    lines = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
+    assert lines["partner"] in ("Owls sleep .", "Owls hunt .")
+    assert {"[CLS]", "It", "[SEP]"} <= set(lines["input"].split())
+
+
+@pytest.mark.parametrize(
+    ("words", "rows"),
+    [
+        (["masked_lm", "grouping=document"], "111111 111111 111111 111111 111111 111111"),
+        (["causal_lm", "grouping=document"], "10000 11000 11100 11110 11111"),
+        (["span_corruption", "noise_density=0.3", "variant=1"], "11111 11111 11111 11111 11111"),
+        (["masked_lm", "grouping=document", "attention=right_to_left"], "111111 011111 001111 000111 000011 000001"),
+        (["prefix_lm", "variant=1", "grouping=document"], "11000 11000 11100 11110 11111"),
+        # [CLS] and [SEP] are context, and the order of the other four is 1, 4, 3, 2
+        (["permuted_lm", "variant=1", "grouping=document", "prediction_rate=1"],
+         "100001 100001 110111 110011 110001 100001"),
+    ],
+)  # fmt: skip
+def test_a_picture_shows_what_each_position_reads(words, rows):
+    read = read_positions(show(words[0], "It is raining.", words[1:]))
+    assert ["".join(str(int(cell)) for cell in row) for row in read] == rows.split()
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["masked_lm", "It rains. " * 30, "picture=p.svg"], "an example of at most 64 tokens, got 9"),
         (["masked_ml"], "did you mean 'masked_lm'?"),
         (["masked_lm", "It rains.", "mask_rat=0.3"], "unknown key 'mask_rat'; did you mean 'mask_rate'?"),
         (["translation_lm", "It rains."], "give the other side as target"),

@@ -20,6 +20,12 @@ def test_changed_keys_are_named():
     assert [line.split(":")[0] for line in found] == ["optimizer.eps", "seed"]
     assert "1e-06 in the checkpoint, 1e-08 now" in found[0]
     assert [line.split(":")[0] for line in find_changes(saved, now, ("optimizer", "data"))] == ["seed"]
+    own = [
+        TrainState(step=0, samples=0, frozen={"code.mine:A": "1", **more}, dataset="a")
+        for more in ({}, {"code.b:B": "2"})
+    ]
+    assert find_changes(*own, ()) == [], "an algorithm of one's own that is new is named by its key"
+    assert len(find_changes(own[0], replace(own[0], frozen={"code.mine:A": "2"}), ())) == 1
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 50), st.booleans()), max_size=12), st.booleans())

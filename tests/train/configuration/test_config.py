@@ -11,6 +11,7 @@ from clozeline.registry import choose
 from clozeline.train.configuration.checkpoint import milestone_tokens
 from clozeline.train.configuration.config import TrainConfig, check_schedule, check_world, frozen, with_absolute_paths
 from clozeline.train.configuration.data import DataConfig
+from tests.clozeline.test_plugins import MYLAB
 from tests.train.masked_set import write_config
 from tests.train.synthetic import plain_config, tiny
 
@@ -33,6 +34,9 @@ ON = {"on_divergence": {}, "max_consecutive_skips": 20}
         ({"profile": {"from": 6, "steps": 4}}, "profile: steps 6 to 9 cannot be profiled in a run of 8 steps"),
         ({"data": {"global_batch": 8}}, "expected shards or phases, got neither"),
         ({"data__phases": [{"shards": "b"}]}, "expected shards or phases, got both"),
+        ({"data": {"phases": [{"shards": "b", "share": 0.5}]}}, "the last phase takes the rest"),
+        ({"data": {"phases": [{"shards": "b", "share": 0.5, "until_samples": 8}]}}, "share or until_samples, got both"),
+        ({"data": {"phases": [{"shards": "b", "share": 0.5}] * 2 + [{"shards": "c"}]}}, "leave some steps to the last"),
         ({"data__shards": None, "data__phases": [{"shards": "b"}], "data__weights": [1.0]}, "has weights of its own"),
         (
             {"model__heads": {"similarity": {"group_size": 4}}},
@@ -91,6 +95,12 @@ def test_what_a_continuation_may_change():
     for key, value in bound.items():
         changed = frozen(tiny(**{key: value}))
         assert [name for name in base if base[name] != changed[name]] == [key.replace("__", ".")]
+
+
+def test_code_of_an_objective_in_the_loader_is_bound(monkeypatch):
+    monkeypatch.syspath_prepend(MYLAB)
+    monkeypatch.setenv("CLOZELINE_IMPORT", "mylab.algorithms")
+    assert "code.mylab.algorithms:RareTokens" in frozen(tiny(data__corrupt={"name": "mylab.algorithms:RareTokens"}))
 
 
 def test_overrides_replace_chosen_algorithms_and_heads(tmp_path):

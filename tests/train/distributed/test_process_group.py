@@ -1,7 +1,11 @@
+from types import SimpleNamespace
+
 import pytest
 import torch
+from torch.distributed import DistBackendError
 
-from clozeline.errors import IntegrityError
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.train.distributed import process_group
 from clozeline.train.distributed.process_group import device_of
 
 
@@ -38,3 +42,15 @@ def test_a_rank_that_sees_one_gpu_takes_it(monkeypatch, local_rank, gpus, expect
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     assert device_of({"LOCAL_RANK": str(local_rank)}) == torch.device("cuda", expected)
     assert device_of({"LOCAL_RANK": str(local_rank), "DS_ACCELERATOR": "cpu"}) == torch.device("cpu")
+
+
+def test_two_ranks_on_one_gpu_are_a_mistake_of_the_start(monkeypatch):
+    def refuse(**_):
+        raise DistBackendError("NCCL error in: NCCLUtils.cpp:93, invalid usage (run with NCCL_DEBUG=WARN for details)")
+
+    monkeypatch.setattr(process_group, "load_deepspeed", lambda: SimpleNamespace(init_distributed=refuse))
+    variables = {"RANK": 1, "LOCAL_RANK": 1, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": 1}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, str(value))
+    with pytest.raises(ConfigurationError, match="two ranks on one GPU; rank 1 of 2 sees"):
+        process_group.start()

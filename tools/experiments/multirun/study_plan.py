@@ -2,20 +2,20 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class, flatten, load_config, read_composed, validate
+from clozeline.configuration.config import ONE_OR_MORE, config_class, flatten, load_config, read_composed, validate
 from clozeline.configuration.overrides import merge, override
 from clozeline.errors import ConfigurationError
 from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.train.configuration.config import TrainConfig
 
-_STUDY: Final = "study.yaml"
-_TRAIN: Final = "train.yaml"
+STUDY: Final = "study.yaml"
+"""The file of a study: its parts are study, pipeline and train."""
 
 
 @config_class
@@ -33,8 +33,22 @@ class Ordering:
 
 
 @config_class
+class FineTuning:
+    """A fine-tuning of the first run of each variant, on labeled files of the command line."""
+
+    task: str
+    """recipe of the task, as `clozeline finetune` takes it"""
+    begin: Annotated[list[Literal["all", "embeddings", "random"]], ONE_OR_MORE] = field(default_factory=lambda: ["all"])
+    """weights that are taken from the run: a fine-tuning for each"""
+    words: list[str] = field(default_factory=list)
+    """keys of the stage and of the training: [steps=200, "tasks.carve={rest: 0.99}"]"""
+
+
+@config_class
 class Study:
     """Properties of a study that hold for all variants."""
+
+    PART: ClassVar = "study"
 
     title: str
     """title of the page"""
@@ -46,6 +60,8 @@ class Study:
     """evaluations per run"""
     orderings: list[Ordering] = Field(default_factory=list)
     """claims to test"""
+    finetune: dict[str, FineTuning] = field(default_factory=dict)
+    """fine-tunings by name, each with as many seeds as the study has"""
     variants: dict[str, dict[str, Any]]
     """sets that each variant reads, held-out rows that measure it, and keys that differ; `base` names another one"""
 
@@ -71,11 +87,11 @@ class Variant:
     pairs: list[Score] = Field(default_factory=list)
     """scores of minimal pairs, if pairs are given"""
     train: dict[str, Any] = Field(default_factory=dict)
-    """keys that differ from the study's train.yaml"""
+    """keys that differ from the study's part `train`"""
     base: str | None = None
     """variant whose keys hold unless this one changes them; with a pipeline, the comparison is called a step"""
     pipeline: dict[str, Any] | None = None
-    """keys that differ from the study's pipeline.yaml: the variant has sets of its own"""
+    """keys that differ from the study's part `pipeline`: the variant has sets of its own"""
 
     def __post_init__(self) -> None:
         if abs(sum(part.share for part in self.phases) - 1) > 1e-9:
@@ -98,8 +114,8 @@ class Plan:
 
 def load_study(folder: Path) -> tuple[Study, dict[str, Variant]]:
     """Read a study and its variants, and check that its claims name existing ones."""
-    study = load_config(Study, folder / _STUDY)
-    file, keys = folder / _STUDY, study.variants
+    study = load_config(Study, folder / STUDY)
+    file, keys = folder / STUDY, study.variants
     variants = {name: validate(Variant, _with_base(name, keys, file), f"{file}: {name}") for name in keys}
     variants = dict(sorted(variants.items(), key=lambda item: _depth(item[0], variants)))
     if len({variant.pipeline is None for variant in variants.values()}) > 1:
@@ -155,14 +171,14 @@ def plan_training(
     from clozeline.train.startup.starting_model import prepare_student
 
     changes = [f"{key}={json.dumps(value)}" for key, value in flatten(variant.train).items()]
-    base = override(TrainConfig, read_composed(TrainConfig, folder / _TRAIN), changes, str(folder / _STUDY))
+    base = override(TrainConfig, read_composed(TrainConfig, folder / STUDY), changes, str(folder / STUDY))
     config = base | {"output": str(output), "seed": seed}
     measured = heldout or {name: sets / set_name / "heldout" for name, set_name in variant.measures.items()}
     config["data"] = {**config["data"], "seed": seed, "heldout": {name: str(path) for name, path in measured.items()}}
     batch = int(config["data"]["global_batch"])
     # FLOPs of a step of each part, estimated from the first rows of its sets
     single_steps = _set_phases(config, variant, sets, [1] * len(variant.phases), batch)
-    probe: TrainConfig = validate(TrainConfig, single_steps, _TRAIN)
+    probe: TrainConfig = validate(TrainConfig, single_steps, STUDY)
     datasets = open_datasets(probe)
     tokenizer = datasets.train.manifest.tokenizer
     model = build_model(probe.model, tokenizer.vocab_size, tokenizer.special_ids)

@@ -40,9 +40,10 @@ class PairTest:
         return cls(read_pairs(pairs, _PER_PARADIGM), WordNgrams(texts))
 
 
-def write_scores(variant: Variant, plan: Plan, test: PairTest | None, scores: Path) -> None:
-    """Measure a finished run on its held-out sets, and on minimal pairs by each score that its variant names."""
+def write_scores(variant: Variant, plan: Plan, test: PairTest | None, texts: Mapping[str, str], scores: Path) -> None:
+    """Measure a finished run on its held-out sets, on texts, and on minimal pairs by each score of its variant."""
     from clozeline.tools.runs.evaluation.heldout_score import label_loss
+    from clozeline.tools.runs.evaluation.perplexity import perplexity_scores
 
     run = Path(plan.config["output"])
     trained, max_rows = open_run(run), int(plan.config["evaluate"]["max_rows"])
@@ -54,6 +55,10 @@ def write_scores(variant: Variant, plan: Plan, test: PairTest | None, scores: Pa
             measure: label_loss(trained.model, open_shards(path), max_rows)
             for measure, path in plan.config["data"]["heldout"].items()
         },
+        "bits": {
+            name: perplexity_scores(run, trained, Path(files), None, None)["bits_per_byte"]
+            for name, files in texts.items()
+        },
     }
     if test is not None:
         scorers = {kind: open_scorer(run, trained, kind)[0] for kind in variant.pairs}
@@ -62,21 +67,28 @@ def write_scores(variant: Variant, plan: Plan, test: PairTest | None, scores: Pa
     publish_text(scores, json.dumps(figures) + "\n")
 
 
+def _measured(figures: Mapping[str, Any]) -> dict[str, float]:
+    """Return the losses of a run in nats, and the bits per byte that it gives texts, by measure."""
+    return {**figures["losses"], **figures.get("bits", {})}
+
+
 def measures_of(runs: Runs) -> list[str]:
     """Return the measures that some variant has."""
-    return list(dict.fromkeys(measure for seeds in runs.values() for measure in seeds[0]["losses"]))
+    return list(dict.fromkeys(measure for seeds in runs.values() for measure in _measured(seeds[0])))
 
 
 def _losses_of(seeds: Sequence[Mapping[str, Any]], measure: str) -> list[float]:
     """Return the loss of each seed of a variant; empty if its training did not prepare it for the measure."""
-    return [figures["losses"][measure] for figures in seeds if measure in figures["losses"]]
+    return [measured[measure] for measured in map(_measured, seeds) if measure in measured]
 
 
 def loss_lines(study: Study, runs: Runs) -> Iterator[str]:
     """Yield the losses of each variant, then by how much each claim holds."""
     measures, number = measures_of(runs), len(next(iter(runs.values())))
     seeds_text = "one seed" if number == 1 else f"{number} seeds"
-    yield f"{study.title}: {study.flops:.3g} operations a run, {seeds_text}; nats on held-out rows"
+    bits = ", ".join(next(iter(runs.values()))[0].get("bits") or {})
+    units = f"nats on held-out rows, bits per byte of {bits}" if bits else "nats on held-out rows"
+    yield f"{study.title}: {study.flops:.3g} operations a run, {seeds_text}; {units}"
     yield f"{'variant':<22}{'steps':>8}{'tokens':>12}" + "".join(f"{measure:>18}" for measure in measures)
     for name, seeds in runs.items():
         of_measures = (_losses_of(seeds, measure) for measure in measures)
@@ -119,4 +131,5 @@ def step_lines(variants: Mapping[str, Variant], runs: Runs, left: Mapping[str, D
     for measure in measures_of(runs):
         for name, base_name in steps.items():
             before, after = (_losses_of(runs[each], measure) for each in (base_name, name))
-            yield f"{measure}: {name} gains {difference_text(before, after, 3)} nats"
+            unit = "nats" if measure in runs[name][0]["losses"] else "bits"
+            yield f"{measure}: {name} gains {difference_text(before, after, 3)} {unit}"

@@ -1,5 +1,6 @@
 """Make the sets of a study: by one pipeline for all variants, or by one for each."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards.store import as_url
 from clozeline.tools.experiments.multirun.runner import run_step, write_pages
-from clozeline.tools.experiments.multirun.study_plan import Variant, have_own_pipelines
+from clozeline.tools.experiments.multirun.study_plan import STUDY, Variant, have_own_pipelines
 
 _MEASURE: Final = "heldout-"
 _UNTOUCHED: Final = {"clean": {"language": None, "filters": []}, "heldout": {"fraction": 0}}
@@ -61,7 +62,7 @@ def make_all_sets(
     """
     measures = list(dict.fromkeys(measure for variant in variants.values() for measure in variant.measures))
     own = have_own_pipelines(variants)
-    if own and measures[0] not in heldout:
+    if own and measures and measures[0] not in heldout:
         raise ConfigurationError(
             f"heldout: the variants of {folder.name} have pipelines of their own, and are compared on files that none "
             f"of them reads: give heldout={measures[0]}=FILES"
@@ -73,7 +74,7 @@ def make_all_sets(
     if own:
         return _make_each(folder, output / "shards", variants, files, heldout)
     words = [f"input={files}", f"output={output / 'shards'}"]
-    run_step("clozeline", "pipeline", "--config", folder / "pipeline.yaml", *words, accelerator=None)
+    run_step("clozeline", "pipeline", "--config", folder / STUDY, *words, accelerator=None)
     return dict.fromkeys(variants, output / "shards" / "corrupt")
 
 
@@ -93,18 +94,22 @@ def _make_each(
 ) -> dict[str, Path]:
     """Run the pipeline of each variant, and one for each measure.
 
-    The tokenizer is that of the variant without a base, so that nats per token are comparable.
+    The tokenizer is that of the variant without a base, so that nats per token are comparable; a variant with a
+    `train_tokenizer` has its own, and is compared by the bits per byte of texts. Equal pipelines run once.
     """
     roots = [name for name, variant in variants.items() if variant.base is None]
     if len(roots) != 1:
         raise ConfigurationError(f"{folder}: expected one variant without a base, got {', '.join(roots) or 'none'}")
-    recipe = read_composed(Recipe, folder / "pipeline.yaml")
+    recipe = read_composed(Recipe, folder / STUDY)
     tokenizer = {"path": str(output / roots[0] / "train_tokenizer" / "tokenizer")}
     same_tokenizer = merge(Recipe, recipe, {"train_tokenizer": None, "tokenizer": tokenizer})
     folders: dict[str, Path] = {}
+    made: dict[str, Path] = {}
     for name in sorted(variants, key=lambda name: name != roots[0]):  # the root gives the tokenizer
-        keys = merge(Recipe, recipe if name in roots else same_tokenizer, variants[name].pipeline or {})
-        folders[name] = _run(output, name, keys, files)
+        own = variants[name].pipeline or {}
+        keys = merge(Recipe, recipe if name in roots or "train_tokenizer" in own else same_tokenizer, own)
+        changes = json.dumps(own, sort_keys=True)
+        folders[name] = made[changes] = made.get(changes) or _run(output, name, keys, files)
     for measure, measure_files in heldout.items():
         dropping = dict.fromkeys(("dedup", "decontaminate", "balance") & recipe.keys())
         keys = merge(Recipe, same_tokenizer, _UNTOUCHED | dropping)

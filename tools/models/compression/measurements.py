@@ -1,10 +1,11 @@
 """Measure a model: parameters, bytes on disk, FLOPs, and latency next to the dense model."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import repeat
 from statistics import median
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -14,9 +15,13 @@ from clozeline.model.adaptive_computation.token_rules import TopTokens
 from clozeline.model.build import Model
 from clozeline.model.heads._head import VocabularyHead
 from clozeline.model.layers.quantization import holds_integers
+from clozeline.model.parameters.flops import matrix_flops
 from clozeline.seeding import hash64
+from clozeline.tools.runs.evaluation.early_exits import ExitingModel
 from clozeline.train.startup.open_run import Run
 
+Batches: TypeAlias = Callable[[int], Iterator[Mapping[str, Tensor]]]
+"""Return batches of some number of rows."""
 BATCHES: Final = (1, 32)
 """Rows of the measured forward passes."""
 _WARMUP: Final = 2
@@ -52,6 +57,8 @@ def measure_sizes(run: Run, length: int) -> Sizes:
     nonzero = sum(int(torch.count_nonzero(weight)) for weight in weights)
     target = length if checkpoint.config.architecture == "encoder_decoder" else 0
     forward = model.flops(length, target) / 3  # it counts the backward pass, too
+    # off-ramps read nothing where no row leaves early
+    forward -= sum(matrix_flops(head.off_ramps) for head in model.heads.values() if head.off_ramps is not None)
     if isinstance(model, TokenPruning):
         forward -= _saved_flops(model, length)
     # a run's weights are next to optimizer states, which the model does not need
@@ -69,7 +76,9 @@ def _saved_flops(model: TokenPruning, length: int) -> float:
     return float(dense.prune(batch).flops - model.prune(batch).flops)
 
 
-def measure_latencies(dense: Model, model: Model, length: int, repeats: int) -> dict[int, Latency]:
+def measure_latencies(
+    dense: Model, model: Model | ExitingModel, length: int, repeats: int, batches: Batches | None = None
+) -> dict[int, Latency]:
     """Return latencies by batch size: on one thread, the two models in turn, so that both meet the same machine.
 
     Args:
@@ -77,27 +86,32 @@ def measure_latencies(dense: Model, model: Model, length: int, repeats: int) -> 
         model: the smaller one.
         length: tokens of a row; at most what both position tables hold.
         repeats: timed passes of each model.
+        batches: of some number of rows, one for each pass; None: the same one of random tokens.
     """
-    limits = [limit for limit in (dense.position_limit, model.position_limit) if limit is not None]
+    smaller = model.early.model if isinstance(model, ExitingModel) else model
+    limits = [limit for limit in (dense.position_limit, smaller.position_limit) if limit is not None]
     length = min([length, *limits])
     latencies = {}
     with _one_thread(), torch.inference_mode():
         for rows in BATCHES:
-            batch = random_batch(dense, rows, length)
+            passes = repeat(random_batch(dense, rows, length)) if batches is None else batches(rows)
             seconds: tuple[list[float], list[float]] = ([], [])
-            for repeat in range(_WARMUP + repeats):
-                pairs = list(zip((model, dense), seconds, strict=True))
-                for own, times in pairs if repeat % 2 == 0 else reversed(pairs):  # each is the first every other time
+            for number, batch in zip(range(_WARMUP + repeats), passes, strict=False):
+                pairs: list[tuple[Model | ExitingModel, list[float]]] = list(zip((model, dense), seconds, strict=True))
+                for own, times in pairs if number % 2 == 0 else reversed(pairs):  # each is the first every other time
                     start = time.perf_counter()
                     compute_scores(own, batch)
-                    if repeat >= _WARMUP:
+                    if number >= _WARMUP:
                         times.append(time.perf_counter() - start)
             latencies[rows] = Latency(median(seconds[0]), median(seconds[1]))
     return latencies
 
 
-def compute_scores(model: Model, batch: Mapping[str, Tensor]) -> None:
+def compute_scores(model: Model | ExitingModel, batch: Mapping[str, Tensor]) -> None:
     """Compute what `model.logits` returns, the scores of a vocabulary for a few rows at a time."""
+    if isinstance(model, ExitingModel):
+        model(batch)
+        return
     for name, view in model.views(batch).items():
         head = model.heads[name]
         if isinstance(head, VocabularyHead):

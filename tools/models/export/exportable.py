@@ -38,9 +38,25 @@ def exported_form(run: Run) -> Checkpoint:
     published = find_published(run.folder)
     if run.config is None:
         return replace(checkpoint, published=published)
+    pads = {key: value for key, value in checkpoint.token_ids.items() if key == "pad_token_id"}
     if run.tokenizer_folder is not None and Published.find(run.tokenizer_folder).pad_by_eos:
         checkpoint = replace(checkpoint, token_ids={**checkpoint.token_ids, "pad_token_id": None})
-    return continue_published(checkpoint, published) if published else checkpoint
+    checkpoint = continue_published(checkpoint, published) if published else checkpoint
+    if checkpoint.config.architecture == "decoder" and checkpoint.config.heads.keys() != {"lm"}:
+        # classes with heads of rows read the state before the first pad
+        checkpoint = replace(checkpoint, token_ids={**checkpoint.token_ids, **pads})
+    return checkpoint
+
+
+def without_off_ramps(checkpoint: Checkpoint) -> Checkpoint:
+    """Return the model without the classifiers at which rows leave early, which no class of transformers has."""
+    config = checkpoint.config
+    if not (names := [name for name, head in config.heads.items() if head.exits is not None]):
+        return checkpoint
+    heads = {name: replace(head, exits=None) for name, head in config.heads.items()}
+    tensors = {name: tensor for name, tensor in checkpoint.tensors.items() if ".off_ramps." not in name}
+    note = f"without the off-ramps of {', '.join(names)}: these weights let no row leave early"
+    return replace(checkpoint, config=replace(config, heads=heads), tensors=tensors, notes=(*checkpoint.notes, note))
 
 
 def card_rows(run: Run) -> dict[str, str]:
@@ -71,11 +87,12 @@ def card_rows(run: Run) -> dict[str, str]:
 def frame_of(trained_on: RecordedSet) -> Frame | None:
     """Return the special tokens around texts in training rows; None: those of the tokenizer.
 
-    A decoder writes the last ones itself.
+    A decoder that generates texts writes the last ones itself.
     """
     objective, options = trained_on.objective, trained_on.objective.options
     if (name := options.get("frame")) is not None:
-        frame = Frame(FRAMES[name].head, FRAMES[name].between, FRAMES[name].tail)
+        rows = FRAMES[name].without_pad(trained_on.tokenizer.special_ids)
+        frame = Frame(rows.head, rows.between, rows.tail)
     elif objective.architecture == "decoder":
         frame = Frame(("bos",) if options.get("add_bos") else ())
     elif objective.architecture == "encoder" or objective.name in _MASKED_INPUT:
@@ -83,7 +100,8 @@ def frame_of(trained_on: RecordedSet) -> Frame | None:
     else:
         head = options.get("source_head", "none")
         frame = END._replace(head=() if head == "none" else (head,))
-    return frame._replace(tail=()) if objective.architecture == "decoder" else frame
+    generates = objective.architecture == "decoder" and "lm" in objective.heads
+    return frame._replace(tail=()) if generates else frame
 
 
 @dataclass(frozen=True)

@@ -82,3 +82,6 @@ def lines_of(scores: Mapping[str, Any]) -> Iterator[str]:
         note += f"  ({signed[metric]})" if metric in signed else ""
         note += "  (constant: no correlation is defined)" if scores["degenerate"] else ""
         yield f"  {metric:<22}{value:.4f}{note}"
+    if used := scores.get("exit"):
+        share = f"{100 * used['layers'] / used['of']:.1f} % of {used['of']} layers"
+        yield f"  {'exit':<22}{share}, {100 * used['flops']:.1f} % of the FLOPs: {used['rule']}"

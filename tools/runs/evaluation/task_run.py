@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -17,6 +19,7 @@ from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.tasks.readers import TaskFacts, facts_of
 from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first_set
 from clozeline.tools.runs.evaluation.answer_threshold import stored_threshold
+from clozeline.tools.runs.evaluation.early_exits import ExitingModel, ExitOptions
 from clozeline.train.answers import answer_of
 from clozeline.train.startup.open_run import Run, open_run
 
@@ -43,6 +46,13 @@ class TaskRun:
     seed: int
     checkpoint: str
     threshold: float = 0.0
+    exit: ExitOptions | None = None
+    """rule by which rows leave early; None: all layers read them"""
+
+    @cached_property
+    def exiting(self) -> ExitingModel | None:
+        """The model whose rows leave early."""
+        return None if self.exit is None else ExitingModel(self.trained.model, self.head, self.exit)
 
     @cached_property
     def answer(self) -> TaskAnswer:
@@ -53,16 +63,28 @@ class TaskRun:
     def task(self) -> TaskModel:
         """The model with its batches, as answers read it."""
         from clozeline.train.answers._answer import TaskModel
-        from clozeline.train.data.stream.collate import Collate
 
-        collate, trained = Collate.from_manifest(self.shards.manifest), self.trained
+        trained = self.trained
 
         def forward(rows: Rows) -> tuple[Tensor, dict[str, Tensor]]:
-            columns = {name: rows.columns[name] for name in collate.columns}
-            tensors = collate(columns, np.ones(len(rows), np.float32))
-            return trained.model.logits(tensors)[self.head], tensors
+            tensors = self.batch(rows)
+            scores = trained.model.logits(tensors)[self.head] if self.exiting is None else self.exiting(tensors)
+            return scores, tensors
 
         return TaskModel(trained.model, trained.tokenizer, self.head, self.shards.manifest, forward, self.threshold)
+
+    def batch(self, rows: Rows) -> dict[str, Tensor]:
+        """Return the tensors of some rows of the split."""
+        from clozeline.train.data.stream.collate import Collate
+
+        collate = Collate.from_manifest(self.shards.manifest)
+        return collate({name: rows.columns[name] for name in collate.columns}, np.ones(len(rows), np.float32))
+
+    def batches(self, size: int) -> Iterator[dict[str, Tensor]]:
+        """Yield batches of the split without end, from its first row on."""
+        rows = set_rows(self.shards)
+        for start in count(0, size):
+            yield self.batch(rows.take(np.arange(start, start + size) % len(rows)))
 
 
 def open_task_run(

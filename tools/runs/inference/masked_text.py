@@ -17,10 +17,12 @@ MASK = "<mask>"
 def encode_masked_text(trained: Run, text: str) -> tuple[NDArray[np.int64], list[int]]:
     """Return the token row of a text with `<mask>`s, and their positions; each mask includes the space before it.
 
+    The tokenizer's own mask, such as `[MASK]`, is one too.
+
     Raises:
         ConfigurationError: the text has no mask, or more tokens than the model reads.
     """
-    parts = text.split(MASK)
+    parts = _own_masks(trained, text).split(MASK)
     if len(parts) == 1:
         raise ConfigurationError(f"expected a text with {MASK}, got {text!r}")
     vocabulary = trained.tokenizer.vocabulary
@@ -36,11 +38,17 @@ def encode_masked_text(trained: Run, text: str) -> tuple[NDArray[np.int64], list
     return np.array(ids), positions
 
 
+def _own_masks(trained: Run, text: str) -> str:
+    tokenizer = trained.tokenizer
+    return text.replace(tokenizer.piece(tokenizer.vocabulary.id_of("mask", "fill_mask")), MASK)
+
+
 def fill_text(trained: Run, text: str, decoding: Decoding, samples: int = 1) -> list[Filling]:
     """Return fillings of a text: random samples if the decoding has a temperature, else the best ones.
 
     Special tokens are never predicted. A text without `<mask>` is followed by `decoding.max_tokens` of them.
     """
+    text = _own_masks(trained, text)
     masked = text if MASK in text else " ".join([text, *[MASK] * decoding.max_tokens])
     ids, _ = encode_masked_text(trained, masked)
     vocabulary = trained.tokenizer.vocabulary

@@ -50,8 +50,12 @@ def judges_generator(target: str, served: Collection[str]) -> bool:
 
 
 def find_targets(manifest: Manifest, model: ModelConfig) -> set[str]:
-    """Return the heads that a set serves; with a generator, its rows also serve the heads that judge it."""
+    """Return the heads that a set serves; with a generator, its rows also serve the heads that judge it.
+
+    Rows of tasks also serve a decoder's lm, as an auxiliary objective (Radford et al. 2018 §3.2).
+    """
     served = set(manifest.objective.heads if manifest.objective else ())
+    served |= {"lm"} if Collate.from_manifest(manifest).predicts_next and model.architecture == "decoder" else set()
     return served | _AFTER_GENERATOR if _family_of(model).generator_targets & served else served
 
 
@@ -73,7 +77,7 @@ def refuse_unfit_heads(manifest: Manifest, model: ModelConfig, key: str) -> None
         if head.pool == "pair" and _SEGMENTS not in columns:
             raise ConfigurationError(
                 f"{where}.pool: pair compares the two segments of a row, and the set has none: take a task of pairs in "
-                "the frame bert, or another pool"
+                f"the frame bert, or another pool: model.heads.{name}.pool=null"
             )
         if head.multi_label and target in served and "labels" not in columns:
             raise ConfigurationError(

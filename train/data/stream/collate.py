@@ -22,6 +22,7 @@ from clozeline.pipeline.shards import Manifest
 from clozeline.train.data.stream.head_features import HeadBatch, find_answers, rows_of_choices
 from clozeline.train.data.stream.labels import (
     TARGET_END,
+    build_copied_rows,
     build_decoder_rows,
     build_label_weights,
     build_labels,
@@ -98,8 +99,10 @@ class Collate:
         self._previous = predict_from == "previous"
         self._restart_segments = restart_segments
         causal = architecture == "decoder" or "attention" in self.roles
-        self._next_tokens = causal and self.roles.keys().isdisjoint({"label_positions", "tags"})
+        self.predicts_next = causal and self.roles.keys().isdisjoint({"label_positions", "tags", "choice_starts"})
         """Causal labels: every token but the first, predicted at the position before it."""
+        self._copied = architecture == "encoder_decoder" and self.roles.keys().isdisjoint({"target_ids", "label_ids"})
+        """The decoder reads the row of the encoder."""
         self._parts: tuple[Collate, ...] = ()
         self._objectives = np.zeros(0, np.int64)
         self._left = padding_side == "left"
@@ -123,7 +126,7 @@ class Collate:
             if decoder_start is None:
                 raise ConfigurationError("an encoder-decoder needs frame.decoder_start in the manifest")
             inserted = "label_ids" in self.roles and self._mask >= 0 and decoder_start != "target_end"
-            if "target_ids" not in self.roles and not inserted:
+            if "target_ids" not in self.roles and not inserted and not self._copied:
                 raise ConfigurationError("an encoder-decoder needs target_ids, or labels and a mask id")
 
     def _use(self, roles: Mapping[str, Role]) -> None:
@@ -172,7 +175,7 @@ class Collate:
             merged._bare = False
             merged._parts = parts
             first = merged
-            next_tokens = ("label_positions",) if any(part._next_tokens for part in parts) else ()
+            next_tokens = ("label_positions",) if any(part.predicts_next for part in parts) else ()
             _check_tags({*merged.roles, *next_tokens})
         # number the objectives in order of appearance
         objectives = [manifest.objective for manifest in manifests if manifest.objective]
@@ -193,14 +196,17 @@ class Collate:
 
     @property
     def _rule(self) -> tuple[object, ...]:
-        return set(self.roles), self._decoder_start, self._previous, self._next_tokens, self._restart_segments
+        return set(self.roles), self._decoder_start, self._previous, self.predicts_next, self._restart_segments
 
     @property
     def _kind(self) -> str:
         padded = f"{self.architecture} padded on the left" if self._left else self.architecture
         if self.architecture == "encoder_decoder" and "target_ids" in self.roles:
             return f"{padded} with target_ids"
-        return f"{padded} with choices" if "choice_starts" in self.roles else padded
+        padded += " that reads the same row twice" if self._copied else ""
+        if "choice_starts" not in self.roles:
+            return padded
+        return f"{padded} with choices" if "choice" in self.roles else f"{padded} with pairs in both orders"
 
     @staticmethod
     def from_manifest(manifest: Manifest) -> Collate:
@@ -246,7 +252,11 @@ class Collate:
         if "objective" in tensors:
             tensors["objective"] = tensors["objective"][np.cumsum(counts) - counts]
         weight = np.ones(len(counts), np.float32) if row_weight is None else row_weight
-        return tensors | chosen | {"row_weight": torch.from_numpy(weight)}
+        chosen["row_weight"] = torch.from_numpy(weight)
+        for name in self.plain:
+            if self.roles[name].use == "row":  # one value for an example, such as its class
+                chosen |= role_tensors(name, self.roles[name], columns, chosen, self._pad)
+        return tensors | chosen
 
     def _tensors(
         self, columns: Mapping[str, Ragged], row_weight: NDArray[np.float32] | None, sources: Int64 | None
@@ -322,6 +332,9 @@ class Collate:
         ids = tensors["input_ids"].numpy()
         if self.architecture == "encoder_decoder":
             begin = self._decoder_start if of is None else np.array([part._decoder_start for part in self._parts])[of]
+            if self._copied:
+                tags = build_tag_labels(columns, ids.shape[1]) if "tags" in columns else {}
+                return build_copied_rows(ids, lengths, begin, self._pad) | tags
             if "target_ids" in columns:
                 return build_target_rows(columns, tensors, begin, self._pad, self._restart)
             return build_decoder_rows(columns, tensors, lengths, begin, self._pad, self._mask)
@@ -333,9 +346,9 @@ class Collate:
                 return build_labels(columns, ids.shape[1], self._previous)
             if "prediction_order" in columns:
                 return build_permutation_labels(columns, ids)
-            return build_next_token_labels(ids, lengths, prefix, starts) if self._next_tokens else {}
+            return build_next_token_labels(ids, lengths, prefix, starts) if self.predicts_next else {}
         # several rules: build the labels of each, then sort all by position
-        following = np.array([part._next_tokens for part in self._parts])[of]
+        following = np.array([part.predicts_next for part in self._parts])[of]
         if self.architecture == "encoder":
             prefix = None  # there it belongs to the attention mode and does not limit the labels
         parts = [build_next_token_labels(ids, np.where(following, lengths, 0), prefix, starts)]

@@ -50,7 +50,7 @@ def rows_of_choices(
     """Split multiple-choice examples into one row per choice; return `choices` [B] and `label` [B] too, int64.
 
     Rows are in the order of the examples, then of their choices. Filler becomes one empty row with label -100. The
-    `input_ids` of an example are those of all choices end to end.
+    `input_ids` of an example are those of all choices end to end, or of a pair in both orders.
 
     Example (an example of two choices, and filler):
         >>> lists = {"input_ids": [[7, 8, 9], []], "choice_starts": [[0, 2], []], "choice": [[1], []]}

@@ -52,7 +52,7 @@ def build_labels(columns: Mapping[str, Ragged], width: int, previous: bool | Int
 
 
 def build_tag_labels(columns: Mapping[str, Ragged], width: int) -> dict[str, Tensor]:
-    """Return the word tags, each at the first token of its word."""
+    """Return the word tags, each at a token of its word."""
     return build_labels({"label_positions": columns["tag_positions"], "label_ids": columns["tags"]}, width)
 
 
@@ -228,14 +228,25 @@ def build_decoder_rows(
     return _decoder_tensors(inputs, lengths, index, ids) | documents
 
 
-def _decoder_tensors(inputs: Int64, lengths: Int64, index: Int64, ids: Int64) -> dict[str, Tensor]:
+def build_copied_rows(ids: Int64, lengths: Int64, begin: int | Int64, pad: int) -> dict[str, Tensor]:
+    """Return decoder inputs of rows that both stacks read: the row shifted right after `begin` (arXiv 1910.13461)."""
+    first = np.broadcast_to(np.asarray(begin), len(ids))[:, None]
+    inputs = np.concatenate((first, ids[:, :-1]), axis=1)
+    inputs[np.arange(inputs.shape[1]) >= lengths[:, None]] = pad
+    return _decoder_inputs(inputs, lengths)
+
+
+def _decoder_inputs(inputs: Int64, lengths: Int64) -> dict[str, Tensor]:
     return {
         "decoder_input_ids": torch.from_numpy(inputs),
         "decoder_position_ids": expand_positions(*inputs.shape),
         "decoder_lengths": torch.from_numpy(np.maximum(lengths, 1)),
-        "label_index": torch.from_numpy(index),
-        "label_ids": torch.from_numpy(ids),
     }
+
+
+def _decoder_tensors(inputs: Int64, lengths: Int64, index: Int64, ids: Int64) -> dict[str, Tensor]:
+    labels = {"label_index": torch.from_numpy(index), "label_ids": torch.from_numpy(ids)}
+    return _decoder_inputs(inputs, lengths) | labels
 
 
 def dense_labels(tensors: Mapping[str, Tensor], *, next_token: bool = False) -> dict[str, Tensor]:

@@ -17,7 +17,6 @@ from clozeline.model.checkpoints import (
 )
 from clozeline.model.checkpoints._conversion.task_heads import ENDINGS
 from clozeline.model.configuration.head import HeadConfig
-from clozeline.model.configuration.layer import BiasConfig
 from tests.model.checkpoints._conversion.test_export import checkpoint_of
 from tests.model.checkpoints.published import (
     TYPES,
@@ -187,23 +186,15 @@ def test_other_summaries_are_refused(tmp_path, model_type, kind, changes):
 
 
 @pytest.mark.parametrize("model_type", ["t5", "mt5"])
-def test_tags_of_an_encoder_with_the_distances_of_t5(tmp_path, model_type):
-    """A model that was trained here: its class, and its body as the class of the encoder."""
-    like = {"norm": "rms", "norm_place": "pre", "final_norm": True, "emb_norm": False, "type_vocab_size": 0}
-    parts = {"bias": BiasConfig(qkv=False, out=False, ffn=False), "position": {"kind": "t5"}, "qk_scale": 1.0}
-    model = built(
-        "encoder", heads={"tagging": {"labels": LABELS, "dropout": 0.0}}, activation="relu", eps=1e-6, **like, **parts
-    )
-    checkpoint = replace(checkpoint_of(model), model_type=model_type)
-    whole, body = export_checkpoint(checkpoint), export_checkpoint(checkpoint, body_alone=True)
-    theirs, report = loaded(export_to(tmp_path / "whole", whole), whole.loader)
-    assert (type(theirs).__name__, report) == (f"{model_type.upper()}ForTokenClassification", {})
-    assert difference(model.eval(), theirs, "tagging") < 1e-5
+def test_the_body_of_a_tagger_with_the_distances_of_t5(tmp_path, model_type):
+    theirs = saved(tmp_path / "in", model_type, "tagging")
+    checkpoint = read_checkpoint(tmp_path / "in")
+    body = export_checkpoint(checkpoint, body_alone=True)
     encoder, report = loaded(export_to(tmp_path / "body", body), body.loader)
     assert (type(encoder).__name__, report) == (f"{model_type.upper()}EncoderModel", {})
     ours, their, valid = task_rows(theirs, "tagging")
     with torch.no_grad():
-        states, expected = model.family(ours), encoder(**their).last_hidden_state
+        states, expected = build_checkpoint(checkpoint).family(ours), encoder(**their).last_hidden_state
     assert (states - expected)[valid].abs().max() < 1e-5
 
 

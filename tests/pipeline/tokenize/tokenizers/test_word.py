@@ -18,6 +18,23 @@ def test_words_by_frequency_and_the_unknown_one(tmp_path):
     assert model.decode(row.ids) == "the<unk> cat,<unk>"
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("It's the dog's hat.", "It 's the dog 's hat ."),
+        ("Isn't it?  They’ll say we CAN'T!", "Is n't it ? They ’ll say we CA N'T !"),
+        ("hat hat\nhat 'something' 'D' boys' cannot", "hat hat hat ' something ' ' D ' boys ' cannot"),
+    ],
+)
+def test_clitics_are_words_and_spaces_are_no_part_of_them(text, words, tmp_path):
+    model = Word.train([text], Word.Options(clitics=True, min_frequency=1), tmp_path)
+    row = model.encode([text])[0]
+    assert [model.piece(token) for token in row.ids.tolist()] == words.split()
+    assert [text[start:end] for start, end in zip(row.starts, row.ends, strict=True)] == words.split()
+    assert model.decode(row.ids) == words
+    assert model.vocabulary.word_start[row.ids].all()
+
+
 def test_frequent_characters_have_a_piece_and_others_their_bytes(tmp_path):
     model = Character.train(["aab b"], Character.Options(size=154 + 256 + 2), tmp_path)
     row = model.encode(["ab 中"])[0]

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
@@ -22,6 +23,7 @@ from clozeline.tools.runs.evaluate import SuiteOptions, evaluate_mode
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.logs.json_lines import read_lines
 from tests.tools.experiments.multirun.small_study import write_study, write_walks
+from tests.tools.experiments.multirun.test_finetuning_scores import write
 from tests.train.written_runs import write_run_on
 
 
@@ -92,6 +94,7 @@ def test_a_step_removes_documents_and_gains_nats():
 
 
 STUDY = Path(__file__).parents[4] / "configs" / "studies" / "data"
+PARTS = yaml.safe_load((STUDY / "study.yaml").read_text())
 VARIANTS = {
     "raw": "{phases: [{sets: {causal_lm: 1.0}}], measures: {prose: causal_lm}, pipeline: {}}",
     "exact": "{base: raw, pipeline: {dedup: {exact: {key: text}, near: null}}}",
@@ -99,8 +102,10 @@ VARIANTS = {
 
 
 def write_steps(folder, **changes):
-    variants = "".join(f"  {name}: {text}\n" for name, text in (VARIANTS | changes).items())
-    (folder / "study.yaml").write_text(f"title: small\nflops: 1.0e+9\nseeds: 1\nvariants:\n{variants}")
+    variants = {name: yaml.safe_load(text) for name, text in (VARIANTS | changes).items()}
+    pipeline = PARTS["pipeline"] | {"train_tokenizer": {"name": "byte_bpe", "size": 420}}
+    parts = {"study": {"title": "small", "flops": 1e9, "seeds": 1, "variants": variants}, "pipeline": pipeline}
+    (folder / "study.yaml").write_text(yaml.safe_dump(parts))
 
 
 @pytest.fixture
@@ -109,7 +114,6 @@ def study(tmp_path):
     folder = tmp_path / "study"
     folder.mkdir()
     write_steps(folder)
-    (folder / "pipeline.yaml").write_text((STUDY / "pipeline.yaml").read_text().replace("4096", "420"))
     texts = [f"The fox of page {number} met a dog by the river, {number * number} times." for number in range(40)]
     (tmp_path / "texts.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts * 2))
     (tmp_path / "prose.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts[:9]))
@@ -121,19 +125,22 @@ def test_each_variant_gets_its_documents_and_all_share_a_tokenizer(study, tmp_pa
         assert run_pipeline([str(word) for word in command[2:]]) == 0
 
     monkeypatch.setattr(study_sets, "run_step", run_here)
+    write_steps(study, own="{base: exact, pipeline: {train_tokenizer: {size: 440}}}", same="{base: exact}")
     _, variants = load_study(study)
-    assert list(variants) == ["raw", "exact"]  # a base before the steps on it
+    assert list(variants) == ["raw", "exact", "own", "same"]  # a base before the steps on it
     assert variants["exact"].measures == variants["raw"].measures
     files = (str(tmp_path / "texts.jsonl"), {"prose": str(tmp_path / "prose.jsonl")})
     folders = make_all_sets(study, tmp_path / "out", variants, *files)
-    assert [study_sets.count_documents(folders[name].parent).count for name in variants] == [80, 40]
+    assert [study_sets.count_documents(folders[name].parent).count for name in variants] == [80, 40, 40, 40]
+    assert folders["same"] == folders["exact"], "equal pipelines run once"
     heldout = measured_sets(variants["exact"], folders)
     assert heldout == {"prose": tmp_path / "out/shards/heldout-prose/corrupt/causal_lm/train"}
     tokenizers = {
         open_shards(path).manifest.tokenizer.fingerprint
-        for path in (*(folders[name] / "causal_lm" / "train" for name in variants), heldout["prose"])
+        for path in (*(folders[name] / "causal_lm" / "train" for name in ("raw", "exact")), heldout["prose"])
     }
     assert len(tokenizers) == 1
+    assert open_shards(folders["own"] / "causal_lm" / "train").manifest.tokenizer.fingerprint not in tokenizers
 
 
 def test_words_without_a_use_are_refused(study, tmp_path):
@@ -159,17 +166,55 @@ def test_wrong_bases_are_refused(study):
         load_study(study)
 
 
-def test_what_is_measured_is_not_done_again(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def measured(tmp_path, monkeypatch):
+    """Return the words of a study of two variants, each with scores of two seeds; nothing is made or trained."""
     folder, sets, out = write_study(tmp_path), write_walks(tmp_path / "sets"), tmp_path / "out"
     monkeypatch.setattr(tool, "make_all_sets", lambda _, output, variants, *more: dict.fromkeys(variants, sets))
     monkeypatch.setattr(runner, "run_step", None)
     for name, loss in (("plain", 2), ("mixed", 3)):
         for seed in range(2):
-            figures = {"steps": 1234, "tokens": 40, "losses": {"masked": loss + seed}}
+            figures = {"steps": 1234, "tokens": 40, "losses": {"masked": loss + seed}, "bits": {"en": loss / 2}}
             publish_json(out / "scores" / f"{name}-{seed}.json", figures)
-    assert tool.main([str(folder), "--output", str(out), "--seeds", "2"]) == 0
-    table = [line.split()[:4] for line in capsys.readouterr().out.splitlines()[2:4]]
-    assert sorted(table) == [["mixed", "1,234", "40", "3.500"], ["plain", "1,234", "40", "2.500"]]
+    return [str(folder), f"output={out}", "seeds=2"]
+
+
+def test_what_is_measured_is_not_done_again(measured, capsys):
+    assert tool.main([*measured, "texts=en=texts.txt"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith("2 seeds; nats on held-out rows, bits per byte of en")
+    rows = [["mixed", "1,234", "40", "3.500", "±", "0.707", "1.500"], ["plain", "1,234", "40", "2.500", "±", "0.707"]]
+    assert sorted(line.split()[: len(row)] for line, row in zip(sorted(lines[2:4]), rows, strict=True)) == rows
+
+
+def test_runs_are_fine_tuned_as_the_study_says(measured, tmp_path, monkeypatch, capsys):
+    study, done = tmp_path / "study" / "study.yaml", []
+
+    def score(body, options, words):
+        done.append((body.name, options.begin, options.seeds, options.tests, words))
+        write(options.output, 0, [0, 1, 0, 1 if options.begin == "all" else 0])
+
+    monkeypatch.setattr(tool, "finetune", score)
+    parts = yaml.safe_load(study.read_text())
+    parts["study"]["finetune"] = {"few": {"task": "labels", "begin": ["all", "random"], "words": ["steps=5"]}}
+    study.write_text(yaml.safe_dump(parts))
+    assert tool.main(measured) == 0
+    assert "fine-tuned: none; give labeled=train=FILE and labeled=dev=FILE" in capsys.readouterr().out
+    assert tool.main([*measured, "labeled=train=t", "labeled=dev=d", f"labeled=film={tmp_path / 'f'}"]) == 0
+    tests = {"film": tmp_path / "f"}
+    wanted = [(f"{name}-0", begin, 2, tests, ["steps=5"]) for name in ("mixed", "plain") for begin in ("all", "random")]
+    assert done == wanted
+    rows = [line.split()[-2] for line in capsys.readouterr().out.splitlines() if line.startswith("few, ")][-4:]
+    assert rows == ["1.0000", "0.7500"] * 2
+
+
+def test_a_plan_trains_nothing(measured, tmp_path, capsys):
+    assert tool.main([*measured, "--dry-run"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sorted(line.partition(" steps, ")[0].rpartition(" ")[0] for line in lines) == [
+        "mixed, seed 0:", "mixed, seed 1:", "plain, seed 0:", "plain, seed 1:",
+    ]  # fmt: skip
+    assert not (tmp_path / "out" / "study.txt").exists()
 
 
 @pytest.mark.slow

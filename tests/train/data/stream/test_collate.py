@@ -141,6 +141,15 @@ def test_masked_encoder_decoder_reads_the_label_before():
     assert found["decoder_lengths"] == [10, 1]
 
 
+def test_both_stacks_read_a_row_of_a_task():
+    """A row of three tokens with a tag at its second one, and filler; no token of the row is a label."""
+    lists = {"input_ids": [[7, 8, 9], []], "tag_positions": [[1], []], "tags": [[2], []]}
+    found = collated("encoder_decoder", lists, [1, 0], decoder_start=START)
+    assert found["decoder_input_ids"] == [[START, 7, 8], [PAD] * 3]
+    assert (found["decoder_lengths"], found["label_index"], found["label_ids"]) == ([3, 1], [1], [2])
+    assert "label_ids" not in collated("encoder_decoder", {"input_ids": [[7, 8]]}, decoder_start=START)
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
@@ -148,7 +157,7 @@ def test_masked_encoder_decoder_reads_the_label_before():
         (("encoder", ["input_ids"], {"eos": 1}), {}, r"'pad', the tokenizer of the shards has: eos; .*specials='{pad"),
         (("decoder", ["input_ids"], SPECIAL), {"padding_side": "left"}, "rows of a decoder .* right only"),
         (("encoder_decoder", ["input_ids", "target_ids"], SPECIAL), {}, "decoder_start"),
-        (("encoder_decoder", ["input_ids"], SPECIAL), {"decoder_start": 4}, "target_ids"),
+        (("encoder_decoder", ["input_ids", "label_ids"], {"pad": 0}), {"decoder_start": 4}, "target_ids"),
     ],
 )
 def test_what_cannot_be_collated_is_refused(arguments, options, message):

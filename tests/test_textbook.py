@@ -1,0 +1,68 @@
+"""The page of lectures: its commands print what it says, and its files are read by the tools that it names."""
+
+import contextlib
+import io
+import json
+import re
+import shlex
+import unittest.mock
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from clozeline.__main__ import main
+from clozeline.pipeline.shards import open_shards
+from clozeline.tools.runs.evaluation.last_word_prediction import read_passages
+from clozeline.tools.runs.evaluation.masked_facts import read_facts
+from clozeline.tools.runs.evaluation.minimal_pairs import read_pairs
+
+ROOT = Path(__file__).parents[1]
+TEXTBOOK = ROOT / "configs" / "textbook"
+PAGE = (ROOT / "docs" / "textbook.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(sh|text)\n(.*?)^```$", PAGE, flags=re.MULTILINE | re.DOTALL)
+
+
+def printed(command):
+    """What a command prints, without blanks at the ends of lines."""
+    output = io.StringIO()
+    with unittest.mock.patch("sys.argv", shlex.split(command)), contextlib.redirect_stdout(output):
+        assert main() == 0, command
+    return "\n".join(line.rstrip() for line in output.getvalue().splitlines())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder in which the commands of the page ran that need no trained model, and compares what they print."""
+    folder = tmp_path_factory.mktemp("page")
+    (folder / "configs").symlink_to(ROOT / "configs")
+    with contextlib.chdir(folder):
+        for (language, commands), (following, shown) in pairwise([*BLOCKS, ("", "")]):
+            if language == "sh" and not re.search(r"MASKED|CAUSAL|SHARDS|clozeline (study|forgetting)", commands):
+                texts = [printed(command) for command in commands.splitlines()]
+                assert following != "text" or "\n\n".join(texts) == shown.rstrip()
+    return folder
+
+
+def test_merges_and_pictures_are_those_of_the_page(folder):
+    for name, count in {"merges": 10, "merges_lecture": 8}.items():
+        file = folder / "data" / name / "train_tokenizer/tokenizer/tokenizer.json"
+        merges = json.loads(file.read_text(encoding="utf-8"))["model"]["merges"][:count]
+        assert ", ".join("".join(pair) for pair in merges) in PAGE
+    pictures = sorted((folder / "docs" / "pictures").iterdir())
+    assert len(pictures) == 3
+    assert all(picture.read_bytes() == (ROOT / "docs/pictures" / picture.name).read_bytes() for picture in pictures)
+
+
+def test_sentences_are_read_by_their_tools(folder):
+    assert len(read_facts(TEXTBOOK / "cloze.jsonl")) == 17
+    pairs = read_pairs(TEXTBOOK / "pairs.jsonl")
+    assert len(pairs) == len({pair.paradigm for pair in pairs}) == 6
+    # the sentences of a pair are equally long: no pair is decided by its length
+    assert all(len(pair.good.split()) == len(pair.bad.split()) for pair in pairs)
+    assert len(read_passages(TEXTBOOK / "prompts.jsonl")) == 5
+    words = f"input={TEXTBOOK / 'senses'} tokenizer.path={folder / 'data/bytes'} output={folder / 'data/senses'}"
+    printed(f"clozeline tasks --config {TEXTBOOK / 'pipeline_senses.yaml'} {words}")
+    sizes = {"t5_tasks/tasks/t5/train": 10, "next/tasks/next/train": 5}
+    sizes |= {"senses/tasks/senses/train": 24, "senses/tasks/senses/dev": 12}
+    assert {name: len(open_shards(folder / "data" / name)) for name in sizes} == sizes

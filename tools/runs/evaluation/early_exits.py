@@ -1,0 +1,65 @@
+"""Early exit in an evaluation: the rule by which rows leave, and the layers and FLOPs that they used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field
+
+from clozeline.configuration.config import config_class
+
+if TYPE_CHECKING:  # they import torch, which a command line does not need
+    from torch import Tensor
+
+    from clozeline.model.adaptive_computation.early_exit import Rule
+    from clozeline.model.build import Model
+
+
+@config_class
+class ExitOptions:
+    """A rule by which rows leave early."""
+
+    entropy: Annotated[float, Field(ge=0.0)] | None = None
+    """leave at the first classifier whose entropy is below this, in nats"""
+    patience: Annotated[int, Field(ge=0)] | None = None
+    """leave when so many classifiers in a row have agreed with the one before them"""
+    tolerance: Annotated[float, Field(gt=0.0)] | None = None
+    """patience of a regression: numbers that differ by less agree"""
+
+    def __post_init__(self) -> None:
+        if (self.entropy is None) == (self.patience is None):
+            raise ValueError("exit: expected entropy or patience, such as {entropy: 0.3}")
+
+    def rule(self) -> Rule:
+        """Return the rule for `EarlyExit`."""
+        from clozeline.model.adaptive_computation.early_exit import Entropy, Patience
+
+        return Patience(self.patience, self.tolerance) if self.patience is not None else Entropy(self.entropy or 0.0)
+
+    def __str__(self) -> str:
+        return f"entropy below {self.entropy}" if self.patience is None else f"patience {self.patience}"
+
+
+class ExitingModel:
+    """A model whose rows leave early, with counts of what they used."""
+
+    def __init__(self, model: Model, head: str, options: ExitOptions) -> None:
+        from clozeline.model.adaptive_computation.early_exit import EarlyExit
+
+        self.early, self.rule, self.layers = EarlyExit(model, head).eval(), options.rule(), model.config.layers
+        self.counts = [0.0, 0.0, 0.0, 0.0]
+        """rows, the layers that read them, FLOPs, and FLOPs of all layers"""
+
+    def __call__(self, tensors: Mapping[str, Tensor]) -> Tensor:
+        """Return the scores of a batch, and count its rows."""
+        exits = self.early(tensors, self.rule)
+        used = (len(exits.depths), exits.depths.sum(), exits.flops.sum(), exits.dense.sum())
+        self.counts = [count + float(more) for count, more in zip(self.counts, used, strict=True)]
+        scores: Tensor = exits.scores
+        return scores
+
+    def usage(self, counts: Sequence[Sequence[float]]) -> dict[str, Any]:
+        """Return the mean number of layers, of how many, and the share of the FLOPs, from the counts of all ranks."""
+        rows, layers, flops, dense = (sum(column) for column in zip(*counts, strict=True))
+        return {"layers": layers / max(1.0, rows), "of": self.layers, "flops": flops / max(1.0, dense)}

@@ -1,0 +1,64 @@
+"""Draw which positions of an example each position reads, as an SVG file."""
+
+from typing import Final, cast
+
+import torch
+from torch import Tensor
+
+from clozeline.errors import ConfigurationError
+from clozeline.model.layers.masks import pair_mask, plan_attention, prefix_mask
+from clozeline.pipeline.corrupt.preview import CorruptedText
+from clozeline.pipeline.rows import Ragged
+from clozeline.report.html_page import escape
+from clozeline.train.data.stream.collate import Architecture, Collate
+
+_MOST: Final = 64
+_CELL: Final = 22
+_LETTER: Final = 8
+_STYLE: Final = "text{font:13px monospace}rect{stroke:#99a3b0;fill:#fff}.read{fill:#2a66c8}"
+
+
+def read_positions(shown: CorruptedText) -> Tensor:
+    """Return which positions of `input_ids` each position reads, [T, T] bool, as the model builds its masks.
+
+    In permuted language modeling, a row is what predicts its token; otherwise, it is the state of its position.
+    """
+    objective, columns = shown.objective, shown.example.columns
+    roles = {feature.name: feature.role for feature in objective.features}
+    architecture, specials = cast(Architecture, objective.architecture), dict(objective.vocabulary.specials)
+    collate = Collate(architecture, roles, specials, decoder_start=objective.frame.decoder_start)
+    tensors = collate({name: Ragged.from_lists([one], one.dtype) for name, one in columns.items()}, None)
+    if "rank" in tensors:
+        rank = tensors["rank"][0]
+        return rank < rank[:, None].clamp(min=1)
+    count, causal = tensors["input_ids"].shape[1], architecture == "decoder"
+    prefix = prefix_mask(tensors["prefix_length"], count) if causal and "prefix_length" in tensors else None
+    plan = plan_attention(None, None, causal, pairs=pair_mask(tensors), prefix=prefix)
+    if plan.mask is not None:
+        return plan.mask[0, 0]
+    visible = torch.ones(count, count, dtype=torch.bool)
+    return visible.tril() if plan.causal else visible
+
+
+def draw_attention(shown: CorruptedText) -> str:
+    """Return the picture: a row for each position, which reads the columns that are filled.
+
+    Raises:
+        ConfigurationError: the example has more than 64 tokens.
+    """
+    words = shown.codec.words(shown.example["input_ids"].tolist())
+    if len(words) > _MOST:
+        raise ConfigurationError(f"picture: expected an example of at most {_MOST} tokens, got {len(words)}")
+    margin = _LETTER * max(map(len, words)) + _LETTER
+    side = margin + _CELL * len(words) + 1
+    shapes = [f"<style>{_STYLE}</style>", f"<title>{escape(shown.objective.label)}: positions read</title>"]
+    for row, (word, visible) in enumerate(zip(words, read_positions(shown), strict=True)):
+        at, name = margin + _CELL * row, escape(word)
+        middle, before = at + _CELL - 6, margin - 4
+        shapes.append(f'<text x="{before}" y="{middle}" text-anchor="end">{name}</text>')
+        shapes.append(f'<text transform="translate({middle} {before}) rotate(-90)">{name}</text>')
+        for column, read in enumerate(visible.tolist()):
+            mark, left = 'class="read" ' if read else "", margin + _CELL * column
+            shapes.append(f'<rect {mark}x="{left}" y="{at}" width="{_CELL}" height="{_CELL}"/>')
+    size = f'width="{side}" height="{side}" viewBox="0 0 {side} {side}"'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}>\n' + "\n".join(shapes) + "\n</svg>\n"
