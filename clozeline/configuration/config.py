@@ -102,8 +102,10 @@ def config_file(location: str, kind: str) -> Path:
     recipes = {str(path.parent.relative_to(_RECIPES)): path for path in _RECIPES.rglob(kind)}
     recipes |= {str(path.relative_to(_RECIPES).with_suffix("")): path for path in _RECIPES.glob("tasks/*.yaml")}
     if name not in recipes:
-        near = difflib.get_close_matches(name, recipes, n=1)
+        near = difflib.get_close_matches(name, recipes, n=1, cutoff=0.75)
         hint = f"did you mean 'recipe:{near[0]}'?" if near else f"known: {', '.join(sorted(recipes))}"
+        if not near and name.startswith("tasks/"):
+            hint = "for your own labels, use 'recipe:tasks/labels'"
         raise ConfigurationError(f"--config {location}: no recipe '{name}' with a {kind}; {hint}")
     return recipes[name]
 

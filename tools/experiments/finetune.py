@@ -31,7 +31,14 @@ from clozeline.files import publish_json
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.tasks.task_rows import FRAMES
 from clozeline.registry import find
-from clozeline.tools.command import IntermixedArguments, model_path, run_tool, some_path, split_settings
+from clozeline.tools.command import (
+    IntermixedArguments,
+    add_settings,
+    model_path,
+    run_tool,
+    some_path,
+    split_settings,
+)
 from clozeline.tools.experiments.multirun import finetuning_scores
 from clozeline.tools.experiments.multirun.runner import (
     Training,
@@ -44,6 +51,7 @@ from clozeline.tools.experiments.multirun.runner import (
 )
 from clozeline.train.configuration.model_source import with_source
 
+_HINT: Final = "BELOW: raise steps, or the learning rate, as a small body needs: optimizer.learning_rate=1e-3"
 _PARTS: Final = {"all": [], "embeddings": ["init_parts=embeddings"], "random": ["init_parts=none"]}
 
 
@@ -55,10 +63,10 @@ class FinetuneOptions:
     """recipe of the task: sst2, or a folder with a pipeline.yaml and a train.yaml"""
     train: Path
     """file with the training rows"""
-    dev: Path
-    """file with the rows to score"""
     output: Path
     """folder for all sets, runs and scores"""
+    dev: Path | None = None
+    """file with the rows to score; null: a share of `train`, by tasks.carve='{dev: 0.2}'"""
     pseudo: Path | None = None
     """file with more training rows, such as those labeled by clozeline pseudo-label"""
     tests: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")], Path] = field(default_factory=dict)
@@ -70,11 +78,19 @@ class FinetuneOptions:
     search_share: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """share of the training rows that choose"""
     begin: Literal["all", "embeddings", "random"] = "all"
-    """weights that a run takes from BODY; `from` on the command line"""
+    """weights that a run takes from BODY"""
+
+    def check_dev(self, overrides: Sequence[str]) -> None:
+        """Raise ConfigurationError without rows to score, or if a search would read them."""
+        if self.dev is None and not any(word.startswith("tasks.carve=") for word in overrides):
+            raise ConfigurationError("dev: expected a file with rows to score, or tasks.carve='{dev: 0.2}', got none")
+        if self.dev is None and self.search:
+            raise ConfigurationError("search: needs rows that it does not choose by: give them as a file, dev=FILE")
 
 
 def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> None:
     """Make the sets, then train and score every seed that has no score yet; `overrides` are for stage and training."""
+    options.check_dev(overrides)
     output = options.output.resolve()
     own = Path(options.task)  # the user's folder, or one of our recipes
     recipes = {
@@ -89,9 +105,10 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
     train_files = {"train": options.train} | ({} if options.pseudo is None else {"train_pseudo": options.pseudo})
     scored_files = {"dev": options.dev} | {f"test_{name}": file for name, file in options.tests.items()}
 
-    def make_sets(folder: Path, splits: Mapping[str, Path], *more: str) -> str:
+    def make_sets(folder: Path, splits: Mapping[str, Path | None], *more: str) -> str:
         """Make the sets of files by split; return the `data.shards` of the training."""
-        files = f"[{', '.join(f'{{path: {file.resolve()}, source: {split}}}' for split, file in splits.items())}]"
+        given = [f"{{path: {file.resolve()}, source: {split}}}" for split, file in splits.items() if file is not None]
+        files = f"[{', '.join(given)}]"
         stage: list[str | Path] = ["python", "-m", "clozeline.pipeline", "--config", recipes["pipeline.yaml"]]
         stage += [f"input={files}", f"tokenizer.path={body.resolve()}", f"output={folder / 'sets'}", *stage_words]
         run_step(*stage, *more, accelerator=None)
@@ -200,8 +217,8 @@ def _table(metric: str, tried: Sequence[Sequence[str]], scores: Sequence[float],
 def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
     parser.add_argument("body", type=model_path, nargs="?", metavar="BODY", help="a run, or a folder with a model")
-    own = "task, train, pseudo, dev, tests, output, seeds, from"
-    parser.add_argument("overrides", nargs="*", metavar="key=value", help=f"{own}, and keys of the training")
+    add_settings(parser, FinetuneOptions, help_text="settings, listed below, and keys of the training")
+    parser.epilog = f"{parser.epilog}".replace("\n  begin:", "\n  from:")
     asked = {
         "compare": "an output of this tool, to compare with others; may be repeated",
         "matrix": "an output of this tool, to show by its tests; may be repeated",
@@ -225,6 +242,9 @@ def main(arguments: Sequence[str]) -> int:
             finetune(options.body, chosen, overrides)
             folders = [chosen.output]
         groups = [(str(folder), finetuning_scores.read_scored(folder)) for folder in folders]
-        print(*finetuning_scores.table_lines(groups), *finetuning_scores.comparison_lines(groups), sep="\n")
+        table = [*finetuning_scores.table_lines(groups)]
+        print(*table, *finetuning_scores.comparison_lines(groups), sep="\n")
+        if any("BELOW" in line for line in table):
+            print(_HINT)
 
     return run_tool(parser, arguments, action)

@@ -25,7 +25,7 @@ An adapter of kind {kind}, {parameters:,} parameters, exported by Clozeline. It 
 from peft import PeftModel
 from transformers import {loader}
 
-base = {loader}.from_pretrained("path/to/the/base"{keys})
+base = {loader}.from_pretrained("{path}"{keys})
 model = PeftModel.from_pretrained(base, "path/to/this/folder").eval()
 ```
 """
@@ -54,7 +54,8 @@ def _export(options: argparse.Namespace) -> None:
     kind, parameters = export.config["peft_type"], sum(tensor.numel() for tensor in export.tensors.values())
     card = _CARD.format(
         title=" ".join(options.output.name.split()), kind=kind, parameters=parameters,
-        base="that of the import" if adapted.source is None else adapted.source.name,
+        base=options.base or ("that of the import" if adapted.source is None else adapted.source.name),
+        path=options.base or "path/to/the/base",
         loader=export.loader, keys="".join(f", {key}={value!r}" for key, value in keys.items()),
     )  # fmt: skip
     publish_text(options.output / "README.md", card)

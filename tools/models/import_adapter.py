@@ -21,12 +21,18 @@ def _import(options: argparse.Namespace) -> None:
     from clozeline.pipeline.tokenize.published.importing import import_tokenizer
     from clozeline.tools.model_folder import TOKENIZER, require_empty, write_imported
     from clozeline.tools.models.export.exportable import exported_form
+    from clozeline.tools.models.import_model import add_tokenizer
     from clozeline.train.startup.open_run import open_run
 
     require_empty(options.output)
     base = open_run(options.base, quantized=False)
     checkpoint = import_adapter(options.source, exported_form(base), model_type=options.type)
-    if base.tokenizer_folder is not None:
+    notes = [*checkpoint.notes]
+    if options.no_tokenizer:
+        notes.append("without a tokenizer")
+    elif base.tokenizer_folder is None:
+        notes.append(add_tokenizer(options.base, options.output / TOKENIZER, checkpoint.vocab_size))
+    else:
         with tempfile.TemporaryDirectory() as probe:  # a damaged tokenizer leaves no files
             import_tokenizer(base.tokenizer_folder, Path(probe) / TOKENIZER)
         for path in sorted(path for path in base.tokenizer_folder.rglob("*") if path.is_file()):
@@ -40,12 +46,7 @@ def _import(options: argparse.Namespace) -> None:
     print(f"{options.output}: {adapter.name}, {count:,} parameters, on {options.base}")
     if checkpoint.trained:
         print(f"  with the trained head {', '.join(checkpoint.config.heads)}")
-    notes = (
-        ()
-        if base.tokenizer_folder is not None
-        else (f"without a tokenizer: {options.base} has none that was imported",)
-    )
-    print(*(f"  {note}" for note in (*checkpoint.notes, *notes)), sep="\n")
+    print(*(f"  {note}" for note in notes), sep="\n")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -54,4 +55,5 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("base", type=model_path, metavar="BASE", help="model that the adapter was trained on")
     parser.add_argument("output", type=some_path, metavar="OUTPUT", help="new folder")
     parser.add_argument("--type", metavar="TYPE", help="model type of transformers (default: that of the base)")
+    parser.add_argument("--no-tokenizer", action="store_true", help="import adapter and model alone")
     return run_tool(parser, arguments, _import)

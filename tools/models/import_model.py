@@ -31,7 +31,7 @@ def _import(options: argparse.Namespace) -> None:
         raise ConfigurationError(f"{source}: holds {MODEL}, it has been imported already: use it as it is")
     checkpoint = read_checkpoint(source, strict=options.strict)
     rows = checkpoint.vocab_size
-    tokenizer = "without a tokenizer" if options.no_tokenizer else _import_tokenizer(source, folder / TOKENIZER, rows)
+    tokenizer = "without a tokenizer" if options.no_tokenizer else add_tokenizer(source, folder / TOKENIZER, rows)
     write_imported(folder, checkpoint, source)
     count = sum(tensor.numel() for tensor in checkpoint.tensors.values())
     kind, family = checkpoint.model_type, checkpoint.config.family
@@ -39,7 +39,8 @@ def _import(options: argparse.Namespace) -> None:
     print(*(f"  {note}" for note in (*checkpoint.notes, tokenizer)), sep="\n")
 
 
-def _import_tokenizer(source: Path, folder: Path, rows: int) -> str:
+def add_tokenizer(source: Path, folder: Path, rows: int) -> str:
+    """Import the tokenizer of a published model with so many rows, if it has one; return the line that tells so."""
     if not any(os.path.lexists(source / name) for name in _TOKENIZERS) and not any(source.glob("*.model")):
         return f"without a tokenizer: {source} holds none of {', '.join(_TOKENIZERS)}, *.model"
     with tempfile.TemporaryDirectory() as probe:  # a refused tokenizer leaves no files

@@ -1,7 +1,8 @@
 """Score a run: `clozeline evaluate RUN [split=dev] [task=FOLDER] [step=N] [output=FILE] [--json]`.
 
 The run is fine-tuned on a task. Metrics are those of the task, over all rows of the split at once, next to baselines
-without the model: the most frequent answer, and a linear model on bags of words. Scores below a baseline are marked.
+without the model: `majority`, the most frequent answer, and `words`, a logistic regression on which single words occur
+in a text, fitted on the training rows (for numbers and choices a ridge regression). Scores below a baseline are marked.
 Several ranks share the rows; the JSON is the same as from one process. `predictions=FILE` writes each prediction with
 its answer; `errors=true` shows the confusion of classes, scores by class and the worst predictions.
 

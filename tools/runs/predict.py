@@ -84,21 +84,19 @@ def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) ->
     columns = InputColumns(keys, options.id, options.delimiter, options.columns)
     reader = task_reader(opened.train.manifest)
     plain = {name: value for name, value in to_plain(options).items() if name not in ("input", "output", "step")}
-    parts = PredictionParts(options.output, {
-        "checkpoint": opened.checkpoint, "input": file_hash(options.input), **plain,
-    })  # fmt: skip
-    items = iter(read_unlabeled(options.input, opened.answer, reader, columns))
+    facts = {"checkpoint": opened.checkpoint, "input": file_hash(options.input), **plain}
     number, first, counts = 0, 0, Counter[str]()
-    while group := list(islice(items, options.part_rows)):
-        if not parts.has(number):
-            parts.write(number, _records_of(opened, reader, group, first))
-        number, first = number + 1, first + len(group)
-    if not number:
-        raise ConfigurationError(f"input: {options.input}: expected rows to predict, got none")
-    counts["rows"] = first
-    counts.update(record["rejected"] for record in parts.records(number) if "rejected" in record)
-    write_output(options.output, options.layout, parts.records(number), opened.answer)
-    parts.remove()
+    with PredictionParts(options.output, facts) as parts:
+        items = iter(read_unlabeled(options.input, opened.answer, reader, columns))
+        while group := list(islice(items, options.part_rows)):
+            if not parts.has(number):
+                parts.write(number, _records_of(opened, reader, group, first))
+            number, first = number + 1, first + len(group)
+        if not number:
+            raise ConfigurationError(f"input: {options.input}: expected rows to predict, got none")
+        counts["rows"] = first
+        counts.update(record["rejected"] for record in parts.records(number) if "rejected" in record)
+        write_output(options.output, options.layout, parts.records(number), opened.answer)
     return counts
 
 

@@ -1,4 +1,4 @@
-"""A linear model on bags of words: the baseline of tasks that classify, score or choose texts."""
+"""A linear model on which single words occur: the baseline of tasks that classify, score or choose texts."""
 
 from collections.abc import Sequence
 from typing import Any

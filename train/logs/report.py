@@ -140,6 +140,8 @@ def _advise(config: TrainConfig, state: TrainState, last: Record) -> list[str]:
     if risen and best < entropy:
         return [*lines, f"train up to steps={step}, on more texts, or on new corruptions in each pass (data.corrupt)"]
     known = "the model knows how frequent each label is, and no more"
+    if config.model.init_from is not None:
+        return [*lines, f"{known}: raise steps, or optimizer.learning_rate, as a small body needs"]
     return [*lines, f"{known}: a small one needs about {LEARNED:,} tokens: raise steps, and read more texts"]
 
 

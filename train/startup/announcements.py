@@ -59,8 +59,8 @@ def announce_start(point: StartingPoint, lines: Sequence[str], peak: Peak, displ
             if saved.shape != now.shape or saved.versions != now.versions:
                 changed = f"the run was {saved.shape} and is {now.shape} now"
             display.say(f"{changed}: the state is the same, rounding will differ")
-    if beyond := point.beyond_horizon():
-        display.say(beyond)
+    if note := point.schedule_note():
+        display.say(note)
 
 
 def announce_data(point: StartingPoint, state: TrainState, datasets: Datasets, announce: Callable[..., None]) -> None:

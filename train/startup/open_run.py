@@ -169,8 +169,11 @@ def open_run(folder: Path, step: int | None = None, *, key: str = "", quantized:
     if not folder.is_dir():
         named = f"{key}: " if key else ""
         raise ConfigurationError(f"{named}{folder}: expected the folder of a run or a model, it is none")
-    from clozeline.model.checkpoints import read_checkpoint
+    from clozeline.model.checkpoints import MODEL, read_checkpoint
 
+    runs = sorted(folder.glob("*/checkpoints")) or sorted(folder.glob("*/*/checkpoints"))  # such as of finetune
+    if runs and not any((folder / name).is_file() for name in (MODEL, "config.json")):
+        raise ConfigurationError(f"{folder}: expected a run, it holds runs: choose one, such as {runs[0].parent}")
     recorded = read_sets(folder) if (folder / SETS_FILE).is_file() else ()
     return Run(folder, read_checkpoint(folder, quantized=quantized), recorded)
 

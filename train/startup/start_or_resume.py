@@ -79,10 +79,12 @@ class StartingPoint:
         stream.load_state_dict(saved_stream, allow_changed=["data"])
         return replace(state, stream=stream.state_dict(), base=base, distillation=dict(distillation))
 
-    def beyond_horizon(self) -> str:
-        """Describe the learning rate after the schedule's last step; empty where there is nothing to say."""
+    def schedule_note(self) -> str:
+        """Describe a long warm-up, or the rate after the schedule's last step; empty where there is nothing to say."""
         horizon, steps = self.config.schedule.options.steps, self.config.last_step
         schedule = self.config.schedule.build(horizon)
+        if 2 * schedule.warmup > horizon:
+            return f"schedule.warmup: the rate rises for {schedule.warmup} of {horizon} steps; 0.1 is a tenth of them"
         if steps > horizon and schedule(steps) == schedule(horizon):
             return f"the schedule ends at step {horizon}: up to step {steps} the rate keeps its last value"
         return ""
@@ -96,7 +98,7 @@ class StartingPoint:
             began = f", apart from {self.trunk}" if self.trunk else ", as the run began"
             left = f"{self.step:,} of {steps:,} steps are done" if self.step < steps else "nothing is left to do"
             report.append(f"resume     from {self.name}: {left}; the schedule ends at {horizon:,}{began}")
-        return [*report, *filter(None, [self.beyond_horizon()])]
+        return [*report, *filter(None, [self.schedule_note()])]
 
 
 def find_starting_point(

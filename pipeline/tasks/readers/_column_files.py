@@ -49,14 +49,16 @@ class TaskFile:
     class_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """class names in order, by column, as `datasets` stores them (ClassLabel)"""
 
-    def require(self, *names: str) -> None:
+    def require(self, *names: str, keys: str = "tasks.reader.") -> None:
         """Raise ConfigurationError if a column is missing; a dotted path is looked up in every row."""
         missing = [name for name in names if name not in self.names and name.partition(".")[0] not in self.names]
         if missing:
-            header = "" if self.layout.startswith("json") else "; columns=[...] are those of a file without header"
+            header = (
+                "" if self.layout.startswith("json") else f"; {keys}columns=[...] are those of a file without header"
+            )
             raise ConfigurationError(
                 f"{self.path}: expected the columns {', '.join(names)}, got {', '.join(self.names)[:200]} without "
-                f"{', '.join(missing)}: name the columns of this file, such as text=COLUMN{header}"
+                f"{', '.join(missing)}: name the columns of this file, such as {keys}text=COLUMN{header}"
             )
 
 

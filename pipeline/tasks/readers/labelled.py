@@ -223,7 +223,7 @@ class Labelled(TaskReader):
         if len(names) < least:
             raise ConfigurationError(
                 f"{paths[0]}: expected {least} or more classes in the column {name}, got {', '.join(names) or 'none'}: "
-                "name another column, or list all classes: tasks.reader.classes=[...]"
+                f"{self._columns_of(*paths)}, or list all classes: tasks.reader.classes=[...]"
             )
         return sort_classes(names) if spec.words is None else word_classes(names, name)
 
@@ -234,9 +234,13 @@ class Labelled(TaskReader):
             files = ", ".join(map(str, splits.values()))
             raise ConfigurationError(
                 f"{files}: expected different numbers in the column {self._answer}, got "
-                f"{f'only {numbers[0]:g}' if numbers else 'none'}: for classes, name it by tasks.reader.label"
+                f"{f'only {numbers[0]:g}' if numbers else 'none'}: {self._columns_of(*splits.values())}"
             )
         return [min(numbers), max(numbers)]
+
+    def _columns_of(self, *paths: Path) -> str:
+        key = next(name for name in _ANSWERS if getattr(self.spec, name))
+        return f"choose from {', '.join(self.open(paths[0]).names) or 'its folders'} by tasks.reader.{key}=COLUMN"
 
     def _is_kept(self, row: Row) -> bool:
         return all(str(value_at(row, name)) in values for name, values in self.spec.keep.items())

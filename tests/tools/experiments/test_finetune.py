@@ -54,6 +54,8 @@ def test_the_whole_chain(one_rank, tmp_path, capsys):
     choice = json.loads((searched / "search" / "choice.json").read_text(encoding="utf-8"))
     assert choice["tried"] == [[f"steps={steps}", "optimizer.learning_rate=0.01"] for steps in (1, 6)]
     assert read_config(searched / "seed-0").steps == int(choice["chosen"][0].removeprefix("steps="))
+    alone = [word for word in words if not word.startswith("dev=")]
+    assert main([*alone, f"output={tmp_path / 'alone'}", "seeds=1", "tasks.carve={dev: 0.5}"]) == 0
     # the rows that choose are training rows: none of dev
     sets = [open_shards(searched / folder / "sets" / "tasks" / "sst2" / "train") for folder in (".", "search")]
     assert len(sets[1]) < len(sets[0])
@@ -64,7 +66,10 @@ def test_the_whole_chain(one_rank, tmp_path, capsys):
     [
         ([], "expected BODY and key=value words, or compare=DIR"),
         (["BODY", "task=sst2", "train=a", "dev=b", "output=OUT", "from=half"], "begin"),
-        (["BODY", "task=sst3", "train=a", "dev=b", "output=OUT"], "no recipe 'tasks/sst3'"),
+        (["BODY", "task=sst3", "train=a", "dev=b", "output=OUT"], "did you mean 'recipe:tasks/sst5'"),
+        (["BODY", "task=reviews", "train=a", "dev=b", "output=OUT"], "for your own labels, use 'recipe:tasks/labels'"),
+        (["BODY", "task=labels", "train=a", "output=OUT"], "dev: expected a file with rows to score, or tasks.carve"),
+        (["BODY", "task=labels", "train=a", "output=OUT", "tasks.carve={dev: 0.2}", "search={steps: [1]}"], "dev=FILE"),
         (["--compare", "BODY"], "expected an output of clozeline finetune with scores"),
     ],
 )

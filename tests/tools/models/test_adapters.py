@@ -124,12 +124,15 @@ def published(folder, tmp_path_factory):
 
 
 def test_the_export_is_what_was_imported(published, capsys):
-    assert export_adapter([str(published / "own"), str(published / "again")]) == 0
+    assert (published / "own" / "tokenizer" / "vocabulary.json").is_file()
+    assert export_adapter([str(published / "own"), str(published / "again"), "base=org/base"]) == 0
     assert "LORA" in capsys.readouterr().out
     before, after = (load_file(published / name / "adapter_model.safetensors") for name in ("peft", "again"))
     assert before.keys() == after.keys()
     assert all(torch.equal(tensor, after[name]) for name, tensor in before.items())
-    assert "id2label={0: 'LABEL_0', 1: 'LABEL_1'}" in (published / "again" / "README.md").read_text()
+    card = (published / "again" / "README.md").read_text()
+    assert "only with one model, org/base." in card
+    assert "id2label={0: 'LABEL_0', 1: 'LABEL_1'}" in card
 
 
 def test_a_merge_gives_the_scores_of_peft(published):

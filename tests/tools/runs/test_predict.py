@@ -206,6 +206,7 @@ def test_what_cannot_be_predicted_is_refused(runs, tmp_path, capsys, words, mess
     assert predict.main([str(runs("classes") / "run"), f"input={source}", *words]) == 64
     error = " ".join(capsys.readouterr().err.split())
     assert re.search(message, error), error
+    assert not list(tmp_path.iterdir())  # the corrected command writes the same output
 
 
 def test_questions_that_may_have_no_answer_have_a_probability_of_it(tmp_path):

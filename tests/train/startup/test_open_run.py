@@ -20,6 +20,9 @@ from tests.train.written_runs import write_run
 def test_parameters_are_those_of_the_parts(shard_sets, tmp_path):
     with pytest.raises(ConfigurationError, match=r"expected a folder with config\.json"):
         open_run(tmp_path)
+    (tmp_path / "seed-0" / "checkpoints").mkdir(parents=True)
+    with pytest.raises(ConfigurationError, match=r"holds runs: choose one, such as .*seed-0$"):
+        open_run(tmp_path)
     model = write_run(tmp_path, shard_sets, [12], 3)
     found = open_run(tmp_path)
     assert (found.step, found.model.training) == (12, False)

@@ -57,6 +57,8 @@ def test_a_dry_run_shows_what_the_frozen_keys_of_a_run_do(folder, capsys):
     assert "stage 0: " in said
     assert "stage 3: " in said
     assert "the schedule ends at step 4: up to step 10 the rate keeps its last value" in said
+    assert dry(folder, f"output={folder / 'new'}", "steps=4", "schedule.warmup=3") == 0
+    assert "schedule.warmup: the rate rises for 3 of 4 steps" in capsys.readouterr().out
     assert dry(folder, "steps=3") == 0
     assert "from step-00000004: nothing is left to do" in capsys.readouterr().out
 

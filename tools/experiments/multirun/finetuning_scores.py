@@ -11,6 +11,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json, publish_text
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.sealed_json import seal, unseal
+from clozeline.tools.command import plural
 from clozeline.tools.experiments.multirun.comparison import difference_text, mean_text
 
 _SCORES: Final = "scores"
@@ -84,11 +85,12 @@ def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[st
     for name, runs in named:
         scores = [run.scores for run in runs]
         first = scores[0]
-        seeds = ", ".join(str(run_scores["seed"]) for run_scores in scores)
+        seeds = "seed " if len(runs) == 1 else "seeds "
+        seeds += ", ".join(str(run_scores["seed"]) for run_scores in scores)
         unparsable = [run_scores["unparsable"] for run_scores in scores if "unparsable" in run_scores]
         noted = {**first, "unparsable": fmean(unparsable)} if unparsable else first
         counts = ", ".join((f"{first['n']:,} {first['unit']}", *notes_of(noted)))
-        yield f"{name}: {first['task']} {first['split']}, {counts}, {len(runs)} runs (seeds {seeds})"
+        yield f"{name}: {first['task']} {first['split']}, {counts}, {plural(len(runs), 'run')} ({seeds})"
         for metric in first["metrics"]:
             values = [run_scores["metrics"][metric] for run_scores in scores]
             mean, shown = fmean(values), mean_text(values, 4) + (" (one run)" if len(values) == 1 else "")

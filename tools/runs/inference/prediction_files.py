@@ -7,7 +7,7 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TextIO, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -28,7 +28,8 @@ _GROUP: Final = 4096
 class PredictionParts:
     """Parts of the predictions for one input, in a folder next to the output until all are written.
 
-    A part that exists is complete, so that a killed run continues with the next one.
+    A part that exists is complete, so that a killed run continues with the next one. The folder is removed at the end,
+    and where the command is refused, as the corrected one predicts something else.
     """
 
     def __init__(self, output: Path, facts: Mapping[str, Any]) -> None:
@@ -56,9 +57,12 @@ class PredictionParts:
             with self._path(number).open(encoding="utf-8") as lines:
                 yield from map(parse_json, lines)
 
-    def remove(self) -> None:
-        """Remove the folder."""
-        shutil.rmtree(self.folder)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is None or isinstance(error, ConfigurationError):
+            shutil.rmtree(self.folder)
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number:06}.jsonl"

@@ -61,7 +61,7 @@ def read_unlabeled(path: Path, answer: TaskAnswer, reader: TaskReader, columns: 
     keys = _keys_of(file.names, answer, reader, columns)
     if default is not None:
         keys = {name: [name] for name in names}
-    file.require(*(name for names in keys.values() for name in names), *([columns.id] if columns.id else []))
+    file.require(*(name for names in keys.values() for name in names), *filter(None, [columns.id]), keys="")
     for index, row in file.rows():
         if isinstance(row, Rejected):
             yield row, None

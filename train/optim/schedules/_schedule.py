@@ -5,7 +5,7 @@ above 0.
 """
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
@@ -16,8 +16,10 @@ from clozeline.configuration.config import config_class
 class ScheduleOptions:
     """Options that every schedule has."""
 
-    warmup: int = Field(
-        default=0, ge=0, description="steps over which the rate rises linearly from 0 to its peak; 0 starts at the peak"
+    warmup: Annotated[int, Field(ge=0)] | Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=0,
+        description="steps over which the rate rises linearly from 0 to its peak, or below 1 their share of all steps: "
+        "0.1; 0 starts at the peak",
     )
     steps: int | None = Field(
         default=None,
@@ -34,11 +36,12 @@ class Schedule(ABC):
     def __init__(self, options: ScheduleOptions, steps: int) -> None:
         self.options = options
         self.steps = steps
+        self.warmup = options.warmup if isinstance(options.warmup, int) else round(options.warmup * steps)
 
     def __call__(self, step: int) -> float:
         """Return the multiplier in 0..1 for a step, counted from 1; after the horizon it keeps its last value."""
-        if step < self.options.warmup:
-            return step / self.options.warmup
+        if step < self.warmup:
+            return step / self.warmup
         return self.after_warmup(min(step, self.steps))
 
     @abstractmethod
@@ -47,4 +50,4 @@ class Schedule(ABC):
 
     def progress(self, step: int) -> float:
         """Return the fraction of the steps between warm-up and horizon that have passed, 0..1."""
-        return min(1.0, max(0, step - self.options.warmup) / max(1, self.steps - self.options.warmup))
+        return min(1.0, max(0, step - self.warmup) / max(1, self.steps - self.warmup))

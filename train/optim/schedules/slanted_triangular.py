@@ -27,9 +27,9 @@ class SlantedTriangular(Schedule):
 
     def __call__(self, step: int) -> float:
         """Return the multiplier for a step, counted from 1; after the horizon it keeps its last value."""
-        return self.after_warmup(min(step, max(self.steps, self.options.warmup)))
+        return self.after_warmup(min(step, max(self.steps, self.warmup)))
 
     def after_warmup(self, step: int) -> float:
-        cut = self.options.warmup or max(1, math.floor(self.steps * self.options.rise))
+        cut = self.warmup or max(1, math.floor(self.steps * self.options.rise))
         share = step / cut if step < cut else 1.0 - (step - cut) / max(1, self.steps - cut)
         return (1.0 + share * (self.options.ratio - 1.0)) / self.options.ratio

@@ -163,7 +163,7 @@ def test_classes_have_a_fixed_order_and_may_be_integers(tmp_path):
     [
         ("text,label\na,1.5\nb,2\n", {"label": "label"}, r"row 1: the column label holds 1\.5, a number, where"),
         ("text,label\na,x\nb,x\n", {"label": "label"}, "expected 2 or more classes in the column label, got x"),
-        ("text,label\na,x\n", {"label": "kind"}, "expected 2 or more classes in the column kind, got none"),
+        ("text,label\na,x\n", {"label": "kind"}, "got none: choose from text, label by tasks.reader.label=COLUMN"),
         ("title,label\na,x\n", {"label": "label"}, "expected the columns text, got title, label without text"),
         ("text,text\na,x\n", {"label": "label"}, "two columns have the name 'text'"),
         ("text,label\n", {"label": "label"}, "got none that can be read"),

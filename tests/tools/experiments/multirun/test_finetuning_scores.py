@@ -46,7 +46,7 @@ def test_a_table_of_two_folders(tmp_path):
     assert lines == [
         "a: toy dev, 4 texts, 3 runs (seeds 0, 1, 10)",
         "accuracy 0.7500 ± 0.2500 baselines: majority 0.5000, words 0.8000 BELOW words",
-        "b: toy dev, 4 texts, 1 runs (seeds 0)",
+        "b: toy dev, 4 texts, 1 run (seed 0)",
         "accuracy 0.2500 (one run) baselines: majority 0.5000, words 0.8000 BELOW majority and words",
     ]
     (line,) = comparison_lines(groups)

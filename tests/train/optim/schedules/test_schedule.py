@@ -51,6 +51,11 @@ def test_the_slanted_triangle_is_the_paper_s():
     assert rates(1, 1, name="slanted_triangular") == [1.0]
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_warmup_below_one_is_a_share_of_the_steps(name):
+    assert rates(150, 160, name=name, warmup=0.1) == rates(150, 160, name=name, warmup=15)
+
+
 @pytest.mark.parametrize("name", WARM)
 @settings(max_examples=40)
 @given(warmup=st.integers(0, 30), steps=st.integers(1, 60), order=st.randoms(use_true_random=False))
