@@ -19,9 +19,13 @@ def lasting_child():
             child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
             children.append(child)
         child = children[-1]
-        child.stdin.write(json.dumps(request) + "\n")
-        child.stdin.flush()
-        return child.stdout.readline()
+        try:
+            child.stdin.write(json.dumps(request) + "\n")
+            child.stdin.flush()
+            return child.stdout.readline()
+        except BaseException:
+            child.kill()  # its answer would be read as that of the next request
+            raise
 
     try:
         yield ask

@@ -49,7 +49,7 @@ def is_secret(key: str, *above: str) -> bool:
 
 
 def _holds_secret(value: Any, key: str, *above: str) -> bool:
-    return value is not None and value != "" and not isinstance(value, bool) and is_secret(key, *above)
+    return value is not None and value != "" and not isinstance(value, bool | float) and is_secret(key, *above)
 
 
 def redact(plain: Any, *above: str) -> Any:

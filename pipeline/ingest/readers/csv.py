@@ -17,6 +17,7 @@ from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile
 from clozeline.pipeline.ingest.readers import Counted, Item, Reader
 from clozeline.pipeline.ingest.readers._rows import EncodingOptions, FieldOptions, explain_unusable, make_record
 
+_SNIFFED: Final = 4096  # characters of a line in which the delimiter is looked for: the sniffer takes quadratic time
 _RESYNC: Final = "resync"
 _MOST_LINES: Final = 1 << 20  # maximum lines of a row, kept in memory in case its quotes are wrong
 
@@ -96,7 +97,7 @@ def _find_delimiter(lines: _RowLines) -> str:
     """Return the delimiter of a first line: a comma if it has one, else what `csv.Sniffer` finds."""
     line = next(lines, "")
     try:
-        return "," if "," in line else csv.Sniffer().sniff(line, ";\t|").delimiter
+        return "," if "," in line else csv.Sniffer().sniff(line[:_SNIFFED], ";\t|").delimiter
     except csv.Error:
         return ","
 

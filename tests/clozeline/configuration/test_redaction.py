@@ -40,6 +40,7 @@ def test_the_head_named_token_is_no_secret(token):
     """The configuration of a run of ELECTRA is read again with both heads."""
     plain = {"model": {"heads": {"masked_lm": 1.0, "token": token}}, "token": "hidden"}
     assert redact(plain) == {**plain, "token": MASK}
+    assert redact(measured := {"losses": {"token": 0.31}}) == measured
     remember(plain)
     assert redact_text("model.heads.token=50.0 token=hidden") == f"model.heads.token=50.0 token={MASK}"
 
