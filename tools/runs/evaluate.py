@@ -69,7 +69,7 @@ class PerplexityOptions:
     causal, pll that the training prepared"""
     window: Annotated[int, Field(ge=1)] | None = None
     """maximum context of a prediction in tokens, those of masked scores with [CLS] and [SEP]; default: the length of
-    training rows"""
+    training rows, or the positions of a model that came from elsewhere"""
     stride: Annotated[int, Field(ge=1)] | None = None
     """score=causal: tokens between windows, of which the last `stride` are scored; default: half of one"""
     baseline: Path | None = None

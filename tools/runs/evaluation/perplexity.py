@@ -50,7 +50,7 @@ def perplexity_scores(
 
     Texts are tokenized and start like training documents; bits per byte refer to their UTF-8. Rows of a shard set are
     split at their documents; their bytes are unknown. `window` is the maximum context of a prediction in tokens (None:
-    the length of training rows).
+    the length of training rows, or the positions of a model that came from elsewhere).
 
     Causal scores read windows that are `stride` tokens apart (None: half a window); the first token of each document of
     a set is only context. With a baseline, texts or a shard set, the same tokens are also scored by its n-grams.
@@ -143,7 +143,7 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
 
 def _window_and_stride(trained: Run, window: int | None, stride: int | None, least: int) -> tuple[int, int]:
     limit = trained.model.config.position.limit
-    longest = trained.sets[0].max_length
+    longest = trained.recorded[0].max_length if trained.recorded else trained.max_length
     length = window or min(longest, limit or longest)
     step = stride or max(1, length // 2)
     if limit is not None and length > limit:
