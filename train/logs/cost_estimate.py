@@ -224,7 +224,7 @@ def _cost_of_row(
     rows = _first_block(source.shards, skip_damaged=config.data.max_damaged_fraction > 0)
     if source.corruption is not None:
         rows, _ = source.corruption(rows, np.zeros(len(rows), np.uint16))
-        # the manifest has the length of samples, without what the objective adds
+        # an objective may add more than the special tokens around a text, which the manifest counts
         texts = [rows.columns[name] for name in ("input_ids", "target_ids") if name in rows.columns]
         check_length(max(int(column.lengths.max()) for column in texts), config, source.shards.path)
     columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}
