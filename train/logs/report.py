@@ -34,6 +34,8 @@ _EVENTS: Final = 200
 _ENDINGS: Final = {"done": "Complete", "stop": "Stopped", "failed": "Failed"}
 """Events that end a start of a run, and what the page calls it."""
 _MIB: Final = 2**20
+_NEAR: Final = 0.1
+"""Most nats above the unigram entropy at which a model knows how frequent each label is."""
 _NOT_LISTED: Final = ("memory", "guesses")
 """Events that the page shows elsewhere."""
 
@@ -140,7 +142,10 @@ def _advise(config: TrainConfig, state: TrainState, last: Record) -> list[str]:
     if risen and best < entropy:
         return [*lines, f"train up to steps={step}, on more texts, or on new corruptions in each pass (data.corrupt)"]
     known = "the model knows how frequent each label is, and no more"
-    return [*lines, f"{known}: a small one needs about {LEARNED:,} tokens: raise steps, and read more texts"]
+    if loss is None or loss - entropy > _NEAR:
+        known = "above the unigram entropy: the model has not learned how frequent each label is"
+    needs = "" if config.model.init_from else f" a small one needs about {LEARNED:,} tokens:"
+    return [*lines, f"{known}:{needs} raise steps, and read more texts"]
 
 
 def _guesses(events: Sequence[Record], output: Path) -> str:

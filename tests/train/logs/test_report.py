@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,7 +95,16 @@ def test_a_run_without_a_finite_loss_has_a_page(tmp_path):
     ("losses", "tokens", "said"),
     [
         ((4.0, 2.5), 1000, ()),
-        ((4.0, 3.5), 1000, ("a small one needs about 4,000,000 tokens: raise steps",)),
+        (
+            (4.0, 3.05),
+            1000,
+            ("knows how frequent each label is, and no more: a small one needs about 4,000,000 tokens",),
+        ),
+        (
+            (4.0, 3.5),
+            1000,
+            ("above the unigram entropy: the model has not learned how frequent each label is: a small",),
+        ),
         ((2.5, 3.5), 1000, ("2.5000 at step 100", "step=100", "steps=100", "data.corrupt")),
         ((2.5, 2.75), 1000, ("2.5000 at step 100", "step=100")),
         ((2.5, None), 1000, ("2.5000 at step 100", "steps=100")),
@@ -115,6 +125,8 @@ def test_a_run_that_context_did_not_help_says_what_to_raise(tmp_path, losses, to
     more = closing_lines(config, state, None)[usual:]
     assert all(text in " ".join(more) for text in said)
     assert bool(more) == bool(said)
+    continued = replace(config, model=replace(config.model, init_from=Path("published")))
+    assert "a small one needs" not in " ".join(closing_lines(continued, state, None))
     assert closing_lines(config, state, "SIGTERM")[usual:] == [stopped]
 
 
