@@ -300,8 +300,8 @@ def check_schedule(options: Any, end: int) -> None:
         raise ConfigurationError(
             f"schedule.warmup: expected at most {end}, the steps of the schedule (schedule.steps, by default "
             f"steps), got {options.warmup}: the learning rate would never reach its peak; set schedule.warmup="
-            f"{end // 10} for a tenth, raise steps, or set schedule.steps to {options.warmup} or more where this run "
-            "is the first part of a longer one"
+            f"{end // 10}{' for a tenth' if end >= 20 else ''}, raise steps, or set schedule.steps to "
+            f"{options.warmup} or more where this run is the first part of a longer one"
         )
 
 
