@@ -161,7 +161,7 @@ class CostEstimate:
         # time and memory
         seconds, ranks = flops / (operations * size), f"{size} rank{'s' * (size > 1)}"
         yield (
-            f"arithmetic {flops:.3g} operations, {training / tokens:.3g} a token trained on, about {seconds:,.0f} s on "
+            f"arithmetic {flops:.3g} operations, {training / tokens:.3g} a training token, about {seconds:,.0f} s on "
             f"{ranks} of this machine at the speed of a matrix product"
         )
         first = 1 if config.precision == "bf16" else 0
