@@ -97,10 +97,12 @@ def main() -> int:
     elif name in _own() and arguments[:1] in (["--help"], ["-h"]):
         sys.stdout.write(f"usage: clozeline {_own()[name]}\n\n{_OWN[_own()[name]]}\n")
     elif name == "where":
-        path = HOME.joinpath(*arguments)  # for launchers that start a file: `deepspeed $(clozeline where ...)`
-        if not path.exists():
+        # for launchers that start a file: `deepspeed $(clozeline where ...)`
+        path = HOME.joinpath(*(each.replace("recipe:", "configs/recipes/", 1) for each in arguments))
+        recipe = path.with_name(f"{path.name}.yaml")  # a recipe of one file
+        if not (path.exists() or recipe.exists()):
             raise _refusal(f"{path}: no such file")
-        sys.stdout.write(f"{path}\n")
+        sys.stdout.write(f"{path if path.exists() else recipe}\n")
     else:
         known = {key: command for group in commands().values() for key, command in group.items()}
         dashed = _with_dashes(name)

@@ -239,8 +239,14 @@ def _validate(schema: Any, data: Any, prefix: str = "") -> tuple[Any, list[str]]
     except ValidationError as error:
         # a misspelled key explains what is missing
         mistakes = [item for item in error.errors() if item["type"] in _UNKNOWN] or error.errors()
+        mistakes = [item for item in mistakes if not _is_other_word(item)] or mistakes
         lines = [line for item in mistakes for line in _explain(schema, item, prefix).split("\n")]
         return None, list(dict.fromkeys(lines))
+
+
+def _is_other_word(error: Any) -> bool:
+    """Return whether a value that is no word was compared with the words of a union, such as a number's `auto`."""
+    return "literal[" in str(error["loc"][-1:]) and not isinstance(error["input"], str)
 
 
 def _explain(schema: Any, error: Any, prefix: str) -> str:

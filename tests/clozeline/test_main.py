@@ -46,6 +46,7 @@ def test_answers_of_the_command_itself(tmp_path):
         (["--version"], 0, f"clozeline {version}\n", ""),
         (["where", "train/main.py"], 0, f"{ROOT / 'train' / 'main.py'}\n", ""),
         (["where"], 0, f"{ROOT}\n", ""),
+        (["where", "recipe:tasks/cola"], 0, f"{ROOT / 'configs' / 'recipes' / 'tasks' / 'cola.yaml'}\n", ""),
         (["where", "no/such/file"], 64, "", "no/such/file"),
         (["inspect-shards"], 64, "", no_such),
         (["pipeline", "--config", "recipe:demo"], 64, "", "no output folder"),

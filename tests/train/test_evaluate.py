@@ -140,6 +140,7 @@ def test_the_dry_run_counts_evaluations(tmp_path, shards, capsys):
     text, both = told("evaluate.max_rows=9", "evaluate.every=2")
     assert "held-out   16 rows in each of 3 evaluations" in text
     assert both == pytest.approx(trained * (1 + 3 * 16 / 3 / (5 * 8)), rel=0.05)
+    assert len({said.split(" operations, ")[1].split()[0] for said in (without, text)}) == 1, "of training alone"
     assert "48 rows in each of 1 evaluations" in told()[0]
     assert "trained on" not in text
     assert "same is also trained on" in told(f"data.heldout={{same: {shards}}}")[0]

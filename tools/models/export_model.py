@@ -78,8 +78,9 @@ def _write_exports(run: Run, options: argparse.Namespace, quantization: Quantiza
             shutil.rmtree(folder)
             raise
         print(f"{folder}: {export.config['architectures'][0]}, {parameters:,} parameters, {loaded}")
-        changed = ", ".join(_changed_keys(checkpoint.published, export)) or "nothing"
-        configs = f"config.json: as published, but for {changed}" if checkpoint.published else ""
+        changed = ", ".join(_changed_keys(checkpoint.published, export))
+        but = f", but for {changed}" if changed else ""
+        configs = f"config.json: as published{but}" if checkpoint.published else ""
         notes = (*checkpoint.notes, configs, tokenizer, _compare_frames(folder, run))
         print(*(f"  {note}" for note in notes if note), sep="\n")
 

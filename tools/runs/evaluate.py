@@ -29,6 +29,7 @@ from clozeline.files import publish_text
 from clozeline.tools.command import IntermixedArguments, add_settings, model_path, run_tool, settings_of
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.early_exits import ExitOptions
+from clozeline.tools.runs.evaluation.local_texts import KeyedTexts
 from clozeline.tools.runs.inference.text_likelihoods import Score
 from clozeline.train.startup.open_run import Run, open_run
 
@@ -67,17 +68,17 @@ class EvaluateOptions:
 class PerplexityOptions:
     """Texts to compute the perplexity of."""
 
-    perplexity: Path
-    """texts, or a shard set: a file or folder"""
+    perplexity: Path | KeyedTexts
+    """texts, or a shard set: a file or folder; `{path: posts.jsonl, text_key: body}` names the field or column"""
     score: Score | None = None
     """type of score; pll, pll_word and mntp give the pseudo-perplexity of a masked model; default: the first of
     causal, pll that the training prepared"""
     window: Annotated[int, Field(ge=1)] | None = None
     """maximum context of a prediction in tokens, those of masked scores with [CLS] and [SEP]; default: the length of
-    training rows"""
+    training rows, or the positions of a model that came from elsewhere"""
     stride: Annotated[int, Field(ge=1)] | None = None
     """score=causal: tokens between windows, of which the last `stride` are scored; default: half of one"""
-    baseline: Path | None = None
+    baseline: Path | KeyedTexts | None = None
     """texts to count in for baselines, a file or folder: perplexity, n-grams of the model's tokens (interpolated
     Kneser-Ney), also of a shard set; suite, unigrams and bigrams of words"""
     ngram: Annotated[int, Field(ge=1, le=8)] = 5
@@ -107,7 +108,7 @@ class SuiteOptions:
     score: Score | None = None
     pairs: Annotated[int, Field(ge=1)] | None = None
     """blimp, pairs: maximum number of pairs per paradigm; default: all"""
-    baseline: Path | None = None
+    baseline: Path | KeyedTexts | None = None
     candidates: Path | None = None
     """lama: file with the candidate words, one per line; default: the words of all facts"""
     tasks: tuple[str, ...] = ()

@@ -127,8 +127,8 @@ class CostEstimate:
         # totals over all phases, with evaluations
         read, steps = (sum(getattr(phase, name) for phase in self.phases) for name in ("rows", "steps"))
         tokens = sum(phase.rows * phase.tokens_per_row for phase in self.phases)
-        flops = self.evaluations * self.heldout_flops
-        flops += sum(phase.rows * phase.flops_per_row for phase in self.phases)
+        training = sum(phase.rows * phase.flops_per_row for phase in self.phases)
+        flops = training + self.evaluations * self.heldout_flops
         # model and data
         parts = self.model.parameters_by_part
         counts = ", ".join(f"{part} {count:,}" for part, count in parts.items())
@@ -161,8 +161,8 @@ class CostEstimate:
         # time and memory
         seconds, ranks = flops / (operations * size), f"{size} rank{'s' * (size > 1)}"
         yield (
-            f"arithmetic {flops:.3g} operations, {flops / tokens:.3g} a token, about {seconds:,.0f} s on {ranks} of "
-            "this machine at the speed of a matrix product"
+            f"arithmetic {flops:.3g} operations, {training / tokens:.3g} a training token, about {seconds:,.0f} s on "
+            f"{ranks} of this machine at the speed of a matrix product"
         )
         first = 1 if config.precision == "bf16" else 0
         count, frozen = self.model.num_parameters(), frozen_count(self.model)
@@ -224,7 +224,7 @@ def _cost_of_row(
     rows = _first_block(source.shards, skip_damaged=config.data.max_damaged_fraction > 0)
     if source.corruption is not None:
         rows, _ = source.corruption(rows, np.zeros(len(rows), np.uint16))
-        # the manifest has the length of samples, without what the objective adds
+        # an objective may add more than the special tokens around a text, which the manifest counts
         texts = [rows.columns[name] for name in ("input_ids", "target_ids") if name in rows.columns]
         check_length(max(int(column.lengths.max()) for column in texts), config, source.shards.path)
     columns = {name: float(column.lengths.mean()) for name, column in rows.columns.items()}

@@ -34,6 +34,8 @@ _EVENTS: Final = 200
 _ENDINGS: Final = {"done": "Complete", "stop": "Stopped", "failed": "Failed"}
 """Events that end a start of a run, and what the page calls it."""
 _MIB: Final = 2**20
+_NEAR: Final = 0.1
+"""Most nats above the unigram entropy at which a model knows how frequent each label is."""
 _NOT_LISTED: Final = ("memory", "guesses")
 """Events that the page shows elsewhere."""
 
@@ -140,6 +142,8 @@ def _advise(config: TrainConfig, state: TrainState, last: Record) -> list[str]:
     if risen and best < entropy:
         return [*lines, f"train up to steps={step}, on more texts, or on new corruptions in each pass (data.corrupt)"]
     known = "the model knows how frequent each label is, and no more"
+    if loss is None or loss - entropy > _NEAR:
+        known = "above the unigram entropy: the model has not learned how frequent each label is"
     if config.model.init_from is not None:
         return [*lines, f"{known}: raise steps, or optimizer.learning_rate, as a small body needs"]
     return [*lines, f"{known}: a small one needs about {LEARNED:,} tokens: raise steps, and read more texts"]

@@ -18,7 +18,7 @@ from clozeline.configuration.config import load_config
 from clozeline.errors import CheckpointError, ConfigurationError, reading_run
 from clozeline.files import file_hash
 from clozeline.pipeline.shards import ShardSet
-from clozeline.pipeline.shards.manifest import ObjectiveFacts
+from clozeline.pipeline.shards.manifest import FrameFacts, ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.train.checkpoint.format import INDEX
 from clozeline.train.data.sets.recorded_sets import SETS_FILE, RecordedSet, read_sets, tokenizer_of_run
@@ -61,8 +61,24 @@ class Run:
 
     @property
     def objectives(self) -> list[ObjectiveFacts]:
-        """The objectives of its training, in all phases."""
-        return [recorded.objective for recorded in self.sets]
+        """The objectives of its training, in all phases; of a model folder that came from elsewhere, that of its heads.
+
+        A decoder whose tokenizer has a start token of its own reads it first; any other text follows the end of one.
+        """
+        config = self.checkpoint.config
+        if self.recorded or config.architecture == "encoder_decoder":
+            return [recorded.objective for recorded in self.sets]
+        specials, heads = self.tokenizer.vocabulary.specials, tuple(config.targets.values())
+        return [
+            ObjectiveFacts(
+                name="causal_lm" if config.architecture == "decoder" else "masked_lm",
+                label=", ".join(heads),
+                options={"add_bos": specials.get("bos") not in (None, specials.get("eos"))},
+                architecture=config.architecture,  # type: ignore[arg-type]
+                heads=heads,
+                frame=FrameFacts(),
+            )
+        ]
 
     def require_config(self) -> TrainConfig:
         """Return the configuration of the training; ConfigurationError for a model folder."""
@@ -134,7 +150,7 @@ class Run:
         limit = self.model.position_limit
         if limit is not None:
             return limit
-        return max(self.model.config.position.maximum, *(recorded.max_length for recorded in self.sets))
+        return max([self.model.config.position.maximum, *(recorded.max_length for recorded in self.recorded)])
 
     def require_same_tokenizer(self, shards: ShardSet) -> None:
         """Raise ConfigurationError for a set made with another tokenizer."""

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run, main
+from clozeline.tools.runs.evaluation.local_texts import KeyedTexts
 from clozeline.tools.runs.evaluation.perplexity import perplexity_scores
 from tests.distributed import RankPool
 
@@ -57,10 +58,10 @@ def test_mistakes(tuned, capsys, words, message):
 
 
 def test_texts_are_scored_by_a_decoder(decoder, tmp_path, capsys):
-    (run, trained), text = decoder, tmp_path / "text.txt"
-    text.write_text("the page of the book .")
-    assert main([str(run), f"perplexity={text}", "window=4", "stride=1", "--json"]) == 0
+    (run, trained), text = decoder, tmp_path / "text.csv"
+    text.write_text("id,body\n1,the page of the book .")
+    assert main([str(run), f"perplexity={{path: {text}, text_key: body}}", "window=4", "stride=1", "--json"]) == 0
     scores = json.loads(capsys.readouterr().out)
-    wanted = perplexity_scores(run, trained, text, 4, 1)
+    wanted = perplexity_scores(run, trained, KeyedTexts(path=text, text_key="body"), 4, 1)
     assert {name: scores[name] for name in wanted} == wanted
     assert (scores["step"], len(scores["checkpoint"]), len(scores["tokenizer"])) == (3, 32, 64)

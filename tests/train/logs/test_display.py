@@ -48,6 +48,7 @@ PHASE = {"phase": 1, "shares": {"a": 0.75, "b": 0.25}, "global_batch": 16}
         ({"event": "data", "phases": [PHASE]}, "phase 1 reads 75.0% a, 25.0% b, 16 rows a step"),
         ({"event": "spike", "loss": {"value": 9.5, "median": 2.0, "deviations": 7.25}, "command": "explain"},
          "loss 9.5 is 7.2 deviations above the median 2; its rows and documents:\n  explain"),
+        ({"event": "lost", "step": 3, "process": "process 8 on a"}, "the previous start was killed, or ended by the"),
         ({"event": ["damaged"], "a": 1}, "a 1"),
     ],
 )  # fmt: skip

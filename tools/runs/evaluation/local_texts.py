@@ -3,11 +3,40 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
 from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.reader_options import check_options
+from clozeline.pipeline.ingest.readers import Counted, Reader, detect
+from clozeline.registry import choose
+
+
+@config_class
+class KeyedTexts:
+    """Files that name the field or column with the text, read as an input of the pipeline is."""
+
+    path: Annotated[Path, HOME_EXPANDED]
+    """file or folder"""
+    text_key: str
+    """field of lines of JSON, column of a table"""
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def named_texts(self) -> Iterator[tuple[str, str]]:
+        """Yield the file and number of each text, and the text; IntegrityError for a record without one."""
+        for file in files_of(self.path):
+            name, options = detect(file)[0], {"text_key": self.text_key}
+            check_options(options, [name])
+            reader: Reader = choose("clozeline.pipeline.ingest.readers", {"name": name, **options}).build(Limits())
+            for number, item in enumerate(reader.read(file, 0, file.stat().st_size), 1):
+                if not isinstance(item, Counted):
+                    yield f"{file.name}:{number}", item.text
+                elif item.group == "malformed" and item.reason != "empty":
+                    raise IntegrityError(f"{file}, record {number}: {item.lacks or item.detail or item.reason}")
 
 
 def files_of(path: Path, endings: tuple[str, ...] = ("",)) -> list[Path]:
@@ -36,9 +65,10 @@ def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, fields
 
 
-def texts_of_files(path: Path) -> Iterator[str]:
+def texts_of_files(source: Path | KeyedTexts) -> Iterator[str]:
     """Yield the texts of a file or folder: the field `text` of lines of JSON, any other file as one text."""
-    yield from (text for _, text in named_texts(path))
+    named = named_texts(source) if isinstance(source, Path) else source.named_texts()
+    yield from (text for _, text in named)
 
 
 def named_texts(path: Path) -> Iterator[tuple[str, str]]:

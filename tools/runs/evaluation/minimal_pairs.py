@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from clozeline.errors import ConfigurationError, IntegrityError
-from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines, texts_of_files
+from clozeline.tools.runs.evaluation.local_texts import KeyedTexts, files_of, json_lines, texts_of_files
 from clozeline.tools.runs.evaluation.ngrams import WordNgrams
 from clozeline.tools.runs.inference.text_likelihoods import Score, TextScorer, open_scorer
 from clozeline.train.startup.open_run import Run
@@ -52,7 +52,7 @@ def read_pairs(path: Path, max_per_paradigm: int | None = None) -> list[Pair]:
 
 
 def score(
-    run: Path, trained: Run, path: Path, pairs: int | None, baseline: Path | None, kind: Score | None
+    run: Path, trained: Run, path: Path, pairs: int | None, baseline: Path | KeyedTexts | None, kind: Score | None
 ) -> dict[str, Any]:
     """Return the scores of at most `pairs` pairs of each paradigm, next to the words of the texts of a baseline."""
     scorer, chosen = open_scorer(run, trained, kind)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from torch import Tensor
 
@@ -12,7 +12,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.causal import log_likelihoods_in_windows
 from clozeline.model.scoring.masked import pseudo_log_likelihoods_in_windows
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.runs.evaluation.local_texts import texts_of_files
+from clozeline.tools.runs.evaluation.local_texts import KeyedTexts, texts_of_files
 from clozeline.tools.runs.evaluation.ngrams import TokenNgrams
 from clozeline.tools.runs.inference.text_likelihoods import (
     Score,
@@ -39,10 +39,10 @@ class _Document(NamedTuple):
 def perplexity_scores(
     run: Path,
     trained: Run,
-    source: Path,
+    source: Path | KeyedTexts,
     window: int | None,
     stride: int | None,
-    baseline: Path | None = None,
+    baseline: Path | KeyedTexts | None = None,
     ngram: int = 5,
     score: Score | None = None,
 ) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def perplexity_scores(
 
     Texts are tokenized and start like training documents; bits per byte refer to their UTF-8. Rows of a shard set are
     split at their documents; their bytes are unknown. `window` is the maximum context of a prediction in tokens (None:
-    the length of training rows).
+    the length of training rows, or the positions of a model that came from elsewhere).
 
     Causal scores read windows that are `stride` tokens apart (None: half a window); the first token of each document of
     a set is only context. With a baseline, texts or a shard set, the same tokens are also scored by its n-grams.
@@ -143,7 +143,7 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
 
 def _window_and_stride(trained: Run, window: int | None, stride: int | None, least: int) -> tuple[int, int]:
     limit = trained.model.config.position.limit
-    longest = trained.sets[0].max_length
+    longest = trained.recorded[0].max_length if trained.recorded else trained.max_length
     length = window or min(longest, limit or longest)
     step = stride or max(1, length // 2)
     if limit is not None and length > limit:
@@ -155,11 +155,11 @@ def _window_and_stride(trained: Run, window: int | None, stride: int | None, lea
     return length, step
 
 
-def _is_set(source: Path) -> bool:
-    return source.name.endswith("manifest.json") or (source / "manifest.json").is_file()
+def _is_set(source: Path | KeyedTexts) -> TypeGuard[Path]:
+    return isinstance(source, Path) and (source.name.endswith("manifest.json") or (source / "manifest.json").is_file())
 
 
-def _read_texts(trained: Run, source: Path, first: int | None, kind: Score) -> Iterator[_Document]:
+def _read_texts(trained: Run, source: Path | KeyedTexts, first: int | None, kind: Score) -> Iterator[_Document]:
     for text in texts_of_files(source):
         encoding = trained.tokenizer.encode([text])[0]
         ids, size = encoding.ids.tolist(), len(text.encode())

@@ -49,8 +49,7 @@ def continuations(trained: Run, text: str, settings: Settings) -> list[Continuat
     from clozeline.model.generation.generate import beams, generate
     from clozeline.model.generation.rules import AllowedSequences
 
-    trained_on = trained.sets[0]
-    objective = trained_on.objective
+    objective = trained.objectives[0]
     tokenizer = trained.tokenizer
     blanks = text[len(text.rstrip()) :] if settings.allowed is not None else ""
     language = find_language_token(tokenizer, objective, settings.language)
@@ -71,7 +70,7 @@ def continuations(trained: Run, text: str, settings: Settings) -> list[Continuat
         "banned": [encoding.ids.tolist() for encoding in banned if len(encoding.ids)],
         "finishes": has_stop if settings.stop else None,
         "decoder_start": objective.frame.decoder_start if language is None else language,
-        "prefix": "prefix_length" in trained_on.columns,
+        "prefix": bool(trained.recorded) and "prefix_length" in trained.recorded[0].columns,
     }
     if settings.mode == "beam":
         return beams(trained.model, [prompt], settings, **rules)[0][: settings.samples]
@@ -98,7 +97,7 @@ def read_allowed(allowed: Sequence[str] | Path) -> list[str]:
 
 def _encode_allowed(trained: Run, text: str, allowed: Sequence[str]) -> list[list[int]]:
     """Return the tokens of each allowed text: those it has after the prompt, or as an output of an encoder-decoder."""
-    tokenizer, objective = trained.tokenizer, trained.sets[0].objective
+    tokenizer, objective = trained.tokenizer, trained.objectives[0]
     if objective.architecture == "encoder_decoder":
         return [_encode_with_pieces(tokenizer, each.strip()) for each in allowed]
     prompt = prompt_ids(tokenizer, objective, text)

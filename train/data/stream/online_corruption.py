@@ -55,8 +55,13 @@ class Corruption:
             frame=FrameFacts(**asdict(objective.frame)),
         )
         columns = tuple(feature_columns(objective.features, objective.vocabulary.size))
+        # special tokens are not in the samples: those around a text, and between two
+        framed = len(objective.add_special_tokens(np.zeros(samples.max_length, np.int64)))
+        added = self.options.get("max_length", 0) - objective.content_length
+        longest = max(framed, samples.max_length + added)
         # not `model_copy`, which would carry over cached properties of the samples
-        return Manifest.model_construct(**{**dict(samples), "objective": facts, "kind": "examples", "columns": columns})
+        rows = {"objective": facts, "kind": "examples", "columns": columns, "max_length": longest}
+        return Manifest.model_construct(**{**dict(samples), **rows})
 
 
 def corruption_of(entries: Sequence[NamedObjective], shards: ShardSet) -> Corruption:

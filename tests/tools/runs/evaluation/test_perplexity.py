@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.tools.models.export_model import main as export
+from clozeline.tools.models.import_model import main as import_model
 from clozeline.tools.runs.evaluation.ngrams import TokenNgrams, WordNgrams
 from clozeline.tools.runs.evaluation.perplexity import perplexity_lines, perplexity_scores
 from clozeline.tools.runs.inference.text_likelihoods import word_indices
@@ -130,6 +131,13 @@ def test_pseudo_perplexity_equals_one_mask_at_a_time_in_transformers(bert, texts
     lines = [*perplexity_lines(found | {"step": 3})]
     assert lines[0].startswith(f"pseudo-perplexity {found['pseudo_perplexity']:.3f} ({kind}): ")
     assert lines[1].endswith(f"each masked in a window of {window}; not comparable with a causal perplexity")
+
+
+def test_an_imported_model_reads_as_many_positions_as_it_has(bert, texts, tmp_path):
+    trained, (exported, imported) = open_run(bert), (tmp_path / "exported", tmp_path / "imported")
+    assert export([str(bert), str(exported)]) == import_model([str(exported), str(imported)]) == 0
+    found = perplexity_scores(bert, open_run(imported), texts, None, None, score="pll")
+    assert found == perplexity_scores(bert, trained, texts, trained.max_length, None, score="pll")
 
 
 def test_scores_without_a_pseudo_perplexity_are_refused(encoder, decoder, texts, shard_sets):

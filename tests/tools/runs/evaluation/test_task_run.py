@@ -20,7 +20,7 @@ from clozeline.tools.runs.evaluate import main as evaluate
 from clozeline.tools.runs.evaluation.answer_threshold import store_threshold, stored_threshold
 from clozeline.tools.runs.evaluation.error_analysis import answered_records, error_lines
 from clozeline.tools.runs.evaluation.heldout_score import heldout_score, label_loss
-from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines, texts_of_files
+from clozeline.tools.runs.evaluation.local_texts import KeyedTexts, files_of, json_lines, texts_of_files
 from clozeline.tools.runs.evaluation.scores import lines_of
 from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
 from clozeline.train.answers.classification import Classification
@@ -41,6 +41,8 @@ def test_lines_of_json_and_whole_files(tmp_path):
     assert [*texts_of_files(tmp_path)] == ["one", "zwei\nDrei", "first\n\nsecond é"]
     assert [path.name for path in files_of(tmp_path, (".jsonl",))] == ["a.jsonl.gz"]
     assert [number for number, _ in json_lines(tmp_path / "a.jsonl.gz")] == [1, 2]
+    with pytest.raises(IntegrityError, match=r"record 1: no 'body' among the keys: text"):
+        [*texts_of_files(KeyedTexts(path=tmp_path / "a.jsonl.gz", text_key="body"))]
 
 
 @pytest.mark.parametrize(

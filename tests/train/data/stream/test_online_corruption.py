@@ -118,6 +118,7 @@ def test_the_stream_gives_what_the_stage_stored(chain, monkeypatch, entry, split
     corruption = corruption_of([validate(NamedObjective, {"objective": entry}, "data.corrupt")], samples)
     assert corruption.manifest(samples.manifest).objective == stored.manifest.objective
     assert corruption.manifest(samples.manifest).columns == stored.manifest.columns[7:], "not those of the samples"
+    assert corruption.manifest(samples.manifest).max_length >= stored.manifest.max_length, "not those of the samples"
     with open_stream(Input(samples, corruption), global_batch=4, micro_batch=4) as stream:
         epochs = 2 if split == "train" else 1
         batches = [stream.next_step()[0] for _ in range(epochs * stream.order.lane_rows)]
