@@ -97,7 +97,7 @@ def main(arguments: Sequence[str]) -> int:
             return
         shown = show(options.objective, options.text, options.overrides)
         if options.picture is not None:
-            from clozeline.tools.start.project.attention_picture import draw_attention  # imports torch
+            from clozeline.tools.shards.viewer.attention_picture import draw_attention  # imports torch
 
             publish_text(options.picture, draw_attention(shown))
         if options.aligned:

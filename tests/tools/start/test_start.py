@@ -23,11 +23,11 @@ from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.tools.experiments.multirun.runner import run_step
 from clozeline.tools.models.export_model import main as export
+from clozeline.tools.shards.viewer.attention_picture import read_positions
 from clozeline.tools.start import demo
 from clozeline.tools.start.doctor import main as doctor
 from clozeline.tools.start.new import grouping_of
 from clozeline.tools.start.new import main as new
-from clozeline.tools.start.project.attention_picture import read_positions
 from clozeline.tools.start.project.templates import ANY, MODELS, absolute_input, pipeline_yaml, sizes_of, train_yaml
 from clozeline.tools.start.show import main as show_main
 from clozeline.tools.start.show import show
