@@ -84,7 +84,8 @@ class Baby:
         for entry in at:
             (tokens,), name = milestone_tokens([entry], per_word), entry.removesuffix(" words")
             name = "control" if name.endswith("tokens") else name
-            found |= {name: each for each in [each for each in seen if each[1] * per_word >= tokens][:1]}
+            if later := [each for each in seen if each[1] * per_word >= tokens]:
+                found[name] = later[0]
         return found if seen[-1] in found.values() else found | {name_of(seen[-1][1]): seen[-1]}
 
     def export(self, name: str, step: int) -> Path:
@@ -205,8 +206,8 @@ def percent(scores: Mapping[str, Any]) -> str:
     return f"{100 * scores['mean']:.1f}"
 
 
-def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]], tuned: Sequence[Sequence[str]]) -> str:
-    """Write the curve and the figures; return the tables as Markdown."""
+def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]]) -> str:
+    """Score what has no scores, write the curve and the figures, and return the tables as Markdown."""
     pairs, last = baby.score_pairs(checkpoints), [*checkpoints][-1]
     nats = {name: baby.perplexity(name, step, name == last) for name, (step, _) in checkpoints.items()}
     counts = pairs["n-grams"]
@@ -230,7 +231,7 @@ def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]], tuned: Sequ
     if harness := baby.compare_harness(baby.exports / last):
         most = max(abs(value - ours["causal"]["paradigms"][name]) for name, value in harness.items())
         parts.append(f"lm-eval on {len(harness)} paradigms: its accuracies differ by {most:.1g} at most.\n")
-    if tuned:
+    if tuned := [baby.tune(word) for word in baby.options.task]:
         parts.append(table(("task", "from all weights", "from random weights", "baselines"), tuned))
     base = nats[last]["baseline"]
     parts.append(f"Perplexity of a {base['ngram']}-gram of the same tokens: {base['perplexity']:.1f}.\n")
@@ -256,7 +257,7 @@ def main() -> None:
     baby.make_sets()
     baby.train()
     checkpoints = baby.find_checkpoints()
-    found = report(baby, checkpoints, [baby.tune(word) for word in options.task])
+    found = report(baby, checkpoints)
     publish_text(output / "results.md", found)
     print(found, f"{(time.time() - start) / 60:.0f} minutes of this call, {system_load()}", sep="\n")
 
