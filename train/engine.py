@@ -24,6 +24,7 @@ from clozeline.train.data.global_batch import MicroBatch
 from clozeline.train.data.stream.labels import sample_words
 from clozeline.train.distributed.process_group import World
 from clozeline.train.hooks import Hook, Step, Trained
+from clozeline.train.hooks._start_distance import StartDistance
 from clozeline.train.optim.weights.freezing import frozen_modules
 from clozeline.train.optim.weights.parameter_groups import parameter_groups
 from clozeline.train.zero import Zero
@@ -243,7 +244,8 @@ class Engine:
 def hooks_of_run(config: TrainConfig, model: Model) -> list[Hook]:
     """Return the hooks that a configuration names, sorted by their `turn`: statistics first, pruning last.
 
-    Within a turn: the regularizer, the stages of a distillation, then `hooks` in their order.
+    Within a turn: the regularizer, the stages of a distillation, then `hooks` in their order. With `model.init_from`,
+    the distance from it is recorded, too.
     """
     hooks: list[Hook] = [] if config.regularizer is None else [config.regularizer.build()]
     if isinstance(model, Student) and model.progressive is not None:
@@ -251,6 +253,8 @@ def hooks_of_run(config: TrainConfig, model: Model) -> list[Hook]:
     hooks += [chosen.build() for chosen in config.hooks]
     if config.prune is not None:
         hooks.append(config.prune.build())
+    if config.model.init_from is not None:
+        hooks.append(StartDistance(by_layer=any(chosen.name == "layer_statistics" for chosen in config.hooks)))
     return sorted(hooks, key=lambda hook: hook.turn)
 
 

@@ -169,7 +169,8 @@ def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
         return state, True
     # update the weights
     step = state.step + 1
-    rate = config.optimizer.options.learning_rate * run.schedule(step)
+    peak = config.data.learning_rate_at(state.samples) or config.optimizer.options.learning_rate
+    rate = peak * run.schedule(step)
     log = step == config.last_step or _due(step, config.log.every)
     result = engine.step(batch.micro_batches, batch.counts, step, rate, observe=log)
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - worked

@@ -110,6 +110,8 @@ def _train(checked: CheckedStart, world: World, journal: Journal, display: Displ
     lines = describe_model(config, left_out, starting, datasets)
     lines += [*cost.lines(measured), *describe_rereading(datasets.phases, cost.rows_by_set)]
     announce_start(point, lines, peak, display, journal)
+    if starting.unread:
+        display.say(starting.unread)
     announce_data(point, state, datasets, announce)
     streams = [stream, *(each.stream for each in heldout)]
     health = LoadingHealth(streams, world, config.data.max_damaged_fraction, announce)

@@ -49,7 +49,8 @@ class TrainState:
     stream: dict[str, Any] = field(default_factory=dict)
     """`Stream.state_dict`"""
     base: str = ""
-    """digest of an adapter's base weights, which the checkpoint does not hold; empty: it holds all"""
+    """digest of the weights copied from `model.init_from`: under an adapter, those that the checkpoint does not hold;
+    empty: none"""
     distillation: dict[str, Any] = field(default_factory=dict)
     """digest of a teacher's weights, and by loss the layers of the student with those of the teacher; empty: none"""
     token_rule: RuleRecord = field(default_factory=dict)

@@ -137,6 +137,8 @@ class TrainConfig:
         if data.global_batch % data.micro_batch:
             expected = f"expected a divisor of data.global_batch {rows}, got {data.micro_batch}"
             raise ValueError(f"data.micro_batch: {expected}")
+        if data.shares and self.steps == "auto" and self.schedule.options.steps is None:
+            raise ValueError("steps: auto counts passes over data.shards; phases with a share need a number")
         # precision, compilation and ZeRO
         if self.precision == "bf16" and self.zero.stage == 0:
             raise ValueError("precision: bf16 needs zero.stage 1, 2 or 3, got 0; stage 1 also suits a single process")
@@ -319,8 +321,8 @@ _FREE: Final = (
     *("steps", "output", "branch_from", "resume", "zero", "evaluate", "early_stop", "checkpoint", "log", "profile"),
     *("watchdog_s", "collective_timeout_s", "max_consecutive_skips", "on_divergence", "activation_checkpointing"),
     *("compile", "deterministic", "init_parts"),
-    *("model.init_from", "data.shards", "data.weights", "data.phases", "data.corrupt", "data.ignore", "data.heldout"),
-    *("data.micro_batch", "data.io_threads", "data.prefetch_blocks", "data.memory_bytes"),
+    *("model.init_from", "data.folder", "data.shards", "data.weights", "data.phases", "data.corrupt", "data.ignore"),
+    *("data.heldout", "data.micro_batch", "data.io_threads", "data.prefetch_blocks", "data.memory_bytes"),
     *("data.length_buckets", "data.label_capacity", "data.max_damaged_fraction", "data.store"),
     *("distil.teacher", "distil.start"),
 )

@@ -1,5 +1,8 @@
 """Configuration of the data: training and held-out sets, phases, batches, loading."""
 
+from __future__ import annotations
+
+from dataclasses import replace
 from math import gcd
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
@@ -61,13 +64,21 @@ class PhaseConfig:
     """manifest.json of a training set, or its folder; several are mixed; {path: SET, columns: [SET2]} adds columns"""
     weights: list[Annotated[float, Field(gt=0.0)]] = Field(default_factory=list)
     """share of each set in every global batch, filler rows included; default: equal ones"""
+    share: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
+    """share of the schedule's steps that the phase takes, such as 0.9; the last phase takes the rest"""
     until_samples: Positive | None = None
-    """samples of the run after which the phase ends, a multiple of the global batches before and after; only the last
-    phase has none"""
+    """instead of `share`: samples of the run after which the phase ends, a multiple of the global batches before and
+    after"""
     global_batch: Positive | None = None
     """rows of one optimizer step in this phase; default: data.global_batch"""
+    learning_rate: Annotated[float, Field(gt=0.0)] | None = None
+    """peak learning rate of the schedule in this phase; default: optimizer.learning_rate"""
     corrupt: OnlineEntries = Field(default_factory=list)
     """objective that corrupts the samples of this phase, for example with a lower mask_rate; default: data.corrupt"""
+
+    def __post_init__(self) -> None:
+        if self.share is not None and self.until_samples is not None:
+            raise ValueError("expected share or until_samples, got both")
 
     @property
     def sets(self) -> list[Path]:
@@ -88,13 +99,16 @@ class PhaseConfig:
 class DataConfig:
     """Data of a run."""
 
+    folder: Annotated[Path, HOME_EXPANDED] | None = None
+    """folder that other keys may refer to: `shards: "${data.folder}/short/train"`"""
     shards: Annotated[TrainingSet | list[TrainingSet] | None, HOME_EXPANDED, _AS_GIVEN] = None
     """manifest.json of the training set, or its folder; several are mixed; {path: SET, columns: [SET2]} adds columns,
     such as scores of a teacher; this or `phases`"""
     weights: list[Annotated[float, Field(gt=0.0)]] = Field(default_factory=list)
     """share of each of several `shards` in every global batch, filler rows included; default: equal ones"""
     phases: list[PhaseConfig] = Field(default_factory=list)
-    """sets that follow one another, such as short rows and then long ones"""
+    """sets that follow one another, such as short rows for 90 % of the steps and then long ones:
+    [{shards: short/train, share: 0.9}, {shards: long/train}]"""
     corrupt: OnlineEntries = Field(default_factory=list)
     """objective that corrupts sample sets while they are read: {name: masked_lm, ...}; variant = epoch; a list where
     sets differ in their grouping, such as short rows and then long ones: each set gets the one that reads it"""
@@ -138,6 +152,37 @@ class DataConfig:
             raise ValueError(f"data: expected shards or phases, got {'neither' if self.shards is None else 'both'}")
         if self.weights and self.phases:
             raise ValueError("data.weights: belong to data.shards; with data.phases, each phase has weights of its own")
+        if self.phases and self.phases[-1].share is not None:
+            raise ValueError("data.phases: the last phase takes the rest of the steps: remove its share")
+        if sum(shares := self.shares) >= 1.0:
+            raise ValueError(f"data.phases: expected shares that leave some steps to the last phase, got {shares}")
+        if shares and self.batch_tokens is not None:
+            raise ValueError("data.batch_tokens: the samples of a share of the steps are not known: use until_samples")
+
+    @property
+    def shares(self) -> list[float]:
+        """The shares of phases that have one."""
+        return [phase.share for phase in self.phases if phase.share is not None]
+
+    def with_ends(self, steps: int) -> DataConfig:
+        """Return the same data with `until_samples` for each `share` of so many steps, without phases of no step."""
+        phases, samples, done, passed = [], 0, 0, 0.0
+        for phase in self.phases:
+            batch = phase.global_batch or self.global_batch
+            if phase.share is not None:
+                passed += phase.share * steps
+                phase = replace(phase, share=None, until_samples=samples + (round(passed) - done) * batch)
+            elif phase.until_samples is not None:
+                passed += (phase.until_samples - samples) / batch
+            if phase.until_samples != samples:
+                phases.append(phase)
+            samples, done = phase.until_samples or samples, round(passed)
+        return replace(self, phases=phases, lanes=self.lane_count)
+
+    def learning_rate_at(self, samples: int) -> float | None:
+        """Return the peak learning rate of the phase after `samples` samples; None: the optimizer's."""
+        rest = (phase for phase in self.phases if phase.until_samples is None or phase.until_samples > samples)
+        return next((phase.learning_rate for phase in rest), None)
 
     @property
     def all_phases(self) -> dict[str, PhaseConfig]:

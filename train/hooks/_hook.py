@@ -75,7 +75,7 @@ class Hook:
     Options: ClassVar[type[Any]] = NoOptions
     turn: ClassVar[int] = 1
     """Order of the calls: 0 reads gradients before the others change them, 1 changes gradients, weights, or what is
-    trained, 2 reads the gradients that are left, 3 removes parts of the model."""
+    trained, 2 reads the gradients that are left, 3 removes parts of the model, 4 reads the weights of the step."""
     observes: ClassVar[bool] = False
     """It changes no result, so that a resumed run may have it or not."""
     keys: ClassVar[frozenset[str]] = frozenset()

@@ -281,7 +281,8 @@ def estimate_memory(
     width = 2 if half else 4
     share = [1 if stage < threshold else world_size for threshold in (3, 2, 1)]
     gradient_width = 6 if half and stage == 1 else 4
-    states = 4 * (config.optimizer.type.states + sum(hook.type.numbers for hook in config.hooks))
+    of_hooks = sum(hook.type.numbers for hook in config.hooks) + (config.model.init_from is not None)
+    states = 4 * (config.optimizer.type.states + of_hooks)
     trained = parameters - frozen
     return MemoryEstimate(
         weights=width * parameters / share[0],

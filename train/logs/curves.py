@@ -20,6 +20,7 @@ _MIB: Final = 2**20
 _OVER_STEPS: Final = (
     ("Gradient norm before clipping", ("gradient_norm",), 1.0),
     ("Learning rate", ("learning_rate",), 1.0),
+    ("Distance of the weights from model.init_from", ("start_distance",), 1.0),
     ("Tokens a second, all ranks", ("tokens_per_s",), 1.0),
     ("Tokens a second with padding, all ranks", ("padded_tokens_per_s",), 1.0),
     ("Model FLOPs utilization (%)", ("mfu",), 100.0),

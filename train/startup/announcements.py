@@ -32,7 +32,7 @@ def describe_model(
     source, heads = config.model.init_from, ", ".join(left_out)
     lines = [f"not trained, for no training set serves it: {heads} of {source}"] if heads else []
     manifests = [shards.manifest for shards in distinct_sets(datasets.phases)]
-    return [*lines, *starting.lines, *unread_lines(manifests, config.model)]
+    return [*lines, *starting.lines, *filter(None, [starting.unread]), *unread_lines(manifests, config.model)]
 
 
 def announce_start(point: StartingPoint, lines: Sequence[str], peak: Peak, display: Display, journal: Journal) -> None:

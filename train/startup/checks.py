@@ -32,7 +32,7 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
 
     The files of the shards are checked here for a single process; several ranks call `Datasets.check_files` together.
     """
-    config = resolve_branch(config)
+    config = fill_in_phases(resolve_branch(config))
     check_world(config, world_size)
     check_tracker(config.log.tracker)
     config, left_out = leave_out_heads(config)
@@ -50,6 +50,16 @@ def fill_in_steps(config: TrainConfig, datasets: Datasets) -> TrainConfig:
     if steps_in(config.output / "checkpoints"):
         return replace(config, steps=read_config(config.output).last_step)
     return replace(config, steps=plan_steps(config.data, datasets.phases))
+
+
+def fill_in_phases(config: TrainConfig) -> TrainConfig:
+    """Return the configuration with the ends of phases that take a share of the steps of the schedule."""
+    if not config.data.shares:
+        return config
+    horizon = config.schedule.options.steps
+    if horizon is None and steps_in(config.output / "checkpoints"):
+        horizon = read_config(config.output).schedule.options.steps
+    return replace(config, data=config.data.with_ends(horizon or config.last_step))
 
 
 def fill_in_answers(config: TrainConfig, datasets: Datasets) -> TrainConfig:

@@ -186,7 +186,7 @@ def _open_checkpoint(folder: Path, step: int | None) -> Run:
     trained_on = sets[0]
     shapes = parameter_shapes(config.model, trained_on.tokenizer.vocab_size)
     weights = read_weights(directory, index)
-    if state.base:
+    if adapted := config.model.adapter is not None:
         weights |= _read_base(directory, config, state.base, {name: shapes[name] for name in shapes.keys() - weights})
     if shapes != {name: tensor.shape for name, tensor in weights.items()}:
         raise CheckpointError(f"{directory}: holds another model than {folder / 'config.yaml'} describes")
@@ -195,7 +195,7 @@ def _open_checkpoint(folder: Path, step: int | None) -> Run:
     if isinstance(start := trained_on.objective.frame.decoder_start, int):
         ids["decoder_start_token_id"] = start
     # under an adapter only parameters of heads are trained with it
-    trained = tuple(name for name in index.parameters if not name.startswith("adapters.")) if state.base else ()
+    trained = tuple(name for name in index.parameters if not name.startswith("adapters.")) if adapted else ()
     checkpoint = Checkpoint(config.model, trained_on.tokenizer.vocab_size, weights, ids, None, (), trained=trained)
     return Run(folder, checkpoint, sets, config, state, directory / INDEX)
 
@@ -242,10 +242,10 @@ def token_bytes(tokenizer: Tokenizer) -> list[bytes]:
 
 
 def refuse_other_base(source: Path, expected: str, digest: str) -> None:
-    """Refuse a base model that is not the one that an adapter was trained on."""
+    """Refuse a source that is not the one that a run started from."""
     if expected != digest:
         raise ConfigurationError(
-            f"model.init_from: {source}: the adapter was trained on weights with digest {expected}, these have "
+            f"model.init_from: {source}: the run started from weights with digest {expected}, these have "
             f"{digest}: a run that was resumed, or another model; give the weights that it started from"
         )
 

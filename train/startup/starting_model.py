@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.model.build import Model, build_model, freeze_base
 from clozeline.model.compression._method import split_name
 from clozeline.model.configuration.model_config import ModelConfig
@@ -40,13 +40,15 @@ class StartingModel(NamedTuple):
     lines: list[str]
     """report of the initialization, to print"""
     base: str
-    """digest of the frozen weights under an adapter; empty: there is no adapter"""
+    """digest of the weights from `model.init_from`; empty: none"""
     new: list[str]
     """parameters that `model.init_from` does not have"""
     teacher: Teacher | None = None
     """teacher of a distillation, in memory"""
     distillation: Mapping[str, Any] = MappingProxyType({})
     """digest of the teacher's weights, and the layers that each loss compares"""
+    unread: str = ""
+    """why a resumed run could not read `model.init_from`, to print; empty: it could, or has none"""
 
 
 def build_random_model(config: TrainConfig, shards: ShardSet, placement: Placement = WHOLE) -> Model:
@@ -74,20 +76,37 @@ def build_starting_model(point: StartingPoint, shards: ShardSet, placement: Plac
     if point.saved is not None:
         refuse_other_teacher(point.saved.distillation, record, config.distil.teacher)
     new = [*starting.new, *(name for name, _ in student.new_parameters())]
-    return StartingModel(student, [*starting.lines, *lines], starting.base, new, teacher, record)
+    lines = [*starting.lines, *lines]
+    return starting._replace(model=student, lines=lines, new=new, teacher=teacher, distillation=record)
 
 
 def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -> StartingModel:
     """Build the model, initialize it from `model.init_from`, and freeze what the configuration freezes.
 
-    A resumed run reads `model.init_from` only for an adapter: its checkpoint holds all other weights.
+    A resumed run also reads `model.init_from`, to record the distance from it. Only an adapter needs it there: other
+    checkpoints hold all weights.
     """
     config = point.config
     model = build_random_model(config, shards, placement)
-    folder, adapter = config.model.init_from, model.adapter_in_use
-    if folder is None or (point.checkpoint is not None and adapter is None):
+    folder, saved = config.model.init_from, point.saved
+    if folder is None:
         return StartingModel(model, freeze(model, config.freeze), "", [])
-    # copy the weights that source and model share
+    if saved is None or model.adapter_in_use is not None:
+        return _initialize(point, model, folder, shards, placement)
+    try:
+        starting = _initialize(point, model, folder, shards, placement)
+    except ClozelineError as error:
+        lines, new = freeze(model, config.freeze), [name for name, _ in model.named_parameters()]
+        unread = f"distance   not recorded, for the initial weights cannot be read: {error}"
+        return StartingModel(model, lines, saved.base, new, unread=unread)
+    return starting._replace(lines=freeze(model, config.freeze))
+
+
+def _initialize(
+    point: StartingPoint, model: Model, folder: Path, shards: ShardSet, placement: Placement
+) -> StartingModel:
+    """Copy the weights that `model.init_from` and the model share, and freeze."""
+    config, adapter = point.config, model.adapter_in_use
     source = open_run(folder, key="model.init_from", quantized=False)
     other = compare_tokenizers(source, shards)
     if adapter is not None and other is not None and any(other.parts.values()):
@@ -99,16 +118,15 @@ def _build_model(point: StartingPoint, shards: ShardSet, placement: Placement) -
     translated = translate_source(model.config, source)
     filled = fill(model, translated, placement, config.init_parts, other if adapter is None else None)
     # start the adapter on top of them, and freeze them
-    base = "" if adapter is None else filled.digest
     if point.saved is not None:
-        refuse_other_base(folder, point.saved.base, base)
+        refuse_other_base(folder, point.saved.base, filled.digest)
     if adapter is not None:
         if not any(name.startswith("adapters.") for name in filled.copied):
             seed = hash64("weights", config.seed)
             model.adapters[adapter].initialize_from(model.family, model.vocab_size, seed, placement)
         freeze_base(model, [name for name in filled.fresh if name.startswith("heads.")])
     lines = [*filled.lines(), *freeze(model, config.freeze), *([] if other is None else [other.line()])]
-    return StartingModel(model, lines, base, filled.fresh)
+    return StartingModel(model, lines, filled.digest, filled.fresh)
 
 
 class Distillation(NamedTuple):

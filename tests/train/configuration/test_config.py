@@ -33,6 +33,9 @@ ON = {"on_divergence": {}, "max_consecutive_skips": 20}
         ({"profile": {"from": 6, "steps": 4}}, "profile: steps 6 to 9 cannot be profiled in a run of 8 steps"),
         ({"data": {"global_batch": 8}}, "expected shards or phases, got neither"),
         ({"data__phases": [{"shards": "b"}]}, "expected shards or phases, got both"),
+        ({"data": {"phases": [{"shards": "b", "share": 0.5}]}}, "the last phase takes the rest"),
+        ({"data": {"phases": [{"shards": "b", "share": 0.5, "until_samples": 8}]}}, "share or until_samples, got both"),
+        ({"data": {"phases": [{"shards": "b", "share": 0.5}] * 2 + [{"shards": "c"}]}}, "leave some steps to the last"),
         ({"data__shards": None, "data__phases": [{"shards": "b"}], "data__weights": [1.0]}, "has weights of its own"),
         (
             {"model__heads": {"similarity": {"group_size": 4}}},

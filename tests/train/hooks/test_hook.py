@@ -42,7 +42,7 @@ def test_a_resumed_run_may_change_what_observes_alone(name):
     assert (frozen(hooked(name)) == frozen(tiny())) == find(HOOKS, name).observes
 
 
-def test_statistics_come_before_what_changes_gradients_and_pruning_last():
+def test_statistics_come_before_what_changes_gradients_and_distances_last():
     changes = {"model__init_from": "elsewhere", "optimizer__weight_decay": 0.0, "regularizer": "l2_sp"}
     config = tiny(
         **changes,
@@ -50,7 +50,7 @@ def test_statistics_come_before_what_changes_gradients_and_pruning_last():
         prune={"name": "magnitude", "sparsity": 0.5},
     )
     order = [type(hook).__name__ for hook in hooks_of_run(config, build_model(config.model, VOCABULARY, {}, seed=1))]
-    assert order == ["LayerStatistics", "L2Sp", "Unfreezing", "GradientNoise", "Magnitude"]
+    assert order == ["LayerStatistics", "L2Sp", "Unfreezing", "GradientNoise", "Magnitude", "StartDistance"]
 
 
 def test_a_hook_is_named_once():

@@ -1,13 +1,14 @@
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 import transformers
 
-from clozeline.configuration.config import validate
+from clozeline.configuration.config import save_yaml, to_plain, validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.startup.checks import fill_in_answers, leave_out_heads
+from clozeline.train.startup.checks import fill_in_answers, fill_in_phases, leave_out_heads
 from tests.train.synthetic import plain_config, tiny
 
 NO_SETS = SimpleNamespace(phases=(), heldout={})
@@ -17,6 +18,22 @@ def test_early_stopping_needs_a_held_out_set():
     config = tiny(early_stop={"metric": "heldout/loss"}, evaluate={"every": 1})
     with pytest.raises(ConfigurationError, match="of which there is none"):
         fill_in_answers(config, NO_SETS)
+
+
+def test_shares_of_the_steps_are_those_of_the_first_start(tmp_path):
+    phases = [{"shards": "a", "share": 0.1, "global_batch": 4}, {"shards": "b", "share": 0.01}]
+    phases += [{"shards": "c", "share": 0.5, "learning_rate": 0.1}, {"shards": "d"}]
+    config = tiny(output=str(tmp_path), data__shards=None, data__phases=phases, schedule={"name": "linear"}, steps=40)
+    filled = fill_in_phases(config)
+    # 4 steps of 4 rows, less than half a step, 20 steps of 8 rows
+    ends = [(str(phase.sets[0]), phase.until_samples) for phase in filled.data.phases]
+    assert ends == [("a", 16), ("c", 176), ("d", None)]
+    assert [filled.data.learning_rate_at(samples) for samples in (15, 16, 175, 176)] == [None, 0.1, 0.1, None]
+    # a run that has a checkpoint goes on
+    save_yaml(to_plain(filled.with_horizon(40)), tmp_path / "config.yaml")
+    (tmp_path / "checkpoints" / "step-00000004").mkdir(parents=True)
+    assert fill_in_phases(replace(config, steps=80)) == replace(filled, steps=80)
+    assert fill_in_phases(config.with_horizon(80)).data.phases[0].until_samples == 32
 
 
 @pytest.fixture(scope="module")

@@ -64,7 +64,7 @@ def test_the_base_of_an_adapter_comes_from_where_it_was(tmp_path, one_rank, shar
         assert torch.equal(weights[name][: len(tensor)], tensor), name
     assert len(weights["family.tokens.weight"]) == 64
     assert one_rank.run(start, config, ["steps=3"]) == [(0, "")]
-    with pytest.raises(ConfigurationError, match="the adapter was trained on weights with digest"):
+    with pytest.raises(ConfigurationError, match="the run started from weights with digest"):
         open_run(output)
     shutil.move(base, tmp_path / "gone")
     with pytest.raises(ConfigurationError, match="holds an adapter alone, and its base model"):

@@ -265,7 +265,7 @@ def _find_stop(
     # only the last phase is endless
     if until is None:
         if number + 1 < len(phases):
-            raise ConfigurationError(f"phases: only the last may be endless, phase {number} has no until_samples")
+            raise ConfigurationError(f"phases: only the last may be endless: give phase {number} a share of the steps")
         return None
     if number + 1 == len(phases):
         raise ConfigurationError(f"phases: the last must have no until_samples, got {until}: `steps` ends a run")

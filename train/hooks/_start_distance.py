@@ -1,0 +1,52 @@
+"""Distance of the weights from those of `model.init_from`, in the records of each run that has it."""
+
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from clozeline.train.hooks import Hook, Step, Trained
+from clozeline.train.hooks.layer_statistics import module_of
+
+
+class StartDistance(Hook):
+    """Records the L2 distance of the trained weights from their initial values, and that of each layer.
+
+    Each rank keeps the initial values of the elements that it updates. New parameters do not count.
+    """
+
+    turn: ClassVar = 4
+    observes: ClassVar = True
+
+    def __init__(self, *, by_layer: bool) -> None:
+        super().__init__(None)
+        self._by_layer = by_layer
+        self._modules: dict[str, int] = {}
+
+    def attach(self, trained: Trained) -> None:
+        """Copy the initial values, before a checkpoint is loaded over them."""
+        self._trained = trained
+        self._initial = {flat: flat.detach().clone() for flat, _ in trained.flats}
+
+    def start(self, fresh: Collection[str], *, initialized: bool) -> None:
+        flats, layout = list(self._initial), self._trained.layout
+        self._segments = [segment for segment in layout.own(*flats) if segment.name not in fresh]
+        modules = dict.fromkeys(module_of(name) for name in layout.shapes(*flats) if name not in fresh)
+        self._modules = {module: index for index, module in enumerate(modules)}
+        self._initial = {segment.flat: self._initial[segment.flat] for segment in self._segments}
+
+    def end(self, step: Step, norm: float) -> Mapping[str, Any]:
+        if not step.recorded or not self._modules:
+            return {}
+        squares: list[Tensor | float] = [0.0] * len(self._modules)
+        for segment in self._segments:
+            change = segment.of(segment.flat.detach()) - segment.of(self._initial[segment.flat])
+            index = self._modules[module_of(segment.name)]
+            squares[index] = squares[index] + torch.linalg.vector_norm(change).double().square()
+        totals = [float(square) for square in squares]
+        if self._trained.layout.size > 1:
+            totals = self._trained.world.total(totals)
+        distances = {module: total**0.5 for module, total in zip(self._modules, totals, strict=True)}
+        by_layer = {"layer_start_distances": distances} if self._by_layer else {}
+        return {"start_distance": sum(totals) ** 0.5, **by_layer}
