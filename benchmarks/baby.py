@@ -64,13 +64,11 @@ class Baby:
             clozeline("export-documents", self.data / "dedup" / "documents", f"output={self.output / 'texts'}")
 
     def train(self) -> None:
-        """Train, or go on; a share of the rows has all phases, and is warmed up and saved accordingly."""
-        corrupt, keys, share = self.data / "corrupt", self.keys, self.options.share
-        sets = f"[{corrupt / 'causal' / 'train'}, {self.data / 'group' / 'packed-126-sep' / 'train'}]"
-        heldout = f"{{causal: {corrupt / 'causal' / 'heldout'}, masked: {corrupt / 'masked' / 'heldout'}}}"
-        words = [f"data.phases.shards={sets}", f"data.heldout={heldout}", f"output={self.run}"]
-        if share < 1:
-            words += scaled_words(keys, share)
+        """Train, or go on; a share of the steps has all phases."""
+        words = [f"data.folder={self.data}", f"output={self.run}"]
+        if self.options.share < 1:
+            steps = round(self.keys["steps"] * self.options.share)
+            words += [f"steps={steps}", f"evaluate.every={max(1, steps // 4)}"]
         launcher = ["deepspeed", "--num_accelerators", str(self.options.ranks), "--master_port", str(free_port())]
         start = [*launcher, "--quiet", "train/main.py", "--config", str(CONFIGS / self.options.config)]
         run_step(*start, *words, *self.options.train, accelerator=None, variables={"OMP_NUM_THREADS": "1"})
@@ -151,27 +149,6 @@ class Baby:
             row.append(mean_text([run.metrics[metric] for run in runs], 3))
         baselines = runs[0].scores["baselines"].items()
         return [f"{task}, {metric}", *row[1:], ", ".join(f"{name} {values[metric]:.3f}" for name, values in baselines)]
-
-
-def scaled_words(keys: Mapping[str, Any], share: float) -> list[str]:
-    """Return the keys of a training on a share of its rows: every phase is as much shorter, to full batches."""
-    phases, words, steps, begin, scaled_begin = keys["data"]["phases"], [], 0, 0, 0
-    lengths = [phase.get("until_samples") for phase in phases]
-    done = 0  # steps of the phases before
-    for number, (phase, end) in enumerate(zip(phases, lengths, strict=True)):
-        batch = phase["global_batch"]
-        own = keys["steps"] - done if end is None else (end - begin) // batch
-        scaled = max(1, round(own * share))
-        if end is not None:
-            # the end of a phase is a multiple of the next batch, too
-            multiple = max(batch, phases[number + 1]["global_batch"])
-            scaled_end = math.ceil((scaled_begin + scaled * batch) / multiple) * multiple
-            scaled = (scaled_end - scaled_begin) // batch
-            words.append(f"data.phases.{number}.until_samples={scaled_end}")
-            begin, scaled_begin = end, scaled_end
-        steps, done = steps + scaled, done + own
-    every = max(1, steps // 4)
-    return [*words, f"steps={steps}", f"schedule.warmup={max(1, steps // 20)}", f"evaluate.every={every}"]
 
 
 def name_of(words: float) -> str:

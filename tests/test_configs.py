@@ -49,7 +49,8 @@ def load(path, *more):
     body = BODY if "tasks" in path.parts else []
     if "studies" in path.parts and "\n  heads:" not in path.read_text(encoding="utf-8"):
         body = ["model.heads={lm: 1.0}"]  # each variant has its own
-    return load_config(TrainConfig, path, ["data.shards=x", "output=y", *body, *more])
+    sets = [] if "baby" in path.parts else ["data.shards=x"]  # its phases have sets
+    return load_config(TrainConfig, path, [*sets, "output=y", *body, *more])
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=relative)
