@@ -48,7 +48,7 @@ ONLY_PARSED = (
 """Commands that need another machine, or an installation; bash reads them, nothing runs them."""
 
 
-NOT_A_MODEL = ("demo", "small_languages", "tasks", "web")
+NOT_A_MODEL = ("baby", "demo", "small_languages", "tasks", "web")
 """Recipes that are not of one published model."""
 DOWNLOADED, OWN = "model.init_from=downloads/bert", "model.init_from=runs/own"
 BODY = [f"model.{key}" for key in ("family=encoder", "dim=8", "layers=1", "attention_heads=2", "ffn_dim=8")]
