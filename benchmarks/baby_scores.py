@@ -66,8 +66,9 @@ def causal_sums(folder: Path, texts: Sequence[str]) -> Sums:
     encoded = tokenizer(list(texts), add_special_tokens=False).input_ids
     sums = np.zeros(len(texts))
     for indices, ids in in_batches([[tokenizer.bos_token_id, *row] for row in encoded]):
-        logs = model(input_ids=ids).logits[:, :-1].log_softmax(-1)
-        sums[indices] = logs.gather(2, ids[:, 1:, None]).sum((1, 2), dtype=torch.float64).numpy()
+        logits = model(input_ids=ids).logits[:, :-1]
+        logs = logits.gather(2, ids[:, 1:, None])[..., 0] - logits.logsumexp(-1)
+        sums[indices] = logs.sum(1, dtype=torch.float64).numpy()
     return sums
 
 

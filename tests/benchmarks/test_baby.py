@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("transformers")
-from benchmarks.baby import curve, name_of  # noqa: E402
-from benchmarks.baby_scores import Counts, accuracies  # noqa: E402
-from clozeline.tools.runs.evaluation.minimal_pairs import Pair  # noqa: E402
+from benchmarks.baby import curve, name_of
+from benchmarks.baby_scores import Counts, accuracies
+from clozeline.tools.runs.evaluation.minimal_pairs import Pair
 
 
 def test_kneser_ney_by_hand():
@@ -28,4 +28,5 @@ def test_a_tie_is_wrong_and_paradigms_weigh_the_same():
 def test_the_curve_shows_each_point_and_control():
     shown = curve([(1e5, 0.5), (3.02e7, 0.6)], {"5-gram": 0.515})
     assert all(text in shown for text in ("100k words 50.0", "30.2M words 60.0", "5-gram 51.5")), shown
-    assert shown.count("<circle") == 2 and [name_of(words) for words in (2e6, 81e3)] == ["2M", "81k"]
+    assert shown.count("<circle") == 2
+    assert [name_of(words) for words in (2e6, 81e3)] == ["2M", "81k"]
