@@ -166,9 +166,11 @@ def curve(points: Sequence[tuple[float, float]], levels: Mapping[str, float]) ->
     shapes += [text(plot.x(x), 244, name_of(10**x), anchor="middle") for x, _ in logs]
     shapes += [text(255, 262, "words seen (log)", anchor="middle"), polyline(plot.place(logs), _COLORS[0], width=2)]
     shapes += [dot(x, y, _COLORS[0], 3) for x, y in plot.place(logs)]
-    for color, (name, height) in zip(_COLORS[1:], heights.items(), strict=False):
-        shapes.append(polyline([(40, plot.y(height)), (470, plot.y(height))], color, dashed=True))
-        shapes.append(text(475, plot.y(height) + 4, f"{name} {height:.1f}", color=color))
+    below = 0.0  # names of lines that are close stand below each other
+    for color, (name, height) in zip(_COLORS[1:], sorted(heights.items(), key=lambda one: -one[1]), strict=False):
+        at, below = plot.y(height), max(below + 12, plot.y(height) + 4)
+        shapes.append(polyline([(40, at), (470, at)], color, dashed=True))
+        shapes.append(text(475, below, f"{name} {height:.1f}", color=color))
     title = f"BLiMP, percent correct: {', '.join(f'{name_of(10**x)} words {y:.1f}' for x, y in logs)}"
     style = "text{font:11px sans-serif;fill:#666}svg{--line:#8884;--muted:#777}"
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 270" role="img"><title>{title}</title>'
