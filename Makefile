@@ -12,7 +12,7 @@ export TOKENIZERS_PARALLELISM := false
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test try test-all check fix objectives docs site bench clean
+.PHONY: help install demo test try test-all check fix objectives docs site bench baby clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -73,6 +73,12 @@ $(PEERS)/.installed: benchmarks/peers/requirements.txt
 
 bench: $(STAMP) $(PEERS)/.installed  ## every benchmark that needs nothing, with its peers, and one table of all rows
 	$(BIN)/python -m benchmarks.run_all --peers $(PEERS)/bin/python --json runs/benchmarks.json
+
+# TEXT and BLIMP name files or folders of yours, TASKS=NAME=FILE[,TEST]; SHARE=0.01 tries the chain, see docs/baby.md.
+BABY ?= runs/baby
+baby: $(STAMP)  ## train a small body on TEXT="FILES" and score it on BLIMP=FOLDER next to n-grams, in hours
+	$(BIN)/python -m benchmarks.baby $(BABY) --text $(TEXT) --pairs $(BLIMP) --share $(or $(SHARE),1) \
+	  $(if $(TASKS),--task $(TASKS)) $(if $(TRAIN),--train $(TRAIN))
 
 clean:  ## remove the environment, runs and build folders
 	rm -rf $(VENV) runs build site *.egg-info

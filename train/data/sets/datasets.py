@@ -79,8 +79,9 @@ def open_datasets(config: TrainConfig, *, check_files: bool = True) -> Datasets:
     phases = open_phases(data, check_files=check_files)
     served: set[str] = set()
     for (key, phase), opened in zip(data.all_phases.items(), phases, strict=True):
+        # next to samples, a set of examples is read as it is: causal rows do not change
+        corrupted = bool(phase.corrupt or data.corrupt) and not any(source.corruption for source in opened.sources)
         for path, source in zip(phase.sets, opened.sources, strict=True):
-            corrupted = bool(phase.corrupt or data.corrupt)
             served |= _check(source, config, key if len(opened.sources) == 1 else f"{key} ({path})", corrupted)
     train = phases[0].sources[0].shards
     if missing := sorted(name for name, target in model.targets.items() if target not in served):

@@ -162,6 +162,12 @@ def test_steps_of_samples_and_of_larger_sets(tmp_path):
     phases = open_datasets(config).phases
     rows = len(phases[0].sources[0].shards)
     assert plan_steps(config.data, phases) == -(-16 * rows // 8)
+    # next to samples, examples are read as they are
+    run_stage(recipe(tmp_path, [entry]), "corrupt")
+    data["shards"] = [data["shards"], str(tmp_path / "corrupt" / "masked_lm" / "train")]
+    mixed = load_config(TrainConfig, config_file(tmp_path / "run.yaml", data, **AUTO), [])
+    (phase,) = open_datasets(mixed).phases
+    assert [source.corruption is None for source in phase.sources] == [False, True]
 
     def of_tokens(tokens, architecture="encoder"):
         """Of samples of 100 tokens."""

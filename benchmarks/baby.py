@@ -1,0 +1,245 @@
+"""Train one small body, and score it next to what must be beaten: `make baby` runs this.
+
+    python -m benchmarks.baby OUTPUT --text FILE ... --pairs FILE [--task pos=FILE[,TEST] ...] [--share 1.0] [--ranks 2]
+        [--train KEY=VALUE ...]
+
+The body of `recipe:baby` is trained once; checkpoints are named by the words that it has seen. Each is exported and
+scored on minimal pairs by classes of transformers (`benchmarks.baby_scores`), next to n-grams of the same texts and to
+the body after 40 steps. The last one is fine-tuned on the tasks from all weights and from random ones; a task with one
+file is tested on 30 % of its rows. `--share 0.01` tries the chain on a hundredth of the rows. Every step is a command,
+printed before it runs. The same call goes on after an interruption: what has a result is not run again. OUTPUT gets
+results.md, curve.svg and figures.json.
+"""
+
+import json
+import math
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.harness import ROOT, parser, system_load
+
+import yaml
+
+from benchmarks.baby_scores import score_by_harness, score_counts, score_folder, write_causal
+from benchmarks.compression import clozeline, keep_result
+from benchmarks.few_labels import recipe_of, write_parts
+from clozeline.files import publish_text
+from clozeline.report.charts import Plot, dot, polyline, text
+from clozeline.tools.experiments.multirun.comparison import mean_text
+from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
+from clozeline.tools.experiments.multirun.runner import run_step
+from clozeline.tools.runs.evaluation.local_texts import texts_of_files
+from clozeline.tools.runs.evaluation.minimal_pairs import read_pairs
+from clozeline.train.checkpoint.format import Index, steps_in
+from clozeline.train.configuration.checkpoint import milestone_tokens
+from clozeline.train.distributed.launcher import free_port
+
+CONFIGS: Final = ROOT / "configs" / "recipes" / "baby"
+CONTROL: Final = 40
+"""Steps of the body that has learned little more than how frequent words are."""
+HARNESS: Final = 5
+"""Paradigms that lm-eval scores too, where it is installed."""
+CHANGES: Final = {"sst2": ["model.heads.classification.pool=mean"]}
+BATCH, EPOCHS, RATE = 16, 4, "1e-3"
+_COLORS: Final = ("#2a66c8", "#c0392b", "#7f8c8d", "#b9770e", "#1e8449", "#8e44ad")
+
+
+class Baby:
+    """Folders of one output, and its steps."""
+
+    def __init__(self, output: Path, options: Any) -> None:
+        self.output, self.options = output, options
+        self.data, self.run, self.exports = output / "data", output / "run", output / "exports"
+        self.keys = yaml.safe_load((CONFIGS / options.config).read_text(encoding="utf-8"))
+
+    def make_sets(self) -> None:
+        """Make the rows, and write the texts that they come from."""
+        files = f"[{', '.join(str(path.resolve()) for path in self.options.text)}]"
+        clozeline("pipeline", "--config", CONFIGS / "pipeline.yaml", f"input={files}", f"output={self.data}")
+        if not (self.output / "texts").exists():
+            clozeline("export-documents", self.data / "dedup" / "documents", f"output={self.output / 'texts'}")
+
+    def train(self) -> None:
+        """Train, or go on; a share of the steps has all phases."""
+        words = [f"data.folder={self.data}", f"output={self.run}"]
+        if self.options.share < 1:
+            steps = round(self.keys["steps"] * self.options.share)
+            words += [f"steps={steps}", f"evaluate.every={max(1, steps // 4)}"]
+        launcher = ["deepspeed", "--num_accelerators", str(self.options.ranks), "--master_port", str(free_port())]
+        start = [*launcher, "--quiet", "train/main.py", "--config", str(CONFIGS / self.options.config)]
+        run_step(*start, *words, *self.options.train, accelerator=None, variables={"OMP_NUM_THREADS": "1"})
+
+    def find_checkpoints(self) -> dict[str, tuple[int, float]]:
+        """Return step and words seen of the checkpoints that stay, by name: `1M`, and `control` for the first."""
+        at, per_word = self.keys["checkpoint"]["at"], self.keys["checkpoint"]["tokens_per_word"]
+        states = [Index.read(path).state for path in steps_in(self.run / "checkpoints")]
+        seen = [(int(state["step"]), state["tokens"] / per_word) for state in states]
+        found = {}
+        for entry in at:
+            (tokens,), name = milestone_tokens([entry], per_word), entry.removesuffix(" words")
+            name = "control" if name.endswith("tokens") else name
+            if later := [each for each in seen if each[1] * per_word >= tokens]:
+                found[name] = later[0]
+        return found if seen[-1] in found.values() else found | {name_of(seen[-1][1]): seen[-1]}
+
+    def export(self, name: str, step: int) -> Path:
+        """Export a checkpoint; one that was interrupted has no config.json."""
+        folder = self.exports / name
+        if not (folder / "config.json").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            clozeline("export-model", self.run, folder, "--step", str(step))
+        return folder
+
+    def score_pairs(self, checkpoints: Mapping[str, tuple[int, float]]) -> dict[str, Any]:
+        """Return the accuracies of each checkpoint and of the n-grams on minimal pairs."""
+        pairs, scores = read_pairs(self.options.pairs, self.options.most), self.output / "pairs"
+        found, last = {}, [*checkpoints][-1]
+        for name, (step, _) in checkpoints.items():
+            folder = self.export(name, step)
+            found[name] = keep_result(scores / f"{name}.json", partial(score_folder, folder, pairs, name == last))
+        texts = self.output / "texts"
+        found["n-grams"] = keep_result(
+            scores / "n-grams.json", lambda: score_counts([*texts_of_files(texts)], pairs, folder)
+        )
+        return found
+
+    def compare_harness(self, folder: Path) -> dict[str, float] | None:
+        """Return the accuracies of lm-eval on a few paradigms; None where it is not installed."""
+        try:
+            import lm_eval  # noqa: F401
+        except ImportError:
+            return None
+        pairs = read_pairs(self.options.pairs, self.options.most)
+        found: dict[str, float] = keep_result(
+            self.output / "harness.json", lambda: score_by_harness(write_causal(folder), pairs, HARNESS)
+        )
+        return found
+
+    def perplexity(self, name: str, step: int, last: bool) -> dict[str, Any]:
+        """Return the perplexity on held-out rows; that of the last checkpoint is compared with 5-grams of tokens."""
+        file = self.output / "perplexity" / f"{name}.json"
+        if not file.exists():
+            file.parent.mkdir(exist_ok=True)
+            sets = self.data / "corrupt" / "causal"
+            words = [f"perplexity={sets / 'heldout'}", f"step={step}", f"output={file}"]
+            clozeline("evaluate", self.run, *words, *([f"baseline={sets / 'train'}"] if last else []))
+        found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return found
+
+    def tune(self, word: str) -> list[str]:
+        """Fine-tune on a task from all weights and from random ones; return a row of the table."""
+        task, _, files = word.partition("=")
+        paths, labels = [Path(path).resolve() for path in files.split(",")], self.options.labels
+        dev, train = write_parts(task, paths, self.output / "files" / task, [labels], 0.3)
+        steps = labels * EPOCHS // BATCH
+        keys = [f"task={recipe_of(task)}", f"train={train}", f"dev={dev}", f"seeds={self.options.seeds}"]
+        keys += [f"optimizer.learning_rate={RATE}", f"data.global_batch={BATCH}", f"data.micro_batch={BATCH}"]
+        keys += [f"steps={steps}", f"schedule.warmup={steps // 10}", f"evaluate.every={steps}", "zero.stage=0"]
+        keys += [f"checkpoint.every={steps}", "log.tensorboard=false", *CHANGES.get(task, [])]
+        row = [task]
+        for begin in ("all", "random"):
+            output = self.output / "tuned" / f"{task}-{begin}"
+            clozeline("finetune", self.run, *keys, f"from={begin}", f"output={output}")
+            runs = read_scored(output)
+            metric = runs[0].facts.metrics[0]
+            row.append(mean_text([run.metrics[metric] for run in runs], 3))
+        baselines = runs[0].scores["baselines"].items()
+        return [f"{task}, {metric}", *row[1:], ", ".join(f"{name} {values[metric]:.3f}" for name, values in baselines)]
+
+
+def name_of(words: float) -> str:
+    """Return a number of words as `100k`, `1M` or `30.2M`."""
+    size, letter = (1e6, "M") if words >= 1e6 else (1e3, "k")
+    return f"{round(words / size, 1):g}{letter}"
+
+
+def curve(points: Sequence[tuple[float, float]], levels: Mapping[str, float]) -> str:
+    """Return an SVG of percent correct over the logarithm of words seen, with the controls as dashed lines."""
+    logs = [(math.log10(words), 100 * share) for words, share in points]
+    heights = {name: 100 * share for name, share in levels.items()}
+    plot = Plot([x for x, _ in logs], [*(y for _, y in logs), *heights.values()], "words seen", (40, 12, 470, 230))
+    shapes = [plot.y_axis(), polyline([(40, 230), (470, 230)], "#8886", width=1)]
+    shapes += [text(plot.x(x), 244, name_of(10**x), anchor="middle") for x, _ in logs]
+    shapes += [text(255, 262, "words seen (log)", anchor="middle"), polyline(plot.place(logs), _COLORS[0], width=2)]
+    shapes += [dot(x, y, _COLORS[0], 3) for x, y in plot.place(logs)]
+    below = 0.0  # names of lines that are close stand below each other
+    for color, (name, height) in zip(_COLORS[1:], sorted(heights.items(), key=lambda one: -one[1]), strict=False):
+        at, below = plot.y(height), max(below + 12, plot.y(height) + 4)
+        shapes.append(polyline([(40, at), (470, at)], color, dashed=True))
+        shapes.append(text(475, below, f"{name} {height:.1f}", color=color))
+    title = f"BLiMP, percent correct: {', '.join(f'{name_of(10**x)} words {y:.1f}' for x, y in logs)}"
+    style = "text{font:11px sans-serif;fill:#666}svg{--line:#8884;--muted:#777}"
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 270" role="img"><title>{title}</title>'
+    return f"{head}<style>{style}</style>{''.join(shapes)}</svg>\n"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)) + "\n"
+
+
+def percent(scores: Mapping[str, Any]) -> str:
+    return f"{100 * scores['mean']:.1f}"
+
+
+def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]]) -> str:
+    """Score what has no scores, write the curve and the figures, and return the tables as Markdown."""
+    pairs, last = baby.score_pairs(checkpoints), [*checkpoints][-1]
+    nats = {name: baby.perplexity(name, step, name == last) for name, (step, _) in checkpoints.items()}
+    counts = pairs["n-grams"]
+    levels = {f"{CONTROL} steps": pairs["control"]["causal"]["mean"]}
+    levels |= {name: scores["mean"] for name, scores in counts.items()}
+    points = [(words, pairs[name]["causal"]["mean"]) for name, (_, words) in checkpoints.items() if name != "control"]
+    publish_text(baby.output / "curve.svg", curve(points, levels))
+    rows = [
+        [name, f"{step:,}", name_of(words), percent(pairs[name]["causal"]), f"{nats[name]['perplexity']:.1f}"]
+        for name, (step, words) in checkpoints.items()
+    ]
+    parts = [table(("checkpoint", "step", "words seen", "BLiMP, %", "held-out perplexity"), rows)]
+    parts.append(table(("control on the same pairs", "BLiMP, %", "ties"), [
+        [name, percent(scores), str(scores["ties"])] for name, scores in counts.items()]))  # fmt: skip
+    parts.append(table(("score of the last checkpoint", "BLiMP, %", "ties"), [
+        [name, percent(scores), str(scores["ties"])] for name, scores in pairs[last].items()]))  # fmt: skip
+    ours, five = pairs[last], counts["5-gram"]["paradigms"]
+    parts.append(table(("paradigm", *ours, "5-gram"), [
+        [name, *(f"{100 * scores['paradigms'][name]:.1f}" for scores in ours.values()), f"{100 * five[name]:.1f}"]
+        for name in five]))  # fmt: skip
+    if harness := baby.compare_harness(baby.exports / last):
+        most = max(abs(value - ours["causal"]["paradigms"][name]) for name, value in harness.items())
+        parts.append(f"lm-eval on {len(harness)} paradigms: its accuracies differ by {most:.1g} at most.\n")
+    if tuned := [baby.tune(word) for word in baby.options.task]:
+        parts.append(table(("task", "from all weights", "from random weights", "baselines"), tuned))
+    base = nats[last]["baseline"]
+    parts.append(f"Perplexity of a {base['ngram']}-gram of the same tokens: {base['perplexity']:.1f}.\n")
+    figures = {"checkpoints": checkpoints, "pairs": pairs, "perplexity": nats, "tasks": tuned}
+    publish_text(baby.output / "figures.json", json.dumps(figures, indent=1))
+    return "\n".join(parts)
+
+
+def main() -> None:
+    """Run what has no result yet, and write the tables."""
+    made = parser(__doc__, share=(1.0, "share of the rows to train on"), ranks=(2, "processes that train"),
+                  labels=(1000, "training rows of a task"), seeds=5, most=(int, "pairs of a paradigm; default: all"),
+                  config="train.yaml")  # fmt: skip
+    made.add_argument("output", type=Path)
+    made.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE")
+    made.add_argument("--pairs", type=Path, required=True, metavar="FILE")
+    made.add_argument("--task", nargs="+", default=[], metavar="NAME=FILE[,TEST]")
+    made.add_argument("--train", nargs="+", default=[], metavar="KEY=VALUE", help="keys of the training")
+    options = made.parse_args()
+    output = options.output.resolve()
+    output.mkdir(parents=True, exist_ok=True)
+    baby, start = Baby(output, options), time.time()
+    baby.make_sets()
+    baby.train()
+    checkpoints = baby.find_checkpoints()
+    found = report(baby, checkpoints)
+    publish_text(output / "results.md", found)
+    print(found, f"{(time.time() - start) / 60:.0f} minutes of this call, {system_load()}", sep="\n")
+
+
+if __name__ == "__main__":
+    main()

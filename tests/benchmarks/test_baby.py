@@ -1,0 +1,32 @@
+"""What `make baby` compares a body with: counts by hand, and pairs in which a tie is wrong."""
+
+import math
+
+import numpy as np
+import pytest
+
+pytest.importorskip("transformers")
+from benchmarks.baby import curve, name_of
+from benchmarks.baby_scores import Counts, accuracies
+from clozeline.tools.runs.evaluation.minimal_pairs import Pair
+
+
+def test_kneser_ney_by_hand():
+    """Bigrams `. a` twice, `a b` and `a c` once: D = 2 / (2 + 2); a, b, c each follow one word, and D is 0.5."""
+    counts = Counts([[".", "a", "b"], [".", "a", "c"]], [2])
+    one = (1 - 0.5) / 3 + 0.5 * 3 / 3 / 5  # of a, b or c, and of five words with the unknown one
+    a_after_stop, b_after_a = (2 - 0.5) / 2 + 0.5 * 1 / 2 * one, (1 - 0.5) / 2 + 0.5 * 2 / 2 * one
+    assert counts.sum(["a", "b"], 2) == pytest.approx(math.log(a_after_stop * b_after_a))
+
+
+def test_a_tie_is_wrong_and_paradigms_weigh_the_same():
+    pairs = [Pair("good", "bad", paradigm, "p") for paradigm in ("x", "x", "x", "y")]
+    found = accuracies(pairs, np.array([2, 1, 1, 1, 0, 1, 5, 4], float))
+    assert found == {"mean": pytest.approx(2 / 3), "ties": 1, "paradigms": {"x": pytest.approx(1 / 3), "y": 1.0}}
+
+
+def test_the_curve_shows_each_point_and_control():
+    shown = curve([(1e5, 0.5), (3.02e7, 0.6)], {"5-gram": 0.515})
+    assert all(text in shown for text in ("100k words 50.0", "30.2M words 60.0", "5-gram 51.5")), shown
+    assert shown.count("<circle") == 2
+    assert [name_of(words) for words in (2e6, 81e3)] == ["2M", "81k"]
