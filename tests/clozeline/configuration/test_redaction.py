@@ -99,6 +99,8 @@ def test_a_secret_that_was_read_is_in_no_text_afterwards():
         for error in (StorageError(f"x {form}"), DamagedBlock(f"y/{form}", 1, "a", form), IntegrityError(form)):
             assert form not in str(error)
     assert redact_text("remember the rest") == "remember the rest"
+    remember({"password": "n0pe"})
+    assert redact_text("it is n0pe") == f"it is {MASK}", "the shortest"
     remember({"fsspec": {"key": "the"}, "password": MASK})  # too short, and what is shown in the place of one
     assert redact_text(f"remember the {MASK}") == f"remember the {MASK}"
 

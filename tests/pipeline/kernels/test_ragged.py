@@ -11,6 +11,7 @@ from clozeline.pipeline.kernels.ragged import (
     IdSet,
     add_special_tokens,
     scatter_rows,
+    span_mask,
     starts_in_rows,
 )
 from clozeline.pipeline.rows import Ragged, segments
@@ -27,6 +28,10 @@ def test_framed(lists, head, tail):
         found = add_special_tokens(original, head, tail)
         assert [found[row].tolist() for row in range(len(lists))] == [[*ends[0], *one, *ends[1]] for one in lists]
         assert not np.shares_memory(found.values, original.values)
+
+
+def test_a_mask_of_spans_covers_all_values():
+    assert span_mask(6, np.array([1, 4]), np.array([2, 1])).tolist() == [False, True, True, False, True, False]
 
 
 @pytest.mark.parametrize("longest", [2, 300, 3000])
