@@ -23,7 +23,7 @@ from clozeline.train.answers.regression import Regression
 from clozeline.train.answers.span import Span
 from clozeline.train.startup.open_run import open_run
 from tests.pipeline.task_files import sentences
-from tests.pipeline.tasks.readers.reading import reader_of, written
+from tests.pipeline.tasks.readers.reading import json_lines, reader_of, written
 from tests.tools.small_run import compute_row_scores
 
 
@@ -226,26 +226,18 @@ def test_a_submission_of_numbers_and_one_that_lacks_a_row(tmp_path):
     assert not (tmp_path / "other.tsv").exists()
 
 
-def test_answers_of_a_passage_share_a_line(tmp_path):
-    asked = [{"question": f"Who {number}?", "idx": 10 + number, "answers": [{"text": "Ada", "idx": 20 + 2 * number},
-                                                                           {"text": "Bob", "idx": 21 + 2 * number}]}
-             for number in range(2)]  # fmt: skip
+def test_lines_with_several_items_keep_the_ids_of_each(tmp_path):
+    answers = [{"text": "Ada", "idx": 20}, {"text": "Bob", "idx": 21}]
+    asked = [{"question": "Who?", "idx": number, "answers": answers} for number in (10, 11)]
     lines = [{"idx": number, "passage": {"text": "Ada met.", "questions": asked}} for number in (3, 4)]
-    reader = reader_of("superglue", task="multirc")
-    rows = reader.read_unlabeled(written(tmp_path, "".join(f"{json.dumps(line)}\n" for line in lines)))
-    items = list(rows)
-    assert [item.index for item, _ in items] == list(range(8))
-    assert [key for _, key in items] == [[passage, 10 + at // 2, 20 + at] for passage in (3, 4) for at in range(4)]
-
-
-def test_queries_are_answered_by_texts(tmp_path):
+    rows = reader_of("superglue", task="multirc").read_unlabeled(written(tmp_path, json_lines(*lines)))
+    keys = [[passage, question, answer] for passage in (3, 4) for question in (10, 11) for answer in (20, 21)]
+    assert [(item.index, key) for item, key in rows] == list(enumerate(keys))
     row = {"idx": 1, "passage": {"text": "Ada met Bob.", "entities": []},
            "qas": [{"query": "@placeholder won", "idx": 5}, {"query": "@placeholder lost", "idx": 6}]}  # fmt: skip
-    reader = reader_of("superglue", task="record")
-    rows = reader.read_unlabeled(written(tmp_path, f"{json.dumps(row)}\n{{}}\n"))
+    rows = reader_of("superglue", task="record").read_unlabeled(written(tmp_path, json_lines(row, {})))
     (first, key), (second, _), (rejected, _) = rows
-    assert (first.index, key, second.index) == (0, 5, 1)
-    assert rejected == Rejected("fields", 2)
+    assert (first.index, key, second.index, rejected) == (0, 5, 1, Rejected("fields", 2))
 
 
 # Labels of a run as rows to train on ----------------------------------------------------------------------------------
@@ -256,39 +248,31 @@ def run(runs):
     return runs("classes") / "run"
 
 
-def test_sure_labels_are_those_of_the_model(run, tmp_path, capsys):
-    """The threshold splits the texts; what is written and what is not are all lines."""
+def test_sure_labels_are_those_of_the_model(run, tmp_path):
+    """The threshold splits the texts, and what is written and what is not are all lines; or each class has a limit."""
     texts = [text for text, _ in sentences(40, first=100)]
     given = probabilities(run, texts)
     threshold = sorted(max(row) for row in given)[20] - 1e-4
-    sure = [(text, row.index(max(row))) for text, row in zip(texts, given, strict=True) if max(row) >= threshold]
+    labels, surest = [row.index(max(row)) for row in given], [max(row) for row in given]
+    sure = [number for number in range(40) if surest[number] >= threshold]
     source, output = tmp_path / "texts.txt", tmp_path / "pseudo.jsonl"
     source.write_text("\n".join([*texts, "", "a\tb"]) + "\n", encoding="utf-8")
-    assert pseudo_label.main([str(run), f"input={source}", f"output={output}", f"threshold={threshold}"]) == 0
-    lines = output.read_text(encoding="utf-8").splitlines()
-    assert [*map(json.loads, lines)] == [{"sentence": text, "label": str(label)} for text, label in sure]
-    assert 0 < sum(label for _, label in sure) < len(sure)
+    words = [str(run), f"input={source}", f"output={output}"]
+    assert pseudo_label.main([*words, f"threshold={threshold}"]) == 0
+    lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    assert lines == [{"sentence": texts[number], "label": str(labels[number])} for number in sure]
+    of_class = [[number for number in sure if labels[number] == label] for label in (0, 1)]
+    assert all(of_class)
     facts = json.loads((tmp_path / "pseudo.jsonl.json").read_text(encoding="utf-8"))
     assert facts["rows_in"] == 42 == sum(facts["labelled"].values()) + sum(facts["skipped"].values())
     assert facts["skipped"] == {"blank_line": 1, "fields": 1, "below_threshold": 40 - len(sure)}
-    assert facts["labelled"] == {str(label): [one for _, one in sure].count(label) for label in (0, 1)}
+    assert facts["labelled"] == {str(label): len(of_class[label]) for label in (0, 1)}
     assert facts["output"] == {"pseudo.jsonl": file_hash(output)}
-    assert f"{len(sure)} rows of 42 labeled" in capsys.readouterr().out
-
-
-def test_a_class_has_at_most_so_many_of_the_surest(run, tmp_path):
-    texts = [text for text, _ in sentences(40, first=100)]
-    source, output = tmp_path / "texts.txt", tmp_path / "pseudo.jsonl"
-    source.write_text("\n".join(texts) + "\n", encoding="utf-8")
-    words = [str(run), f"input={source}", f"output={output}", "threshold=0", "per_class=3"]
-    assert pseudo_label.main(words) == 0
-    given = probabilities(run, texts)
-    surest = []
-    for label in (0, 1):
-        of_class = [place for place, row in enumerate(given) if row.index(max(row)) == label]
-        surest += sorted(of_class, key=lambda place: -max(given[place]))[:3]
-    expected = [texts[place] for place in sorted(surest)]
-    assert [json.loads(line)["sentence"] for line in output.read_text(encoding="utf-8").splitlines()] == expected
+    assert pseudo_label.main([*words, f"threshold={threshold}", "per_class=3"]) == 0
+    limited = sorted(number for own in of_class for number in sorted(own, key=surest.__getitem__)[-3:])
+    assert len(limited) < len(sure)
+    lines = [json.loads(line)["sentence"] for line in output.read_text(encoding="utf-8").splitlines()]
+    assert lines == [texts[number] for number in limited]
     assert doctest.testmod(pseudo_label).failed == 0
 
 
