@@ -48,8 +48,12 @@ def scores(folder, capsys):
     return json.loads(capsys.readouterr().out)["metrics"]
 
 
-def gold_rows(folder):
-    return [json.loads(line) for line in (folder / "files" / "dev.jsonl").read_text().splitlines()]
+def gold_rows(path):
+    """The rows of JSON lines, or of CoNLL's columns."""
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    sentences = [[line.split() for line in part.splitlines()] for part in path.read_text().strip().split("\n\n")]
+    return [{"words": [word for word, _ in pairs], "marks": [mark for _, mark in pairs]} for pairs in sentences]
 
 
 def test_classes(runs, tmp_path, capsys):
@@ -70,39 +74,37 @@ def test_classes(runs, tmp_path, capsys):
     assert lines == ["index\tprediction", *(f"{number}\t{row['label']}" for number, row in enumerate(found))]
 
 
-def test_several_classes_and_numbers(runs, tmp_path, capsys):
-    folder = runs("several")
-    found = predicted(folder, folder / "files" / "dev.jsonl", tmp_path / "several.jsonl")
-    names, gold = ("bad", "film", "good"), gold_rows(folder)
-    sides = [[[name in tags for name in names] for tags in side]
-             for side in ([row["tags"] for row in gold], [row["labels"] for row in found])]  # fmt: skip
-    assert scores(folder, capsys)["micro_f1"] == pytest.approx(class_f1(*sides, average="micro"))
-    assert [row["labels"] for row in found] == [
-        [name for name in names if row["probabilities"][name] > 0.5] for row in found
-    ]
-    folder = runs("numbers")
-    found = predicted(folder, folder / "files" / "dev.jsonl", tmp_path / "numbers.jsonl")
-    correlation = spearmanr([row["score"] for row in gold], [row["score"] for row in found]).statistic
-    assert scores(folder, capsys)["spearman"] == pytest.approx(correlation, abs=1e-4)
+def micro_f1(*sides):
+    names = ("bad", "film", "good")
+    return class_f1(*([[name in row for name in names] for row in side] for side in sides), average="micro")
 
 
-@pytest.mark.parametrize("name", ["tags", "words"])
-def test_tags(runs, tmp_path, capsys, name):
-    """CoNLL's columns and lists of words; a sentence of several windows has every word once."""
+@pytest.mark.parametrize(
+    ("name", "file", "gold", "mine", "metric", "compute"),
+    [
+        ("several", "dev.jsonl", "tags", "labels", "micro_f1", micro_f1),
+        ("numbers", "dev.jsonl", "score", "score", "spearman", lambda *sides: spearmanr(*sides).statistic),
+        ("tags", "dev.txt", "marks", "tags", "entity_f1", f1_score),
+        ("words", "dev.jsonl", "marks", "tags", "entity_f1", f1_score),
+        ("choices", "dev.jsonl", "label", "choice", "accuracy", accuracy_score),
+        ("texts", "dev.jsonl", "target", "text", "exact_match", accuracy_score),
+    ],
+)
+def test_predictions_score_as_evaluate_says(runs, tmp_path, capsys, name, file, gold, mine, metric, compute):
+    """Rows are those of the file, in order; a sentence of several windows has every word once."""
     folder = runs(name)
-    source = folder / "files" / ("dev.txt" if name == "tags" else "dev.jsonl")
-    if name == "tags":
-        sentences = [[line.split() for line in part.splitlines()] for part in source.read_text().strip().split("\n\n")]
-        words, gold = ([[pair[side] for pair in sentence] for sentence in sentences] for side in (0, 1))
-    else:
-        words, gold = ([row[key] for row in gold_rows(folder)] for key in ("words", "marks"))
-    found = predicted(folder, source, tmp_path / "p.jsonl")
-    assert [row["words"] for row in found] == words
-    metrics = scores(folder, capsys)
-    assert metrics["entity_f1"] == pytest.approx(f1_score(gold, [row["tags"] for row in found]))
-    sides = ([tag for tags in side for tag in tags] for side in (gold, [row["tags"] for row in found]))
-    assert metrics["accuracy"] == pytest.approx(accuracy_score(*sides))
-    assert 0 < metrics["accuracy"] < 1
+    rows = gold_rows(folder / "files" / file)
+    found = predicted(folder, folder / "files" / file, tmp_path / "p.jsonl")
+    score = compute([row[gold] for row in rows], [row[mine] for row in found])
+    assert scores(folder, capsys)[metric] == pytest.approx(score, abs=1e-4)
+    assert len({str(row[mine]) for row in found}) > 1
+    for row, given in zip(found, rows, strict=True):
+        if mine == "tags":
+            assert row["words"] == given["words"]
+        if name == "several":
+            assert row["labels"] == [one for one, share in row["probabilities"].items() if share > 0.5]
+        if name == "choices":
+            assert len(row["probabilities"]) == len(given["choices"])
 
 
 def test_answers(runs, tmp_path, capsys):
@@ -126,20 +128,6 @@ def test_answers(runs, tmp_path, capsys):
         csv.writer(file).writerows([("q", "text"), *((entry["question"], context) for context, entry in entries)])
     table = predicted(folder, tmp_path / "asked.csv", tmp_path / "t.jsonl", "question=q", "context=text")
     assert [row["answer"] for row in table] == [row["answer"] for row in found]
-
-
-def test_choices_and_texts(runs, tmp_path, capsys):
-    folder = runs("choices")
-    found = predicted(folder, folder / "files" / "dev.jsonl", tmp_path / "choices.jsonl")
-    gold = gold_rows(folder)
-    right = [row["choice"] == answer["label"] for row, answer in zip(found, gold, strict=True)]
-    assert scores(folder, capsys)["accuracy"] == pytest.approx(np.mean(right))
-    assert [len(row["probabilities"]) for row in found] == [len(row["choices"]) for row in gold]
-    folder = runs("texts")
-    written = predicted(folder, folder / "files" / "dev.jsonl", tmp_path / "texts.jsonl")
-    exact = [row["text"] == answer["target"] for row, answer in zip(written, gold_rows(folder), strict=True)]
-    assert scores(folder, capsys)["exact_match"] == pytest.approx(np.mean(exact))
-    assert len({row["text"] for row in written}) > 1
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
