@@ -40,14 +40,10 @@ def batch(rows=9):
 
 def all_scores(early, tensors):
     """The scores of every classifier [L, B, ...] for all rows: complete forward passes, written out."""
-    states = early.model.family.layer_states(tensors)[1:]
-    stack = getattr(early.model.family, "stack", None)
+    stack, last = getattr(early.model.family, "stack", None), early.model.heads[early.head]
     found = []
-    for depth, state in enumerate(states, start=1):
-        head = early.model.heads[early.head]
-        head = head if depth == len(states) else head.off_ramps[depth - 1]
-        read = state if stack is None or depth == len(states) else stack.norm(state)
-        found.append(head.scores(read, tensors))
+    for head, state in zip([*last.off_ramps, last], early.model.family.layer_states(tensors)[1:], strict=True):
+        found.append(head.scores(state if stack is None or head is last else stack.norm(state), tensors))
     return torch.stack(found).detach()
 
 

@@ -231,13 +231,9 @@ def test_lines_with_several_items_keep_the_ids_of_each(tmp_path):
 # Labels of a run as rows to train on ----------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def run(runs):
-    return runs("classes") / "run"
-
-
-def test_sure_labels_are_those_of_the_model(run, tmp_path):
+def test_sure_labels_are_those_of_the_model(runs, tmp_path, capsys):
     """The threshold splits the texts, and what is written and what is not are all lines; or each class has a limit."""
+    run = runs("classes") / "run"
     texts = [text for text, _ in sentences(40, first=100)]
     given = probabilities(run, texts)
     threshold = sorted(max(row) for row in given)[20] - 1e-4
@@ -246,6 +242,9 @@ def test_sure_labels_are_those_of_the_model(run, tmp_path):
     source, output = tmp_path / "texts.txt", tmp_path / "pseudo.jsonl"
     source.write_text("\n".join([*texts, "", "a\tb"]) + "\n", encoding="utf-8")
     words = [str(run), f"input={source}", f"output={output}"]
+    assert pseudo_label.main([*words, "threshold=1"]) == 64
+    assert "lower the threshold" in capsys.readouterr().err
+    assert not output.exists()
     assert pseudo_label.main([*words, f"threshold={threshold}"]) == 0
     lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
     assert lines == [{"sentence": texts[number], "label": str(labels[number])} for number in sure]
@@ -262,11 +261,3 @@ def test_sure_labels_are_those_of_the_model(run, tmp_path):
     lines = [json.loads(line)["sentence"] for line in output.read_text(encoding="utf-8").splitlines()]
     assert lines == [texts[number] for number in limited]
     assert doctest.testmod(pseudo_label).failed == 0
-
-
-def test_a_threshold_that_no_label_reaches_is_refused(run, tmp_path, capsys):
-    source = tmp_path / "texts.txt"
-    source.write_text("a film\n", encoding="utf-8")
-    assert pseudo_label.main([str(run), f"input={source}", f"output={tmp_path / 'new.tsv'}", "threshold=1"]) == 64
-    assert "lower the threshold" in capsys.readouterr().err
-    assert not (tmp_path / "new.tsv").exists()
