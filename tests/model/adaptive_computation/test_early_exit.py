@@ -104,9 +104,8 @@ def test_flops_are_the_sum_over_the_layers_that_read_the_row():
     early, tensors = wrapped(), batch()
     exits = early(tensors, Entropy(0.9))
     dim, inner = 15, early.model.config.ffn_dim
-    for length, depth, flops in zip(
-        tensors["lengths"].tolist(), exits.depths.tolist(), exits.flops.tolist(), strict=True
-    ):
+    costs = zip(tensors["lengths"].tolist(), exits.depths.tolist(), exits.flops.tolist(), strict=True)
+    for length, depth, flops in costs:
         layer = length * (2 * (4 * dim * dim + 2 * dim * inner) + 4 * dim * length)
         assert flops == depth * (layer + 2 * (dim * dim + dim * CLASSES))
     off_ramps = early(tensors, Entropy(0.0)).flops - exits.dense

@@ -13,10 +13,7 @@ import pytest
 
 from clozeline.pipeline.clean.stage import CleanStage
 from clozeline.pipeline.execution.recipe_command import main, run_stage
-from clozeline.pipeline.execution.report import (
-    read_report,
-    write_stage_report,
-)
+from clozeline.pipeline.execution.report import read_report, write_stage_report
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.ingest.documents.files import read_documents
 from tests.pages import checked

@@ -18,8 +18,6 @@ from clozeline.tools.runs.prompting.report import metrics_of, prompt_scores
 from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRow, read_rows
 from clozeline.tools.runs.prompting.scorers import Candidate
 from clozeline.tools.runs.prompting.template import Prompt, Template, prompt_of
-from clozeline.train.startup.open_run import open_run
-from tests.tools.runs.prompting.test_scorers import prompted_run
 
 PLAIN = {
     "example": "{text} is{label}", "separator": " ; ", "labels": {"a": [" x", " xyz"], "b": [" yy"]}, "null": "-",
@@ -149,37 +147,33 @@ def test_counts_and_metrics():
 
 ROOT = Path(__file__).parents[3]
 TEMPLATE = """
-example: "{text}:{label}."
-separator: ";"
+example: "{text}: {label}."
 fields: {text: sentence}
-labels: {positive: [" a", " the"], negative: [" not"]}
 values: {"1": positive, "0": negative}
 """
 ROWS = [(f"{'page of a note, line'[: 4 + 3 * number]} {number}", number % 2) for number in range(10)]
 
 
-@pytest.fixture(scope="module")
-def folder(shard_sets, tmp_path_factory):
-    """A run of a decoder, and labeled rows."""
-    folder = tmp_path_factory.mktemp("prompted")
-    prompted_run(folder, shard_sets, "causal")
-    rows = "".join(f"{text}\t{label}\n" for text, label in ROWS)
-    (folder / "dev.tsv").write_text(f"sentence\tlabel\n{rows}")
-    return folder
+@pytest.fixture
+def labeled(tmp_path):
+    """A file of labeled rows."""
+    path = tmp_path / "dev.tsv"
+    path.write_text("sentence\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in ROWS))
+    return path
 
 
-def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(folder, tmp_path):
+def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(decoder, labeled, tmp_path):
     """Probabilities are those of the answers alone; a correct label that no answer names is counted."""
     answers = ["page", "book", "negative", "no"]
     (tmp_path / "answers.txt").write_text("".join(f"{each}\n" for each in answers), encoding="utf-8")
-    (tmp_path / "open.yaml").write_text(TEMPLATE.replace("labels: {positive", "#").replace(":{label}", ": {label}"))
-    words = [f"template={tmp_path / 'open.yaml'}", f"answers={tmp_path / 'answers.txt'}", f"input={folder / 'dev.tsv'}"]
+    (tmp_path / "open.yaml").write_text(TEMPLATE)
+    words = [f"template={tmp_path / 'open.yaml'}", f"answers={tmp_path / 'answers.txt'}", f"input={labeled}"]
     output = [f"output={tmp_path / 'scores.json'}", f"predictions={tmp_path / 'rows.jsonl'}"]
-    assert prompt_main([str(folder), *words, *output]) == 0
+    run, trained = decoder
+    assert prompt_main([str(run), *words, *output]) == 0
     scores = json.loads((tmp_path / "scores.json").read_text())
     lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
-    assert (scores["n"], scores["refused"]) == (5, {"bad_label": 5})  # the rows that are negative
-    trained = open_run(folder)
+    assert (scores["n"], scores["refused"]) == (5, {"bad_label": 5})  # the rows that are positive
     end = trained.tokenizer.vocabulary.specials["eos"]
     rows = [text for text, label in ROWS if label == 0]
     for text, line in zip(rows, lines, strict=True):
@@ -192,21 +186,18 @@ def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(folder, 
         assert line["prediction"] == answers[shares.index(max(shares))]
 
 
-def test_refusals(folder, tmp_path, capsys):
+def test_refusals(decoder, labeled, tmp_path, capsys):
     (tmp_path / "open.yaml").write_text('example: "{sentence}: {label}"')
-    given = [f"template={ROOT / 'configs/prompts/polarity.yaml'}", f"input={folder / 'dev.tsv'}"]
+    given = [f"template={ROOT / 'configs/prompts/polarity.yaml'}", f"input={labeled}"]
     for words, message in (
         (["shots=2"], "shots=2: expected train=FILE"),
-        (["shots=30", f"train={folder / 'dev.tsv'}"], "with more labeled rows than that, got 10"),
+        (["shots=30", f"train={labeled}"], "with more labeled rows than that, got 10"),
         (["window=65"], "window=65: the position table has room for 64 tokens"),
         (["mode=cloze"], "mode=cloze: the run was not trained for it"),
         (["answers=[yes]"], "answers: expected two or more different texts, got 1"),
-        (
-            [f"template={tmp_path / 'open.yaml'}"],
-            "open.yaml: has no labels; add them, or name the answers: answers=FILE",
-        ),
+        ([f"template={tmp_path / 'open.yaml'}"], "open.yaml: has no labels"),
     ):
-        assert prompt_main([str(folder), *given, *words]) == 64
+        assert prompt_main([str(decoder[0]), *given, *words]) == 64
         assert message in capsys.readouterr().err
 
 
@@ -230,13 +221,7 @@ def test_a_table_has_a_header_and_quotes_without_meaning(tmp_path):
 
 
 def test_lines_of_json_plain_or_compressed(tmp_path):
-    lines = [
-        {"sentence": "a", "label": 1},
-        {"sentence": "b"},
-        {"text": "c", "label": 0},
-        {"sentence": "d", "label": "no"},
-    ]
-    content = "".join(json.dumps(line) + "\n" for line in lines)
+    content = '{"sentence": "a", "label": 1}\n{"sentence": "b"}\n{"text": "c"}\n{"sentence": "d", "label": "no"}\n'
     (tmp_path / "dev.jsonl").write_text(content)
     (tmp_path / "dev.jsonl.gz").write_bytes(gzip.compress(content.encode()))
     found = read_rows(tmp_path / "dev.jsonl", TEMPLATE_OF_ROWS, labeled=False)
@@ -248,10 +233,8 @@ def test_lines_of_json_plain_or_compressed(tmp_path):
 
 def rows(count, first=0):
     """Rows with three labels, of which one is rare."""
-    names = ["a", "b", "a", "b", "a", "c"]
-    return [
-        PromptRow(1000 + number, {"text": str(number)}, names[number % 6]) for number in range(first, first + count)
-    ]
+    numbers = range(first, first + count)
+    return [PromptRow(1000 + number, {"text": str(number)}, "ababac"[number % 6]) for number in numbers]
 
 
 @pytest.mark.parametrize("selection", ["random", "balanced", "fixed"])
