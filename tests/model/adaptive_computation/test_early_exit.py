@@ -44,7 +44,7 @@ def all_scores(early, tensors):
     found = []
     for head, state in zip([*last.off_ramps, last], early.model.family.layer_states(tensors)[1:], strict=True):
         found.append(head.scores(state if stack is None or head is last else stack.norm(state), tensors))
-    return torch.stack(found).detach()
+    return torch.stack(found)
 
 
 def expected_depth(rule, scores):
@@ -117,14 +117,17 @@ def test_losses_are_those_of_each_classifier_written_out(name):
     early, tensors = wrapped(name), batch()
     scores = all_scores(early, tensors)
     labels = torch.where(tensors["row_weight"] == 0, -100, tensors["label"])
-    each = [F.cross_entropy(one.float(), labels, reduction="sum", ignore_index=-100).item() for one in scores]
+    each = [F.cross_entropy(one.float(), labels, reduction="sum", ignore_index=-100) for one in scores]
     second = wrapped(name, exits="after").model
     stage_two, joint = (model(tensors)["classification"] for model in (second, early.model))
-    assert stage_two.total.item() == pytest.approx(sum(each[:-1]), rel=1e-5)
+    assert stage_two.total.item() == pytest.approx(sum(each[:-1]).item(), rel=1e-5)
     weighted = sum(depth * loss for depth, loss in enumerate(each, start=1)) / (1 + 2 + 3 + 4 + 5)
-    assert joint.total.item() == pytest.approx(weighted, rel=1e-5)
+    assert joint.total.item() == pytest.approx(weighted.item(), rel=1e-5)
+    body = early.model.family.tokens.weight
+    learned, expected = (torch.autograd.grad(total, body, retain_graph=True)[0] for total in (joint.total, weighted))
+    torch.testing.assert_close(learned, expected, rtol=1e-4, atol=1e-6)
     assert stage_two.count == joint.count == int((labels != -100).sum()) == 7
-    figures = {f"exit_{depth}": pytest.approx(loss, rel=1e-5) for depth, loss in enumerate(each, start=1)}
+    figures = {f"exit_{depth}": pytest.approx(loss.item(), rel=1e-5) for depth, loss in enumerate(each, start=1)}
     correct = int((scores[-1].argmax(-1) == labels).sum())
     assert {name: figure.item() for name, figure in joint.figures.items()} == {"accuracy": correct, **figures}
     for loss, model in ((stage_two, second), (joint, early.model)):

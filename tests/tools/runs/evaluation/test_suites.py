@@ -178,9 +178,7 @@ def test_shares_are_means_over_relations(encoder, tmp_path, capsys):
         assert found["majority"] == pytest.approx((3 / 9 + 1 / 4) / 2)
         assert [one["n"] for one in found["relations"].values()] == [9, 4]
     assert evaluate([str(run), "suite=lama", f"input={folder}"]) == 0
-    shown = capsys.readouterr().out
-    assert "13 facts, 1 skipped" in shown
-    assert ("BELOW the most frequent word" in shown) == (found["p_at_1"] < found["majority"])
+    assert "13 facts, 1 skipped" in capsys.readouterr().out
 
 
 def test_files(tmp_path):
