@@ -62,50 +62,52 @@ def norm_of(residual, x):
     return residual.norm(x) if residual.before else x
 
 
+def attend(model, number, tensors, last, left):
+    """States after the attention of a layer, and the sums of attention that the positions receive, by softmax."""
+    stack, config, positions = model.family.stack, model.config, tensors["position_ids"]
+    layer, local = stack.layers[stack.order[number]], number in stack.local_layers
+    position = stack.local_position if local else stack.position
+    body, before = layer.attention.body, norm_of(layer.attention, last[left])
+    query, key, value = body.query(before), body.key(before), body.value(before)
+    if config.qk_norm == "all":
+        query, key = body.query_norm(query), body.key_norm(key)
+    query, key, value = (part.view(len(left), -1, body.head_dim).transpose(0, 1) for part in (query, key, value))
+    if config.qk_norm == "head":
+        query, key = body.query_norm(query), body.key_norm(key)
+    if (angles := position.rotation(positions[:, left])) is not None:
+        query, key = (rotate(part[None], angles)[0] for part in (query, key))
+    key, value = (part.repeat_interleave(len(query) // len(part), dim=0) for part in (key, value))
+    scores = body.scale * query @ key.mT
+    if body.softcap is not None:
+        scores = body.softcap * torch.tanh(scores / body.softcap)
+    if (bias := (layer.position or position).bias(positions, positions)) is not None:
+        scores = scores + bias[0][:, left][:, :, left]
+    if local:
+        far = torch.tensor([[abs(p - q) > stack.window for q in left] for p in left])
+        scores = scores.masked_fill(far, -math.inf)
+    shares = scores.softmax(-1)
+    out = body.out((shares @ value).transpose(0, 1).flatten(1))
+    attended = last[left] + out if layer.attention.before else layer.attention.norm(last[left] + out)
+    return last.index_copy(0, torch.tensor(left), attended), shares.sum((0, 1)), len(query)
+
+
+def embed(model, tensors):
+    stack, ids = model.family.stack, tensors["input_ids"]
+    return stack.embeddings(model.family.tokens(ids), stack.position, tensors["position_ids"], None)[0]
+
+
 def slow_states(model, tensors, stays):
-    """States [T, dim] and kept tokens of one row: explicit softmax, and lists of the positions that are left.
+    """States [T, dim] and kept tokens of one row, by lists of the positions that are left.
 
     `stays(layer, received, positions, length, heads)` returns the positions that stay, from the sums of attention.
     """
-    stack, config = model.family.stack, model.config
-    positions, length = tensors["position_ids"], tensors["input_ids"].shape[1]
-    x = stack.embeddings(model.family.tokens(tensors["input_ids"]), stack.position, positions, None)[0]
-    last, left, kept = x.clone(), list(range(length)), []
+    stack, length = model.family.stack, tensors["input_ids"].shape[1]
+    last, left, kept = embed(model, tensors), list(range(length)), []
     for number, weights in enumerate(stack.order):
-        layer, local = stack.layers[weights], number in stack.local_layers
-        position = stack.local_position if local else stack.position
-        body, before = layer.attention.body, norm_of(layer.attention, last[left])
-        query, key, value = body.query(before), body.key(before), body.value(before)
-        if config.qk_norm == "all":
-            query, key = body.query_norm(query), body.key_norm(key)
-        query, key, value = (part.view(len(left), -1, body.head_dim).transpose(0, 1) for part in (query, key, value))
-        if config.qk_norm == "head":
-            query, key = body.query_norm(query), body.key_norm(key)
-        if (angles := position.rotation(positions[:, left])) is not None:
-            query, key = (rotate(part[None], angles)[0] for part in (query, key))
-        groups = len(query) // len(key)
-        key, value = (torch.cat([part[head // groups][None] for head in range(len(query))]) for part in (key, value))
-        bias = (layer.position or position).bias(positions, positions)
-        mixed, received = torch.zeros_like(query), [0.0] * len(left)
-        for head in range(len(query)):
-            for i, p in enumerate(left):
-                scores = body.scale * (key[head] @ query[head, i])
-                if body.softcap is not None:
-                    scores = body.softcap * torch.tanh(scores / body.softcap)
-                for k, q in enumerate(left):
-                    scores[k] += 0.0 if bias is None else bias[0, head, p, q]
-                    if local and abs(p - q) > stack.window:
-                        scores[k] = -math.inf
-                share = scores.softmax(0)
-                mixed[head, i] = share @ value[head]
-                received = [total + one for total, one in zip(received, share.tolist(), strict=True)]
-        out = body.out(mixed.transpose(0, 1).flatten(1))
-        attended = last[left] + out if layer.attention.before else layer.attention.norm(last[left] + out)
-        last = last.index_copy(0, torch.tensor(left), attended)
-        left = stays(number, received, left, length, len(query))
-        last = last.index_copy(0, torch.tensor(left), layer.feed_forward(last[left]))
+        last, received, heads = attend(model, number, tensors, last, left)
+        left = stays(number, received.tolist(), left, length, heads)
+        last = last.index_copy(0, torch.tensor(left), stack.layers[weights].feed_forward(last[left]))
         kept.append(len(left))
-    assert config.layers == len(kept)
     return stack.norm(last).detach(), kept
 
 
@@ -199,19 +201,11 @@ def test_flops_fall_as_the_sum_over_the_tokens_of_each_layer():
 def soft_states(model, tensors, mask, after):
     """States [T, dim] of one row whose tokens are multiplied by `mask(layer, received, rank)`, and the masks [L, T]."""
     stack, length = model.family.stack, tensors["input_ids"].shape[1]
-    x = stack.embeddings(model.family.tokens(tensors["input_ids"]), stack.position, tensors["position_ids"], None)[0]
-    masks = []
+    x, masks = embed(model, tensors), []
     for number, weights in enumerate(stack.order):
         layer = stack.layers[weights]
-        body, before = layer.attention.body, norm_of(layer.attention, x)
-        query, key, value = (
-            part(before).view(length, HEADS, body.head_dim).transpose(0, 1)
-            for part in (body.query, body.key, body.value)
-        )
-        chances = (query @ key.mT * body.head_dim**-0.5).softmax(-1)
-        mixed = body.out((chances @ value).transpose(0, 1).flatten(1))
-        x = layer.attention.norm(x + mixed)
-        received = chances.sum((0, 1)) / HEADS / length
+        x, received, heads = attend(model, number, tensors, x, list(range(length)))
+        received = received / heads / length
         order = [0, *sorted(range(1, length), key=lambda at: (-float(received[at].detach()), at))]
         soft = torch.stack(
             [mask(number, received[at], order.index(at)) if at else received.new_ones(()) for at in range(length)]
@@ -230,14 +224,11 @@ def learned(name):
     rule = LearnedRetention(LAYERS, 9).double()
     with torch.no_grad():
         rule.retention.copy_(torch.rand(LAYERS, 8, generator=draw))
-    return (
-        rule,
-        lambda length: (
-            lambda n, got, rank: (
-                rule.retention[n][min(rank * 9 // length, 8) - 1] if min(rank * 9 // length, 8) else torch.ones(())
-            )
-        ),
-    )
+
+    def retained(n, slot):
+        return rule.retention[n][slot - 1] if slot else torch.ones(())
+
+    return rule, lambda length: lambda n, got, rank: retained(n, min(rank * 9 // length, 8))
 
 
 @pytest.mark.parametrize("name", ["thresholds", "retention"])

@@ -13,10 +13,7 @@ import pytest
 
 from clozeline.pipeline.clean.stage import CleanStage
 from clozeline.pipeline.execution.recipe_command import main, run_stage
-from clozeline.pipeline.execution.report import (
-    read_report,
-    write_stage_report,
-)
+from clozeline.pipeline.execution.report import read_report, write_stage_report
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.ingest.documents.files import read_documents
 from tests.pages import checked
@@ -151,12 +148,10 @@ def test_a_damaged_report_is_named_or_written_again(run, tmp_path, capsys, name,
     arguments = [*run[1][:-1], f"output={shutil.copytree(run[0], tmp_path / 'out')}"]
     path = tmp_path / "out" / name / "report.json"
     whole = path.read_text()
-    if damage == "cut":
-        path.write_text(whole[:-9])
-    elif damage == "gone":
-        path.unlink()
-    else:
-        path.write_text(whole.replace(*(("7", "8", 1) if damage == "flip" else ('"format": 1', '"format": 2'))))
+    path.unlink()
+    edits = {"cut": (whole[-9:], ""), "flip": ("7", "8"), "newer": ('"format": 1', '"format": 2')}
+    if damage != "gone":
+        path.write_text(whole.replace(*edits[damage], 1))
     os.utime(tmp_path / "out" / "dedup" / "report.json")
     code = run_stage("dedup", arguments)
     if name and damage != "gone":

@@ -23,7 +23,7 @@ from clozeline.train.answers.regression import Regression
 from clozeline.train.answers.span import Span
 from clozeline.train.startup.open_run import open_run
 from tests.pipeline.task_files import sentences
-from tests.pipeline.tasks.readers.reading import reader_of, written
+from tests.pipeline.tasks.readers.reading import json_lines, reader_of, written
 from tests.tools.small_run import compute_row_scores
 
 
@@ -48,8 +48,12 @@ def scores(folder, capsys):
     return json.loads(capsys.readouterr().out)["metrics"]
 
 
-def gold_rows(folder):
-    return [json.loads(line) for line in (folder / "files" / "dev.jsonl").read_text().splitlines()]
+def gold_rows(path):
+    """The rows of JSON lines, or of CoNLL's columns."""
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    sentences = [[line.split() for line in part.splitlines()] for part in path.read_text().strip().split("\n\n")]
+    return [{"words": [word for word, _ in pairs], "marks": [mark for _, mark in pairs]} for pairs in sentences]
 
 
 def test_classes(runs, tmp_path, capsys):
@@ -70,39 +74,37 @@ def test_classes(runs, tmp_path, capsys):
     assert lines == ["index\tprediction", *(f"{number}\t{row['label']}" for number, row in enumerate(found))]
 
 
-def test_several_classes_and_numbers(runs, tmp_path, capsys):
-    folder = runs("several")
-    found = predicted(folder, folder / "files" / "dev.jsonl", tmp_path / "several.jsonl")
-    names, gold = ("bad", "film", "good"), gold_rows(folder)
-    sides = [[[name in tags for name in names] for tags in side]
-             for side in ([row["tags"] for row in gold], [row["labels"] for row in found])]  # fmt: skip
-    assert scores(folder, capsys)["micro_f1"] == pytest.approx(class_f1(*sides, average="micro"))
-    assert [row["labels"] for row in found] == [
-        [name for name in names if row["probabilities"][name] > 0.5] for row in found
-    ]
-    folder = runs("numbers")
-    found = predicted(folder, folder / "files" / "dev.jsonl", tmp_path / "numbers.jsonl")
-    correlation = spearmanr([row["score"] for row in gold], [row["score"] for row in found]).statistic
-    assert scores(folder, capsys)["spearman"] == pytest.approx(correlation, abs=1e-4)
+def micro_f1(*sides):
+    names = ("bad", "film", "good")
+    return class_f1(*([[name in row for name in names] for row in side] for side in sides), average="micro")
 
 
-@pytest.mark.parametrize("name", ["tags", "words"])
-def test_tags(runs, tmp_path, capsys, name):
-    """CoNLL's columns and lists of words; a sentence of several windows has every word once."""
+@pytest.mark.parametrize(
+    ("name", "file", "gold", "mine", "metric", "compute"),
+    [
+        ("several", "dev.jsonl", "tags", "labels", "micro_f1", micro_f1),
+        ("numbers", "dev.jsonl", "score", "score", "spearman", lambda *sides: spearmanr(*sides).statistic),
+        ("tags", "dev.txt", "marks", "tags", "entity_f1", f1_score),
+        ("words", "dev.jsonl", "marks", "tags", "entity_f1", f1_score),
+        ("choices", "dev.jsonl", "label", "choice", "accuracy", accuracy_score),
+        ("texts", "dev.jsonl", "target", "text", "exact_match", accuracy_score),
+    ],
+)
+def test_predictions_score_as_evaluate_says(runs, tmp_path, capsys, name, file, gold, mine, metric, compute):
+    """Rows are those of the file, in order; a sentence of several windows has every word once."""
     folder = runs(name)
-    source = folder / "files" / ("dev.txt" if name == "tags" else "dev.jsonl")
-    if name == "tags":
-        sentences = [[line.split() for line in part.splitlines()] for part in source.read_text().strip().split("\n\n")]
-        words, gold = ([[pair[side] for pair in sentence] for sentence in sentences] for side in (0, 1))
-    else:
-        words, gold = ([row[key] for row in gold_rows(folder)] for key in ("words", "marks"))
-    found = predicted(folder, source, tmp_path / "p.jsonl")
-    assert [row["words"] for row in found] == words
-    metrics = scores(folder, capsys)
-    assert metrics["entity_f1"] == pytest.approx(f1_score(gold, [row["tags"] for row in found]))
-    sides = ([tag for tags in side for tag in tags] for side in (gold, [row["tags"] for row in found]))
-    assert metrics["accuracy"] == pytest.approx(accuracy_score(*sides))
-    assert 0 < metrics["accuracy"] < 1
+    rows = gold_rows(folder / "files" / file)
+    found = predicted(folder, folder / "files" / file, tmp_path / "p.jsonl")
+    score = compute([row[gold] for row in rows], [row[mine] for row in found])
+    assert scores(folder, capsys)[metric] == pytest.approx(score, abs=1e-4)
+    assert len({str(row[mine]) for row in found}) > 1
+    for row, given in zip(found, rows, strict=True):
+        if mine == "tags":
+            assert row["words"] == given["words"]
+        if name == "several":
+            assert row["labels"] == [one for one, share in row["probabilities"].items() if share > 0.5]
+        if name == "choices":
+            assert len(row["probabilities"]) == len(given["choices"])
 
 
 def test_answers(runs, tmp_path, capsys):
@@ -126,20 +128,6 @@ def test_answers(runs, tmp_path, capsys):
         csv.writer(file).writerows([("q", "text"), *((entry["question"], context) for context, entry in entries)])
     table = predicted(folder, tmp_path / "asked.csv", tmp_path / "t.jsonl", "question=q", "context=text")
     assert [row["answer"] for row in table] == [row["answer"] for row in found]
-
-
-def test_choices_and_texts(runs, tmp_path, capsys):
-    folder = runs("choices")
-    found = predicted(folder, folder / "files" / "dev.jsonl", tmp_path / "choices.jsonl")
-    gold = gold_rows(folder)
-    right = [row["choice"] == answer["label"] for row, answer in zip(found, gold, strict=True)]
-    assert scores(folder, capsys)["accuracy"] == pytest.approx(np.mean(right))
-    assert [len(row["probabilities"]) for row in found] == [len(row["choices"]) for row in gold]
-    folder = runs("texts")
-    written = predicted(folder, folder / "files" / "dev.jsonl", tmp_path / "texts.jsonl")
-    exact = [row["text"] == answer["target"] for row, answer in zip(written, gold_rows(folder), strict=True)]
-    assert scores(folder, capsys)["exact_match"] == pytest.approx(np.mean(exact))
-    assert len({row["text"] for row in written}) > 1
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "parquet"])
@@ -226,75 +214,50 @@ def test_a_submission_of_numbers_and_one_that_lacks_a_row(tmp_path):
     assert not (tmp_path / "other.tsv").exists()
 
 
-def test_answers_of_a_passage_share_a_line(tmp_path):
-    asked = [{"question": f"Who {number}?", "idx": 10 + number, "answers": [{"text": "Ada", "idx": 20 + 2 * number},
-                                                                           {"text": "Bob", "idx": 21 + 2 * number}]}
-             for number in range(2)]  # fmt: skip
+def test_lines_with_several_items_keep_the_ids_of_each(tmp_path):
+    answers = [{"text": "Ada", "idx": 20}, {"text": "Bob", "idx": 21}]
+    asked = [{"question": "Who?", "idx": number, "answers": answers} for number in (10, 11)]
     lines = [{"idx": number, "passage": {"text": "Ada met.", "questions": asked}} for number in (3, 4)]
-    reader = reader_of("superglue", task="multirc")
-    rows = reader.read_unlabeled(written(tmp_path, "".join(f"{json.dumps(line)}\n" for line in lines)))
-    items = list(rows)
-    assert [item.index for item, _ in items] == list(range(8))
-    assert [key for _, key in items] == [[passage, 10 + at // 2, 20 + at] for passage in (3, 4) for at in range(4)]
-
-
-def test_queries_are_answered_by_texts(tmp_path):
+    rows = reader_of("superglue", task="multirc").read_unlabeled(written(tmp_path, json_lines(*lines)))
+    keys = [[passage, question, answer] for passage in (3, 4) for question in (10, 11) for answer in (20, 21)]
+    assert [(item.index, key) for item, key in rows] == list(enumerate(keys))
     row = {"idx": 1, "passage": {"text": "Ada met Bob.", "entities": []},
            "qas": [{"query": "@placeholder won", "idx": 5}, {"query": "@placeholder lost", "idx": 6}]}  # fmt: skip
-    reader = reader_of("superglue", task="record")
-    rows = reader.read_unlabeled(written(tmp_path, f"{json.dumps(row)}\n{{}}\n"))
+    rows = reader_of("superglue", task="record").read_unlabeled(written(tmp_path, json_lines(row, {})))
     (first, key), (second, _), (rejected, _) = rows
-    assert (first.index, key, second.index) == (0, 5, 1)
-    assert rejected == Rejected("fields", 2)
+    assert (first.index, key, second.index, rejected) == (0, 5, 1, Rejected("fields", 2))
 
 
 # Labels of a run as rows to train on ----------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def run(runs):
-    return runs("classes") / "run"
-
-
-def test_sure_labels_are_those_of_the_model(run, tmp_path, capsys):
-    """The threshold splits the texts; what is written and what is not are all lines."""
+def test_sure_labels_are_those_of_the_model(runs, tmp_path, capsys):
+    """The threshold splits the texts, and what is written and what is not are all lines; or each class has a limit."""
+    run = runs("classes") / "run"
     texts = [text for text, _ in sentences(40, first=100)]
     given = probabilities(run, texts)
     threshold = sorted(max(row) for row in given)[20] - 1e-4
-    sure = [(text, row.index(max(row))) for text, row in zip(texts, given, strict=True) if max(row) >= threshold]
+    labels, surest = [row.index(max(row)) for row in given], [max(row) for row in given]
+    sure = [number for number in range(40) if surest[number] >= threshold]
     source, output = tmp_path / "texts.txt", tmp_path / "pseudo.jsonl"
     source.write_text("\n".join([*texts, "", "a\tb"]) + "\n", encoding="utf-8")
-    assert pseudo_label.main([str(run), f"input={source}", f"output={output}", f"threshold={threshold}"]) == 0
-    lines = output.read_text(encoding="utf-8").splitlines()
-    assert [*map(json.loads, lines)] == [{"sentence": text, "label": str(label)} for text, label in sure]
-    assert 0 < sum(label for _, label in sure) < len(sure)
+    words = [str(run), f"input={source}", f"output={output}"]
+    assert pseudo_label.main([*words, "threshold=1"]) == 64
+    assert "lower the threshold" in capsys.readouterr().err
+    assert not output.exists()
+    assert pseudo_label.main([*words, f"threshold={threshold}"]) == 0
+    lines = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    assert lines == [{"sentence": texts[number], "label": str(labels[number])} for number in sure]
+    of_class = [[number for number in sure if labels[number] == label] for label in (0, 1)]
+    assert all(of_class)
     facts = json.loads((tmp_path / "pseudo.jsonl.json").read_text(encoding="utf-8"))
     assert facts["rows_in"] == 42 == sum(facts["labelled"].values()) + sum(facts["skipped"].values())
     assert facts["skipped"] == {"blank_line": 1, "fields": 1, "below_threshold": 40 - len(sure)}
-    assert facts["labelled"] == {str(label): [one for _, one in sure].count(label) for label in (0, 1)}
+    assert facts["labelled"] == {str(label): len(of_class[label]) for label in (0, 1)}
     assert facts["output"] == {"pseudo.jsonl": file_hash(output)}
-    assert f"{len(sure)} rows of 42 labeled" in capsys.readouterr().out
-
-
-def test_a_class_has_at_most_so_many_of_the_surest(run, tmp_path):
-    texts = [text for text, _ in sentences(40, first=100)]
-    source, output = tmp_path / "texts.txt", tmp_path / "pseudo.jsonl"
-    source.write_text("\n".join(texts) + "\n", encoding="utf-8")
-    words = [str(run), f"input={source}", f"output={output}", "threshold=0", "per_class=3"]
-    assert pseudo_label.main(words) == 0
-    given = probabilities(run, texts)
-    surest = []
-    for label in (0, 1):
-        of_class = [place for place, row in enumerate(given) if row.index(max(row)) == label]
-        surest += sorted(of_class, key=lambda place: -max(given[place]))[:3]
-    expected = [texts[place] for place in sorted(surest)]
-    assert [json.loads(line)["sentence"] for line in output.read_text(encoding="utf-8").splitlines()] == expected
+    assert pseudo_label.main([*words, f"threshold={threshold}", "per_class=3"]) == 0
+    limited = sorted(number for own in of_class for number in sorted(own, key=surest.__getitem__)[-3:])
+    assert len(limited) < len(sure)
+    lines = [json.loads(line)["sentence"] for line in output.read_text(encoding="utf-8").splitlines()]
+    assert lines == [texts[number] for number in limited]
     assert doctest.testmod(pseudo_label).failed == 0
-
-
-def test_a_threshold_that_no_label_reaches_is_refused(run, tmp_path, capsys):
-    source = tmp_path / "texts.txt"
-    source.write_text("a film\n", encoding="utf-8")
-    assert pseudo_label.main([str(run), f"input={source}", f"output={tmp_path / 'new.tsv'}", "threshold=1"]) == 64
-    assert "lower the threshold" in capsys.readouterr().err
-    assert not (tmp_path / "new.tsv").exists()

@@ -62,13 +62,7 @@ def test_shares_are_means_over_paradigms_and_ties_are_wrong():
     assert by_paradigm["questions"] == {"shorter": 0.0, "unigram": 0.0, "bigram": 0.5}, "the second is a tie"
     assert found["baselines"]["shorter"] == pytest.approx((1 / 3 + 0 + 0) / 3)
     ours, bigrams = [1 / 3, 0.0, 1.0], [by_paradigm[name]["bigram"] for name in found["paradigms"]]
-    means = [sum(values) / 3 for values in (ours, bigrams)]
-    moved = [[value - mean for value in values] for values, mean in zip((ours, bigrams), means, strict=True)]
-    expected = (
-        sum(x * y for x, y in zip(*moved, strict=True))
-        / (sum(x * x for x in moved[0]) * sum(y * y for y in moved[1])) ** 0.5
-    )
-    assert found["correlation_with_bigram"] == pytest.approx(expected)
+    assert found["correlation_with_bigram"] == pytest.approx(np.corrcoef(ours, bigrams)[0, 1])
 
 
 def test_files_in_the_format_of_blimp(tmp_path):
@@ -76,20 +70,15 @@ def test_files_in_the_format_of_blimp(tmp_path):
     write(tmp_path / "b.jsonl", PAIRS[4:])
     assert read_pairs(tmp_path) == PAIRS
     assert read_pairs(tmp_path, 1) == [PAIRS[0], PAIRS[3], PAIRS[5]]
+    path = tmp_path / "order.jsonl"  # a file is a paradigm where its lines name none
+    path.write_text('{"good": "a b", "bad": "b a"}\n{"good": "c", "bad": "d", "UID": "x", "linguistics_term": "y"}\n')
+    assert read_pairs(path) == [Pair("a b", "b a", "order", "pairs"), Pair("c", "d", "x", "y")]
     (tmp_path / "c.jsonl").write_text('{"sentence_good": "a"}\n')
     with pytest.raises(IntegrityError, match=r"c.jsonl, line 1: expected a field 'sentence_bad', got sentence_good"):
         read_pairs(tmp_path)
     (tmp_path / "none.jsonl").write_text("")
     with pytest.raises(ConfigurationError, match="expected pairs of sentences, got none"):
         read_pairs(tmp_path / "none.jsonl")
-
-
-def test_pairs_of_any_file(tmp_path):
-    """A file is a paradigm where its lines name none."""
-    lines = [{"good": "a b", "bad": "b a"}, {"good": "c", "bad": "d", "UID": "other", "linguistics_term": "x"}]
-    path = tmp_path / "order.jsonl"
-    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
-    assert read_pairs(path) == [Pair("a b", "b a", "order", "pairs"), Pair("c", "d", "other", "x")]
 
 
 def test_pairs_are_scored_by_a_decoder(decoder, tmp_path, capsys):
@@ -104,8 +93,6 @@ def test_pairs_are_scored_by_a_decoder(decoder, tmp_path, capsys):
     found = json.loads((tmp_path / "scores.json").read_text(encoding="utf-8"))
     assert found["paradigms"]["order"]["baselines"]["bigram"] == 1.0
     assert (found["baseline_words"], found["correlation_with_bigram"]) == (6, None)
-    assert evaluate([str(decoder[0]), *keys, "score=mntp"]) == 64
-    assert "score=mntp: the run was not trained for it" in capsys.readouterr().err
 
 
 PASSAGES = ["the page of the book", "a page of another page", "one book", "unread pages of it, the"]
@@ -120,7 +107,7 @@ def test_a_word_is_right_with_all_of_its_tokens(decoder, tmp_path, capsys):
     own = trained.tokenizer.decode(row[1:])
     passages = [*PASSAGES, own]
     file.write_text("".join(f"{json.dumps({'text': text})}\n" for text in passages), encoding="utf-8")
-    right, total, count = 0, 0.0, 0
+    right, total = 0, 0.0
     for text in passages:
         before = len(text.strip().rsplit(maxsplit=1)[0])
         encoding = trained.tokenizer.encode([text.strip()])[0]
@@ -129,20 +116,11 @@ def test_a_word_is_right_with_all_of_its_tokens(decoder, tmp_path, capsys):
         scores = compute_row_scores(trained, ids, "lm").log_softmax(-1)
         right += all(int(scores[place - 1].argmax()) == ids[place] for place in places)
         total += sum(float(scores[place - 1, ids[place]]) for place in places)
-        count += 1
     capsys.readouterr()
     assert evaluate([str(run), "suite=lambada", f"input={file}", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["n"] == count
-    assert found["accuracy"] == right / count
-    assert found["perplexity"] == pytest.approx(math.exp(-total / count), rel=1e-4)
-    assert evaluate([str(run), "suite=lambada", f"input={file}"]) == 0
-    assert f"{count} passages, 0 truncated, 0 skipped" in capsys.readouterr().out
-    file.write_text(json.dumps({"text": own}), encoding="utf-8")  # the last one alone: its shares are of one passage
-    assert evaluate([str(run), "suite=lambada", f"input={file}", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    last = all(int(scores[place - 1].argmax()) == ids[place] for place in places)
-    assert (found["n"], found["accuracy"]) == (1, float(last))
+    assert (found["n"], found["accuracy"]) == (5, right / 5)
+    assert found["perplexity"] == pytest.approx(math.exp(-total / 5), rel=1e-4)
 
 
 def test_passages_of_lines_and_of_json(tmp_path):
@@ -200,9 +178,7 @@ def test_shares_are_means_over_relations(encoder, tmp_path, capsys):
         assert found["majority"] == pytest.approx((3 / 9 + 1 / 4) / 2)
         assert [one["n"] for one in found["relations"].values()] == [9, 4]
     assert evaluate([str(run), "suite=lama", f"input={folder}"]) == 0
-    shown = capsys.readouterr().out
-    assert "13 facts, 1 skipped" in shown
-    assert ("BELOW the most frequent word" in shown) == (found["p_at_1"] < found["majority"])
+    assert "13 facts, 1 skipped" in capsys.readouterr().out
 
 
 def test_files(tmp_path):
@@ -258,9 +234,7 @@ def test_layers_with_attention_know_the_neighbors(run_and_task, capsys):
     assert scores["layers"][0]["accuracy"] < 0.95
     assert scores["layers"][layers]["accuracy"] > 0.97
     assert evaluate([str(run), "probe=layers", f"task={task}"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith("toy dev by layer, step 1: 300 words, 60 ambiguous; probes learned from 800 words")
-    assert [line.split()[0] for line in lines[2:]] == [*map(str, range(layers + 1)), "baseline"]
+    assert "300 words, 60 ambiguous" in capsys.readouterr().out
 
 
 def test_what_cannot_be_probed_is_refused(run_and_task, tmp_path, capsys):
