@@ -5,7 +5,7 @@ import torch
 
 from clozeline.errors import BatchError
 from clozeline.model.configuration.head import HeadConfig
-from clozeline.model.loss import cross_entropy_sum
+from clozeline.model.loss import cross_entropy_sum, real_positions
 from clozeline.tools.start.contracts.heads import rows_of
 from tests.model.closeness import FLOAT32, assert_gradients_close, gradients
 from tests.model.small_models import VOCABULARY, batch_for, built, only, weighted_batch
@@ -80,3 +80,12 @@ def test_cross_entropy_is_summed_in_fp32():
     logits = torch.tensor([[1000.0, 0.0], [0.0, 1000.0]], dtype=torch.bfloat16)
     total = cross_entropy_sum(logits, torch.tensor([1, -100]))
     assert (total.item(), total.dtype) == (1000.0, torch.float32)
+
+
+def test_real_positions_are_those_of_rows_with_weight_and_labels():
+    tensors = {
+        "input_ids": torch.zeros(3, 4, dtype=torch.long), "lengths": torch.tensor([3, 2, 4]),
+        "row_weight": torch.tensor([1.0, 0.0, 1.0]), "label_index": torch.tensor([1, 4]),
+        "label_ids": torch.tensor([7, 7]),
+    }  # fmt: skip
+    assert real_positions(tensors).tolist() == [[True, True, True, False], [False] * 4, [False] * 4]

@@ -1,5 +1,7 @@
 """Vectors and scores of rows against loops over the tokens of each row."""
 
+import math
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -7,7 +9,7 @@ from torch.nn import functional as F
 from clozeline.errors import BatchError
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.head import HeadConfig
-from clozeline.model.layers.pooling import Classifier, pool
+from clozeline.model.layers.pooling import Classifier, ScalarMix, pool
 from tests.model.small_models import small_config
 
 POOLS = ("cls", "mean", "max", "last")
@@ -114,3 +116,9 @@ def test_dropout_is_that_of_the_model_unless_given():
     config = small_config("encoder", dropout={"hidden": 0.3})
     assert Classifier(config, HeadConfig(), 3).dropout.p == 0.3
     assert Classifier(config, HeadConfig(dropout=0.0), 3).dropout.p == 0.0
+
+
+def test_layers_are_mixed_by_the_softmax_of_their_weights():
+    mix, states = ScalarMix(2), torch.rand(2, 1, 3, 4)
+    mix.weights.data, mix.gain.data = torch.tensor([0.0, math.log(3)]), torch.tensor([2.0])
+    torch.testing.assert_close(mix(list(states)), 2 * (states[0] / 4 + 3 * states[1] / 4))

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.scoring.masked import pseudo_log_likelihoods
+from clozeline.model.scoring.masked import pseudo_log_likelihoods, pseudo_log_likelihoods_in_windows
 from tests.model.generation.test_generate import perturbed, tensors_of
 from tests.model.small_models import built
 
@@ -40,6 +40,14 @@ def test_every_token_is_scored_where_it_is_masked(family, words, previous, token
         of = words and words[number]
         expected = one_by_one(network, ROWS[number], PLACES[number], of, previous)
         assert scores.tolist() == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_window_masks_the_rest_of_a_word_where_it_is():
+    """The third token is scored in [9, 30 .. 4]: its word goes on in the fourth."""
+    network, text, words = built("encoder", seed=3).eval(), [9, 30, 7, 11, 8, 5], [0, 1, 2, 2, 3, 4]
+    (found,) = pseudo_log_likelihoods_in_windows(network, [text], 3, (1, 2, MASK), words=[words])
+    wanted = one_by_one(network, [1, *text[1:4], 2], [1, 2, 3], words[1:4], False)
+    assert float(found[2]) == pytest.approx(wanted[1], abs=1e-5)
 
 
 def test_other_models_are_refused():
