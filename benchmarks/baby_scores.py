@@ -23,7 +23,7 @@ import yaml
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from clozeline.tools.runs.evaluation.minimal_pairs import Pair, read_pairs
+from clozeline.tools.runs.evaluation.minimal_pairs import Pair, compare_first, read_pairs
 from clozeline.tools.runs.evaluation.ngrams import TokenNgrams
 
 Sums = np.ndarray[Any, np.dtype[np.float64]]
@@ -110,17 +110,17 @@ def split_words(text: str) -> list[str]:
 
 def accuracies(pairs: Sequence[Pair], sums: Sums) -> dict[str, Any]:
     """Return the share of pairs whose good sentence has the higher sum, by paradigm, and its mean; a tie is wrong."""
-    good, bad = np.asarray(sums).reshape(-1, 2).T
+    preferred, ties = compare_first(sums, pairs)
     found: dict[str, list[bool]] = {}
-    for pair, right in zip(pairs, good > bad, strict=True):
+    for pair, right in zip(pairs, preferred, strict=True):
         found.setdefault(pair.paradigm, []).append(bool(right))
     paradigms = {name: float(np.mean(rights)) for name, rights in sorted(found.items())}
-    return {"mean": float(np.mean([*paradigms.values()])), "ties": int((good == bad).sum()), "paradigms": paradigms}
+    return {"mean": float(np.mean([*paradigms.values()])), "ties": int(ties.sum()), "paradigms": paradigms}
 
 
 def sentences(pairs: Sequence[Pair]) -> list[str]:
-    """Return both sentences of every pair after a blank, as lm-eval reads them, and as they follow others in a text."""
-    return [f" {text}" for pair in pairs for text in (pair.good, pair.bad)]
+    """Return the sentences of every pair after a blank, as lm-eval reads them, and as they follow others in a text."""
+    return [f" {text}" for pair in pairs for text in pair.sentences]
 
 
 def score_folder(folder: Path, pairs: Sequence[Pair], masked: bool) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def score_by_harness(causal: Path, pairs: Sequence[Pair], count: int) -> dict[st
     names = sorted({pair.paradigm for pair in pairs})[:count]
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
-            lines = [{"sentences": [pair.good, pair.bad]} for pair in pairs if pair.paradigm == name]
+            lines = [{"sentences": pair.sentences} for pair in pairs if pair.paradigm == name]
             file = Path(folder) / f"{name}.jsonl"
             file.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
             task = {"task": name, "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": str(file)}}}
