@@ -70,16 +70,16 @@ def _pair_of(fields: Mapping[str, Any], stem: str, where: str) -> Pair:
         if not isinstance(fields.get(name), str):
             raise IntegrityError(f"{where}: expected a field '{name}', got {', '.join(fields)}")
     if names[0] == "Context1":
-        context, *targets, domain = (fields[name] for name in names)
-        return Pair(*(f"{context} {target}" for target in targets), domain, "ewok")
+        context, right, wrong, domain = (fields[name] for name in names)
+        return Pair(f"{context} {right}", f"{context} {wrong}", domain, "ewok")
     if names[0] == "input_prefix":
         options = fields.get("options")
         if not (isinstance(options, list) and len(options) > 1 and all(isinstance(one, str) for one in options)):
             raise IntegrityError(f"{where}: expected a field 'options' with two texts or more, the right one first")
         good, bad, *further = (fields["input_prefix"] + option for option in options)
         return Pair(good, bad, f"{stem}_{fields.get('numops')}_ops", "entity_tracking", tuple(further))
-    groups = (str(fields.get("UID", stem)), str(fields.get("linguistics_term", "pairs")))
-    return Pair(*(fields[name] for name in names), *groups)
+    good, bad = (fields[name] for name in names)
+    return Pair(good, bad, str(fields.get("UID", stem)), str(fields.get("linguistics_term", "pairs")))
 
 
 def compare_first(values: Sequence[float] | NDArray[np.float64], pairs: Sequence[Pair]) -> tuple[Flags, Flags]:
