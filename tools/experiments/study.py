@@ -61,7 +61,7 @@ def _fine_tune(study: Study, names: Iterable[str], output: Path, labeled: Mappin
             tests = {split: file for split, file in files.items() if split not in ("train", "dev")}
             chosen = FinetuneOptions(
                 task=tuning.task, train=files["train"], dev=files["dev"], output=folder, tests=tests,
-                seeds=study.seeds, begin=begin,
+                seeds=study.seeds, **{"from": begin},
             )  # fmt: skip
             finetune(output / f"runs/{name}-0", chosen, tuning.words)
         groups = [(shown, read_by_split(folder)) for shown, folder in folders.items()]
