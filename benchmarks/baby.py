@@ -13,6 +13,7 @@ again. OUTPUT gets results.md, curve.svg and figures.json.
 
 import json
 import math
+import re
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -28,20 +29,39 @@ from benchmarks.baby_scores import score_by_harness, score_counts, score_folder,
 from benchmarks.compression import clozeline, keep_result
 from benchmarks.few_labels import recipe_of, write_parts
 from clozeline.files import publish_text
+from clozeline.pipeline.shards import open_shards
 from clozeline.report.charts import Plot, dot, polyline, text
 from clozeline.tools.experiments.multirun.comparison import mean_text
 from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
 from clozeline.tools.experiments.multirun.runner import run_step
+from clozeline.tools.runs.evaluation.heldout_score import label_loss
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
 from clozeline.tools.runs.evaluation.minimal_pairs import read_pairs
 from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.configuration.checkpoint import milestone_tokens
 from clozeline.train.distributed.launcher import free_port
+from clozeline.train.startup.open_run import open_run
 
 CONFIGS: Final = ROOT / "configs" / "recipes" / "baby"
 HARNESS: Final = 5
 """Paradigms that lm-eval scores too, where it is installed."""
 CHANGES: Final = {"sst2": ["model.heads.classification.pool=mean"]}
+SMALLER: Final = {
+    "int8": ["method=int8"],
+    "int8_dynamic": ["method=int8_dynamic"],
+    "int4": ["method=int4"],
+    "magnitude 30 %": ["method=magnitude", "sparsity=0.3", "scope=global"],
+    "magnitude 50 %": ["method=magnitude", "sparsity=0.5", "scope=global"],
+    "magnitude 70 %": ["method=magnitude", "sparsity=0.7", "scope=global"],
+    "heads, 2 of 3": ["method=heads", "keep=2"],
+    "heads, 1 of 3": ["method=heads", "keep=1"],
+    "rows 30 %": ["method=rows", "sparsity=0.3"],
+    "rows 50 %": ["method=rows", "sparsity=0.5"],
+    "layers, 3 of 4": ["method=layers", "keep=[0,1,3]"],
+    "layers, 2 of 4": ["method=layers", "keep=[0,3]"],
+}
+"""Ways to make the last checkpoint smaller, without training."""
+HELDOUT_ROWS: Final = 1000
 BATCH, EPOCHS, RATE = 16, 4, "1e-3"
 _COLORS: Final = ("#2a66c8", "#c0392b", "#7f8c8d", "#b9770e", "#1e8449", "#8e44ad")
 
@@ -127,6 +147,23 @@ class Baby:
         found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
         return found
 
+    def compress(self) -> list[list[str]]:
+        """Make the last checkpoint smaller in each way; return held-out perplexities, causal and masked."""
+        found = []
+        for name, words in {"as trained": [], **SMALLER}.items():
+            folder = self.output / "smaller" / "-".join(re.findall(r"\w+", name)) if words else self.run
+            if words and not (folder / "compression.json").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+                clozeline("compress", self.run, *words, f"output={folder}", "repeats=1")
+            scores = keep_result(self.output / "smaller" / f"{name}.json", partial(self._perplexities, folder))
+            found.append([name, *(f"{scores[kind]:.1f}" for kind in ("causal", "masked"))])
+        return found
+
+    def _perplexities(self, folder: Path) -> dict[str, float]:
+        model, sets = open_run(folder).model, self.data / "corrupt"
+        kinds = {kind: open_shards(sets / kind / "heldout") for kind in ("causal", "masked")}
+        return {kind: math.exp(label_loss(model, shards, HELDOUT_ROWS)) for kind, shards in kinds.items()}
+
     def tune(self, word: str) -> list[str]:
         """Fine-tune on a task from all weights and from random ones; return a row of the table."""
         task, _, files = word.partition("=")
@@ -208,6 +245,7 @@ def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]]) -> str:
     if harness := baby.compare_harness(baby.exports / last):
         most = max(abs(value - ours["causal"]["paradigms"][name]) for name, value in harness.items())
         parts.append(f"lm-eval on {len(harness)} paradigms: its accuracies differ by {most:.1g} at most.\n")
+    parts.append(table(("without further training", "causal perplexity", "masked perplexity"), baby.compress()))
     if tuned := [baby.tune(word) for word in baby.options.task]:
         parts.append(table(("task", "from all weights", "from random weights", "baselines"), tuned))
     base = nats[last]["baseline"]
