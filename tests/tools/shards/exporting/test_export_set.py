@@ -21,7 +21,7 @@ from clozeline.tools.shards import export_set
 from clozeline.tools.shards.exporting import mds
 from tests.shard_sets import damage, list_column, objective, quarantine, rows, toy_set, write_set
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 READERS = Path(os.environ.get("CLOZELINE_READERS", ROOT / ".venv/readers/bin/python"))
 """Python of the environment of benchmarks/peers/readers.txt."""
 LIBRARIES = {"hf": "datasets", "litdata": "litdata", "mds": "streaming", "megatron": "megatron",
