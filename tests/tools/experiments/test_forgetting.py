@@ -167,11 +167,3 @@ def test_a_task_is_scored_with_its_own_heads_on_the_last_body(sequence):
     found = [tasks._model_for_task(models[2], runs, number, 3) for number in range(3)]
     assert found == [*models]
     assert [model.family.weight.item() for model in found] == [2, 2, 2]
-
-
-@pytest.mark.parametrize("own", [None, "own.yaml"])
-def test_without_its_own_configuration_a_task_takes_no_settings_of_the_first_alone(sequence, own):
-    tasks, runs = sequence[0], [*sequence[1]]
-    tasks.tasks[1].config = own
-    resets = {"init_parts=[]", "regularizer=null", "data.weights=[]", "data.phases=[]", "schedule.steps=null"}
-    assert resets.intersection(tasks._words("plain", 0, 1, runs[:1], runs[1])) == (set() if own else resets)
