@@ -4,11 +4,11 @@
         [--train KEY=VALUE ...]
 
 The body of `recipe:baby` is trained once; checkpoints are named by the words that it has seen. Each is exported and
-scored on minimal pairs by classes of transformers (`benchmarks.baby_scores`), next to n-grams of the same texts and to
-the body after 40 steps. The last one is fine-tuned on the tasks from all weights and from random ones; a task with one
-file is tested on 30 % of its rows. `--share 0.01` tries the chain on a hundredth of the rows. Every step is a command,
-printed before it runs. The same call goes on after an interruption: what has a result is not run again. OUTPUT gets
-results.md, curve.svg and figures.json.
+scored on minimal pairs by classes of transformers (`benchmarks.baby_scores`), next to n-grams of the same texts. The
+first one, after 40 steps, is a control. The last one is fine-tuned on the tasks from all weights and from random ones;
+a task with one file is tested on 30 % of its rows. `--share 0.01` tries the chain on a hundredth of the rows. Every
+step is a command, printed before it runs. The same call goes on after an interruption: what has a result is not run
+again. OUTPUT gets results.md, curve.svg and figures.json.
 """
 
 import json
@@ -39,8 +39,6 @@ from clozeline.train.configuration.checkpoint import milestone_tokens
 from clozeline.train.distributed.launcher import free_port
 
 CONFIGS: Final = ROOT / "configs" / "recipes" / "baby"
-CONTROL: Final = 40
-"""Steps of the body that has learned little more than how frequent words are."""
 HARNESS: Final = 5
 """Paradigms that lm-eval scores too, where it is installed."""
 CHANGES: Final = {"sst2": ["model.heads.classification.pool=mean"]}
@@ -74,14 +72,13 @@ class Baby:
         run_step(*start, *words, *self.options.train, accelerator=None, variables={"OMP_NUM_THREADS": "1"})
 
     def find_checkpoints(self) -> dict[str, tuple[int, float]]:
-        """Return step and words seen of the checkpoints that stay, by name: `1M`, and `control` for the first."""
+        """Return step and words seen of the checkpoints that stay, by name: `1M`; the first is the control."""
         at, per_word = self.keys["checkpoint"]["at"], self.keys["checkpoint"]["tokens_per_word"]
         states = [Index.read(path).state for path in steps_in(self.run / "checkpoints")]
         seen = [(int(state["step"]), state["tokens"] / per_word) for state in states]
         found = {}
         for entry in at:
             (tokens,), name = milestone_tokens([entry], per_word), entry.removesuffix(" words")
-            name = "control" if name.endswith("tokens") else name
             if later := [each for each in seen if each[1] * per_word >= tokens]:
                 found[name] = later[0]
         return found if seen[-1] in found.values() else found | {name_of(seen[-1][1]): seen[-1]}
@@ -190,9 +187,10 @@ def report(baby: Baby, checkpoints: Mapping[str, tuple[int, float]]) -> str:
     pairs, last = baby.score_pairs(checkpoints), [*checkpoints][-1]
     nats = {name: baby.perplexity(name, step, name == last) for name, (step, _) in checkpoints.items()}
     counts = pairs["n-grams"]
-    levels = {f"{CONTROL} steps": pairs["control"]["causal"]["mean"]}
+    first, *_ = checkpoints
+    levels = {f"{checkpoints[first][0]} steps": pairs[first]["causal"]["mean"]}
     levels |= {name: scores["mean"] for name, scores in counts.items()}
-    points = [(words, pairs[name]["causal"]["mean"]) for name, (_, words) in checkpoints.items() if name != "control"]
+    points = [(words, pairs[name]["causal"]["mean"]) for name, (_, words) in checkpoints.items()]
     publish_text(baby.output / "curve.svg", curve(points, levels))
     rows = [
         [name, f"{step:,}", name_of(words), percent(pairs[name]["causal"]), f"{nats[name]['perplexity']:.1f}"]

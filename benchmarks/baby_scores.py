@@ -23,7 +23,7 @@ import yaml
 from torch import Tensor
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-from clozeline.tools.runs.evaluation.minimal_pairs import Pair, read_pairs
+from clozeline.tools.runs.evaluation.minimal_pairs import Pair, compare_first, read_pairs
 from clozeline.tools.runs.evaluation.ngrams import TokenNgrams
 
 Sums = np.ndarray[Any, np.dtype[np.float64]]
@@ -32,6 +32,7 @@ _WORD: Final = re.compile(r"\w+|[^\w\s]")
 _TOKENS: Final = 1 << 13
 """Tokens of a batch."""
 ORDERS: Final = {"unigram": 1, "bigram": 2, "5-gram": 5}
+DEVICE: Final = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def write_causal(folder: Path) -> Path:
@@ -56,36 +57,36 @@ def in_batches(rows: Sequence[Sequence[int]]) -> Iterator[tuple[list[int], Tenso
         size = max(1, _TOKENS // length)
         for start in range(0, len(indices), size):
             some = indices[start : start + size]
-            yield some, torch.tensor([rows[index] for index in some])
+            yield some, torch.tensor([rows[index] for index in some], device=DEVICE)
 
 
 @torch.no_grad()
 def causal_sums(folder: Path, texts: Sequence[str]) -> Sums:
     """Return the log-probability of each text after [CLS], without an end token."""
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).to(DEVICE)
     encoded = tokenizer(list(texts), add_special_tokens=False).input_ids
     sums = np.zeros(len(texts))
     for indices, ids in in_batches([[tokenizer.bos_token_id, *row] for row in encoded]):
         logits = model(input_ids=ids).logits[:, :-1]
         logs = logits.gather(2, ids[:, 1:, None])[..., 0] - logits.logsumexp(-1)
-        sums[indices] = logs.sum(1, dtype=torch.float64).numpy()
+        sums[indices] = logs.sum(1, dtype=torch.float64).cpu().numpy()
     return sums
 
 
 @torch.no_grad()
 def masked_sums(folder: Path, texts: Sequence[str]) -> Sums:
     """Return the sum over the tokens of each text, each masked alone and predicted at the position before."""
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForMaskedLM.from_pretrained(folder)
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForMaskedLM.from_pretrained(folder).to(DEVICE)
     encoded = tokenizer(list(texts)).input_ids  # [CLS] ... [SEP]
     cells = [(index, at) for index, row in enumerate(encoded) for at in range(1, len(row) - 1)]
     sums = np.zeros(len(texts))
     for indices, ids in in_batches([encoded[index] for index, _ in cells]):
-        rows, places = torch.arange(len(indices)), torch.tensor([cells[cell][1] for cell in indices])
+        rows, places = torch.arange(len(indices)), torch.tensor([cells[cell][1] for cell in indices], device=DEVICE)
         labels = ids[rows, places]
         ids[rows, places] = tokenizer.mask_token_id
         states = model.model(input_ids=ids).last_hidden_state[rows, places - 1]
         logs = model.lm_head(states).log_softmax(-1)[rows, labels]
-        np.add.at(sums, [cells[cell][0] for cell in indices], logs.double().numpy())
+        np.add.at(sums, [cells[cell][0] for cell in indices], logs.double().cpu().numpy())
     return sums
 
 
@@ -109,17 +110,17 @@ def split_words(text: str) -> list[str]:
 
 def accuracies(pairs: Sequence[Pair], sums: Sums) -> dict[str, Any]:
     """Return the share of pairs whose good sentence has the higher sum, by paradigm, and its mean; a tie is wrong."""
-    good, bad = np.asarray(sums).reshape(-1, 2).T
+    preferred, ties = compare_first(sums, pairs)
     found: dict[str, list[bool]] = {}
-    for pair, right in zip(pairs, good > bad, strict=True):
+    for pair, right in zip(pairs, preferred, strict=True):
         found.setdefault(pair.paradigm, []).append(bool(right))
     paradigms = {name: float(np.mean(rights)) for name, rights in sorted(found.items())}
-    return {"mean": float(np.mean([*paradigms.values()])), "ties": int((good == bad).sum()), "paradigms": paradigms}
+    return {"mean": float(np.mean([*paradigms.values()])), "ties": int(ties.sum()), "paradigms": paradigms}
 
 
 def sentences(pairs: Sequence[Pair]) -> list[str]:
-    """Return both sentences of every pair after a blank, as lm-eval reads them, and as they follow others in a text."""
-    return [f" {text}" for pair in pairs for text in (pair.good, pair.bad)]
+    """Return the sentences of every pair after a blank, as lm-eval reads them, and as they follow others in a text."""
+    return [f" {text}" for pair in pairs for text in pair.sentences]
 
 
 def score_folder(folder: Path, pairs: Sequence[Pair], masked: bool) -> dict[str, Any]:
@@ -154,14 +155,14 @@ def score_by_harness(causal: Path, pairs: Sequence[Pair], count: int) -> dict[st
     names = sorted({pair.paradigm for pair in pairs})[:count]
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
-            lines = [{"sentences": [pair.good, pair.bad]} for pair in pairs if pair.paradigm == name]
+            lines = [{"sentences": pair.sentences} for pair in pairs if pair.paradigm == name]
             file = Path(folder) / f"{name}.jsonl"
             file.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
             task = {"task": name, "dataset_path": "json", "dataset_kwargs": {"data_files": {"test": str(file)}}}
             task |= {"test_split": "test", "output_type": "multiple_choice", "doc_to_text": "", "doc_to_target": 0}
             task |= {"doc_to_choice": "{{sentences}}", "metric_list": [{"metric": "acc"}]}
             file.with_suffix(".yaml").write_text(yaml.safe_dump(task), encoding="utf-8")
-        model = HFLM(pretrained=str(causal), device="cpu", dtype="float32", batch_size=32)
+        model = HFLM(pretrained=str(causal), device=DEVICE, dtype="float32", batch_size=32)
         manager = TaskManager(include_path=folder, include_defaults=False)
         found = simple_evaluate(model, tasks=names, task_manager=manager, bootstrap_iters=0, log_samples=False)
     return {name: found["results"][name]["acc,none"] for name in names}

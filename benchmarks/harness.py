@@ -31,6 +31,8 @@ def parser(description: str | None, **options: Any) -> argparse.ArgumentParser:
         flag, text = f"--{name.replace('_', '-')}", text or "default: %(default)s"
         if isinstance(default, type):
             made.add_argument(flag, type=default, metavar=name.upper(), help=text)
+        elif isinstance(default, bool):
+            made.add_argument(flag, action="store_true", help=text)
         elif isinstance(default, list):
             made.add_argument(flag, type=type(default[0]), nargs="+", default=default, help=text)
         else:

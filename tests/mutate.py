@@ -5,7 +5,8 @@
     python -m tests.mutate table                        # killed of drawn, by part
 
 A mutant is a line of a file and its replacement, so that it is found again when lines move; it is gone with its line.
-Its tests are the file at its path, those that import its module, and the folder of that file, until one fails.
+Its tests are the file at its path, those that import its module, the folder of that file, and the tests of the files
+that import the module, until one fails.
 """
 
 import argparse
@@ -171,8 +172,8 @@ def judge(tree: Path, mutant: dict[str, Any]) -> dict[str, Any]:
     rows[index] = f"{indent}{mutant['after'].strip()}\n"
     rewrite(path, "".join(rows))
     try:
-        groups = zip(("own", "importers", "folder"), find_tests(tree, mutant["file"]), strict=False)
-        killer = next((name for name, files in groups if run_tests(tree, files)), None)
+        groups = zip(("own", "importers", "folder", "users"), find_tests(tree, mutant["file"]), strict=True)
+        killer = next((name for name, files in groups if files and run_tests(tree, files)), None)
     finally:
         rewrite(path, source)
     return {**mutant, "killed": killer}

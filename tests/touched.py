@@ -4,6 +4,7 @@
 """
 
 import ast
+import os
 import subprocess
 import sys
 import time
@@ -21,6 +22,8 @@ SECONDS: Final = 50
 """After this long no further test begins: with the last one and the import of the libraries it stays under a minute."""
 FILES: Final = 40
 """No more files are collected: what most tests import touches hundreds."""
+USERS: Final = 12
+"""Tests of so many files that import one; what most files import is known by the tests that import it."""
 RANKS: Final = {"one_rank", "two_ranks"}
 """Fixtures of tests that start training processes."""
 
@@ -63,7 +66,8 @@ def own_tests(path: Path) -> Path:
 
 
 def find_tests(tree: Path, name: str) -> list[list[str]]:
-    """Return groups of test files that could know a product file: its own, those that import it, its folder's."""
+    """Return groups of test files that could know a product file: its own, those that import it, those in its folder,
+    and those of the product files that import it, the nearest first."""
     own = str(own_tests(Path(name)))
     first = [own] if (tree / own).is_file() else []
     using = importers(tree)[module_of(name)]
@@ -71,8 +75,13 @@ def find_tests(tree: Path, name: str) -> list[list[str]]:
     helpers = [file for file in using if file.startswith("tests/") and not is_test(file)]
     second += [test for helper in helpers for test in importers(tree)[module_of(helper)] if is_test(test)]
     folder = [str(file.relative_to(tree)) for file in sorted((tree / own).parent.glob("test_*.py"))]
-    groups = [first, list(dict.fromkeys(second)), [file for file in folder if file not in {own, *second}]]
-    return [group for group in groups if group]
+    users = [str(own_tests(Path(file))) for file in using if not file.startswith("tests/")]
+    users.sort(key=lambda file: -len(os.path.commonpath([file, own])))
+    groups: list[list[str]] = []
+    for group in (first, second, folder, [file for file in users if (tree / file).is_file()][:USERS]):
+        known = {file for earlier in groups for file in earlier}
+        groups.append([file for file in dict.fromkeys(group) if file not in known])
+    return groups
 
 
 def find_touched(tree: Path, changed: Iterable[str]) -> list[str]:
@@ -90,8 +99,6 @@ def find_touched(tree: Path, changed: Iterable[str]) -> list[str]:
         elif name.endswith(".py"):
             for rank, group in enumerate(find_tests(tree, name)):
                 add(rank, group)
-            for user in importers(tree)[module_of(name)]:
-                add(3, (file for group in find_tests(tree, user)[:1] for file in group))
         else:  # a recipe, a page, a table: the tests that name it, or its folder
             words = [name, str(Path(name).parent)] if "/" in name else [name]
             for rank, word in enumerate(words):

@@ -3,13 +3,12 @@
 import argparse
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import fields
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from clozeline.command import Parser, run_command, stopping_at_signals
 from clozeline.configuration.config import describe, validate
-from clozeline.configuration.overrides import override
+from clozeline.configuration.overrides import fields_of, override
 from clozeline.errors import ConfigurationError
 from clozeline.hub import fetch_folder
 
@@ -98,7 +97,7 @@ def settings_of(schema: type[S], words: Sequence[str]) -> S:
 
 def split_settings(schema: type[S], words: Sequence[str]) -> tuple[S, list[str]]:
     """Return the settings among `key=value` words, and the words with other keys, for another program."""
-    keys = {field.name for field in fields(schema)}  # type: ignore[arg-type]
+    keys = fields_of(cast(Any, schema))
     own = [word for word in words if word.partition("=")[0] in keys]
     return settings_of(schema, own), [word for word in words if word not in own]
 

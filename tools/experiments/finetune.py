@@ -16,7 +16,6 @@ part of the training rows.
 import argparse
 import itertools
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import partial
@@ -77,7 +76,7 @@ class FinetuneOptions:
     """values of keys of the training to choose from, on a part of the training rows: {steps: [200, 400]}"""
     search_share: Annotated[float, Field(gt=0, lt=1)] = 0.2
     """share of the training rows that choose"""
-    begin: Literal["all", "embeddings", "random"] = "all"
+    begin: Annotated[Literal["all", "embeddings", "random"], Field(alias="from")] = "all"
     """weights that a run takes from BODY"""
 
     def check_dev(self, overrides: Sequence[str]) -> None:
@@ -218,7 +217,6 @@ def main(arguments: Sequence[str]) -> int:
     parser = IntermixedArguments(__doc__)
     parser.add_argument("body", type=model_path, nargs="?", metavar="BODY", help="a run, or a folder with a model")
     add_settings(parser, FinetuneOptions, help_text="settings, listed below, and keys of the training")
-    parser.epilog = f"{parser.epilog}".replace("\n  begin:", "\n  from:")
     asked = {
         "compare": "an output of this tool, to compare with others; may be repeated",
         "matrix": "an output of this tool, to show by its tests; may be repeated",
@@ -237,8 +235,7 @@ def main(arguments: Sequence[str]) -> int:
         if folders is None:
             if options.body is None:
                 raise ConfigurationError("expected BODY and key=value words, or compare=DIR compare=DIR; see --help")
-            words = [re.sub("^from=", "begin=", word) for word in options.overrides]
-            chosen, overrides = split_settings(FinetuneOptions, words)
+            chosen, overrides = split_settings(FinetuneOptions, options.overrides)
             finetune(options.body, chosen, overrides)
             folders = [chosen.output]
         groups = [(str(folder), finetuning_scores.read_scored(folder)) for folder in folders]

@@ -22,6 +22,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from clozeline.files import publish_text, read_json
 from clozeline.pipeline.execution.stages import last_documents
@@ -58,10 +59,11 @@ def _fine_tune(study: Study, names: Iterable[str], output: Path, labeled: Mappin
         folders = {}
         for name, begin in product(names, tuning.begin):
             folders[f"{label}, {name} from {begin}"] = folder = output / "finetuned" / f"{label}-{name}-{begin}"
+            source: dict[str, Any] = {"from": begin}
             tests = {split: file for split, file in files.items() if split not in ("train", "dev")}
             chosen = FinetuneOptions(
                 task=tuning.task, train=files["train"], dev=files["dev"], output=folder, tests=tests,
-                seeds=study.seeds, begin=begin,
+                seeds=study.seeds, **source,
             )  # fmt: skip
             finetune(output / f"runs/{name}-0", chosen, tuning.words)
         groups = [(shown, read_by_split(folder)) for shown, folder in folders.items()]

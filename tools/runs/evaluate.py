@@ -101,8 +101,9 @@ class SuiteOptions:
     """Items that any language model can be scored on."""
 
     suite: Literal["blimp", "pairs", "lambada", "lama", "lm_eval"]
-    """blimp: minimal pairs; pairs: any lines of JSON with good and bad; lambada: passages whose last word is predicted;
-    lama: sentences with a masked word; lm_eval: tasks of EleutherAI's harness"""
+    """blimp: minimal pairs; pairs: lines of JSON with good and bad, or of BLiMP's supplement, EWoK and entity tracking;
+    lambada: passages whose last word is predicted; lama: sentences with a masked word; lm_eval: tasks of EleutherAI's
+    harness"""
     input: Path
     """file of the suite, or the folder with its files"""
     score: Score | None = None

@@ -83,7 +83,7 @@ def test_sets_are_made_and_each_seed_is_trained_and_scored(tmp_path, monkeypatch
     ("words", "message"),
     [
         ([], "expected BODY and key=value words, or compare=DIR"),
-        (["BODY", "task=sst2", "train=a", "dev=b", "output=OUT", "from=half"], "begin"),
+        (["BODY", "task=sst2", "train=a", "dev=b", "output=OUT", "from=half"], "from"),
         (["BODY", "task=sst3", "train=a", "dev=b", "output=OUT"], "did you mean 'recipe:tasks/sst5'"),
         (["BODY", "task=reviews", "train=a", "dev=b", "output=OUT"], "for your own labels, use 'recipe:tasks/labels'"),
         (["BODY", "task=labels", "train=a", "output=OUT"], "dev: expected a file with rows to score, or tasks.carve"),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.tools.runs.evaluation.local_texts import KeyedTexts, files_of, json_lines, texts_of_files
@@ -15,40 +16,81 @@ from clozeline.train.startup.open_run import Run
 
 PUBLISHED: Final = {"5-gram": 61.2, "LSTM": 69.8, "Transformer-XL": 69.6, "GPT-2": 81.5, "people": 88.6}
 """mean accuracy over all 67 paradigms in percent, from the paper"""
-_FIELDS: Final = ("sentence_good", "sentence_bad", "UID", "linguistics_term")
+_SHAPES: Final = {
+    "Context1": ("Context1", "Target1", "Target2", "Domain"),
+    "input_prefix": ("input_prefix",),
+    "good": ("good", "bad"),
+    "": ("sentence_good", "sentence_bad"),
+}
+"""Texts that a row must have, by the field that tells its format: EWoK, entity tracking, pairs, BLiMP"""
+Flags = NDArray[np.bool_]
 _FEWEST: Final = 3
 """minimum number of paradigms for a correlation"""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two sentences, one of them unacceptable."""
+    """Two sentences, one of them unacceptable; or more."""
 
     good: str
     bad: str
     paradigm: str
     phenomenon: str
+    further: tuple[str, ...] = ()
+    """more sentences that are wrong"""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The sentences, the right one first."""
+        return (self.good, self.bad, *self.further)
 
 
 def read_pairs(path: Path, max_per_paradigm: int | None = None) -> list[Pair]:
-    """Return the pairs of files in BLiMP's format, or as `good` and `bad`, at most so many of each paradigm."""
+    """Return the pairs of files in the formats below, at most so many of each paradigm.
+
+    BLiMP's and its supplement's, `good` and `bad`, and those that BabyLM reads whole sentences from: EWoK (arXiv
+    2405.09605) and entity tracking (arXiv 2305.02363). Rows without a paradigm have that of their file.
+    """
     pairs: list[Pair] = []
     seen: dict[str, int] = {}
     for file in files_of(path, (".jsonl",)):
         for number, fields in json_lines(file):
-            if "good" in fields:
-                sentences = {"sentence_good": fields["good"], "sentence_bad": fields.get("bad")}
-                fields = {"UID": file.name.partition(".")[0], "linguistics_term": "pairs", **fields, **sentences}
-            wrong = [name for name in _FIELDS if not isinstance(fields.get(name), str)]
-            if wrong:
-                raise IntegrityError(f"{file}, line {number}: expected a field '{wrong[0]}', got {', '.join(fields)}")
-            pair = Pair(*(fields[name] for name in _FIELDS))
+            pair = _pair_of(fields, file.name.partition(".")[0], f"{file}, line {number}")
             seen[pair.paradigm] = seen.get(pair.paradigm, 0) + 1
             if max_per_paradigm is None or seen[pair.paradigm] <= max_per_paradigm:
                 pairs.append(pair)
     if not pairs:
         raise ConfigurationError(f"{path}: expected pairs of sentences, got none")
     return pairs
+
+
+def _pair_of(fields: Mapping[str, Any], stem: str, where: str) -> Pair:
+    names = next(names for key, names in _SHAPES.items() if key in fields or not key)
+    for name in names:
+        if not isinstance(fields.get(name), str):
+            raise IntegrityError(f"{where}: expected a field '{name}', got {', '.join(fields)}")
+    if names[0] == "Context1":
+        context, right, wrong, domain = (fields[name] for name in names)
+        return Pair(f"{context} {right}", f"{context} {wrong}", domain, "ewok")
+    if names[0] == "input_prefix":
+        options = fields.get("options")
+        if not (isinstance(options, list) and len(options) > 1 and all(isinstance(one, str) for one in options)):
+            raise IntegrityError(f"{where}: expected a field 'options' with two texts or more, the right one first")
+        good, bad, *further = (fields["input_prefix"] + option for option in options)
+        return Pair(good, bad, f"{stem}_{fields.get('numops')}_ops", "entity_tracking", tuple(further))
+    good, bad = (fields[name] for name in names)
+    return Pair(good, bad, str(fields.get("UID", stem)), str(fields.get("linguistics_term", "pairs")))
+
+
+def compare_first(values: Sequence[float] | NDArray[np.float64], pairs: Sequence[Pair]) -> tuple[Flags, Flags]:
+    """Return where the first sentence of each pair has the highest value alone, and where it shares it."""
+    sizes = [len(pair.sentences) for pair in pairs]
+    starts = np.cumsum([0, *sizes[:-1]])
+    others = np.array(values, np.float64)
+    first = others[starts]
+    others[starts] = -np.inf
+    best = np.maximum.reduceat(others, starts)
+    return first > best, first == best
 
 
 def score(
@@ -66,16 +108,17 @@ def pair_scores(pairs: Sequence[Pair], scorer: TextScorer, baseline: WordNgrams 
     The accuracies of a phenomenon and of all pairs are means over paradigms. Because longer sentences have lower sums,
     `same_length` is the accuracy of the pairs with equally many tokens.
     """
-    # score both sentences of every pair in one pass
-    scores = [*scorer.score([text for pair in pairs for text in (pair.good, pair.bad)])]
-    good, bad = np.array([score.total for score in scores]).reshape(-1, 2).T
-    good_tokens, bad_tokens = np.array([score.tokens for score in scores]).reshape(-1, 2).T
-    preferred, ties, same_length = good > bad, good == bad, good_tokens == bad_tokens
-    by_baseline = {"shorter": good_tokens < bad_tokens}
+    # score all sentences in one pass
+    texts = [text for pair in pairs for text in pair.sentences]
+    scores = [*scorer.score(texts)]
+    preferred, ties = compare_first([score.total for score in scores], pairs)
+    shorter, _ = compare_first([-score.tokens for score in scores], pairs)
+    tokens = iter(scores)
+    same_length = np.array([len({next(tokens).tokens for _ in pair.sentences}) == 1 for pair in pairs])
+    by_baseline = {"shorter": shorter}
     if baseline is not None:
         for order, name in enumerate(("unigram", "bigram"), 1):
-            totals = [[baseline.log_probability(text, order) for text in (pair.good, pair.bad)] for pair in pairs]
-            by_baseline[name] = np.array([good > bad for good, bad in totals])
+            by_baseline[name], _ = compare_first([baseline.log_probability(text, order) for text in texts], pairs)
     groups: dict[str, list[int]] = {name: [] for name in sorted({pair.paradigm for pair in pairs})}
     for index, pair in enumerate(pairs):
         groups[pair.paradigm].append(index)

@@ -81,6 +81,30 @@ def test_files_in_the_format_of_blimp(tmp_path):
         read_pairs(tmp_path / "none.jsonl")
 
 
+def test_files_of_the_evaluation_of_babylm(tmp_path):
+    rows = {
+        "hypernym": {"sentence_good": "she saw it", "sentence_bad": "she saw"},
+        "social": {"Domain": "social-relations", "Context1": "who", "Target1": "left", "Target2": "ran off",
+                   "Context2": "ran who", "ContextType": "direct", "ContextDiff": "swap", "TargetDiff": "swap"},
+        "regular": {"input_prefix": "the ", "options": ["dog runs", "cat run", "cat runs"], "numops": 2},
+    }  # fmt: skip
+    for name, row in rows.items():
+        (tmp_path / f"{name}.jsonl").write_text(f"{json.dumps(row)}\n")
+    pairs = read_pairs(tmp_path)
+    assert {pair.paradigm: pair.sentences for pair in pairs} == {
+        "hypernym": ("she saw it", "she saw"),
+        "regular_2_ops": ("the dog runs", "the cat run", "the cat runs"),
+        "social-relations": ("who left", "who ran off"),
+    }
+    found = {name: one["accuracy"] for name, one in pair_scores(pairs, Table(), None)["paradigms"].items()}
+    assert found == {"hypernym": 0.0, "regular_2_ops": 0.0, "social-relations": 1.0}
+    best = Pair("the cat runs", "the dog runs", "p", "p", ("the cat run",))
+    assert pair_scores([best], Table(), None)["same_length"] == {"n": 1, "accuracy": 1.0}
+    (tmp_path / "regular.jsonl").write_text('{"input_prefix": "the ", "options": ["dog"]}\n')
+    with pytest.raises(IntegrityError, match="expected a field 'options' with two texts or more"):
+        read_pairs(tmp_path)
+
+
 def test_pairs_are_scored_by_a_decoder(decoder, tmp_path, capsys):
     text, pairs = tmp_path / "text.txt", tmp_path / "pairs.jsonl"
     text.write_text("the page of the book .")
