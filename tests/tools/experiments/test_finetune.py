@@ -39,7 +39,7 @@ def test_sets_are_made_and_each_seed_is_trained_and_scored(tmp_path, monkeypatch
     options = {
         "task": str(task),
         "output": out,
-        "begin": "embeddings",
+        "from": "embeddings",
         "search": {"steps": [4, 9]},
         "search_share": 0.3,
     }

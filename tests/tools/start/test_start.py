@@ -2,7 +2,6 @@
 
 import io
 import os
-import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -33,7 +32,6 @@ from clozeline.tools.start.project.templates import ANY, MODELS, absolute_input,
 from clozeline.tools.start.show import main as show_main
 from clozeline.tools.start.show import show
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.logs.json_lines import read_lines, step_records
 from tests.distributed import run_program
 from tests.matrices import mark_slow_but
 from tests.pages import checked
@@ -253,24 +251,6 @@ def test_the_model_of_the_demo_is_one_of_transformers(shard_sets, tmp_path):
     loaded.save_pretrained(exported)
     with pytest.raises(IntegrityError, match="makes other predictions"):
         demo.compare_guesses(run, exported, demo.SENTENCES)
-
-
-@pytest.mark.slow
-def test_small_demo_and_its_second_run(tmp_path):
-    """Every step once; given again, nothing is written, made or trained again."""
-    command = [sys.executable, "-m", "clozeline", "demo", "--output", str(tmp_path / "demo"), "--steps", "8"]
-    first, second = (
-        subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=900) for _ in range(2)
-    )
-    for done in (first, second):
-        assert done.returncode == 0, done.stderr
-        assert "unigram entropy of the same tokens" in done.stdout
-        assert done.stdout.count("hidden:") == 5
-        assert "transformers has the model that was trained here" in done.stdout
-    assert "corrupt: already complete" in second.stderr
-    assert "python_pages" not in second.stdout
-    assert "8/8" not in second.stdout, "no step was trained again"
-    assert len(step_records(read_lines(tmp_path / "demo" / "train" / "metrics.jsonl"))) == 8
 
 
 OBJECTIVES = registry.names("clozeline.pipeline.corrupt.objectives")
