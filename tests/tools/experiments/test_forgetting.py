@@ -7,13 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from clozeline.errors import ConfigurationError
 from clozeline.tools.experiments.forgetting import main as forgetting
 from clozeline.tools.experiments.multirun import task_sequence
 from clozeline.tools.experiments.multirun.forgetting_scores import ForgettingOptions, outcome, summary, summary_lines
-from clozeline.tools.experiments.multirun.task_sequence import _sum_fisher_files, read_tasks
+from clozeline.tools.experiments.multirun.task_sequence import read_tasks
 from tests.train.masked_set import write_masked_sets
 
 
@@ -108,14 +107,6 @@ def test_mistakes_are_named(tmp_path):
     (tmp_path / "one" / "heldout" / "manifest.json").unlink()
     with pytest.raises(ConfigurationError, match="heldout: expected a set, got none at"):
         read_tasks(files[:1], 0)
-
-
-def test_information_is_summed_at_the_last_weights(tmp_path):
-    for name, value in (("first", 1.0), ("second", 2.0)):
-        tensors = {"fisher/a": torch.full((3,), value), "weight/a": torch.full((3,), 10 * value)}
-        save_file(tensors, tmp_path / name)
-    found = load_file(_sum_fisher_files([tmp_path / "first", tmp_path / "second"], tmp_path / "both"))
-    assert {name: values.tolist() for name, values in found.items()} == {"fisher/a": [3.0] * 3, "weight/a": [20.0] * 3}
 
 
 @pytest.fixture
