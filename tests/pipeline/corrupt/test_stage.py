@@ -13,9 +13,8 @@ import pytest
 
 from clozeline import registry
 from clozeline.configuration.config import read_composed
-from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
-from clozeline.pipeline.corrupt.stage import CorruptStage
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE, TOKEN_COUNTS_SCHEMA, write_table
@@ -117,9 +116,6 @@ def test_samples_in_are_examples_and_skipped(tmp_path):
     totals = manifests[0].totals
     assert (totals.skipped, totals.samples) == (found["skipped"], found["examples"])
     assert sum(totals.tokens_by_language.values()) == totals.tokens
-    found["examples"] -= 1
-    with pytest.raises(IntegrityError, match=r"corrupt sentence_reordering/train: counts do not add up"):
-        CorruptStage(made).check(counts)
 
 
 def test_what_an_example_leaves_unused_is_counted(tmp_path):
@@ -140,17 +136,15 @@ def test_a_set_whose_samples_are_all_skipped_is_an_error(tmp_path):
         run(tmp_path, [entry("sentence_reordering"), entry("document_rotation")])
 
 
-def test_rows_with_too_many_labels_are_shown(tmp_path):
+def test_rows_with_too_many_labels_are_counted(tmp_path):
     """Each document is one word of many pieces, which is masked completely or not at all."""
     inside = np.zeros_like(WORDS.word_start)
     inside[0] = True
     write_token_set(tmp_path, LENGTHS, words=replace(WORDS, word_start=inside))
-    made, counts = run(tmp_path, [entry("whole_word_masking", grouping="document")])
+    _, counts = run(tmp_path, [entry("whole_word_masking", grouping="document")])
     splits = counts["objectives"]["whole_word_masking"]
     overmasked = sum(split.get("overmasked", 0) for split in splits.values())
     assert overmasked > 0.9 * sum(split["examples"] for split in splits.values())
-    ((_, row),) = CorruptStage(made).row(counts).parts
-    assert str(overmasked) in row.amount_out
 
 
 # What objectives need from other stages, and what batches need from them ----------------------------------------------

@@ -11,7 +11,7 @@ from clozeline.pipeline.execution.progress import Progress
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.execution.runner import StageRun, run_units
 from clozeline.pipeline.execution.stages import stage_key
-from clozeline.pipeline.execution.unit_record import UnitRecord
+from clozeline.pipeline.execution.unit_record import UnitRecord, require_equal
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe
 from tests.pipeline.execution.noting_steps import Noting
 from tests.pipeline.execution.toy_stage import ToyStage, tree
@@ -70,6 +70,15 @@ def test_failed_unit_leaves_the_others_and_a_rerun_finishes(tmp_path, fault, cod
     execute(tmp_path)
     execute(tmp_path / "clean run")
     assert tree(tmp_path / "dedup") == tree(tmp_path / "clean run/dedup")
+
+
+def test_counts_that_add_up_in_each_unit_and_not_in_all_end_the_stage(tmp_path, monkeypatch):
+    def check(stage, counts):
+        require_equal("toy", "sixes", counts.get("squares", 0) // 6, "expected", 0)
+
+    monkeypatch.setattr(ToyStage, "check", check)
+    with pytest.raises(IntegrityError, match="sixes = 1"):
+        execute(tmp_path)
 
 
 def test_killed_worker_costs_nothing_and_twice_costs_its_unit(tmp_path):

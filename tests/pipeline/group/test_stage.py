@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.documents import train_documents
 from clozeline.pipeline.group.passes import sample_sets
 from clozeline.pipeline.group.stage import GroupStage
@@ -77,8 +77,7 @@ def test_new_objectives_and_other_orders_leave_every_byte_of_the_sets_there_were
 
 def test_pairs_are_accounted_for_and_partners_are_of_the_same_split_and_shard(tmp_path):
     tokens = write_token_set(tmp_path, LENGTHS, shards=3)
-    made = recipe(tmp_path, PAIRED, heldout=0.3)
-    counts = run_stage(made, "group")
+    counts = run_stage(recipe(tmp_path, PAIRED, heldout=0.3), "group")
     both = len(tokens.columns["token_ids"].values) + len(tokens.columns["target_ids"].values)
     for label, splits in counts["sets"].items():
         total = both if label.startswith("parallel") else sum(LENGTHS)
@@ -91,9 +90,6 @@ def test_pairs_are_accounted_for_and_partners_are_of_the_same_split_and_shard(tm
                 partner = row["partner_document_uid"].tobytes()
                 assert is_heldout(partner, 0.3, 1) == (split == "heldout")
                 assert (order_key(partner, "order", 1) * len(shards.manifest.shards)) >> 64 == shard
-    counts["sets"]["parallel-31-none-cut=longer"]["train"]["tokens_in"] += 1
-    with pytest.raises(IntegrityError, match=r"group parallel-31-none-cut=longer/train: counts do not add up"):
-        GroupStage(made).check(counts)
 
 
 @pytest.mark.parametrize(

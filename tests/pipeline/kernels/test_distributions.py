@@ -1,8 +1,10 @@
 """Integer tables of discrete laws: exact thresholds, and what words mean at them."""
 
 from fractions import Fraction
+from itertools import accumulate
 from math import floor, log
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -11,7 +13,9 @@ from clozeline.pipeline.kernels.distributions import (
     frequency_thresholds,
     geometric_thresholds,
     inverse_cdf,
+    poisson_thresholds,
     powers,
+    reciprocal_thresholds,
 )
 from clozeline.seeding import mix
 
@@ -42,6 +46,23 @@ def test_thresholds_of_frequencies_are_exact():
     counts, total = np.array([2**50, 1, 2**50], np.uint64), 2**51 + 1
     expected = [floor(Fraction(2**50, total) * 2**32), floor(Fraction(2**50 + 1, total) * 2**32)]
     assert frequency_thresholds(counts).tolist() == expected
+
+
+def test_thresholds_of_lengths_are_exact():
+    """Of geometric and reciprocal weights; those of Poisson end where less than 2**-22 is left."""
+    geometric = [Fraction(1, 5) * Fraction(4, 5) ** length for length in range(10)]
+    for table, weights in (
+        (geometric_thresholds(200_000, 10), geometric),
+        (reciprocal_thresholds(5), [Fraction(1, length) for length in range(1, 6)]),
+    ):
+        below = [0, *accumulate(weights[:-1])]
+        assert table.tolist() == [floor(2**32 * weight / sum(weights)) for weight in below]
+    found, total, wanted = poisson_thresholds(3500), mpmath.mpf(0), []
+    with mpmath.workdps(60):
+        for length in range(100):
+            total += mpmath.exp(-3.5) * mpmath.mpf(3.5) ** length / mpmath.factorial(length)
+            wanted += [int(total * 2**32)] if 1 - total >= mpmath.mpf(2) ** -22 else []
+    assert found.tolist() == wanted
 
 
 def test_exponentials_are_logarithms():

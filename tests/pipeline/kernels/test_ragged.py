@@ -10,9 +10,14 @@ from hypothesis import strategies as st
 from clozeline.pipeline.kernels.ragged import (
     IdSet,
     add_special_tokens,
+    insert_at,
+    scalars,
     scatter_rows,
+    shift_starts,
     span_mask,
+    span_positions,
     starts_in_rows,
+    trim,
 )
 from clozeline.pipeline.rows import Ragged, segments
 
@@ -30,8 +35,31 @@ def test_framed(lists, head, tail):
         assert not np.shares_memory(found.values, original.values)
 
 
-def test_a_mask_of_spans_covers_all_values():
-    assert span_mask(6, np.array([1, 4]), np.array([2, 1])).tolist() == [False, True, True, False, True, False]
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=6), st.integers(0, 3))
+def test_spans_mark_their_values_and_no_others(gaps_and_lengths, rest):
+    starts, lengths, wanted = [], [], []
+    for gap, length in gaps_and_lengths:
+        starts, lengths = [*starts, len(wanted) + gap], [*lengths, length]
+        wanted += [False] * gap + [True] * length
+    wanted += [False] * rest
+    starts, lengths = np.array(starts, np.int64), np.array(lengths, np.int64)
+    assert span_mask(len(wanted), starts, lengths).tolist() == wanted
+    assert span_positions(starts, lengths).tolist() == np.flatnonzero(wanted).tolist()
+
+
+def test_values_and_starts_go_where_they_are_wanted():
+    assert insert_at(np.array([5, 6, 7]), np.array([0, 3]), np.array([8, 9])).tolist() == [8, 5, 6, 9, 7]
+    ones = scalars(np.array([3, 4]), np.uint8)
+    assert (ones.values.dtype, [ones[row].tolist() for row in range(len(ones))]) == (np.uint8, [[3], [4]])
+    starts = Ragged.from_lists([[0, 3], [0], [0, 1, 2]], np.uint16)
+    assert shift_starts(starts, 2).values.tolist() == [0, 5, 0, 0, 3, 4]
+    assert trim(starts) is starts
+    for part in (starts.offsets[1:], starts.offsets[:-1]):
+        found = trim(Ragged(starts.values, part))
+        assert (found.offsets[0], found.offsets[-1]) == (0, len(found.values))
+        assert [one.tolist() for one in map(found.__getitem__, range(2))] == [
+            starts.values[first:last].tolist() for first, last in itertools.pairwise(part)
+        ]
 
 
 @pytest.mark.parametrize("longest", [2, 300, 3000])

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 from fractions import Fraction
-from math import floor
+from math import ceil, floor
 
 import mpmath
 import numpy as np
@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from clozeline.pipeline.kernels.rates import (
     MILLION,
     count_at_rate,
+    count_between,
     largest_remainders,
     parts_per_million,
     powers,
@@ -75,6 +76,18 @@ def test_count_equals_fractions(n, ppm, most):
     half_up = floor(Fraction(n * ppm, 1_000_000) + Fraction(1, 2))
     wanted = 0 if n == 0 or ppm == 0 else min(n if most is None else most, max(1, half_up))
     assert int(count_at_rate(np.int64(n), ppm, most)) == wanted
+
+
+@given(st.integers(0, 70_000), st.integers(0, MILLION), st.integers(0, MILLION), st.integers(0, 2**32 - 1))
+@example(10, 200_000, 500_000, 2**32 - 1)
+@example(10, 200_000, 500_000, 0)
+def test_counts_between_rates_equal_fractions(n, one, other, bits):
+    """The lowest is rounded up and the highest down; where nothing is between them, the lowest."""
+    low, high = sorted((one, other))
+    least = max(1, ceil(Fraction(n * low, MILLION)))
+    counts = range(least, max(least, floor(Fraction(n * high, MILLION))) + 1)
+    wanted = counts[bits * len(counts) >> 32] if n else 0
+    assert count_between(np.array([n]), low, high, np.array([bits], np.uint64)).tolist() == [wanted]
 
 
 @given(st.integers(0, 20) | st.integers(0, 70_000), st.integers(1000, 100_000), st.integers(1, 70_000))

@@ -32,6 +32,7 @@ PLAIN = {
     "thinking": "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + (m.content.split('</think>')[-1] if "
     "m.role == 'assistant' and not loop.last else m.content) + '<|im_end|>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
+    "end at last": "{% for m in messages %}{{ m.role + m.content }}{% endfor %}{% if not add_generation_prompt %}</s>{% endif %}",
 }
 """Templates without marks, from memory of their kinds."""
 MARKED = {

@@ -12,7 +12,6 @@ from safetensors.torch import load_file, save_file
 
 from clozeline.errors import WeightsError
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
-from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.tools.models.compare_logits import main as compare_logits
 from clozeline.tools.models.export_model import main as export_model
 from clozeline.tools.models.import_model import main as import_model
@@ -244,24 +243,6 @@ def test_refusals_say_what_differs(shard_sets, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
     assert export_model([str(tmp_path), str(tmp_path)]) == 64
     assert "expected a new or empty folder" in capsys.readouterr().err
-
-
-def test_the_tokenizer_goes_out_and_comes_in_with_the_model(bert, shard_sets, tmp_path):
-    """Ids of the exported tokenizer, by transformers, and of the one imported again are those of the run's."""
-    out, again = tmp_path / "out", tmp_path / "again"
-    assert export_model([str(bert), str(out)]) == 0
-    assert import_model([str(out), str(again)]) == 0
-    own = load_tokenizer(shard_sets / "train_tokenizer" / "tokenizer")
-    theirs = transformers.AutoTokenizer.from_pretrained(out)
-    imported = load_tokenizer(again / "tokenizer")
-    for text in ("The cat sat.", "naïve  café\n¿qué?", "<mask> [MASK]"):
-        ids = own.encode([text])[0].ids.tolist()
-        assert imported.encode([text])[0].ids.tolist() == ids
-        if "mask" not in text:
-            assert theirs(text, add_special_tokens=False)["input_ids"] == ids
-    assert json.loads((again / "model.json").read_text())["tokenizer"] == "tokenizer"
-    assert "AutoTokenizer.from_pretrained" in (out / "README.md").read_text()
-    assert compare_logits([str(again), str(bert), "--text", "The cat sat."]) == 0
 
 
 def test_a_tokenizer_with_ids_beyond_the_model_is_refused(bert, tmp_path, capsys):

@@ -1,10 +1,12 @@
 """Promises of every language identifier."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.clean.languages import UNDECIDED
+from clozeline.pipeline.clean.languages import UNDECIDED, LanguageRule
 from clozeline.registry import choose, find, names
 
 NAMES = names("clozeline.pipeline.clean.languages")
@@ -38,3 +40,16 @@ def test_long_texts_need_a_higher_score():
     assert options.least_score("af", 5000) == 0.5
     strict = choose("clozeline.pipeline.clean.languages", {"name": "py3langid", "threshold": 0.95}).options
     assert strict.least_score("en", 5000) == 0.95
+
+
+@pytest.mark.parametrize(("keep", "language", "score", "wanted"), [
+    ([], "de", 0.1, ("", "")),
+    (["en", "de"], "de", 0.65, ("", "")),
+    (["en", "de"], "de", 0.6494, ("language_score", "de 0.649 < 0.650")),
+    (["en"], "de", 0.99, ("language", "de")),
+])  # fmt: skip
+def test_a_text_stays_by_its_language_and_then_its_score(keep, language, score, wanted):
+    chosen = choose("clozeline.pipeline.clean.languages", {"name": "py3langid", "keep": keep})
+    told = SimpleNamespace(identify=lambda text: (language, score))
+    rule = LanguageRule(SimpleNamespace(options=chosen.options, build=lambda: told))
+    assert rule.judge("ein Text") == (language, score, *wanted)

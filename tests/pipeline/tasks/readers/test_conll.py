@@ -45,6 +45,14 @@ def test_words_and_tags(tmp_path, options, text, sentences):
     assert found == sentences
 
 
+def test_words_without_tags_are_read_to_be_tagged(tmp_path):
+    """Their lines may hold the word alone; a damaged line costs its sentence."""
+    path = written(tmp_path, b"en:Ada\nen:sang X\n\n\xff\n\nJapan NNP I-NP I-LOC\n")
+    found = [*reader_of("conll", prefix="en:").read_unlabeled(path)]
+    tagged = [TaggedWords(("Ada", "sang"), (0, 0), 0), Rejected("bad_utf8", 1), TaggedWords(("Japan",), (0,), 2)]
+    assert found == [(one, None) for one in tagged]
+
+
 def test_documents_and_facts_of_the_original_files(tmp_path):
     reader, path = reader_of("conll"), written(tmp_path, CONLL)
     assert reader.open(path).layout == "4 columns, spaces"

@@ -26,6 +26,9 @@ def test_choices_of_one_field_or_of_several(tmp_path):
     rows = json_lines({"sent1": "One.", "sent2": "He", "e0": "runs.", "e1": "sits.", "label": "1"})
     options = {"context": "sent1", "begin": "sent2", "choices": ["e0", "e1"]}
     assert read(tmp_path, rows, "multiple_choice", **options) == [Choices("One.", ("He runs.", "He sits."), 1, 0)]
+    columns = {"context": ["sent1"], "choices": ["e0", "e1"]}
+    assert reader_of("multiple_choice", **options).input_columns(()) == {**columns, "begin": ["sent2"]}
+    assert reader_of("multiple_choice", **{**options, "begin": None}).input_columns(()) == columns
 
 
 def test_every_other_line_has_a_reason(tmp_path):

@@ -81,6 +81,13 @@ def test_questions_without_an_answer(tmp_path):
     assert reader.facts.unanswerable is True
 
 
+def test_questions_to_be_answered_keep_their_ids_and_no_answer(tmp_path):
+    path, reader = file_of(tmp_path, asked(), asked(id="b", answers=[])), reader_of("squad")
+    found = [(item.answers, item.question, name) for item, name in reader.read_unlabeled(path)]
+    assert found == [((), "Who sang?", "1"), ((), "Who sang?", "b")]
+    assert reader.read_unlabeled(tmp_path / "questions.jsonl") is None
+
+
 @pytest.mark.parametrize(
     ("question", "context", "reason"),
     [

@@ -3,13 +3,13 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.execution import shuffle
 from clozeline.pipeline.execution.shuffle import PieceFile
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.encode import sorted_runs as runs
-from clozeline.pipeline.tokenize.encode.stage import EncodeStage, check_memory, worker_memory
+from clozeline.pipeline.tokenize.encode.stage import check_memory, worker_memory
 from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
 from clozeline.seeding import order_key
 from tests.pipeline.token_sets import files_of
@@ -48,18 +48,13 @@ def test_bytes_do_not_depend_on_order_parts_or_flushes(source, tokenizer, encode
     assert files_of(tmp_path / "bundles") == expected
 
 
-def test_counts_add_up_and_documents_without_tokens_are_counted(tokenizer, tmp_path):
+def test_documents_without_tokens_are_counted(tokenizer, tmp_path):
     found = passes.documents(10)
     found[4] = found[4].replace(text="")
     source = passes.write_parts(tmp_path / "clean", found, 2)
     counts = passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=2)
     assert (counts["documents_in"], counts["documents_out"], counts["rejected"]) == (10, 9, {"no_tokens": 1})
     assert counts["merged"] == {"documents": 9, "tokens": counts["tokens"]}
-    stage = EncodeStage.__new__(EncodeStage)
-    stage.check(counts)
-    for broken in ({**counts, "tokens": counts["tokens"] + 1}, {**counts, "rejected": {}}):
-        with pytest.raises(IntegrityError, match="do not add up"):
-            stage.check(broken)
 
 
 def test_the_manifest_leads_to_the_tokenizer(encoded, tokenizer):

@@ -262,6 +262,8 @@ def test_missing_tokenizer_and_unknown_algorithm(tmp_path):
     with pytest.raises(IntegrityError, match=missing):
         find_tokenizer(tmp_path / "run/manifest.json", "abc")
     assert find_tokenizer(tmp_path / "run/manifest.json", whole.vocabulary.fingerprint) == far
+    with pytest.raises(ConfigurationError, match=f"{far} has {whole.vocabulary.fingerprint}$"):
+        find_tokenizer(tmp_path / "manifest.json", "abc")
 
 
 @pytest.mark.parametrize("name", registry.names("clozeline.pipeline.corrupt.objectives"))

@@ -5,6 +5,7 @@ import math
 from collections import defaultdict
 
 import hypothesis
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.scoring.causal import log_likelihoods
+from clozeline.pipeline.shards import open_shards
 from clozeline.tools.models.export_model import main as export
 from clozeline.tools.models.import_model import main as import_model
 from clozeline.tools.runs.evaluation.ngrams import TokenNgrams, WordNgrams
@@ -48,6 +50,32 @@ def test_texts_follow_the_end_of_another(decoder, texts):
     lines = [*perplexity_lines(found | {"step": 3})]
     assert lines[0].startswith(f"perplexity {found['perplexity']:.3f}: ")
     assert "bits per byte; step 3" in lines[0]
+
+
+def test_without_a_token_before_it_the_first_token_is_context(decoder, texts, monkeypatch):
+    """Its bytes do not count either."""
+    run, trained = decoder
+    alone = trained.objectives[0].model_copy(update={"options": {"grouping": "document"}})
+    monkeypatch.setattr(type(trained), "objectives", [alone])
+    found = perplexity_scores(run, trained, texts, window=40, stride=40)
+    rows = [one.ids.tolist() for one in trained.tokenizer.encode(TEXTS)]
+    nats = -sum(float(scores.sum()) for scores in log_likelihoods(trained.model, rows))
+    scored = sum(
+        len(text[len(trained.tokenizer.decode_part(row[:1])) :].encode()) for text, row in zip(TEXTS, rows, strict=True)
+    )
+    assert (found["tokens"], found["bytes"], found["first_token"]) == (sum(map(len, rows)) - 3, scored, "context")
+    assert found["bits_per_byte"] == pytest.approx(nats / math.log(2) / scored)
+
+
+def test_documents_of_packed_rows_are_scored_alone(decoder, shard_sets):
+    run, trained = decoder
+    manifest = example_sets(shard_sets)["causal_lm"][1].parents[1] / "heldout" / "manifest.json"
+    rows = [part.tolist() for row in open_shards(manifest) for part in np.split(row["ids"], row["document_starts"][1:])]
+    scores = log_likelihoods(trained.model, rows)
+    found = perplexity_scores(run, trained, manifest, window=64, stride=64)
+    assert (found["documents"], found["tokens"]) == (len(rows), sum(map(len, scores)))
+    assert found["nats"] == pytest.approx(-sum(float(own.sum()) for own in scores) / found["tokens"])
+    assert (found["bytes"], found["first_token"]) == (None, "context")
 
 
 def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary(decoder, texts):

@@ -76,6 +76,15 @@ def test_a_score_below_a_baseline_is_printed_as_such():
         "accuracy 0.7000 (baselines: majority 0.5000, words 0.8000) BELOW the baseline words"
     )
     assert "BELOW" not in f1
+    noted = {"unparsable": 1.5, "threshold": -0.25, "notes": {"rows_of_train": 2}, "degenerate": True, "n": 1000}
+    noted |= {"signatures": {"f1": "a|b"}, "exit": {"layers": 3.0, "of": 4, "flops": 0.5, "rule": "entropy 0.1"}}
+    head, *_, f1, early = lines_of({**SCORES, **noted, "below": {"accuracy": [], "f1": ["majority", "words"]}})
+    assert head.startswith(
+        "toy dev: 1,000 texts, 4 truncated, 3 skipped, 1.5 unparsable, threshold of no answer -0.250, "
+    )
+    assert head.endswith("2 rows of train; step 20, seed 3")
+    assert f1.endswith("BELOW the baseline majority and words  (a|b)  (constant: no correlation is defined)")
+    assert early.split("exit")[1].strip() == "75.0 % of 4 layers, 50.0 % of the FLOPs: entropy 0.1"
 
 
 def test_a_run_keeps_the_threshold_of_its_checkpoint(tmp_path):
@@ -175,6 +184,26 @@ def test_scores_by_class_against_scikit_learn(several):
     if not several:
         table = [list(map(int, line.split()[1:])) for line in lines[2:5]]
         assert table == confusion_matrix(gold, guessed).tolist()
+
+
+def test_the_classes_and_records_with_most_errors_are_shown():
+    """Of thirteen classes the one without errors is left out; each other one is taken once for its follower."""
+    names = [f"c{number:02}" for number in range(13)]
+    facts = TaskFacts(name="t", head="classification", labels=names, metrics=(), multi_label=False)
+    others = [names[number] for number in range(13) if number != 5]
+    pairs = [(name, follower) for name, follower in zip(others, [*others[1:], others[0]], strict=True)]
+    records = [{"gold": "c05", "label": "c05", "error": 0.0}] * 2
+    records += [{"gold": gold, "label": label, "error": 0.1 + at % 3} for at, (gold, label) in enumerate(pairs)]
+    lines = [*error_lines(Classification(facts), records)]
+    assert lines[0] == "Confusion (12 classes with most errors): gold by predicted:"
+    assert [line.split() for line in lines[1:14]] == [
+        ["gold", *others],
+        *([gold, *(str(int((gold, label) in pairs)) for label in others)] for gold in others),
+    ]
+    assert lines[-11] == "Wrong: 12 of 14, the worst"
+    worst = sorted(records, key=lambda record: record["error"], reverse=True)[:10]
+    assert [json.loads(line) for line in lines[-10:]] == worst
+    assert [*error_lines(Classification(facts), records[:2])][-1] == "Wrong: 0 of 2"
 
 
 def test_every_prediction_of_a_split_with_its_answer(runs, tmp_path, capsys):

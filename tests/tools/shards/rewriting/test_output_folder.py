@@ -17,7 +17,7 @@ from clozeline.tools.shards.export_documents import main as export_documents
 from clozeline.tools.shards.repack_shards import main as repack_shards
 from clozeline.tools.shards.repack_shards import repack
 from clozeline.tools.shards.rewriting import output_folder
-from clozeline.tools.shards.rewriting.output_folder import new_target
+from clozeline.tools.shards.rewriting.output_folder import new_folder, new_target
 from tests.shard_sets import quarantine, toy_set
 from tests.tools.small_run import example_sets
 
@@ -52,6 +52,28 @@ def test_nothing_half_written_is_left(tmp_path, monkeypatch, capsys, error, code
     monkeypatch.undo()
     assert repack_shards([str(source.path), "--output", str(output)]) == 0
     assert (output / "mine.txt").exists()
+
+
+def test_a_folder_gets_its_name_once_it_is_complete(tmp_path):
+    target = tmp_path / "new" / "out"
+
+    def break_off(error):
+        with new_folder(target) as folder:
+            (folder / "a").touch()
+            raise error
+
+    for error, raised in ((OSError(28, "full"), StorageError), (KeyboardInterrupt(), KeyboardInterrupt)):
+        with pytest.raises(raised):
+            break_off(error)
+        assert not target.parent.exists()
+    with new_folder(target) as folder:
+        (folder / "deep").mkdir()
+        (folder / "deep" / "a").write_text("mine")
+        assert not target.exists()
+    assert (target / "deep" / "a").read_text() == "mine"
+    with pytest.raises(ConfigurationError, match="holds files already; choose a new folder"), new_folder(target):
+        pass
+    assert [path.name for path in target.parent.iterdir()] == ["out"]
 
 
 def test_sets_in_stores_and_empty_paths_are_refused(tmp_path, capsys):
