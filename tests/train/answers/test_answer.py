@@ -1,5 +1,6 @@
 """What all answers share, rows without an answer, and the baselines of rows and choices."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 import torch
 
 from clozeline.errors import IntegrityError
+from clozeline.model.generation.decoding import Decoding
+from clozeline.model.generation.generate import generate
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import (
@@ -27,9 +30,10 @@ from clozeline.train.answers import answer_of
 from clozeline.train.answers._answer import TaskAnswer, merge_shares
 from clozeline.train.answers._bag_of_words import fit_predict
 from clozeline.train.answers.classification import Classification
-from clozeline.train.answers.lm import _prompt_of
+from clozeline.train.answers.lm import Lm, _prompt_of
 from clozeline.train.answers.multiple_choice import MultipleChoice
 from clozeline.train.answers.regression import Regression
+from tests.model.generation.test_generate import perturbed
 from tests.pipeline.task_files import make_chat_sets, make_choice_sets, make_sets, open_split, sentences
 
 READER = SimpleNamespace(options=SimpleNamespace(prefix="summarize: "))
@@ -48,6 +52,42 @@ def test_a_row_counts_once():
         merge_shares([{0: 1, 1: 0}, {1: 0, 2: 1}], 3)
     with pytest.raises(IntegrityError, match="1 of 3 rows were not predicted, first row 2"):
         merge_shares([{0: 1, 1: 0}], 3)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_each_row_is_predicted_once_among_rows_of_its_length(size):
+    """Rows of 1 to 9 tokens; the score of a row is the sum of its tokens."""
+    lists = [[row, *range(row * 7 % 9)] for row in range(150)]
+    rows, batches = Rows({}, {"input_ids": Ragged.from_lists(lists, np.uint16)}), []
+
+    def forward(part):
+        batches.append([own.tolist() for own in part.columns["input_ids"]])
+        return torch.tensor([float(sum(own)) for own in batches[-1]]), {}
+
+    shares = [Regression(NUMBER).predict(SimpleNamespace(forward=forward), rows, rank, size) for rank in range(size)]
+    assert merge_shares(shares, 150) == {row: float(sum(own)) for row, own in enumerate(lists)}
+    order = [batches[at] for at in ([0, 1, 2, 3, 4] if size == 1 else [0, 2, 4, 1, 3])]
+    assert [own for batch in order for own in batch] == sorted(lists, key=len)
+    assert [len(batch) for batch in order] == [32, 32, 32, 32, 22]
+
+
+def test_generated_texts_are_those_of_single_prompts_without_special_tokens():
+    network, end = perturbed("decoder"), 17
+    prompts = [[number, *range(number % 5)] for number in range(1, 37)]
+    vocabulary = SimpleNamespace(id_of=lambda *_: end, folder=Path("nowhere"), special=[at < 5 for at in range(37)])
+    tokenizer = SimpleNamespace(vocabulary=vocabulary, decode=lambda ids: f" {ids} ")
+    objective = SimpleNamespace(options={"max_length": 6}, frame=SimpleNamespace(decoder_start=None), label="toy")
+    task = SimpleNamespace(model=network, tokenizer=tokenizer, manifest=SimpleNamespace(objective=objective))
+    rows = Rows({}, {"input_ids": Ragged.from_lists(prompts, np.uint16)})
+    answer = Lm(TaskFacts(name="toy", head="lm", metrics=("exact_match",), words=("[9]",)))
+    found = merge_shares([answer.predict(task, rows, rank, 2) for rank in range(2)], len(prompts))
+    for row, prompt in enumerate(prompts):
+        (alone,) = generate(network, [prompt], Decoding(max_tokens=6), end_ids={end})
+        assert found[row] == str([token for token in alone.ids if token >= 5])
+    assert len(set(found.values())) > 5
+    written = dict(answer.records(task, rows, {3: "[9]", 1: "else"}))
+    assert list(written.items()) == [(1, {"text": "else"}), (3, {"text": "[9]", "label": "[9]"})]
+    assert [answer.error(["a", " [9]"], record) for record in written.values()] == [1.0, 0.0]
 
 
 @pytest.mark.parametrize("several", [False, True])
