@@ -54,10 +54,9 @@ def test_an_adapter_is_counted_and_starts_by_its_name_and_seed():
     added = sum(parameter.numel() for parameter in adapter.parameters())
     assert network.parameters_by_part == before | {"a": added}
     assert network.num_parameters() == sum(before.values()) + added
-    named = {(name, seed): add_adapter(network, name, LORA, seed=seed) for name, seed in (("b", 4), ("c", 5))}
     again = add_adapter(build_model(small_config("encoder"), 37, {}, seed=9), "a", LORA, seed=4)
-    first, same, *apart = (
-        torch.nn.utils.parameters_to_vector(one.parameters()) for one in (adapter, again, *named.values())
-    )
+    others = [add_adapter(network, "b", LORA, seed=4), add_adapter(network, "c", LORA, seed=5)]
+    vector = torch.nn.utils.parameters_to_vector
+    first, same, *apart = (vector(one.parameters()) for one in (adapter, again, *others))
     assert torch.equal(first, same)
     assert not any(torch.equal(first, one) for one in apart)

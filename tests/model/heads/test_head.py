@@ -78,9 +78,8 @@ def test_scores_need_hidden_states_alone(name):
 @pytest.mark.parametrize("joint", [False, True])
 def test_exits_are_weighed_by_their_depth_or_trained_alone(joint):
     """Sum of j L_j over sum of j; or the sum of the off-ramps' losses, whose gradients end at the head."""
-    head = built("encoder", layers=3, heads={"classification": {"classes": 3, "exits": "joint"}}).heads[
-        "classification"
-    ]
+    options = {"classification": {"classes": 3, "exits": "joint"}}
+    head = built("encoder", layers=3, heads=options).heads["classification"]
     tensors, states = full_batch(), [torch.randn(6, 11, 24, requires_grad=True) for _ in range(3)]
     found = head.exit_loss(states, tensors, joint=joint)
     each = [one.loss(state, tensors).total for one, state in zip([*head.off_ramps, head], states, strict=True)]
