@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from clozeline.model.layers.characters import CHARACTERS, CharacterEncoder, character_ids
 
@@ -68,3 +69,10 @@ def test_a_highway_passes_its_input_at_first():
     draws["bias"](bias, torch.Generator())
     assert bias.tolist() == [0, 0, 0, -2, -2, -2]
     assert weight.std().item() == pytest.approx(10**-0.5, rel=0.02), "10 filters"
+
+
+def test_products_of_a_word_are_those_that_torch_counts():
+    built = encoder()
+    with FlopCounterMode(display=False) as counter:
+        built(torch.zeros(1, 1, 8, dtype=torch.int16))
+    assert built.flops(8) == counter.get_total_flops()
