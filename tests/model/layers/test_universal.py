@@ -12,9 +12,8 @@ from clozeline.model.configuration.layer import ShareConfig, UniversalConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.model.generation.incremental_decoder import IncrementalDecoder
 from clozeline.model.layers.masks import plan_attention
-from clozeline.model.layers.universal import Universal
 from clozeline.train.compression.distillation.losses.states import States
-from tests.model.small_models import batch_for, built, small_config
+from tests.model.small_models import batch_for, built
 
 DIM, STEPS, EPSILON = 15, 5, 0.05
 POSITIONS = {
@@ -168,26 +167,3 @@ def test_layers_that_stop_by_token_have_no_states_of_all_tokens():
     ):
         with pytest.raises(ConfigurationError, match=r"share\.universal"):
             refused()
-
-
-@pytest.mark.parametrize("may_end", [True, False])
-@pytest.mark.parametrize(("real", "steps"), [(None, 4), ([True, False], 2)])
-def test_steps_without_a_token_are_left_out_where_they_may_be(real, steps, may_end):
-    """Token 0 stops in step 2, token 1, perhaps padding, in step 4 of 5."""
-    layer, taken = Universal(small_config("encoder", dim=4), UniversalConfig(epsilon=0.25)), []
-    torch.nn.init.zeros_(layer.halting.weight)
-    torch.nn.init.zeros_(layer.halting.bias)
-    layer.halting.register_forward_hook(lambda *_: chances[len(taken) - 1].view(1, 2, 1).logit())
-    chances = torch.tensor([[0.5, 0.2], [0.4, 0.2], [0.1, 0.2], [0.1, 0.2], [0.1, 0.2]])
-
-    def apply(step, x):
-        taken.append(step)
-        return torch.full_like(x, step + 1.0)
-
-    x, padding = torch.zeros(1, 2, 4), None if real is None else torch.tensor([real])
-    states, remainder, count = layer(x, apply, 5, None, padding, may_end=may_end)
-    assert taken == list(range(steps if may_end else 5))
-    if real is None:
-        assert count.tolist() == [[2, 4]]
-        assert remainder[0].tolist() == pytest.approx([0.5, 0.4])
-        assert states[0, :, 0].tolist() == pytest.approx([0.5 + 0.5 * 2, 0.2 * (1 + 2 + 3) + 0.4 * 4])

@@ -51,16 +51,6 @@ def test_vectors_depend_on_their_row_alone(family, layer):
         assert torch.equal(last, model.family(tensors))
 
 
-def test_the_token_table_knows_no_context():
-    model = built("encoder").eval()
-    found = token_vectors(model, [[5, 6, 5], [6, 5]], "table")
-    assert torch.equal(found[0][0], found[0][2])
-    assert torch.equal(found[0][0], found[1][1])
-    assert torch.equal(found[0][0], model.family.tokens.weight[5])
-    last = token_vectors(model, [[5, 6, 5], [6, 5]], "last")
-    assert (last[0][0] - last[0][2]).abs().max() > 1e-3
-
-
 @pytest.mark.parametrize(
     ("layer", "message"),
     [

@@ -150,14 +150,6 @@ def test_other_sets_and_heads_are_left_alone(tmp_path, task_manifest):
     assert with_answers(masked, [("SET", write_set(tmp_path, [rows([1, 2])]).manifest)]) is masked
 
 
-def test_scored_pairs_without_a_threshold_are_for_a_head_without_negatives(task_manifest):
-    scored = changed(task_manifest, head="similarity", alike=None, labels=[], low=0.0, high=5.0)
-    answered = with_answers(with_heads(similarity=HeadConfig(negatives="none")), [("SET", scored)])
-    assert (answered.heads["similarity"].range, answered.heads["similarity"].alike) == ((0.0, 5.0), None)
-    with pytest.raises(ConfigurationError, match=r"similarity\.negatives: SET also holds pairs with a low score"):
-        with_answers(with_heads(similarity=HeadConfig()), [("SET", scored)])
-
-
 @pytest.mark.parametrize(
     ("theirs", "key", "way_out"), [({"labels": ["1", "0"]}, "labels", []), ({"classes": 3}, "classes", None)]
 )

@@ -122,22 +122,6 @@ def test_asking_again_reads_again(tmp_path):
         assert (stream.next_step()[0].origin == reference.next_step()[0].origin).all()
 
 
-def test_an_error_waits_for_the_batch_that_needs_the_block(tmp_path):
-    """Batches before the bad block are delivered, whatever is loaded and built ahead of them."""
-    shards = toy_set(tmp_path, [400], block_rows=10)
-    with open_stream(shards) as reference:
-        reference.set_position(4 * 10 * 2)
-        block = int(reference.next_step()[0].origin[0, 1])
-    damage(shards, block)
-    with open_stream(shards, io_threads=2, prefetch_blocks=3) as stream:
-        for _ in range(10):
-            stream.next_step()
-        with pytest.raises(DamagedBlock) as caught:
-            stream.next_step()
-        assert caught.value.block == block
-        assert stream.samples == 80
-
-
 def test_a_phase_that_is_over_holds_no_memory(tmp_path):
     long = toy_set(tmp_path / "long", [1300], row_length=2000, block_rows=100, name="long")
     short = toy_set(tmp_path / "short", [300], block_rows=20, name="short")
