@@ -1,6 +1,5 @@
 """Saves and resumes: exact to the last bit, at other stages and world sizes, and after failures."""
 
-import math
 import os
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from clozeline.train.checkpoint import checkpoints as checkpoint
 from clozeline.train.checkpoint import part_writer
 from clozeline.train.checkpoint import zero_partitions as partitions
 from clozeline.train.checkpoint.state import TrainState
-from tests.train.synthetic import NO_DROPOUT, build, resume, save, store, tiny, train_steps
+from tests.train.synthetic import build, resume, save, store, tiny, train_steps
 
 
 def grown(model):
@@ -63,47 +62,6 @@ def test_resume_is_exact_to_the_last_bit(two_ranks, tmp_path, stage, precision):
         assert resumed == straight
         assert undisturbed
         assert same
-
-
-def begin(world, config, folder):
-    """4 steps straight with a save at 2."""
-    engine = build(config, world, prepare=grown)
-    first = train_steps(engine, 1, 2)
-    save(engine, Path(folder), 2)
-    rest = train_steps(engine, 3, 4)
-    engine.close()
-    return first, rest
-
-
-def hop(world, config, folder, target):
-    """Load, save at once elsewhere, then go on."""
-    engine = build(config, world, seed=5, prepare=grown)
-    resume(engine, Path(folder))
-    save(engine, Path(target), 2)
-    rest = train_steps(engine, 3, 4)
-    engine.close()
-    return rest
-
-
-def test_state_survives_another_stage_and_world(one_rank, two_ranks, tmp_path):
-    """Saved at one shape, loaded and saved at another, resumed at the first: still equal to the straight run."""
-    config, changed = tiny(zero__stage=3, **NO_DROPOUT), tiny(zero__stage=0, **NO_DROPOUT)
-    first, second, third = (str(tmp_path / name) for name in ("first", "second", "third"))
-    _, rest = two_ranks.run(begin, config, first)[0]
-    (continued,) = one_rank.run(hop, changed, first, second)
-    losses = [[float.fromhex(loss) for loss, _ in found] for found in (continued, rest)]
-    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
-    assert two_ranks.run(hop, config, second, third)[0] == rest
-
-
-def save_again(world, config, folder, steps, options):
-    engine = build(config, world)
-    found = store(Path(folder), world, **options)
-    for step in steps:
-        loss = {2: math.nan, 3: 0.1, 6: 0.5}.get(step, 0.9)
-        assert found.save(engine, TrainState(step=step, samples=step))
-        found.score(TrainState(step=step, samples=step, heldout_loss=loss))
-    engine.close()
 
 
 def present(folder):

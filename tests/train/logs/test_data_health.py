@@ -7,13 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from clozeline.configuration.config import load_config
 from clozeline.pipeline.shards import open_shards
-from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream import rounds
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
 from clozeline.train.logs import data_health as supply
-from clozeline.train.startup.announcements import dry_run
 from tests.shard_sets import damage
 from tests.train import runs
 from tests.train.masked_set import write_config, write_masked_sets
@@ -64,17 +61,6 @@ def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ra
     said = {"shards": str(manifest), "blocks": 1, "sha256": hashlib.sha256(raw).hexdigest()}
     assert events(tmp_path / "quarantine", "quarantine") == [said, said], "at every start"
     assert events(tmp_path / "quarantine", "skipped_block") == []
-
-
-def test_the_plan_is_made_of_a_block_that_is_read(one_rank, tmp_path, capsys):
-    """A set whose first block cannot be read can still be trained on."""
-    manifest = write_masked_sets(tmp_path / "corrupt", block_rows=BLOCK_ROWS)
-    damage(open_shards(manifest), 0)
-    mask = ["data.max_damaged_fraction=0.1"]
-    config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "run", steps=2)
-    assert one_rank.run(start, config, mask) == [(0, "")]
-    assert dry_run(load_config(TrainConfig, config, mask)) == 0
-    assert "240 rows" in capsys.readouterr().out
 
 
 def test_waiting_is_judged_over_windows(monkeypatch):

@@ -211,15 +211,6 @@ def test_facts_and_tokenizer_are_those_of_the_set(chain, tmp_path):
     assert load_tokenizer(folder).vocabulary.size == shards.manifest.tokenizer.vocab_size, "made whole by a start"
 
 
-def test_samples_have_the_facts_of_the_examples_that_the_stream_makes(chain, tmp_path):
-    samples = chain.output / "group" / "packed-126-sep" / "train"
-    data = DataConfig(shards=samples, corrupt=[{"name": "masked_lm", "max_length": 128}])
-    record_sets(tmp_path, data, open_phases(data))
-    (one,) = read_sets(tmp_path)
-    assert one.objective.name == "masked_lm"
-    assert {"input_ids", "label_positions", "label_ids"} <= set(one.columns)
-
-
 def test_sets_without_a_tokenizer_and_damaged_facts(tmp_path):
     manifest = write_masked_sets(tmp_path / "corrupt")
     data = DataConfig(shards=manifest)

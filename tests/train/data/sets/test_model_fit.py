@@ -116,18 +116,6 @@ def test_classes_come_from_the_set(task_manifest):
     assert several.heads["classification"] == HeadConfig(labels=("0", "1"), multi_label=True)
 
 
-@pytest.mark.parametrize(
-    ("head", "message"),
-    [
-        (HeadConfig(classes=3), r"model\.heads\.classification\.classes: SET has 2: 0, 1; got 3"),
-        (HeadConfig(labels=("1", "0")), r"labels: expected 0, 1 in this order, as SET has, got 1, 0"),
-    ],
-)
-def test_other_classes_are_refused(task_manifest, head, message):
-    with pytest.raises(ConfigurationError, match=message):
-        with_answers(with_heads(classification=head), [("SET", task_manifest)])
-
-
 def test_sets_of_two_tasks_are_refused(task_manifest):
     other = changed(task_manifest, labels=["entailment", "not_entailment"])
     with pytest.raises(ConfigurationError, match="as DEV has, got 0, 1"):
