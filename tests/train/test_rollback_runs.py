@@ -134,18 +134,6 @@ def test_ruined_weights_are_not_gone_back_to_and_tools_know_the_rows(one_rank, t
     assert feed.step(96) == 11, "the step that read it, and was taken back"
 
 
-def test_the_same_rows_again_equal_a_run_without_the_fault(one_rank, tmp_path):
-    shards = write_divergent_set(tmp_path / "set", {})
-    paths = [tmp_path / name for name in ("failed", "sound")]
-    changes = {**SETTINGS, "gradient_clipping": 0.0, "max_consecutive_skips": 3}
-    configs = [write_config(path.with_suffix(".yaml"), shards, path, **changes) for path in paths]
-    words = ["on_divergence={skip_rows: false}"]
-    assert one_rank.run(explode, configs[0], 56, words, None, 1) == [(0, "")], "step 8, as by a fault of the hardware"
-    assert one_rank.run(start, configs[1], []) == [(0, "")]
-    assert learned(paths[0]) == learned(paths[1])
-    assert [event["then"] for event in events(paths[0], "rollback")] == ["come again"]
-
-
 SKIPPED_TWICE = (SkippedRows(36, 288, 344), SkippedRows(36, 344, 368))
 
 

@@ -85,3 +85,18 @@ def test_rows_of_a_step_of_two_batches_are_named_without_filler():
     stream = SimpleNamespace(timeline=timeline, samples=0, lanes=1, sources=[])
     stream.explain = lambda start: np.array(batches[start])
     assert supply.LoadingHealth([stream], None, 0.0, print).origins(4, 4) == [[0, 7, 1], [1, 3, 0], [0, 7, 2]]
+
+
+def test_a_phase_is_told_when_its_first_row_of_the_lanes_was_read():
+    """Four lanes; the second phase begins with lane row 3."""
+    first, second = SimpleNamespace(global_batch=8, stop=3), SimpleNamespace(global_batch=16, stop=None)
+    timeline = SimpleNamespace(at=lambda row: first if row < 3 else second, stretches=[first, second])
+    stream, told = SimpleNamespace(timeline=timeline, samples=0, lanes=4, sources=[]), []
+    stream.reading, stream.shares = stream, lambda own: {own.global_batch: 1.0}
+    health = supply.LoadingHealth([stream], None, 0.0, lambda event, **fields: told.append((event, fields)))
+    for step, samples in enumerate((8, 12, 16, 28), 1):
+        stream.samples = samples
+        health.note(step, 0.0, 1.0)
+    facts = {"phase": 1, "shares": {16: 1.0}, "global_batch": 16, "until_samples": None}
+    assert told == [("phase", {"step": 3, **facts})]
+    assert health.phases() == [{"phase": 0, "shares": {8: 1.0}, "global_batch": 8, "until_samples": 12}, facts]

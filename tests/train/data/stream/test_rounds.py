@@ -105,6 +105,7 @@ def test_an_error_does_not_wait_for_reads_that_hang(tmp_path, monkeypatch):
         with pytest.raises(DamagedBlock) as caught:
             stream.next_step()
         assert caught.value.block == 2
+        assert stream.stats()["in_flight"] >= 3
         assert not never.is_set()
         never.set()
 
