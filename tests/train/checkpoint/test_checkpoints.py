@@ -1,5 +1,6 @@
 """Saves and resumes: exact to the last bit, at other stages and world sizes, and after failures."""
 
+import math
 import os
 from pathlib import Path
 
@@ -62,6 +63,16 @@ def test_resume_is_exact_to_the_last_bit(two_ranks, tmp_path, stage, precision):
         assert resumed == straight
         assert undisturbed
         assert same
+
+
+def save_again(world, config, folder, steps, options):
+    engine = build(config, world)
+    found = store(Path(folder), world, **options)
+    for step in steps:
+        loss = {2: math.nan, 3: 0.1, 6: 0.5}.get(step, 0.9)
+        assert found.save(engine, TrainState(step=step, samples=step))
+        found.score(TrainState(step=step, samples=step, heldout_loss=loss))
+    engine.close()
 
 
 def present(folder):
