@@ -69,12 +69,14 @@ def find_faults(source: str) -> Iterator[tuple[str, ast.expr | ast.stmt, str]]:
     told += [
         node.annotation for node in ast.walk(tree) if isinstance(node, ast.AnnAssign | ast.arg) and node.annotation
     ]
+    told += [node.returns for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.returns]
     skipped = {id(inner) for node in told for inner in ast.walk(node)}
     for node in ast.walk(tree):
         if id(node) in skipped or not isinstance(node, ast.expr | ast.stmt) or node.lineno != node.end_lineno:
             continue
         for kind, changed in _changes(node):
-            yield kind, node, ast.unparse(changed)
+            if (new := ast.unparse(changed)) != ast.unparse(node):
+                yield kind, node, new
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:

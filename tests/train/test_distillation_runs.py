@@ -18,8 +18,6 @@ ALL = (
 NARROW = "[scores, states, {name: embeddings, weight: 0.5}, {name: relations, relation_heads: 2, teacher_layer: 3}]"
 """Of a student of other width and heads, so that two losses have projections."""
 
-NO_DROPOUT = [f"model.dropout.{part}=0.0" for part in ("embedding", "attention", "hidden")]
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, one_rank, shards):
@@ -74,15 +72,3 @@ def test_the_export_has_no_projections(folder, one_rank):
     ((code, said),) = one_rank.run(start, config, [*student(folder, "moved", "[scores]", *sizes), "steps=2"])
     assert code == 64
     assert "distil.losses" in said
-
-
-def test_a_teacher_in_memory_changes_only_what_is_added_to_the_loss(folder, one_rank):
-    """With weight 0 every bit is that of a run without a teacher: neither data nor dropout has moved."""
-    config = folder / "train.yaml"
-    assert one_rank.run(start, config, [f"output={folder / 'alone'}", "model.layers=2", "steps=3"]) == [(0, "")]
-    assert one_rank.run(start, config, student(folder, "zero", "[{name: cosine, weight: 0}]", "steps=3")) == [(0, "")]
-    assert [one["masked_lm"] for one in losses(folder / "zero")] == [
-        one["masked_lm"] for one in losses(folder / "alone")
-    ]
-    ours, theirs = saved(folder / "zero"), saved(folder / "alone")
-    assert all(torch.equal(tensor, theirs[name]) for name, tensor in ours.items())

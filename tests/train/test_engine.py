@@ -123,19 +123,3 @@ def held_bytes(world, config):
     found = memory(engine)
     engine.close()
     return found, count
-
-
-@pytest.mark.parametrize("stage", [0, 1, 2, 3])
-def test_bytes_held_follow_the_formula(two_ranks, stage):
-    from clozeline.train.logs.cost_estimate import estimate_memory
-
-    config = tiny(zero__stage=stage)
-    for found, count in two_ranks.run(held_bytes, config):
-        expected = estimate_memory(config, count, 2)
-        assert found["optimizer"] == pytest.approx(expected.optimizer, rel=0.02)
-        persistent = 4 * count if stage == 3 else 0  # parameters this small stay whole beside their slices
-        assert found["weights"] == pytest.approx(expected.weights + persistent, rel=0.02)
-        if stage in (0, 3):
-            assert found["gradients"] == pytest.approx(expected.gradients, rel=0.02)
-        else:
-            assert 0 < found["gradients"] <= expected.gradients * (2.1 if stage == 2 else 1.02)

@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 
 from clozeline.configuration.config import load_config
-from clozeline.errors import IntegrityError
 from clozeline.pipeline.shards import open_shards
-from clozeline.train import loop
-from clozeline.train.checkpoint.format import Index
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.phases import as_phases
 from clozeline.train.data.stream.reading_order import ReadingOrder
@@ -23,17 +20,6 @@ from tests.train.runs import evaluations
 from tests.train.test_run import start
 
 STEPS, EVERY, PASSES = 8, 4, 6  # 45 held-out rows are 6 batches of 8
-
-
-def fail_once(world, config):
-    """A run whose first evaluation fails."""
-
-    def broken(*_):
-        raise IntegrityError("injected")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "evaluate", broken)
-        return start(world, config, [])
 
 
 def logged(output):
@@ -64,20 +50,6 @@ def test_a_stop_in_an_evaluation_ends_it_on_all_ranks(two_ranks, tmp_path, shard
     assert (tmp_path / "run" / "checkpoints" / "latest").read_text() == f"step-{EVERY:08d}\n"
     assert two_ranks.run(start, config, []) == [(0, "")] * 2
     assert logged(tmp_path / "run") == straight
-
-
-def test_a_failure_in_an_evaluation_costs_no_step(two_ranks, tmp_path, shards, straight):
-    """The checkpoint is older than the evaluation, and knows its loss afterwards."""
-    changes = {"evaluate__every": EVERY, "checkpoint__every": EVERY, "checkpoint__keep_best": True}
-    config = write_config(tmp_path / "a.yaml", shards, tmp_path / "run", **changes)
-    assert two_ranks.run(fail_once, config) == [(65, "injected")] * 2
-    checkpoint = tmp_path / "run" / "checkpoints" / f"step-{EVERY:08d}"
-    assert Index.read(checkpoint).state["heldout_loss"] is None
-    assert two_ranks.run(start, config, []) == [(0, "")] * 2
-    assert logged(tmp_path / "run") == straight
-    losses = [evaluation["loss"] for evaluation in evaluations(tmp_path / "run")]
-    folders = [tmp_path / "run" / "checkpoints" / f"step-{step:08d}" for step in (EVERY, STEPS)]
-    assert [Index.read(folder).state["heldout_loss"] for folder in folders] == losses
 
 
 def test_a_corrupt_heldout_block_ends_all_ranks(two_ranks, tmp_path):

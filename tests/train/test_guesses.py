@@ -11,9 +11,11 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.sets.datasets import open_datasets
 from clozeline.train.evaluate import sample_guesses
 from clozeline.train.startup.starting_model import build_random_model
+from tests.model.small_models import batch_for, built
 from tests.train.data.stream.streams import open_stream
 from tests.train.masked_set import write_config
 from tests.train.objective_sets import write_objective_sets
+from tests.train.synthetic import tiny
 
 CASES = {
     "masked_lm": ("encoder", {"masked_lm": {}}),
@@ -54,3 +56,17 @@ def test_a_model_that_predicts_no_tokens_has_no_guesses():
     model = SimpleNamespace(family=family, heads={"classification": None})
     engine = SimpleNamespace(model=model, config=None)
     assert sample_guesses(engine, {}) == []
+
+
+def test_rows_are_shown_up_to_96_tokens_and_48_labels():
+    network, places = built("encoder", position={"maximum": 128}).eval(), list(range(0, 110, 2))
+    tensors = batch_for("encoder", lengths=[110, 20], columns=110)
+    tensors |= {"label_index": torch.tensor([*places, 115]), "label_ids": torch.arange(56) % 37}
+    tensors["label_ids"][3] = -100
+    engine = SimpleNamespace(model=network, config=tiny(), world=SimpleNamespace(device="cpu"))
+    first, second = sample_guesses(engine, tensors)
+    assert first["tokens"] == tensors["input_ids"][0, :96].tolist()
+    assert [entry[0] for entry in first["labels"]] == [place for place in places if place < 96 and place != 6]
+    assert ([entry[0] for entry in second["labels"]], second["form"]) == ([5], "masked")
+    tensors["row_weight"][0] = 0
+    assert [row["labels"] for row in sample_guesses(engine, tensors)] == [second["labels"]]

@@ -3,16 +3,14 @@
 import pytest
 import torch
 
-from clozeline.model.adaptive_computation.token_pruning import TokenPruning
-from clozeline.model.adaptive_computation.token_rules import TopTokens
 from clozeline.registry import find
 from clozeline.tools.models.compression.comparison import MeasureOptions, measure_row, table_lines
-from clozeline.tools.models.export.exportable import card_rows, exported_form
+from clozeline.tools.models.export.exportable import exported_form
 from clozeline.train.checkpoint.part_reader import CheckpointReader
-from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
+from clozeline.train.checkpoint.run_weights import find_checkpoint
 from clozeline.train.startup.open_run import open_run
 from tests.train.masked_set import write_config
-from tests.train.runs import start, steps
+from tests.train.runs import start
 
 WAYS = {
     "magnitude": "prune={name: magnitude, sparsity: 0.8, end: 4, every: 2}",
@@ -52,35 +50,3 @@ def test_every_tool_reads_the_pruned_weights(folder, one_rank, name):
     assert rows[1].sizes.nonzero < 0.8 * rows[1].sizes.parameters
     lines = list(table_lines(rows))
     assert f"{name}: {find('clozeline.train.compression.pruning', name).claim}" in lines[-1]
-
-
-def test_a_token_rule_resumes_to_the_bit_and_the_tools_drop_tokens_by_it(folder, one_rank):
-    way = "prune={name: tokens, rule: retention, weight: 0.5, harden: 4, learning_rate: 0.3, positions: 6}"
-    config, output = folder / "train.yaml", folder / "tokens-parts"
-    assert one_rank.run(start, config, words(folder, "tokens-whole", way, "steps=6")) == [(0, "")]
-    before = {}
-    for end in (3, 5, 6):
-        assert one_rank.run(start, config, words(folder, output.name, way, f"steps={end}")) == [(0, "")]
-        before[end] = open_run(output).model
-    whole, parts = (find_checkpoint(folder / f"tokens-{name}") for name in ("whole", "parts"))
-    weights, others = read_weights(*whole), read_weights(*parts)
-    assert all(torch.equal(weight, others[key]) for key, weight in weights.items())
-    # the rule becomes hard after step 4, and stays
-    rule = whole[1].state["token_rule"]
-    assert rule == parts[1].state["token_rule"]
-    assert not isinstance(before[3], TokenPruning)
-    for model in (before[5], before[6]):
-        assert isinstance(model, TokenPruning)
-        assert model.rule == TopTokens(tuple(rule["shares"]))
-    assert rule["shares"][-1] < 1
-    # metrics say how many tokens stay
-    kept = [step["figures"]["tokens/kept"] for step in steps(output) if "tokens/kept" in step.get("figures", {})]
-    assert kept[0] > 0.95
-    assert 0 < kept[-1] < 0.9
-    # the table counts the FLOPs of the tokens that are left
-    options = MeasureOptions(length=10, repeats=1)
-    dense, row = (measure_row(folder / each, folder / "dense", options) for each in ("dense", output.name))
-    assert row.sizes.parameters == dense.sizes.parameters
-    assert row.sizes.flops < dense.sizes.flops
-    assert "tokens: PoWER-BERT" in [*table_lines([dense, row])][-1]
-    assert "shares" in card_rows(open_run(output))["token pruning"]

@@ -1,17 +1,13 @@
 """Starts that cannot begin: one clear error with its code, and not one byte of what is there has changed."""
 
-import json
 import resource
 import shutil
 import signal
 
 import pytest
 
-from clozeline.pipeline.shards.manifest import canonical_sha256
-from clozeline.train.checkpoint.format import FORMAT
-from clozeline.train.logs.json_lines import read_lines
 from tests.train.masked_set import write_config
-from tests.train.runs import contents, start, steps
+from tests.train.runs import contents, start
 
 
 @pytest.fixture(scope="module")
@@ -45,25 +41,6 @@ def refused(ranks, folder, overrides, function=start):
 
 def resume(ranks, folder):
     return ranks.run(start, folder / "train.yaml", [f"output={folder / 'run'}", "steps=6"])
-
-
-def rewrite_index(folder, step, **changed):
-    """Write an index as another version would: whole, with its checksum."""
-    path = folder / "run" / "checkpoints" / f"step-{step:08d}" / "checkpoint.json"
-    plain = json.loads(path.read_text())
-    del plain["checksum"]
-    plain |= changed
-    path.write_text(json.dumps({**plain, "checksum": canonical_sha256(plain)}, separators=(",", ":")) + "\n")
-
-
-@pytest.mark.parametrize("newer", [(2, 4), (4,)])
-def test_checkpoints_of_a_newer_version(two_ranks, folder, newer):
-    """Also where an older one could be read: to continue there would overwrite what the newer version trained."""
-    for step in newer:
-        rewrite_index(folder, step, format=FORMAT + 1)
-    found = refused(two_ranks, folder, ["steps=6"])
-    assert found.startswith("64 ")
-    assert "step-00000004/checkpoint.json: format 2 of a newer version, this version reads format 1" in found
 
 
 def test_checkpoints_that_are_all_damaged(two_ranks, folder):
@@ -110,29 +87,3 @@ def test_an_output_that_cannot_be_written(one_rank, folder):
     remedy = "free space, change its permissions, or choose another output"
     assert found == f"74 output: {folder / 'run'} cannot be written (File too large): {remedy}"
     assert resume(one_rank, folder) == [(0, "")]
-
-
-def test_the_newest_whole_checkpoint_is_taken_and_that_is_said(one_rank, folder):
-    """In the journal too; damaged lines of the metrics are left out, and folders of other names are left alone."""
-    checkpoints = folder / "run" / "checkpoints"
-    (checkpoints / "step-backup").mkdir()
-    (checkpoints / "latest").write_bytes(b"\xff\xfe")
-    index = checkpoints / "step-00000004" / "checkpoint.json"
-    index.write_bytes(index.read_bytes().replace(b'"samples":', b'"samples": '))
-    metrics = folder / "run" / "metrics.jsonl"
-    metrics.write_bytes(metrics.read_bytes() + b'\xff\xfe{"step": 3}\n[1]\n{"step": "x"}\n')
-    assert resume(one_rank, folder) == [(0, "")]
-    every = read_lines(folder / "run" / "events.jsonl")
-    since = every[[event["event"] for event in every].index("latest_ignored") :]
-    assert [event["event"] for event in since[:4]] == [
-        "latest_ignored",
-        "checkpoint_refused",
-        "metrics_dropped",
-        "resume",
-    ]
-    assert "changed after it was written" in since[1]["reason"]
-    assert since[2]["lines"] == 3
-    assert (since[3]["checkpoint"], since[3]["step"]) == ("step-00000002", 2)
-    assert [record["step"] for record in steps(folder / "run")] == [1, 2, 3, 4, 5, 6]
-    assert (checkpoints / "step-backup").is_dir()
-    assert (checkpoints / "latest").read_text() == "step-00000006\n"

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -209,3 +210,28 @@ def read_keys(case, keys, edits):
     key_map = map_of_class(plain)
     assert key_map.vocab_size(plain)
     return key_map.read_config(plain, {})
+
+
+@pytest.mark.parametrize("model_type", TYPES)
+def test_a_key_that_is_left_out_has_the_default_of_the_class(model_type):
+    deberta = model_type.startswith("deberta")
+    needed = {"relative_attention": True, "pos_att_type": "c2p|p2c"} if deberta else {}
+    settings = transformers.CONFIG_MAPPING[model_type](**needed)
+    plain = json.loads(settings.to_json_string(use_diff=False))
+    key_map = map_of_class(plain)
+    given = effective(key_map.read_config(plain, {}))
+    for key in {*key_map.defaults, *key_map.also_read, key_map.activation} - {*NEEDED}:
+        without = {name: value for name, value in plain.items() if name != key}
+        assert effective(key_map.read_config(without, {})) == given, key
+
+
+NEEDED = ("max_position_embeddings", "relative_attention", "pos_att_type")
+"""Keys that no class has a default for, or only for a model that we do not have."""
+
+
+def effective(config):
+    """A configuration in which sizes that others imply are written out."""
+    sizes = {"kv_heads": config.key_value_heads, "head_dim": config.head_width}
+    if config.architecture == "encoder_decoder":
+        sizes["decoder_layers"] = config.decoder_depth
+    return replace(config, **sizes)

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from clozeline.errors import ConfigurationError
-from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
+from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, map_of_type, read_checkpoint
 from tests.model.checkpoints.published import VOCABULARY, export_to, loaded
 
 DIM, HEADS, LAYERS, INNER, EPS = 30, 3, 3, 48, 3e-4
@@ -102,3 +102,9 @@ def test_it_is_read_only_but_its_body_is_a_eurobert(folder, tmp_path):
         ours = build_checkpoint(checkpoint).family({"input_ids": ids, "position_ids": torch.arange(17)[None],
                                                     "lengths": torch.tensor([17])})  # fmt: skip
     assert (states - ours).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize(("size", "inner"), [(None, 2048), (3072, 2048), (70, 48), (72, 48), (84, 56), (87, 64)])
+def test_the_inner_width_of_a_configuration_alone_is_two_thirds_in_eights(size, inner):
+    plain = {} if size is None else {"intermediate_size": size}
+    assert map_of_type("neobert").more_of_ours(plain, {}) == {"ffn_dim": inner}

@@ -28,13 +28,6 @@ def test_packed_documents_read_nothing_of_each_other():
         assert same.tolist() == (tensors["document_ids"][0] != tensors["document_ids"][0, place]).tolist()
 
 
-def test_positions_are_added_to_the_projected_trigrams():
-    embeddings, places = built("mobilebert").family.embeddings.eval(), torch.arange(3)
-    embeddings.norm = torch.nn.Identity()
-    found = embeddings(torch.zeros(3, embeddings.project.in_features), places, None) - embeddings.project.bias
-    assert torch.allclose(found, embeddings.position.table.weight[:3] + embeddings.types.weight[0])
-
-
 def test_rows_in_one_direction_are_refused():
     tensors = batch_for("mobilebert") | {"attention": torch.tensor([0, 1, 2, 3]), "prefix_length": torch.ones(4)}
     with pytest.raises(BatchError, match="reads both neighbors of a token"):

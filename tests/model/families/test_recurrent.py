@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from clozeline.errors import BatchError
 from clozeline.model.configuration.layer import DropoutConfig
 from clozeline.model.configuration.position import PositionConfig
+from clozeline.model.layers.cache import Cache
 from tests.model.small_models import RECURRENT, batch_for, built, small_config, states
 
 
@@ -33,3 +34,6 @@ def test_rows_of_parts_are_refused(family, name):
     network, tensors = built(family), batch_for(family)
     with pytest.raises(BatchError, match=f"{name}: expected rows of one text"):
         states(network, tensors | {name: torch.zeros_like(tensors["input_ids"])})
+    if family == "awd_lstm":
+        with pytest.raises(BatchError, match=f"{name}: expected rows of one text"):
+            network.family.decode(tensors | {name: torch.zeros_like(tensors["input_ids"])}, Cache(11))

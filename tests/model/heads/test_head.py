@@ -1,8 +1,9 @@
 import pytest
+import torch
 
 from clozeline.errors import BatchError
 from clozeline.registry import find, names
-from clozeline.tools.start.contracts.heads import CHECKS, batch_of, prepare
+from clozeline.tools.start.contracts.heads import CHECKS, batch_of, full_batch, prepare
 from tests.model.small_models import HEADS, batch_for, built, head_keys, weighted_batch
 
 
@@ -72,3 +73,21 @@ def test_scores_need_hidden_states_alone(name):
     assert scores.shape[0] == 6
     missing = 9 if name == "multiple_choice" else 0  # choices that examples lack
     assert (scores.isneginf().sum(), scores.isfinite().sum()) == (missing, scores.numel() - missing)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_exits_are_weighed_by_their_depth_or_trained_alone(joint):
+    """Sum of j L_j over sum of j; or the sum of the off-ramps' losses, whose gradients end at the head."""
+    options = {"classification": {"classes": 3, "exits": "joint"}}
+    head = built("encoder", layers=3, heads=options).heads["classification"]
+    tensors, states = full_batch(), [torch.randn(6, 11, 24, requires_grad=True) for _ in range(3)]
+    found = head.exit_loss(states, tensors, joint=joint)
+    each = [one.loss(state, tensors).total for one, state in zip([*head.off_ramps, head], states, strict=True)]
+    expected = (each[0] + 2 * each[1] + 3 * each[2]) / 6 if joint else each[0] + each[1]
+    assert found.total.item() == pytest.approx(expected.item(), rel=1e-6)
+    assert {name: loss.item() for name, loss in found.figures.items() if name.startswith("exit")} == {
+        f"exit_{depth}": loss.item() for depth, loss in enumerate(each, start=1)
+    }
+    assert (found.count, "accuracy" in found.figures) == (4, True)
+    found.total.backward()
+    assert [state.grad is not None for state in states] == [joint] * 3

@@ -175,3 +175,9 @@ def test_options_that_make_no_head_are_refused(heads, error):
         built("encoder", heads=heads)
     with pytest.raises(ConfigurationError, match="reads states of width 24"):
         built("encoder", emb_dim=10, heads={"masked_lm": {"transform": False}})
+
+
+def test_scores_of_t5_are_those_of_states_over_the_root_of_the_width():
+    plain, scaled = (built("encoder_decoder", out_scale=out_scale).heads["lm"] for out_scale in (False, True))
+    hidden = torch.randn(2, 3, 24)
+    torch.testing.assert_close(scaled.logits(hidden), plain.logits(hidden / 24**0.5))

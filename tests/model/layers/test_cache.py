@@ -112,3 +112,28 @@ def test_a_source_is_read_once_and_each_token_once():
         part = "encoder" if "encoder.layers" in name else "cross" if ".cross." in name else "attention"
         assert sizes == layers[part], name
     assert len(read) == 2 + 3 + 3
+
+
+def test_rows_are_reordered_and_selected_with_their_keys_and_states():
+    """Two keys and two values of each of three rows, the state of a recurrent model, and what is read once."""
+    cache, owner = Cache(4), torch.nn.Identity()
+    parts = torch.arange(12.0).view(3, 1, 2, 2)
+    cache.extend(torch.arange(2).expand(3, 2))
+    cache.append(owner, parts, -parts)
+    state = torch.arange(3.0)[:, None]
+    cache.remember(owner, [(state, 2 * state), None])
+    assert torch.equal(cache.once(owner, lambda: state), state)
+    order = [2, 0, 0]
+    cache.reorder(torch.tensor(order))
+    cache.select(torch.tensor([1, 0]))
+    order = [order[1], order[0]]
+    assert torch.equal(cache.once(owner, lambda: None), state[[1, 0]])
+    assert [part.tolist() for part in cache.recall(owner)[0]] == [[[n] for n in order], [[2 * n] for n in order]]
+    assert cache.recall(owner)[1] is None
+    columns = cache.extend(torch.tensor([[2], [3]]))
+    assert columns.tolist() == [[0, 1, 2]]
+    keys, values = cache.append(owner, torch.full((2, 1, 1, 2), 50.0), torch.full((2, 1, 1, 2), 60.0))
+    assert torch.equal(keys[:, :, :2], parts[order])
+    assert torch.equal(values[:, :, :2], -parts[order])
+    assert (keys[0, 0, 2].tolist(), values[0, 0, 2].tolist()) == ([50.0] * 2, [60.0] * 2)
+    assert not keys[1, 0, 2].any()

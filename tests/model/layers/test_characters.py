@@ -1,6 +1,8 @@
 """Spellings as ids, and the encoder of characters against loops."""
 
+import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from clozeline.model.layers.characters import CHARACTERS, CharacterEncoder, character_ids
 
@@ -58,3 +60,19 @@ def test_the_encoder_is_the_loop():
         expected = [[slow(built, word) for word in row] for row in characters.tolist()]
     assert found.shape == (2, 3, 7)
     assert torch.allclose(found, torch.stack([torch.stack(row) for row in expected]), atol=1e-3, rtol=1e-4)
+
+
+def test_a_highway_passes_its_input_at_first():
+    draws = encoder().highways[0].initial_weights(None)
+    weight, bias = torch.empty(1600, 800), torch.empty(6)
+    draws["weight"](weight, torch.Generator().manual_seed(1))
+    draws["bias"](bias, torch.Generator())
+    assert bias.tolist() == [0, 0, 0, -2, -2, -2]
+    assert weight.std().item() == pytest.approx(10**-0.5, rel=0.02), "10 filters"
+
+
+def test_products_of_a_word_are_those_that_torch_counts():
+    built = encoder()
+    with FlopCounterMode(display=False) as counter:
+        built(torch.zeros(1, 1, 8, dtype=torch.int16))
+    assert built.flops(8) == counter.get_total_flops()

@@ -10,7 +10,7 @@ from clozeline.model.build import build_model
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.layer import DropoutConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
-from clozeline.model.layers.documents import attend_flat, attend_one_by_one, batch_documents, reads_documents
+from clozeline.model.layers.documents import attend, attend_flat, attend_one_by_one, batch_documents, reads_documents
 from clozeline.model.layers.masks import AttentionPlan
 from tests.model.closeness import FLOAT32, assert_gradients_close
 from tests.model.small_models import VOCABULARY, batch_for, small_config
@@ -210,7 +210,22 @@ def test_the_device_decides(monkeypatch, dtype, width, dropout, major, expected)
     assert reads_documents(states, width, dropout) is expected
 
 
-def test_a_cpu_reads_documents_one_by_one():
+@pytest.mark.parametrize("window", [None, 2])
+@pytest.mark.parametrize("causal", [False, True])
+def test_a_cpu_reads_documents_one_by_one(causal, window):
+    query, key, value = (torch.randn(4, heads, WIDTH, 6) for heads in (4, 2, 2))
+    documents = batch_documents(packed())
+    found = attend(query, key, value, AttentionPlan(causal=causal, documents=documents, window=window), 0.3)
+    apart = torch.arange(WIDTH)[:, None] - torch.arange(WIDTH)
+    real = documents.numbers + 9 * (torch.arange(WIDTH) >= packed()["lengths"][:, None])  # padding is read by itself
+    seen = (real[:, :, None] == real[:, None]) & (apart >= 0 if causal else apart.abs() >= 0)
+    seen &= apart.abs() <= (WIDTH if window is None else window)
+    key, value = (part.repeat_interleave(2, dim=1) for part in (key, value))
+    scores = (0.3 * query @ key.mT).masked_fill(~seen[:, None], -torch.inf)
+    torch.testing.assert_close(found, scores.softmax(-1) @ value)
+
+
+def test_what_a_cpu_reads_by_a_mask():
     assert reads_documents(torch.zeros(1), 512, 0.0)
     assert not reads_documents(torch.zeros(1), 64, 0.1)
     assert not reads_documents(torch.zeros(1), 64, 0.0, paired=True)

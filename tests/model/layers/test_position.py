@@ -1,12 +1,16 @@
-"""Buckets of T5 against transformers, and waves against their formula."""
+"""Buckets of T5 and scaled rotations against transformers, waves and rotations against their formulas."""
 
 import math
 
 import pytest
 import torch
+from transformers import LlamaConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from clozeline.model.layers.position import Sinusoidal, t5_bucket
+from clozeline.model.configuration.position import PositionConfig, ScalingConfig
+from clozeline.model.layers.position import Learned, Rope, Sinusoidal, build_local_position, rotate, t5_bucket
+from tests.model.small_models import small_config
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -29,3 +33,57 @@ def test_waves_against_fp64():
         assert halves[0, row].tolist() == pytest.approx([*sines, *cosines], abs=1e-7)
         assert interleaved[0, row, ::2].tolist() == pytest.approx(sines, abs=1e-7)
         assert interleaved[0, row, 1::2].tolist() == pytest.approx(cosines, abs=1e-7)
+
+
+KEPT = {"original_maximum": 16}
+SCALED = {
+    "linear": {"factor": 3.0},
+    "dynamic": {"factor": 2.5, **KEPT},
+    "llama3": {"factor": 8.0, "low_freq_factor": 0.5, "high_freq_factor": 4.0, **KEPT},
+    "yarn": {"factor": 4.0, **KEPT},
+    "yarn edge": {"factor": 4.0, "beta_fast": 2.0, "beta_slow": 1.9, **KEPT},
+    "yarn wide": {"factor": 4.0, "beta_fast": 3.0, "beta_slow": 0.2, "truncate": False, **KEPT},
+    "yarn factor": {"factor": 4.0, "attention_factor": 0.7, **KEPT},
+    "yarn mscale": {"factor": 4.0, "mscale": 0.5, "mscale_all_dim": 1.3, **KEPT},
+    "longrope": {"factor": 4.0, "short_factor": (1.5, 1.2, 3.0, 2.0), "long_factor": (3.0, 9.0, 2.0, 5.0), **KEPT},
+    "longrope factor": {"factor": 4.0, "attention_factor": 0.7, "short_factor": (1.0,) * 4, "long_factor": (2.0,) * 4,
+                        **KEPT},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("longest", [5, 16, 17, 40])
+@pytest.mark.parametrize("case", SCALED)
+def test_scaled_rotations_are_those_of_transformers(case, longest):
+    kind, keys = case.split()[0], SCALED[case]
+    form = {"rope_type": kind, "rope_theta": 50.0} | {
+        {"original_maximum": "original_max_position_embeddings"}.get(key, key): list(value) if isinstance(value, tuple)
+        else value for key, value in keys.items()
+    }  # fmt: skip
+    settings = LlamaConfig(hidden_size=16, num_attention_heads=2, max_position_embeddings=16, rope_parameters=form)
+    waves, length = ROPE_INIT_FUNCTIONS[kind](settings, torch.device("cpu"), seq_len=longest)
+    places = torch.arange(longest)[None]
+    cosines, sines = Rope(8, 50.0, ScalingConfig(kind=kind, **keys)).rotation(places)
+    angles = torch.outer(torch.arange(longest).float(), waves).repeat(1, 2)
+    assert torch.allclose(cosines[0, 0], length * angles.cos(), atol=2e-5)
+    assert torch.allclose(sines[0, 0], length * angles.sin(), atol=2e-5)
+
+
+def test_pairs_of_components_are_turned_and_the_rest_stays():
+    """As complex numbers; the pair i has the frequency theta^(-2i / width)."""
+    x, places = torch.randn(1, 2, 3, 6, dtype=torch.float64), torch.tensor([[0, 2, 7]])
+    found = rotate(x, Rope(4, 9.0).rotation(places))
+    assert found.dtype == torch.float64
+    turns = torch.polar(torch.ones(3, 2), places[0][:, None] * torch.tensor([1.0, 9.0**-0.5]))
+    turned = torch.complex(x[..., :2], x[..., 2:4]) * turns
+    assert torch.allclose(found, torch.cat((turned.real, turned.imag, x[..., 4:]), dim=-1), atol=1e-5)
+
+
+def test_learned_positions_start_at_their_offset_and_local_ones_may_have_their_own_base():
+    learned = Learned(3, 5, 2)
+    assert learned.table.weight.shape == (7, 3)
+    assert torch.equal(learned.embed(torch.tensor([[0, 4]]))[0], learned.table.weight[[2, 6]])
+    local = {"window": 2, "global_every": 2}
+    rope = small_config("decoder", position=PositionConfig(kind="rope", theta=9.0), local={**local, "theta": 7.0})
+    found = build_local_position(rope, learned)
+    assert (found.theta, found.width) == (7.0, rope.rotated_width)
+    assert build_local_position(small_config("decoder", local=local), learned) is learned

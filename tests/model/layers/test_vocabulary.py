@@ -5,7 +5,7 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.build import build_model
-from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, built, only, small_config, states, total
+from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, built, only, small_config, total
 
 
 def projection(network):
@@ -43,11 +43,3 @@ def test_padded_vocabulary_rows_never_win(family):
     assert logits.shape[-1] == VOCABULARY
     only(network(batch_for(family))).total.backward()
     assert not network.family.tokens.weight.grad[VOCABULARY:].any()
-
-
-def test_scaled_embeddings_are_multiplied_by_the_root_of_the_width():
-    plain, scaled = built("encoder").eval(), built("encoder", emb_scale=True).eval()
-    scaled.load_state_dict(plain.state_dict())
-    with torch.no_grad():
-        plain.family.tokens.weight.mul_(24**0.5)
-    assert torch.allclose(states(scaled, batch_for("encoder")), states(plain, batch_for("encoder")), atol=1e-5)

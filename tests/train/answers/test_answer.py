@@ -1,12 +1,18 @@
 """What all answers share, rows without an answer, and the baselines of rows and choices."""
 
+import math
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
-from clozeline.errors import IntegrityError
+from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.generation.decoding import Decoding
+from clozeline.model.generation.generate import generate
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import (
@@ -27,9 +33,13 @@ from clozeline.train.answers import answer_of
 from clozeline.train.answers._answer import TaskAnswer, merge_shares
 from clozeline.train.answers._bag_of_words import fit_predict
 from clozeline.train.answers.classification import Classification
-from clozeline.train.answers.lm import _prompt_of
+from clozeline.train.answers.lm import Lm, _prompt_of
 from clozeline.train.answers.multiple_choice import MultipleChoice
 from clozeline.train.answers.regression import Regression
+from clozeline.train.answers.span import Span
+from clozeline.train.answers.tagging import Tagging
+from tests.model.generation.test_generate import perturbed
+from tests.model.small_models import small_config
 from tests.pipeline.task_files import make_chat_sets, make_choice_sets, make_sets, open_split, sentences
 
 READER = SimpleNamespace(options=SimpleNamespace(prefix="summarize: "))
@@ -48,6 +58,42 @@ def test_a_row_counts_once():
         merge_shares([{0: 1, 1: 0}, {1: 0, 2: 1}], 3)
     with pytest.raises(IntegrityError, match="1 of 3 rows were not predicted, first row 2"):
         merge_shares([{0: 1, 1: 0}], 3)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_each_row_is_predicted_once_among_rows_of_its_length(size):
+    """Rows of 1 to 9 tokens; the score of a row is the sum of its tokens."""
+    lists = [[row, *range(row * 7 % 9)] for row in range(150)]
+    rows, batches = Rows({}, {"input_ids": Ragged.from_lists(lists, np.uint16)}), []
+
+    def forward(part):
+        batches.append([own.tolist() for own in part.columns["input_ids"]])
+        return torch.tensor([float(sum(own)) for own in batches[-1]]), {}
+
+    shares = [Regression(NUMBER).predict(SimpleNamespace(forward=forward), rows, rank, size) for rank in range(size)]
+    assert merge_shares(shares, 150) == {row: float(sum(own)) for row, own in enumerate(lists)}
+    order = [batches[at] for at in ([0, 1, 2, 3, 4] if size == 1 else [0, 2, 4, 1, 3])]
+    assert [own for batch in order for own in batch] == sorted(lists, key=len)
+    assert [len(batch) for batch in order] == [32, 32, 32, 32, 22]
+
+
+def test_generated_texts_are_those_of_single_prompts_without_special_tokens():
+    network, end = perturbed("decoder"), 17
+    prompts = [[number, *range(number % 5)] for number in range(1, 37)]
+    vocabulary = SimpleNamespace(id_of=lambda *_: end, folder=Path("nowhere"), special=[at < 5 for at in range(37)])
+    tokenizer = SimpleNamespace(vocabulary=vocabulary, decode=lambda ids: f" {ids} ")
+    objective = SimpleNamespace(options={"max_length": 6}, frame=SimpleNamespace(decoder_start=None), label="toy")
+    task = SimpleNamespace(model=network, tokenizer=tokenizer, manifest=SimpleNamespace(objective=objective))
+    rows = Rows({}, {"input_ids": Ragged.from_lists(prompts, np.uint16)})
+    answer = Lm(TaskFacts(name="toy", head="lm", metrics=("exact_match",), words=("[9]",)))
+    found = merge_shares([answer.predict(task, rows, rank, 2) for rank in range(2)], len(prompts))
+    for row, prompt in enumerate(prompts):
+        (alone,) = generate(network, [prompt], Decoding(max_tokens=6), end_ids={end})
+        assert found[row] == str([token for token in alone.ids if token >= 5])
+    assert len(set(found.values())) > 5
+    written = dict(answer.records(task, rows, {3: "[9]", 1: "else"}))
+    assert list(written.items()) == [(1, {"text": "else"}), (3, {"text": "[9]", "label": "[9]"})]
+    assert [answer.error(["a", " [9]"], record) for record in written.values()] == [1.0, 0.0]
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -82,6 +128,8 @@ def item(head, values, key=None):
         ("tagging", {"words": ["in Rome"]}, TaggedWords(("in", "Rome"), (0, 0), 4)),
         ("tagging", {"words": [["a", " "]]}, Rejected("fields", 4)),
         ("tagging", {"words": [None]}, Rejected("empty_text", 4)),
+        ("span", {"question": [" "], "context": ["Ada."]}, Rejected("empty_text", 4)),
+        ("span", {"question": ["Who?"], "context": [7]}, Rejected("fields", 4)),
         ("span", {"question": ["Who?"], "context": [" Ada. "]}, Question("Who?", " Ada. ", (), "4", 4)),
         ("multiple_choice", {"context": ["a"], "choices": [["b", "c "]]}, Choices("a", ("b", "c"), 0, 4)),
         ("multiple_choice", {"context": ["a"], "choices": ["b", "c"], "begin": ["He"]},
@@ -198,3 +246,80 @@ def test_a_wrong_word_is_never_taken(tmp_path):
     assert found["majority"].tolist() == [1, 1]
     scores, choices = torch.tensor([[1.0, 2.0, -torch.inf], [0.0, 3.0, 1.0]]), {"choices": torch.tensor([2, 3])}
     assert MultipleChoice(facts).read(scores, choices, train) == [[1.0, 2.0], [0.0, 3.0, 1.0]]
+
+
+TAGS = TaskFacts(name="t", head="tagging", labels=("O", "B-X"), metrics=("entity_f1",))
+SPANS = TaskFacts(name="t", head="span", metrics=("f1",), texts=2)
+WRITTEN = TaskFacts(name="t", head="lm", metrics=("bleu",))
+CHOICES = TaskFacts(name="t", head="multiple_choice", metrics=("accuracy",), texts=2)
+IDS = [[2, 7, 3], [2, 8, 3], [2, 9, 3], [2, 7, 3]]
+ONES = [[1], [1], [1], [1]]
+
+
+@pytest.mark.parametrize(
+    ("answer", "columns", "wrong"),
+    [
+        (Classification(SEVERAL), {"labels": [[0, 1, 1], [1, 0], [0, 0, 0], []]}, [1, 3]),
+        (Classification(ONE), {"label": ONES}, []),
+        (MultipleChoice(CHOICES), {"choice_starts": [[0], [0, 1], [0, 1], [0, 1, 2]],
+                                   "choice": [[0], [2], [1], [2]]}, [0, 1]),
+        (Tagging(TAGS), {"word_numbers": [[0, 0, 0], [0, 0], [0] * 3, [0] * 4]}, [1, 3]),
+        (Lm(WRITTEN), {"label_positions": [[1, 2], [1], [0], [2]], "label_ids": [[7, 3], [9], [2], [3]]}, [1, 2]),
+        (Lm(WRITTEN), {}, []),
+        (Span(SPANS), {"offsets": [[0] * 6, [0] * 5, [0] * 6, [0] * 6], "answer_places": [[0, 1], [0, 1], [0], [0, 1]],
+                       "owned_places": [[1], [1], [0], [1, 2]], "answer_span": [[0, 1], [1, 1], [1, 1], [1, 0]]},
+         [1, 2, 3]),
+        (Span(SPANS), {"offsets": [[0] * 6] * 4, "answer_places": [[0, 1]] * 4, "owned_places": ONES,
+                       "answer_span": [[0, 0], [1], [1, 0], [1, 1]]}, [1, 2]),
+    ],
+)  # fmt: skip
+def test_rows_that_break_a_rule_of_their_task_are_named(answer, columns, wrong):
+    columns = {name: Ragged.from_lists(values, np.uint16) for name, values in ({"input_ids": IDS} | columns).items()}
+    assert [row for row, _ in answer.problems(columns)] == wrong
+
+
+@pytest.mark.parametrize(
+    ("keys", "facts", "expected"),
+    [
+        ({}, ONE, {"labels": ("0", "1")}), ({"labels": ("0", "1")}, ONE, {"labels": ("0", "1")}),
+        ({"classes": 3}, SEVERAL, {"classes": 3, "labels": ("a", "b", "c"), "multi_label": True}),
+        ({"multi_label": True}, ONE, {"labels": ("0", "1"), "multi_label": True}),
+        ({"classes": 2}, NUMBER, {"classes": 2}),
+        ({"labels": ("1", "0")}, ONE, "expected 0, 1 in this order"), ({"classes": 3}, ONE, "SET has 2: 0, 1"),
+    ],
+)  # fmt: skip
+def test_a_head_takes_the_labels_of_its_set(keys, facts, expected):
+    model = replace(small_config("encoder"), heads={"classification": HeadConfig(**keys)})
+    if isinstance(expected, str):
+        with pytest.raises(ConfigurationError, match=expected):
+            Classification(facts).configure(model, "classification", "SET")
+    else:
+        assert Classification(facts).configure(model, "classification", "SET") == HeadConfig(**expected)
+
+
+def test_records_say_the_class_and_how_sure_the_model_is():
+    one, several, scores = Classification(ONE), Classification(SEVERAL), [0.0, 2.0, -1.0]
+    sure = 1 / (1 + math.exp(-2))
+    assert one.record(scores[:2]) == {
+        "label": "1", "probability": pytest.approx(sure, abs=1e-6),
+        "probabilities": {"0": pytest.approx(1 - sure, abs=1e-6), "1": pytest.approx(sure, abs=1e-6)},
+    }  # fmt: skip
+    assert one.certain_class(scores[:2]) == (1, pytest.approx(sure))
+    record = several.record(scores)
+    assert (record["labels"], record["probabilities"]["b"]) == (["b"], pytest.approx(sure, abs=1e-6))
+    assert several.certain_class([3.0, 2.0, -4.0]) == ((0, 1), pytest.approx(sure))
+    assert [*several.classes(["a"], record)] == [(["a"], ["b"])]
+    assert [*one.classes("0", {"label": "1"})] == [(["0"], ["1"])]
+    assert [one.show(1), several.show([1, 0, 1])] == ["1", ["a", "c"]]
+    assert one.values({1: [0.0, 2.0], 0: [1.0, 0.0]}).tolist() == [0, 1]
+    assert several.values({0: scores}).tolist() == [[0, 1, 0]]
+    record = MultipleChoice(CHOICES).record([0.0, 2.0])
+    assert record == {"choice": 1, "probabilities": [pytest.approx(1 - sure, abs=1e-6), pytest.approx(sure, abs=1e-6)]}
+    assert [MultipleChoice(CHOICES).error(gold, record) for gold in (1, 0)] == [0.0, pytest.approx(sure, abs=1e-6)]
+    assert Regression(NUMBER).error(2.0, Regression(NUMBER).record(0.5)) == 1.5
+    tags = {"words": ["a", "b", "c"], "tags": ["O", "B-X", "O"]}
+    assert Tagging(TAGS).error(["O", "O", "O"], tags) == pytest.approx(1 / 3)
+    assert [*Tagging(TAGS).classes(["O", "O"], {"tags": ["O", "B-X"]})] == [(("O",), ("O",)), (("O",), ("B-X",))]
+    assert Tagging(TAGS).empty(TaggedWords(("a", "b"), (0, 1), 0)) == {"words": ["a", "b"], "tags": ["O", "O"]}
+    assert Tagging(TAGS).empty(Rejected("fields", 0)) == Classification(ONE).empty(Rejected("fields", 0)) == {}
+    assert Span(SPANS).error(["a cat", "dogs"], {"answer": "cat"}) == 0.0

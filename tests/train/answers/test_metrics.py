@@ -31,6 +31,7 @@ from tests.shard_sets import fixed
         ([0, 1], [0, 0], {"accuracy": 0.5, "f1": 0.0, "matthews_correlation": 0.0}),
         ([0.0, 1.0, 2.0, 5.0], [0.0, 3.0, 4.0, 5.0], {"pearson": 12 / 14, "spearman": 1.0}),
         ([0.0, 1.0], [2.0, 2.0], {"pearson": 0.0, "spearman": 0.0}),
+        ([0.0, 1.0], [3.0, 2.0], {"pearson": -1.0, "spearman": -1.0}),
         ([0, 0, 1, 1], [0, 1, 1, 1], {"macro_f1": (2 / 3 + 4 / 5 + 0) / 3}),
     ],
 )
@@ -207,7 +208,7 @@ def test_bleu_by_language_or_script(language, tokenize, named):
 
 ALL = ("exact_match", "bleu", "chrf", "rouge1", "rouge2", "rougeL", "rougeLsum")
 FACTS = TaskFacts(name="toy", head="lm", metrics=ALL)
-TEXTS = ["The cat sat on the mat near us.", "One two three four five."]
+TEXTS = ["The cats sat on the mats near us.", "One two three four five."]
 GOLDS = [["A cat sat on the mat near us.", "The cat was there."], ["One two three four six."]]
 
 

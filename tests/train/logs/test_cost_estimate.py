@@ -101,6 +101,8 @@ def test_the_head_is_counted_at_labels_alone(tmp_path, objective, family, head):
     (phase,) = estimate_cost(config, model, datasets, 1).phases
     assert len(datasets.train) % 16 == 0  # no filler
     assert phase.flops_per_row == pytest.approx(model.flops(tokens, target, labels_by_hand(rows)), rel=1e-9)
+    said = "\n".join(estimate_cost(config, model, datasets, 2).lines(1e9))
+    assert "16 rows a step = 2 ranks x 4 micro-batches x 2 rows" in said
 
 
 def test_rows_that_an_objective_makes_too_long_are_refused(tmp_path):

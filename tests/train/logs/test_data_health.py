@@ -7,13 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from clozeline.configuration.config import load_config
 from clozeline.pipeline.shards import open_shards
-from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream import rounds
 from clozeline.train.data.stream.order import BlockOrder, LogicalBlocks
 from clozeline.train.logs import data_health as supply
-from clozeline.train.startup.announcements import dry_run
 from tests.shard_sets import damage
 from tests.train import runs
 from tests.train.masked_set import write_config, write_masked_sets
@@ -66,17 +63,6 @@ def test_a_masked_block_of_any_rank_is_named_and_quarantine_makes_it_last(two_ra
     assert events(tmp_path / "quarantine", "skipped_block") == []
 
 
-def test_the_plan_is_made_of_a_block_that_is_read(one_rank, tmp_path, capsys):
-    """A set whose first block cannot be read can still be trained on."""
-    manifest = write_masked_sets(tmp_path / "corrupt", block_rows=BLOCK_ROWS)
-    damage(open_shards(manifest), 0)
-    mask = ["data.max_damaged_fraction=0.1"]
-    config = write_config(tmp_path / "a.yaml", manifest, tmp_path / "run", steps=2)
-    assert one_rank.run(start, config, mask) == [(0, "")]
-    assert dry_run(load_config(TrainConfig, config, mask)) == 0
-    assert "240 rows" in capsys.readouterr().out
-
-
 def test_waiting_is_judged_over_windows(monkeypatch):
     """The first step loads the first round; what is told once is told again after a rest."""
     monkeypatch.setattr(supply, "_WINDOW", 4)
@@ -99,3 +85,18 @@ def test_rows_of_a_step_of_two_batches_are_named_without_filler():
     stream = SimpleNamespace(timeline=timeline, samples=0, lanes=1, sources=[])
     stream.explain = lambda start: np.array(batches[start])
     assert supply.LoadingHealth([stream], None, 0.0, print).origins(4, 4) == [[0, 7, 1], [1, 3, 0], [0, 7, 2]]
+
+
+def test_a_phase_is_told_when_its_first_row_of_the_lanes_was_read():
+    """Four lanes; the second phase begins with lane row 3."""
+    first, second = SimpleNamespace(global_batch=8, stop=3), SimpleNamespace(global_batch=16, stop=None)
+    timeline = SimpleNamespace(at=lambda row: first if row < 3 else second, stretches=[first, second])
+    stream, told = SimpleNamespace(timeline=timeline, samples=0, lanes=4, sources=[]), []
+    stream.reading, stream.shares = stream, lambda own: {own.global_batch: 1.0}
+    health = supply.LoadingHealth([stream], None, 0.0, lambda event, **fields: told.append((event, fields)))
+    for step, samples in enumerate((8, 12, 16, 28), 1):
+        stream.samples = samples
+        health.note(step, 0.0, 1.0)
+    facts = {"phase": 1, "shares": {16: 1.0}, "global_batch": 16, "until_samples": None}
+    assert told == [("phase", {"step": 3, **facts})]
+    assert health.phases() == [{"phase": 0, "shares": {8: 1.0}, "global_batch": 8, "until_samples": 12}, facts]

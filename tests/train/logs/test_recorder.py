@@ -7,6 +7,7 @@ import pytest
 
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.logs import recorder
+from clozeline.train.logs.report import closing_lines
 from tests.sealed_lines import sealed
 from tests.train.synthetic import tiny
 
@@ -23,7 +24,13 @@ def test_the_end_has_an_exit_code_and_names_damaged_records(complete, code, even
     assert one.end(TrainState(step=2, samples=16), complete, None) == code
     assert [call.args[0] for call in journal.event.call_args_list] == ["memory", event]
     assert journal.event.call_args.kwargs["reason"] == (None if complete else "asked on another rank")
-    assert "metrics.jsonl: 1 lines are torn or damaged" in display.say.call_args.args[0]
+    said = [call.args[0] for call in display.say.call_args_list]
+    state = TrainState(step=2, samples=16)
+    assert said[:-2] == closing_lines(engine.config, state, None if complete else "asked on another rank")
+    assert said[-2:] == [
+        f"report {tmp_path / 'report.html'}",
+        f"{tmp_path / 'metrics.jsonl'}: 1 lines are torn or damaged; the report lacks them",
+    ]
 
 
 def test_pages_while_training_cost_at_most_a_hundredth(monkeypatch):

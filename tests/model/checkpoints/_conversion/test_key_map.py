@@ -127,14 +127,3 @@ def test_half_precision_stays(model_type, tmp_path):
     export = export_checkpoint(read_checkpoint(tmp_path / "in"))
     assert export.config["dtype"] == "bfloat16"
     assert same(export.tensors, stored(tmp_path / "in"))
-
-
-@pytest.mark.parametrize("model_type", TYPES)
-def test_a_key_that_is_absent_has_the_value_of_the_class(model_type):
-    key_map = map_of_type(model_type)
-    switch = {"use_sliding_window": True} if "use_sliding_window" in key_map.defaults else {}
-    usual = transformers.CONFIG_MAPPING[model_type](**switch)
-    read = {*key_map.fields.values(), key_map.activation, "sliding_window", "no_rope_layer_interval"}
-    for key, value in key_map.defaults.items():
-        if key in read and value is not None:  # None: the class derives it from other keys
-            assert getattr(usual, key) == value, key

@@ -1,19 +1,12 @@
 """Transfer layer by layer: what counts and is trained at each step, against distances written out; and refusals."""
 
-from itertools import pairwise
-
 import pytest
 import torch
 
 from clozeline.errors import ConfigurationError
-from clozeline.train.checkpoint.format import Index, steps_in
-from clozeline.train.checkpoint.run_weights import read_weights
 from clozeline.train.compression.distillation.observation import observe
 from clozeline.train.compression.distillation.student import Student
 from tests.train.compression.distillation.pairs import batch, loss, model
-from tests.train.masked_set import write_config
-from tests.train.runs import start
-from tests.train.test_distillation_runs import NO_DROPOUT, losses
 
 LOSSES = [loss("states", weight=2.0), loss("attention"), loss("embeddings"), loss("scores"), loss("cosine")]
 
@@ -72,52 +65,3 @@ def test_each_stage_compares_one_layer_and_the_last_what_has_no_layers():
 def test_layers_that_nothing_compares_are_refused(found, changes, expected):
     with pytest.raises(ConfigurationError, match=rf"distil\.progressive.*{expected}"):
         Student(model(2, **changes), found, model(7, layers=5).config, progressive=1)
-
-
-PROGRESSIVE = "distil={{teacher: {}, losses: [states, attention, embeddings, scores], progressive: 2}}"
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory, one_rank, shards):
-    folder = tmp_path_factory.mktemp("progressive")
-    config = write_config(folder / "train.yaml", shards, folder / "teacher", model__layers=3)
-    assert one_rank.run(start, config, ["steps=1", "evaluate.max_rows=0"]) == [(0, "")]
-    return folder
-
-
-def words_of(folder, output, *words):
-    distil = PROGRESSIVE.format(folder / "teacher")
-    keys = [
-        "model.layers=2",
-        "schedule.steps=8",
-        "evaluate={every: 3, max_rows: 32}",
-        "checkpoint={every: 1, keep_last: 9}",
-    ]
-    return [f"output={folder / output}", distil, *keys, *NO_DROPOUT, *words]
-
-
-def changed_parts(output):
-    """Parts of the model whose weights changed at each step from the second on."""
-    saves = [read_weights(path, Index.read(path)) for path in steps_in(output / "checkpoints")]
-    parts = {"layers.0": "layer 1", "layers.1": "layer 2", "heads": "heads"}
-    return [
-        {
-            next((part for key, part in parts.items() if key in name), "embeddings")
-            for name, tensor in after.items()
-            if not torch.equal(tensor, before[name])
-        }
-        for before, after in pairwise(saves)
-    ]
-
-
-def test_a_run_trains_one_layer_after_another_and_resumes_to_the_bit(folder, one_rank):
-    config = folder / "train.yaml"
-    assert one_rank.run(start, config, words_of(folder, "whole", "steps=6")) == [(0, "")]
-    lower, everything = {"embeddings", "layer 1"}, {"embeddings", "layer 1", "layer 2", "heads"}
-    assert changed_parts(folder / "whole") == [lower, {"layer 2"}, {"layer 2"}, everything, everything]
-    for steps in (1, 3, 5, 6):
-        assert one_rank.run(start, config, words_of(folder, "parts", f"steps={steps}")) == [(0, "")]
-    assert losses(folder / "parts") == losses(folder / "whole")
-    last = [read_weights(path, Index.read(path)) for path in
-            (steps_in(folder / name / "checkpoints")[-1] for name in ("whole", "parts"))]  # fmt: skip
-    assert all(torch.equal(tensor, last[1][name]) for name, tensor in last[0].items())

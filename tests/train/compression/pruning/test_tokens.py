@@ -127,3 +127,18 @@ def test_a_start_says_the_rule_and_refuses_steps_and_models():
     mixing = tiny(model__heads={"tagging": {"classes": 3, "scalar_mix": True}})
     with pytest.raises(ConfigurationError, match="expected heads that read the last states of one row, got tagging"):
         describe(learned, mixing)
+
+
+def test_a_rule_has_the_values_of_the_paper_where_none_are_given():
+    model = tiny().model
+    for keys, kind, expected in (
+        ({"rule": "retention", "weight": 0.5}, LearnedRetention, {"positions": 32}),
+        ({"rule": "thresholds", "weight": 0.5}, LearnedThresholds, {"temperature": 2e-3}),
+        ({"rule": "thresholds", "weight": 0.5, "last": 0.0}, LearnedThresholds, {"temperature": 2e-3}),
+    ):
+        pruning = choose(METHOD, {"name": "tokens", **keys}).build()
+        found = pruning.wrap(build_model(model, VOCABULARY, {}))
+        assert isinstance(found.rule, kind)
+        assert {key: getattr(found.rule, key) for key in expected} == expected
+        if kind is LearnedThresholds:
+            assert found.rule.thresholds[-1].item() == pytest.approx(keys.get("last", 0.01))

@@ -21,11 +21,9 @@ from clozeline.train.data.sets.recorded_sets import read_sets, record_sets, toke
 from clozeline.train.data.stream.phases import open_phases
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.startup.announcements import dry_run
-from clozeline.train.startup.open_run import read_config
 from tests.pipeline.token_sets import recipe, run_stage, write_token_set
 from tests.shard_sets import list_column, objective, write_set
 from tests.train.masked_set import COLUMNS, TOKENIZER, masked_rows, write_config, write_masked_sets
-from tests.train.runs import steps
 from tests.train.synthetic import plain_config
 from tests.train.test_run import start
 
@@ -183,17 +181,6 @@ def test_steps_of_samples_and_of_larger_sets(tmp_path):
     assert of_tokens(100) == 100, "room for a warm-up"
 
 
-def test_a_resumed_run_keeps_its_number(one_rank, tmp_path):
-    """Stopped, and resumed with a larger set than before: the same number of steps."""
-    shards = [str(stored(tmp_path / name, "masked_lm", 1, rows=480)) for name in ("a", "b")]
-    config = config_file(tmp_path / "run.yaml", {"shards": shards[0]}, **AUTO)
-    assert one_rank.run(start, config, [], 10) == [(75, "")]
-    assert read_config(tmp_path / "run").steps == 2 * 480 // 8
-    config = config_file(tmp_path / "run.yaml", {"shards": shards}, **AUTO)
-    assert one_rank.run(start, config, ["checkpoint.allow_changed=[data]"]) == [(0, "")]
-    assert steps(tmp_path / "run")[-1]["step"] == 2 * 480 // 8
-
-
 def test_facts_and_tokenizer_are_those_of_the_set(chain, tmp_path):
     manifest = chain.output / "corrupt" / "masked_lm" / "train" / "manifest.json"
     data = DataConfig(shards=manifest)
@@ -209,15 +196,6 @@ def test_facts_and_tokenizer_are_those_of_the_set(chain, tmp_path):
     (folder / "vocabulary.json").write_text("{}")
     record_sets(tmp_path, data, open_phases(data))
     assert load_tokenizer(folder).vocabulary.size == shards.manifest.tokenizer.vocab_size, "made whole by a start"
-
-
-def test_samples_have_the_facts_of_the_examples_that_the_stream_makes(chain, tmp_path):
-    samples = chain.output / "group" / "packed-126-sep" / "train"
-    data = DataConfig(shards=samples, corrupt=[{"name": "masked_lm", "max_length": 128}])
-    record_sets(tmp_path, data, open_phases(data))
-    (one,) = read_sets(tmp_path)
-    assert one.objective.name == "masked_lm"
-    assert {"input_ids", "label_positions", "label_ids"} <= set(one.columns)
 
 
 def test_sets_without_a_tokenizer_and_damaged_facts(tmp_path):

@@ -116,18 +116,6 @@ def test_classes_come_from_the_set(task_manifest):
     assert several.heads["classification"] == HeadConfig(labels=("0", "1"), multi_label=True)
 
 
-@pytest.mark.parametrize(
-    ("head", "message"),
-    [
-        (HeadConfig(classes=3), r"model\.heads\.classification\.classes: SET has 2: 0, 1; got 3"),
-        (HeadConfig(labels=("1", "0")), r"labels: expected 0, 1 in this order, as SET has, got 1, 0"),
-    ],
-)
-def test_other_classes_are_refused(task_manifest, head, message):
-    with pytest.raises(ConfigurationError, match=message):
-        with_answers(with_heads(classification=head), [("SET", task_manifest)])
-
-
 def test_sets_of_two_tasks_are_refused(task_manifest):
     other = changed(task_manifest, labels=["entailment", "not_entailment"])
     with pytest.raises(ConfigurationError, match="as DEV has, got 0, 1"):
@@ -148,14 +136,6 @@ def test_other_sets_and_heads_are_left_alone(tmp_path, task_manifest):
     masked = with_heads(masked_lm=HeadConfig())
     assert with_answers(masked, [("SET", task_manifest)]) is masked
     assert with_answers(masked, [("SET", write_set(tmp_path, [rows([1, 2])]).manifest)]) is masked
-
-
-def test_scored_pairs_without_a_threshold_are_for_a_head_without_negatives(task_manifest):
-    scored = changed(task_manifest, head="similarity", alike=None, labels=[], low=0.0, high=5.0)
-    answered = with_answers(with_heads(similarity=HeadConfig(negatives="none")), [("SET", scored)])
-    assert (answered.heads["similarity"].range, answered.heads["similarity"].alike) == ((0.0, 5.0), None)
-    with pytest.raises(ConfigurationError, match=r"similarity\.negatives: SET also holds pairs with a low score"):
-        with_answers(with_heads(similarity=HeadConfig()), [("SET", scored)])
 
 
 @pytest.mark.parametrize(

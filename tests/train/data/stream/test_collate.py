@@ -63,13 +63,6 @@ def test_a_fragment_keeps_its_places_and_is_opened_by_the_token_before_it():
     assert found["label_ids"] == [22, 23, 24, 30, 10, 11]
 
 
-def test_documents_of_a_row_have_bounds_and_positions_of_their_own():
-    found = collated("encoder", {"input_ids": [[1, 7, 2, 8], [1, 2], []], "document_starts": [[0, 3], [0], []]})
-    assert found["document_ids"] == [[0, 0, 0, 1], [0] * 4, [0] * 4]
-    assert [row[:size] for row, size in zip(found["position_ids"], (4, 2), strict=False)] == [[0, 1, 2, 0], [0, 1]]
-    assert (found["cu_seqlens"], found["max_seqlen"]) == ([0, 3, 4, 6, 8, 12], 4)
-
-
 def test_sets_with_and_without_isolation_share_a_batch():
     """A row whose fragments are of two documents, one whose fragment is of the whole row, and one of spans."""
     names = ["input_ids", "target_ids", "target_start", "document_starts", "target_document_starts"]

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.rows import Ragged
@@ -13,44 +11,6 @@ from clozeline.train.data.stream.head_features import rows_of_choices
 from tests.pipeline.task_files import make_choice_sets, make_sets, open_split
 from tests.shard_sets import IDS, list_column, objective, roles_of, write_set
 from tests.train.data.stream.test_collate import MASK, PAD, SPECIAL, collated, column
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 4)), max_size=3), min_size=1, max_size=5))
-def test_neighbours_of_spans_equal_a_slow_loop(rows):
-    """Each span as (tokens before it, its length); the rows end with one more token."""
-    lists = {
-        name: [[] for _ in rows]
-        for name in ("input_ids", "label_positions", "label_ids", "span_starts", "span_lengths")
-    }
-    wanted = []
-    for row, spans in enumerate(rows):
-        place = 0
-        for before, size in spans:
-            place += before
-            lists["span_starts"][row].append(place)
-            lists["span_lengths"][row].append(size)
-            for offset in range(size):
-                lists["label_positions"][row].append(place + offset)
-                wanted.append((row, place - 1, place + size, offset))
-            place += size
-        lists["input_ids"][row] = [7] * (place + 1)
-        lists["label_ids"][row] = [9] * len(lists["label_positions"][row])
-    found = collated("encoder", lists)
-    width = max(map(len, lists["input_ids"]))
-    assert found["span_left"] == [row * width + left for row, left, _, _ in wanted]
-    assert found["span_right"] == [row * width + right for row, _, right, _ in wanted]
-    assert found["span_offset"] == [offset for *_, offset in wanted]
-
-
-def test_a_crop_is_cut_from_the_original():
-    """`[CLS] 5 6 7 8 [SEP]` with 6 and 8 masked: content tokens 1 and 2 are 6 and 7."""
-    rows = {"input_ids": [[1, 5, MASK, 7, MASK, 2], [1, MASK, 2], []], "label_positions": [[2, 4], [1], []]}
-    rows |= {"label_ids": [[6, 8], [9], []], "crop_start": [[1], [0], []], "crop_length": [[2], [1], []]}
-    found = collated("encoder", rows, [1, 1, 0])
-    assert found["input_ids_b"] == [[1, 6, 7, 2], [1, 9, 2, PAD], [PAD] * 4]
-    assert found["lengths_b"] == [4, 3, 0]
-    assert found["input_ids"][0] == [1, 5, MASK, 7, MASK, 2], "the first view stays corrupted"
 
 
 def test_views_of_both_kinds_in_one_batch():

@@ -114,6 +114,19 @@ def test_groups_by_depth_hold_every_parameter_once(family):
     assert {group["depth"] for group in groups} >= {1, max(depths.values())}
 
 
+def test_matrices_of_layers_may_be_apart_and_tables_never_are():
+    """A table of relative positions in a layer is no matrix; nor is a convolution, which has three dimensions."""
+    position = PositionConfig(kind="t5", buckets=8, max_distance=9, per_layer=True)
+    model = build_model(small_config("encoder", position=position), WORDS, {"pad": 0})
+    named = {id(parameter): name for name, parameter in model.named_parameters()}
+    groups = {group["name"]: group for group in parameter_groups(model, 0.1, matrices_apart=True)}
+    found = {key: {named[id(parameter)] for parameter in group["params"]} for key, group in groups.items()}
+    matrices = {n for n, p in model.named_parameters() if p.ndim == 2 and ".layers." in n and ".position." not in n}
+    vectors = {name for name, parameter in model.named_parameters() if parameter.ndim == 1}
+    assert found == {"matrix": matrices, "no_decay": vectors, "decay": {*named.values()} - matrices - vectors}
+    assert [groups[key]["weight_decay"] for key in ("matrix", "decay", "no_decay")] == [0.1, 0.1, 0.0]
+
+
 def small(**changes):
     return build_model(tiny(**changes).model, VOCABULARY, {"pad": 0, "mask": 3})
 
