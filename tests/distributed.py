@@ -13,7 +13,6 @@ import sys
 import time
 import traceback
 from dataclasses import dataclass, field
-from multiprocessing.connection import wait
 from pathlib import Path
 
 import psutil
@@ -67,15 +66,6 @@ class Ranks:
             process = _CONTEXT.Process(target=_call, args=(variables, self.logs[rank], function, arguments))
             process.start()
             self.processes.append(process)
-
-    def wait_for(self, path, timeout=300):
-        """Return once `path` exists and is not empty; fails if all ranks end before."""
-        deadline = time.monotonic() + timeout
-        while not (path.exists() and path.stat().st_size):
-            wait([process.sentinel for process in self.processes], timeout=0.02)
-            if time.monotonic() > deadline or not any(process.is_alive() for process in self.processes):
-                self.kill()
-                raise AssertionError(f"{path} never came; {[error.read_text() for _, error in self.logs]}")
 
     def finish(self, timeout=300):
         """Wait for all; what is left when the time is over, or when this is interrupted, is killed."""

@@ -6,6 +6,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 from pydoc_data.topics import topics
+from xml.etree import ElementTree as ET
 
 import pytest
 import torch
@@ -23,7 +24,7 @@ from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.recipe import load_recipe
 from clozeline.tools.experiments.multirun.runner import run_step
 from clozeline.tools.models.export_model import main as export
-from clozeline.tools.shards.viewer.attention_picture import read_positions
+from clozeline.tools.shards.viewer.attention_picture import draw_attention, read_positions
 from clozeline.tools.start import demo
 from clozeline.tools.start.doctor import main as doctor
 from clozeline.tools.start.new import grouping_of
@@ -321,6 +322,18 @@ def test_the_partner_of_a_sentence_is_from_the_other_documents(capsys):
 def test_a_picture_shows_what_each_position_reads(words, rows):
     read = read_positions(show(words[0], "It is raining.", words[1:]))
     assert ["".join(str(int(cell)) for cell in row) for row in read] == rows.split()
+
+
+def test_a_picture_has_a_row_for_each_position_and_marks_what_it_reads():
+    shown = show("causal_lm", "It is raining.", ["grouping=document"])
+    read, picture = read_positions(shown), ET.fromstring(draw_attention(shown))
+    words = [text.text for text in picture.findall("{*}text")]
+    margin, count = 8 * max(map(len, words)) + 8, len(read)
+    assert words[::2] == words[1::2] == shown.codec.words(shown.example["input_ids"].tolist())
+    cells = {(int(one.get("y")), int(one.get("x"))): one.get("class") == "read" for one in picture.findall("{*}rect")}
+    places = [margin + 22 * number for number in range(count)]
+    assert cells == {(y, x): bool(read[row, at]) for row, y in enumerate(places) for at, x in enumerate(places)}
+    assert int(picture.get("width")) == int(picture.get("height")) == margin + 22 * count + 1
 
 
 @pytest.mark.parametrize(
