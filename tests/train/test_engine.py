@@ -25,19 +25,6 @@ def test_one_rank_in_fp32_has_nothing_to_share(one_rank):
     assert found == {key: pytest.approx(value, rel=0.02) for key, value in expected.items()}
 
 
-def test_recomputed_activations_change_no_bit(two_ranks):
-    """With dropout, which must draw the same again."""
-    changes = {"zero__stage": 3, "precision": "bf16", "zero__persistent": 0}
-    expected = two_ranks.run(losses, tiny(**changes), 4)
-    assert two_ranks.run(losses, tiny(**changes, activation_checkpointing=True), 4) == expected
-
-
-def test_dropout_is_a_function_of_place(two_ranks):
-    first = two_ranks.run(losses, tiny(), 3)[0]
-    assert first == two_ranks.run(losses, tiny(), 3)[0]
-    assert first != two_ranks.run(losses, tiny(seed=8), 3)[0]
-
-
 def label_free(world, config):
     """One micro-batch of rank 0 without labels; then a whole global batch without any."""
     engine = build(config, world)

@@ -150,15 +150,6 @@ def test_a_run_ends_early_and_every_evaluated_step_was_saved(monkeypatch):
     assert train(patient.run, state).best == Best("heldout/loss", 1.0, 10, 0)
 
 
-def test_the_last_save_of_a_run_that_ends_early_must_work(monkeypatch):
-    found = run_of(
-        monkeypatch, saves="---+", losses=[1.0, 2.0], steps=99, evaluate__every=2,
-        early_stop={**EARLY, "patience": 1},
-    )  # fmt: skip
-    train(found.run, START)
-    assert [entry for entry in found.log if entry.startswith("save")] == ["save 2", "save 2", "save 4", "save 4"]
-
-
 @pytest.mark.parametrize(
     ("at", "done", "saves"),
     [

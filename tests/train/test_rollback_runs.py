@@ -82,22 +82,19 @@ def test_a_rollback_equals_a_run_that_never_read_the_rows(two_ranks, tmp_path, p
     assert "rollback 1 to step-00000006; the 64 rows since then are skipped" in page
 
 
-def explode(world, config, at, overrides, rows=None, times=99):
+def explode(world, config, at, overrides, rows):
     """A run in which the step that reads from a position on has a rate that ruins the weights; writes what it read."""
-    real, read, left = Engine.step, {}, times
+    real, read = Engine.step, {}
 
     def step(engine, batches, counts, number, rate, **more):
         read[number] = [row for batch in batches for row in batch.origin.tolist()]
-        nonlocal left
-        ruinous = batches[-1].samples == at + 8 and left > 0
-        left -= ruinous
+        ruinous = batches[-1].samples == at + 8
         return real(engine, batches, counts, number, 1e30 if ruinous else rate, **more)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Engine, "step", step)
         code = start(world, config, overrides)
-    if rows is not None:
-        rows.write_text(json.dumps(read))
+    rows.write_text(json.dumps(read))
     return code
 
 

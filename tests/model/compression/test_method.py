@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 import torch
 
-from clozeline.model.layers.quantization import holds_integers
+from clozeline.errors import ConfigurationError
+from clozeline.model.layers.quantization import holds_integers, quantize_weight
 from clozeline.registry import choose, find, names
 from tests.declarations import declared
 from tests.model.compression.compressed_models import model_of, odd_checkpoint
@@ -53,6 +54,26 @@ def test_the_result_depends_on_the_model_alone(name):
     assert first.lines == second.lines
     for key, tensor in first.checkpoint.tensors.items():
         assert torch.equal(_floats(tensor), _floats(second.checkpoint.tensors[key]))
+
+
+INTEGERS = [name for name in NAMES if find("clozeline.model.compression", name).quantization]
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_the_linear_maps_of_the_body_become_the_integers_of_the_method(name):
+    dense = dense_for(name)
+    found = result(name, dense).checkpoint
+    modules = model_of(dense).family.named_modules(prefix="family")
+    maps = {f"{path}.weight" for path, module in modules if type(module) is torch.nn.Linear}
+    assert {key for key, tensor in found.tensors.items() if holds_integers(tensor)} == maps
+    for key, tensor in found.tensors.items():
+        expected = quantize_weight(dense.tensors[key], name) if key in maps else dense.tensors[key]
+        assert torch.equal(_floats(tensor), _floats(expected)), key
+    assert found.config == dense.config
+    other = next(one for one in INTEGERS if one != name)
+    trained = dataclasses.replace(dense, config=dataclasses.replace(dense.config, quantization=other))
+    with pytest.raises(ConfigurationError, match=f"quantization={other}, got {name}: use method={other}"):
+        result(name, trained)
 
 
 def _bytes(tensor):

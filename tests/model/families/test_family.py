@@ -1,10 +1,8 @@
 import pytest
 import torch
 
-from clozeline.errors import BatchError, ConfigurationError
+from clozeline.errors import BatchError
 from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
-from clozeline.model.configuration.layer import ShareConfig, UniversalConfig
-from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
 from clozeline.registry import names
 from tests.model.checkpoints.published import difference, saved
 from tests.model.parameters.test_flops import counted
@@ -77,26 +75,3 @@ def test_products_of_a_row_are_those_that_torch_counts(family):
     network = built(family)
     unread = {"decoder": 2 * 4 * 11 * 11 * 24 / 2, "encoder_decoder": 3 * 4 * 9 * 9 * 20 / 2}.get(family, 0)
     assert network.family.flops(11, 9) == counted(network, batch_for(family, lengths=[11])) - unread
-
-
-@pytest.mark.parametrize(
-    ("family", "changes", "message"),
-    [
-        ("encoder_decoder", {}, "expected one stack of equal attention layers.* got the family encoder_decoder"),
-        ("awd_lstm", {}, "expected one stack of equal attention layers.* got the family awd_lstm"),
-        ("encoder", {"share": ShareConfig(groups=1, universal=UniversalConfig())}, "expected layers that are applied"),
-        (
-            "encoder",
-            {"position": PositionConfig(disentangled=DisentangledConfig(convolution=3))},
-            ".* without DeBERTa's",
-        ),
-    ],
-)
-def test_a_body_is_one_stack_of_layers_that_are_applied_once(family, changes, message):
-    with pytest.raises(ConfigurationError, match=f"^pruning: {message}"):
-        built(family, **changes).family.find_body("pruning")
-    for name in ("encoder", "decoder"):
-        network = built(name, position=PositionConfig(disentangled=None)).family
-        assert network.find_body("pruning") is network.stack
-    network = built("mobilebert").family
-    assert network.find_body("pruning") is network

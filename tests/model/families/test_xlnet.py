@@ -8,7 +8,6 @@ from torch.utils.flop_counter import FlopCounterMode
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint, map_of_type, read_checkpoint
 from clozeline.model.checkpoints._conversion.tensor_layouts import to_ours
-from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.model.configuration.layer import BiasConfig
 from clozeline.model.configuration.position import PositionConfig
 from tests.model.checkpoints.published import saved
@@ -128,13 +127,3 @@ def test_operations_are_those_of_the_forward(queries):
         family({"input_ids": torch.arange(5)[None], "lengths": torch.tensor([5]), "rank": rank})
     kernel = family.config.layers * 4 * (5 + queries) * 5 * 24
     assert counter.get_total_flops() + kernel == family.flops(5, 0) + queries * family.label_flops(5)
-
-
-@pytest.mark.parametrize("side", ["right", "left"])
-def test_no_forward_reads_a_value(side):
-    """Tensors of the meta device have no values; what depends on values is settled on the host before."""
-    network = built("xlnet")
-    settled = add_host_shapes(batch(side)[0], None)
-    assert settled["predicted_positions"].shape == (3, 4)
-    loss = network.to("meta")({name: value.to("meta") for name, value in settled.items()})["masked_lm"]
-    loss.total.backward()

@@ -118,13 +118,6 @@ def test_the_loss_of_tokens(name):
     assert loss.figures == {"accuracy": ((scores > 0) == other).sum(), "replaced": other.sum()}
 
 
-def test_rows_without_labels_are_neither_original_nor_replaced():
-    tensors = full_batch()
-    first = tensors["label_index"] < 11
-    some = tensors | {name: tensors[name][first] for name in ("label_index", "label_ids")}
-    assert [drawn("token").heads["token"].count(rows) for rows in (some, tensors)] == [11, 42]
-
-
 def test_the_loss_of_tokens_does_not_train_the_decision_to_copy():
     network, tensors = drawn("corrective"), full_batch()
     head = network.heads["corrective"]
@@ -134,16 +127,6 @@ def test_the_loss_of_tokens_does_not_train_the_decision_to_copy():
     head.loss(torch.randn(6, 11, 24), tensors).total.backward()
     assert not head.copy.weight.grad.any()
     assert head.transform.weight.grad.isfinite().all()
-
-
-def test_a_sigmoid_maps_scores_into_the_range():
-    network = drawn("regression", output="sigmoid", range=[1.0, 5.0])
-    out = network.heads["regression"].classifier.out
-    for score, number in ((0.0, 3.0), (100.0, 5.0), (-100.0, 1.0)):
-        with torch.no_grad():
-            out.weight.zero_()
-            out.bias.fill_(score)
-        assert network.logits(full_batch())["regression"].tolist() == pytest.approx([number] * 6)
 
 
 def test_rows_that_lack_an_end_or_a_label_or_places_are_finite_and_do_not_count():

@@ -1,12 +1,11 @@
 """Keys of a stack of bottlenecks, and its input of neighbors; the test of its family compares it with transformers."""
 
 import pytest
-import torch
 from pydantic import ValidationError
 from transformers import MobileBertConfig
 
 from clozeline.model.configuration.layer import ShareConfig
-from clozeline.model.layers.bottleneck import BottleneckConfig, neighbor_mask, trigrams
+from clozeline.model.layers.bottleneck import BottleneckConfig
 from tests.model.small_models import small_config
 
 
@@ -33,15 +32,3 @@ def test_defaults_are_those_of_the_published_model():
     assert config.feed_forwards == theirs.num_feedforward_networks
     assert config.wide_values is theirs.key_query_shared_bottleneck
     assert config.no_norm is (theirs.normalization_type == "no_norm")
-
-
-def test_neighbors_are_zeros_beyond_documents_and_padding():
-    vectors, padding = torch.arange(1.0, 9.0).view(2, 4, 1), torch.tensor([[True] * 4, [True, True, False, False]])
-    joined = neighbor_mask(padding[:, None, None], torch.tensor([[0, 0, 1, 1], [0, 0, 0, 0]]))
-    assert joined.tolist() == [[True, False, True], [True, False, False]]
-    assert neighbor_mask(None, torch.tensor([[0, 1]])).tolist() == [[False]]
-    assert neighbor_mask(None, None) is None
-    assert trigrams(vectors, joined).tolist() == [
-        [[2, 1, 0], [0, 2, 1], [4, 3, 0], [0, 4, 3]], [[6, 5, 0], [0, 6, 5], [0, 7, 0], [0, 8, 0]],
-    ]  # fmt: skip
-    assert trigrams(vectors, None)[1].tolist() == [[6, 5, 0], [7, 6, 5], [8, 7, 6], [0, 8, 7]]

@@ -14,9 +14,7 @@ from clozeline.model.layers.masks import (
     plan_continuation,
     plan_source,
     prefix_mask,
-    rank_mask,
     real_tokens,
-    window_mask,
 )
 
 
@@ -122,10 +120,3 @@ def test_a_source_is_read_by_bounds_where_it_has_some_and_nothing_else_is_in_fro
         bounded = columns == 2 and cache is None and flat
         assert (plan.documents is documents, plan.source_documents is documents) == (bounded, bounded)
         assert (plan.mask is None) == bounded
-
-
-def test_windows_and_ranks_are_counted_as_they_say():
-    queries, keys = torch.tensor([[4, 9]]), torch.tensor([[0, 2, 4, 6, 7, 9]])
-    assert window_mask(queries, keys, 2).int().tolist() == [[[[0, 1, 1, 1, 0, 0], [0, 0, 0, 0, 1, 1]]]]
-    expected = [[1, 0, 0], [1, 1, 1], [1, 0, 1], [1, 0, 0], [1, 0, 1]]
-    assert rank_mask(torch.tensor([[0, 2, 1]]), 2)[0, 0].int().tolist() == expected

@@ -3,9 +3,7 @@ import copy
 import pytest
 import torch
 
-from clozeline.errors import ConfigurationError
-from clozeline.model.build import build_model
-from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, built, only, small_config, total
+from tests.model.small_models import FAMILIES, VOCABULARY, batch_for, built, only, total
 
 
 def projection(network):
@@ -24,11 +22,6 @@ def test_tied_weights_stay_tied(family):
         torch.optim.SGD(tied.parameters(), lr=0.1).step()
         assert projection(tied).weight.data_ptr() == tied.family.tokens.weight.data_ptr()
     assert len({id(p) for p in network.parameters()}) == len(dict(network.named_parameters()))
-
-
-def test_a_tied_head_needs_embeddings_of_its_own_width():
-    with pytest.raises(ConfigurationError, match=r"model\.emb_dim: a head tied to embeddings of width 12 reads states"):
-        build_model(small_config("decoder", emb_dim=12), 37, {})
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -6,9 +6,7 @@ import transformers
 
 from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.checkpoints import Checkpoint, export_checkpoint, parameter_shapes, read_checkpoint
-from clozeline.model.configuration.layer import BiasConfig
-from clozeline.model.configuration.position import DisentangledConfig, PositionConfig
-from tests.model.checkpoints.published import edit_config, export_to, saved
+from tests.model.checkpoints.published import edit_config, saved
 from tests.model.small_models import VOCABULARY, built
 
 
@@ -115,14 +113,3 @@ def test_ids_are_written_even_where_there_are_none(tmp_path):
     edit_config(tmp_path, forced_bos_token_id=9)
     export = export_checkpoint(read_checkpoint(tmp_path))
     assert export.generation["forced_bos_token_id"] == export.config["forced_bos_token_id"] == 9
-
-
-def test_a_body_is_exported_without_what_only_its_training_read(tmp_path):
-    """The positions of a mask decoder are no part of a published DeBERTa."""
-    relative = DisentangledConfig(mask_decoder=2)
-    options = {"type_vocab_size": 0, "bias": BiasConfig(key=False)}
-    model = built("encoder", position=PositionConfig(kind="none", disentangled=relative), **options)
-    before = checkpoint_of(model)
-    folder = export_to(tmp_path / "out", export_checkpoint(before, model_type="deberta", body_alone=True))
-    body = {name for name in before.tensors if name.startswith("family.")}
-    assert {*read_checkpoint(folder).tensors} == body - {"family.stack.layers.1.places.weight"} < body
