@@ -1,5 +1,6 @@
 """The command as a user types it: launchers, help, and mistakes that end in one message."""
 
+import json
 import os
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from clozeline.train.command import _ALGORITHMS, main
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.distributed.stopping import INTERRUPTED_MESSAGE
 from tests.distributed import ROOT, free_port, run_ranks
+from tests.lost_output import exit_code
 from tests.shard_sets import damage
 from tests.train import faulty
 from tests.train.masked_set import write_config, write_masked_sets
@@ -71,6 +73,16 @@ def test_quiet_prints_nothing_and_verbose_every_record_in_80_columns(tmp_path, s
     wrong = run_ranks(1, faulty.train_normally, "--config", config, "--quiet", "stepz=4", folder=tmp_path)
     assert wrong.codes == [64]
     assert "stepz" in wrong.errors[0], "errors are never quiet"
+
+
+def test_a_run_whose_lines_cannot_be_printed_trains_to_its_end(tmp_path, shards):
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=3)
+    command = [sys.executable, "train/main.py", "--config", str(config), "--verbose"]
+    assert exit_code("closed terminal", command, cwd=ROOT, env=environment()) == 0
+    assert json.loads((tmp_path / "run" / "status.json").read_text())["state"] == "done"
+    assert len(bits(tmp_path / "run")) == 3
+    wrong = [*command, "stepz=3"]
+    assert exit_code("closed terminal", wrong, cwd=ROOT, env=environment()) == 64
 
 
 def torchrun(*words):

@@ -1,6 +1,7 @@
 """Runs that diverge, go back to a checkpoint and skip the rows that led there, against runs that never read them."""
 
 import json
+import signal
 from argparse import Namespace
 
 import pytest
@@ -11,6 +12,8 @@ from clozeline.train.checkpoint.state import read_state
 from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.engine import Engine
+from tests.train import faulty
+from tests.train.aftermath import run_checked
 from tests.train.divergent_set import write_divergent_set
 from tests.train.masked_set import write_config
 from tests.train.runs import events, steps
@@ -82,19 +85,22 @@ def test_a_rollback_equals_a_run_that_never_read_the_rows(two_ranks, tmp_path, p
     assert "rollback 1 to step-00000006; the 64 rows since then are skipped" in page
 
 
-def explode(world, config, at, overrides, rows):
+def explode(world, config, at, overrides, rows=None, times=99):
     """A run in which the step that reads from a position on has a rate that ruins the weights; writes what it read."""
-    real, read = Engine.step, {}
+    real, read, left = Engine.step, {}, times
 
     def step(engine, batches, counts, number, rate, **more):
         read[number] = [row for batch in batches for row in batch.origin.tolist()]
-        ruinous = batches[-1].samples == at + 8
+        nonlocal left
+        ruinous = batches[-1].samples == at + 8 and left > 0
+        left -= ruinous
         return real(engine, batches, counts, number, 1e30 if ruinous else rate, **more)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Engine, "step", step)
         code = start(world, config, overrides)
-    rows.write_text(json.dumps(read))
+    if rows is not None:
+        rows.write_text(json.dumps(read))
     return code
 
 
@@ -128,6 +134,18 @@ def test_ruined_weights_are_not_gone_back_to_and_tools_know_the_rows(one_rank, t
     assert feed.step(96) == 11, "the step that read it, and was taken back"
 
 
+def test_the_same_rows_again_equal_a_run_without_the_fault(one_rank, tmp_path):
+    shards = write_divergent_set(tmp_path / "set", {})
+    paths = [tmp_path / name for name in ("failed", "sound")]
+    changes = {**SETTINGS, "gradient_clipping": 0.0, "max_consecutive_skips": 3}
+    configs = [write_config(path.with_suffix(".yaml"), shards, path, **changes) for path in paths]
+    words = ["on_divergence={skip_rows: false}"]
+    assert one_rank.run(explode, configs[0], 56, words, None, 1) == [(0, "")], "step 8, as by a fault of the hardware"
+    assert one_rank.run(start, configs[1], []) == [(0, "")]
+    assert learned(paths[0]) == learned(paths[1])
+    assert [event["then"] for event in events(paths[0], "rollback")] == ["come again"]
+
+
 SKIPPED_TWICE = (SkippedRows(36, 288, 344), SkippedRows(36, 344, 368))
 
 
@@ -153,3 +171,33 @@ def test_spikes_of_the_loss_are_a_divergence(one_rank, tmp_path):
     assert (spike["step"], len(spike["rows_source_block_row"])) == (41, 8)
     state = read_state(Index.read(paths[0] / "checkpoints" / "step-00000052"))
     assert (state.skipped_rows, state.rollbacks) == (SKIPPED_TWICE, 2)
+
+
+@pytest.fixture(scope="module")
+def straight(poisoned, tmp_path_factory):
+    """A run that nobody kills."""
+    folder = tmp_path_factory.mktemp("straight")
+    assert go(folder, poisoned, faulty.train_normally).codes == [0]
+    return folder / "run"
+
+
+def go(folder, shards, function, *arguments):
+    changes = {**SETTINGS, "checkpoint__keep_last": 9, "on_divergence": {}}
+    config = write_config(folder / "train.yaml", shards, folder / "run", **changes)
+    return run_checked(1, function, *arguments, "--config", str(config), folder=folder)
+
+
+@pytest.mark.parametrize(
+    ("point", "occurrence"),
+    [("checkpoint.json", 8), (".tmp-old-step-00000014", 1)],
+)
+def test_a_kill_in_a_rollback_costs_no_bit(tmp_path, poisoned, straight, point, occurrence):
+    """Seven saves come before it, and it removes the steps 14, 12, 10 and 8."""
+    assert go(tmp_path, poisoned, faulty.kill_at_replace, point, occurrence, "after").codes == [-signal.SIGKILL]
+    again = go(tmp_path, poisoned, faulty.train_normally)
+    assert again.codes == [0], again.errors
+    assert learned(tmp_path / "run") == learned(straight)
+    names = [path.name for path in steps_in(straight / "checkpoints")]
+    assert [path.name for path in steps_in(tmp_path / "run" / "checkpoints")] == names
+    states = [read_state(Index.read(path / "checkpoints" / names[-1])) for path in (tmp_path / "run", straight)]
+    assert states[0] == states[1]

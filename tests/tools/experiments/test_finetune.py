@@ -1,82 +1,64 @@
-"""Fine-tuning with several seeds: the commands of a call and of a second one, frames of bodies, and refusals."""
+"""Fine-tuning with several seeds: the whole chain on a small body, continued, and refused."""
 
-from pathlib import Path
+import json
 
 import pytest
 
 from clozeline.configuration.config import config_file
 from clozeline.errors import ConfigurationError
-from clozeline.tools.experiments import finetune as finetuning
+from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune, frame_words, main
-from clozeline.tools.experiments.multirun import runner
+from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
+from clozeline.train.startup.open_run import read_config
+from tests.tools.runs.evaluation.task_runs import body_and_recipe
 
 
-def test_sets_are_made_and_each_seed_is_trained_and_scored(tmp_path, monkeypatch, capsys):
-    """A search chooses keys on a part of the training rows first; a second call trains further seeds alone."""
-    seen, scored, task, out = [], [], tmp_path / "task", tmp_path / "out"
-    body = tmp_path / "body"
-    files = {name: tmp_path / f"{name}.tsv" for name in ("train", "pseudo", "dev", "de")}
-
-    def step(*command, **_):
-        seen.append([str(word) for word in command])
-        if command[0] == "python":
-            (Path(seen[-1][7].removeprefix("output=")) / "tasks" / "toy" / "train").mkdir(parents=True, exist_ok=True)
-
-    def score(run, split, path):
-        scored.append((run, split))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-
-    for module in (finetuning, runner):
-        monkeypatch.setattr(module, "run_step", step)
-    monkeypatch.setattr(finetuning.finetuning_scores, "score_run", score)
-    monkeypatch.setattr(finetuning, "frame_words", lambda body, recipe, given: ["tasks.frame=gpt1"])
-    checked, chosen = [], []
-    monkeypatch.setattr(finetuning, "check_training", lambda config, words: checked.append(words))
-    monkeypatch.setattr(finetuning, "choose_words", lambda *given: chosen.append(given) or (["steps=9"], ["a table"]))
-    task.mkdir()
-    words = ["tasks.max_length=32", "log.tensorboard=false", "tokenizer.add=true"]
-    options = {
-        "task": str(task),
-        "output": out,
-        "from": "embeddings",
-        "search": {"steps": [4, 9]},
-        "search_share": 0.3,
-    }
-    options |= {"train": files["train"], "dev": files["dev"], "pseudo": files["pseudo"], "tests": {"de": files["de"]}}
-    finetune(body, FinetuneOptions(**options, seeds=1), words)
-    finetune(body, FinetuneOptions(**options, seeds=2), words)
-    pipeline = ["python", "-m", "clozeline.pipeline", "--config", str(task / "pipeline.yaml")]
-    source = {"train": "train", "pseudo": "train_pseudo", "dev": "dev", "de": "test_de"}
-    given = {name: f"{{path: {path}, source: {source[name]}}}" for name, path in files.items()}
-    stage = ["tasks.frame=gpt1", "tasks.max_length=32", "tokenizer.add=true"]
-    own = [f"tokenizer.path={body}", f"output={out / 'sets'}", *stage]
-    part = [f"tokenizer.path={body}", f"output={out / 'search' / 'sets'}", *stage, "tasks.carve={dev: 0.3}"]
-    sets = [
-        [*pipeline, f"input=[{', '.join(given.values())}]", *own],
-        [*pipeline, f"input=[{given['train']}, {given['pseudo']}]", *part],
-    ]
-
-    def training(folder, seed, *more):
-        shards = ", ".join(str(folder / "tasks" / "toy" / split) for split in ("train", "train_pseudo"))
-        start = [f"model.init_from={body}", f"data.shards=[{shards}]", f"seed={seed}", f"data.seed={seed}"]
-        return [*start, "init_parts=embeddings", "log.tensorboard=false", *more]
-
-    train = [
-        ["clozeline", "train", "--config", str(task / "train.yaml"),
-         *training(out / "sets", seed, "steps=9", f"output={out / f'seed-{seed}'}")]
-        for seed in (0, 1)
-    ]  # fmt: skip
-    assert seen == [*sets, train[0], *sets, train[1]]
-    assert (
-        chosen == [(out / "search", task / "train.yaml", training(out / "search" / "sets", 0), {"steps": [4, 9]})] * 2
-    )
-    assert [words[-2:] for words in checked] == [[f"steps={steps}", f"output={out / 'seed-0'}"] for steps in (4, 9)] * 2
-    assert scored == [(out / f"seed-{seed}", split) for seed in (0, 1) for split in ("dev", "test_de")]
-    assert {path.relative_to(out / "scores").as_posix() for path in (out / "scores").rglob("*.json")} == {
-        f"{folder}seed-{seed}.json" for folder in ("", "test_de/") for seed in (0, 1)
-    }
-    assert capsys.readouterr().out == "a table\n" * 2
+@pytest.mark.slow
+def test_the_whole_chain(one_rank, tmp_path, capsys):
+    """A second call with more seeds runs those alone; another start of the body is another folder."""
+    output = tmp_path / "out"
+    files, words = body_and_recipe(one_rank, tmp_path, steps=4)
+    assert main([*words, f"output={output}", "seeds=1", "log.tensorboard=false"]) == 0
+    scored = (output / "scores" / "seed-0.json").stat()
+    written = (output / "seed-0" / "metrics.jsonl").stat()
+    capsys.readouterr()
+    assert main([*words, f"output={output}", "seeds=2", "log.tensorboard=false"]) == 0
+    assert (output / "scores" / "seed-0.json").stat() == scored
+    assert (output / "seed-0" / "metrics.jsonl").stat() == written
+    printed = capsys.readouterr().out
+    assert "sst2 dev, 21 texts, 21 also in train, 0 contradicting, 2 runs (seeds 0, 1)" in printed
+    for seed in range(2):
+        held = json.loads((output / "scores" / f"seed-{seed}.json").read_text())["scores"]
+        assert held == json.loads(evaluate_run(output / f"seed-{seed}", EvaluateOptions()))
+        assert read_config(output / f"seed-{seed}").seed == seed
+        predicted = (output / "scores" / f"seed-{seed}.predictions.jsonl").read_text().splitlines()
+        right = [row["label"] == row["gold"] for row in map(json.loads, predicted)]
+        assert held["metrics"]["accuracy"] == pytest.approx(sum(right) / 21)
+    assert main([*words, f"output={output}", "seeds=2", "log.tensorboard=false", "freeze=body"]) == 64
+    assert "holds runs with other settings: overrides was ['log.tensorboard=false']" in capsys.readouterr().err
+    other = tmp_path / "random"
+    further = [f"tests={{other: {files / 'dev.tsv'}}}", f"pseudo={files / 'dev.tsv'}"]
+    assert main([*words, f"output={other}", "seeds=1", "from=random", *further, "log.tensorboard=false"]) == 0
+    shards = read_config(other / "seed-0").data.shards
+    assert [path.name for path in shards] == ["train", "train_pseudo"]
+    text = (other / "seed-0" / "config.yaml").read_text(encoding="utf-8")
+    assert "init_parts:\n- none\n" in text
+    assert main(["--compare", str(output), str(other)]) == 0
+    assert f"{other} - {output}: accuracy" in capsys.readouterr().out
+    assert main(["--matrix", str(output), str(other)]) == 0
+    _, first, second = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert first[2:] == ["-", "-"]
+    assert second[1] == second[2], "the same file under another name"
+    searched, search = tmp_path / "searched", "search={steps: [1, 6], optimizer.learning_rate: [0.01]}"
+    assert main([*words, f"output={searched}", "seeds=1", search, "log.tensorboard=false"]) == 0
+    choice = json.loads((searched / "search" / "choice.json").read_text(encoding="utf-8"))
+    assert choice["tried"] == [[f"steps={steps}", "optimizer.learning_rate=0.01"] for steps in (1, 6)]
+    assert read_config(searched / "seed-0").steps == int(choice["chosen"][0].removeprefix("steps="))
+    alone = [word for word in words if not word.startswith("dev=")]
+    assert main([*alone, f"output={tmp_path / 'alone'}", "seeds=1", "tasks.carve={dev: 0.5}"]) == 0
+    # the rows that choose are training rows: none of dev
+    sets = [open_shards(searched / folder / "sets" / "tasks" / "sst2" / "train") for folder in (".", "search")]
+    assert len(sets[1]) < len(sets[0])
 
 
 @pytest.mark.parametrize(

@@ -2,57 +2,87 @@
 
 import json
 import statistics
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
+import clozeline.tools.runs.fisher
 from clozeline.errors import ConfigurationError
 from clozeline.tools.experiments.forgetting import main as forgetting
-from clozeline.tools.experiments.multirun import task_sequence
+from clozeline.tools.experiments.multirun import runner, task_sequence
 from clozeline.tools.experiments.multirun.forgetting_scores import ForgettingOptions, outcome, summary, summary_lines
-from clozeline.tools.experiments.multirun.task_sequence import read_tasks
+from clozeline.tools.experiments.multirun.task_sequence import _sum_fisher_files, read_tasks
+from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
+from tests.pipeline import task_files
+from tests.pipeline.task_files import write_recipe, write_task, write_vocabulary
+from tests.tools.runs.evaluation.task_runs import start, tuned_run
 from tests.train.masked_set import write_masked_sets
 
 
-@pytest.mark.parametrize("learned", [0, 1])
-def test_matrices_of_all_methods_and_seeds_are_written_and_printed(tmp_path, monkeypatch, capsys, learned):
-    """Of a task learned before, the first stage is the one that learned it."""
-    tasks = [SimpleNamespace(name=name, plain=lambda name=name: {"name": name}) for name in ("novels", "sst2")]
-    matrix = [[3.0, 0.1], [2.0, 0.5], [2.5, 0.75]][learned:]
+def other_sets(folder):
+    """The sets of a second task: `fine` or `dull`, in the places of `good` and `bad`."""
+    for path in write_task(folder / "files").glob("*.tsv"):
+        path.write_text(path.read_text().replace("good", "dull").replace("bad", "fine"))
+    write_recipe(folder)
+    return task_files.run(folder, write_vocabulary(folder / "words"), "executor.workers=1")
 
-    class Sequence(SimpleNamespace):
-        def check(self, method):
-            if method == "replay":
-                raise ConfigurationError("expected tasks of the same heads")
 
-        def learn(self, method, seed):
-            assert (self.run, self.tasks, self.words) == (tmp_path / "body", tasks, ("steps=4",))
-            return [[score + seed for score in row] for row in matrix]
+@pytest.fixture
+def commands(one_rank, monkeypatch):
+    """The commands of the tool, which run in processes that are there already."""
+    seen = []
 
-        def kinds(self, method):
-            return ["nats", "accuracy"]
+    def step(*command, **_):
+        words = [str(word) for word in command]
+        seen.append(words)
+        if words[1] == "train":
+            assert one_rank.run(start, Path(words[3]), words[4:]) == [0]
+        else:
+            assert clozeline.tools.runs.fisher.main(words[2:]) == 0
 
-    made = lambda run, tasks, options, words: Sequence(run=run, tasks=tasks, words=words)  # noqa: E731
-    monkeypatch.setattr(task_sequence, "TaskSequence", made)
-    monkeypatch.setattr(task_sequence, "read_tasks", lambda files, known: tasks)
-    monkeypatch.setattr("clozeline.train.checkpoint.run_weights.find_checkpoint", lambda run: None)
-    words = [str(tmp_path / "body"), "tasks=[a,b]", f"output={tmp_path / 'out'}", f"learned={learned}", "steps=4"]
-    (tmp_path / "body").mkdir()
-    assert forgetting([*words, "method=[plain,ewc]", "seeds=2"]) == 0
+    for module in (task_sequence, runner):
+        monkeypatch.setattr(module, "run_step", step)
+    return seen
+
+
+@pytest.mark.slow
+def test_every_method_learns_and_the_matrix_is_that_of_the_scores(one_rank, commands, tmp_path, capsys):
+    """Accuracies are those of tools/runs/evaluate.py; what is done is not done again; other words are refused."""
+    body = tuned_run(one_rank, tmp_path / "first")
+    sets = [tmp_path / "first" / "out" / "tasks" / "sst2", other_sets(tmp_path / "second")]
+    files = [tmp_path / "first.yaml", tmp_path / "second.yaml"]
+    for file, of in zip(files, sets, strict=True):
+        file.write_text(f"name: {file.stem}\nshards: {of / 'train'}\n", encoding="utf-8")
+    words = [str(body), f"tasks=[{files[0]},{files[1]}]", f"output={tmp_path / 'out'}", "learned=1", "steps=12"]
+    assert forgetting([*words, "rows=20", "strength=1000"]) == 0
     found = json.loads((tmp_path / "out" / "forgetting.json").read_text(encoding="utf-8"))
-    stages = ["before", "after novels", "after sst2"]
-    assert (found["tasks"], found["kinds"]) == (["novels", "sst2"], ["nats", "accuracy"])
-    assert found["stages"] == ([*stages[:1], *stages[2:]] if learned else stages)
-    assert found["learned"] == ([0, 1] if learned else [1, 2])
-    seeds = [[[score + seed for score in row] for row in matrix] for seed in (0, 1)]
-    wanted = summary({"plain": seeds, "ewc": seeds}, found["tasks"], found["learned"], [False, True])
-    assert found["methods"] == wanted
-    lines = summary_lines(wanted, found["tasks"], found["stages"], found["kinds"])
-    assert capsys.readouterr().out.splitlines() == [*lines]
-    assert forgetting([*words, "method=[plain,replay]"]) == 64
-    assert "expected tasks of the same heads" in capsys.readouterr().err
+    assert (found["stages"], found["kinds"]) == (["before", "after second"], ["accuracy", "accuracy"])
+    assert [*found["methods"]] == ["ewc", "l2_sp", "plain", "replay"]
+    runs = {method: tmp_path / "out" / "seed-0" / method / "second" for method in found["methods"]}
+    # the first task to be trained here has an earlier one already, so that nothing is shared
+    for method, of in runs.items():
+        (matrix,) = found["methods"][method]["matrices"]
+        for stage, place in enumerate((body, of)):
+            for task, folder in enumerate(sets):
+                scores = json.loads(evaluate_run(place, EvaluateOptions(split="dev", task=folder)))
+                assert matrix[stage][task] == pytest.approx(scores["metrics"]["accuracy"])
+        figures = found["methods"][method]["figures"]
+        assert figures["forgetting of first"]["mean"] == pytest.approx(matrix[0][0] - matrix[1][0])
+        assert figures["backward transfer"]["mean"] == pytest.approx(matrix[1][0] - matrix[0][0])
+        assert figures["last task"]["mean"] == matrix[1][1]
+    assert [words[1] for words in commands] == ["train", "train", "fisher"] + ["train"] * 2
+    commands.clear()
+    assert forgetting([*words, "rows=20", "strength=1000", "method=[plain,ewc]"]) == 0
+    assert commands == []
+    assert "plain, 1 seeds" in capsys.readouterr().out
+    assert forgetting([*words, "rows=20", "strength=10"]) == 64
+    assert "strength was 1000.0, is 10.0" in capsys.readouterr().err
+    assert forgetting([*words, "rows=20", "strength=1000", "method=plain", "seeds=2"]) == 0
+    assert [("seed=1" in words) for words in commands] == [True]
 
 
 @pytest.mark.parametrize("rises", [True, False])
@@ -109,6 +139,14 @@ def test_mistakes_are_named(tmp_path):
         read_tasks(files[:1], 0)
 
 
+def test_information_is_summed_at_the_last_weights(tmp_path):
+    for name, value in (("first", 1.0), ("second", 2.0)):
+        tensors = {"fisher/a": torch.full((3,), value), "weight/a": torch.full((3,), 10 * value)}
+        save_file(tensors, tmp_path / name)
+    found = load_file(_sum_fisher_files([tmp_path / "first", tmp_path / "second"], tmp_path / "both"))
+    assert {name: values.tolist() for name, values in found.items()} == {"fisher/a": [3.0] * 3, "weight/a": [20.0] * 3}
+
+
 @pytest.fixture
 def sequence(tmp_path, monkeypatch):
     """Three tasks with heads of their own, of which the run has learned the first; a body is its run's number."""
@@ -129,3 +167,11 @@ def test_a_task_is_scored_with_its_own_heads_on_the_last_body(sequence):
     found = [tasks._model_for_task(models[2], runs, number, 3) for number in range(3)]
     assert found == [*models]
     assert [model.family.weight.item() for model in found] == [2, 2, 2]
+
+
+@pytest.mark.parametrize("own", [None, "own.yaml"])
+def test_without_its_own_configuration_a_task_takes_no_settings_of_the_first_alone(sequence, own):
+    tasks, runs = sequence[0], [*sequence[1]]
+    tasks.tasks[1].config = own
+    resets = {"init_parts=[]", "regularizer=null", "data.weights=[]", "data.phases=[]", "schedule.steps=null"}
+    assert resets.intersection(tasks._words("plain", 0, 1, runs[:1], runs[1])) == (set() if own else resets)

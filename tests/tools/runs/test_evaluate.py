@@ -1,12 +1,13 @@
-"""Scores of a small fine-tuned run, against its own evaluation in training."""
+"""Scores of a small fine-tuned run, against its own evaluation in training, from one process and from several."""
 
 import json
 
 import pytest
 
-from clozeline.tools.runs.evaluate import main
+from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run, main
 from clozeline.tools.runs.evaluation.local_texts import KeyedTexts
 from clozeline.tools.runs.evaluation.perplexity import perplexity_scores
+from tests.distributed import RankPool
 
 
 def test_the_score_is_that_of_the_trainer(tuned, capsys, tmp_path):
@@ -22,6 +23,22 @@ def test_the_score_is_that_of_the_trainer(tuned, capsys, tmp_path):
     assert scores["baselines"]["words"]["accuracy"] == 1.0
     assert main([str(tuned), "split=train"]) == 0
     assert "sst2 train: 60 texts, 0 truncated, 0 skipped, 0 contradicting; step 6, seed 7" in capsys.readouterr().out
+
+
+def _evaluated(world, run):
+    return evaluate_run(run, EvaluateOptions(split="train"), world)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [2, 3])
+def test_the_bytes_do_not_depend_on_the_processes(tuned, size):
+    """60 rows in batches of 32 leave a third process without one."""
+    pool = RankPool(size)
+    try:
+        texts = pool.run(_evaluated, tuned)
+    finally:
+        pool.close()
+    assert texts == [evaluate_run(tuned, EvaluateOptions(split="train"))] * size
 
 
 @pytest.mark.parametrize(

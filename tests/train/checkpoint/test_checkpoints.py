@@ -11,7 +11,7 @@ from clozeline.train.checkpoint import checkpoints as checkpoint
 from clozeline.train.checkpoint import part_writer
 from clozeline.train.checkpoint import zero_partitions as partitions
 from clozeline.train.checkpoint.state import TrainState
-from tests.train.synthetic import build, resume, save, store, tiny, train_steps
+from tests.train.synthetic import NO_DROPOUT, build, resume, save, store, tiny, train_steps
 
 
 def grown(model):
@@ -63,6 +63,37 @@ def test_resume_is_exact_to_the_last_bit(two_ranks, tmp_path, stage, precision):
         assert resumed == straight
         assert undisturbed
         assert same
+
+
+def begin(world, config, folder):
+    """4 steps straight with a save at 2."""
+    engine = build(config, world, prepare=grown)
+    first = train_steps(engine, 1, 2)
+    save(engine, Path(folder), 2)
+    rest = train_steps(engine, 3, 4)
+    engine.close()
+    return first, rest
+
+
+def hop(world, config, folder, target):
+    """Load, save at once elsewhere, then go on."""
+    engine = build(config, world, seed=5, prepare=grown)
+    resume(engine, Path(folder))
+    save(engine, Path(target), 2)
+    rest = train_steps(engine, 3, 4)
+    engine.close()
+    return rest
+
+
+def test_state_survives_another_stage_and_world(one_rank, two_ranks, tmp_path):
+    """Saved at one shape, loaded and saved at another, resumed at the first: still equal to the straight run."""
+    config, changed = tiny(zero__stage=3, **NO_DROPOUT), tiny(zero__stage=0, **NO_DROPOUT)
+    first, second, third = (str(tmp_path / name) for name in ("first", "second", "third"))
+    _, rest = two_ranks.run(begin, config, first)[0]
+    (continued,) = one_rank.run(hop, changed, first, second)
+    losses = [[float.fromhex(loss) for loss, _ in found] for found in (continued, rest)]
+    assert losses[0] == pytest.approx(losses[1], abs=1e-5)
+    assert two_ranks.run(hop, config, second, third)[0] == rest
 
 
 def save_again(world, config, folder, steps, options):

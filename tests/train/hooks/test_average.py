@@ -8,6 +8,8 @@ import torch
 from clozeline.errors import ConfigurationError
 from clozeline.train.checkpoint.zero_partitions import fragments
 from clozeline.train.evaluate import averages_as_weights
+from tests.train.masked_set import write_config
+from tests.train.runs import evaluations, logged, start
 from tests.train.synthetic import NO_DROPOUT, RandomSource, build, resume, save, tiny, train_steps
 
 DECAY = 0.34
@@ -62,6 +64,14 @@ def test_a_pass_with_the_averages_leaves_training_as_it_was(two_ranks):
     """Stage 3 may keep what a forward pass gathered: those would be averages, on which training would go on."""
     config = tiny(**NO_DROPOUT, zero={"stage": 3, "persistent": 0}, hooks=[average(DECAY)])
     assert two_ranks.run(evaluated, config, True) == two_ranks.run(evaluated, config, False)
+
+
+def test_an_evaluation_is_one_of_the_average(one_rank, tmp_path, shards):
+    config, outputs = write_config(tmp_path / "run.yaml", shards, tmp_path, steps=3), [tmp_path / "a", tmp_path / "b"]
+    for output, hooks in zip(outputs, ("[]", "[{name: average, decay: 0.9}]"), strict=True):
+        assert one_rank.run(start, config, [f"output={output}", f"hooks={hooks}"]) == [(0, "")]
+    assert logged(outputs[0]) == logged(outputs[1])
+    assert evaluations(outputs[0])[-1]["loss"] != evaluations(outputs[1])[-1]["loss"]
 
 
 def test_an_optimizer_that_averages_needs_no_second_average():

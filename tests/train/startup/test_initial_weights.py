@@ -13,10 +13,13 @@ from clozeline.model.configuration.head import HeadConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.configuration.position import PositionConfig
 from clozeline.registry import choose
+from clozeline.train.checkpoint.format import Index, steps_in
 from clozeline.train.startup.initial_weights import fill, translate, translate_source
 from clozeline.train.startup.open_run import Run, open_run
 from clozeline.train.startup.source_tokenizer import OtherTokenizer
 from tests.model.checkpoints.published import VOCABULARY, saved
+from tests.train.masked_set import write_config
+from tests.train.runs import start
 
 IDS = torch.tensor([[5, 9, 30, 7, 11]])
 
@@ -100,6 +103,22 @@ def test_padding_that_would_fit_is_named(folder, tmp_path):
     said = message(fresh(tmp_path, 50), tmp_path)
     assert "set model.vocab_multiple=16, which pads this vocabulary to as many" in said
     fill_from(fresh(tmp_path, 50, vocab_multiple=16), tmp_path)
+
+
+def heldout_loss(output):
+    (folder,) = steps_in(output / "checkpoints")[-1:]
+    return float(Index.read(folder).state["heldout_loss"])
+
+
+def test_a_run_begins_where_another_ended(tmp_path, one_rank, shards):
+    """With a rate of almost 0, the held-out loss stays that of the first run; a run that resumes reads nothing."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    config = write_config(tmp_path / "a.yaml", shards, first)
+    one_rank.run(start, config, [f"output={first}", "steps=6"])
+    words = [f"output={second}", "zero.stage=3", "optimizer.learning_rate=1e-12"]
+    for steps, source in ((1, first), (2, tmp_path / "gone")):
+        assert one_rank.run(start, config, [*words, f"steps={steps}", f"model.init_from={source}"]) == [(0, "")]
+        assert heldout_loss(second) == pytest.approx(heldout_loss(first), rel=1e-6)
 
 
 def test_further_ids_begin_near_their_parts(folder):

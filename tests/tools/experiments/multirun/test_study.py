@@ -13,26 +13,18 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json
 from clozeline.model.build import build_model
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
-from clozeline.pipeline.ingest.documents.files import write_documents
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments import study as tool
 from clozeline.tools.experiments.multirun import runner, study_sets
 from clozeline.tools.experiments.multirun.study_plan import load_study, plan_training
-from clozeline.tools.experiments.multirun.study_scores import PairTest, loss_lines, pair_lines, step_lines, write_scores
+from clozeline.tools.experiments.multirun.study_scores import step_lines
 from clozeline.tools.experiments.multirun.study_sets import Documents, make_all_sets, measured_sets, named_files
-from clozeline.tools.runs.evaluation.heldout_score import label_loss
-from clozeline.tools.runs.evaluation.minimal_pairs import pair_scores
-from clozeline.tools.runs.evaluation.ngrams import WordNgrams
-from clozeline.tools.runs.evaluation.perplexity import perplexity_scores
-from clozeline.tools.runs.inference.text_likelihoods import open_scorer
+from clozeline.tools.runs.evaluate import SuiteOptions, evaluate_mode
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.startup.open_run import open_run
-from tests.pipeline.dedup.dedup_documents import document
-from tests.sealed_lines import sealed
+from clozeline.train.logs.json_lines import read_lines
 from tests.tools.experiments.multirun.small_study import write_study, write_walks
 from tests.tools.experiments.multirun.test_finetuning_scores import write
-from tests.tools.small_run import example_sets
-from tests.train.written_runs import write_run, write_run_on
+from tests.train.written_runs import write_run_on
 
 
 def flops_of_a_row(config, manifest):
@@ -225,40 +217,40 @@ def test_a_plan_trains_nothing(measured, tmp_path, capsys):
     assert not (tmp_path / "out" / "study.txt").exists()
 
 
-def test_a_run_is_scored_as_single_tools_score_it(shard_sets, tmp_path):
-    """Losses of the first rows of each set, bits per byte of texts, and pairs next to n-grams of the documents."""
-    run, (manifest, _) = tmp_path / "run", example_sets(shard_sets)["masked_lm"]
-    write_run(run, shard_sets, [3], 1, model__init={"std": 0.3})
-    (run / "metrics.jsonl").write_text("".join(f"{sealed(step=step, tokens=70 + step)}\n" for step in (1, 2)))
-    (tmp_path / "text.txt").write_text("one of the men was there")
-    (tmp_path / "pairs.jsonl").write_text('{"good": "one of the men was there", "bad": "the of was"}\n' * 120)
-    write_documents(tmp_path / "000000.arrow", [document(0, "the men of the page"), document(1, "one page")])
-    plan = {"output": str(run), "evaluate": {"max_rows": 9}, "data": {"heldout": {"masked": str(manifest)}}}
-    plan, variant = SimpleNamespace(config=plan, steps=(3, 4), total=5e6), SimpleNamespace(pairs=["pll"])
-    test = PairTest.read(tmp_path / "pairs.jsonl", tmp_path)
-    write_scores(variant, plan, test, {"en": str(tmp_path / "text.txt")}, tmp_path / "scores.json")
-    found, trained = json.loads((tmp_path / "scores.json").read_text()), open_run(run)
-    by_pairs = pair_scores(
-        test.pairs, open_scorer(run, trained, "pll")[0], WordNgrams(["the men of the page", "one page"])
-    )
-    assert by_pairs["n"] == 100
-    kept = {name: by_pairs[name] for name in ("n", "accuracy", "ties", "baselines", "correlation_with_bigram")}
-    bits = perplexity_scores(run, trained, tmp_path / "text.txt", None, None)["bits_per_byte"]
-    losses = {"masked": label_loss(trained.model, open_shards(manifest), 9)}
-    assert found == {
-        "steps": 7,
-        "flops": 5e6,
-        "tokens": 72,
-        "losses": losses,
-        "bits": {"en": bits},
-        "pairs": {"pll": kept},
-    }
-    runs = {name: [found | {"losses": {"masked": loss}}] for name, loss in (("plain", 2.0), ("mixed", 2.5))}
-    (_, _, *rows, claim) = loss_lines(load_study(write_study(tmp_path / "study"))[0], runs)
-    cells = [row.split()[:4] for row in rows]
-    assert cells == [["plain", "7", "72", "2.000"], ["mixed", "7", "72", "2.500"]]
-    assert claim == "masked: plain below mixed by +0.500 (one seed). none"
-    *scored, baselines = pair_lines(runs)
-    assert [line.split(": ")[1].split(" %")[0] for line in scored] == [f"{100 * kept['accuracy']:.1f}"] * 2
-    listed = ", ".join(f"{kind} {100 * share:.1f} %" for kind, share in kept["baselines"].items())
-    assert baselines == f"minimal pairs, baselines: {listed}"
+@pytest.mark.slow
+def test_losses_are_those_of_the_trainer(shard_sets, tmp_path, monkeypatch, capsys):
+    folder = write_study(tmp_path, flops=6e9, one="masked_lm", two="unilm")
+    sets = shard_sets / "corrupt"  # there already
+    monkeypatch.setattr(tool, "make_all_sets", lambda _, output, variants, *more: dict.fromkeys(variants, sets))
+    monkeypatch.setenv("MASTER_PORT", "29500")  # of the user's own; runs beside one another need a port each
+    words = [str(folder), "--output", str(tmp_path / "out"), "--flops", "6e8"]
+    assert tool.main(words) == 0
+    first = (tmp_path / "out" / "study.txt").read_text()
+    assert "6e+08" in first
+    assert ", one seed; nats on held-out rows" in first
+    (claim,) = [line for line in first.splitlines() if line.startswith("masked: plain below mixed by")]
+    assert claim.endswith(" (one seed). none")
+    for name, measures in {"plain-0": ["masked"], "mixed-0": ["masked", "other"]}.items():
+        scores = json.loads((tmp_path / "out" / "scores" / f"{name}.json").read_text())
+        metrics = read_lines(tmp_path / "out" / "runs" / name / "metrics.jsonl")
+        assert list(scores["losses"]) == measures
+        assert (scores["steps"], scores["tokens"]) == (metrics[-1]["step"], metrics[-1]["tokens"])
+        for measure in measures:
+            loss = metrics[-1]["heldout"][measure]["loss"]
+            assert scores["losses"][measure] == pytest.approx(loss, rel=1e-5)
+
+    shown = (tmp_path / "out" / "study.html").read_text()
+    assert "masked loss (nats) over FLOPs" in shown
+    assert "plain from" in shown
+
+    pairs = tmp_path / "pairs.jsonl"
+    pairs.write_text('{"good": "one of the men was there", "bad": "the of was"}\n' * 3)
+    assert tool.main([*words, "--pairs", str(pairs)]) == 0
+    run = tmp_path / "out" / "runs" / "plain-0"
+    alone = json.loads(evaluate_mode(run, SuiteOptions(suite="pairs", input=pairs, score="pll"))[0])
+    of_study = json.loads((tmp_path / "out" / "scores" / "plain-0.json").read_text())["pairs"]["pll"]
+    assert (of_study["n"], of_study["accuracy"]) == (3, alone["accuracy"])
+    assert of_study["baselines"]["shorter"] == alone["baselines"]["shorter"] == 0
+    assert "minimal pairs, plain by pll" in (with_pairs := (tmp_path / "out" / "study.txt").read_text())
+    assert with_pairs.startswith(first)
+    assert with_pairs in capsys.readouterr().out
