@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from rich.markup import escape
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
+from clozeline.model.scoring.masked import logits_at_masks
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.manifest import manifest_path
 from clozeline.pipeline.shards.store import local_path
@@ -39,13 +39,8 @@ class Guess:
 
 
 def guesses(trained: Run, ids: NDArray[Any], position: int, top: int) -> list[Guess]:
-    """Return the most probable tokens at a position of a row with its special tokens."""
-    import torch
-
-    row = torch.from_numpy(ids.astype(np.int64))[None]
-    tensors = {"input_ids": row, "position_ids": torch.arange(row.shape[1])[None], "lengths": torch.tensor([len(ids)])}
-    with torch.no_grad():
-        logits = trained.model.logits(tensors)["masked_lm"][0, position, : trained.model.vocab_size]
+    """Return the most probable tokens at the masked position of a row with its special tokens."""
+    ((logits,),) = logits_at_masks(trained.model, [ids.tolist()], [[position]], previous=trained.predicts_next)
     best = logits.softmax(-1).topk(top)
     pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
     return [Guess(trained.tokenizer.decode_part([token]), probability) for token, probability in pairs]

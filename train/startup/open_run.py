@@ -80,6 +80,11 @@ class Run:
             )
         ]
 
+    @property
+    def predicts_next(self) -> bool:
+        """Whether a masked token is predicted at the position before it."""
+        return any(recorded.objective.frame.predict_from == "previous" for recorded in self.recorded)
+
     def require_config(self) -> TrainConfig:
         """Return the configuration of the training; ConfigurationError for a model folder."""
         if self.config is None:

@@ -1,6 +1,8 @@
 """Continuations of texts and fillings of masks, with untrained models over real sets."""
 
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +13,7 @@ from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.runs.fill_mask import iterate_masked_words
+from clozeline.tools.runs.fill_mask import guesses, iterate_masked_words
 from clozeline.tools.runs.fill_mask import main as fill_mask
 from clozeline.tools.runs.generate import main as generate
 from clozeline.tools.runs.inference.generation import (
@@ -22,7 +24,7 @@ from clozeline.tools.runs.inference.generation import (
 )
 from clozeline.tools.runs.inference.masked_text import encode_masked_text, fill_text, parts_of
 from tests.pipeline.tokenize.tokenizers.word_marks import KINDS, ROLES
-from tests.tools.small_run import example_sets
+from tests.tools.small_run import compute_row_scores, example_sets
 
 
 def test_a_beam_prints_its_best_rows_and_their_scores(decoder, capsys):
@@ -174,6 +176,18 @@ def test_a_filled_text_has_no_special_tokens(encoder, monkeypatch):
     for text, message in (("no mask", "a text with <mask>"), ("long " * 64 + "<mask>", "rows of at most 64")):
         with pytest.raises(ConfigurationError, match=message):
             encode_masked_text(trained, text)
+
+
+@pytest.mark.parametrize("place", ["same", "previous"])
+def test_a_guess_is_read_where_the_training_predicted_it(encoder, place):
+    _, trained = encoder
+    recorded = SimpleNamespace(objective=SimpleNamespace(frame=SimpleNamespace(predict_from=place)))
+    ids, (position,) = encode_masked_text(trained, "the page <mask> of it")
+    scores = compute_row_scores(trained, ids.tolist(), "masked_lm")[position - (place == "previous")]
+    best = scores.softmax(-1).topk(3)
+    found = guesses(replace(trained, recorded=(recorded,)), ids, position, 3)
+    assert [one.probability for one in found] == pytest.approx(best.values.tolist(), rel=1e-4)
+    assert [one.text for one in found] == [trained.tokenizer.decode_part([token]) for token in best.indices.tolist()]
 
 
 def test_the_commands_fill_several_masks(encoder, capsys):

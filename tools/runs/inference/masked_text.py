@@ -58,7 +58,7 @@ def fill_text(trained: Run, text: str, decoding: Decoding, samples: int = 1) -> 
         vocabulary.id_of("mask", "fill_mask"),
         decoding,
         banned=vocabulary.special.nonzero()[0].tolist(),
-        previous=any(recorded.objective.frame.predict_from == "previous" for recorded in trained.recorded),
+        previous=trained.predicts_next,
     )
     return [filling for of_row in fillings for filling in of_row][:samples]
 
