@@ -181,7 +181,8 @@ def test_a_filled_text_has_no_special_tokens(encoder, monkeypatch):
 @pytest.mark.parametrize("place", ["same", "previous"])
 def test_a_guess_is_read_where_the_training_predicted_it(encoder, place):
     _, trained = encoder
-    recorded = SimpleNamespace(objective=SimpleNamespace(frame=SimpleNamespace(predict_from=place)))
+    objective = SimpleNamespace(frame=SimpleNamespace(predict_from=place))
+    recorded = SimpleNamespace(objective=objective, tokenizer=trained.recorded[0].tokenizer)
     ids, (position,) = encode_masked_text(trained, "the page <mask> of it")
     scores = compute_row_scores(trained, ids.tolist(), "masked_lm")[position - (place == "previous")]
     best = scores.softmax(-1).topk(3)
