@@ -1,7 +1,5 @@
 """The words and numbers of the table of compressed models, and what their records say."""
 
-import re
-
 import pytest
 import torch
 import yaml
@@ -11,7 +9,7 @@ from clozeline.files import publish_json
 from clozeline.registry import find
 from clozeline.sealed_json import seal
 from clozeline.tools.models.compression import measurements
-from clozeline.tools.models.compression.comparison import Row, Score, table_lines
+from clozeline.tools.models.compression.comparison import Row, Score
 from clozeline.tools.models.compression.measurements import (
     Latency,
     Sizes,
@@ -49,28 +47,6 @@ def test_a_row_says_what_it_saves(sizes, own, own_32, words):
     latencies = {1: Latency(own, 1.0), 32: Latency(own_32, 1.0)}
     saved = Row("small", sizes, DENSE, latencies, SCORE, SCORE, "heads: half (1905.10650)").savings
     assert saved.startswith(words) if "zeros" in words else saved == words
-
-
-def test_the_table_has_sizes_times_and_scores_of_each_model():
-    times = {1: Latency(0.0005, 0.001), 32: Latency(0.02, 0.01)}
-    small = Row("small", Sizes(1500, 500, 2_500_000, 1.5e6), DENSE, times, SCORE, Score("accuracy", (0.75,)), "half")
-    lines = [*table_lines([Row("dense", DENSE, DENSE, score=SCORE), small])]
-    header, dense, saved, cells, claim = (re.split(" {2,}", line.strip()) for line in lines)
-    assert (header[-2:], len(header)) == (["accuracy, %", "dense, %"], len(cells))
-    assert dense == ["dense", "1,000", "1,000", "0.00", "2.0", "1 x", "1 x", "62.50 ± 17.68"]
-    assert cells == [
-        "small",
-        "1,500",
-        "500",
-        "2.50",
-        "1.5",
-        "0.50 (2.00 x)",
-        "20.00 (0.50 x)",
-        "62.50 ± 17.68",
-        "75.00",
-    ]
-    assert saved == ["the dense model"]
-    assert claim == ["saves time at batch 1, slower at batch 32; the paper's claim: half"]
 
 
 def test_sizes_are_those_of_the_weights(shard_sets, tmp_path):

@@ -76,15 +76,6 @@ def test_a_score_below_a_baseline_is_printed_as_such():
         "accuracy 0.7000 (baselines: majority 0.5000, words 0.8000) BELOW the baseline words"
     )
     assert "BELOW" not in f1
-    noted = {"unparsable": 1.5, "threshold": -0.25, "notes": {"rows_of_train": 2}, "degenerate": True, "n": 1000}
-    noted |= {"signatures": {"f1": "a|b"}, "exit": {"layers": 3.0, "of": 4, "flops": 0.5, "rule": "entropy 0.1"}}
-    head, *_, f1, early = lines_of({**SCORES, **noted, "below": {"accuracy": [], "f1": ["majority", "words"]}})
-    assert head.startswith(
-        "toy dev: 1,000 texts, 4 truncated, 3 skipped, 1.5 unparsable, threshold of no answer -0.250, "
-    )
-    assert head.endswith("2 rows of train; step 20, seed 3")
-    assert f1.endswith("BELOW the baseline majority and words  (a|b)  (constant: no correlation is defined)")
-    assert early.split("exit")[1].strip() == "75.0 % of 4 layers, 50.0 % of the FLOPs: entropy 0.1"
 
 
 def test_a_run_keeps_the_threshold_of_its_checkpoint(tmp_path):
