@@ -213,7 +213,7 @@ def test_python_blocks_run_on_real_output(chain):
 
 def test_the_readme_shows_what_its_command_prints():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    shows = r"^(clozeline show .*)\n```\n\n```text\n(.*?)^```$"
+    shows = r"^(clozeline show [^\n]*)\n```\n\n```text\n(.*?)^```$"
     [(command, shown)] = re.findall(shows, text, re.MULTILINE | re.DOTALL)
     done = subprocess.run([sys.executable, "-m", *shlex.split(command)], capture_output=True, text=True, check=True)
     printed = [line.rstrip() for line in done.stdout.splitlines()]
