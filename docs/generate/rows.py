@@ -1,0 +1,151 @@
+"""Run the commands of docs/rows.yaml, and write docs/rows.md: what is taught, the command, and what it prints.
+
+python -m docs.generate.rows [--only TOPIC] [--folder DIR]
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from clozeline.files import publish_text
+
+_DOCS: Final = Path(__file__).parents[1]
+_SECONDS: Final = 900
+_LONGEST_LINE: Final = 120
+_HEAD: Final = """# Rows of textbooks
+
+What is taught about pretraining, and the command that does it here: {rows} rows. `make rows` runs them all, compares
+what they print with what is expected, and writes this page from `docs/rows.yaml`. [Examples of lectures](textbook.md)
+explains the first of them.
+
+The commands share one folder, in which `configs` and `docs` are those of the repository. The models are made in seconds
+from the pages of this documentation: they show that a command works, and know nothing. Losses differ a little between
+machines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of the page; `shows` is the regular expression that the printed text must match."""
+
+    topic: str
+    taught: str
+    run: str
+    shows: str
+
+
+def read_rows(content: Mapping[str, Any]) -> list[Row]:
+    """Return the rows of docs/rows.yaml in order."""
+    return [
+        Row(topic, taught, row["run"], row["shows"])
+        for topic, rows in content["topics"].items()
+        for taught, row in rows.items()
+    ]
+
+
+def write_files(files: Mapping[str, Any], folder: Path) -> None:
+    """Write the files that the commands read, and links to those of the repository."""
+    for name in ("configs", "docs"):
+        (folder / name).symlink_to(_DOCS.parent / name)
+    for name, text in files.items():
+        if isinstance(text, list):
+            text = "".join(f"{json.dumps(line)}\n" for line in text)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text if isinstance(text, str) else yaml.safe_dump(text, sort_keys=False))
+
+
+def run_command(command: str, folder: Path) -> tuple[int, str]:
+    """Return exit code and output of a command, as a user would type it in this folder."""
+    environment = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": str(_DOCS.parent), "COLUMNS": "200"}
+    done = subprocess.run(
+        ["bash", "-ec", command],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=_SECONDS,
+    )
+    return done.returncode, done.stdout
+
+
+def find_lines(shows: str, text: str) -> list[str]:
+    """Return the lines of a text that hold the first match of an expression; none without a match."""
+    match = re.search(shows, text, flags=re.MULTILINE)
+    if match is None:
+        return []
+    start, end = text.rfind("\n", 0, match.start()) + 1, text.find("\n", match.end())
+    return [" ".join(line.split()) for line in text[start : None if end < 0 else end].splitlines() if line.strip()]
+
+
+def run_topic(rows: list[Row], folder: Path) -> dict[Row, list[str]]:
+    """Run rows one after another; return what each showed, or nothing where it failed, which is printed."""
+    shown = {}
+    for row in rows:
+        start = time.monotonic()
+        code, text = run_command(row.run, folder)
+        shown[row] = find_lines(row.shows, text) if code == 0 else []
+        verdict = "ok" if shown[row] else f"FAILED with code {code}; expected: {row.shows}\n  {row.run}\n{text}"
+        print(f"{time.monotonic() - start:5.1f} s  {row.topic}: {row.taught}: {verdict}", flush=True)
+    return shown
+
+
+def write_page(content: Mapping[str, Any], shown: Mapping[Row, list[str]]) -> str:
+    """Return the page as Markdown."""
+
+    def code(text: str) -> str:
+        text = text if len(text) <= _LONGEST_LINE else f"{text[: _LONGEST_LINE - 2]} …"
+        fence = "``" if "`" in text else "`"
+        return f"{fence}{text}{fence}".replace("|", "\\|")
+
+    parts = [_HEAD.format(rows=len(shown)), "These files and commands come first:"]
+    parts += [f"```text\n{yaml.safe_dump(content['files'], sort_keys=False, width=110).rstrip()}\n```"]
+    parts += ["```text\n" + "\n".join(content["prepare"]) + "\n```"]
+    for topic in content["topics"]:
+        lines = ["| taught | command | prints |", "|---|---|---|"]
+        for row, printed in shown.items():
+            if row.topic == topic:
+                command = f"`{' '.join(row.run.split())}`".replace("|", "\\|")
+                lines.append(f"| {row.taught} | {command} | {'<br>'.join(map(code, printed))} |")
+        parts += [f"## {topic}", "\n".join(lines)]
+    return "\n\n".join([*parts, content["left_out"].rstrip()]) + "\n"
+
+
+def main() -> int:
+    """Run the rows; return 1 if one of them failed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", help="run the rows of this topic, without writing the page")
+    parser.add_argument("--folder", type=Path, help="a folder whose files and runs are used again")
+    options = parser.parse_args()
+    content = yaml.safe_load((_DOCS / "rows.yaml").read_text(encoding="utf-8"))
+    folder = options.folder or Path(tempfile.mkdtemp(prefix="rows-"))
+    if not (folder / "configs").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_files(content["files"], folder)
+        for command in content["prepare"]:
+            run_topic([Row("prepare", command.split()[1], command, "")], folder)
+    rows = [row for row in read_rows(content) if options.only in (None, row.topic)]
+    topics = [[row for row in rows if row.topic == topic] for topic in content["topics"]]
+    with ThreadPoolExecutor(2) as pool:
+        shown = {row: lines for part in pool.map(lambda part: run_topic(part, folder), topics) for row, lines in part.items()}
+    failed = [row for row, lines in shown.items() if not lines]
+    print(f"{len(shown)} rows in {folder}, {len(failed)} failed", *(f"{row.topic}: {row.taught}" for row in failed), sep="\n  ")
+    if not failed and options.only is None:
+        publish_text(_DOCS / "rows.md", write_page(content, shown))
+    return bool(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
