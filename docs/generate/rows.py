@@ -24,6 +24,7 @@ from clozeline.files import publish_text
 _DOCS: Final = Path(__file__).parents[1]
 _SECONDS: Final = 900
 _LONGEST_LINE: Final = 120
+_MOST_LINES: Final = 4
 _HEAD: Final = """# Rows of textbooks
 
 What is taught about pretraining, and the command that does it here: {rows} rows. `make rows` runs them all, compares
@@ -87,7 +88,9 @@ def find_lines(shows: str, text: str) -> list[str]:
     if match is None:
         return []
     start, end = text.rfind("\n", 0, match.start()) + 1, text.find("\n", match.end())
-    return [" ".join(line.split()) for line in text[start : None if end < 0 else end].splitlines() if line.strip()]
+    lines = text[start : None if end < 0 else end].splitlines()
+    lines = [" ".join(line.split()) for line in lines if line.strip()]
+    return lines if len(lines) <= _MOST_LINES else [*lines[: _MOST_LINES - 2], "…", lines[-1]]
 
 
 def run_topic(rows: list[Row], folder: Path) -> dict[Row, list[str]]:
@@ -98,7 +101,8 @@ def run_topic(rows: list[Row], folder: Path) -> dict[Row, list[str]]:
         code, text = run_command(row.run, folder)
         shown[row] = find_lines(row.shows, text) if code == 0 else []
         verdict = "ok" if shown[row] else f"FAILED with code {code}; expected: {row.shows}\n  {row.run}\n{text}"
-        print(f"{time.monotonic() - start:5.1f} s  {row.topic}: {row.taught}: {verdict}", flush=True)
+        sys.stdout.write(f"{time.monotonic() - start:5.1f} s  {row.topic}: {row.taught}: {verdict}\n")
+        sys.stdout.flush()
     return shown
 
 
@@ -135,13 +139,16 @@ def main() -> int:
         folder.mkdir(parents=True, exist_ok=True)
         write_files(content["files"], folder)
         for command in content["prepare"]:
-            run_topic([Row("prepare", command.split()[1], command, "")], folder)
+            code, text = run_command(command, folder)
+            if code:
+                sys.exit(f"code {code}: {command}\n{text}")
     rows = [row for row in read_rows(content) if options.only in (None, row.topic)]
     topics = [[row for row in rows if row.topic == topic] for topic in content["topics"]]
     with ThreadPoolExecutor(2) as pool:
-        shown = {row: lines for part in pool.map(lambda part: run_topic(part, folder), topics) for row, lines in part.items()}
-    failed = [row for row, lines in shown.items() if not lines]
-    print(f"{len(shown)} rows in {folder}, {len(failed)} failed", *(f"{row.topic}: {row.taught}" for row in failed), sep="\n  ")
+        parts = list(pool.map(lambda part: run_topic(part, folder), topics))
+    shown = {row: lines for part in parts for row, lines in part.items()}
+    failed = [f"  {row.topic}: {row.taught}\n" for row, lines in shown.items() if not lines]
+    sys.stdout.write(f"{len(shown)} rows in {folder}, {len(failed)} failed\n{''.join(failed)}")
     if not failed and options.only is None:
         publish_text(_DOCS / "rows.md", write_page(content, shown))
     return bool(failed)
