@@ -4,6 +4,7 @@ python -m docs.generate.rows [--only TOPIC] [--folder DIR]
 """
 
 import argparse
+import hashlib
 import json
 import os
 import re
@@ -94,12 +95,21 @@ def find_lines(shows: str, text: str) -> list[str]:
 
 
 def run_topic(rows: list[Row], folder: Path) -> dict[Row, list[str]]:
-    """Run rows one after another; return what each showed, or nothing where it failed, which is printed."""
+    """Run rows one after another; return what each showed, or nothing where it failed, which is printed.
+
+    What a row showed stays in the folder, so that another start runs only those that failed.
+    """
     shown = {}
     for row in rows:
+        done = folder / "shown" / f"{hashlib.sha256(repr(row).encode()).hexdigest()}.json"
+        if done.exists():
+            shown[row] = json.loads(done.read_text())
+            continue
         start = time.monotonic()
         code, text = run_command(row.run, folder)
         shown[row] = find_lines(row.shows, text) if code == 0 else []
+        if shown[row]:
+            done.write_text(json.dumps(shown[row]))
         verdict = "ok" if shown[row] else f"FAILED with code {code}; expected: {row.shows}\n  {row.run}\n{text}"
         sys.stdout.write(f"{time.monotonic() - start:5.1f} s  {row.topic}: {row.taught}: {verdict}\n")
         sys.stdout.flush()
@@ -136,7 +146,7 @@ def main() -> int:
     content = yaml.safe_load((_DOCS / "rows.yaml").read_text(encoding="utf-8"))
     folder = options.folder or Path(tempfile.mkdtemp(prefix="rows-"))
     if not (folder / "configs").exists():
-        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "shown").mkdir(parents=True)
         write_files(content["files"], folder)
         for command in content["prepare"]:
             code, text = run_command(command, folder)
