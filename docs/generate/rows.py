@@ -14,31 +14,19 @@ import tempfile
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
 from clozeline.files import publish_text
 
 _DOCS: Final = Path(__file__).parents[1]
-_SECONDS: Final = 900
 _LONGEST_LINE: Final = 120
 _MOST_LINES: Final = 4
-_HEAD: Final = """# Rows of textbooks
-
-What is taught about pretraining, and the command that does it here: {rows} rows. `make rows` runs them all, compares
-what they print with what is expected, and writes this page from `docs/rows.yaml`. [Examples of lectures](textbook.md)
-explains the first of them.
-
-The commands share one folder, in which `configs` and `docs` are those of the repository. The models are made in seconds
-from the pages of this documentation: they show that a command works, and know nothing. Losses differ a little between
-machines."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One row of the page; `shows` is the regular expression that the printed text must match."""
 
     topic: str
@@ -49,11 +37,7 @@ class Row:
 
 def read_rows(content: Mapping[str, Any]) -> list[Row]:
     """Return the rows of docs/rows.yaml in order."""
-    return [
-        Row(topic, taught, row["run"], row["shows"])
-        for topic, rows in content["topics"].items()
-        for taught, row in rows.items()
-    ]
+    return [Row(topic, taught, **row) for topic, rows in content["topics"].items() for taught, row in rows.items()]
 
 
 def write_files(files: Mapping[str, Any], folder: Path) -> None:
@@ -70,16 +54,8 @@ def write_files(files: Mapping[str, Any], folder: Path) -> None:
 def run_command(command: str, folder: Path) -> tuple[int, str]:
     """Return exit code and output of a command, as a user would type it in this folder."""
     environment = {"OMP_NUM_THREADS": "1", **os.environ, "PYTHONPATH": str(_DOCS.parent), "COLUMNS": "200"}
-    done = subprocess.run(
-        ["bash", "-ec", command],
-        cwd=folder,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=_SECONDS,
-    )
+    streams: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    done = subprocess.run(["bash", "-ec", command], cwd=folder, env=environment, text=True, **streams)
     return done.returncode, done.stdout
 
 
@@ -94,22 +70,20 @@ def find_lines(shows: str, text: str) -> list[str]:
     return lines if len(lines) <= _MOST_LINES else [*lines[: _MOST_LINES - 2], "…", lines[-1]]
 
 
-def run_topic(rows: list[Row], folder: Path) -> dict[Row, list[str]]:
+def run_rows(rows: list[Row], folder: Path) -> dict[Row, list[str]]:
     """Run rows one after another; return what each showed, or nothing where it failed, which is printed.
 
     What a row showed stays in the folder, so that another start runs only those that failed.
     """
     shown = {}
     for row in rows:
-        done = folder / "shown" / f"{hashlib.sha256(repr(row).encode()).hexdigest()}.json"
-        if done.exists():
-            shown[row] = json.loads(done.read_text())
-            continue
-        start = time.monotonic()
-        code, text = run_command(row.run, folder)
-        shown[row] = find_lines(row.shows, text) if code == 0 else []
-        if shown[row]:
-            done.write_text(json.dumps(shown[row]))
+        kept = folder / "shown" / f"{hashlib.sha256(json.dumps(row).encode()).hexdigest()}.json"
+        start, code, text = time.monotonic(), 0, ""
+        if not kept.exists():
+            code, text = run_command(row.run, folder)
+            if code == 0 and (lines := find_lines(row.shows, text)):
+                kept.write_text(json.dumps(lines))
+        shown[row] = json.loads(kept.read_text()) if kept.exists() else []
         verdict = "ok" if shown[row] else f"FAILED with code {code}; expected: {row.shows}\n  {row.run}\n{text}"
         sys.stdout.write(f"{time.monotonic() - start:5.1f} s  {row.topic}: {row.taught}: {verdict}\n")
         sys.stdout.flush()
@@ -119,33 +93,30 @@ def run_topic(rows: list[Row], folder: Path) -> dict[Row, list[str]]:
 def write_page(content: Mapping[str, Any], shown: Mapping[Row, list[str]]) -> str:
     """Return the page as Markdown."""
 
-    def code(text: str) -> str:
-        text = text if len(text) <= _LONGEST_LINE else f"{text[: _LONGEST_LINE - 2]} …"
+    def code(text: str, longest: int = _LONGEST_LINE) -> str:
         fence = "``" if "`" in text else "`"
-        return f"{fence}{text}{fence}".replace("|", "\\|")
+        return f"{fence}{text if len(text) <= longest else f'{text[:longest]} …'}{fence}".replace("|", "\\|")
 
-    parts = [_HEAD.format(rows=len(shown)), "These files and commands come first:"]
-    parts += [f"```text\n{yaml.safe_dump(content['files'], sort_keys=False, width=110).rstrip()}\n```"]
-    parts += ["```text\n" + "\n".join(content["prepare"]) + "\n```"]
+    parts = [content["head"].format(rows=len(shown)), "```text\n" + "\n".join(content["prepare"]) + "\n```"]
     for topic in content["topics"]:
         lines = ["| taught | command | prints |", "|---|---|---|"]
         for row, printed in shown.items():
             if row.topic == topic:
-                command = f"`{' '.join(row.run.split())}`".replace("|", "\\|")
+                command = code(" ".join(row.run.split()), len(row.run))
                 lines.append(f"| {row.taught} | {command} | {'<br>'.join(map(code, printed))} |")
         parts += [f"## {topic}", "\n".join(lines)]
     return "\n\n".join([*parts, content["left_out"].rstrip()]) + "\n"
 
 
 def main() -> int:
-    """Run the rows; return 1 if one of them failed."""
+    """Run the rows, topics two at a time; return 1 if one of them failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", help="run the rows of this topic, without writing the page")
-    parser.add_argument("--folder", type=Path, help="a folder whose files and runs are used again")
+    parser.add_argument("--folder", type=Path, help="keep all files here; another start runs the rows that failed")
     options = parser.parse_args()
     content = yaml.safe_load((_DOCS / "rows.yaml").read_text(encoding="utf-8"))
     folder = options.folder or Path(tempfile.mkdtemp(prefix="rows-"))
-    if not (folder / "configs").exists():
+    if not (folder / "shown").exists():
         (folder / "shown").mkdir(parents=True)
         write_files(content["files"], folder)
         for command in content["prepare"]:
@@ -153,9 +124,9 @@ def main() -> int:
             if code:
                 sys.exit(f"code {code}: {command}\n{text}")
     rows = [row for row in read_rows(content) if options.only in (None, row.topic)]
-    topics = [[row for row in rows if row.topic == topic] for topic in content["topics"]]
     with ThreadPoolExecutor(2) as pool:
-        parts = list(pool.map(lambda part: run_topic(part, folder), topics))
+        topics = ([row for row in rows if row.topic == topic] for topic in content["topics"])
+        parts = list(pool.map(lambda topic: run_rows(topic, folder), topics))
     shown = {row: lines for part in parts for row, lines in part.items()}
     failed = [f"  {row.topic}: {row.taught}\n" for row, lines in shown.items() if not lines]
     sys.stdout.write(f"{len(shown)} rows in {folder}, {len(failed)} failed\n{''.join(failed)}")
