@@ -5,6 +5,7 @@ python -m docs.generate.rows [--only TOPIC] [--folder DIR]
 
 import argparse
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -43,7 +44,7 @@ def read_rows(content: Mapping[str, Any]) -> list[Row]:
 def write_files(files: Mapping[str, Any], folder: Path) -> None:
     """Write the files that the commands read, and links to those of the repository."""
     for name in ("configs", "docs"):
-        (folder / name).symlink_to(_DOCS.parent / name)
+        (folder / name).exists() or (folder / name).symlink_to(_DOCS.parent / name)
     for name, text in files.items():
         if isinstance(text, list):
             text = "".join(f"{json.dumps(line)}\n" for line in text)
@@ -64,18 +65,14 @@ def find_lines(shows: str, text: str) -> list[str]:
     match = re.search(shows, text, flags=re.MULTILINE)
     if match is None:
         return []
-    start, end = text.rfind("\n", 0, match.start()) + 1, text.find("\n", match.end())
-    lines = text[start : None if end < 0 else end].splitlines()
-    lines = [" ".join(line.split()) for line in lines if line.strip()]
+    start, end = text.rfind("\n", 0, match.start()) + 1, f"{text}\n".find("\n", match.end())
+    lines = [" ".join(line.split()) for line in text[start:end].splitlines() if line.strip()]
     return lines if len(lines) <= _MOST_LINES else [*lines[: _MOST_LINES - 2], "…", lines[-1]]
 
 
-def run_rows(rows: list[Row], folder: Path) -> dict[Row, list[str]]:
-    """Run rows one after another; return what each showed, or nothing where it failed, which is printed.
-
-    What a row showed stays in the folder, so that another start runs only those that failed.
-    """
-    shown = {}
+def run_rows(rows: list[Row], folder: Path) -> list[tuple[Row, list[str]]]:
+    """Run rows one after another; return what each showed, which the folder keeps, or nothing where it failed."""
+    shown = []
     for row in rows:
         kept = folder / "shown" / f"{hashlib.sha256(json.dumps(row).encode()).hexdigest()}.json"
         start, code, text = time.monotonic(), 0, ""
@@ -83,10 +80,9 @@ def run_rows(rows: list[Row], folder: Path) -> dict[Row, list[str]]:
             code, text = run_command(row.run, folder)
             if code == 0 and (lines := find_lines(row.shows, text)):
                 kept.write_text(json.dumps(lines))
-        shown[row] = json.loads(kept.read_text()) if kept.exists() else []
-        verdict = "ok" if shown[row] else f"FAILED with code {code}; expected: {row.shows}\n  {row.run}\n{text}"
+        shown.append((row, json.loads(kept.read_text()) if kept.exists() else []))
+        verdict = "ok" if kept.exists() else f"FAILED with code {code}; expected: {row.shows}\n  {row.run}\n{text}"
         sys.stdout.write(f"{time.monotonic() - start:5.1f} s  {row.topic}: {row.taught}: {verdict}\n")
-        sys.stdout.flush()
     return shown
 
 
@@ -94,16 +90,14 @@ def write_page(content: Mapping[str, Any], shown: Mapping[Row, list[str]]) -> st
     """Return the page as Markdown."""
 
     def code(text: str, longest: int = _LONGEST_LINE) -> str:
-        fence = "``" if "`" in text else "`"
-        return f"{fence}{text if len(text) <= longest else f'{text[:longest]} …'}{fence}".replace("|", "\\|")
+        return f"`` {text if len(text) <= longest else f'{text[:longest]} …'} ``".replace("|", "\\|")
 
     parts = [content["head"].format(rows=len(shown)), "```text\n" + "\n".join(content["prepare"]) + "\n```"]
     for topic in content["topics"]:
         lines = ["| taught | command | prints |", "|---|---|---|"]
         for row, printed in shown.items():
             if row.topic == topic:
-                command = code(" ".join(row.run.split()), len(row.run))
-                lines.append(f"| {row.taught} | {command} | {'<br>'.join(map(code, printed))} |")
+                lines.append(f"| {row.taught} | {code(row.run, len(row.run))} | {'<br>'.join(map(code, printed))} |")
         parts += [f"## {topic}", "\n".join(lines)]
     return "\n\n".join([*parts, content["left_out"].rstrip()]) + "\n"
 
@@ -117,17 +111,16 @@ def main() -> int:
     content = yaml.safe_load((_DOCS / "rows.yaml").read_text(encoding="utf-8"))
     folder = options.folder or Path(tempfile.mkdtemp(prefix="rows-"))
     if not (folder / "shown").exists():
-        (folder / "shown").mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         write_files(content["files"], folder)
         for command in content["prepare"]:
-            code, text = run_command(command, folder)
-            if code:
-                sys.exit(f"code {code}: {command}\n{text}")
-    rows = [row for row in read_rows(content) if options.only in (None, row.topic)]
+            if (done := run_command(command, folder))[0]:
+                sys.exit(f"code {done[0]}: {command}\n{done[1]}")
+        (folder / "shown").mkdir()
+    topics = [topic for topic in content["topics"] if options.only in (None, topic)]
+    rows = [[row for row in read_rows(content) if row.topic == topic] for topic in topics]
     with ThreadPoolExecutor(2) as pool:
-        topics = ([row for row in rows if row.topic == topic] for topic in content["topics"])
-        parts = list(pool.map(lambda topic: run_rows(topic, folder), topics))
-    shown = {row: lines for part in parts for row, lines in part.items()}
+        shown = dict(itertools.chain.from_iterable(pool.map(lambda topic: run_rows(topic, folder), rows)))
     failed = [f"  {row.topic}: {row.taught}\n" for row, lines in shown.items() if not lines]
     sys.stdout.write(f"{len(shown)} rows in {folder}, {len(failed)} failed\n{''.join(failed)}")
     if not failed and options.only is None:
