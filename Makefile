@@ -60,7 +60,7 @@ objectives: $(STAMP)  ## make the golden bytes and the page of objectives and gr
 docs: $(STAMP)  ## make the generated parts of docs/ again
 	$(BIN)/python -m docs.generate.page
 
-rows: $(STAMP)  ## run every command of docs/rows.yaml, some 20 minutes, and write docs/rows.md from what they print
+rows: $(STAMP)  ## run every command of docs/rows.yaml, and write docs/rows.md from what they print
 	$(BIN)/python -m docs.generate.rows $(if $(ONLY),--only "$(ONLY)")
 
 site: $(STAMP)  ## build the documentation as a site, with search and the Python reference, into site/
