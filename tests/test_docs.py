@@ -45,7 +45,6 @@ ONLY_PARSED = (
 )
 """Commands that need another machine, or an installation; bash reads them, nothing runs them."""
 
-
 ROWS = yaml.safe_load((ROOT / "docs" / "rows.yaml").read_text(encoding="utf-8"))
 NOT_A_MODEL = ("baby", "demo", "small_languages", "tasks", "web")
 """Recipes that are not of one published model."""
@@ -120,8 +119,6 @@ def split_config(words, kind):
     named = words[place + 1]
     if named.startswith("mine/"):
         path = files_of_new() / named.removeprefix("mine/")
-    elif Path(named).is_file():
-        path = Path(named)
     else:
         path = ROOT / config_file("recipe:demo" if named == "my.yaml" else named, kind)
     return path, [word for word in words[place + 2 :] if "=" in word]
@@ -191,7 +188,7 @@ def test_command(page, command, monkeypatch):
 @pytest.mark.parametrize("topic", ROWS["topics"])
 def test_rows_of_textbooks_are_commands_with_known_keys(topic, tmp_path, monkeypatch):
     write_files(ROWS["files"], tmp_path)
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
     known = {name for group in commands_of_clozeline().values() for name in group}
     for row in ROWS["topics"][topic].values():
         assert re.compile(row["shows"])
