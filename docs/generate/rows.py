@@ -90,7 +90,8 @@ def write_page(content: Mapping[str, Any], shown: Mapping[Row, list[str]]) -> st
     """Return the page as Markdown."""
 
     def code(text: str, longest: int = _LONGEST_LINE) -> str:
-        return f"`` {text if len(text) <= longest else f'{text[:longest]} …'} ``".replace("|", "\\|")
+        fence = ("`` ", " ``") if "`" in text else ("`", "`")
+        return (text if len(text) <= longest else f"{text[:longest]} …").join(fence).replace("|", "\\|")
 
     parts = [content["head"].format(rows=len(shown)), "```text\n" + "\n".join(content["prepare"]) + "\n```"]
     for topic in content["topics"]:
