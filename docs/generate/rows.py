@@ -20,11 +20,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from clozeline.files import publish_text
-
 _DOCS: Final = Path(__file__).parents[1]
-_LONGEST_LINE: Final = 120
-_MOST_LINES: Final = 4
 
 
 class Row(NamedTuple):
@@ -67,7 +63,7 @@ def find_lines(shows: str, text: str) -> list[str]:
         return []
     start, end = text.rfind("\n", 0, match.start()) + 1, f"{text}\n".find("\n", match.end())
     lines = [" ".join(line.split()) for line in text[start:end].splitlines() if line.strip()]
-    return lines if len(lines) <= _MOST_LINES else [*lines[: _MOST_LINES - 2], "…", lines[-1]]
+    return lines if len(lines) <= 4 else [*lines[:2], "…", lines[-1]]
 
 
 def run_rows(rows: list[Row], folder: Path) -> list[tuple[Row, list[str]]]:
@@ -89,7 +85,7 @@ def run_rows(rows: list[Row], folder: Path) -> list[tuple[Row, list[str]]]:
 def write_page(content: Mapping[str, Any], shown: Mapping[Row, list[str]]) -> str:
     """Return the page as Markdown."""
 
-    def code(text: str, longest: int = _LONGEST_LINE) -> str:
+    def code(text: str, longest: int = 120) -> str:
         fence = ("`` ", " ``") if "`" in text else ("`", "`")
         return (text if len(text) <= longest else f"{text[:longest]} …").join(fence).replace("|", "\\|")
 
@@ -125,7 +121,7 @@ def main() -> int:
     failed = [f"  {row.topic}: {row.taught}\n" for row, lines in shown.items() if not lines]
     sys.stdout.write(f"{len(shown)} rows in {folder}, {len(failed)} failed\n{''.join(failed)}")
     if not failed and options.only is None:
-        publish_text(_DOCS / "rows.md", write_page(content, shown))
+        (_DOCS / "rows.md").write_text(write_page(content, shown), encoding="utf-8")
     return bool(failed)
 
 
