@@ -12,7 +12,7 @@ export TOKENIZERS_PARALLELISM := false
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test try test-all check fix objectives docs site bench baby clean
+.PHONY: help install demo test try test-all check fix objectives docs rows site bench baby clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ objectives: $(STAMP)  ## make the golden bytes and the page of objectives and gr
 
 docs: $(STAMP)  ## make the generated parts of docs/ again
 	$(BIN)/python -m docs.generate.page
+
+rows: $(STAMP)  ## run every command of docs/rows.yaml, and write docs/rows.md from what they print
+	$(BIN)/python -m docs.generate.rows $(if $(ONLY),--only "$(ONLY)")
 
 site: $(STAMP)  ## build the documentation as a site, with search and the Python reference, into site/
 	$(BIN)/pip install -q -c constraints.txt -e '.[site]'
