@@ -358,6 +358,11 @@ def with_absolute_paths(value: Any) -> Any:
         return {key: with_absolute_paths(item) for key, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
         before = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
-        changes = {name: new for name, old in before.items() if (new := with_absolute_paths(old)) != old}
-        return replace(value, **changes) if changes else value
+        after = {name: with_absolute_paths(old) for name, old in before.items()}
+        if after == before:
+            return value
+        aliases = {
+            name: field.alias for name, field in getattr(value, "__pydantic_fields__", {}).items() if field.alias
+        }
+        return type(value)(**{aliases.get(name, name): new for name, new in after.items()})
     return value

@@ -10,6 +10,7 @@ from tests.pipeline.task_files import (
     make_sets,
     make_tagged_sets,
     make_text_sets,
+    write_recipe,
 )
 from tests.train.masked_set import write_config
 
@@ -44,3 +45,15 @@ def tuned_run(ranks, folder, *, steps=6, **changes):
     )  # fmt: skip
     assert ranks.run(start, config) == [0]
     return folder / "run"
+
+
+def body_and_recipe(ranks, folder, steps):
+    """The files of a small task; a run and a recipe of it, as words of `finetune` and `self-train`."""
+    body, recipe, files = tuned_run(ranks, folder / "first"), folder / "toy", folder / "first" / "files"
+    recipe.mkdir()
+    write_recipe(recipe).rename(recipe / "pipeline.yaml")
+    text = "model: {heads: {classification: {hidden: tanh}}}\noptimizer: {name: adamw, learning_rate: 0.01}\n"
+    text += "schedule: {name: linear, warmup: 1}\n"
+    text += f"data: {{global_batch: 16, lanes: 4, micro_batch: 8}}\nsteps: {steps}\n"
+    (recipe / "train.yaml").write_text(text, encoding="utf-8")
+    return files, [str(body), f"task={recipe}", f"train={files / 'train.tsv'}", f"dev={files / 'dev.tsv'}"]
