@@ -15,7 +15,6 @@ from rich.markup import escape
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
-from clozeline.model.scoring.masked import logits_at_masks
 from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.manifest import manifest_path
 from clozeline.pipeline.shards.store import local_path
@@ -40,6 +39,8 @@ class Guess:
 
 def guesses(trained: Run, ids: NDArray[Any], position: int, top: int) -> list[Guess]:
     """Return the most probable tokens at the masked position of a row with its special tokens."""
+    from clozeline.model.scoring.masked import logits_at_masks
+
     ((logits,),) = logits_at_masks(trained.model, [ids.tolist()], [[position]], previous=trained.predicts_next)
     best = logits.softmax(-1).topk(top)
     pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
