@@ -66,7 +66,7 @@ def read_pairs(path: Path, max_per_paradigm: int | None = None) -> list[Pair]:
 
 def _pair_of(fields: Mapping[str, Any], stem: str, where: str) -> Pair:
     names = next(names for key, names in _SHAPES.items() if key in fields or not key)
-    for name in names:
+    for name in (*names, *(name for name in ("UID", "linguistics_term") if name in fields)):
         if not isinstance(fields.get(name), str):
             raise IntegrityError(f"{where}: expected a field '{name}', got {', '.join(fields)}")
     if names[0] == "Context1":
@@ -79,7 +79,7 @@ def _pair_of(fields: Mapping[str, Any], stem: str, where: str) -> Pair:
         good, bad, *further = (fields["input_prefix"] + option for option in options)
         return Pair(good, bad, f"{stem}_{fields.get('numops')}_ops", "entity_tracking", tuple(further))
     good, bad = (fields[name] for name in names)
-    return Pair(good, bad, str(fields.get("UID", stem)), str(fields.get("linguistics_term", "pairs")))
+    return Pair(good, bad, fields.get("UID", stem), fields.get("linguistics_term", "pairs"))
 
 
 def compare_first(values: Sequence[float] | NDArray[np.float64], pairs: Sequence[Pair]) -> tuple[Flags, Flags]:
