@@ -19,9 +19,9 @@ from benchmarks.harness import parser, write_json
 
 import numpy as np
 import torch
+import transformers  # its classes are loaded at their first use
 import yaml
 from torch import Tensor
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 from clozeline.tools.runs.evaluation.minimal_pairs import Pair, compare_first, read_pairs
 from clozeline.tools.runs.evaluation.ngrams import TokenNgrams
@@ -40,12 +40,14 @@ def write_causal(folder: Path) -> Path:
     causal = folder.with_name(f"{folder.name}-causal")
     if not (causal / "config.json").exists():
         keys = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        config = LlamaConfig(**{key: keys[key] for key in keys if key not in ("architectures", "model_type")})
-        tokenizer = AutoTokenizer.from_pretrained(folder)
+        config = transformers.LlamaConfig(
+            **{key: keys[key] for key in keys if key not in ("architectures", "model_type")}
+        )
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
         config.bos_token_id = tokenizer.cls_token_id  # rows start with it
         tokenizer.bos_token = tokenizer.cls_token
         tokenizer.save_pretrained(causal)
-        LlamaForCausalLM.from_pretrained(folder, config=config).save_pretrained(causal)
+        transformers.LlamaForCausalLM.from_pretrained(folder, config=config).save_pretrained(causal)
     return causal
 
 
@@ -63,7 +65,10 @@ def in_batches(rows: Sequence[Sequence[int]]) -> Iterator[tuple[list[int], Tenso
 @torch.no_grad()
 def causal_sums(folder: Path, texts: Sequence[str]) -> Sums:
     """Return the log-probability of each text after [CLS], without an end token."""
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder).to(DEVICE)
+    tokenizer, model = (
+        transformers.AutoTokenizer.from_pretrained(folder),
+        transformers.AutoModelForCausalLM.from_pretrained(folder).to(DEVICE),
+    )
     encoded = tokenizer(list(texts), add_special_tokens=False).input_ids
     sums = np.zeros(len(texts))
     for indices, ids in in_batches([[tokenizer.bos_token_id, *row] for row in encoded]):
@@ -76,7 +81,10 @@ def causal_sums(folder: Path, texts: Sequence[str]) -> Sums:
 @torch.no_grad()
 def masked_sums(folder: Path, texts: Sequence[str]) -> Sums:
     """Return the sum over the tokens of each text, each masked alone and predicted at the position before."""
-    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForMaskedLM.from_pretrained(folder).to(DEVICE)
+    tokenizer, model = (
+        transformers.AutoTokenizer.from_pretrained(folder),
+        transformers.AutoModelForMaskedLM.from_pretrained(folder).to(DEVICE),
+    )
     encoded = tokenizer(list(texts)).input_ids  # [CLS] ... [SEP]
     cells = [(index, at) for index, row in enumerate(encoded) for at in range(1, len(row) - 1)]
     sums = np.zeros(len(texts))
@@ -140,7 +148,7 @@ def score_counts(texts: Sequence[str], pairs: Sequence[Pair], folder: Path) -> d
     found = {
         name: accuracies(pairs, np.array([words.sum(row, order) for row in cut])) for name, order in ORDERS.items()
     }
-    backend = AutoTokenizer.from_pretrained(folder).backend_tokenizer
+    backend = transformers.AutoTokenizer.from_pretrained(folder).backend_tokenizer
     tokens = Counts((one.tokens for one in backend.encode_batch(list(texts), add_special_tokens=False)), [5])
     cut = [one.tokens for one in backend.encode_batch(sentences(pairs), add_special_tokens=False)]
     return found | {"5-gram of tokens": accuracies(pairs, np.array([tokens.sum(row, 5) for row in cut]))}

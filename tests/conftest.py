@@ -28,7 +28,7 @@ settings.load_profile("repeatable")
 
 def pytest_xdist_auto_num_workers():
     """Return the number of processes of `-n auto`: tests of processes and signals wait more than they compute."""
-    return min(8, 2 + (os.cpu_count() or 1))
+    return min(8, 1 + (os.cpu_count() or 1))
 
 
 def _no_wait_for_the_disk(descriptor):

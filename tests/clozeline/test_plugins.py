@@ -16,23 +16,22 @@ MYLAB = ROOT / "docs" / "mylab"
 TRAIN = ["steps=2", "schedule.warmup=0", *(f"model.{key}" for key in ("dim=8", "layers=1", "ffn_dim=8"))]
 
 
-@pytest.fixture
-def command(tmp_path):
-    """Runs commands in a folder of the user, without what tests put in the environment."""
-    write_corpus(tmp_path / "texts", 30)
+def command_in(folder):
+    """Return a function that runs commands in a folder of the user, without what tests put in the environment."""
+    write_corpus(folder / "texts", 30)
     recipe = {
         "base": str(ROOT / "configs/recipes/demo/pipeline.yaml"), "output": "own", "input": "texts",
         "heldout": {"fraction": 0.2},
         "clean": {"filters": [{"name": "mylab.algorithms:Shouting", "share": 0.3}], "language": None},
         "corrupt": [{"name": "mylab.algorithms:RareTokens", "mask_rate": 0.2}],
     }  # fmt: skip
-    (tmp_path / "own.yaml").write_text(yaml.safe_dump(recipe))
+    (folder / "own.yaml").write_text(yaml.safe_dump(recipe))
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "CLOZELINE_IMPORT")}
 
     def run(*words, **variables):
         words = [sys.executable, "-P", "-m", "clozeline", *words]
         return subprocess.run(
-            words, cwd=tmp_path, env={**environment, "PYTHONPATH": str(ROOT), **variables}, capture_output=True,
+            words, cwd=folder, env={**environment, "PYTHONPATH": str(ROOT), **variables}, capture_output=True,
             text=True, check=False, timeout=600,
         )  # fmt: skip
 
@@ -43,38 +42,47 @@ def stages_to_do(done):
     return {line.partition(":")[0] for line in done.stdout.splitlines() if line.endswith(" units")}
 
 
-def test_a_module_of_ones_own_is_named_recorded_and_a_part_of_the_digest(command, tmp_path):
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with a module of the user's own and what it made of texts in two processes; commands in it."""
+    folder = tmp_path_factory.mktemp("user")
+    command = command_in(folder)
     missing = command("pipeline", "--config", "own.yaml")
     assert missing.returncode == 64
     assert "mylab.algorithms:Shouting: no module 'mylab'; install its package" in missing.stderr
-    shutil.copytree(MYLAB / "mylab", tmp_path / "mylab")
-    made = command("pipeline", "--config", "own.yaml", "executor.workers=2", "executor.tasks=2")
-    assert made.returncode == 0, made.stderr
-    assert "mylab.algorithms:RareTokens" in (tmp_path / "own/corrupt/config.yaml").read_text()
-    assert '"mylab.algorithms:RareTokens"' in (tmp_path / "own/corrupt/rare_tokens/train/manifest.json").read_text()
+    shutil.copytree(MYLAB / "mylab", folder / "mylab")
+    done = command("pipeline", "--config", "own.yaml", "executor.workers=2", "executor.tasks=2")
+    assert done.returncode == 0, done.stderr
+    return folder, command
+
+
+def test_a_module_of_ones_own_is_recorded_and_a_part_of_the_digest(made):
+    folder, command = made
+    assert "mylab.algorithms:RareTokens" in (folder / "own/corrupt/config.yaml").read_text()
+    assert '"mylab.algorithms:RareTokens"' in (folder / "own/corrupt/rare_tokens/train/manifest.json").read_text()
     assert stages_to_do(command("pipeline", "--config", "own.yaml", "--dry-run")) == set()
     # another comment is another source, of which nobody knows that it computes the same
-    with (tmp_path / "mylab/algorithms.py").open("a") as file:
+    with (folder / "mylab/algorithms.py").open("a") as file:
         file.write("# edited\n")
     assert stages_to_do(command("pipeline", "--config", "own.yaml", "--dry-run")) == {"clean"}
 
 
-def test_a_folder_of_somebody_else_imports_nothing(command, tmp_path):
-    shutil.copytree(MYLAB / "mylab", tmp_path / "mylab")
-    assert command("pipeline", "--config", "own.yaml").returncode == 0
-    (tmp_path / "mylab/__init__.py").write_text(f"open({str(tmp_path / 'imported')!r}, 'w')\n")
+def test_a_folder_of_somebody_else_imports_nothing(made):
+    folder, command = made
+    (folder / "mylab/__init__.py").write_text(f"open({str(folder / 'imported')!r}, 'w')\n")
     looked = command("filter-report", "own")
     assert looked.returncode == 64
     assert "put CLOZELINE_IMPORT=mylab.algorithms:Shouting before the command" in looked.stderr
     assert command("inspect-shard", "own/corrupt/rare_tokens/train").returncode == 0
-    assert not (tmp_path / "imported").exists()
+    assert not (folder / "imported").exists()
     assert command("filter-report", "own", CLOZELINE_IMPORT="mylab.algorithms").returncode == 0
-    assert (tmp_path / "imported").exists()
+    assert (folder / "imported").exists()
 
 
 @pytest.mark.slow
-def test_an_installed_package_is_used_from_texts_to_export(command, tmp_path):
+def test_an_installed_package_is_used_from_texts_to_export(tmp_path):
     """By entry points, which need no allowance; help lists them."""
+    command = command_in(tmp_path)
     package = tmp_path / "package"
     shutil.copytree(MYLAB, package)
     with (package / "pyproject.toml").open("a") as file:

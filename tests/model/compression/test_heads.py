@@ -44,7 +44,11 @@ def test_removed_heads_are_masked_heads(keep, calibrated):
     assert (config.attention_heads, config.head_width) == (keep, 5)
     assert len(kept) == 5
     assert all(len(heads) == keep for heads in kept.values())
-    expected = logits(masked(model_of(dense), kept, 5), batch_for("encoder"))
+    model = model_of(dense)
+    for path, heads in () if calibrated else kept.items():
+        norms = model.get_submodule(path).weight.detach().view(-1, 3, 5).norm(dim=(0, 2))
+        assert heads == sorted(norms.topk(keep).indices.tolist()), "those whose outputs weigh most"
+    expected = logits(masked(model, kept, 5), batch_for("encoder"))
     assert (logits(model_of(smaller.checkpoint), batch_for("encoder")) - expected).abs().max() <= 1e-12
 
 

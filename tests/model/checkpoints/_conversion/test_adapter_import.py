@@ -201,6 +201,17 @@ def test_what_ours_cannot_compute_is_refused(stored, changes, message):
         import_adapter(folder, base)
 
 
+def test_a_head_of_another_shape_is_refused(tmp_path):
+    config = peft().LoraConfig(task_type="SEQ_CLS", r=2, target_modules=["q_lin"], modules_to_save=["classifier"])
+    trained(tmp_path, "distilbert", "classification", config)
+    path = tmp_path / "adapter" / "adapter_model.safetensors"
+    tensors = load_file(path)
+    (name,) = (name for name in tensors if name.endswith("classifier.weight") and "pre_" not in name)
+    save_file(tensors | {name: tensors[name][:, :-1].contiguous()}, path)
+    with pytest.raises(WeightsError, match=r"of another shape than config\.json implies: .*classifier"):
+        import_adapter(tmp_path / "adapter", read_checkpoint(tmp_path / "base"))
+
+
 def test_damaged_tensors_are_refused(stored):
     folder, base = stored
     path = folder / "adapter_model.safetensors"

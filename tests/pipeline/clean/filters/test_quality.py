@@ -50,7 +50,7 @@ def test_a_label_that_the_model_lacks_is_refused():
 @pytest.mark.parametrize("kind", ["text", "half", "empty"])
 def test_a_damaged_model_is_refused(tmp_path, kind, monkeypatch):
     """The library itself does not return from some of them."""
-    monkeypatch.setattr(quality, "_LOAD_SECONDS", 10)
+    monkeypatch.setattr(quality, "_LOAD_SECONDS", 1)
     content = {"text": b"not a model " * 99, "half": MODEL.read_bytes()[: 1 << 14], "empty": b""}[kind]
     (tmp_path / "model.bin").write_bytes(content)
     with pytest.raises(ConfigurationError, match=r"model\.bin: expected a classifier of fastText"):

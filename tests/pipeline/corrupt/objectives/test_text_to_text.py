@@ -46,6 +46,7 @@ def test_every_task_has_its_template_and_length(tokenizer):
         assert len(example["input_ids"]) == 60
         assert example["target_ids"].tolist() == [*[301] * 29, EOS]
         assert example["task"].tolist() == [task]
+        assert objective.uncorrupt(example).tolist() == [*[300] * lengths[task], EOS, *[301] * 29, EOS]
         longer = window([[300] * (lengths[task] + 1)], loaded, target=[301], part=task)
         assert reasons(objective, longer) == ["too_long"]
 
