@@ -1,6 +1,6 @@
 """Types of configuration keys with their bounds."""
 
-from dataclasses import asdict, fields
+from dataclasses import fields
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -18,5 +18,5 @@ def list_to_tuple(value: Any) -> Any:
 
 def non_default_keys(part: Any) -> dict[str, Any]:
     """Return the values of a configuration that differ from the defaults of its class."""
-    defaults = {field.name: field.default for field in fields(part)}
-    return {key: value for key, value in asdict(part).items() if value != defaults[key]}
+    values = ((field, getattr(part, field.name)) for field in fields(part))
+    return {field.name: value for field, value in values if value != field.default}

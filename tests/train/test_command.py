@@ -81,8 +81,6 @@ def test_a_run_whose_lines_cannot_be_printed_trains_to_its_end(tmp_path, shards)
     assert exit_code("closed terminal", command, cwd=ROOT, env=environment()) == 0
     assert json.loads((tmp_path / "run" / "status.json").read_text())["state"] == "done"
     assert len(bits(tmp_path / "run")) == 3
-    wrong = [*command, "stepz=3"]
-    assert exit_code("closed terminal", wrong, cwd=ROOT, env=environment()) == 64
 
 
 def torchrun(*words):
