@@ -4,6 +4,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -292,8 +293,9 @@ def estimate_memory(
     )
 
 
+@cache
 def operations_per_second(device: torch.device, precision: str) -> float:
-    """Return the FLOPs per second of matrix products on one rank; no step can be faster.
+    """Return the FLOPs per second of matrix products on one rank, measured once a process; no step can be faster.
 
     The fastest of many short products counts: the first ones wait for threads and memory, and others for a busy core.
     """
