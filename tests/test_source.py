@@ -104,13 +104,6 @@ def imports(tree, modules):
     return found & modules.keys()
 
 
-def test_tests_mirror_the_source():
-    """Each folder of tests mirrors a folder of the source, but for the grid of complete runs."""
-    own = [ROOT / "tests", ROOT / "tests" / "grid", ROOT / "tests" / "docs_generate"]
-    folders = {path.parent for path in files("tests")} - set(own)
-    assert not [folder for folder in folders if not (ROOT / folder.relative_to(ROOT / "tests")).is_dir()]
-
-
 # Security -------------------------------------------------------------------------------------------------------------
 
 

@@ -225,30 +225,33 @@ def test_the_order_of_prediction(side):
 
 SEGMENTS = list_column("segment_starts")
 LANGUAGES = list_column("languages", "uint8")
+TAGS = (list_column("tag_positions"), list_column("tags"))
 
 
 def written(folder, lists, **options):
     """The manifest of a set of one row."""
-    specs = [spec for spec in (IDS_COLUMN, SEGMENTS, LANGUAGES) if spec.name in lists]
+    specs = [spec for spec in (IDS_COLUMN, SEGMENTS, LANGUAGES, *TAGS) if spec.name in lists]
     columns = {spec.name: Ragged.from_lists(lists[spec.name], np.dtype(spec.dtype)) for spec in specs}
     rows = Rows(fixed(np.ones(1, np.uint64)), columns)
     return write_set(folder, [rows], columns=specs, objective=objective("encoder", **options)).manifest
 
 
 def test_each_set_of_a_batch_has_its_own_rule(tmp_path):
-    """Positions restart with the second segment of a translation, never in a pair of sentences."""
+    """Positions restart with the second segment of a translation, never in a pair of sentences; all have tags."""
     pair = {"input_ids": [[1, 7, 2, 8, 9, 2]], "segment_starts": [[0, 3]], "languages": [[3, 5]]}
     text = {"input_ids": [[1, 7, 7, 7, 7, 2]], "languages": [[4]]}
     sets = [(pair, {"reset_positions": True}), (pair, {}), (text, {})]
+    sets = [({**lists, "tag_positions": [[n]], "tags": [[n + 4]]}, options) for n, (lists, options) in enumerate(sets)]
     manifests = [written(tmp_path / str(number), lists, **options) for number, (lists, options) in enumerate(sets)]
     columns = {"input_ids": column([lists["input_ids"][0] for lists, _ in sets])}
-    for name in ("segment_starts", "languages"):
+    for name in ("segment_starts", "languages", "tag_positions", "tags"):
         columns[name] = column([lists[name][0] if name in lists else [] for lists, _ in sets])
     tensors = Collate.from_manifests(manifests)(columns, np.ones(3, np.float32), np.arange(3))
     found = {name: tensor.tolist() for name, tensor in tensors.items()}
     assert found["position_ids"] == [[0, 1, 2, 0, 1, 2], [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5]]
     assert found["type_ids"] == [[0, 0, 0, 1, 1, 1]] * 2 + [[0] * 6]
     assert found["languages"] == [[3, 3, 3, 5, 5, 5]] * 2 + [[4] * 6]
+    assert (found["label_index"], found["label_ids"]) == ([0, 7, 14], [4, 5, 6])
 
 
 ATTENTION = list_column("attention", "uint8")
