@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 import torch
 import transformers
-from transformers.activations import ACT2FN
 
 from clozeline.errors import ConfigurationError, WeightsError
 from clozeline.model.checkpoints import build_checkpoint, export_checkpoint, read_checkpoint
@@ -42,6 +41,8 @@ def drawn(like, seed=8):
 
 def test_every_name_of_an_activation_that_we_have_is_known():
     """Theirs with the values of one of ours, and no other."""
+    from transformers.activations import ACT2FN  # slow to import
+
     draw = torch.linspace(-12, 12, 301)
     ours = {name: act(draw) for name, act in ACTIVATIONS.items() if name not in ("tanh", "identity")}
     found = {

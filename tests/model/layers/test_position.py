@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-from transformers.models.t5.modeling_t5 import T5Attention
+from transformers.models import t5
 
 from clozeline.model.configuration.position import PositionConfig, ScalingConfig
 from clozeline.model.layers.position import Learned, Rope, Sinusoidal, build_local_position, rotate, t5_bucket
@@ -18,7 +18,8 @@ from tests.model.small_models import small_config
 def test_t5_buckets(buckets, max_distance, causal):
     distances = torch.arange(-600, 601)
     found = t5_bucket(distances, buckets, max_distance, causal)
-    assert torch.equal(found, T5Attention._relative_position_bucket(distances, not causal, buckets, max_distance))
+    bucket = t5.modeling_t5.T5Attention._relative_position_bucket
+    assert torch.equal(found, bucket(distances, not causal, buckets, max_distance))
     assert {*found.tolist()} == {*range(buckets)} - (set() if causal else {buckets // 2})
 
 
