@@ -6,14 +6,7 @@ import sys
 import pytest
 
 from tests.registries import ROOT, algorithms, registries
-from tests.try_one import contract_files, find_algorithms, main
-
-
-def test_an_algorithm_is_found_by_its_file_name() -> None:
-    both = [path.parent.name for _, path in find_algorithms("masked_lm")]
-    assert both == ["heads", "objectives"]
-    for name in ("heads/masked_lm", "model/heads/masked_lm", "model/heads/masked_lm.py"):
-        assert [path.parent.name for _, path in find_algorithms(name)] == ["heads"]
+from tests.try_one import contract_files, main
 
 
 @pytest.mark.parametrize("name", ["maskd_lm", "filters/masked_lm"])

@@ -92,18 +92,20 @@ def export_tokenizer(
 
     Raises:
         ConfigurationError: the tokenizer lacks the tokens of the template.
-        IntegrityError: a piece would get another id in the written file.
+        IntegrityError: a piece would get another id in the written file, or the publisher's files are damaged.
     """
     tokenizer, kept = load_tokenizer(folder), [name for name in kept_files(folder) if name != Path(MODEL)]
     published = Published.find(folder)
     verbatim = bool(kept and published.tokenizer_class and not published.added)
     others = [name for name in kept if name.suffix == ".jinja" or name == Path(GENERATION)]
     copied = kept if verbatim else others
+    source = _ask(folder / SOURCE, published.tokenizer_class) if verbatim else {}
+    if "error" in source:
+        raise IntegrityError(source["error"])
     for name in copied:
         with publish(out / name) as temporary:
             shutil.copyfile(folder / SOURCE / name, temporary)
     if verbatim:
-        source = _ask(folder / SOURCE, published.tokenizer_class)
         answer = _ask(out, None, model) if model else _ask(out, published.tokenizer_class)
         expected = {**source, "roles": _roles(published, tokenizer)}  # the user may have named further ones
         if all(answer.get(key) == expected[key] for key in _READ):

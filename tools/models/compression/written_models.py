@@ -122,7 +122,10 @@ def _write_run(run: Run, output: Path, smaller: Checkpoint, method: str) -> None
     hidden.mkdir(parents=True)
     written = write_part(Snapshot(tensors, [], {}, [], {}), hidden / part_name(0))
     # the index: a training with this output is refused, as its configuration has no such key
-    keys = frozen(config) | {"compress.method": method}
+    before, after = frozen(run.require_config()), frozen(config)
+    # config.yaml may be edited: what the method leaves alone is as the checkpoint has it
+    left = {key: run.state.frozen.get(key, value) for key, value in after.items() if before.get(key) == value}
+    keys = after | left | {"compress.method": method}
     state = replace(run.state, base="", best=None, heldout_loss=None, heldout_losses=(), frozen=keys)
     Index(state.plain(), {}, records, [], {part_name(0): written.file}).write(hidden)
     sync(hidden)

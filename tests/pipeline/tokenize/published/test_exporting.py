@@ -6,7 +6,7 @@ import pytest
 import tokenizers
 from transformers import AutoConfig, AutoTokenizer
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.pipeline.tokenize.published.exporting import END, PAIR, Frame, export_tokenizer
 from clozeline.pipeline.tokenize.published.importing import PROBE_TEXTS, import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, trainable
@@ -92,6 +92,14 @@ def test_transformers_loads_every_special_token_and_the_same_ids(tmp_path, name,
     found = [theirs(text, add_special_tokens=False, split_special_tokens=True).input_ids for text in texts]
     pairs = zip(texts, found, strict=True)
     assert report.differing == [text for text, ids in pairs if ids != ours.encode([text])[0].ids.tolist()]
+
+
+def test_a_publisher_whose_files_were_damaged_since_is_named(tmp_path):
+    (model,) = (folders("t5", tmp_path) / "source").glob("*.model")
+    model.write_bytes(b"cut")
+    with pytest.raises(IntegrityError, match="source: transformers cannot read it: .*copy"):
+        export_tokenizer(tmp_path / "t", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_special_tokens_of_a_publisher_are_compared_with_its_own_files(tmp_path):
