@@ -97,7 +97,7 @@ def test_transformers_loads_every_special_token_and_the_same_ids(tmp_path, name,
 def test_a_publisher_whose_files_were_damaged_since_is_named(tmp_path):
     (model,) = (folders("t5", tmp_path) / "source").glob("*.model")
     model.write_bytes(b"cut")
-    with pytest.raises(IntegrityError, match="source: transformers cannot read it: .*copy"):
+    with pytest.raises(IntegrityError, match=r"source: transformers cannot read it: .*copy"):
         export_tokenizer(tmp_path / "t", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
