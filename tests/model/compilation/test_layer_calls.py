@@ -2,9 +2,6 @@
 
 import pytest
 import torch
-from torch._dynamo.backends.common import aot_autograd
-from torch._dynamo.exc import BackendCompilerFailed
-from torch._dynamo.testing import CompileCounter
 from torch._functorch import config as functorch_config
 from torch.autograd.graph import saved_tensors_hooks
 
@@ -64,8 +61,10 @@ def failing(first):
     return backend
 
 
-def fail_backward(*_):
-    raise RuntimeError("no backward graph")
+def fail_backward(graph, inputs):
+    from torch._dynamo.backends.common import aot_autograd  # slow to import
+
+    return aot_autograd(fw_compiler=lambda graph, _: graph, bw_compiler=failing(1))(graph, inputs)
 
 
 @WARNINGS
@@ -76,7 +75,7 @@ def fail_backward(*_):
         (failing(1), 64, "BackendCompilerFailed"),
         (failing(2), 64, "BackendCompilerFailed"),
         ("eager", 1, "FailOnRecompileLimitHit"),
-        (aot_autograd(fw_compiler=lambda graph, _: graph, bw_compiler=fail_backward), 64, "BackendCompilerFailed"),
+        (fail_backward, 64, "BackendCompilerFailed"),
     ],
     ids=["first layer", "second layer", "recompile limit", "backward"],
 )
@@ -102,7 +101,7 @@ def test_a_failure_is_raised_unless_somebody_is_told():
     torch.compiler.reset()
     network = built("encoder")
     compile_layers(network, failing(1))
-    with pytest.raises(BackendCompilerFailed):
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed):
         total(network, batch_for("encoder"))
 
 
@@ -140,6 +139,8 @@ def steps_and_evaluations(family, networks, shapes):
 def test_compiled_layers_train_and_evaluate_rows_of_any_number_and_length(family):
     """Each shape but the first ones is read by graphs that are there: it is no reason to compile again."""
     torch.compiler.reset()  # else the graphs of other tests count
+    from torch._dynamo.testing import CompileCounter  # slow to import
+
     plain, network, counter = built(family), built(family), CompileCounter()
     compile_layers(network, backend=counter)
     compile_heads(network, backend="eager")

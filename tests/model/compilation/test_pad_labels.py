@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from torch._dynamo.testing import CompileCounter
 
 from clozeline.model.compilation.host_shapes import pad_labels
 from clozeline.model.compilation.layer_calls import compile_heads
@@ -85,6 +84,8 @@ def test_more_labels_than_the_capacity_take_its_next_multiple():
 @pytest.mark.parametrize("head", [head for head in LABELLED if find("clozeline.model.heads", head).unit == "label"])
 def test_a_head_is_one_graph_for_all_numbers_of_labels(head, chunk):
     torch._dynamo.reset()
+    from torch._dynamo.testing import CompileCounter  # slow to import
+
     (network, tensors), counter = model_and_batch("encoder", head), CompileCounter()
     network.heads[head].label_chunk = chunk
     compile_heads(network, backend=counter)
