@@ -212,14 +212,15 @@ def run(workers: int, limit: int | None) -> None:
 
 
 def table() -> str:
-    """Return killed of judged mutants, by part, and the survivors."""
+    """Return killed of judged mutants, by part, and the survivors, each with why it changes nothing or as open."""
     mutants = json.loads(DRAWN.read_text())
     judged = [mutant for mutant in mutants if mutant.get("killed", "gone") != "gone"]
     lines = []
     for part in PARTS:
         here = [mutant for mutant in judged if mutant["file"].startswith(f"{part}/")]
         lines.append(f"{part:10} {sum(mutant['killed'] is not None for mutant in here):4} of {len(here):4}")
-    survivors = [f"{m['file']}:{m['line']}: {m['after'].strip()}" for m in judged if m["killed"] is None]
+    left = [mutant for mutant in judged if mutant["killed"] is None]
+    survivors = [f"{m['file']}:{m['line']}: {m['after'].strip()}  # {m.get('equivalent', 'open')}" for m in left]
     return "\n".join([*lines, "", *survivors, ""])
 
 
