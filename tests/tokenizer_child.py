@@ -1,7 +1,6 @@
 """One child for all imports of a test process, which would start one each: importing transformers takes a second."""
 
 import json
-import resource
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -18,8 +17,6 @@ def lasting_child():
         if not children or children[-1].poll() is not None:
             pipe, command = subprocess.PIPE, [sys.executable, "-m", _CHILD]
             child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
-            # a test of a full disk may have started it, which must not limit those after it
-            resource.prlimit(child.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
             children.append(child)
         child = children[-1]
         try:

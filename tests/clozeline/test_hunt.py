@@ -93,7 +93,7 @@ MEANT = {
     # texts of a user: any content may be meant so
     r"crawl/|/files/|/words/|^(texts|words|items1)\.txt": _OTHER_CONTENT,
     # in a form of transformers or peft, which holds no hashes: a changed digit is another model, not a damaged one
-    r"^(exported1|peft1)/": {"flip", "digit", "swap"},
+    r"^(exported1|peft1|imported1/tokenizer/source)/": {"flip", "digit", "swap"},
     # files whose absence means something
     rf"/(test\.tsv|{QUARANTINE}|seed-\d\.json)$": {"deleted"},
     # optional splits of a task

@@ -101,7 +101,7 @@ def export_tokenizer(
     copied = kept if verbatim else others
     source = _ask(folder / SOURCE, published.tokenizer_class) if verbatim else {}
     if "error" in source:
-        raise IntegrityError(source["error"])
+        raise IntegrityError(f"{folder / SOURCE}: {source['error']}")
     for name in copied:
         with publish(out / name) as temporary:
             shutil.copyfile(folder / SOURCE / name, temporary)
@@ -144,7 +144,7 @@ def export_tokenizer(
 
 
 def _ask(folder: Path, tokenizer_class: str | None, model: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    request: dict[str, Any] = {"path": str(folder), "tokenizer_class": tokenizer_class, "texts": [], "model": model}
+    request: dict[str, Any] = {"path": str(folder.absolute()), "tokenizer_class": tokenizer_class, "texts": [], "model": model}
     answer: dict[str, Any] = json.loads(importing.ask_child(request))
     return answer
 
@@ -160,7 +160,10 @@ def _compare_special_tokens(written: tokenizers.Tokenizer, source: Path) -> dict
     theirs = tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"]))
     pieces = [entry["content"] for entry in answer["tokenizer"]["added_tokens"] if entry["special"]]
     texts = [f"the {piece}\n{piece} \u00a0the{piece}the" for piece in pieces]
-    return {text: _ids(theirs, text) == _ids(written, text) for text in texts}
+    try:
+        return {text: _ids(theirs, text) == _ids(written, text) for text in texts}
+    except Exception as error:  # the library has no class of its own
+        raise IntegrityError(f"{source}: its tokenizer reads no text ({error}); import the model again") from error
 
 
 def _ids(model: tokenizers.Tokenizer, text: str) -> list[int]:
