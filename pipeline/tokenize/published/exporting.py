@@ -144,7 +144,8 @@ def export_tokenizer(
 
 
 def _ask(folder: Path, tokenizer_class: str | None, model: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    request: dict[str, Any] = {"path": str(folder.absolute()), "tokenizer_class": tokenizer_class, "texts": [], "model": model}
+    path = str(folder.absolute())
+    request = {"path": path, "tokenizer_class": tokenizer_class, "texts": [], "model": model}
     answer: dict[str, Any] = json.loads(importing.ask_child(request))
     return answer
 
