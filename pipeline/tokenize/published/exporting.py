@@ -145,7 +145,7 @@ def export_tokenizer(
 
 def _ask(folder: Path, tokenizer_class: str | None, model: Mapping[str, Any] | None = None) -> dict[str, Any]:
     path = str(folder.absolute())
-    request = {"path": path, "tokenizer_class": tokenizer_class, "texts": [], "model": model}
+    request: dict[str, Any] = {"path": path, "tokenizer_class": tokenizer_class, "texts": [], "model": model}
     answer: dict[str, Any] = json.loads(importing.ask_child(request))
     return answer
 
