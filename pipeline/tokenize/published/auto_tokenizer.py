@@ -308,12 +308,13 @@ def main() -> None:
     converter: Any = TikTokenConverter
     converter.load_tiktoken_bpe = staticmethod(_read_ranks)  # instead of that of the package `tiktoken`
     for line in sys.stdin:
+        request = json.loads(line)
         try:
-            answer = describe(**json.loads(line))
+            answer = describe(**request)
         except Exception as error:
             reason = str(error)
             if not isinstance(error, ClozelineError):
-                reason = f"{type(error).__name__}: {reason}; {_COPY_AGAIN}"
+                reason = f"tokenizer.path {request['path']}: {type(error).__name__}: {reason}; {_COPY_AGAIN}"
             answer = {"error": reason, "damaged": not isinstance(error, ConfigurationError)}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()

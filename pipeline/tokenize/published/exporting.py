@@ -101,7 +101,7 @@ def export_tokenizer(
     copied = kept if verbatim else others
     source = _ask(folder / SOURCE, published.tokenizer_class) if verbatim else {}
     if "error" in source:
-        raise IntegrityError(f"{folder / SOURCE}: {source['error']}")
+        raise IntegrityError(source["error"])
     for name in copied:
         with publish(out / name) as temporary:
             shutil.copyfile(folder / SOURCE / name, temporary)
