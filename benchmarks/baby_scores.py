@@ -65,10 +65,8 @@ def in_batches(rows: Sequence[Sequence[int]]) -> Iterator[tuple[list[int], Tenso
 @torch.no_grad()
 def causal_sums(folder: Path, texts: Sequence[str]) -> Sums:
     """Return the log-probability of each text after [CLS], without an end token."""
-    tokenizer, model = (
-        transformers.AutoTokenizer.from_pretrained(folder),
-        transformers.AutoModelForCausalLM.from_pretrained(folder).to(DEVICE),
-    )
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder).to(DEVICE)
     encoded = tokenizer(list(texts), add_special_tokens=False).input_ids
     sums = np.zeros(len(texts))
     for indices, ids in in_batches([[tokenizer.bos_token_id, *row] for row in encoded]):
@@ -81,10 +79,8 @@ def causal_sums(folder: Path, texts: Sequence[str]) -> Sums:
 @torch.no_grad()
 def masked_sums(folder: Path, texts: Sequence[str]) -> Sums:
     """Return the sum over the tokens of each text, each masked alone and predicted at the position before."""
-    tokenizer, model = (
-        transformers.AutoTokenizer.from_pretrained(folder),
-        transformers.AutoModelForMaskedLM.from_pretrained(folder).to(DEVICE),
-    )
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForMaskedLM.from_pretrained(folder).to(DEVICE)
     encoded = tokenizer(list(texts)).input_ids  # [CLS] ... [SEP]
     cells = [(index, at) for index, row in enumerate(encoded) for at in range(1, len(row) - 1)]
     sums = np.zeros(len(texts))
