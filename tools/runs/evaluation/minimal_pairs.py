@@ -16,13 +16,6 @@ from clozeline.train.startup.open_run import Run
 
 PUBLISHED: Final = {"5-gram": 61.2, "LSTM": 69.8, "Transformer-XL": 69.6, "GPT-2": 81.5, "people": 88.6}
 """mean accuracy over all 67 paradigms in percent, from the paper"""
-_SHAPES: Final = {
-    "Context1": ("Context1", "Target1", "Target2", "Domain"),
-    "input_prefix": ("input_prefix",),
-    "good": ("good", "bad"),
-    "": ("sentence_good", "sentence_bad"),
-}
-"""Texts that a row must have, by the field that tells its format: EWoK, entity tracking, pairs, BLiMP"""
 Flags = NDArray[np.bool_]
 _FEWEST: Final = 3
 """minimum number of paradigms for a correlation"""
@@ -65,21 +58,27 @@ def read_pairs(path: Path, max_per_paradigm: int | None = None) -> list[Pair]:
 
 
 def _pair_of(fields: Mapping[str, Any], stem: str, where: str) -> Pair:
-    names = next(names for key, names in _SHAPES.items() if key in fields or not key)
-    for name in (*names, *(name for name in ("UID", "linguistics_term") if name in fields)):
-        if not isinstance(fields.get(name), str):
+    """Return the pair of a row, whose fields tell its format; `stem` names the paradigm if it does not."""
+
+    def text(name: str) -> str:
+        if not isinstance(value := fields.get(name), str):
             raise IntegrityError(f"{where}: expected a field '{name}', got {', '.join(fields)}")
-    if names[0] == "Context1":
-        context, right, wrong, domain = (fields[name] for name in names)
-        return Pair(f"{context} {right}", f"{context} {wrong}", domain, "ewok")
-    if names[0] == "input_prefix":
-        options = fields.get("options")
+        return value
+
+    if "Context1" in fields:  # EWoK
+        context, domain = text("Context1"), text("Domain")
+        return Pair(f"{context} {text('Target1')}", f"{context} {text('Target2')}", domain, "ewok")
+    if "input_prefix" in fields:  # entity tracking
+        options, operations = fields.get("options"), fields.get("numops")
         if not (isinstance(options, list) and len(options) > 1 and all(isinstance(one, str) for one in options)):
             raise IntegrityError(f"{where}: expected a field 'options' with two texts or more, the right one first")
-        good, bad, *further = (fields["input_prefix"] + option for option in options)
-        return Pair(good, bad, f"{stem}_{fields.get('numops')}_ops", "entity_tracking", tuple(further))
-    good, bad = (fields[name] for name in names)
-    return Pair(good, bad, fields.get("UID", stem), fields.get("linguistics_term", "pairs"))
+        good, bad, *further = (text("input_prefix") + option for option in options)
+        paradigm = stem if operations is None else f"{stem}_{operations}_ops"
+        return Pair(good, bad, paradigm, "entity_tracking", tuple(further))
+    prefix = "" if "good" in fields else "sentence_"  # of BLiMP
+    paradigm = text("UID") if "UID" in fields else stem
+    phenomenon = text("linguistics_term") if "linguistics_term" in fields else "pairs"
+    return Pair(text(f"{prefix}good"), text(f"{prefix}bad"), paradigm, phenomenon)
 
 
 def compare_first(values: Sequence[float] | NDArray[np.float64], pairs: Sequence[Pair]) -> tuple[Flags, Flags]:

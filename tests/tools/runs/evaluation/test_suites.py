@@ -87,6 +87,7 @@ def test_files_of_the_evaluation_of_babylm(tmp_path):
         "social": {"Domain": "social-relations", "Context1": "who", "Target1": "left", "Target2": "ran off",
                    "Context2": "ran who", "ContextType": "direct", "ContextDiff": "swap", "TargetDiff": "swap"},
         "regular": {"input_prefix": "the ", "options": ["dog runs", "cat run", "cat runs"], "numops": 2},
+        "uncounted": {"input_prefix": "the ", "options": ["dog runs", "cat run"]},
     }  # fmt: skip
     for name, row in rows.items():
         (tmp_path / f"{name}.jsonl").write_text(f"{json.dumps(row)}\n")
@@ -94,10 +95,11 @@ def test_files_of_the_evaluation_of_babylm(tmp_path):
     assert {pair.paradigm: pair.sentences for pair in pairs} == {
         "hypernym": ("she saw it", "she saw"),
         "regular_2_ops": ("the dog runs", "the cat run", "the cat runs"),
+        "uncounted": ("the dog runs", "the cat run"),
         "social-relations": ("who left", "who ran off"),
     }
     found = {name: one["accuracy"] for name, one in pair_scores(pairs, Table(), None)["paradigms"].items()}
-    assert found == {"hypernym": 0.0, "regular_2_ops": 0.0, "social-relations": 1.0}
+    assert found == {"hypernym": 0.0, "regular_2_ops": 0.0, "uncounted": 0.0, "social-relations": 1.0}
     best = Pair("the cat runs", "the dog runs", "p", "p", ("the cat run",))
     assert pair_scores([best], Table(), None)["same_length"] == {"n": 1, "accuracy": 1.0}
     (tmp_path / "regular.jsonl").write_text('{"input_prefix": "the ", "options": ["dog"]}\n')
