@@ -27,8 +27,8 @@ class Phrases:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        # a line that is short enough stays whole; newlines always end a phrase
-        self._phrase = re.compile(rf"\s*+(?:[^\n]{{{options.characters},}}?(?=\s)|[^\n]+)\s*+")
+        # a line that is short enough stays whole; newlines always end a phrase, whose last character is no blank
+        self._phrase = re.compile(rf"\s*+(?:[^\n]{{{options.characters},}}?(?<=\S)(?=\s)|[^\n]+)\s*+")
 
     def starts(self, text: str, language: str) -> list[int]:
         """Return the character offset of each phrase; the language does not matter."""

@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clozeline.pipeline.text.sentences.phrases import Phrases
@@ -24,6 +24,7 @@ def split_slowly(text, characters):
     return starts
 
 
+@example("aaaaa  a", 6)
 @given(st.text(alphabet="ab \n", max_size=60), st.integers(1, 9))
 def test_phrases_are_those_of_the_rule(text, characters):
     assert Phrases(Phrases.Options(characters=characters)).starts(text, "th") == split_slowly(text, characters)
