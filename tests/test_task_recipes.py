@@ -11,10 +11,10 @@ from clozeline.configuration.config import config_file, validate
 from clozeline.model.build import build_model
 from clozeline.model.checkpoints import Checkpoint, build_heads_of_class, export_checkpoint
 from clozeline.model.configuration.model_config import ModelConfig
-from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tasks.readers import facts_of
+from tests.matrices import mark_slow_but
 from tests.pipeline.task_files import write_vocabulary
 from tests.pipeline.tasks.readers.reading import reader_of
 from tests.pipeline.tasks.readers.test_glue import OFFICIAL
@@ -108,7 +108,7 @@ def make_sets(name, tmp_path, texts, encoding="utf-8"):
         given = f"input=[{{path: {files}/train.csv, source: train}}, {{path: {files}/dev.csv, source: dev}}]"
     words = [given, "tokenizer.add=true", f"output={tmp_path / 'out'}"]
     words.append(f"tokenizer.path={write_vocabulary(tmp_path / 'words')}")
-    assert main(["--config", str(config_file(f"recipe:tasks/{name}", "pipeline.yaml")), *words]) == 0
+    assert run_pipeline(["--config", str(config_file(f"recipe:tasks/{name}", "pipeline.yaml")), *words]) == 0
     made = (tmp_path / "out" / "tasks").glob("*/*/manifest.json")
     return {path.parent.name: open_shards(path).manifest for path in made}
 
@@ -120,7 +120,7 @@ def check_head(name, manifest):
     assert "steps" in training
 
 
-@pytest.mark.parametrize("name", [*GLUE, *OBJECTS])
+@pytest.mark.parametrize("name", mark_slow_but(["mnli", "cola", "multirc", "copa"], [*GLUE, *OBJECTS]))
 def test_the_recipe_reads_the_official_layout(tmp_path, name):
     """Every row becomes an example."""
     matched = "_matched" if name == "mnli" else ""
@@ -137,7 +137,7 @@ def test_the_recipe_reads_the_official_layout(tmp_path, name):
         check_head(name, made[split])
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", mark_slow_but(["ner", "swag", "race_folder", "imdb", "trec"], FILES))
 def test_the_recipe_reads_the_files_of_its_task(tmp_path, name):
     encoding = "latin-1" if name == "trec" else "utf-8"
     made = make_sets(name, tmp_path, FILES[name], encoding)

@@ -47,7 +47,6 @@ def bits(output):
 
 
 def test_one_rank_and_the_launcher_take_the_same_file(tmp_path, shards):
-    """One rank, two by the launcher, quietly; the first loss is the same."""
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "one", steps=3, model__dropout={})
     alone = run_ranks(1, faulty.train_normally, "--config", str(config), folder=tmp_path)
     assert (alone.codes, alone.errors) == ([0], [""])

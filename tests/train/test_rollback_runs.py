@@ -12,6 +12,7 @@ from clozeline.train.checkpoint.state import read_state
 from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.engine import Engine
+from tests.matrices import mark_slow_but
 from tests.train import faulty
 from tests.train.aftermath import run_checked
 from tests.train.divergent_set import write_divergent_set
@@ -59,7 +60,7 @@ def learned(output):
     return records, (last.scalars, {name: record.xxh3_128 for name, record in last.files.items()})
 
 
-@pytest.mark.parametrize(("stage", "more"), [(0, ""), (2, "checkpoint.asynchronous=true")])
+@pytest.mark.parametrize(("stage", "more"), mark_slow_but([(0, "")], [(0, ""), (2, "checkpoint.asynchronous=true")]))
 def test_a_rollback_equals_a_run_that_never_read_the_rows(two_ranks, tmp_path, poisoned, stage, more):
     words = [f"zero.stage={stage}", *filter(None, [more])]
     paths = [tmp_path / name for name in ("diverged", "never")]
@@ -187,10 +188,10 @@ def go(folder, shards, function, *arguments):
     return run_checked(1, function, *arguments, "--config", str(config), folder=folder)
 
 
-@pytest.mark.parametrize(
-    ("point", "occurrence"),
-    [("checkpoint.json", 8), (".tmp-old-step-00000014", 1)],
-)
+KILLS = [("checkpoint.json", 8), (".tmp-old-step-00000014", 1)]
+
+
+@pytest.mark.parametrize(("point", "occurrence"), mark_slow_but(KILLS[:1], KILLS))
 def test_a_kill_in_a_rollback_costs_no_bit(tmp_path, poisoned, straight, point, occurrence):
     """Seven saves come before it, and it removes the steps 14, 12, 10 and 8."""
     assert go(tmp_path, poisoned, faulty.kill_at_replace, point, occurrence, "after").codes == [-signal.SIGKILL]

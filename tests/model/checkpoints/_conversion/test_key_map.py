@@ -72,7 +72,7 @@ def test_a_new_file_is_a_new_type(tmp_path):
     assert "data2vec-text" not in TYPES
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", mark_slow_but([1], range(8)))
 @pytest.mark.parametrize("model_type", BARE)
 def test_a_body_comes_in_and_goes_out_again(model_type, seed, tmp_path):
     """The class without a head, with the pooler that some have."""

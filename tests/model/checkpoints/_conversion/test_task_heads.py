@@ -17,6 +17,7 @@ from clozeline.model.checkpoints import (
 )
 from clozeline.model.checkpoints._conversion.task_heads import ENDINGS
 from clozeline.model.configuration.head import HeadConfig
+from tests.matrices import mark_slow_but
 from tests.model.checkpoints._conversion.test_export import checkpoint_of
 from tests.model.checkpoints.published import (
     TYPES,
@@ -251,7 +252,7 @@ def test_the_type_follows_from_the_head():
     assert found == {"tanh": ["BertForSequenceClassification"], "gelu": ["ElectraForSequenceClassification"]}
 
 
-@pytest.mark.parametrize(("name", "kind"), CASES, ids=IDS)
+@pytest.mark.parametrize(("name", "kind"), mark_slow_but([case for case in CASES if "classification" in case], CASES))
 def test_a_new_head_built_like_the_class_of_its_body_is_exported(tmp_path, name, kind):
     """A body of each type, a head that nobody described, a folder that transformers loads with the same scores."""
     saved(tmp_path / "theirs", name, kind)

@@ -13,6 +13,7 @@ from clozeline.tools.models.import_model import main as import_main
 from clozeline.tools.runs import predict
 from clozeline.tools.runs.evaluate import EvaluateOptions, evaluate_run
 from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
+from tests.matrices import mark_slow_but
 from tests.pipeline.task_files import SPECIALS, WORDS, make_sets, write_vocabulary
 from tests.tools.runs.evaluation.task_runs import start
 
@@ -30,7 +31,7 @@ BODIES = {
 """By frame: the class, its sizes, and how close its scores are in fp64; T5's norms are fp32 there too."""
 
 
-@pytest.mark.parametrize("frame", BODIES)
+@pytest.mark.parametrize("frame", mark_slow_but(["t5"], BODIES))
 def test_a_classifier(one_rank, tmp_path, frame, capsys):
     """Special tokens that the published tokenizer lacks get rows of the table; GPT also trains its lm on the rows."""
     # a published body with random weights, and the sets that its tokenizer makes

@@ -51,11 +51,11 @@ def test_close_leaves_no_threads_and_no_files(tmp_path):
 @pytest.mark.usefixtures("default_signals")
 def test_ctrl_c_interrupts_a_wait_and_close_does_not_hang(tmp_path, monkeypatch):
     """A store that never answers: the interrupt arrives in `next_step`, and closing does not wait for the read."""
-    begun, never = threading.Event(), threading.Event()
+    begun, never, ended = threading.Event(), threading.Event(), []
 
     def stalled(*arguments):
         begun.set()
-        never.wait(30)
+        ended.append(never.wait(30))
         raise AssertionError("released")
 
     monkeypatch.setattr(ShardSet, "read_block", stalled)
@@ -63,13 +63,14 @@ def test_ctrl_c_interrupts_a_wait_and_close_does_not_hang(tmp_path, monkeypatch)
 
     def interrupt():
         begun.wait(20)
+        time.sleep(0.1)  # a signal right before a wait does not interrupt it
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         stream.next_step()
     stream.close()
-    assert not never.is_set(), "closed while the read was still waiting"
+    assert not ended, "closed while the read was still waiting"
     never.set()
 
 
