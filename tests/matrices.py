@@ -7,15 +7,15 @@ STAGES = [*((stage, "fp32") for stage in (0, 1, 2, 3)), *((stage, "bf16") for st
 
 
 def mark_slow_but(usual, cases):
-    """Return the parameters of a test, of which all but the usual ones are marked slow.
-
-    Raises:
-        ValueError: a usual case is none of the cases.
-    """
+    """Return the parameters of a test, of which all but the usual ones are marked slow."""
     usual, cases = list(usual), list(cases)
-    if unknown := [case for case in usual if case not in cases]:
-        raise ValueError(f"expected usual cases among {cases}, got {unknown}")
+    assert all(case in cases for case in usual), usual
     return [
         case if case in usual else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
         for case in cases
     ]
+
+
+def mark_slow_after(count, cases):
+    """Return the parameters of a test, of which all but the first ones are marked slow."""
+    return mark_slow_but([*cases][:count], cases)

@@ -27,6 +27,7 @@ ROOT = Path(__file__).parents[1]
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", (ROOT / "docs" / "python.md").read_text(encoding="utf-8"), re.M | re.S)
 
 
+@pytest.mark.slow
 def test_the_blocks_run_one_after_another(tmp_path):
     """A text is corrupted and restored, a set opened, three steps taken, a loader resumed, and both trainers run."""
     write_masked_sets(tmp_path / "data" / "site" / "corrupt" / "masked_lm")
@@ -103,6 +104,7 @@ def test_transformers_resumes_where_it_stopped(tmp_path):
     assert later["samples"] == 10 * BATCH, "steps count across the resume"
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of Lightning, about its own use of torch
 def test_lightning_resumes_where_it_stopped(tmp_path):
     from pytorch_lightning.callbacks import ModelCheckpoint

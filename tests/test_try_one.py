@@ -10,13 +10,13 @@ from tests.try_one import contract_files, main
 
 
 @pytest.mark.parametrize("name", ["maskd_lm", "filters/masked_lm"])
-def test_a_wrong_name_gives_the_nearest_ones(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_name_gives_the_nearest_ones(name, capsys):
     assert main([name]) == 64
     assert "masked_lm" in capsys.readouterr().err.partition("nearest names: ")[2].partition(".")[0]
 
 
 @pytest.mark.parametrize("package", registries())
-def test_no_test_file_of_a_sibling_is_collected(package: str) -> None:
+def test_no_test_file_of_a_sibling_is_collected(package):
     path = algorithms(package)[0]
     files = contract_files(package, path.stem)
     assert all(file.exists() for file in files)
@@ -25,7 +25,7 @@ def test_no_test_file_of_a_sibling_is_collected(package: str) -> None:
     assert not [file for file in files if file.name in siblings and file.parent.name == path.parent.name]
 
 
-def test_what_ran_is_said() -> None:
+def test_what_ran_is_said():
     """The tests of a sentence splitter are the cheapest ones."""
     command = [sys.executable, "-m", "tests.try_one", "sentences/lines", "-p", "no:cacheprovider"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

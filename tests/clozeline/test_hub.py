@@ -197,6 +197,7 @@ def test_pickled_weights_are_refused_by_name(hub, tmp_path):
     assert hub.downloaded() == []
 
 
+@pytest.mark.slow
 def test_the_command_imports_a_private_model_and_keeps_the_token_to_itself(published, monkeypatch, tmp_path):
     monkeypatch.delenv("HF_TOKEN", raising=False)
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)  # set where a test of this process exported

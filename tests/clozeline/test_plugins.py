@@ -87,8 +87,8 @@ def test_an_installed_package_is_used_from_texts_to_export(tmp_path):
     shutil.copytree(MYLAB, package)
     with (package / "pyproject.toml").open("a") as file:
         file.write('[project.entry-points."clozeline.objectives"]\nrare_tokens = "mylab.algorithms:RareTokens"\n')
-        file.write('[project.entry-points."clozeline.heads"]\nfocal = "mylab.algorithms:Focal"\n')
-        file.write('[project.entry-points."clozeline.optimizers"]\nradam = "mylab.algorithms:RAdam"\n')
+        file.write('[project.entry-points."clozeline.heads"]\nfocal = "mylab.training:Focal"\n')
+        file.write('[project.entry-points."clozeline.optimizers"]\nradam = "mylab.training:RAdam"\n')
     pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(tmp_path / "site"), str(package)]
     subprocess.run(pip, check=True)
     path = {"PYTHONPATH": f"{ROOT}:{tmp_path / 'site'}"}

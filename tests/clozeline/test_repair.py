@@ -14,6 +14,7 @@ from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.repair import explain_error, repair_of
 from clozeline.seeding import hash64
 from clozeline.tools.shards.validate_shards import validate
+from tests.matrices import mark_slow_after
 from tests.pipeline.miniature import RECIPE, write_corpus, write_recipe
 
 COMMAND = re.compile(r"run `clozeline (\w+) (--verify [^`]+)`, which makes it again, or copy it again")
@@ -54,9 +55,7 @@ def damage(path, kind):
         path.write_bytes(content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :])
 
 
-@pytest.mark.parametrize(
-    "kind", ["flip", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("truncate", "delete"))]
-)
+@pytest.mark.parametrize("kind", mark_slow_after(1, ["flip", "truncate", "delete"]))
 @pytest.mark.parametrize("pattern", [*FILES, "train_tokenizer/tokenizer/vocabulary.json"])
 def test_the_command_in_a_message_repairs(finished, pattern, kind):
     path = next(path for path in sorted(finished.glob(pattern)) if path.stat().st_size > 1000)

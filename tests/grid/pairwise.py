@@ -1,26 +1,16 @@
 """All pairs of settings in few rows: a covering array by a seeded greedy search, without forbidden combinations."""
 
 import random
-from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
-from typing import Any, TypeAlias
-
-Row: TypeAlias = dict[str, Any]
-Pair: TypeAlias = tuple[tuple[str, Any], tuple[str, Any]]
 
 _CANDIDATES = 20
 
 
-def covering_rows(
-    factors: Mapping[str, Sequence[Any]], forbidden: Sequence[Mapping[str, Collection[Any]]], count: int, seed: int
-) -> list[Row]:
+def covering_rows(factors, forbidden, count, seed):
     """Return rows with every pair of settings of different factors that an allowed row can have.
 
     A forbidden combination is a factor → settings. Each row is the best of some random ones around a pair that no
     earlier row has; once there is no such pair, random rows follow.
-
-    Raises:
-        ValueError: this many rows do not have all pairs.
     """
     draw = random.Random(seed)
     missing = [
@@ -30,7 +20,7 @@ def covering_rows(
         for there in factors[other]
     ]
     draw.shuffle(missing)
-    rows: list[Row] = []
+    rows = []
     while missing or len(rows) < count:
         pair = missing[0] if missing else ()
         filled = (fill(dict(pair), factors, forbidden, draw) for _ in range(_CANDIDATES))
@@ -39,24 +29,21 @@ def covering_rows(
             rows.append(max(found, key=lambda row: len(left & pairs_of(row))))
         covered = pairs_of(rows[-1]) | {pair}  # also one that no allowed row has
         missing = [one for one in missing if one not in covered]
-    if len(rows) > count:
-        raise ValueError(f"expected all pairs in {count} rows, got {len(rows)}")
+    assert len(rows) == count, "more rows are needed for all pairs"
     return rows
 
 
-def pairs_of(row: Row) -> set[Pair]:
+def pairs_of(row):
     """Return the pairs of settings of a row whose factors are in their order."""
     return set(combinations(row.items(), 2))
 
 
-def is_forbidden(row: Mapping[str, Any], forbidden: Sequence[Mapping[str, Collection[Any]]]) -> bool:
+def is_forbidden(row, forbidden):
     """Return whether a row, also an incomplete one, has all settings of a forbidden combination."""
     return any(all(key in row and row[key] in values for key, values in rule.items()) for rule in forbidden)
 
 
-def fill(
-    row: Row, factors: Mapping[str, Sequence[Any]], forbidden: Sequence[Mapping[str, Collection[Any]]], draw: Any
-) -> Row | None:
+def fill(row, factors, forbidden, draw):
     """Complete a row factor by factor at random; None if no setting of a factor is allowed."""
     if is_forbidden(row, forbidden):
         return None

@@ -7,19 +7,14 @@ averages, losses of distillation.
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tests.grid.deepspeed_rounding import add_module_by_module, add_over_ranks, linear_maps
-
-Weights: TypeAlias = dict[str, Tensor]
-State: TypeAlias = dict[str, Any]
-Batch: TypeAlias = Mapping[str, Tensor]
 
 IGNORED = -100
 
@@ -36,7 +31,7 @@ class Outcome:
     averages: dict[str, Any] = field(default_factory=dict)
 
 
-def plain_loop(_: Any, plain: Mapping[str, Any], ranks: int) -> Outcome:
+def plain_loop(_, plain, ranks):
     """Train as a configuration says; in bf16 by the micro-batches of each rank, else by one batch a step."""
     wide, ranks = plain["precision"] == "fp32", 1 if plain["precision"] == "fp32" else ranks
     # the model computes in the precision of the run, from float64 masters of what is trained
@@ -83,13 +78,13 @@ def plain_loop(_: Any, plain: Mapping[str, Any], ranks: int) -> Outcome:
 # ---- model and data ----
 
 
-def starting_model(plain: Mapping[str, Any]) -> tuple[nn.Module, set[str]]:
+def starting_model(plain):
     """Return the model at its start, and the names that the model it is initialized from does not have."""
     from clozeline.model.build import build_model
     from clozeline.seeding import hash64
 
     seed = hash64("weights", plain["seed"])
-    model: Any = build_model(model_config(plain["model"]), plain["vocabulary"], {}, seed=seed)
+    model = build_model(model_config(plain["model"]), plain["vocabulary"], {}, seed=seed)
     named, fresh = dict(model.named_parameters()), set[str]()
     if (source := plain["model"].get("init_from")) is not None:
         weights = saved_weights(source)
@@ -107,19 +102,19 @@ def starting_model(plain: Mapping[str, Any]) -> tuple[nn.Module, set[str]]:
     return model, fresh
 
 
-def model_config(plain: Mapping[str, Any]) -> Any:
+def model_config(plain):
     from clozeline.configuration.config import validate
     from clozeline.model.configuration.model_config import ModelConfig
 
     return validate(ModelConfig, {key: value for key, value in plain.items() if key != "init_from"}, "model")
 
 
-def option(plain: Mapping[str, Any], hook: str, key: str) -> Any:
+def option(plain, hook, key):
     """Return an option of a hook; None if the run does not have it."""
     return next((own[key] for own in plain["hooks"] if own["name"] == hook), None)
 
 
-def saved_weights(run: str | Path, key: str = "weight") -> Weights:
+def saved_weights(run, key="weight"):
     """Return the masters of a run's checkpoint, or their averages."""
     from clozeline.train.checkpoint.part_reader import CheckpointReader
     from clozeline.train.checkpoint.run_weights import find_checkpoint
@@ -129,7 +124,7 @@ def saved_weights(run: str | Path, key: str = "weight") -> Weights:
     return {name: reader.parameter(key, name) for name, record in index.parameters.items() if key in record.keys}
 
 
-def teacher_of(plain: Mapping[str, Any]) -> nn.Module:
+def teacher_of(plain):
     from clozeline.model.build import build_model
 
     config = {**plain["model"], "layers": plain["teacher_layers"], "heads": {"masked_lm": 1.0}}
@@ -141,16 +136,16 @@ def teacher_of(plain: Mapping[str, Any]) -> nn.Module:
     return model.eval().requires_grad_(False)
 
 
-def global_batches(data: Mapping[str, Any], ranks: int, micro_batch: int) -> Iterator[list[list[Batch]]]:
+def global_batches(data, ranks, micro_batch):
     """Yield the micro-batches of each step, by rank; several global batches until there are enough tokens."""
     from clozeline.pipeline.shards import open_shards
     from clozeline.train.data.stream.stream import Stream
 
-    shared: Any = {"seed": data["seed"], "global_batch": data["global_batch"], "lanes": data["lanes"], "io_threads": 0}
+    shared = {"seed": data["seed"], "global_batch": data["global_batch"], "lanes": data["lanes"], "io_threads": 0}
     shards = open_shards(Path(data["shards"]))
     streams = [Stream(shards, rank=rank, world_size=ranks, micro_batch=micro_batch, **shared) for rank in range(ranks)]
     while True:
-        step: list[list[Batch]] = []
+        step = []
         least = data.get("batch_tokens") or 0
         while not step or sum(real_tokens(batch) for of_ranks in step for batch in of_ranks) < least:
             of_ranks = zip(*(stream.next_step() for stream in streams), strict=True)
@@ -161,49 +156,49 @@ def global_batches(data: Mapping[str, Any], ranks: int, micro_batch: int) -> Ite
 # ---- losses and their counts ----
 
 
-def real(batch: Batch) -> Tensor:
+def real(batch):
     """Return which positions [B, T] hold tokens of rows that count."""
     positions = torch.arange(batch["input_ids"].shape[1])
     return (positions < batch["lengths"][:, None]) & (batch["row_weight"] > 0)[:, None]
 
 
-def real_tokens(batch: Batch) -> int:
+def real_tokens(batch):
     return int(real(batch).sum())
 
 
-def labels_by_row(batch: Batch) -> Tensor:
+def labels_by_row(batch):
     rows = batch["label_index"] // batch["input_ids"].shape[1]
     counted = (batch["label_ids"] != IGNORED) & (batch["row_weight"][rows] > 0)
     return torch.zeros(len(batch["row_weight"])).index_add(0, rows, counted.float())
 
 
-def counters(plain: Mapping[str, Any]) -> dict[str, Callable[[Batch], int]]:
+def counters(plain):
     """Return what a batch adds to the divisor of each loss."""
 
-    def labels(batch: Batch) -> int:
+    def labels(batch):
         found = labels_by_row(batch)
         return int((found > 0).sum() if by_row(plain) else found.sum())
 
-    def pairs(batch: Batch) -> int:
+    def pairs(batch):
         return int(((batch["sentence_label"] != IGNORED) & (batch["row_weight"] > 0)).sum())
 
     found = {"masked_lm": labels, "sentence": pairs, "distil/scores": labels, "distil/states": real_tokens}
     return {name: found[name] for name in loss_weights(plain)}
 
 
-def by_row(plain: Mapping[str, Any]) -> bool:
+def by_row(plain):
     head = plain["model"]["heads"]["masked_lm"]
     return isinstance(head, dict) and head.get("normalise") == "row"
 
 
-def loss_weights(plain: Mapping[str, Any]) -> dict[str, float]:
+def loss_weights(plain):
     heads = plain["model"]["heads"].items()
     found = {name: float(head["weight"] if isinstance(head, dict) else head) for name, head in heads}
     losses = plain["distil"]["losses"] if "distil" in plain else []
     return {**found, **{f"distil/{loss['name']}": loss["weight"] for loss in losses}}
 
 
-def all_losses(model: Any, teacher: Any, plain: Mapping[str, Any], batch: Batch) -> dict[str, Tensor]:
+def all_losses(model, teacher, plain, batch):
     """Return the sum of each loss over a batch."""
     batch = {**batch, "input_ids": batch["input_ids"].long()}
     with recorded_states(model, model.heads["masked_lm"].projection) as states:
@@ -234,18 +229,18 @@ def all_losses(model: Any, teacher: Any, plain: Mapping[str, Any], batch: Batch)
 class recorded_states:
     """Record the output of the embeddings, of each layer but the last, of the body, and of further modules."""
 
-    def __init__(self, model: Any, *more: nn.Module) -> None:
-        stack, self.states = model.family.stack, list[Tensor]()
+    def __init__(self, model, *more):
+        stack, self.states = model.family.stack, []
         self.modules = [stack.embeddings, *list(stack.layers)[:-1], model.family, *more]
 
-    def __enter__(self) -> list[Tensor]:
+    def __enter__(self):
         self.hooks = [
             module.register_forward_hook(lambda _module, _inputs, output: self.states.append(output))
             for module in self.modules
         ]
         return self.states
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         for hook in self.hooks:
             hook.remove()
 
@@ -253,14 +248,12 @@ class recorded_states:
 # ---- gradients ----
 
 
-def gradients_of(
-    model: Any, teacher: Any, plain: Mapping[str, Any], micro_batches: list[list[Batch]]
-) -> tuple[dict[str, float], Weights]:
+def gradients_of(model, teacher, plain, micro_batches):
     """Return the mean losses of a global batch, and the gradients of their weighted sum."""
     every = [batch for of_ranks in micro_batches for batch in of_ranks]
     counts = {name: sum(map(count, every)) for name, count in counters(plain).items()}
     trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    parts, means = {name: list[Tensor]() for name in trained}, dict.fromkeys(counts, 0.0)
+    parts, means = {name: [] for name in trained}, dict.fromkeys(counts, 0.0)
     for batch in every:
         losses = all_losses(model, teacher, plain, batch)
         weighted = [weight * losses[name] / counts[name] for name, weight in loss_weights(plain).items()]
@@ -277,7 +270,7 @@ def gradients_of(
 # ---- the update ----
 
 
-def multiplier(schedule: Mapping[str, Any], step: int) -> float:
+def multiplier(schedule, step):
     """Return the factor of the peak learning rate: a linear rise, then a line or half a cosine down to `final`."""
     warmup, end, final = schedule["warmup"], schedule["steps"], schedule["final"]
     if step <= warmup:
@@ -286,11 +279,11 @@ def multiplier(schedule: Mapping[str, Any], step: int) -> float:
     return float(final + (1 - final) * (left if schedule["name"] == "linear" else (1 - math.cos(math.pi * left)) / 2))
 
 
-def is_embedding(name: str) -> bool:
+def is_embedding(name):
     return name.startswith(("family.tokens.", "family.stack.embeddings.", "family.stack.position."))
 
 
-def depth_of(name: str, layers: int) -> int:
+def depth_of(name, layers):
     """Return the distance from the heads: 0 for these, 1 for the last layer, layers + 1 for embeddings."""
     found = re.search(r"\.layers\.(\d+)\.", name)
     if found:
@@ -301,14 +294,14 @@ def depth_of(name: str, layers: int) -> int:
 class Trainer:
     """Updates masters in place."""
 
-    def __init__(self, plain: Mapping[str, Any], masters: Weights, fresh: set[str]) -> None:
+    def __init__(self, plain, masters, fresh):
         self.plain, self.masters, self.fresh = plain, masters, fresh
         self.options, self.regularizer = plain["optimizer"], plain.get("regularizer")
         self.anchors = {name: master.clone() * (name not in fresh) for name, master in masters.items()}
-        self.states: dict[str, State] = {name: {} for name in masters}
+        self.states = {name: {} for name in masters}
         self.depths = {name: depth_of(name, plain["model"]["layers"]) for name in masters}
 
-    def update(self, gradients: Weights, step: int, rate: float) -> float:
+    def update(self, gradients, step, rate):
         """Do one step; return the norm of the gradient before clipping."""
         every, stages = option(self.plain, "unfreezing", "every"), sorted({*self.depths.values()})
         trained = stages if every is None else stages[: (step - 1) // every + 1]
@@ -331,17 +324,17 @@ class Trainer:
                 master.copy_((master + own * strength * self.anchors[name]) / (1 + own * strength))
         return norm
 
-    def strength(self, name: str) -> float:
+    def strength(self, name):
         return 0.0 if self.regularizer is None else self.regularizer["beta" if name in self.fresh else "alpha"]
 
-    def rule(self, name: str) -> Callable[..., None]:
+    def rule(self, name):
         matrix = self.masters[name].dim() == 2 and ".layers." in name and not name.endswith(".rows")
         if self.options["name"] == "muon":
             return muon if matrix else muon_adamw
         return {"adamw": adamw, "adafactor": adafactor, "nt_asgd": sgd}[self.options["name"]]
 
 
-def adamw(o: State, state: State, w: Tensor, g: Tensor, rate: float, decay: float) -> None:
+def adamw(o, state, w, g, rate, decay):
     """Update by Adam with decoupled decay (arXiv 1711.05101)."""
     (first, second), t = o["betas"], state.get("t", 0) + 1
     mean = first * state.get("mean", 0.0) + (1 - first) * g
@@ -350,11 +343,11 @@ def adamw(o: State, state: State, w: Tensor, g: Tensor, rate: float, decay: floa
     w.mul_(1 - rate * decay).sub_(rate * (mean / (1 - first**t)) / ((square / (1 - second**t)).sqrt() + o["eps"]))
 
 
-def muon_adamw(o: State, state: State, w: Tensor, g: Tensor, rate: float, decay: float) -> None:
+def muon_adamw(o, state, w, g, rate, decay):
     adamw({**o, "betas": (0.9, 0.95)}, state, w, g, rate * o["adam_rate"], decay)
 
 
-def muon(o: State, state: State, w: Tensor, g: Tensor, rate: float, decay: float) -> None:
+def muon(o, state, w, g, rate, decay):
     """Update by orthogonalized Nesterov momentum, as long as AdamW's steps (Jordan 2024; arXiv 2502.16982)."""
     mu, (a, b, c) = o["momentum"], (3.4445, -4.7750, 2.0315)
     state["momentum"] = mu * state.get("momentum", 0.0) + (1 - mu) * g
@@ -368,7 +361,7 @@ def muon(o: State, state: State, w: Tensor, g: Tensor, rate: float, decay: float
     w.mul_(1 - rate * decay).sub_(rate * 0.2 * math.sqrt(max(w.shape)) * x)
 
 
-def adafactor(o: State, state: State, w: Tensor, g: Tensor, rate: float, decay: float) -> None:
+def adafactor(o, state, w, g, rate, decay):
     """Update by factored second moments, relative to the size of the weight (arXiv 1804.04235)."""
     t = state["t"] = state.get("t", 0) + 1
     kept = 1 - t**-0.8
@@ -383,9 +376,9 @@ def adafactor(o: State, state: State, w: Tensor, g: Tensor, rate: float, decay: 
     w.mul_(1 - rate * decay).sub_(size * min(rate, t**-0.5) * x / max(1.0, root_mean_square(x)))
 
 
-def sgd(o: State, state: State, w: Tensor, g: Tensor, rate: float, decay: float) -> None:
+def sgd(o, state, w, g, rate, decay):
     w.sub_(rate * (g + decay * w))
 
 
-def root_mean_square(x: Tensor) -> float:
+def root_mean_square(x):
     return math.sqrt(float(x.square().mean()))

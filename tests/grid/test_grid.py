@@ -5,7 +5,6 @@ import random
 from functools import cache
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,17 +13,16 @@ import yaml
 from clozeline.configuration.config import load_config
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.distributed.process_group import World
 from clozeline.train.run import run
-from tests.distributed import RankPool
-from tests.grid.pairwise import Row, covering_rows, fill, is_forbidden, pairs_of
+from tests.grid.pairwise import covering_rows, fill, is_forbidden, pairs_of
 from tests.grid.plain_loop import Outcome, plain_loop, saved_weights
+from tests.matrices import mark_slow_after
 from tests.shard_sets import list_column, objective, write_set
 from tests.train.masked_set import COLUMNS, FIRST_WORD, WORDS, masked_rows
 from tests.train.synthetic import plain_config
 
 STEPS = 5
-FACTORS: dict[str, list[Any]] = {
+FACTORS = {
     "precision": ["fp32", "bf16"],
     "stage": [0, 1, 2, 3],
     "offload": ["none", "optimizer", "parameters"],
@@ -44,7 +42,7 @@ FACTORS: dict[str, list[Any]] = {
     "distillation": [False, True],
     "schedule": ["linear", "cosine"],
 }
-FORBIDDEN: list[dict[str, list[Any]]] = [
+FORBIDDEN = [
     # bf16 needs masters of its own; offload, a partition to move, and an update by elements that nothing else reads
     {"precision": ["bf16"], "stage": [0]},
     {"offload": ["optimizer"], "stage": [0]},
@@ -68,32 +66,32 @@ multiplies small singular values by 500: both make rounding larger in the weight
 ORDERS = {"fp32": 1, "bf16": 10}
 """Orders of the data, one of which must be as near. In bf16 a master may be so near the middle of two numbers that its
 weight rounds otherwise, in up to 60% of the runs: from then on gradients differ by roundings to bf16."""
-COUNT, USUAL = 60, 5
+COUNT, USUAL = 60, 3
 """Runs, and the first of them that `make test` does."""
 
 rows = cache(lambda: covering_rows(FACTORS, FORBIDDEN, COUNT, seed=3))
 
-OPTIMIZERS: dict[str, dict[str, Any]] = {
+OPTIMIZERS = {
     "adamw": {"learning_rate": 0.01, "betas": [0.9, 0.98], "eps": 1e-5},
     "adafactor": {"learning_rate": 0.1, "eps": 1e-5},
     "muon": {"learning_rate": 0.01, "iterate_in": "fp32", "adam_rate": 0.5, "eps": 1e-5, "momentum": 0.9},
     "nt_asgd": {"learning_rate": 0.5},
 }  # fmt: skip
-ADAPTERS: dict[str, dict[str, Any]] = {
+ADAPTERS = {
     "lora": {"rank": 3, "alpha": 6.0, "rate_ratio": 4.0},
     "bottleneck": {},
     "prefix": {"length": 3},
     "prompt": {"length": 3},
     "bitfit": {},
 }
-HEADS: dict[str, dict[str, Any]] = {
+HEADS = {
     "one": {"masked_lm": 1.0},
     "by row": {"masked_lm": {"weight": 0.5, "normalise": "row"}},
     "two": {"masked_lm": 1.0, "sentence": 0.25},
 }
 
 
-def plain_of(row: Row, folder: Path, output: Path, order: int = 0) -> dict[str, Any]:
+def plain_of(row, folder, output, order=0):
     """The configuration of a run, as plain data."""
     pulls, adapter = row["regularizer"] != "none", row["adapter"]
     rate = OPTIMIZERS[row["optimizer"]]["learning_rate"]
@@ -124,7 +122,7 @@ def plain_of(row: Row, folder: Path, output: Path, order: int = 0) -> dict[str, 
     return plain
 
 
-BODY: dict[str, Any] = {
+BODY = {
     "model__dropout": {},
     "model__init": {"std": 0.1},
     "model__position": {"maximum": 24},
@@ -132,18 +130,18 @@ BODY: dict[str, Any] = {
 TEACHER_LAYERS = 4
 
 
-def rows_of_set(first_uid: int, count: int) -> Rows:
+def rows_of_set(first_uid, count):
     """Rows of a masked LM, two of three with a class."""
     rows = masked_rows(first_uid, count)
     classes = [np.array([n % 2] if n % 3 else [], np.uint8) for n in range(count)]
     return Rows(rows.fixed, {**rows.columns, "sentence_label": Ragged.from_lists(classes, np.uint8)})
 
 
-def write_sets(folder: Path) -> None:
+def write_sets(folder):
     column = list_column("sentence_label", "uint8")
     tokenizer = {"name": "byte_bpe", "fingerprint": "f" * 64, "vocab_size": VOCABULARY,
                  "special_ids": {"pad": 0, "mask": 3}, "sentinels": []}  # fmt: skip
-    shared: dict[str, Any] = {
+    shared = {
         "columns": (*COLUMNS, column), "tokenizer": tokenizer, "block_rows": 16,
         "objective": {**objective("encoder"), "heads": ["masked_lm", "sentence"]},
     }  # fmt: skip
@@ -151,18 +149,18 @@ def write_sets(folder: Path) -> None:
     write_set(folder / "heldout", [rows_of_set(20_000, 8)], name="toy/heldout", **shared)
 
 
-def train(world: World, config: Path) -> int:
+def train(world, config):
     return run(load_config(TrainConfig, config, []), joined=world)
 
 
-def start(pool: RankPool, plain: dict[str, Any]) -> None:
+def start(pool, plain):
     path = Path(plain["output"]).with_suffix(".yaml")
     path.write_text(yaml.safe_dump(plain), encoding="utf-8")
     assert {*pool.run(train, path)} == {0}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Path:
+def folder(tmp_path_factory, one_rank):
     """A set, a run to start from, and a teacher twice as deep."""
     folder = tmp_path_factory.mktemp("grid")
     write_sets(folder)
@@ -175,7 +173,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, one_rank: RankPool) -> Path
     return folder
 
 
-def outcome_of(output: Path) -> Outcome:
+def outcome_of(output):
     """What a run wrote."""
     lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
     records = [line for line in lines if "losses" in line]
@@ -191,7 +189,7 @@ def outcome_of(output: Path) -> Outcome:
     return found
 
 
-def largest_differences(found: Outcome, expected: Outcome, rate: float) -> dict[str, float]:
+def largest_differences(found, expected, rate):
     """Return the largest relative differences; those of the weights of a parameter relative to how far they moved."""
     assert [losses.keys() for losses in found.losses] == [losses.keys() for losses in expected.losses]
     steps = zip(found.losses, expected.losses, strict=True)
@@ -213,7 +211,7 @@ def largest_differences(found: Outcome, expected: Outcome, rate: float) -> dict[
     return worst
 
 
-def test_all_pairs_meet() -> None:
+def test_all_pairs_meet():
     """Each pair of settings that an allowed row can have is in one of the rows, and no row is forbidden."""
     found = set().union(*map(pairs_of, rows()))
     draw = random.Random(1)
@@ -224,10 +222,8 @@ def test_all_pairs_meet() -> None:
     assert not any(is_forbidden(row, FORBIDDEN) for row in rows())
 
 
-@pytest.mark.parametrize("number", [n if n < USUAL else pytest.param(n, marks=pytest.mark.slow) for n in range(COUNT)])
-def test_a_run_is_a_plain_loop(
-    folder: Path, tmp_path: Path, one_rank: RankPool, two_ranks: RankPool, number: int
-) -> None:
+@pytest.mark.parametrize("number", mark_slow_after(USUAL, range(COUNT)))
+def test_a_run_is_a_plain_loop(folder, tmp_path, one_rank, two_ranks, number):
     row = rows()[number]
     for order in range(ORDERS[row["precision"]]):
         plain = plain_of(row, folder, tmp_path / f"run{order}", order)

@@ -16,7 +16,7 @@ import pytest
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.rows import Rows
-from tests.matrices import mark_slow_but
+from tests.matrices import mark_slow_after, mark_slow_but
 from tests.pipeline.task_files import write_recipe, write_task, write_vocabulary
 
 
@@ -143,9 +143,7 @@ def finished(complete, tmp_path_factory):
     return {"texts": complete, "task": (task, folder / "task")}
 
 
-@pytest.mark.parametrize(
-    "twice", [pytest.param(False, id="lost"), pytest.param(True, id="twice", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("twice", mark_slow_after(1, [False, True]))
 @pytest.mark.parametrize("name", mark_slow_but([*PLACES][::6], PLACES))
 def test_the_run_notices(finished, tmp_path, monkeypatch, capsys, name, twice):
     place = PLACES[name]

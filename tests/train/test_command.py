@@ -74,6 +74,7 @@ def test_quiet_prints_nothing_and_verbose_every_record_in_80_columns(tmp_path, s
     assert "stepz" in wrong.errors[0], "errors are never quiet"
 
 
+@pytest.mark.slow
 def test_a_run_whose_lines_cannot_be_printed_trains_to_its_end(tmp_path, shards):
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", steps=3)
     command = [sys.executable, "train/main.py", "--config", str(config), "--verbose"]
@@ -200,6 +201,7 @@ def test_an_error_of_all_ranks_is_printed_once(monkeypatch, joined, rank, local,
     assert command._explain(AloneError("alone"), rank, local) == (71, "alone")
 
 
+@pytest.mark.slow
 def test_a_rank_that_waits_in_vain_says_where(tmp_path, shards):
     config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", collective_timeout_s=2)
     port = free_port()

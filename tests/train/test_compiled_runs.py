@@ -32,6 +32,7 @@ def norms_in_a_row(world, adapters):
     return found
 
 
+@pytest.mark.slow
 def test_a_compiled_training_after_others_has_its_own_gradients(one_rank):
     """torch would take graphs of the training before, whose parameters had other gradients."""
     adapters = ["bottleneck", "bitfit"]

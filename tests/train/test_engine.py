@@ -6,6 +6,7 @@ import pytest
 from clozeline.train.checkpoint.zero_partitions import fragments, memory
 from clozeline.train.data.global_batch import next_global_batch
 from clozeline.train.distributed.stopping import StopRequest
+from tests.matrices import mark_slow_after
 from tests.train.synthetic import RandomBatch, RandomSource, build, global_loss, tiny, train_steps
 
 
@@ -77,7 +78,9 @@ def after_a_skip(world, config, at):
 
 @pytest.mark.parametrize(
     ("ranks", "stage", "precision", "offload"),
-    [(1, 0, "fp32", "none"), (1, 2, "bf16", "optimizer"), (1, 3, "bf16", "none"), (2, 2, "bf16", "optimizer")],
+    mark_slow_after(
+        2, [(1, 0, "fp32", "none"), (2, 2, "bf16", "optimizer"), (1, 2, "bf16", "optimizer"), (1, 3, "bf16", "none")]
+    ),
 )
 def test_steps_after_a_skip_are_those_without_it(request, ranks, stage, precision, offload):
     """To the bit, with dropout: nothing of a gradient that was not finite is left, whichever micro-batch had it."""

@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from clozeline.model.compilation.host_shapes import add_host_shapes
 from clozeline.train.data.global_batch import next_global_batch
 from clozeline.train.distributed.stopping import StopRequest
-from tests.matrices import STAGES
+from tests.matrices import STAGES, mark_slow_but
 from tests.train.synthetic import RandomSource, build, tiny, train_steps
 
 
@@ -58,7 +58,7 @@ def waits(world, config):
     return notes
 
 
-@pytest.mark.parametrize(("stage", "precision"), STAGES)
+@pytest.mark.parametrize(("stage", "precision"), mark_slow_but([(0, "fp32"), (1, "bf16"), (3, "fp32")], STAGES))
 def test_a_step_waits_for_the_device_once(one_rank, two_ranks, stage, precision):
     """Before the update, so that the host prepares the next step while the device still does this one.
 

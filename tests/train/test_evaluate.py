@@ -14,6 +14,7 @@ from clozeline.train.data.stream.reading_order import ReadingOrder
 from clozeline.train.evaluate import _unit, batches_of_pass
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.startup.announcements import dry_run
+from tests.matrices import mark_slow_after
 from tests.shard_sets import damage
 from tests.train.masked_set import masked_rows, write_config, write_masked_sets
 from tests.train.runs import evaluations
@@ -40,7 +41,7 @@ def straight(two_ranks, tmp_path_factory, shards):
     return found
 
 
-@pytest.mark.parametrize(("look", "every"), [(EVERY, None), (EVERY + PASSES - 1, 4)])
+@pytest.mark.parametrize(("look", "every"), mark_slow_after(1, [(EVERY, None), (EVERY + PASSES - 1, 4)]))
 def test_a_stop_in_an_evaluation_ends_it_on_all_ranks(two_ranks, tmp_path, shards, straight, look, every):
     """The next start makes up for it to the same bits, saved before or not."""
     changes = {"evaluate__every": EVERY, "checkpoint__every": every}

@@ -1,30 +1,18 @@
 """Heads that count something else than masked tokens: their losses do not depend on ranks and micro-batches."""
 
-from dataclasses import dataclass, field
+from collections import namedtuple
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from clozeline.train.logs.json_lines import read_lines
+from tests.matrices import mark_slow_but
 from tests.train.masked_set import write_config
 from tests.train.objective_sets import GENERATOR, MASKED, XLNET, write_objective_sets
 from tests.train.runs import start
 
-
-@dataclass(frozen=True)
-class Case:
-    """An objective, the family and the heads that learn it, and the options of both."""
-
-    objective: str
-    family: str
-    heads: dict[str, Any]
-    options: dict[str, Any] = field(default_factory=dict)
-    model: dict[str, Any] = field(default_factory=dict)
-    losses: frozenset[str] = frozenset()
-    """of the model itself"""
-
-
+# options of the objective, keys of the model, and losses of the model itself
+Case = namedtuple("Case", "objective family heads options model losses", defaults=({}, {}, frozenset()))
 PAIRS = {"temperature": 1.0, "group_size": 4, "negatives": "both"}
 CASES = {
     "nsp": Case("next_sentence_prediction", "encoder", {**MASKED, "sentence": 1.0}, model={"type_vocab_size": 2}),
@@ -40,7 +28,6 @@ CASES = {
     ),
     "plm": Case("permuted_lm", "xlnet", {"masked_lm": {"transform": False}}, {"frame": "xlnet"}, XLNET),
 }
-USUAL = ("nsp", "generator", "ponder")
 
 
 def learn(world, config, output, overrides):
@@ -48,9 +35,7 @@ def learn(world, config, output, overrides):
     return read_lines(Path(output) / "metrics.jsonl") if world.rank == 0 else []
 
 
-@pytest.mark.parametrize(
-    "name", [name if name in USUAL else pytest.param(name, marks=pytest.mark.slow) for name in CASES]
-)
+@pytest.mark.parametrize("name", mark_slow_but(["generator"], CASES))
 def test_ranks_and_micro_batches_change_nothing(one_rank, two_ranks, tmp_path, name):
     case = CASES[name]
     config = write_config(

@@ -41,7 +41,7 @@ USUAL = [case for case in CASES if case[1] == "padded" or case[2] in ("learned",
 """Each kind of position, and each batch with one of them."""
 
 
-@pytest.mark.parametrize(("family", "name", "kind"), mark_slow_but(USUAL, CASES))
+@pytest.mark.parametrize(("family", "name", "kind"), mark_slow_but(USUAL[::2], CASES))
 def test_a_settled_batch_gives_the_same_loss_and_no_forward_reads_a_value(family, name, kind):
     """The family itself reads the batch as it came; whoever asks a tensor of the meta device for its value fails."""
     types = 6 if family == "encoder" else 0

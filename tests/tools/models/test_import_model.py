@@ -15,11 +15,12 @@ from clozeline.model.checkpoints import build_checkpoint, read_checkpoint
 from clozeline.tools.models.compare_logits import main as compare_logits
 from clozeline.tools.models.export_model import main as export_model
 from clozeline.tools.models.import_model import main as import_model
+from tests.matrices import mark_slow_but
 from tests.model.checkpoints.published import TYPES, difference, edit_config, saved
 from tests.train.written_runs import BERT, write_run
 
 
-@pytest.mark.parametrize("model_type", TYPES)
+@pytest.mark.parametrize("model_type", mark_slow_but([*TYPES][::2], TYPES))
 def test_the_imported_folder_holds_the_model(tmp_path, model_type, capsys):
     theirs = saved(tmp_path / "in", model_type)
     assert import_model([str(tmp_path / "in"), str(tmp_path / "out")]) == 0

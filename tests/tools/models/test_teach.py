@@ -111,7 +111,7 @@ TAUGHT = {
 """By what is taught: writer of a set below a folder, family, head, and classes."""
 
 
-@pytest.mark.parametrize("case", mark_slow_but(["classes", "decoder"], TAUGHT))
+@pytest.mark.parametrize("case", mark_slow_but(["classes"], TAUGHT))
 def test_what_is_taught_is_learnt(case, tmp_path, one_rank):
     """Scores of all classes give the losses of two steps with the live teacher; draws train, too."""
     write, family, head, classes = TAUGHT[case]

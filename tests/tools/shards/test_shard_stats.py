@@ -15,6 +15,7 @@ from clozeline.tools.shards.filter_report import collect_reasons
 from clozeline.tools.shards.filter_report import main as filter_report
 from clozeline.tools.shards.provenance.set_statistics import tables, tally
 from clozeline.tools.shards.shard_stats import main as shard_stats
+from tests.matrices import mark_slow_after
 from tests.pipeline.clean.cleaning import run_clean
 from tests.pipeline.run_counts import check_run
 from tests.pipeline.task_files import make_question_sets, make_sets, make_tagged_sets, make_text_sets
@@ -180,8 +181,6 @@ def test_a_run_agrees(whole):
     assert check_run(whole).keys() == {*STAGES}
 
 
-@pytest.mark.parametrize("make", [make_sets, pytest.param(make_tagged_sets, marks=pytest.mark.slow),
-                                  pytest.param(make_question_sets, marks=pytest.mark.slow),
-                                  pytest.param(make_text_sets, marks=pytest.mark.slow)])  # fmt: skip
+@pytest.mark.parametrize("make", mark_slow_after(1, [make_sets, make_tagged_sets, make_question_sets, make_text_sets]))
 def test_the_counts_of_a_task_agree(tmp_path, make):
     assert check_run(make(tmp_path).parents[1])

@@ -12,7 +12,8 @@ from clozeline.tools.start.check import main
 MYLAB = Path(__file__).parents[3] / "docs" / "mylab"
 BROKEN = '''
 import torch
-from mylab.algorithms import Focal, RAdam, RareTokens, Shouting
+from mylab.algorithms import RareTokens, Shouting
+from mylab.training import Focal, RAdam
 from clozeline.pipeline.clean.filters import Verdict
 from clozeline.pipeline.corrupt.objectives import Draws
 
@@ -110,7 +111,7 @@ def check(tmp_path, monkeypatch, capsys):
     for folder in (tmp_path, MYLAB):
         monkeypatch.syspath_prepend(folder)
     monkeypatch.setenv(plugins.VARIABLE, "")
-    for module in ("broken", "mylab", "mylab.algorithms"):
+    for module in ("broken", "mylab", "mylab.algorithms", "mylab.training"):
         monkeypatch.delitem(sys.modules, module, raising=False)
 
     def run(*words):
@@ -125,9 +126,9 @@ def check(tmp_path, monkeypatch, capsys):
     [
         ("mylab.algorithms:RareTokens", ["mask_rate=0.3"], ["objectives"]),
         ("mylab.algorithms:Shouting", ["share=0.3"], ["filters"]),
-        ("mylab.algorithms:Focal", ["labels=[dry, wet]", "hidden=tanh"], ["heads"]),
+        ("mylab.training:Focal", ["labels=[dry, wet]", "hidden=tanh"], ["heads"]),
         ("classification", ["multi_label=true"], ["heads"]),
-        ("mylab.algorithms:RAdam", [], ["optimizers"]),
+        ("mylab.training:RAdam", [], ["optimizers"]),
         ("masked_lm", [], ["objectives", "heads"]),
         ("span_boundary", ["registry=heads", "max_span_tokens=2"], ["heads"]),
     ],
@@ -185,5 +186,6 @@ sys.exit(any([main([name]) for name in names]))
 """
 
 
+@pytest.mark.slow
 def test_no_library_of_our_tests_is_needed():
     subprocess.run([sys.executable, "-c", WITHOUT_TEST_LIBRARIES], check=True, timeout=300)

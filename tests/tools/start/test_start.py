@@ -148,8 +148,15 @@ def test_both_files_are_valid_and_name_each_other(tmp_path, model, language):
     assert config.checkpoint.every == config.evaluate.every
 
 
+@pytest.fixture(scope="module")
+def small(texts, tmp_path_factory):
+    """The training of each model without a size."""
+    folder = tmp_path_factory.mktemp("small")
+    return {model: write(folder / model, str(texts), "en", model)[1] for model in MODELS}
+
+
 @pytest.mark.parametrize("size", SIZES)
-def test_every_size_has_a_model_or_a_teacher(tmp_path, size):
+def test_every_size_has_a_model_or_a_teacher(tmp_path, size, small):
     """It is the size's body, with heads that the model's objective serves, and no higher learning rate."""
     (tmp_path / "a.txt").write_text("x")
     models = [model for model in MODELS if size in sizes_of(model)]
@@ -166,9 +173,8 @@ def test_every_size_has_a_model_or_a_teacher(tmp_path, size):
     objective = recipe.corrupt[0].objective.type
     assert set(config.model.targets.values()) <= set(objective.heads)
     assert config.model.architecture in objective.architectures
-    _, small = write(tmp_path / "small", str(tmp_path / "a.txt"), "en", model)
-    assert small.model.dim == 128
-    assert small.optimizer.options.learning_rate >= config.optimizer.options.learning_rate
+    assert small[model].model.dim == 128
+    assert small[model].optimizer.options.learning_rate >= config.optimizer.options.learning_rate
 
 
 def test_inputs_become_absolute_and_must_exist(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import torch
 
 from clozeline.errors import ConfigurationError
 from clozeline.train.hooks.gradient_noise import estimate
+from tests.matrices import mark_slow_after
 from tests.train.synthetic import (
     NO_DROPOUT,
     VOCABULARY,
@@ -73,7 +74,7 @@ def recorded(world, config, empty):
     return found, later
 
 
-@pytest.mark.parametrize(("size", "stage"), [(1, 1), (2, 3)])
+@pytest.mark.parametrize(("size", "stage"), mark_slow_after(1, [(2, 3), (1, 1)]))
 def test_every_stage_and_world_size_has_the_estimates_of_a_plain_loop(one_rank, two_ranks, size, stage):
     """Uneven labels; what is trained does not change by a bit."""
     ranks = two_ranks if size == 2 else one_rank

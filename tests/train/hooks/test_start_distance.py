@@ -8,6 +8,7 @@ from clozeline.configuration.config import load_config
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.hooks.layer_statistics import module_of
 from clozeline.train.startup.announcements import dry_run
+from tests.matrices import mark_slow_after
 from tests.train.masked_set import write_config
 from tests.train.runs import saved, start, steps
 
@@ -21,14 +22,15 @@ def distances(run, base, step):
     return {module: math.sqrt(square) for module, square in squares.items()}
 
 
-@pytest.mark.parametrize(("size", "zero"), [(1, {"stage": 1}), (2, {"stage": 3, "persistent": 0})])
-def test_runs_record_their_distance_from_the_start(one_rank, two_ranks, tmp_path, shards, capsys, size, zero):
+@pytest.mark.parametrize(("size", "stage"), mark_slow_after(1, [(1, 1), (2, 3)]))
+def test_runs_record_their_distance_from_the_start(one_rank, two_ranks, tmp_path, shards, capsys, size, stage):
     """Also after a resume, except where `init_from` holds other weights by then."""
     base, output, ranks = tmp_path / "base", tmp_path / "run", two_ranks if size == 2 else one_rank
     config = write_config(tmp_path / "base.yaml", shards, base, evaluate__max_rows=0)
     further = write_config(
-        tmp_path / "run.yaml", shards, output, evaluate__max_rows=0, zero=zero, model__init_from=str(base),
-        model__heads={"masked_lm": 1.0}, hooks=["layer_statistics"], checkpoint={"every": 1, "keep_last": 9},
+        tmp_path / "run.yaml", shards, output, evaluate__max_rows=0, zero={"stage": stage, "persistent": 0},
+        model__init_from=str(base), model__heads={"masked_lm": 1.0}, hooks=["layer_statistics"],
+        checkpoint={"every": 1, "keep_last": 9},
     )  # fmt: skip
     assert one_rank.run(start, config, ["steps=2"]) == [(0, "")]
     for last in (2, 4):

@@ -3,6 +3,7 @@
 import pytest
 
 from clozeline.train.checkpoint.zero_partitions import fragments
+from tests.matrices import mark_slow_after
 from tests.train.synthetic import NO_DROPOUT, build, tiny, train_steps
 
 CASE = {"every": 2}
@@ -28,7 +29,7 @@ def changed_depths(world, config):
     return found
 
 
-@pytest.mark.parametrize("stage", [0, 3])
+@pytest.mark.parametrize("stage", mark_slow_after(1, [3, 0]))
 def test_one_more_depth_is_trained_every_few_steps(two_ranks, stage):
     """Two layers: the head learns from step 1, the layers from 3 and 5, the tables from 7 on."""
     hooks = [{"name": "unfreezing", "every": 2}]

@@ -31,11 +31,12 @@ from tests.temporary_module import temporary_module
 
 CLOSE = 1e-5
 BARE = [name for name in TYPES if map_of_type(name).bare]
-SEEDS = mark_slow_but([0, 1], range(8))
+USUAL = [(case, number % 2) for number, case in enumerate(CLASSES)]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("case", CLASSES)
+@pytest.mark.parametrize(
+    ("case", "seed"), mark_slow_but(USUAL, [(case, seed) for seed in range(8) for case in CLASSES])
+)
 def test_in_and_out_again(case, seed, tmp_path):
     """Our logits, losses, gradients and continuations are theirs; what goes out again is what came in."""
     theirs = saved(tmp_path / "in", case, seed)
@@ -82,7 +83,10 @@ def test_a_body_comes_in_and_goes_out_again(model_type, seed, tmp_path):
     in_and_out(tmp_path, theirs, body_alone=True)
 
 
-@pytest.mark.parametrize("case", [case for case in CLASSES if type_of(case) in BARE])
+WITH_BODIES = [case for case in CLASSES if type_of(case) in BARE]
+
+
+@pytest.mark.parametrize("case", mark_slow_but(WITH_BODIES[::2], WITH_BODIES))
 def test_the_body_alone(case, tmp_path):
     """Hidden states of the class without a head; the poolers that some classes add are the only parameters missing."""
     theirs = saved(tmp_path / "in", case)

@@ -74,6 +74,7 @@ def test_a_pass_of_little_input_is_not_submitted(tmp_path, monkeypatch):
     assert data(tmp_path / "small") == data(tmp_path / "large")
 
 
+@pytest.mark.slow
 def test_tasks_beyond_the_limit_of_the_cluster_wait_and_this_is_said(tmp_path, monkeypatch, capsys):
     cluster = install(tmp_path / "cluster", monkeypatch, room=3)
     execute(tmp_path / "slurm", tasks=6)
@@ -86,6 +87,7 @@ def test_tasks_beyond_the_limit_of_the_cluster_wait_and_this_is_said(tmp_path, m
     assert data(tmp_path / "slurm") == data(tmp_path / "local")
 
 
+@pytest.mark.slow
 def test_workers_are_kept_to_by_one_array_at_a_time(tmp_path, monkeypatch):
     cluster = install(tmp_path / "cluster", monkeypatch)
     execute(tmp_path / "slurm", workers=1, sbatch_args={"mem": "4G", "exclusive": ""})

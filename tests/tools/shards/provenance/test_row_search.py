@@ -16,6 +16,7 @@ from clozeline.tools.shards.provenance.document_table import document_tables, re
 from clozeline.tools.shards.provenance.packed_documents import Packing, packing_of
 from clozeline.tools.shards.provenance.row_search import find_document_rows, find_rows
 from clozeline.tools.shards.provenance.tokenizer import tokenizer_folder, vocabulary_of_manifest
+from tests.matrices import mark_slow_after
 from tests.shard_sets import change_manifest, fixed, ordered, toy_set, write_set
 from tests.tools.rewritten_set import fails
 from tests.tools.small_run import build, example_sets
@@ -73,7 +74,7 @@ def small_blocks(tmp_path_factory):
     return build(tmp_path_factory.mktemp("blocks"), 120, 8, 2, labels)
 
 
-@pytest.mark.parametrize("label", ["masked_lm", "unilm_mixture", "document_rotation"])
+@pytest.mark.parametrize("label", mark_slow_after(1, ["masked_lm", "unilm_mixture", "document_rotation"]))
 def test_rows_of_a_document_are_found_in_their_shard(small_blocks, monkeypatch, label):
     shards = open_shards(small_blocks / "corrupt" / label / "train")
     reads = []

@@ -8,6 +8,7 @@ from clozeline.model.adaptive_computation.token_pruning import TokenPruning
 from clozeline.model.adaptive_computation.token_rules import LearnedRetention, LearnedThresholds
 from clozeline.model.build import Model, build_model
 from clozeline.registry import choose
+from tests.matrices import mark_slow_after
 from tests.train.compression.pruning.pruned import plain_adamw, pruned, started, train
 from tests.train.synthetic import VOCABULARY, random_rows, tiny, train_steps
 
@@ -64,7 +65,7 @@ def trained_rule(world, config):
     return [float.fromhex(loss) for loss, _ in losses], before, rule, None if mean is None else mean.tolist()
 
 
-@pytest.mark.parametrize(("name", "size", "stage"), [("retention", 2, 3), ("thresholds", 1, 1)])
+@pytest.mark.parametrize(("name", "size", "stage"), mark_slow_after(1, [("retention", 2, 3), ("thresholds", 1, 1)]))
 def test_masks_then_dropped_tokens_as_in_a_plain_loop(one_rank, two_ranks, name, size, stage):
     ((expected, numbers, gradient),) = one_rank.run(plain_loop, pruned(RULES[name]), name)
     ranks = (two_ranks if size == 2 else one_rank).run(trained_rule, pruned(RULES[name], zero__stage=stage))

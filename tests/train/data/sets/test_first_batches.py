@@ -14,6 +14,7 @@ from clozeline.train.engine import Engine
 from clozeline.train.startup.announcements import dry_run
 from clozeline.train.startup.checks import fill_in_answers
 from clozeline.train.startup.starting_model import build_random_model
+from tests.matrices import mark_slow_but
 from tests.train.objective_sets import GENERATOR, MASKED, XLNET, write_objective_sets
 from tests.train.synthetic import plain_config
 
@@ -115,7 +116,7 @@ def first_batches(config):
                 yield name, total.item()
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", mark_slow_but([*MODELS][::2], MODELS))
 def test_what_a_dry_run_accepts_trains_and_evaluates_its_first_batch(folder, model, monkeypatch):
     monkeypatch.setattr("clozeline.train.startup.announcements.operations_per_second", lambda *_: 1e9)
     accepted = Counter()

@@ -8,6 +8,7 @@ import torch
 from clozeline.registry import find, names
 from clozeline.train.optim.optimizers._matrices import map_matrices
 from clozeline.train.optim.weights.flat_buffers import Layout, Segment
+from tests.matrices import mark_slow_after
 from tests.train.optim.optimizers.injected import configured, updated
 
 OPTIMIZERS = {
@@ -16,7 +17,7 @@ OPTIMIZERS = {
 EXACT = [name for name, kind in OPTIMIZERS.items() if kind.bit_exact]
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("name", mark_slow_after(1, EXACT))
 def test_a_checkpoint_of_two_ranks_continues_at_other_stages_and_world_sizes(one_rank, two_ranks, tmp_path, name):
     """Saved after three updates at stage 1 by two ranks, continued at stage 0 by one rank and at stage 3 by two."""
     straight = one_rank.run(updated, configured(name, 1, 0), 1, 6)
