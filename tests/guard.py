@@ -107,7 +107,6 @@ class Guard:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read JSON lines."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 

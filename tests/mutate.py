@@ -23,7 +23,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from fnmatch import fnmatch
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Final
@@ -101,12 +100,10 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
             yield "boolean", ast.IfExp(ast.UnaryOp(ast.Not(), test), body, other)
 
 
-def draw(count: int, seed: int, skipped: list[str]) -> list[dict[str, Any]]:
+def draw(count: int, seed: int) -> list[dict[str, Any]]:
     """Draw mutants: each part by its lines, each kind of fault equally often within a part."""
     listed = subprocess.run(["git", "ls-files", *PARTS], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    files = [
-        name for name in listed.splitlines() if name.endswith(".py") and not any(fnmatch(name, s) for s in skipped)
-    ]
+    files = [name for name in listed.splitlines() if name.endswith(".py")]
     sources = {name: (ROOT / name).read_text(encoding="utf-8") for name in files}
     lines = Counter({part: sum(sources[f].count("\n") for f in files if f.startswith(f"{part}/")) for part in PARTS})
     chooser, mutants = random.Random(seed), []
@@ -188,10 +185,10 @@ def rewrite(path: Path, source: str) -> None:
     os.utime(path, (before + 1, before + 1))
 
 
-def run(workers: int, limit: int | None) -> None:
+def run(workers: int) -> None:
     """Judge the mutants that have no verdict yet, each worker in a copy of the tracked files."""
     mutants = json.loads(DRAWN.read_text())
-    open_ones = [index for index, mutant in enumerate(mutants) if "killed" not in mutant][:limit]
+    open_ones = [index for index, mutant in enumerate(mutants) if "killed" not in mutant]
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(workers) as pool:
         trees: SimpleQueue[Path] = SimpleQueue()
         for number in range(workers):
@@ -230,14 +227,12 @@ def main() -> int:
     parser.add_argument("what", choices=["draw", "run", "table"])
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--skip", nargs="*", default=[], help="patterns of files to leave out")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--limit", type=int, help="mutants to judge now; others wait for the next call")
     arguments = parser.parse_args()
     if arguments.what == "draw":
-        DRAWN.write_text(json.dumps(draw(arguments.count, arguments.seed, arguments.skip), indent=1) + "\n")
+        DRAWN.write_text(json.dumps(draw(arguments.count, arguments.seed), indent=1) + "\n")
     elif arguments.what == "run":
-        run(arguments.workers, arguments.limit)
+        run(arguments.workers)
     sys.stdout.write(table())
     return 0
 

@@ -70,7 +70,6 @@ COLUMNS = [*base_columns(), IDS]
 
 
 def fixed(uids):
-    """The fixed columns of rows with these uids."""
     n = len(uids)
     return {
         "uid": uids.astype(np.uint64),
@@ -132,7 +131,6 @@ def write_set(folder, shards, *, columns=(IDS,), block_rows=4, container="arrow"
 
 
 def uids(shards):
-    """The uids of all rows, in order."""
     return [uid for block in range(len(shards.index)) for uid in shards.read_block(block).fixed["uid"].tolist()]
 
 
@@ -158,7 +156,6 @@ def change_manifest(folder, change):
 
 
 def damage(shards, block):
-    """Flip a bit of a stored block."""
     path = shards.shard_path(int(shards.index.shard[block]))
     raw = bytearray(path.read_bytes())
     raw[int(shards.index.offset[block]) + 200] ^= 4

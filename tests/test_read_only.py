@@ -18,7 +18,6 @@ WAYS_OUT = ("make it writable, or choose another folder", "change its permission
 
 
 def inside(folder, command):
-    """Run a command for which a folder is read-only."""
     return subprocess.run(
         ["unshare", "--map-root-user", "--mount", "sh", "-c", MOUNT, "sh", str(folder), *command],
         capture_output=True,

@@ -50,13 +50,14 @@ def contract_files(package: str, name: str) -> list[Path]:
     folder = registries()[package].relative_to(ROOT)
     parts = sorted({folder.parts[0], "tools"})
     sources = {path: path.read_text(encoding="utf-8") for part in parts for path in (TESTS / part).rglob("*.py")}
+    tests = {path for path in sources if path.name.startswith("test_")}
     listed = rf"""names\(["']{re.escape(package)}["']\)"""
     product = "\n".join(path.read_text(encoding="utf-8") for path in registries()[package].glob("_*.py"))
     listing = re.findall(rf"^def (\w+)\(\)(?:(?!\ndef ).)*?{listed}", product, re.MULTILINE | re.DOTALL)
     ways = [listed, *(rf"\b{function}\(\)" for function in listing)]
     nearby = [rf"""["']{re.escape(name)}["'-]"""]  # in the registry's own folder
     for path, text in sources.items():
-        if not _is_test(path) and re.search(listed, text):
+        if path not in tests and re.search(listed, text):
             module = re.escape(".".join(path.relative_to(ROOT).with_suffix("").parts))
             constants = "|".join(re.findall(rf"^([A-Z]+) = {listed}", text, re.MULTILINE))
             nearby.append(rf"from {module} import")
@@ -66,13 +67,9 @@ def contract_files(package: str, name: str) -> list[Path]:
     found = [
         path
         for path, text in sources.items()
-        if _is_test(path) and (inside if path.parent == TESTS / folder else anywhere).search(text)
+        if path in tests and (inside if path.parent == TESTS / folder else anywhere).search(text)
     ]
     return [TESTS / "test_registries.py", *sorted({*found} - own)]
-
-
-def _is_test(path: Path) -> bool:
-    return path.name.startswith("test_")
 
 
 class Selection:

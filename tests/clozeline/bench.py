@@ -137,12 +137,12 @@ class Answer:
     error: str
 
 
-def call(action, words, folder, limit):
+def call(action, words, folder, limit, out=None):
     """Call a command in a folder; return what it said, and the files below the folder that it opened.
 
     No file may grow beyond `limit` bytes, as on a full disk; needs no privileges.
     """
-    out, error = io.StringIO(), io.StringIO()
+    out, error = out or io.StringIO(), io.StringIO()
     usual = resource.getrlimit(resource.RLIMIT_FSIZE)
     with contextlib.chdir(folder), reading() as opened:
         try:
@@ -193,7 +193,6 @@ class Bench:
         return bench
 
     def copy(self, folder):
-        """Return the same, in another folder."""
         return Bench(Path(shutil.copytree(self.folder, folder)), self.ranks)
 
     def undo(self, line):
@@ -204,7 +203,7 @@ class Bench:
         for folder in doomed:
             shutil.rmtree(self.folder / re.findall(r"output=(\S+)", line)[0] / folder, ignore_errors=True)
 
-    def start(self, line, limit=UNLIMITED):
+    def start(self, line, limit=UNLIMITED, out=None):
         """Run a line, of which no file may grow beyond `limit` bytes; return also the files that it opened."""
         lost, _, line = line.rpartition("; ")
         if lost:
@@ -215,8 +214,7 @@ class Bench:
         # imported before the disk fills: a library warns where it can write nothing
         module = import_module("clozeline.train.command" if name == "train" else COMMANDS[name].module)
         stage = COMMANDS[name].stage
-        return call(partial(module.run_stage, stage) if stage else module.main, words, self.folder, limit)
+        return call(partial(module.run_stage, stage) if stage else module.main, words, self.folder, limit, out)
 
-    def answer(self, line, limit=UNLIMITED):
-        """Run a line, and return what it said."""
-        return self.start(line, limit)[0]
+    def answer(self, line, limit=UNLIMITED, out=None):
+        return self.start(line, limit, out)[0]

@@ -3,9 +3,12 @@
 Commands are listed by their folders: a new one fails until it has a line in command_lines.txt.
 """
 
+import io
 import json
 import re
 import shlex
+import sys
+from errno import ENOSPC
 from pathlib import Path
 
 import pytest
@@ -84,6 +87,21 @@ def test_a_full_disk(bench, name, limit):
     assert answer.code == 74 or writes or after == before
     new = [path for path in after if path not in before and not path.endswith(".partial")]
     assert not [path for path in new if path.endswith(".tmp") or limit == 0]
+
+
+class FullDevice(io.StringIO):
+    errors = "backslashreplace"
+
+    def write(self, text):
+        raise OSError(ENOSPC, "No space left on device")
+
+
+def test_a_result_that_cannot_be_printed_is_an_error(bench, monkeypatch):
+    """Of each command that writes no file here; quarantines and studies are more than what is printed of them."""
+    printing = [name for name in NAMES if not re.search("output=| new", LINES[name])]
+    for name in sorted({*printing} - {"quarantine-blocks", "finetune"}):
+        monkeypatch.setattr(sys, "__stdout__", full := FullDevice())
+        assert (name, bench.answer(LINES[name], out=full).code) == (name, 74)
 
 
 @pytest.mark.parametrize("name", sorted({*NAMES} - {*WITHOUT_INPUT}))

@@ -36,7 +36,6 @@ class Hub:
         self.address = ""
 
     def answer(self, method, path, authorization):
-        """Return status, headers and body."""
         self.requests.append((method, path, authorization))
         if self.down:
             return 503, {}, b"down for maintenance"
@@ -72,7 +71,6 @@ class Hub:
         return 200, {"ETag": f'"{sha256(body).hexdigest()[:40]}"', "X-Repo-Commit": commit}, body
 
     def downloaded(self):
-        """Return the names of the files that were sent."""
         got = [path for method, path, _ in self.requests if method == "GET" and "/resolve/" in path]
         return sorted(path.rpartition("/")[2] for path in got)
 

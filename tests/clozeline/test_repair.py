@@ -44,7 +44,6 @@ def message(path):
 
 
 def damage(path, kind):
-    """Remove a file, cut it, or flip a bit of it."""
     content, draw = path.read_bytes(), hash64(path.name, kind)
     if kind == "delete":
         path.unlink()

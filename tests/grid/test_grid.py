@@ -174,7 +174,6 @@ def folder(tmp_path_factory, one_rank):
 
 
 def outcome_of(output):
-    """What a run wrote."""
     lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
     records = [line for line in lines if "losses" in line]
     found = Outcome(

@@ -65,7 +65,6 @@ def batch_for(family, seed=0, rows=4, columns=11, labels=True, lengths=None):
 
 
 def states(network, tensors):
-    """The family's hidden states, without gradients."""
     with torch.no_grad():
         return network.family(tensors)
 
@@ -84,13 +83,11 @@ def built(family, seed=0, **changes):
 
 
 def only(losses):
-    """The one loss there is."""
     (loss,) = losses.values()
     return loss
 
 
 def total(network, tensors):
-    """The summed loss of a model with one head."""
     return only(network(tensors)).total
 
 

@@ -40,14 +40,12 @@ ALONE = {
 
 
 def numbers(counts, *above):
-    """Return the keys that lead to each number."""
     return [keys for key, value in counts.items()
             for keys in (numbers(value, *above, key) if isinstance(value, dict) else [(*above, key)])]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def counted(complete):
-    """The stages of a complete run and their counts."""
     stages = [kind(load_recipe(complete[1] / kind.name / "config.yaml")) for kind in STAGES]
     return [(stage, read_report(complete[1] / stage.name / "report.json", "")["counts"]) for stage in stages]
 

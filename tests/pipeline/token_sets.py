@@ -67,7 +67,6 @@ def token_documents(lengths, seed, sentence, words=WORDS):
 
 
 def recipe(out, corrupt, *, group=None, heldout=0.1, seed=1):
-    """A recipe whose earlier stages are done."""
     plain = {"corpus": "toy", "seed": seed, "output": str(out), "heldout": {"fraction": heldout}, "group": group or {},
              "corrupt": corrupt}  # fmt: skip
     return validate(Recipe, plain, "recipe")
@@ -98,7 +97,6 @@ _ERRORS = {error.exit_code: error for error in (ConfigurationError, IntegrityErr
 
 
 def files_of(folder):
-    """Published files of a stage by relative path."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))

@@ -49,7 +49,6 @@ def repeated(rows, name):
 
 
 def at(block, change):
-    """A change of one block only."""
     return lambda number, rows: change(rows) if number == block else rows
 
 

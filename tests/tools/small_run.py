@@ -108,5 +108,4 @@ def compute_row_scores(trained, ids, head):
 
 
 def plain_text(shown):
-    """Without colours and line breaks."""
     return re.sub(r"\s+", " ", re.sub("\x1b\\[[0-9;]*m", "", shown))

@@ -21,7 +21,6 @@ TOOLS = sorted(
 
 
 def command_module(name):
-    """Return the module of a command."""
     known = {key: command for group in commands().values() for key, command in group.items()}
     return importlib.import_module(known[name.replace("_", "-")].module)
 

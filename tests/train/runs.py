@@ -36,7 +36,6 @@ def events(output, kind):
 
 
 def saved(output, step=None):
-    """The weights of a checkpoint."""
     return read_weights(*find_checkpoint(output, step))
 
 

@@ -53,7 +53,6 @@ def plain_config(**changes):
 
 
 def tiny(**changes):
-    """`plain_config`, validated."""
     return validate(TrainConfig, plain_config(**changes), "tiny")
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from clozeline.command import keys_of
 from clozeline.errors import AloneError, ConfigurationError
+from clozeline.model.configuration.sizes import all_sizes
 from clozeline.pipeline.shards import open_shards
 from clozeline.train import command
 from clozeline.train.command import _ALGORITHMS, main
@@ -27,7 +28,8 @@ BIN = Path(sys.executable).parent
 
 
 def environment():
-    kept = {key: value for key, value in os.environ.items() if key not in ("RANK", "WORLD_SIZE", "MASTER_PORT")}
+    own = ("RANK", "WORLD_SIZE", "MASTER_PORT", "PYTHONUNBUFFERED")
+    kept = {key: value for key, value in os.environ.items() if key not in own}
     return {**kept, "OMP_NUM_THREADS": "1", "PATH": f"{BIN}:{os.environ['PATH']}"}
 
 
@@ -40,6 +42,10 @@ def typed(*words, timeout=300):
 def deepspeed(*words):
     port = ["--master_port", str(free_port())]
     return [sys.executable, str(BIN / "deepspeed"), "-q", *port, "--num_accelerators", "2", "train/main.py", *words]
+
+
+def test_what_is_printed_is_whole_in_a_file():
+    assert [*all_sizes()][-1] in typed(sys.executable, "train/main.py", "--help").stdout[-100:]
 
 
 def bits(output):

@@ -2,6 +2,7 @@ import math
 import weakref
 
 import pytest
+import torch
 
 from clozeline.train.checkpoint.zero_partitions import fragments, memory
 from clozeline.train.data.global_batch import next_global_batch
@@ -91,6 +92,22 @@ def test_steps_after_a_skip_are_those_without_it(request, ranks, stage, precisio
     expected = pool.run(after_a_skip, config, None)
     for at in (0, -1):
         assert pool.run(after_a_skip, config, at) == expected
+
+
+def unused_weights(world, config):
+    """Two steps of a model with weights that no batch reads; what they are then."""
+    weights = torch.nn.Parameter(torch.ones(2, 3))
+    engine = build(config, world, prepare=lambda model: model.family.register_parameter("unused", weights))
+    train_steps(engine, 1, 2)
+    engine.close()
+    return weights.tolist()
+
+
+def test_weights_that_take_no_part_decay_on_one_rank_too(one_rank, two_ranks):
+    config = tiny(zero__stage=0, optimizer__weight_decay=0.5)
+    (alone,) = one_rank.run(unused_weights, config)
+    assert two_ranks.run(unused_weights, config) == [alone, alone]
+    assert alone[0][0] < 1
 
 
 def still_referenced(world, config):

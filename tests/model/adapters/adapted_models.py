@@ -44,13 +44,11 @@ def adapted(family, name, /, *, noise=True, changes=(), **keys):
 
 
 def case(name, **more):
-    """The adapter's model of `case_of`, and a batch."""
     family, keys = case_of(name)
     return adapted(family, name, **keys, **more), batch_for(family)
 
 
 def scores(model, tensors):
-    """The logits of the one head, without gradients."""
     with torch.no_grad():
         (found,) = model.logits(tensors).values()
     return found

@@ -139,14 +139,12 @@ def by_saved_names(key_map, found):
 
 
 def saved(folder, case, seed=0, **changes):
-    """A directory that transformers wrote, and the model in it."""
     theirs = peer(case, seed, **changes)
     theirs.save_pretrained(folder)
     return theirs
 
 
 def export_to(folder, export):
-    """Write an export as a directory."""
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(export.config))
     save_file(export.tensors, folder / "model.safetensors")
@@ -196,7 +194,6 @@ def in_and_out(folder, theirs, **keys):
 
 
 def edit_config(folder, **changes):
-    """Change keys of config.json; None removes one."""
     path = folder / "config.json"
     plain = json.loads(path.read_text()) | changes
     path.write_text(json.dumps({key: value for key, value in plain.items() if value is not None}))

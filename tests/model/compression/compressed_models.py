@@ -26,7 +26,6 @@ def odd_checkpoint(family="encoder", seed=0, **changes):
 
 
 def checkpoint_of(model):
-    """A checkpoint with the parameters of a model."""
     tensors = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     return Checkpoint(model.config, VOCABULARY, tensors, {"pad_token_id": 0}, None, ())
 
@@ -49,7 +48,6 @@ def compressed(checkpoint, name, batches=(), **options):
 
 
 def logits(model, tensors):
-    """Scores of the only head, without gradients."""
     with torch.no_grad():
         (scores,) = model.logits(tensors).values()
     return scores

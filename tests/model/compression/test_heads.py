@@ -30,7 +30,6 @@ def masked(model, kept, width):
 
 
 def kept_of(lines):
-    """Path and indices of each line below the first."""
     pairs = (line.strip().split(": ") for line in lines[1:])
     return {path: [int(index) for index in indices.split(", ")] for path, indices in pairs}
 

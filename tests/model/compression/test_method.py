@@ -21,7 +21,6 @@ def case(name):
 
 
 def dense_for(name):
-    """A model of odd sizes."""
     wide = {"dim": 96, "ffn_dim": 32} if name == "int4" else {}  # groups of 32 divide these
     return odd_checkpoint(**wide)
 

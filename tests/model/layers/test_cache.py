@@ -55,7 +55,6 @@ def continued(network, ids, side, given, sizes):
 
 
 def whole(network, ids, side, given, row):
-    """Logits of one row alone, read at once."""
     length = int(LENGTHS[row]) + STEPS
     alone = {name: value[row : row + 1] for name, value in given.items()}
     if "lengths" in alone:

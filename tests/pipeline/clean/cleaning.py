@@ -32,7 +32,6 @@ class Cleaned:
 
 
 def recipe_for(source, output, clean=None, **keys):
-    """A recipe with the stage alone."""
     data = {
         "corpus": "test",
         "input": source,

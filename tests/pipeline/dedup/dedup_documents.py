@@ -8,7 +8,6 @@ from clozeline.pipeline.ingest.documents.document import Document
 
 
 def document(number, text, **fields):
-    """A document whose uid is a hash of its number."""
     uid = hashlib.blake2b(str(number).encode(), digest_size=16).digest()
     return Document(uid=uid, text=text, source="test/a", offset=number, n_chars=len(text), **fields)
 

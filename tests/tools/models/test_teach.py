@@ -33,7 +33,6 @@ def options(folder, output, *words, name="train"):
 
 
 def content(folder):
-    """The bytes of all files but the lock."""
     files = (path for path in folder.rglob("*") if path.is_file() and path.name != ".lock")
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 

@@ -68,7 +68,6 @@ def test_only_allowed_texts_are_written(decoder, capsys, tmp_path):
 
 
 def printable(text):
-    """Return a text as a console shows it."""
     return "".join(character for character in text if character.isprintable())
 
 

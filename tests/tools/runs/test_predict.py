@@ -28,7 +28,6 @@ from tests.tools.small_run import compute_row_scores
 
 
 def probabilities(run, texts):
-    """Each text by itself, without padding."""
     trained, found = open_run(run), []
     special = trained.tokenizer.vocabulary.specials
     for encoding in trained.tokenizer.encode(texts):

@@ -233,7 +233,6 @@ def test_lines_of_json_plain_or_compressed(tmp_path):
 
 
 def rows(count, first=0):
-    """Rows with three labels, of which one is rare."""
     numbers = range(first, first + count)
     return [PromptRow(1000 + number, {"text": str(number)}, "ababac"[number % 6]) for number in numbers]
 

@@ -76,7 +76,6 @@ def begin(world, config, folder):
 
 
 def hop(world, config, folder, target):
-    """Load, save at once elsewhere, then go on."""
     engine = build(config, world, seed=5, prepare=grown)
     resume(engine, Path(folder))
     save(engine, Path(target), 2)

@@ -1,5 +1,6 @@
 """The next global batch, and what ranks learn from each other before a step."""
 
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -77,13 +78,14 @@ def test_portions_are_added_until_there_are_enough_tokens():
     """Portions of 33 tokens: one for up to 33, and one more for each 33 above."""
     head = SimpleNamespace(count=lambda tensors: len(tensors["lengths"]))
     for tokens, portions in ((None, 1), (1, 1), (33, 1), (34, 2), (66, 2), (67, 3)):
-        portion = source(lambda: [micro_batch([1.0, 1.0])])
+        portion = source(lambda: time.sleep(0.002) or [micro_batch([1.0, 1.0])])
         found = next_batch_of_tokens(portion, {"lm": head}, ALONE, StopRequest(), tokens)
         assert (len(found.micro_batches), found.tokens, found.counts) == (
             portions,
             33 * portions,
             {"lm": 2.0 * portions},
         )
+        assert found.waited >= 0.002 * portions
 
 
 def test_a_request_to_stop_between_portions_leaves_the_batch():

@@ -31,7 +31,6 @@ def events(output, kind):
 
 
 def first_block_of(shards, lane):
-    """The stored block that a lane reads first."""
     order = BlockOrder(shards.manifest.name, len(shards), BLOCK_ROWS, 0, LANES)
     (piece,) = LogicalBlocks(shards.index.rows, BLOCK_ROWS).pieces(order.block(0, lane))
     return piece.block

@@ -33,6 +33,14 @@ def test_the_end_has_an_exit_code_and_names_damaged_records(complete, code, even
     ]
 
 
+def test_a_step_that_is_not_logged_renews_the_status(monkeypatch):
+    monkeypatch.setattr(recorder, "memory_by_rank", lambda _engine: [])
+    journal, result = Mock(), Mock(skipped=False)
+    one = recorder.Recorder(Mock(config=tiny(log__spike=None)), Mock(), journal, Mock(), Mock(), Mock())
+    one.step(TrainState(step=2, samples=16), Mock(), result, 0.1, 1.0, 1.0, log=False)
+    journal.progress.assert_called_once_with()
+
+
 def test_pages_while_training_cost_at_most_a_hundredth(monkeypatch):
     """Pages of 2 s each, saves every 10 s: the first at once, the next ones at least 198 s after the end of one."""
     now, written = [0.0], []

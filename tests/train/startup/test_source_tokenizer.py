@@ -38,7 +38,6 @@ def source(folder):
 
 
 def shard_set(folder, fingerprint):
-    """The facts of a shard set that are read."""
     facts = SimpleNamespace(tokenizer=SimpleNamespace(fingerprint=fingerprint))
     return SimpleNamespace(path=folder / "corrupt" / "set" / "manifest.json", manifest=facts)
 

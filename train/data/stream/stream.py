@@ -110,7 +110,6 @@ class Stream:
         if rank == 0:
             _warn_of_partial_rounds(self.sources, memory_bytes)
             _warn_of_small_sets(self.reading)
-        self._lane_rows(global_batch)
         for stretch in self.timeline.stretches:
             self._lane_rows(stretch.global_batch)
         # threads and batches

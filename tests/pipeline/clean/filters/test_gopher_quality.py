@@ -26,9 +26,11 @@ NEWS = """LONDON (AP) — "We lost, we lost again, and it hurt," said the coach 
 
 
 def test_marks_of_a_news_text_are_no_words():
-    """Quotes, numbers and brackets of the press: kept by the paper's rule, rejected where marks are words."""
+    """Quotes, numbers and brackets of the press: kept by the paper's rule, not as words or as a list."""
     statistics = TextStatistics(" ".join(NEWS.split()))
-    assert choose("clozeline.pipeline.clean.filters", "gopher_quality").build().judge(statistics, "en") == KEEP
+    usual = choose("clozeline.pipeline.clean.filters", "gopher_quality").build()
+    assert usual.judge(statistics, "en") == KEEP
+    assert usual.judge(TextStatistics("- " + NEWS.replace("\n", "\n- ")), "en").reason == "gopher_too_many_bullets"
     marks = choose("clozeline.pipeline.clean.filters", {"name": "gopher_quality", "letter_words": "tokens"}).build()
     verdict = marks.judge(statistics, "en")
     assert (verdict.reason, verdict.detail) == ("gopher_below_alpha_threshold", "0.528 < 0.8")

@@ -33,7 +33,6 @@ def digest(name):
 
 
 def golden(name):
-    """Return the entry of an objective as it is now."""
     return {"version": registry.find("clozeline.pipeline.corrupt.objectives", name).VERSION, "sha256": digest(name)}
 
 

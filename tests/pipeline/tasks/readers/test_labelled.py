@@ -31,7 +31,6 @@ def read_rows(folder, rows, **options):
 
 
 def write_rows(folder, format_, rows, name="train"):
-    """Write the same rows in a format."""
     path = folder / f"{name}.{format_}"
     if format_ == "parquet":
         pyarrow.parquet.write_table(pa.Table.from_pylist(rows), path)

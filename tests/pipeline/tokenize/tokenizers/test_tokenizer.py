@@ -105,7 +105,6 @@ def check_lossy(tokenizer, text, encoding):
 
 
 def _piece_bytes(tokenizer, token):
-    """The bytes of a piece, from its name alone."""
     name = tokenizer.piece(token)
     if type(tokenizer).__name__ == "Character":
         return bytes([int(name[3:5], 16)]) if re.fullmatch("<0x..>", name) else name.encode()

@@ -36,7 +36,6 @@ def write_study(folder, *, flops=30000000.0, one="one", two="two"):
 
 
 def write_walks(folder):
-    """Write both sets; return their folder."""
     for name in ("one", "two"):
         write_masked_sets(folder / name, name=name)
     return folder

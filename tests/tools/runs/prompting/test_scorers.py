@@ -41,7 +41,6 @@ def opened(shard_sets, tmp_path_factory):
 
 
 def loss(trained, row, places, ids, **more):
-    """The summed loss of training at places of a row."""
     tensors = {"input_ids": torch.tensor([row]), "position_ids": torch.arange(len(row))[None]}
     tensors |= {"lengths": torch.tensor([len(row)]), "row_weight": torch.ones(1), **more}
     tensors |= {"label_index": torch.tensor(places), "label_ids": torch.tensor(ids)}

@@ -1,6 +1,7 @@
 """Damage of every kind is found and named, in one message."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -68,6 +69,13 @@ def test_examples_that_are_missing_are_counted(output, capsys):
     manifest, samples = rewrite(output, "causal_lm", at(6, lambda rows: rows.take(np.arange(len(rows) - 1))))
     assert validate_shards([str(manifest)]) == 0
     assert "examples + skipped" in fails(capsys, manifest, "--against", samples)
+
+
+def test_the_tokenizer_is_found_above_the_samples(shard_sets, tmp_path):
+    manifest, samples = example_sets(shard_sets)["masked_lm"]
+    shutil.copytree(manifest.parent, tmp_path / "set")
+    assert "tokenizer=DIR" in validate(tmp_path / "set")
+    assert "tokenizer=DIR" not in validate(tmp_path / "set", samples)
 
 
 def test_sets_that_do_not_belong_together_are_refused(shard_sets, capsys):

@@ -66,7 +66,6 @@ def plain_adamw(parameters):
 
 
 def matrices(tensors):
-    """The matrices of layers."""
     return {
         name: own
         for name, own in tensors.items()

@@ -168,7 +168,6 @@ def test_steps_of_samples_and_of_larger_sets(tmp_path):
     assert [source.corruption is None for source in phase.sources] == [False, True]
 
     def of_tokens(tokens, architecture="encoder"):
-        """Of samples of 100 tokens."""
         totals = SimpleNamespace(samples=tokens // 100, tokens=tokens)
         objective = SimpleNamespace(name="masked_lm", architecture=architecture)
         manifest = SimpleNamespace(totals=totals, variants=1, objective=objective)

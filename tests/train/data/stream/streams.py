@@ -39,7 +39,6 @@ def open_stream(data, rank=0, world=1, **options):
 
 
 def run(stream, steps):
-    """Take some steps."""
     for _ in range(steps):
         stream.next_step()
 
@@ -60,5 +59,4 @@ def rows_of(batches):
 
 
 def contents(batches):
-    """Token ids of every row in order."""
     return [ids for _, ids, _ in rows_of(batches)]

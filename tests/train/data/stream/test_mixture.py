@@ -80,7 +80,6 @@ def unchanged(rows, variants):
 
 
 def sevens(rows, variants):
-    """Write 7 everywhere."""
     ids = rows.columns["input_ids"]
     return unchanged(Rows(rows.fixed, {"input_ids": Ragged(np.full_like(ids.values, 7), ids.offsets)}), variants)
 
