@@ -53,7 +53,6 @@ BODY = [f"model.{key}" for key in ("family=encoder", "dim=8", "layers=1", "atten
 
 
 def blocks(page):
-    """Language and text of each fenced block."""
     return re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 

@@ -114,7 +114,6 @@ def train(recipe, *words):
 
 @pytest.fixture(scope="module")
 def teacher(shards, tmp_path_factory):
-    """A run of BERT's small variant."""
     output = tmp_path_factory.mktemp("teacher") / "run"
     manifest = shards / SETS["bert"] / "train" / "manifest.json"
     train("bert", "variant=tiny", f"data.shards={manifest}", f"output={output}")

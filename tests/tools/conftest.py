@@ -60,7 +60,6 @@ def runs(tmp_path_factory):
 
 @pytest.fixture
 def output(shard_sets, tmp_path):
-    """A copy of it."""
     return Path(shutil.copytree(shard_sets, tmp_path / "out"))
 
 

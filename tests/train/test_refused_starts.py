@@ -23,7 +23,6 @@ def trained(one_rank, tmp_path_factory, shards):
 
 @pytest.fixture
 def folder(trained, tmp_path):
-    """A copy of the run."""
     shutil.copytree(trained, tmp_path / "copy")
     return tmp_path / "copy"
 

@@ -109,7 +109,6 @@ def import_tokenizer(
         ConfigurationError: transformers cannot read the source, its ids are not unique, or a named piece is missing.
         IntegrityError: its file is damaged.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     own = own_tokenizer(source)
     keys = {"specials": specials, "sentinels": sentinels, "add": add, "tokenizer_class": tokenizer_class}
     where = own.folder if own else source

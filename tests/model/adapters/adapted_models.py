@@ -55,5 +55,4 @@ def scores(model, tensors):
 
 
 def peft():
-    """The library, or a skip with the reason."""
     return pytest.importorskip("peft", reason="peft is a dependency of development only")

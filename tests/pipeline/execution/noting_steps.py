@@ -32,8 +32,6 @@ class Noting:
 
 
 class Endless(Noting):
-    """A step whose unit never ends."""
-
     def __call__(self, unit):
         (self.folder / f"{os.getpid()}.pid").touch()
         signal.pause()

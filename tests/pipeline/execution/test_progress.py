@@ -11,8 +11,6 @@ from clozeline.pipeline.execution.stages import Row, StageSummary
 
 
 class Clock:
-    """Seconds that a test sets."""
-
     now = 100.0
 
     def __call__(self):

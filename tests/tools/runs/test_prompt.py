@@ -156,7 +156,6 @@ ROWS = [(f"{'page of a note, line'[: 4 + 3 * number]} {number}", number % 2) for
 
 @pytest.fixture
 def labeled(tmp_path):
-    """A file of labeled rows."""
     path = tmp_path / "dev.tsv"
     path.write_text("sentence\tlabel\n" + "".join(f"{text}\t{label}\n" for text, label in ROWS))
     return path

@@ -68,8 +68,6 @@ def train(project, *words, timeout=300):
 
 
 class Terminal(io.StringIO):
-    """Typed lines."""
-
     def isatty(self):
         return True
 

@@ -46,7 +46,6 @@ USUAL = [("sets.json", 1, "before"), (STEPS[1], 1, "after")]
 
 @pytest.fixture(scope="module")
 def begun(tmp_path_factory):
-    """A run of two steps."""
     folder = tmp_path_factory.mktemp("begun")
     shards = write_masked_sets(folder / "corrupt")
     write_config(folder / "train.yaml", shards, folder / "run", **SETTINGS)

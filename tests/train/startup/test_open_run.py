@@ -1,6 +1,7 @@
 """Opening a run or a model folder: the parts of a checkpoint, its adapter's base, and what is refused."""
 
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.tokenize.tokenizers.word import Word
 from clozeline.train.checkpoint.format import part_name
 from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
-from clozeline.train.startup.open_run import open_run, token_bytes
+from clozeline.train.startup.open_run import Run, open_run, token_bytes
 from tests.tools.small_run import example_sets
 from tests.train.masked_set import write_config
 from tests.train.runs import start
@@ -32,6 +33,17 @@ def test_parameters_are_those_of_the_parts(shard_sets, tmp_path):
     wanted = dict(model.named_parameters())
     for name, parameter in found.model.named_parameters():
         assert torch.equal(parameter, wanted[name]), name
+
+
+@pytest.mark.parametrize(
+    ("specials", "first"), [({"bos": 1, "eos": 2}, True), ({"bos": 2, "eos": 2}, False), ({}, False)]
+)
+def test_a_decoder_from_elsewhere_reads_a_start_token_of_its_own_first(specials, first):
+    config = SimpleNamespace(architecture="decoder", targets={"lm": "lm"})
+    tokenizer = SimpleNamespace(vocabulary=SimpleNamespace(specials=specials))
+    run = SimpleNamespace(checkpoint=SimpleNamespace(config=config), recorded=(), tokenizer=tokenizer)
+    (facts,) = Run.objectives.fget(run)
+    assert facts.options == {"add_bos": first}
 
 
 def test_any_checkpoint_of_a_run_is_read(shard_sets, tmp_path, capsys):

@@ -24,7 +24,6 @@ LINES = ["Home", "Read more", "We use cookies on this site to make it better for
 
 
 def sentence(draw, odd=0.0):
-    """Ten words or so, some of them odd."""
     words = [draw.choice(ODD) if draw.random() < odd else draw.choice(WORDS) for _ in range(draw.randint(4, 16))]
     return " ".join(words).capitalize() + draw.choice([".", ".", ".", "!", "?", "...", ""])
 
@@ -50,7 +49,6 @@ def documents(count, seed=0):
 
 
 def digest(texts):
-    """Hash of all texts, which recorded answers name."""
     return xxhash.xxh64_hexdigest("\0".join(texts))
 
 

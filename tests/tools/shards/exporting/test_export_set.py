@@ -78,7 +78,6 @@ def run_page(form, folder):
 
 
 def as_read(row, form):
-    """What a format makes of a stored row."""
     fixed = [name for name, value in row.items() if not isinstance(value, list)]
     if form == "megatron":
         return row["input_ids"]

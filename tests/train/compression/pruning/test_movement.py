@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import nn
 
-from tests.matrices import mark_slow_after
 from tests.train.compression.pruning.pruned import matrices, plain_adamw, pruned, train, zeros
 from tests.train.synthetic import VOCABULARY, random_rows
 
@@ -58,7 +57,7 @@ def plain_loop(world, config, options):
     return losses, {name: {key: of[name].detach().flatten() for key, of in states.items()} for name in layers}
 
 
-@pytest.mark.parametrize(("options", "stage"), mark_slow_after(1, [(HARD, 3), (SOFT, 0)]))
+@pytest.mark.parametrize(("options", "stage"), [(HARD, 3), (SOFT, 0)])
 def test_a_step_is_that_of_scores_as_parameters(one_rank, two_ranks, options, stage):
     ((expected, states),) = one_rank.run(plain_loop, pruned(options), options)
     for measured, tensors in (two_ranks if stage else one_rank).run(train, pruned(options, zero__stage=stage)):

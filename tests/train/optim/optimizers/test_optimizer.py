@@ -20,8 +20,6 @@ def test_contract(name, check):
 
 
 class Recorder(WholeParameterOptimizer):
-    """Keeps what it is asked to update."""
-
     seen: list[tuple[Any, ...]]
 
     def update(self, group, flats, gradients):
