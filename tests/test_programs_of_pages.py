@@ -155,6 +155,7 @@ print("falls", losses[-1] < losses[0] - 0.3)
 '''
 
 
+@pytest.mark.slow
 def test_the_first_steps_run_and_show_what_they_speak_of(tmp_path):
     """With fewer steps than in class."""
     (path,) = (ROOT / "docs" / "notebooks").glob("*.ipynb")

@@ -8,6 +8,7 @@ from clozeline.model.compilation.layer_calls import compile_heads
 from clozeline.model.loss import IGNORED
 from clozeline.registry import find, names
 from clozeline.tools.start.contracts.heads import full_batch
+from tests.matrices import mark_slow_after
 from tests.model.small_models import FAMILIES, HEADS, batch_for, built, head_keys, total
 
 TRACER = (  # warnings of the tracer itself, while it looks at intermediate results
@@ -80,7 +81,7 @@ def test_more_labels_than_the_capacity_take_its_next_multiple():
 
 
 @pytest.mark.filterwarnings(*TRACER)
-@pytest.mark.parametrize("chunk", [None, 8])
+@pytest.mark.parametrize("chunk", mark_slow_after(1, [None, 8]))
 @pytest.mark.parametrize("head", [head for head in LABELLED if find("clozeline.model.heads", head).unit == "label"])
 def test_a_head_is_one_graph_for_all_numbers_of_labels(head, chunk):
     torch._dynamo.reset()

@@ -20,6 +20,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE, TOKEN_COUNTS_SCHEMA, write_table
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.tools.shards.validate_shards import validate as validate_shards
+from tests.matrices import mark_slow_but
 from tests.pipeline.corruption_cases import EOS, vocabulary
 from tests.pipeline.token_sets import WORDS, all_rows, recipe, run_stage, write_token_set
 from tests.registries import values_in_tests
@@ -80,7 +81,7 @@ def online(objective, samples, epoch, seed):
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", mark_slow_but(NAMES[::2], NAMES))
 def test_variant_k_is_epoch_k(sets, name):
     made, heldout = (open_shards(sets / "corrupt" / name / split, verify="shard") for split in ("train", "heldout"))
     facts = made.manifest.objective
@@ -243,7 +244,7 @@ def test_objectives_that_number_places_in_16_bits_refuse_such_rows(name):
 RECIPES = sorted((Path(__file__).parents[3] / "configs" / "recipes").glob("*/pipeline.yaml"))
 
 
-@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", mark_slow_but(RECIPES[::3], RECIPES), ids=lambda path: path.parent.name)
 def test_makes_sets_that_give_back_their_samples(path, tmp_path):
     write_token_set(tmp_path, [2 + (370 * document) % 1300 for document in range(24)])
     write_counts(tmp_path, np.ones(WORDS.size, np.uint64))

@@ -34,7 +34,7 @@ from clozeline.tools.start.show import show
 from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.logs.json_lines import read_lines, step_records
 from tests.distributed import run_program
-from tests.matrices import mark_slow_but
+from tests.matrices import mark_slow_after, mark_slow_but
 from tests.pages import checked
 from tests.pipeline.tokenize.tokenizers.test_tokenizer import trained
 from tests.sealed_lines import sealed
@@ -122,7 +122,7 @@ def write(folder, source, language, model, size=None):
     return recipe, load_config(TrainConfig, folder / "train.yaml")
 
 
-@pytest.mark.parametrize("language", ["en", "de", ANY])
+@pytest.mark.parametrize("language", mark_slow_after(1, ["en", "de", ANY]))
 @pytest.mark.parametrize("model", MODELS)
 def test_both_files_are_valid_and_name_each_other(tmp_path, model, language):
     texts = tmp_path / "texts: 'all' \"mine\""

@@ -10,11 +10,8 @@ import yaml
 
 from clozeline.errors import ConfigurationError
 from clozeline.tools.experiments.multirun import runner
-from clozeline.tools.experiments.multirun.runner import (
-    Training,
-    collect_all,
-    record_folder_facts,
-)
+from clozeline.tools.experiments.multirun.runner import Training, collect_all, record_folder_facts
+from tests.matrices import mark_slow_after
 
 
 @pytest.mark.parametrize("at_once", [1, 3])
@@ -67,7 +64,7 @@ sys.exit(run_tool(Arguments(""), [], together))
 
 @pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize(("name", "code"), [("SIGHUP", 75), ("SIGTERM", 75), ("SIGINT", 130)])
-@pytest.mark.parametrize("at_once", [1, 2])
+@pytest.mark.parametrize("at_once", mark_slow_after(1, [2, 1]))
 def test_trainings_save_when_their_tool_is_told_to_stop(tmp_path, name, code, at_once):
     """The signal comes twice, as from a lost connection; nothing further is started."""
     command = [sys.executable, "-c", STEPS, str(tmp_path), str(at_once)]
