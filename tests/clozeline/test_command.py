@@ -60,7 +60,7 @@ def test_a_mistake_of_ours_shows_where(capsys):
 @pytest.mark.usefixtures("default_signals")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2", "SIGXCPU"])
 def test_a_signal_ends_what_the_block_started(name):
-    ended = []
+    ended, before = [], signal.getsignal(signal.Signals[name])
 
     def action():
         with stopping_at_signals():
@@ -73,7 +73,7 @@ def test_a_signal_ends_what_the_block_started(name):
 
     assert run_command(action) == 75
     assert ended == [1]
-    assert signal.getsignal(signal.Signals[name]) is signal.SIG_DFL
+    assert signal.getsignal(signal.Signals[name]) is before
 
 
 @pytest.mark.parametrize(
