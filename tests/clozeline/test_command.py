@@ -137,6 +137,7 @@ def work():
     thread.start()
     thread.join()
     subprocess.run([sys.executable, "-c", "import os; os.fstat(1); os.fstat(2)"], check=True)  # it has both, too
+    subprocess.run([sys.executable, "-c", "import os; os.write(1, b'a child'); os.write(2, b'a child')"], check=False)
     out.close()
     return 3
 

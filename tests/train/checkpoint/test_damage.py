@@ -14,7 +14,7 @@ from tests.train.checkpoint.test_checkpoints import present, save_again
 from tests.train.checkpoint.test_format import reseal
 from tests.train.synthetic import build, save, store, tiny, train_steps
 
-SAMPLES = 15
+SAMPLES = 40
 """Flipped bits in each file."""
 
 
