@@ -1,8 +1,9 @@
 """A console for tables, and times and sizes as people read them; help and mistakes do not wait for its library."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.segment import Segment
 
@@ -21,6 +22,41 @@ class Terminal(Console):
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
         shown = (part if part.control else part._replace(text=show_controls(part.text)) for part in buffer)
         return super()._render_buffer(shown)
+
+
+def pad_text(text: str, columns: int, *, right: bool = False) -> str:
+    """Return a text with spaces behind it, or in front of it (`right`), so that it fills columns of a terminal.
+
+    A letter of East Asia or an emoji takes two columns, a combining mark none. A wider text stays as it is.
+    """
+    spaces = " " * (columns - cell_len(text))
+    return spaces + text if right else text + spaces
+
+
+def align_rows(rows: Sequence[Sequence[str]], *, right: bool = False) -> Iterator[str]:
+    """Yield the rows of a table as lines, two spaces between columns; `right` aligns all columns but the first."""
+    widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = zip(row, widths, strict=True)
+        padded = [pad_text(cell, width, right=right and number > 0) for number, (cell, width) in enumerate(cells)]
+        yield "  ".join(padded).rstrip()
+
+
+def wrap_text(text: str, columns: int, indent: str = "", hanging: str = "") -> list[str]:
+    """Return a text in lines of at most `columns` columns, cut at spaces; a longer word is cut where it must be.
+
+    The first line begins with `indent`, the others with `hanging`, which is at least as long.
+    """
+    room = columns - len(hanging)
+    lines, line, has_word = list[str](), indent, False
+    for word in text.split(" "):
+        for number, part in enumerate(chop_cells(word, room) if cell_len(word) > room else [word]):
+            joined = f"{line} {part}" if has_word else line + part
+            if has_word and (number or cell_len(joined) > columns):
+                lines.append(line)
+                joined = hanging + part
+            line, has_word = joined, True
+    return [*lines, line]
 
 
 def duration(seconds: float) -> str:

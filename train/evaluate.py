@@ -13,6 +13,7 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.heads import Head
 from clozeline.model.loss import IGNORED
+from clozeline.reporting import Reporting
 from clozeline.train.checkpoint.format import WEIGHT
 from clozeline.train.checkpoint.zero_partitions import fragments, states_of
 from clozeline.train.configuration.config import TrainConfig
@@ -20,7 +21,6 @@ from clozeline.train.data.global_batch import MicroBatch, next_global_batch, sha
 from clozeline.train.data.sets.datasets import Datasets, open_stream
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World
-from clozeline.train.distributed.reporting import Reporting
 from clozeline.train.distributed.stopping import StopRequest
 from clozeline.train.distributed.watchdog import Watchdog
 from clozeline.train.engine import Engine, add_sums

@@ -1,7 +1,6 @@
 """Show a run on a terminal: its progress with the rate and the time left, and at the end what was dropped and why."""
 
 import os
-import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -9,17 +8,22 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as RichProgress
 
 from clozeline.command import LOG_COLUMNS, Detail, wrap_log
 from clozeline.pipeline.execution.stages import Row, StageSummary
-from clozeline.terminal import Terminal, duration, size_text, time_left
+from clozeline.terminal import Terminal, duration, pad_text, size_text, time_left, wrap_text
 
 _MINUTE: Final = 60.0
 _BAR: Final = 8
 _INDENT: Final = "    "
+_NARROWEST: Final = 40
+"""Columns of a table at least; a narrower terminal breaks its lines."""
+_NAME: Final = 10
+"""Columns for the name of a stage at least."""
 _INTERVAL_S: Final = 1.0
 
 
@@ -107,11 +111,12 @@ def done_counter(folder: Path, names: set[str], clock: Callable[[], float] = tim
     return count
 
 
-def accounting_lines(summaries: Sequence[StageSummary]) -> list[str]:
-    """Return the table in lines of at most 80 columns.
+def accounting_lines(summaries: Sequence[StageSummary], columns: int = LOG_COLUMNS) -> list[str]:
+    """Return the table in lines of at most 80 columns, or of the terminal's `columns`, at least 40.
 
     A stage has its amounts in and out, time and bytes; below them the reasons for what is dropped, the most frequent
-    first; below these the same of each of its sets. A name that is too long for its column has a line of its own.
+    first; below these the same of each of its sets. A name that is too long for its column has lines of its own, and
+    so has the rest of a long amount.
     """
     rows: list[tuple[str, Row, str, str]] = []
     for summary in summaries:
@@ -119,31 +124,46 @@ def accounting_lines(summaries: Sequence[StageSummary]) -> list[str]:
         rows.append((name, summary.row, duration(summary.seconds), size_text(summary.bytes)))
         rows += [(f"  {label}", part, "", "") for label, part in summary.row.parts]
     cells = [("in", "out", "time", "bytes"), *((row.amount_in, row.amount_out, *cost) for _, row, *cost in rows)]
-    widths = [max(len(line) for cell in column for line in cell.split("\n")) for column in zip(*cells, strict=True)]
-    first = LOG_COLUMNS - sum(widths) - 2 * len(widths)
-    lines = [*_align("stage", cells[0], first, widths), "─" * LOG_COLUMNS]
+    columns = max(_NARROWEST, columns)
+    widths = _column_widths(cells, columns)
+    first = columns - sum(widths) - 2 * len(widths)
+    lines = [*_align("stage", cells[0], first, widths), "─" * columns]
     for (name, row, *_), amounts in zip(rows, cells[1:], strict=True):
         lines += _align(name, amounts, first, widths)
         for noun, reasons in row.iter_reasons():
             together = ", ".join(reason.replace(" ", "\xa0") for reason in reasons)  # counts stay with their reasons
             text = f"dropped{f' ({noun}s)' if noun else ''}: {together}"
-            wrapped = textwrap.wrap(text, LOG_COLUMNS, initial_indent=_INDENT, subsequent_indent=2 * _INDENT)
-            lines += [line.replace("\xa0", " ") for line in wrapped]
+            lines += [line.replace("\xa0", " ") for line in wrap_text(text, columns, _INDENT, 2 * _INDENT)]
     return lines
+
+
+def _column_widths(rows: Sequence[Sequence[str]], columns: int) -> list[int]:
+    """Return the widths of the cells' columns, the widest ones narrowed until the names have room beside them."""
+    widths = [max(cell_len(line) for cell in column for line in cell.split("\n")) for column in zip(*rows, strict=True)]
+    room = columns - _NAME - 2 * len(widths)
+    fitting = (most for most in range(room, 2, -1) if sum(min(width, most) for width in widths) <= room)
+    most = next(fitting, 2)
+    return [min(width, most) for width in widths]
 
 
 def _align(name: str, cells: Sequence[str], first: int, widths: Sequence[int]) -> Iterator[str]:
     """Yield the lines of a row: its name in `first` columns, and cells of several lines on the right of it."""
-    if len(name) > first:
-        yield name
+    if cell_len(name) > first:
+        yield from wrap_text(name, first + sum(widths) + 2 * len(widths))
         name = ""
-    for line in zip_longest(*(cell.split("\n") for cell in cells), fillvalue=""):
-        shown = "".join(f"  {text:>{width}}" for text, width in zip(line, widths, strict=True))
-        yield f"{name:<{first}}{shown}".rstrip()
+    wrapped = [
+        [part for line in cell.split("\n") for part in wrap_text(line, width)]
+        for cell, width in zip(cells, widths, strict=True)
+    ]
+    for parts in zip_longest(*wrapped, fillvalue=""):
+        shown = [pad_text(part, width, right=True) for part, width in zip(parts, widths, strict=True)]
+        yield "  ".join([pad_text(name, first), *shown]).rstrip()
         name = ""
 
 
 def print_table(summaries: Sequence[StageSummary]) -> None:
     """Print the accounting table to standard output."""
-    text = "\n".join(["What happened to every document", *accounting_lines(summaries)])
-    Terminal().print(text, highlight=False, markup=False, soft_wrap=True)
+    terminal = Terminal()
+    columns = min(LOG_COLUMNS, terminal.width) if terminal.is_terminal else LOG_COLUMNS
+    text = "\n".join(["What happened to every document", *accounting_lines(summaries, columns)])
+    terminal.print(text, highlight=False, markup=False, soft_wrap=True)

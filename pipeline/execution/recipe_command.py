@@ -19,7 +19,7 @@ from clozeline.command import (
     wrap_log,
 )
 from clozeline.configuration.config import config_file
-from clozeline.errors import ConfigurationError, StorageError
+from clozeline.errors import ClozelineError, ConfigurationError, StorageError
 from clozeline.native.library import missing_note
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.plan import load_plan
@@ -28,6 +28,7 @@ from clozeline.pipeline.execution.report import earlier_report, write_run_report
 from clozeline.pipeline.execution.runner import StageRun, run_recipe, stage_runs
 from clozeline.pipeline.execution.stages import StageSummary, check_recipe, stages_of
 from clozeline.pipeline.recipe import Recipe, load_recipe
+from clozeline.reporting import Reporting
 from clozeline.terminal import Terminal, size_text
 
 # Algorithms whose options are next to other keys of a recipe.
@@ -40,6 +41,9 @@ _ALGORITHMS: Final = (
     ("group", "name", "clozeline.pipeline.group.groupings"),
     ("corrupt", "name", "clozeline.pipeline.corrupt.objectives"),
 )
+
+
+_DONE: Final = "what the stages made is complete; this is a mistake in Clozeline: please report this line"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,6 +94,7 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
     """Run the stages, or one of them, print the table and write the report."""
     earlier_report(recipe.output_folder / "report.json")  # one of a newer version ends the start here
     summaries: list[StageSummary] = []
+    reports = Reporting(_DONE, passed=(ClozelineError, OSError))
     if detail != "quiet" and (note := missing_note()):
         _show(f"note: {note}")
     try:
@@ -97,11 +102,13 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
             run_recipe(recipe, only, Progress(detail), summaries, verify=verify)
     finally:
         if summaries and detail != "quiet":
-            print_table(summaries)
+            with reports("the table"):
+                print_table(summaries)
     names = stages_of(recipe)
-    path = write_run_report(recipe, names if only is None else names[: names.index(only) + 1])
-    if detail != "quiet":
-        _show(wrap_log(f"report: {path}"))
+    with reports("report.html"):
+        path = write_run_report(recipe, names if only is None else names[: names.index(only) + 1])
+        if detail != "quiet":
+            _show(wrap_log(f"report: {path}"))
     return 0
 
 

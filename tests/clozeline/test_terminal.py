@@ -9,10 +9,13 @@ import threading
 import unicodedata
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from clozeline.command import run_command
 from clozeline.errors import ConfigurationError
-from clozeline.terminal import Terminal, duration, size_text, time_left
+from clozeline.terminal import Terminal, align_rows, duration, pad_text, size_text, time_left, wrap_text
 
 HOSTILE = "\x1b]0;owned\x07\x9b2J\r\u202ecod\u2066\x7f\x00"
 SHOWN = "\\x1b]0;owned\\x07\\x9b2J\\r\\u202ecod\\u2066\\x7f\\x00"
@@ -85,3 +88,18 @@ def test_durations_and_sizes_are_in_the_units_of_people():
     assert time_left(2940) == "0:49:00 left"
     shown = {0: "0 bytes", 999: "999 bytes", 1000: "1.0 KB", 7_340_000_000: "7.3 GB", 2.5e16: "25000.0 TB"}
     assert {size: size_text(size) for size in shown} == shown
+
+
+def test_columns_of_a_table_stand_below_each_other_in_any_script():
+    rows = [["名前", "n"], ["cafe\u0301", "12"], ["👩", "345"]]
+    assert list(align_rows(rows, right=True)) == ["名前    n", "cafe\u0301   12", "👩    345"]
+    assert list(align_rows(rows)) == ["名前  n", "cafe\u0301  12", "👩    345"]
+    assert pad_text("wider", 2) == "wider"
+
+
+@given(st.text("ab 中👩\u0301", max_size=80), st.integers(8, 30))
+def test_wrapped_text_keeps_its_letters_and_its_width(text, columns):
+    lines = wrap_text(text, columns, " ", "    ")
+    assert max(map(cell_len, lines)) <= columns
+    assert "".join("".join(lines).split()) == "".join(text.split())
+    assert all(line.startswith("    ") for line in lines[1:])

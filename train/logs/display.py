@@ -12,8 +12,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from clozeline.command import LOG_COLUMNS, Detail, wrap_log
 from clozeline.configuration.redaction import redact_text
 from clozeline.report.charts import short
+from clozeline.reporting import Reporting
 from clozeline.terminal import Terminal, time_left
-from clozeline.train.distributed.reporting import Reporting
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.spikes import WATCHED
 

@@ -18,9 +18,9 @@ import psutil
 from clozeline.configuration.redaction import redact
 from clozeline.errors import message_text
 from clozeline.files import open_unlinked, process_start, read_json, replacing, still_runs
+from clozeline.reporting import Reporting
 from clozeline.sealed_json import seal, unseal
 from clozeline.train.configuration.logs import LogConfig
-from clozeline.train.distributed.reporting import Reporting
 from clozeline.train.logs.json_lines import last_lines
 from clozeline.train.logs.trackers import TensorBoard, Tracker, open_tracker
 

@@ -10,10 +10,10 @@ from typing import Any, Final
 import torch
 
 from clozeline.errors import STOPPED
+from clozeline.reporting import Reporting
 from clozeline.train.checkpoint import zero_partitions as partitions
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.data.global_batch import GlobalBatch, MicroBatch, shares
-from clozeline.train.distributed.reporting import Reporting
 from clozeline.train.engine import Engine, StepResult
 from clozeline.train.evaluate import Evaluation, Guesses
 from clozeline.train.logs.cost_estimate import CostEstimate, Peak

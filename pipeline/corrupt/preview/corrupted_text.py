@@ -31,6 +31,7 @@ from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.take.stage import find_missing_roles
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.registry import choose
+from clozeline.terminal import pad_text
 
 OTHERS: Final = ("Apples grow on trees. They are ripe in the autumn.",)
 """Documents from which sentence pairs take a partner that is not the next sentence."""
@@ -59,8 +60,8 @@ class CorruptedText:
                 values = self.example[feature.name].tolist()
                 text = " ".join(self.codec.words(values) if feature.dtype == "ids" else map(str, values))
                 lines.append((feature.name, text if values or feature.dtype == "ids" else "(none)"))
-        width = max(len(title) for title, _ in lines) + 2
-        return "\n".join((title.ljust(width) + text).rstrip() for title, text in lines)
+        width = max(cell_len(title) for title, _ in lines) + 2
+        return "\n".join((pad_text(title, width) + text).rstrip() for title, text in lines)
 
     def _text_lines(self) -> Iterator[tuple[str, str]]:
         """Yield the texts of the sample, with a stroke in front of each sentence but the first."""
@@ -81,8 +82,7 @@ class CorruptedText:
             return
         widths = [max(map(cell_len, pair)) for pair in pairs]
         for name, cells in zip(("input", title), zip(*pairs, strict=True), strict=True):
-            padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(cells, widths, strict=True))
-            yield name, " ".join(padded)
+            yield name, " ".join(map(pad_text, cells, widths))
 
     def labels(self) -> tuple[str, dict[int, str]]:
         """Return what the labels of the input are, and each by the position that predicts it.

@@ -2,8 +2,12 @@
 
 import io
 import re
+from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
 from rich.console import Console
 
 from clozeline.pipeline.execution.progress import Progress, accounting_lines, done_counter
@@ -85,3 +89,31 @@ def test_reasons_stand_group_by_group_the_most_frequent_first():
     first, *reasons = accounting_lines([summary])[2:]
     assert first.split() == ["toy", "(earlier)", "9", "samples", "–", "0.3", "s", "0", "bytes"]
     assert reasons == ["    dropped: 20 b, 1 a", "    dropped (tokens): 3,000 c, 1 d"]
+
+
+AMOUNTS = st.lists(st.text("a9, 中ｶ👩\u0301\u0e33é-", max_size=60), min_size=1, max_size=3).map("\n".join)
+NAMES = st.text("az_ 語\u0308🙂", min_size=1, max_size=100)
+
+
+@pytest.mark.parametrize("examples", [12_345, 123_456_789])
+def test_a_long_amount_is_wrapped_below_itself(examples):
+    """Amounts and remarks of `corrupt` took more than the 80 columns of a table, and ended the run."""
+    out = f"{examples:,} examples\n{examples:,} with labels on more than half of the row"
+    row = Row("24,691,357,800 samples\n= 12,345,678,900 x 2 variants", out)
+    lines = accounting_lines([StageSummary("corrupt", {}, row, 123_456_789, 3600.0, 1, skipped=False)])
+    assert max(map(len, lines)) <= 80
+    shown = " ".join(" ".join(lines).split())
+    for word in (f"{examples:,}", "24,691,357,800", "1 h 0 min", "123.5 MB", "labels"):
+        assert word in shown
+
+
+@given(st.lists(st.tuples(NAMES, AMOUNTS, AMOUNTS), min_size=1, max_size=3), NAMES, st.integers(1, 120))
+def test_every_table_has_lines_as_wide_as_its_terminal(stages, reason, columns):
+    """Widths as a terminal counts them; no letter of an amount is lost."""
+    rows = [(name, Row(before, after, (("", {reason: 3}),), ((name, Row(after)),))) for name, before, after in stages]
+    summaries = [StageSummary(name, {}, row, 10**30, 1e9, 1, skipped=True) for name, row in rows]
+    lines = accounting_lines(summaries, columns)
+    assert max(map(cell_len, lines)) <= max(40, columns)
+    letters = Counter("".join(lines))
+    expected = Counter("".join(name + before + 2 * after + reason for name, before, after in stages))
+    assert all(letters[letter] >= count for letter, count in expected.items() if not letter.isspace())

@@ -60,3 +60,26 @@ def test_quiet_prints_nothing_but_errors(tmp_path, capsys):
     assert main(["--config", str(recipe), "--verbose", "--quiet"]) == 64
     assert main(["--config", str(recipe), "--quiet", "seeds=1"]) == 64
     assert "did you mean 'seed'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("part", ["print_table", "write_run_report"])
+def test_no_summary_ends_a_run_whose_work_is_done(part, tmp_path, capsys, monkeypatch):
+    def broken(*_):
+        raise ValueError("Sign not allowed")
+
+    language = "{language: null, filters: []}"
+    recipe = write_recipe(
+        tmp_path, f"{{corpus: c, output: {tmp_path}/out, input: {write_corpus(tmp_path / 'in', 5)}, clean: {language}}}"
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(f"clozeline.pipeline.execution.recipe_command.{part}", broken)
+        assert main(["--config", str(recipe)]) == 0
+        said = capsys.readouterr().err
+        assert "ValueError: Sign not allowed; what the stages made is complete" in said
+        assert "Traceback" not in said
+        # a failure of the work is told, not the one of its summary alone
+        patch.setattr("clozeline.pipeline.clean.stage.CleanStage.check", lambda self, counts: broken())
+        assert main(["--config", str(recipe), "seed=5"]) == 1
+        assert "'Sign not allowed'" in capsys.readouterr().err
+    assert main(["--config", str(recipe)]) == 0
+    assert "clean" in capsys.readouterr().out

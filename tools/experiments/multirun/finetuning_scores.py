@@ -11,6 +11,7 @@ from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.files import parse_json, publish_text
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.sealed_json import seal, unseal
+from clozeline.terminal import align_rows
 from clozeline.tools.command import plural
 from clozeline.tools.experiments.multirun.comparison import difference_text, mean_text
 
@@ -110,15 +111,15 @@ def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]])
     2003.11080). A dash marks a set that a folder was not scored on.
     """
     sets = list(dict.fromkeys(name for _, splits in named for name in splits))
-    width = max(len(name) for name, _ in named)
     metric = next(iter(named[0][1]["dev"][0].scores["metrics"]))
-    yield f"{metric:<{width}}  " + "".join(f"{name:>9}" for name in (*sets, "gap"))
+    rows = [[metric, *sets, "gap"]]
     for name, splits in named:
         means = {split: fmean(run.metrics[metric] for run in runs) for split, runs in splits.items()}
         others = [mean for split, mean in means.items() if split != "dev"]
-        cells = [f"{means[split]:>9.4f}" if split in means else f"{'-':>9}" for split in sets]
-        gap = f"{means['dev'] - fmean(others):>9.4f}" if others else f"{'-':>9}"
-        yield f"{name:<{width}}  " + "".join((*cells, gap))
+        cells = [f"{means[split]:.4f}" if split in means else "-" for split in sets]
+        gap = f"{means['dev'] - fmean(others):.4f}" if others else "-"
+        rows.append([name, *cells, gap])
+    yield from align_rows(rows, right=True)
 
 
 def comparison_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[str]:

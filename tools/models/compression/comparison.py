@@ -12,6 +12,7 @@ from pydantic import Field
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import MODEL
+from clozeline.terminal import align_rows
 from clozeline.tools.models.compression.measurements import BATCHES, Latency, Sizes, measure_latencies, measure_sizes
 from clozeline.tools.models.compression.written_models import find_claim
 from clozeline.tools.models.export.exportable import exported_form
@@ -200,12 +201,9 @@ def header_of(rows: Sequence[Row]) -> list[str]:
 def table_lines(rows: Sequence[Row]) -> Iterator[str]:
     """Yield the table; below each model, what it saves and what the paper claims."""
     lines = [header_of(rows), *(row.cells for row in rows)]
-    widths = [max(len(line[column]) for line in lines if column < len(line)) for column in range(len(lines[0]))]
-    for number, line in enumerate(lines):
-        first, *others = line
-        yield "  ".join(
-            [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(others, widths[1:], strict=False))]
-        )
+    full = [[*line, *[""] * (len(lines[0]) - len(line))] for line in lines]
+    for number, line in enumerate(align_rows(full, right=True)):
+        yield line
         if number:
             row = rows[number - 1]
             yield f"  {row.savings}" + (f"; the paper's claim: {row.claim}" if row.claim else "")

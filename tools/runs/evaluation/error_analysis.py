@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from clozeline.pipeline.rows import Rows
+from clozeline.terminal import align_rows
 from clozeline.tools.runs.evaluation.task_run import TaskRun
 from clozeline.train.answers._answer import Record, TaskAnswer
 
@@ -72,6 +73,5 @@ def _class_scores(labels: Sequence[str], units: Sequence[tuple[Sequence[str], Se
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:
     cells = [list(map(str, row)) for row in (header, *rows)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    for line in align_rows(cells):
+        yield f"  {line}"

@@ -1,0 +1,36 @@
+"""Turn exceptions while reporting into warnings, so that they never end work that goes on, or that is done."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from clozeline.errors import message_text
+
+
+class Reporting:
+    """Guards parts of reporting; an exception becomes one warning per part, and the work continues.
+
+    Args:
+        outcome: what the warning says of the work.
+        passed: errors that are raised nevertheless, as their messages tell the user what to do.
+    """
+
+    def __init__(
+        self, outcome: str = "training continues without it", passed: tuple[type[Exception], ...] = ()
+    ) -> None:
+        self._outcome, self._passed = outcome, passed
+        self._failed: set[str] = set()
+
+    @contextmanager
+    def __call__(self, part: str) -> Iterator[None]:
+        """Guard a block that reports `part`; it must not contain collectives."""
+        try:
+            yield
+        except self._passed:
+            raise
+        except Exception as error:  # whatever it is, the work does not need it
+            if part not in self._failed:
+                self._failed.add(part)
+                with suppress(OSError, ValueError):  # stderr may be closed
+                    text = f"warning: {part}: {type(error).__name__}: {error}; {self._outcome}\n"
+                    sys.stderr.write(message_text(text))
