@@ -36,8 +36,6 @@ class RowCounts(TypedDict, total=False):
     """samples that gave no example, by reason"""
     unused_tokens: int
     """tokens of samples that are in no example"""
-    overmasked: int
-    """examples whose labels exceed half of their content, though the masking rate asks for less"""
     tokens: int
 
 

@@ -19,7 +19,7 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
     def version(self) -> int:
-        return sum(entry.objective.type.VERSION for entry in self.config)
+        return sum(entry.objective.type.version_with(entry.objective.options) for entry in self.config)
 
     def passes(self) -> Sequence[Pass[CorruptCounts]]:
         tokens = self.recipe.folder("encode")
@@ -65,6 +65,4 @@ def _set_row(splits: Mapping[str, SetCounts], variants: int) -> Row:
         train, heldout = (splits[split]["samples_in"] if split in splits else 0 for split in ("train", "heldout"))
         samples += f"\n= {train // variants:,} x {variants} variants" + (f"\n+ {heldout:,} held out" if heldout else "")
     out = f"{amount(total['examples'], 'example')}\n{total['tokens']:,} tokens"
-    if overmasked := total.get("overmasked"):
-        out += f"\n{overmasked:,} with labels on more than half of the row"
     return Row(samples, out, (("sample", total["skipped"]),))

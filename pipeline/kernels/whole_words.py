@@ -26,13 +26,13 @@ class RowWords:
 
 
 def find_words(ids: Ragged, opens: Bool, special: IdSet) -> RowWords:
-    """Find the words of rows, none of them empty.
+    """Find the words of rows.
 
     A word starts at a token that opens one (`opens`, [tokens] bool, `Vocabulary.opens_word` of the ids; changed at the
     starts of rows), at the start of a row and after a special token. Special tokens belong to no word.
     """
     marks = special.mask(ids.values)
-    opens[ids.offsets[:-1]] = True
+    opens[ids.offsets[:-1][ids.lengths > 0]] = True
     if not marks.any():
         starts = np.flatnonzero(opens)
         offsets = np.searchsorted(starts, ids.offsets)
@@ -52,24 +52,52 @@ def find_words(ids: Ragged, opens: Bool, special: IdSet) -> RowWords:
     return RowWords(starts, lengths, run_ends, np.searchsorted(starts, ids.offsets), tokens)
 
 
-def take_words(keys: UInt64, words: RowWords, budgets: Int64, thresholds: UInt64 | None = None) -> Bool:
-    """Select whole words in random order within a token budget; return which words are selected, shape [words].
+def split_long_words(words: RowWords, longest: Int64) -> RowWords:
+    """Return words of which those longer than `longest[i]` tokens, in row i, are single tokens instead; shape [rows].
 
-    A span grows to the right over unselected words of its run while the next word fits the remaining budget. A start
-    that is selected already or does not fit is skipped, which is equivalent to drawing another start. Selection ends
-    when no remaining word fits. If every word of a row exceeds its budget, the first word in random order is selected.
-    A budget has at most as many tokens as the row's words; `thresholds` is a table of `distributions` for the number of
-    words of a span; None: one word.
-
-    Example: words of 1, 4, 1 and 1 tokens, budget 3, order 1, 0, 2, 3, no spans: words 0, 2 and 3.
+    Example: words of 1, 4 and 1 tokens of a row, at most 3 tokens: six words of 1 token.
     """
-    # queue: word indices in random order, row by row; positions: each row's next entry in it
     counts = np.diff(words.offsets)
-    queue = permute(keys, counts, POSITIONS).values + np.repeat(words.offsets[:-1], counts)
+    too_long = words.lengths > np.repeat(longest, counts)
+    if not too_long.any():
+        return words
+    # parent: the word that each new word is, or is a token of; first: the first new word of each word
+    sizes = np.where(too_long, words.lengths, 1)
+    parent = np.repeat(np.arange(len(sizes)), sizes)
+    first = offsets_of(sizes)
+    starts = words.starts[parent] + list_indices(sizes)
+    lengths = np.where(too_long, 1, words.lengths)[parent]
+    return RowWords(starts, lengths, first[words.run_ends[parent]], first[words.offsets], words.tokens)
+
+
+def choose_words(
+    keys: UInt64, words: RowWords, budgets: Int64, ids: Ragged, thresholds: UInt64 | None = None
+) -> Ragged:
+    """Choose whole words in random order, `budgets[i]` tokens of row i; return flat positions, ascending (int64).
+
+    A word that is longer than the budget of its row counts as so many words of one token. A span grows to the right
+    over unselected words of its run while the next word fits the remaining budget. A start that is selected already or
+    does not fit is skipped, which is equivalent to drawing another start. If no remaining word fits, the first tokens
+    of the next unselected word in the order use up the budget, so that each row has exactly its number of tokens.
+
+    Args:
+        keys: one key per row.
+        words: the words of the rows.
+        budgets: tokens to choose, at most as many as the row's words have, shape [rows].
+        ids: the rows.
+        thresholds: a table of `distributions` for the number of words of a span; None: one word.
+
+    Example: words of 1, 3, 1 and 1 tokens, budget 3, order 0, 1, 2, 3, no spans: words 0, 2 and 3. Words of 2, 2 and 2
+    tokens, budget 3, order 1, 2, 0: word 1, and the first token of word 2.
+    """
+    units = split_long_words(words, budgets)
+    # queue: word indices in random order, row by row; positions: each row's next entry in it
+    counts = np.diff(units.offsets)
+    queue = permute(keys, counts, POSITIONS).values + np.repeat(units.offsets[:-1], counts)
     taken = np.zeros(len(queue), dtype=np.bool_)
-    remaining, positions = budgets.copy(), words.offsets[:-1].copy()
+    remaining, positions = budgets.copy(), units.offsets[:-1].copy()
     if thresholds is None:
-        _take_prefix(words, queue, taken, remaining, positions)
+        _take_prefix(units, queue, taken, remaining, positions)
     # one span per row and step, for rows with budget left
     rows = np.flatnonzero((remaining > 0) & (counts > 0))
     passed = np.full(len(rows), thresholds is None)
@@ -77,23 +105,29 @@ def take_words(keys: UInt64, words: RowWords, budgets: Int64, thresholds: UInt64
         # rows whose last start did not fit search for the next one that does
         again = rows[passed]
         positions[again] = _next_fitting(
-            words, queue, taken, remaining[again], positions[again], words.offsets[1:][again]
+            units, queue, taken, remaining[again], positions[again], units.offsets[1:][again]
         )
-        rows = rows[(remaining[rows] > 0) & (positions[rows] < words.offsets[1:][rows])]
+        rows = rows[(remaining[rows] > 0) & (positions[rows] < units.offsets[1:][rows])]
         # draw the number of words of the span, and take the words that fit
-        first, tries = queue[positions[rows]], positions[rows] - words.offsets[rows]
+        first, tries = queue[positions[rows]], positions[rows] - units.offsets[rows]
         longest = np.ones_like(first)
         if thresholds is not None:
             longest = inverse_cdf(draw(skip_bits(keys[rows], tries), LENGTHS, longest), thresholds)
-        size = _take_span(words, taken, first, longest, remaining[rows])
+        size = _take_span(units, taken, first, longest, remaining[rows])
         remaining[rows] -= size
         positions[rows] += 1
-        passed = (size == 0) | (positions[rows] == words.offsets[1:][rows])
+        passed = (size == 0) | (positions[rows] == units.offsets[1:][rows])
         rows, passed = rows[remaining[rows] > 0], passed[remaining[rows] > 0]
-    # rows without any word that fits: take the first one
-    nothing = np.flatnonzero((remaining == budgets) & (budgets > 0) & (counts > 0))
-    taken[queue[words.offsets[nothing]]] = True
-    return taken
+    # rows where no word fits the rest of the budget: the first tokens of the next word fill it
+    sizes = np.where(taken, units.lengths, 0)
+    unfinished = np.flatnonzero(remaining)
+    if len(unfinished):
+        untaken = np.flatnonzero(~taken[queue])
+        next_word = queue[untaken[np.searchsorted(untaken, units.offsets[unfinished])]]
+        sizes[next_word] = remaining[unfinished]
+    chosen = np.flatnonzero(sizes)
+    flat_positions = span_positions(units.starts[chosen], sizes[chosen])
+    return Ragged(flat_positions, np.searchsorted(flat_positions, ids.offsets))
 
 
 def _take_prefix(words: RowWords, queue: Int64, taken: Bool, remaining: Int64, positions: Int64) -> None:
@@ -136,13 +170,6 @@ def _take_span(words: RowWords, taken: Bool, first: Int64, longest: Int64, remai
     taken[word[fits]] = True
     total: Int64 = np.where(fits, sizes, 0).sum(axis=1)
     return total
-
-
-def positions_of_words(words: RowWords, taken: Bool, ids: Ragged) -> Ragged:
-    """Return the flat positions of the selected words' tokens, ascending (int64)."""
-    chosen = np.flatnonzero(taken)
-    positions = span_positions(words.starts[chosen], words.lengths[chosen])
-    return Ragged(positions, np.searchsorted(positions, ids.offsets))
 
 
 def run_starts(positions: Int64) -> Bool:

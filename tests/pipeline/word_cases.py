@@ -42,18 +42,28 @@ def slow_words(ids, vocabulary):
 
 
 def slow_take(key, row, budget, thresholds=(0,)):
-    """Numbers of the words taken; the thresholds (0,) mean one word a span."""
-    order, lengths = smallest(key, POSITIONS, len(row), len(row)), drawn(key, LENGTHS, len(row))
+    """Places of the tokens taken, ascending, as the rule says; the thresholds (0,) mean one word a span.
+
+    A word over the budget is as many words of one token; the next word in the order gives what no word fits.
+    """
+    units = []
+    for word in row:
+        cut = word.length > budget
+        units += [Word(word.start + token, 1, word.run) for token in range(word.length)] if cut else [word]
+    order, lengths = smallest(key, POSITIONS, len(units), len(units)), drawn(key, LENGTHS, len(units))
     taken = set()
     left = budget
     for tries, first in enumerate(order):
         longest = sum(bound <= lengths[tries] >> 32 for bound in thresholds)
-        for word in range(first, min(first + longest, len(row))):
-            if word in taken or row[word].run != row[first].run or row[word].length > left:
+        for unit in range(first, min(first + longest, len(units))):
+            if unit in taken or units[unit].run != units[first].run or units[unit].length > left:
                 break
-            taken.add(word)
-            left -= row[word].length
-    return taken or {order[0]}
+            taken.add(unit)
+            left -= units[unit].length
+    sizes = {unit: units[unit].length for unit in taken}
+    if left:
+        sizes[next(unit for unit in order if unit not in taken)] = left
+    return [units[unit].start + token for unit in sorted(sizes) for token in range(sizes[unit])]
 
 
 def leaders_of(sizes):

@@ -14,7 +14,6 @@ from clozeline.arrays import UInt8
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.kernels.ragged import scatter_rows, trim
-from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import STARTS, Example, ExampleBatch, Feature, Ragged, Role, Rows, Sample, SampleBatch
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
 from clozeline.registry import choose
@@ -234,27 +233,18 @@ class Objective(ABC):
         """
         return self.add_special_tokens(sample["ids"])
 
+    @classmethod
+    def version_with(cls, options: Any) -> int:
+        """Return the `VERSION`, with those of the objectives that these options combine."""
+        return cls.VERSION
+
     def count_unused_tokens(self, samples: SampleBatch, examples: ExampleBatch) -> int:
         """Count the tokens of these samples that are not in their examples; 0 by default."""
         return 0
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
-        """Return additional counts for the report."""
-        overmasked = self.count_overmasked(examples)
-        return {"overmasked": overmasked} if overmasked else {}
-
-    def count_overmasked(self, examples: ExampleBatch) -> int:
-        """Count rows with two or more labels that exceed half of the content, where the masking rate asks for less.
-
-        A tokenizer whose words are long, or not its words, gives such rows.
-        """
-        rate = getattr(self.options, "mask_rate", None)  # some objectives draw one for each row
-        if "label_positions" not in examples.columns or not isinstance(rate, float) or rate > 0.5:
-            return 0
-        ids, labels = examples.columns["input_ids"], examples.columns["label_positions"].lengths
-        is_content = ~self.vocabulary.reserved | (np.arange(self.vocabulary.size) == self.vocabulary.specials["mask"])
-        content = np.diff(offsets_of(is_content.take(ids.values).astype(np.int64))[ids.offsets])
-        return int(((labels > 1) & (2 * labels > content)).sum())
+        """Return additional counts for the report; none by default."""
+        return {}
 
     def id_of(self, special: str) -> int:
         """Return the id of a special token, or raise a ConfigurationError."""

@@ -122,6 +122,10 @@ class Composition(DenoisingPair):
             example = Row(example.fixed, columns)
         return super().invert(example)
 
+    @classmethod
+    def version_with(cls, options: Options) -> int:
+        return cls.VERSION + sum(int(step.type.version_with(step.options)) for step in options.steps)
+
     def _step(self, chosen: Chosen, vocabulary: Vocabulary) -> DenoisingPair:
         if not issubclass(chosen.type, DenoisingPair) or issubclass(chosen.type, Composition):
             raise self.refuse_options(f"'{chosen.name}' is not a denoising objective and cannot be a step")

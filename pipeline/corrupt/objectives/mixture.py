@@ -112,6 +112,11 @@ class Mixture(Objective):
                 raise self.refuse_options(f"parts disagree on the feature '{feature.name}': {known} and {feature}")
         self.features = tuple(features.values())
 
+    @classmethod
+    def version_with(cls, options: Options) -> int:
+        chosen = [entry.objective for entry in options.parts]
+        return cls.VERSION + sum(int(part.type.version_with(part.options)) for part in chosen)
+
     def _build(self, entry: PartEntry, vocabulary: Vocabulary) -> Objective:
         if entry.objective.type is Mixture:
             raise self.refuse_options("a mixture cannot be a part of a mixture; list its parts")
@@ -172,8 +177,5 @@ class Mixture(Objective):
         return sum(part.count_unused_tokens(samples.take(rows), examples.take(rows)) for part, rows in pairs)
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
-        rows = [np.flatnonzero(examples.fixed["part"] == number) for number in range(len(self.parts))]
-        pairs = list(zip(self.parts, rows, strict=True))
-        overmasked = sum(part.count_overmasked(examples.take(own)) for part, own in pairs)
-        counts: dict[str, Any] = {"parts": {part.label: len(own) for part, own in pairs}}
-        return counts | ({"overmasked": overmasked} if overmasked else {})
+        parts = np.bincount(examples.fixed["part"], minlength=len(self.parts)).tolist()
+        return {"parts": {part.label: rows for part, rows in zip(self.parts, parts, strict=True)}}

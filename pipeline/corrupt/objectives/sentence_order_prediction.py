@@ -14,7 +14,7 @@ from clozeline.pipeline.group.groupings import MinimumRow
 from clozeline.pipeline.kernels.distributions import reciprocal_thresholds
 from clozeline.pipeline.kernels.ragged import scalars
 from clozeline.pipeline.kernels.rates import Rate
-from clozeline.pipeline.kernels.whole_words import find_words, positions_of_words, take_words
+from clozeline.pipeline.kernels.whole_words import choose_words, find_words
 from clozeline.pipeline.rows import Example, Feature, Ragged, Role, Sample, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
@@ -32,6 +32,7 @@ class SentenceOrderPrediction(MaskedPair):
         label 1  [CLS] I need an umbrella . [SEP] It is raining . [SEP]
     """
 
+    VERSION: ClassVar[int] = 2
     keeps_order: ClassVar[bool] = False
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "sentence")
     minimum = MinimumRow(tokens=2, sentences=2)
@@ -71,8 +72,7 @@ class SentenceOrderPrediction(MaskedPair):
         if self._thresholds is None:
             return super().select(keys, rows, pairs)
         words = find_words(rows, self.vocabulary.opens_word(rows.values), self.special)
-        taken = take_words(keys, words, self.budget(words.tokens), self._thresholds)
-        return positions_of_words(words, taken, rows)
+        return choose_words(keys, words, self.budget(words.tokens), rows, self._thresholds)
 
     def invert(self, example: Example) -> NDArray[Any]:
         """Restore the original tokens at the labels, and the order of the segments."""

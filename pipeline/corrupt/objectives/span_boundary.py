@@ -19,7 +19,7 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import (
 from clozeline.pipeline.kernels.distributions import geometric_thresholds
 from clozeline.pipeline.kernels.ragged import span_positions
 from clozeline.pipeline.kernels.rates import Rate, parts_per_million
-from clozeline.pipeline.kernels.whole_words import find_words, positions_of_words, run_starts, take_words, unit_starts
+from clozeline.pipeline.kernels.whole_words import choose_words, find_words, run_starts, unit_starts
 from clozeline.pipeline.rows import Example, Feature, Ragged, Role, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
@@ -32,11 +32,12 @@ _SPAN_FEATURES: Final = (
 class SpanBoundary(MaskedRow):
     """Spans of whole words of SpanBERT (arXiv 1907.10529), for masked LM and its span boundary objective.
 
-    The budget is that of masked LM. Spans start at words in random order and grow to the right; the number of words is
-    geometric, renormalized on 1..max_span_length (mean 3.80 at 0.2 and 10, as in the paper). A span ends early if the
-    next word is masked already, follows a special token or exceeds the budget. Masking ends when no remaining word fits
-    the budget. Adjacent spans are one span, which is masked by the draw of its first token. Features: those of masked
-    LM, `span_starts` and `span_lengths` [S]. Every span has a token on both sides, at least [CLS] or [SEP].
+    A row has as many labels as in masked LM. Spans start at words in random order and grow to the right; the number of
+    words is geometric, renormalized on 1..max_span_length (mean 3.80 at 0.2 and 10, as in the paper). A span ends early
+    if the next word is masked already, follows a special token or exceeds the budget. When no remaining word fits the
+    budget, the first tokens of the next word use it up. A word longer than the budget counts as so many words of one
+    token. Adjacent spans are one span, which is masked by the draw of its first token. Features: those of masked LM,
+    `span_starts` and `span_lengths` [S]. Every span has a token on both sides, at least [CLS] or [SEP].
 
     Example (a budget of 3 and one span, all [MASK]):
         x       an American football game was played
@@ -44,6 +45,7 @@ class SpanBoundary(MaskedRow):
         labels  2 American, 3 football, 4 game: span_starts 2, span_lengths 3
     """
 
+    VERSION: ClassVar[int] = 2
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "span_boundary")
     own_features = (*MASKED_FEATURES, *_SPAN_FEATURES)
 
@@ -68,8 +70,7 @@ class SpanBoundary(MaskedRow):
 
     def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
         words = find_words(ids, self.vocabulary.opens_word(ids.values), self.special)
-        taken = take_words(keys, words, budget(words.tokens), self._thresholds)
-        return positions_of_words(words, taken, ids)
+        return choose_words(keys, words, budget(words.tokens), ids, self._thresholds)
 
     def role_owner(self, original: Ragged, flat_positions: Ragged) -> Int64 | None:
         return unit_starts(run_starts(flat_positions.values)) if self.options.role_unit == "span" else None

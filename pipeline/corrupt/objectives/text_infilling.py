@@ -22,6 +22,7 @@ from clozeline.pipeline.kernels.sampling import (
     rows_of,
 )
 from clozeline.pipeline.kernels.spans import draw_lengths, limit_spans
+from clozeline.pipeline.kernels.whole_words import find_words, split_long_words
 from clozeline.pipeline.rows import UNDO, Feature, Ragged
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS, SLOTS
@@ -32,14 +33,16 @@ class TextInfilling(DenoisingPair):
 
     Exactly k = round half up of noise_density x n tokens are removed, from 1 to n - 1. Spans, also those of length 0,
     lie in distinct gaps between the kept tokens, so no two [MASK] touch, and the input is never longer than the
-    original. Features: `input_ids` [n - k + S + 2], `target_ids` [n + 1], `span_starts` and `span_lengths` [S] in
-    target tokens.
+    original. With `unit: word` spans are drawn in words; a word longer than k tokens counts as so many words. Then the
+    spans drawn last are cut, or those drawn first grow to the right, until they have k tokens. Features: `input_ids`
+    [n - k + S + 2], `target_ids` [n + 1], `span_starts` and `span_lengths` [S] in target tokens.
 
     Example (noise_density 0.375, so 3 of 8; lengths 0, 3 in the gaps 1, 3; without special tokens):
         target  The puppies are frolicking outside the house .
         input   The [MASK] puppies are [MASK] house .
     """
 
+    VERSION: ClassVar[int] = 2
     composition_rank: ClassVar[int] = 2
     rate_option: ClassVar[str] = "noise_density"
     noise_features = (
@@ -72,19 +75,13 @@ class TextInfilling(DenoisingPair):
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Draw spans of units, map them to tokens, and replace each with one mask."""
         ids, keys = text.ids, draws.keys(self.label)
-        bounds, unit_offsets = self._units(ids)
-        starts, lengths = self._draw_spans(keys, np.diff(unit_offsets))
-        spans, rows = starts.lengths, rows_of(starts)
-        # begins, sizes: spans in tokens, flat
-        if bounds is None:
-            begins, sizes = starts.values + ids.offsets[rows], lengths
-        else:
-            first = starts.values + unit_offsets[rows]
-            begins, sizes = bounds[first], bounds[first + lengths] - bounds[first]
+        begins, sizes, rows = self._choose_spans(keys, ids)
+        spans = np.bincount(rows, minlength=len(ids))
+        offsets = offsets_of(spans)
         # remove the spans, and insert one mask per span
         kept = ids.values.compress(~span_mask(len(ids.values), begins, sizes))
         flat_positions = begins - (np.cumsum(sizes) - sizes) + np.arange(len(begins))
-        marks = Ragged(np.full(len(begins), self._mask, dtype=ids.values.dtype), starts.offsets)
+        marks = Ragged(np.full(len(begins), self._mask, dtype=ids.values.dtype), offsets)
         masked = draw_replacements(
             keys, marks, mask=self._mask, replaceable=self.vocabulary.replaceable,
             mask_ppm=1_000_000 - self._random_ppm, random_ppm=self._random_ppm,
@@ -93,7 +90,7 @@ class TextInfilling(DenoisingPair):
         result = Ragged(insert_at(kept, flat_positions, masked), offsets_of(ids.lengths - taken + spans))
         # spans in tokens of their row
         columns = {"span_starts": begins - ids.offsets[rows], "span_lengths": sizes}
-        return result, {name: Ragged(values.astype(np.uint16), starts.offsets) for name, values in columns.items()}
+        return result, {name: Ragged(values.astype(np.uint16), offsets) for name, values in columns.items()}
 
     def starts_after(self, text: TokenRows, noise: Mapping[str, Ragged]) -> Ragged:
         """Return the sentence starts in the input; a sentence that starts inside a span starts after its mask."""
@@ -113,18 +110,42 @@ class TextInfilling(DenoisingPair):
         offsets = offsets_of(text.ids.lengths - taken + spans.lengths)
         return starts_in_rows(flat_positions - ends[earlier] + overlap + earlier, offsets)
 
-    def _units(self, ids: Ragged) -> tuple[Int64 | None, Int64]:
-        """Return the token offsets of all words (None: units are tokens), and the first unit of each row."""
+    def _choose_spans(self, keys: UInt64, ids: Ragged) -> tuple[Int64, Int64, Int64]:
+        """Choose the spans; return the flat position, the tokens and the row of each, ascending."""
         if self.options.unit == "token":
-            return None, ids.offsets
-        opens = self.vocabulary.opens_word(ids.values)
-        opens[ids.offsets[:-1][ids.lengths > 0]] = True
-        first = np.flatnonzero(opens)
-        return np.append(first, len(ids.values)), np.searchsorted(first, ids.offsets)
+            starts, lengths, _ = self._draw_spans(keys, ids.lengths)
+            rows = rows_of(starts)
+            return starts.values + ids.offsets[rows], lengths, rows
+        # words that are longer than the tokens to remove are single tokens
+        budgets = self._noise_of(ids.lengths)
+        words = find_words(ids, self.vocabulary.opens_word(ids.values), self._reserved)
+        words = split_long_words(words, budgets)
+        starts, lengths, order = self._draw_spans(keys, np.diff(words.offsets))
+        # begins, sizes: spans in tokens, flat
+        rows, bounds = rows_of(starts), np.append(words.starts, len(ids.values))
+        first = starts.values + words.offsets[rows]
+        begins, sizes = bounds[first], bounds[first + lengths] - bounds[first]
+        # cut the spans that were drawn last where they exceed the tokens to remove; those without tokens left go
+        by_draw = order.values + order.offsets[rows]
+        before = _sums_before(sizes, by_draw, starts.offsets)
+        cut = np.minimum(sizes, np.maximum(budgets[rows] - before, 0))
+        keep = (cut > 0) | (sizes == 0)
+        begins, sizes, rows, by_draw = begins[keep], cut[keep], rows[keep], by_draw[keep]
+        # the spans that were drawn first grow where they fall short, up to a token before the next span
+        is_last = np.append(rows[1:] != rows[:-1], True)[: len(rows)]
+        ends = np.where(is_last, ids.offsets[rows + 1], np.append(begins[1:], 0)[: len(rows)] - 1)
+        room = np.where(sizes > 0, ends - begins - sizes, 0)
+        missing = budgets - np.bincount(rows, sizes, minlength=len(ids)).astype(np.int64)
+        before = _sums_before(room, by_draw, starts.offsets)
+        return begins, sizes + np.clip(missing[rows] - before, 0, room), rows
 
-    def _draw_spans(self, keys: UInt64, units: Int64) -> tuple[Ragged, Int64]:
-        """Draw the start and length of each span, in units of its row, ascending."""
-        noise = count_at_rate(units, self._rate, np.maximum(1, units - 1))
+    def _noise_of(self, units: Int64) -> Int64:
+        """Return how many units to remove from rows of so many, all but one at most."""
+        return count_at_rate(units, self._rate, np.maximum(1, units - 1))
+
+    def _draw_spans(self, keys: UInt64, units: Int64) -> tuple[Ragged, Int64, Ragged]:
+        """Draw the start and length of each span, in units of its row, ascending, and the order of the draws."""
+        noise = self._noise_of(units)
         kept = units - noise
         drawn = draw_lengths(keys, noise, self._thresholds, 32 + (1500 * noise + self._mean - 1) // self._mean)
         lengths = limit_spans(drawn, np.minimum(kept + 1, noise))
@@ -132,7 +153,7 @@ class TextInfilling(DenoisingPair):
         order = permute(keys, spans, ORDERS)
         shuffled = lengths.values[order.values + np.repeat(lengths.offsets[:-1], spans)]
         gaps = choose(keys, kept + 1, spans, SLOTS)
-        return Ragged(gaps.values + exclusive_cumsum(shuffled, lengths.offsets), gaps.offsets), shuffled
+        return Ragged(gaps.values + exclusive_cumsum(shuffled, lengths.offsets), gaps.offsets), shuffled, order
 
     def undo(self, content: Int64, noise: Mapping[str, NDArray[Any]], length: int) -> Int64:
         """Remove the masks, and insert `LOST` tokens for the spans."""
@@ -144,3 +165,13 @@ class TextInfilling(DenoisingPair):
         restored = np.full(size, LOST, dtype=np.int64)
         restored[~span_mask(size, starts, lengths)] = np.delete(content, marks)
         return restored
+
+
+def _sums_before(values: Int64, by_draw: Int64, offsets: Int64) -> Int64:
+    """Return, for each span, the sum of the values of those of its row that were drawn earlier.
+
+    `by_draw` is the flat index of each span in the order of the draws, `offsets` those of the rows in that order.
+    """
+    drawn = np.zeros(int(offsets[-1]), dtype=np.int64)
+    drawn[by_draw] = values
+    return exclusive_cumsum(drawn, offsets)[by_draw]

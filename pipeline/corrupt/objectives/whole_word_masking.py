@@ -1,11 +1,11 @@
 """Whole-word masking: masked LM that masks all tokens of a word together."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from clozeline.arrays import Int64, UInt64
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives._masked_rows import Budget, MaskedRow, RoleOptions
-from clozeline.pipeline.kernels.whole_words import find_words, positions_of_words, run_starts, take_words, unit_starts
+from clozeline.pipeline.kernels.whole_words import choose_words, find_words, run_starts, unit_starts
 from clozeline.pipeline.rows import Ragged
 from clozeline.pipeline.vocabulary import Vocabulary
 
@@ -13,17 +13,19 @@ from clozeline.pipeline.vocabulary import Vocabulary
 class WholeWordMasking(MaskedRow):
     """Whole-word masking of the BERT repository (2019; Chinese: arXiv 1906.08101): labels are all tokens of some words.
 
-    The budget is that of masked LM, k = max(1, round half up of mask_rate x m) tokens. Words are visited in random
-    order, and masked if they fit the remaining budget, until no remaining word fits. A row whose words are all longer
-    than k exceeds the budget: its first word in random order is masked. The tokenizer defines word starts; words also
-    start at the start of a row and after a special token. Features: the row, K label positions (ascending) and the K
-    original ids.
+    A row has as many labels as in masked LM, k = max(1, round half up of mask_rate x m) tokens. Words are visited in
+    random order, and masked if they fit the remaining budget, until no remaining word fits; then the first tokens of
+    the next word use it up. A word longer than k, such as a protein or a sentence of a script without spaces, counts as
+    so many words of one token. The tokenizer defines word starts; words also start at the start of a row and after a
+    special token. Features: the row, K label positions (ascending) and the K original ids.
 
     Example (mask_rate 0.5, so 3 of 6; order unbelievable, cat, the, sat; all [MASK]):
         x       the un believ able cat sat
         input   [CLS] the [MASK] [MASK] [MASK] cat sat [SEP]
         labels  2 un, 3 believ, 4 able
     """
+
+    VERSION: ClassVar[int] = 2
 
     @config_class
     class Options(RoleOptions):
@@ -38,7 +40,7 @@ class WholeWordMasking(MaskedRow):
 
     def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
         words = find_words(ids, self.vocabulary.opens_word(ids.values), self.special)
-        return positions_of_words(words, take_words(keys, words, budget(words.tokens)), ids)
+        return choose_words(keys, words, budget(words.tokens), ids)
 
     def role_owner(self, original: Ragged, flat_positions: Ragged) -> Int64 | None:
         """Return the first token of each word: at a word start, or after a gap."""

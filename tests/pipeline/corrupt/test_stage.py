@@ -137,17 +137,6 @@ def test_a_set_whose_samples_are_all_skipped_is_an_error(tmp_path):
         run(tmp_path, [entry("sentence_reordering"), entry("document_rotation")])
 
 
-def test_rows_with_too_many_labels_are_counted(tmp_path):
-    """Each document is one word of many pieces, which is masked completely or not at all."""
-    inside = np.zeros_like(WORDS.word_start)
-    inside[0] = True
-    write_token_set(tmp_path, LENGTHS, words=replace(WORDS, word_start=inside))
-    _, counts = run(tmp_path, [entry("whole_word_masking", grouping="document")])
-    splits = counts["objectives"]["whole_word_masking"]
-    overmasked = sum(split.get("overmasked", 0) for split in splits.values())
-    assert overmasked > 0.9 * sum(split["examples"] for split in splits.values())
-
-
 # What objectives need from other stages, and what batches need from them ----------------------------------------------
 
 COUNTS = (np.arange(WORDS.size) ** 2).astype(np.uint64)

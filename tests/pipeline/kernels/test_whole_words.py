@@ -7,7 +7,14 @@ import pytest
 
 from clozeline.pipeline.kernels.distributions import geometric_thresholds
 from clozeline.pipeline.kernels.ragged import IdSet
-from clozeline.pipeline.kernels.whole_words import find_words, positions_of_words, run_starts, take_words, unit_starts
+from clozeline.pipeline.kernels.whole_words import (
+    RowWords,
+    choose_words,
+    find_words,
+    run_starts,
+    split_long_words,
+    unit_starts,
+)
 from clozeline.seeding import random_bits
 from tests.pipeline.corruption_cases import WORDS, samples
 from tests.pipeline.word_cases import slow_take, slow_words
@@ -39,15 +46,23 @@ def test_words_within_a_budget_equal_those_of_a_plain_loop(rate, thresholds, spe
     ids = samples(LENGTHS, specials=specials).columns["ids"]
     words = find_words(ids, WORDS.opens_word(ids.values), IdSet(WORDS.special))
     budgets = np.floor(rate * words.tokens).astype(np.int64)
-    taken = take_words(KEYS, words, budgets, thresholds)
-    found = positions_of_words(words, taken, ids)
+    found = choose_words(KEYS, words, budgets, ids, thresholds)
+    assert found.lengths.tolist() == budgets.tolist()
     for row, budget in enumerate(budgets.tolist()):
         inside = slow_words(ids[row].tolist(), WORDS)
         law = (0,) if thresholds is None else thresholds.tolist()
-        chosen = sorted(slow_take(KEYS[row], inside, budget, law)) if budget else []
-        assert np.flatnonzero(taken[words.offsets[row] : words.offsets[row + 1]]).tolist() == chosen
-        tokens = [inside[word].start + token for word in chosen for token in range(inside[word].length)]
-        assert (found[row] - ids.offsets[row]).tolist() == tokens
+        assert (found[row] - ids.offsets[row]).tolist() == slow_take(KEYS[row], inside, budget, law)
+
+
+def test_words_longer_than_asked_become_single_tokens_and_runs_stay():
+    """Runs of text: the first two words, the third, and those of the second row."""
+    words = RowWords(*map(np.array, ([0, 1, 6, 8, 9], [1, 4, 2, 1, 3], [2, 2, 3, 5, 5], [0, 3, 5], [7, 4])))
+    split = split_long_words(words, np.array([3, 2]))
+    assert split.starts.tolist() == [0, 1, 2, 3, 4, 6, 8, 9, 10, 11]
+    assert split.lengths.tolist() == [1, 1, 1, 1, 1, 2, 1, 1, 1, 1]
+    assert split.run_ends.tolist() == [5, 5, 5, 5, 5, 6, 10, 10, 10, 10]
+    assert split.offsets.tolist() == [0, 6, 10]
+    assert split_long_words(words, np.array([4, 3])) is words
 
 
 def test_runs_and_units_start_where_they_are_opened():

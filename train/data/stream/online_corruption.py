@@ -36,7 +36,7 @@ class Corruption:
     def identity(self) -> str:
         """Label and hash of everything that decides the examples; part of the stream's state."""
         objective = self.objective
-        facts = [objective.name, objective.VERSION, objective.label, self.options, self.seed]
+        facts = [objective.name, objective.version_with(objective.options), objective.label, self.options, self.seed]
         return f"{objective.label} {canonical_sha256(facts)[:16]}"
 
     def __call__(self, samples: SampleBatch, variants: NDArray[np.uint16]) -> tuple[ExampleBatch, NDArray[np.uint8]]:

@@ -1,6 +1,7 @@
 """Denoising pairs: each noise against a plain loop and its law, the frame around it, and contradictions."""
 
 from itertools import pairwise, permutations
+from operator import itemgetter
 
 import numpy as np
 import pytest
@@ -153,7 +154,7 @@ def fitted(lengths, most):
 
 
 def slow_spans(units, key, ppm, table):
-    """Start and length of each span, in units."""
+    """Start and length of each span, in units, and the number of its draw."""
     k = min(max(1, units - 1), max(1, (units * ppm + 500_000) // 1_000_000))
     lengths = []
     for word in drawn(key, LENGTHS, 2000):
@@ -165,9 +166,35 @@ def slow_spans(units, key, ppm, table):
     chosen = sorted(smallest(key, SLOTS, units - k + 1, len(lengths)))
     before, found = 0, []
     for gap, place in zip(chosen, order, strict=True):
-        found.append((gap + before, lengths[place]))
+        found.append((gap + before, lengths[place], place))
         before += lengths[place]
     return found
+
+
+def words_of(ids, longest):
+    """Where words start, and the end; a word with more than so many tokens is as many words."""
+    starts = [place for place, token in enumerate(ids) if place == 0 or token % 3 == 0]
+    bounds = pairwise([*starts, len(ids)])
+    split = [range(first, last) if last - first > longest else [first] for first, last in bounds]
+    return [place for word in split for place in word] + [len(ids)]
+
+
+def fitted_to_tokens(spans, tokens, end):
+    """Start and length of spans that are cut or grow until they have so many tokens, in the order of their draws."""
+    left = tokens
+    sizes = {}
+    for start, length, _ in sorted(spans, key=itemgetter(2)):
+        sizes[start] = min(length, left)
+        left -= sizes[start]
+        if length and not sizes[start]:
+            del sizes[start]
+    for start, _, _ in sorted(spans, key=itemgetter(2)):
+        if sizes.get(start):
+            after = min((other - 1 for other in sizes if other > start), default=end)
+            more = min(left, after - start - sizes[start])
+            sizes[start] += more
+            left -= more
+    return sorted(sizes.items())
 
 
 def infilled(ids, spans):
@@ -188,10 +215,12 @@ def test_infilled_spans_equal_a_plain_loop(rate, mean, unit):
     rows = samples([1 + (41 * row) % 120 for row in range(300)] + [510] * 3)
     for key, sample, example in keyed(objective, rows):
         ids = sample["ids"].tolist()
-        starts = [place for place, token in enumerate(ids) if unit == "token" or place == 0 or token % 3 == 0]
-        starts.append(len(ids))
+        tokens = min(max(1, len(ids) - 1), max(1, int(rate * len(ids) + 0.5)))
+        starts = list(range(len(ids) + 1)) if unit == "token" else words_of(ids, tokens)
         drawn_spans = slow_spans(len(starts) - 1, key, int(rate * 1_000_000), table)
-        spans = [(starts[first], starts[first + length] - starts[first]) for first, length in drawn_spans]
+        spans = [(starts[first], starts[first + size] - starts[first], place) for first, size, place in drawn_spans]
+        spans = fitted_to_tokens(spans, tokens, len(ids))
+        assert sum(length for _, length in spans) <= tokens
         assert list(zip(example["span_starts"].tolist(), example["span_lengths"].tolist(), strict=True)) == spans
         assert example["input_ids"].tolist() == infilled(ids, spans)
         assert example["target_ids"].tolist() == [*ids, 5]

@@ -42,8 +42,7 @@ def slow_pair(name, sample, key, attention=""):
 def slow_spans(row, key, longest):
     found = slow_words(row, WORDS)
     k = max(1, floor(Fraction(sum(word.length for word in found) * 15, 100) + Fraction(1, 2)))
-    taken = slow_take(key, found, k, reciprocal_thresholds(longest).tolist())
-    positions = sorted(found[word].start + token for word in taken for token in range(found[word].length))
+    positions = slow_take(key, found, k, reciprocal_thresholds(longest).tolist())
     return masked_by_hand(key, row, positions, WORDS)
 
 
