@@ -8,6 +8,7 @@ from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureE
 from clozeline.pipeline.clean.config import CleanConfig, SourceConfig
 from clozeline.pipeline.clean.exclusion import Exclusion
 from clozeline.pipeline.clean.filters import data_files
+from clozeline.pipeline.clean.languages import UNDECIDED
 from clozeline.pipeline.clean.unit import CleanUnits, SourceSteps
 from clozeline.pipeline.clean.unit_counts import CleanCounts
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
@@ -44,7 +45,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         by_source = {f"clean.sources.{name}.language": source.language for name, source in self.config.sources.items()}
         for key, chosen in {"clean.language": self.config.language, **by_source}.items():
             if isinstance(chosen, Chosen) and chosen.options.keep:
-                known = chosen.build().languages()
+                known = chosen.build().languages() | {UNDECIDED}
                 for code in sorted(set(chosen.options.keep) - known):
                     yield f"{key}.keep: {chosen.name} knows no language '{code}'; {suggest_codes(code, known)}"
 

@@ -1,4 +1,4 @@
-"""Write a recipe for your texts: `clozeline new DIR [input=FILES language=CODE model=NAME size=NAME]`.
+"""Write a recipe for your texts: `clozeline new DIR [input=FILES kind=NAME language=CODE model=NAME size=NAME]`.
 
 Writes DIR/pipeline.yaml and DIR/train.yaml, with comments, for a small model. On a terminal, it asks for what is not
 given. Both files run as they are: `clozeline pipeline --config DIR/pipeline.yaml`, then
@@ -10,7 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from clozeline.configuration.config import config_class, validate
 from clozeline.configuration.overrides import parse_yaml
@@ -19,8 +19,9 @@ from clozeline.files import publish_text
 from clozeline.pipeline.execution.stages import check_recipe, tokenizer_stage
 from clozeline.pipeline.recipe import Recipe
 from clozeline.tools.command import IntermixedArguments, add_settings, run_tool, settings_of, some_path
+from clozeline.tools.start.project.kinds import ANY, KINDS, check_kind, choose_kind
+from clozeline.tools.start.project.sample import read_unknown_files_as_text, sample_texts
 from clozeline.tools.start.project.templates import (
-    ANY,
     MODELS,
     absolute_input,
     check_language,
@@ -39,6 +40,9 @@ class ProjectSettings:
 
     input: str | list[Any] | dict[str, Any] | None = None
     """Texts: a file, a folder, a glob, a URL, or `{path: posts.jsonl, text_key: body}`."""
+    kind: str | None = None
+    """pages, texts (short ones: sentences, chat, captions, titles), code or sequences (DNA, proteins); default: pages
+    or texts, by the median length of a sample."""
     language: str | None = None
     """Language code of the documents to keep, such as en; `any` keeps all, the default without a terminal."""
     model: str | None = None
@@ -60,15 +64,34 @@ def _answer(question: str, check: Callable[[str], Any], default: str = "") -> An
             print(error)
 
 
-def _choose(settings: ProjectSettings, ask: bool) -> tuple[Any, str, str]:
-    """Return input, language and model, from the command line or by questions."""
+class Project(NamedTuple):
+    """What a project is made of."""
+
+    source: Any
+    """value of `input`"""
+    kind: str
+    language: str
+    model: str
+    size: str | None
+    """None: a small variant of the model"""
+
+
+def _choose(settings: ProjectSettings, ask: bool) -> Project:
+    """Return what to write, from the command line, by questions, and by a look at the texts."""
     if settings.input is not None:
         source = absolute_input(json.dumps(settings.input, ensure_ascii=False))
     elif ask:
         source = _answer("Your texts: a file, a folder or a glob", absolute_input)
     else:
         raise ConfigurationError("input is missing: give the folder of your texts, such as input=texts")
-    if settings.language is not None:
+    kind = check_kind(settings.kind) if settings.kind is not None else _measure_kind(source)
+    if KINDS[kind].is_file_of_any_name:
+        source = read_unknown_files_as_text(source)
+    if KINDS[kind].language is None:
+        if settings.language not in {None, ANY}:
+            raise ConfigurationError(f"language={settings.language}: kind={kind} has no language; leave it out")
+        language = ANY
+    elif settings.language is not None:
         language = check_language(settings.language)
     else:
         question = f"Their language: a code such as en or de, or {ANY}"
@@ -77,16 +100,24 @@ def _choose(settings: ProjectSettings, ask: bool) -> tuple[Any, str, str]:
         model = check_model(settings.model)
     else:
         model = _answer(f"A small model:\n{_MODELS}\nName", check_model, "bert") if ask else "bert"
-    return source, language, model
+    return Project(source, kind, language, model, check_size(settings.size, model))
 
 
-def write_project(folder: Path, source: Any, language: str, model: str, size: str | None) -> None:
+def _measure_kind(source: Any) -> str:
+    """Return the kind of texts that a sample of the input has, and say why."""
+    kind, why = choose_kind(sample_texts(source))
+    print(f"kind={kind} ({KINDS[kind].use}): {why}")
+    return kind
+
+
+def write_project(folder: Path, project: Project) -> None:
     """Write the two files of a project; ConfigurationError if the folder has one already, or the recipe is wrong."""
     folder = folder.expanduser().absolute()
     for name in ("pipeline.yaml", "train.yaml"):
         if (folder / name).exists():
             raise ConfigurationError(f"{folder / name} exists: name another folder, or remove the file")
-    text = pipeline_yaml(folder, source, language, model)
+    source, kind, language, model, size = project
+    text = pipeline_yaml(folder, source, language, model, kind)
     recipe = validate(Recipe, parse_yaml(text), str(folder / "pipeline.yaml"))
     check_recipe(recipe)
     publish_text(folder / "pipeline.yaml", text)
@@ -107,8 +138,7 @@ def main(arguments: Sequence[str]) -> int:
 
     def action(options: argparse.Namespace) -> None:
         settings = settings_of(ProjectSettings, options.overrides)
-        source, language, model = _choose(settings, ask=sys.stdin.isatty())
-        write_project(options.folder, source, language, model, check_size(settings.size, model))
+        write_project(options.folder, _choose(settings, ask=sys.stdin.isatty()))
         print(f"Read and change both files, then:\n  clozeline pipeline --config {options.folder}/pipeline.yaml")
         print(f"  clozeline train --config {options.folder}/train.yaml")
 

@@ -28,6 +28,8 @@ class GopherRepetition(ThresholdFilter):
     class Options:
         """Thresholds, as published."""
 
+        min_words: Annotated[int, Field(ge=0)] = 0
+        """texts with fewer words pass; a phrase is a large share of a short text, and the thresholds are for pages"""
         paragraphs: Share = 0.3
         """maximum fraction of paragraphs that repeat an earlier one, 0 to 1"""
         paragraph_chars: Share = 0.2
@@ -51,6 +53,8 @@ class GopherRepetition(ThresholdFilter):
     def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
         """Yield the measures, the cheapest first."""
         options, size = self._options, max(1, len(statistics.text))
+        if options.min_words and statistics.words < options.min_words:
+            return
         paragraphs = statistics.duplicate_paragraphs
         yield at_most("dup_para_frac", paragraphs.copies / max(1, paragraphs.pieces), options.paragraphs)
         yield at_most("dup_para_char_frac", paragraphs.copied_chars / size, options.paragraph_chars)

@@ -24,7 +24,7 @@ class LanguageOptions:
     """Options of every identifier."""
 
     keep: list[str] = field(default_factory=list)
-    """language codes (ISO 639-1) of the documents to keep; empty keeps all, including undecided ones"""
+    """language codes (ISO 639-1) of the documents to keep, and `und` for undecided ones; empty keeps all"""
     threshold: Score = 0.65
     """minimum score of a kept document of up to 100 characters, 0 to 1; no effect if `keep` is empty"""
     long_threshold: Score = 0.9

@@ -14,8 +14,8 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.pipeline.shards.store import as_url
 from clozeline.pipeline.text.language_codes import suggest_codes
-from clozeline.pipeline.text.text_statistics import STRINGS
 from clozeline.registry import choose
+from clozeline.tools.start.project.kinds import ANY, KINDS
 from clozeline.train.configuration.config import TrainConfig
 
 _ROW: Final = "max_length: 128"
@@ -79,12 +79,11 @@ _LLAMA: Final = {
 }  # fmt: skip
 """Keys that make llama_tiny, which takes a processor half an hour, a small variant."""
 _CONFIGS: Final = HOME / "configs"
-ANY: Final = "any"
-"""Keeps documents in every language."""
 _SMALL: Final = 10_000_000
 """Bytes of text below which 1 % of the documents are too few for a held-out set."""
 
 _PIPELINE: Final = """# From your texts to shards for a small {model}: {use}.
+# kind={kind}: {kind_use}.
 # 1. clozeline pipeline --config {folder}/pipeline.yaml
 # 2. clozeline train --config {folder}/train.yaml
 # `clozeline pipeline --help` explains every key. Any key can be changed on the command line: output=OTHER
@@ -102,23 +101,13 @@ clean:
 {language}
   # The report shows these rejected texts; for a large corpus use 0.01.
   keep_text: 1
-  filters:
-    # Published: 50 to 100,000 words{stop_words}.
-    - {{name: gopher_quality, words: [10, 100000]{no_stop_words}{no_blanks}}}
-    # Rejects texts that repeat lines or phrases.
-    - gopher_repetition
-    # For crawled pages, add c4_quality: it drops menus, and lines without punctuation at their end.
+{filters}
 
-# The same text twice, and texts that share most of their word 5-grams. A chapter and its whole book share too few:
-# `spans: {{}}` cuts passages that occur twice.
-dedup:
-  exact: {{key: text}}
-  near: {{ngram: 5, bands: 14, rows: 8, verify: 0.7}}
+{dedup}
 
-# 4,000 ids suit a few megabytes. For more than 100 MB use 32000, and a larger model.
-train_tokenizer: {{name: byte_bpe, size: 4000}}
+{tokenizer}
 
-encode: {{sentences: regex}}
+encode: {{sentences: {sentences}}}
 
 group: {{}}
 
@@ -127,10 +116,6 @@ group: {{}}
 corrupt:
   - {entry}
 """
-_LANGUAGE: Final = """  # Keeps documents in this language. If the report rejects good texts, lower the threshold.
-  language: {{name: py3langid, keep: [{code}], threshold: 0.65}}"""
-_ANY_LANGUAGE: Final = """  # Identifies languages for the report, and keeps all. To keep some: keep: [en, de]
-  language: {name: py3langid, keep: []}"""
 _TRAIN: Final = """# {model}, {size}, on the samples of pipeline.yaml: {use}.
 # `clozeline train --config {folder}/train.yaml`; add --dry-run to see its size, memory and time first.
 # `clozeline train --help` explains every key.
@@ -218,19 +203,16 @@ def entry_of(model: str, language: str) -> str:
     return entry.replace("LANGUAGE", language)
 
 
-def pipeline_yaml(folder: Path, source: Any, language: str, model: str) -> str:
+def pipeline_yaml(folder: Path, source: Any, language: str, model: str, kind: str = "pages") -> str:
     """Return the recipe of a project in a folder."""
-    entry, own_words = entry_of(model, language), language == "en"
+    entry, needs = entry_of(model, language), KINDS[kind]
     return _PIPELINE.format(
-        model=model.upper(), use=MODELS[model].use, folder=folder, entry=entry,
+        model=model.upper(), use=MODELS[model].use, folder=folder, entry=entry, kind=kind, kind_use=needs.use,
         input=json.dumps(source, ensure_ascii=False),
         corpus=json.dumps(re.sub(r"\W+", "-", folder.name) or "own"), output=json.dumps(str(folder / "data")),
         fraction=0.15 if 0 < _text_bytes(source) < _SMALL else 0.01,
-        language=_ANY_LANGUAGE if language == ANY else _LANGUAGE.format(code=language),
-        stop_words="" if own_words else ", and two stop words, which only some languages have a list of",
-        no_stop_words="" if own_words else ", stop_words: 0",
-        # without blanks, a clause is a word
-        no_blanks=", mean_word_length: [1, 1000]" if language in {ANY, *STRINGS} else "",
+        language=needs.language_block(language), filters=needs.filters_block(language), dedup=needs.dedup,
+        tokenizer=needs.tokenizer, sentences=needs.sentences,
         objective=re.sub(r"\{name: (\w+).*", r"\1", entry),
     )  # fmt: skip
 

@@ -1,0 +1,203 @@
+"""`clozeline new` for pages, short texts, source code and sequences."""
+
+import ast
+import io
+import json
+import math
+import random
+from pathlib import Path
+from pydoc_data.topics import topics
+
+import pytest
+
+from clozeline.configuration.config import validate
+from clozeline.configuration.overrides import parse_yaml
+from clozeline.pipeline.execution.recipe_command import main as run_pipeline
+from clozeline.pipeline.execution.stages import check_recipe
+from clozeline.pipeline.ingest.documents.files import read_documents
+from clozeline.pipeline.recipe import Recipe
+from clozeline.tools.start.new import main as new
+from clozeline.tools.start.project.kinds import ANY, KINDS, choose_kind
+from clozeline.tools.start.project.sample import Sample, sample_texts
+from clozeline.tools.start.project.templates import MODELS, pipeline_yaml
+
+SHORT = [
+    "A letter arrived at noon from the harbor office.",
+    "Nobody in the village remembered when the mill had closed.",
+    "- Yes, of course.",
+    "Well...",
+    "…and then she laughed.",
+    "Row, row, row your boat!",
+    "No, no, no, no.",
+    "ok :)",
+    "#sunset #beach",
+    "Fig. 3 (left): two dogs in the snow",
+    "Gone with the Wind",
+    "Supercalifragilisticexpialidocious!",
+    "What a day – 12 km on foot, 900 m up",
+    "I I I don't know what to say",
+]
+"""A sentence, a line of subtitles, chat, a caption, titles: none is rejected."""
+
+
+@pytest.fixture(autouse=True)
+def no_terminal(monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+
+
+def write_rows(path, texts, key="text"):
+    path.write_text("".join(json.dumps({key: text}) + "\n" for text in texts), encoding="utf-8")
+    return path
+
+
+def made(folder, *words, stages="pipeline"):
+    """Write a project, run its recipe, and return its texts after `clean`, or of the folder of a stage."""
+    assert new([str(folder), *words]) == 0
+    first = [] if stages == "pipeline" else [stages]
+    assert run_pipeline([*first, "--config", str(folder / "pipeline.yaml")]) == 0
+    files = sorted((folder / "data" / "clean" / "documents").glob("*.arrow"))
+    return [document.text for file in files for document in read_documents(file)]
+
+
+def read_recipe(folder):
+    return validate(Recipe, parse_yaml((folder / "pipeline.yaml").read_text(encoding="utf-8")), "test")
+
+
+def test_short_texts_are_measured_and_none_is_rejected(tmp_path, capsys):
+    """Old lists kept few of them: a minimum of 10 words, and thresholds of phrases that were chosen for pages."""
+    source = write_rows(tmp_path / "short.jsonl", SHORT)
+    assert made(tmp_path / "mine", f"input={source}", "language=en", stages="clean") == SHORT
+    assert "kind=texts" in (out := capsys.readouterr().out)
+    assert "half of 14 sampled texts have" in out
+    assert "rules for pages need 50; for pages: kind=pages" in out
+
+
+def test_long_texts_keep_the_rules_of_pages(tmp_path, capsys):
+    source = write_rows(tmp_path / "pages.jsonl", [text for text in topics.values() if len(text.split()) > 60])
+    assert new([str(tmp_path / "mine"), f"input={source}", "language=en"]) == 0
+    assert "kind=pages" in (out := capsys.readouterr().out)
+    assert "for short texts: kind=texts" in out
+    names = [chosen.name for chosen in read_recipe(tmp_path / "mine").clean.filters]
+    assert names == ["gopher_quality", "gopher_repetition"]
+    assert read_recipe(tmp_path / "mine").clean.filters[0].options.words == (10, 100_000)
+
+
+def test_a_named_kind_is_not_measured(tmp_path, capsys):
+    source = write_rows(tmp_path / "short.jsonl", SHORT)
+    assert new([str(tmp_path / "mine"), f"input={source}", "kind=pages"]) == 0
+    assert "sampled" not in capsys.readouterr().out
+    assert read_recipe(tmp_path / "mine").dedup.near is not None
+
+
+def test_code_is_read_whatever_its_names_and_still_runs(tmp_path):
+    source = tmp_path / "code"
+    source.mkdir()
+    texts = {"a.py": "def f(x):\n    return x + 1\n", "b.py": "def f(x):\n    return x - 1\n",
+             "c.patch": "--- a\n+++ b\n@@ -1 +1 @@\n-x\n+y\n", "notes.md": "# Notes\n\nTwo functions.\n"}  # fmt: skip
+    for name, text in texts.items():
+        (source / name).write_text(text, encoding="utf-8")
+    found = made(tmp_path / "mine", f"input={source}", "kind=code", "model=gpt", stages="clean")
+    assert sorted(text.strip() for text in found) == sorted(text.strip() for text in texts.values())
+    assert [ast.dump(ast.parse(text)) for text in found if text.startswith("def")]
+    recipe = read_recipe(tmp_path / "mine")
+    assert recipe.clean.language is None
+    assert recipe.input[0].reader == "text"
+
+
+def test_rows_of_code_keep_their_reader(tmp_path):
+    source = write_rows(tmp_path / "code.jsonl", ["x = 1", "y = 2"])
+    assert made(tmp_path / "mine", f"input={source}", "kind=code", stages="clean") == ["x = 1", "y = 2"]
+
+
+def test_a_letter_of_a_sequence_is_a_token(tmp_path):
+    draw = random.Random(1)
+    sequences = ["".join(draw.choices("ACGT", k=300)) for _ in range(40)]
+    source = write_rows(tmp_path / "dna.jsonl", [*sequences, sequences[0]])
+    found = made(tmp_path / "mine", f"input={source}", "kind=sequences", "model=bert")
+    assert sorted(found) == sorted([*sequences, sequences[0]])
+    report = json.loads((tmp_path / "mine" / "data" / "report.json").read_text(encoding="utf-8"))
+    encode = report["stages"]["encode"]["counts"]
+    assert (encode["documents_out"], encode["tokens"]) == (40, 40 * 300)
+
+
+@pytest.mark.parametrize("model", ["bert", "gpt", "t5", "bart", "albert", "xlnet"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_makes_a_recipe_of_every_model(tmp_path, kind, model):
+    (tmp_path / "a.txt").write_text("x")
+    for language in (ANY, "en", "zh"):
+        text = pipeline_yaml(tmp_path, str(tmp_path / "a.txt"), language, model, kind)
+        recipe = validate(Recipe, parse_yaml(text), "test")
+        check_recipe(recipe)
+        keep = [] if recipe.clean.language is None else recipe.clean.language.options.keep
+        assert (language in keep) == (language != ANY and KINDS[kind].language is not None)
+    assert model in MODELS
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "said"),
+    [
+        ((49,), "texts", "half of 1 sampled texts have 49 words or more"),
+        ((50,), "pages", "50 words or more"),
+        ((1, 2, math.inf), "texts", "2 words or more"),
+        ((1, math.inf, math.inf), "pages", "more than 50 words or more"),
+        ((), "pages", "no record of a sample has a text (no 'text' among the keys: body)"),
+    ],
+)
+def test_the_median_decides(words, kind, said):
+    found, why = choose_kind(Sample(words, "no 'text' among the keys: body"))
+    assert (found, said in why) == (kind, True), why
+
+
+def test_the_sample_is_bounded_and_tells_what_it_lacks(tmp_path, monkeypatch):
+    rows = write_rows(tmp_path / "rows.jsonl", ["one two three"] * 5000)
+    assert len(sample_texts(str(rows)).words) == 1024
+    folder = tmp_path / "many"
+    folder.mkdir()
+    for number in range(100):
+        (folder / f"{number:03}.txt").write_text("a b " * (1 if number % 2 else 100))
+    opened, plain_open = [], Path.open
+
+    def counted(self, *words, **keys):
+        opened.append(self)
+        return plain_open(self, *words, **keys)
+
+    monkeypatch.setattr(Path, "open", counted)
+    assert 20 <= len(sample_texts(str(folder)).words) <= 32
+    assert len({path for path in opened if path.suffix == ".txt"}) <= 32
+    body = write_rows(tmp_path / "body.jsonl", SHORT, "body")
+    assert sample_texts(str(body)).lacks == "no 'text' among the keys: body"
+    assert len(sample_texts({"path": str(body), "text_key": "body"}).words) == len(SHORT)
+    assert sample_texts("https://x.example/a.jsonl") == Sample(is_remote=True)
+    long = tmp_path / "long.txt"
+    long.write_bytes(b"word " * (1 << 20))
+    assert sample_texts(str(long)).words == (math.inf,)
+
+
+def test_unspaced_scripts_count_by_character_and_pages_by_their_text(tmp_path):
+    chinese = write_rows(tmp_path / "zh.jsonl", ["人人生而自由，在尊严和权利上一律平等。" * 5])
+    assert sample_texts(str(chinese)).median_words > 50
+    page = tmp_path / "page.html"
+    page.write_text(
+        f"<html><script>{'x = 1; ' * 900}</script><body><p>It rained all day in the valley.</p></body></html>"
+    )
+    assert sample_texts(str(page)).median_words == 7
+
+
+def test_sequences_are_hinted_at(tmp_path, capsys):
+    source = write_rows(tmp_path / "dna.jsonl", ["ACGT" * 40, "GGCA" * 40])
+    assert new([str(tmp_path / "mine"), f"input={source}"]) == 0
+    assert "for DNA or proteins: kind=sequences" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["kind=prose"], "kind: expected one of pages, texts, code, sequences, got 'prose'"),
+        (["kind=code", "language=en"], "language=en: kind=code has no language; leave it out"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, capsys, words, said):
+    (tmp_path / "a.txt").write_text("x")
+    assert new([str(tmp_path / "mine"), f"input={tmp_path / 'a.txt'}", *words]) == 64
+    assert said in capsys.readouterr().err
+    assert not (tmp_path / "mine").exists()

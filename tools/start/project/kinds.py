@@ -1,0 +1,149 @@
+"""Kinds of texts that a project is made of, and what each needs of its recipe; each is one declaration."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.text.text_statistics import STRINGS
+from clozeline.tools.start.project.sample import Sample
+
+ANY: Final = "any"
+"""Keeps documents in every language."""
+PAGE_WORDS: Final = 50
+"""Words from which on the published thresholds of pages were chosen (Gopher, arXiv 2112.11446)."""
+
+_LANGUAGE_OF_PAGES: Final = """\
+  # Keeps documents in this language. A text of up to 100 characters needs the score `threshold`, one of 300 and more
+  # `long_threshold`; between them it rises. If the report rejects good texts, lower the key that
+  # `clozeline filter-report` names.
+  language: {{name: py3langid, keep: [{code}], threshold: 0.65, long_threshold: 0.9}}"""
+_LANGUAGE_OF_TEXTS: Final = """\
+  # Keeps documents in this language, and short ones whose language cannot be told (`und`). A text of up to 100
+  # characters needs the score `threshold`, one of 300 and more `long_threshold`; between them it rises.
+  language:
+    {{name: py3langid, keep: [{code}, und], threshold: 0.3, long_threshold: 0.65, thresholds: {{und: 0}}}}"""
+_ANY_LANGUAGE: Final = """\
+  # Identifies languages for the report, and keeps all. To keep some: keep: [en, de]
+  language: {name: py3langid, keep: []}"""
+_NO_LANGUAGE: Final = """\
+  # There is no language to identify.
+  language: null"""
+
+_FILTERS_OF_PAGES: Final = f"""\
+  filters:
+    # Published: 50 to 100,000 words{{stop_words}}.
+    - {{{{name: gopher_quality, words: [10, 100000]{{no_stop_words}}{{no_blanks}}}}}}
+    # Rejects texts that repeat lines or phrases. Its thresholds are for pages: shorter texts are not judged.
+    - {{{{name: gopher_repetition, min_words: {PAGE_WORDS}}}}}
+    # For crawled pages, add c4_quality: it drops menus, and lines without punctuation at their end."""
+_FILTERS_OF_TEXTS: Final = f"""\
+  # The published thresholds are for pages of {PAGE_WORDS} words and more. Short texts are kept if they have a word: a
+  # sentence may be one, end in an ellipsis or begin with a hyphen.
+  filters:
+    - {{{{name: gopher_quality, words: [1, 100000], mean_word_length: [1, 1000], symbols_per_word: 1, bullet_lines: 1,
+       ellipsis_lines: 1, tokens_with_letter: 0.2, stop_words: 0}}}}
+    # Rejects texts that repeat lines or phrases, if they are as long as a page.
+    - {{{{name: gopher_repetition, min_words: {PAGE_WORDS}}}}}"""
+_NO_FILTERS: Final = """\
+  # The filters that come with Clozeline judge prose.
+  filters: []"""
+
+_EXACT_AND_NEAR: Final = """\
+# The same text twice, and texts that share most of their word 5-grams. A chapter and its whole book share too few:
+# `spans: {}` cuts passages that occur twice.
+dedup:
+  exact: {key: text}
+  near: {ngram: 5, bands: 14, rows: 8, verify: 0.7}"""
+_EXACT: Final = """\
+# The same text twice. Two short texts may share most of their words and say different things, so `near` is off.
+dedup:
+  exact: {key: text}
+  near: null"""
+_EXACT_SEQUENCES: Final = """\
+# The same sequence twice. Near-duplicates are found by words, which sequences do not have.
+dedup:
+  exact: {key: text}
+  near: null"""
+
+_BYTES: Final = """\
+# 4,000 ids suit a few megabytes. For more than 100 MB use 32000, and a larger model.
+train_tokenizer: {name: byte_bpe, size: 4000}"""
+_CHARACTERS: Final = """\
+# Each letter is a token.
+train_tokenizer: {name: character, size: 4000}"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a recipe does with texts of one kind; the blocks are YAML with comments."""
+
+    use: str
+    """which texts these are"""
+    filters: str
+    """`clean.filters`; may have the fields `stop_words`, `no_stop_words` and `no_blanks`"""
+    dedup: str = _EXACT_AND_NEAR
+    tokenizer: str = _BYTES
+    sentences: str = "regex"
+    """name of the sentence splitter"""
+    language: str | None = _LANGUAGE_OF_PAGES
+    """`clean.language` with the field `code`; None: these texts have no language"""
+    is_file_of_any_name: bool = False
+    """true if a file is a text whatever its name, such as `a.py`"""
+
+    def language_block(self, language: str) -> str:
+        """Return `clean.language` for a language code or `ANY`."""
+        if self.language is None:
+            return _NO_LANGUAGE
+        return _ANY_LANGUAGE if language == ANY else self.language.format(code=language)
+
+    def filters_block(self, language: str) -> str:
+        """Return `clean.filters` for a language code or `ANY`."""
+        has_stop_words = language == "en"
+        return self.filters.format(
+            stop_words="" if has_stop_words else ", and two stop words, which only some languages have a list of",
+            no_stop_words="" if has_stop_words else ", stop_words: 0",
+            # without blanks, a clause is a word
+            no_blanks=", mean_word_length: [1, 1000]" if language in {ANY, *STRINGS} else "",
+        )
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    "pages": Kind("web pages, articles, books: prose of paragraphs", _FILTERS_OF_PAGES),
+    "texts": Kind("short texts: sentences, chat, captions, titles", _FILTERS_OF_TEXTS, dedup=_EXACT,
+                  language=_LANGUAGE_OF_TEXTS),
+    "code": Kind("source code, patches, configuration files", _NO_FILTERS, sentences="lines", language=None,
+                 is_file_of_any_name=True),
+    "sequences": Kind("DNA, proteins and other sequences of letters without blanks", _NO_FILTERS,
+                      dedup=_EXACT_SEQUENCES, tokenizer=_CHARACTERS, sentences="lines", language=None),
+}  # fmt: skip
+"""Kinds of texts by the value of `kind`."""
+
+
+def check_kind(name: str) -> str:
+    """Return the name of a kind, or raise ConfigurationError."""
+    if name not in KINDS:
+        raise ConfigurationError(f"kind: expected one of {', '.join(KINDS)}, got {name!r}")
+    return name
+
+
+def choose_kind(sample: Sample) -> tuple[str, str]:
+    """Return the kind that a sample of texts has, pages or texts, and the reason in words."""
+    if not sample.words:
+        why = "is the default"
+        if sample.is_remote:
+            why += ": texts in a store are not sampled"
+        elif sample.lacks:
+            why += (
+                f": no record of a sample has a text ({sample.lacks}); name the key that holds it, such as "
+                "input='{path: FILE, text_key: KEY}'"
+            )
+        return "pages", why
+    median = sample.median_words
+    length = f"more than {PAGE_WORDS:,}" if math.isinf(median) else f"{median:,.0f}"
+    found = f"half of {len(sample.words):,} sampled texts have {length} words or more"
+    if median >= PAGE_WORDS:
+        return "pages", f"{found}; for short texts: kind=texts"
+    why = f"{found}, and rules for pages need {PAGE_WORDS}; for pages: kind=pages"
+    return "texts", f"{why}; for DNA or proteins: kind=sequences" if sample.has_sequences else why

@@ -1,0 +1,120 @@
+"""Measure how long the texts of an input are, from a bounded sample."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from clozeline.configuration.config import validate
+from clozeline.pipeline.clean.config import CleanConfig
+from clozeline.pipeline.clean.extractors._extraction import shared_extraction
+from clozeline.pipeline.execution.inputs import SourceFile, source_files
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.reader_options import options_of
+from clozeline.pipeline.ingest.readers import Counted, RawRecord, Reader, detect, is_guess
+from clozeline.pipeline.recipe import InputEntry, Recipe
+from clozeline.pipeline.shards.store import as_url
+from clozeline.pipeline.text.normal_form import match_words
+from clozeline.registry import choose
+
+_FILES: Final = 32
+"""Files that are opened, evenly from all."""
+_RECORDS: Final = 1024
+"""Records that are read from all files together."""
+_RECORD_BYTES: Final = 1 << 22
+"""Size from which on a record counts as long, without reading it."""
+_TOO_LARGE: Final = frozenset({"too_large", "line_bytes"})
+"""Reasons of readers for a record beyond the limits."""
+_TEXT_CHARACTERS: Final = 20_000
+"""Characters of a text whose words are counted."""
+_SEQUENCE_LETTERS: Final = 60
+"""Letters of a word that no language has."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Lengths of sampled texts."""
+
+    words: tuple[float, ...] = ()
+    """words of each text; infinite for a record that is too large to be read here"""
+    lacks: str = ""
+    """why the first record without a text has none"""
+    is_remote: bool = False
+    """true if no file is on this machine"""
+    has_sequences: bool = False
+    """true if half of the texts are one long word of ASCII letters"""
+
+    @property
+    def median_words(self) -> float:
+        """The length that half of the texts reach; there must be one."""
+        return median(self.words)
+
+
+def sample_texts(source: Any) -> Sample:
+    """Read some records of the local files of `input`, a path, a mapping or a list of them."""
+    entries = validate(Recipe, {"corpus": "sample", "input": source}, "input").input
+    local = [
+        entry for entry in entries if not any(map(as_url, [entry.path] if isinstance(entry.path, str) else entry.path))
+    ]
+    if not local:
+        return Sample(is_remote=True)
+    files = source_files(local)
+    chosen = files[:: math.ceil(len(files) / _FILES)]
+    words, sequences, lacks = [], 0, ""
+    for file in chosen:
+        for item in islice(_read(file), math.ceil(_RECORDS / len(chosen))):
+            if isinstance(item, Counted):
+                if item.reason in _TOO_LARGE:
+                    words.append(math.inf)
+                lacks = lacks or item.lacks
+                continue
+            text = _text_of(item)
+            words.append(len(match_words(text)))
+            sequences += _is_sequence(text)
+    return Sample(tuple(words), lacks, has_sequences=sequences * 2 > len(words))
+
+
+def _paths_of(entry: InputEntry) -> list[str]:
+    return [entry.path] if isinstance(entry.path, str) else entry.path
+
+
+def read_unknown_files_as_text(source: Any) -> Any:
+    """Return `input` with the reader `text` where a local path names files that no reader knows by name or content.
+
+    A folder of source code has such files next to others, such as `.md` and `.json`, which are text here as well.
+    """
+    if isinstance(source, list):
+        return [read_unknown_files_as_text(entry) for entry in source]
+    plain = {"path": source} if isinstance(source, str) else source
+    if "reader" in plain or as_url(str(plain["path"])) is not None:
+        return source
+    (entry,) = validate(Recipe, {"corpus": "sample", "input": plain}, "input").input
+    files = [file.local_path for file in source_files([entry])]
+    return {**plain, "reader": "text"} if any(map(is_guess, files)) else source
+
+
+def _read(file: SourceFile) -> Iterator[RawRecord | Counted]:
+    """Yield the first records of a file, one at a time."""
+    path = file.path
+    assert isinstance(path, Path)
+    name, _ = detect(path, file.entry.reader)
+    options = {"name": name, **options_of(name, file.entry.options)}
+    limits = Limits(record_bytes=_RECORD_BYTES, line_bytes=_RECORD_BYTES)
+    reader: Reader = choose("clozeline.pipeline.ingest.readers", options).build(limits)
+    if path.stat().st_size:
+        yield from reader.read(path, 0, path.stat().st_size)
+
+
+def _text_of(record: RawRecord) -> str:
+    """Return the start of the text of a record, extracted from HTML."""
+    if record.markup:
+        return shared_extraction(CleanConfig().extractor).extract(record.text).text[:_TEXT_CHARACTERS]
+    return record.text[:_TEXT_CHARACTERS]
+
+
+def _is_sequence(text: str) -> bool:
+    letters = text.strip()
+    return len(letters) >= _SEQUENCE_LETTERS and letters.isascii() and letters.isalpha()
