@@ -8,6 +8,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.pipeline.clean.languages import LANGUAGES
+from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.registry import Chosen, Default, OneOf
 
 _EXTRACTORS: Final = "clozeline.pipeline.clean.extractors"
@@ -25,6 +26,8 @@ class SourceConfig:
     """extractor for the pages of this source"""
     language: Literal["same"] | ChosenLanguage | None = "same"
     """language identifier of this source; null identifies nothing and keeps all"""
+    normalize: NormalForm | None = None
+    """stored form of the texts of this source; null: that of `clean`"""
     filters: list[ChosenFilter] | None = None
     """filters of this source; [] disables filtering; pairs of aligned texts only pass filters named here"""
 
@@ -37,6 +40,9 @@ class CleanConfig:
     """extractor of text from HTML"""
     language: ChosenLanguage | None = field(default_factory=Default(LANGUAGES, "py3langid"))
     """language identifier and the languages to keep; null identifies nothing and keeps all"""
+    normalize: NormalForm = "prose"
+    """stored form of texts: `prose` composes accents and drops controls, outer blanks and repeated empty lines; `code`
+    keeps all that a compiler or a diff can see; `none` only makes valid Unicode"""
     filters: list[ChosenFilter] = field(
         default_factory=Default(_FILTERS, ["gopher_quality", "c4_quality", "gopher_repetition"])
     )

@@ -97,6 +97,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                 language=language,
                 filters=filters,
                 pair_filters=source.filters or [],
+                normalize=source.normalize or self.config.normalize,
             )
         return steps
 
@@ -107,7 +108,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             ("document", counts["rejected"]), ("record", counts["malformed"]), ("record", counts["ignored"]),
             ("", counts["notes"]), ("byte", without), ("", counts.get("text_lacks", {})),
             ("", counts.get("first_records", {})), ("row", {_NAME_ENCODING: not_utf8} if not_utf8 else {}),
-            *self._list_unmatched(counts),
+            *self._list_unmatched(counts), ("character", _normalized(counts)),
         )  # fmt: skip
         documents, records = counts["documents_in"], counts.get("records_in", counts["documents_in"])
         amounts = [amount(records, "record")] * (records != documents) + [amount(documents, "document")]
@@ -142,3 +143,8 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         require_equal(self.name, "records_in", records, "ignored + malformed + documents_in", other + documents)
         finished = counts.get("documents_out", 0) + sum(counts.get("rejected", {}).values())
         require_equal(self.name, "documents_in", documents, "documents_out + rejected", finished)
+
+
+def _normalized(counts: CleanCounts) -> dict[str, int]:
+    """Return how many characters the stored form changed, by what it changed."""
+    return {name.replace("_", " "): count for name, count in counts.get("normalized", {}).items()}

@@ -24,7 +24,7 @@ from clozeline.pipeline.ingest.reader_options import options_of
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
 from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.text.hosts import host_of
-from clozeline.pipeline.text.normal_form import count_control_characters, normalize
+from clozeline.pipeline.text.normal_form import NormalForm, normalize_as
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.registry import Chosen, choose
 
@@ -37,6 +37,7 @@ class SourceSteps:
     language: Chosen | None
     filters: Sequence[Chosen]
     pair_filters: Sequence[Chosen] = ()
+    normalize: NormalForm = "prose"
 
 
 class Steps:
@@ -54,6 +55,7 @@ class Steps:
         self._filters, self._pair_filters = (
             [(chosen.name, chosen.build()) for chosen in group] for group in (source.filters, source.pair_filters)
         )
+        self._form = source.normalize
         self._text_chars = text_chars
         self._tally = tally
         self.reasons = ["too_long", "empty", *EXTRACTION_REASONS, *(LANGUAGE_REASONS if self._language else [])]
@@ -125,10 +127,10 @@ class Steps:
         if len(raw) > self._text_chars:
             self._tally.reject(document, "too_long", f"{side}{len(raw)} characters > {self._text_chars}")
             return None
-        text = normalize(raw)
-        if text != raw and (controls := count_control_characters(raw)):
-            self._tally.add({"repairs": {"control_characters": controls}})
-        if not text:
+        text, changes = normalize_as(self._form, raw)
+        if changes:
+            self._tally.add({"normalized": changes})
+        if not text or text.isspace():
             self._tally.reject(document if side else document.replace(text=text), empty)
             return None
         return text

@@ -33,6 +33,7 @@ class CleanCounts(Counts, total=False):
     rejected: dict[str, int]  # rejected documents
     characters_out: int
     repairs: dict[str, int]
+    normalized: dict[str, int]  # characters that the stored form dropped or rewrote, by type of change
     edits: dict[str, int]  # characters or lines that filters removed
     languages: dict[str, int]
 

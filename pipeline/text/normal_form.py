@@ -1,11 +1,13 @@
 """Normalize text: the stored form, which documents carry, and the match form, by which duplicates are found."""
 
+import operator
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 NORMALIZE_VERSION: Final = 2
 """Raised when the stored form of any text changes."""
@@ -74,13 +76,14 @@ def _words(astral: bool) -> re.Pattern[str]:
     return re.compile(rf"(?:{basic}|(?={_IS_ASTRAL.pattern})[{_characters('Mc', _ASTRAL)}])+")
 
 
-def count_control_characters(text: str) -> int:
-    """Count the control characters, such as NUL, that `normalize` drops."""
-    return len(_CONTROL.findall(text))
+Changes: TypeAlias = Counter[str]
+"""Characters that a normal form dropped or rewrote, by type of change."""
+NormalForm: TypeAlias = Literal["prose", "code", "none"]
+"""Name of a normal form: see `normalize_as`."""
 
 
 def normalize(text: str) -> str:
-    r"""Return the stored form: NFC, `\n` line ends, no control but tab, no trailing blanks, at most one empty line.
+    r"""Return the stored form of prose: NFC, `\n` line ends, no control but tab, no trailing blanks, one empty line.
 
     Soft hyphens and word joiners go; a zero-width space goes between letters of scripts that use blanks, for in Khmer,
     Burmese, Thai and Lao it ends a word. Idempotent. Lone surrogates become U+FFFD, so the result is always valid
@@ -88,19 +91,83 @@ def normalize(text: str) -> str:
 
         "cafe\u0301 \r\n\r\n\r\nau\x00 lait " -> "café\n\nau lait"
     """
+    return _normalize_prose(text, Counter())
+
+
+def normalize_as(form: NormalForm, text: str) -> tuple[str, Changes]:
+    """Return the stored form of a text, and what it changed.
+
+    `prose` is that of `normalize`. `code` changes nothing that a compiler, a diff or a string literal can see: it drops
+    a byte order mark at the start and NUL, and turns Windows line ends into newlines where a text has no others.
+    `none` only replaces what is no valid Unicode, as `code` does.
+    """
+    changes: Changes = Counter()
+    return _FORMS[form](text, changes), +changes
+
+
+def _normalize_prose(text: str, changes: Changes) -> str:
     if _RARE.search(text):
-        text = _LINE_END.sub("\n", text).replace("\u2029", "\n\n")
-        text = _INVISIBLE.sub("", _SURROGATE.sub("\ufffd", _CONTROL.sub("", text)))
+        text, changes["line_ends"] = _LINE_END.subn("\n", text)
+        changes["line_ends"] += text.count("\u2029")
+        text, changes["control_characters"] = _CONTROL.subn("", text.replace("\u2029", "\n\n"))
+        text, changes["invisible_characters"] = _INVISIBLE.subn("", _replace_surrogates(text, changes))
     # after dropping controls, which can bring a letter and its accent together
-    text = unicodedata.normalize("NFC", text)
+    text = _compose(text, changes)
     if "\u200b" in text:
-        text = unicodedata.normalize("NFC", _ZERO_WIDTH_SPACES.sub(_keep_zero_width_spaces, text))
+        spaced = _ZERO_WIDTH_SPACES.sub(_keep_zero_width_spaces, text)
+        changes["invisible_characters"] += len(text) - len(spaced)
+        text = _compose(spaced, changes)
+    size = len(text)
     if _BLANK_BEFORE_NEWLINE.search(text):
         # line by line, because `[ \t]+$` is quadratic in a long run of blanks
         text = "\n".join([line.rstrip() for line in text.split("\n")])
+        changes["blanks_at_line_ends"] = size - len(text)
+        size = len(text)
     if "\n\n\n" in text:
         text = _BLANK_LINES.sub("\n\n", text)
-    return text.strip()
+        changes["blank_lines"] = size - len(text)
+        size = len(text)
+    text = text.strip()
+    changes["blanks_around_text"] = size - len(text)
+    return text
+
+
+def _normalize_code(text: str, changes: Changes) -> str:
+    text = _replace_surrogates(text, changes)
+    if text.startswith("\ufeff"):
+        text = text[1:]
+        changes["byte_order_mark"] = 1
+    if "\0" in text:
+        changes["control_characters"] = text.count("\0")
+        text = text.replace("\0", "")
+    # a patch for a file with Windows line ends has both, and applies only with both
+    if 0 < text.count("\r\n") == text.count("\n") == text.count("\r"):
+        changes["line_ends"] = text.count("\r")
+        text = text.replace("\r\n", "\n")
+    return text
+
+
+def _replace_surrogates(text: str, changes: Changes) -> str:
+    """Return the text as valid Unicode: a lone surrogate is U+FFFD."""
+    text, changes["surrogates"] = _SURROGATE.subn("\ufffd", text)
+    return text
+
+
+def _compose(text: str, changes: Changes) -> str:
+    """Return the text in NFC."""
+    composed = unicodedata.normalize("NFC", text)
+    if composed is not text and composed != text:
+        shorter = len(text) - len(composed)
+        # a sign that has another one as its only form, such as the Angstrom sign, is as long as that one
+        changes["composed_characters"] += shorter if shorter > 0 else sum(map(operator.ne, text, composed))
+    return composed
+
+
+_FORMS: Final[Mapping[NormalForm, Callable[[str, Changes], str]]] = {
+    "prose": _normalize_prose,
+    "code": _normalize_code,
+    "none": _replace_surrogates,
+}
 
 
 def _keep_zero_width_spaces(spaces: re.Match[str]) -> str:

@@ -5,10 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clozeline.pipeline.text.normal_form import (
-    count_control_characters,
     join_lines,
     match_words,
     normalize,
+    normalize_as,
 )
 
 ODD = st.text(
@@ -71,8 +71,75 @@ def test_stored_form_is_stable_and_clean(raw):
     assert all(line == line.rstrip() for line in stored.split("\n"))
 
 
-def test_controls_are_counted_but_line_ends_are_not():
-    assert count_control_characters("a\x00b\x07\r\n\t\x85") == 2
+@pytest.mark.parametrize(
+    ("raw", "changes"),
+    [
+        ("plain text\n\nof two paragraphs", {}),
+        ("a\x00b\x07\r\n\t\x85c", {"control_characters": 2, "line_ends": 2, "blanks_at_line_ends": 1}),
+        ("    first line", {"blanks_around_text": 4}),
+        ("a\n\n\n\nb", {"blank_lines": 2}),
+        ("cafe\u0301", {"composed_characters": 1}),
+        ("10 \u212b", {"composed_characters": 1}),
+        ("co\xadop \ufeffer\u200bate", {"invisible_characters": 3}),
+        ("a\fb\ud800", {"control_characters": 1, "surrogates": 1}),
+    ],
+)
+def test_what_prose_loses_is_counted_by_type(raw, changes):
+    stored, counted = normalize_as("prose", raw)
+    assert (stored, counted) == (normalize(raw), changes)
+
+
+@given(ODD)
+def test_counts_of_prose_add_up_to_what_is_gone(raw):
+    """Each dropped character is counted once: only a line end, an accent and a surrogate may become another one."""
+    stored, counted = normalize_as("prose", raw)
+    rewritten = sum(counted[name] for name in ("line_ends", "composed_characters", "surrogates"))
+    dropped = counted.total() - rewritten
+    longer = raw.count("\u2029")  # two newlines
+    assert dropped <= len(raw) - len(stored) + longer <= dropped + rewritten
+    assert (stored == raw) == (not counted)
+
+
+CODE = [
+    "    return x\n",
+    "s = '''a\n\n\n\nb   \n'''\n",
+    "@@ -1,3 +1,3 @@\n \n-a\n+b\n \n",
+    "name = 'e\u0301' + '\u212b'\n",
+    "import os\n\f\nclass A:\n\tpass\n",
+    "soft = 'a\xadb\u200b\u2060\u2028\x85'\n",
+    "escape = '\x1b[0m\x07'\r\n+ mixed line ends\n",
+    "\n\n# three empty lines\n\n\n\n",
+]
+
+
+@pytest.mark.parametrize("text", CODE)
+@pytest.mark.parametrize("form", ["code", "none"])
+def test_code_stays_as_it_is(form, text):
+    """The stored form of prose changes each of them."""
+    assert normalize_as(form, text) == (text, {})
+    assert normalize(text) != text
+
+
+@pytest.mark.parametrize(
+    ("raw", "stored", "changes"),
+    [
+        ("\ufeffx = 1\n", "x = 1\n", {"byte_order_mark": 1}),
+        ("a\r\nb\r\n", "a\nb\n", {"line_ends": 2}),
+        ("a\r\nb\n", "a\r\nb\n", {}),
+        ("a\rb\r\n", "a\rb\r\n", {}),
+        ("a\0b\ud800", "ab\ufffd", {"control_characters": 1, "surrogates": 1}),
+    ],
+)
+def test_code_loses_what_no_compiler_reads(raw, stored, changes):
+    assert normalize_as("code", raw) == (stored, changes)
+    assert normalize_as("none", raw)[0] == raw.replace("\ud800", "\ufffd")
+
+
+@given(ODD)
+def test_code_is_idempotent_and_valid(raw):
+    stored, _ = normalize_as("code", raw)
+    assert normalize_as("code", stored) == (stored, {}) or stored.startswith("\ufeff")
+    stored.encode()
 
 
 @pytest.mark.parametrize(

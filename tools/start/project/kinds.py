@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.pipeline.text.text_statistics import STRINGS
 from clozeline.tools.start.project.sample import Sample
 
@@ -85,6 +86,7 @@ class Kind:
     """`clean.filters`; may have the fields `stop_words`, `no_stop_words` and `no_blanks`"""
     dedup: str = _EXACT_AND_NEAR
     tokenizer: str = _BYTES
+    normalize: NormalForm = "prose"
     sentences: str = "regex"
     """name of the sentence splitter"""
     language: str | None = _LANGUAGE_OF_PAGES
@@ -113,8 +115,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "pages": Kind("web pages, articles, books: prose of paragraphs", _FILTERS_OF_PAGES),
     "texts": Kind("short texts: sentences, chat, captions, titles", _FILTERS_OF_TEXTS, dedup=_EXACT,
                   language=_LANGUAGE_OF_TEXTS),
-    "code": Kind("source code, patches, configuration files", _NO_FILTERS, sentences="lines", language=None,
-                 is_file_of_any_name=True),
+    "code": Kind("source code, patches, configuration files", _NO_FILTERS, normalize="code", sentences="lines",
+                 language=None, is_file_of_any_name=True),
     "sequences": Kind("DNA, proteins and other sequences of letters without blanks", _NO_FILTERS,
                       dedup=_EXACT_SEQUENCES, tokenizer=_CHARACTERS, sentences="lines", language=None),
 }  # fmt: skip

@@ -99,6 +99,8 @@ heldout: {{fraction: {fraction}}}
 
 clean:
 {language}
+  # Stored form: `prose` drops outer blanks and repeated empty lines, `code` keeps all that a compiler or a diff sees.
+  normalize: {normalize}
   # The report shows these rejected texts; for a large corpus use 0.01.
   keep_text: 1
 {filters}
@@ -211,7 +213,8 @@ def pipeline_yaml(folder: Path, source: Any, language: str, model: str, kind: st
         input=json.dumps(source, ensure_ascii=False),
         corpus=json.dumps(re.sub(r"\W+", "-", folder.name) or "own"), output=json.dumps(str(folder / "data")),
         fraction=0.15 if 0 < _text_bytes(source) < _SMALL else 0.01,
-        language=needs.language_block(language), filters=needs.filters_block(language), dedup=needs.dedup,
+        language=needs.language_block(language), filters=needs.filters_block(language),
+        normalize=needs.normalize, dedup=needs.dedup,
         tokenizer=needs.tokenizer, sentences=needs.sentences,
         objective=re.sub(r"\{name: (\w+).*", r"\1", entry),
     )  # fmt: skip

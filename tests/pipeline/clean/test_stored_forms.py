@@ -1,0 +1,113 @@
+"""`clean.normalize`: code compiles and patches apply after cleaning, and what is changed is counted."""
+
+import ast
+import json
+import random
+import subprocess
+import sysconfig
+import warnings
+from pathlib import Path
+
+import pytest
+
+from tests.pipeline.clean.cleaning import LENIENT, run_clean
+
+CODE = {**LENIENT, "normalize": "code"}
+LIBRARY = Path(sysconfig.get_paths()["stdlib"])
+PATCHED = [
+    "    def a(self):",
+    "",
+    "",
+    "",
+    '        return """x   ',
+    "",
+    "",
+    '"""',
+    "\f",
+    "e\u0301 \u212b",
+    "\tend  ",
+    "",
+]
+
+
+def read_modules(count):
+    """Return modules of the standard library as bytes, tests with odd encodings and literals among them."""
+    names = sorted(path for path in LIBRARY.rglob("*.py") if path.stat().st_size < 60_000)
+    names = [path for path in names if "site-packages" not in path.parts]
+    return [path.read_bytes() for path in random.Random(1).sample(names, count)]
+
+
+def parse(source):
+    """Return the syntax tree of a module as text; None if it has none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.dump(ast.parse(source))
+        except (SyntaxError, ValueError):
+            return None
+
+
+def test_python_means_the_same_after_cleaning(tmp_path):
+    """With the stored form of prose, indents, empty lines and accents of literals were gone."""
+    folder = tmp_path / "code"
+    folder.mkdir()
+    wanted = {}
+    for number, source in enumerate(read_modules(150)):
+        (folder / f"{number:03}.py").write_bytes(source)
+        try:
+            source.decode("utf-8")
+        except UnicodeDecodeError:
+            continue  # another encoding is guessed, and its declaration is a comment
+        wanted[f"default/{number:03}.py"] = parse(source)
+    done = run_clean({"path": str(folder), "reader": "text"}, tmp_path / "out", CODE)
+    found = {document.source: parse(document.text) for document in done.documents}
+    assert sum(tree is not None for tree in wanted.values()) > 100
+    different = [name for name, tree in wanted.items() if tree is not None and name in found and found[name] != tree]
+    assert different == []
+    missing = wanted.keys() - found.keys()
+    assert all((folder / name.removeprefix("default/")).stat().st_size == 0 for name in missing)
+
+
+def run_git(folder, *words, **more):
+    own = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "core.autocrlf=false"]
+    return subprocess.run(["git", *own, *words], cwd=folder, check=True, capture_output=True, **more).stdout
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_a_patch_applies_after_cleaning(tmp_path, line_end):
+    folder, patches = tmp_path / "repository", tmp_path / "patches"
+    folder.mkdir()
+    patches.mkdir()
+    file = folder / "file.py"
+    run_git(folder, "init", "-q")
+    draw = random.Random(2)
+    lines, versions = list(PATCHED * 3), []
+    for number in range(12):
+        file.write_bytes(line_end.join(lines).encode())
+        versions.append(file.read_bytes())
+        run_git(folder, "add", "-A")
+        run_git(folder, "commit", "-q", "-m", f"Version {number}")
+        if number:
+            (patches / f"{number:02}.patch").write_bytes(run_git(folder, "diff", "HEAD~1", "HEAD"))
+        at = draw.randrange(len(lines))
+        lines[at:at] = [f"    change_{number}()  "]
+        del lines[draw.randrange(len(lines))]
+    done = run_clean({"path": str(patches), "reader": "text"}, tmp_path / "out", CODE)
+    assert [document.source for document in done.documents] == [f"default/{n:02}.patch" for n in range(1, 12)]
+    assert done.nonzero("normalized") == {}
+    file.write_bytes(versions[0])
+    for document, version in zip(done.documents, versions[1:], strict=True):
+        run_git(folder, "apply", "--whitespace=nowarn", input=document.text.encode())
+        assert file.read_bytes() == version
+
+
+def test_a_source_has_a_form_of_its_own_and_its_text_is_no_blank(tmp_path):
+    texts = ["  a  ", " \n\f\n ", "\n\n\nb"]
+    for name in ("code", "prose"):
+        rows = "".join(json.dumps({"text": text}) + "\n" for text in texts)
+        (tmp_path / f"{name}.jsonl").write_text(rows, encoding="utf-8")
+    source = [{"path": str(tmp_path / f"{name}.jsonl"), "source": name} for name in ("code", "prose")]
+    done = run_clean(source, tmp_path / "out", {**LENIENT, "sources": {"code": {"normalize": "code"}}})
+    assert [document.text for document in done.documents] == ["  a  ", "\n\n\nb", "a", "b"]
+    assert done.nonzero("normalized") == {"blanks_around_text": 6, "blank_lines": 1}
+    assert ("character", {"blanks around text": 6, "blank lines": 1}) in done.summary.row.left_out
