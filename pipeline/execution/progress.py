@@ -134,6 +134,8 @@ def accounting_lines(summaries: Sequence[StageSummary], columns: int = LOG_COLUM
             together = ", ".join(reason.replace(" ", "\xa0") for reason in reasons)  # counts stay with their reasons
             text = f"dropped{f' ({noun}s)' if noun else ''}: {together}"
             lines += [line.replace("\xa0", " ") for line in wrap_text(text, columns, _INDENT, 2 * _INDENT)]
+        for note in row.notes:
+            lines += wrap_text(note, columns, _INDENT, 2 * _INDENT)
     return lines
 
 

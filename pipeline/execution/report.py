@@ -135,6 +135,8 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
         rows_of_suites = [(name, *counts.values()) for name, counts in sorted(suites)]
         yield section("Contamination", table(["evaluation suite", *suites[0][1]], rows_of_suites))
     yield section("Languages", _language_table(reports))
+    if any(each["counts"].get("unknown_reasons") for each in reports.values()):
+        yield section("Text that became unknown tokens", *_iter_unknown(reports))
     documents: Path | None = None  # those that the next stage reads
     drops, kept = list[str](), ""
     for stage in (stage for stage in stages if stage.writes_documents):
@@ -197,6 +199,24 @@ def _language_table(reports: Reports) -> str:
         rows.append((name, documents.get(name, 0), own, *lengths))
     header = ["language", "documents cleaned", "tokens", "tokens a word", "characters a token"]
     return table(header, rows) if rows else ""
+
+
+def _iter_unknown(reports: Reports) -> Iterator[str]:
+    """Yield tables of the characters of each language that the tokenizer does not know, and of the reasons."""
+    for name, report in reports.items():
+        counts, languages = report["counts"], []
+        for language, text in sorted(counts.get("unknown_text", {}).items()):
+            share = text["unknown_characters"] / max(1, text["characters"])
+            amounts = text["unknown_characters"], text["characters"], f"{100 * share:.3g} %", text["unknown_tokens"]
+            languages.append((f"{name} · {language}", *amounts))
+        examples = counts.get("unknown_examples", {})
+        reasons = [
+            (reason, characters, " ".join(examples.get(reason, {})))
+            for reason, characters in sorted(counts.get("unknown_reasons", {}).items())
+        ]
+        if reasons:
+            header = ["language", "unknown characters", "of characters", "share", "unknown tokens"]
+            yield table(header, languages) + table(["reason", "characters", "for example"], reasons)
 
 
 def _iter_drops(folder: Path, counts: Mapping[str, Any], earlier: Path | None) -> Iterator[str]:

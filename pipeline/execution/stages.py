@@ -56,6 +56,7 @@ class Row:
     left_out: tuple[tuple[str, Mapping[str, int]], ...] = ()
     """unit (`document`), and the number of those left out by reason; a reason without unit says its own"""
     parts: tuple[tuple[str, Row], ...] = ()  # rows of the sets of the stage by their labels, below its own
+    notes: tuple[str, ...] = ()  # what else a reader must know of the amounts, a line each
 
     def iter_reasons(self) -> Iterator[tuple[str, list[str]]]:
         """Yield each unit of what is left out with counts and reasons, the most frequent first."""

@@ -1,7 +1,8 @@
 """Add the words of a domain to a tokenizer: `clozeline extend-tokenizer MODEL input=TEXTS output=DIR pieces=500`.
 
 The tokenizer of MODEL (a run, an imported model, or one of our tokenizers) encodes the texts, and the most frequent
-neighboring pieces are merged, as in training, into new pieces with the next ids. Existing ids, pieces and merges stay.
+neighboring pieces are merged, as in training, into new pieces with the next ids. Letters that a WordPiece lacks come
+first; a byte-level BPE has all of them as bytes. Existing ids, pieces and merges stay.
 Sets made with `tokenizer.path=DIR` train a model with `model.init_from=MODEL`, whose embedding table grows by one row
 per new id.
 """
@@ -12,7 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +25,8 @@ from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.tokenize.published.folders import SOURCE, own_tokenizer
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
+from clozeline.pipeline.tokenize.tokenizers._pieces import UnknownReason
+from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText, percent
 from clozeline.repair import cannot_write
 from clozeline.tools.command import IntermixedArguments, add_settings, plural, run_tool, settings_of, some_path
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
@@ -40,7 +43,7 @@ class ExtendOptions:
     output: Annotated[Path, HOME_EXPANDED]
     """folder for the tokenizer; it is new"""
     pieces: Annotated[int, Field(ge=1, le=1 << 20)] = 500
-    """new pieces at most"""
+    """new pieces at most, letters included"""
     min_frequency: Annotated[int, Field(ge=2)] = 20
     """times that a new piece must occur in the texts"""
 
@@ -58,38 +61,69 @@ def extend_tokenizer(model: Path, options: ExtendOptions) -> str:
     if options.output.exists():
         raise ConfigurationError(f"output: {options.output} is there already; choose a new folder")
     counts = Counter(tokenizer.words(texts_of_files(options.input)))
-    cuts = {word: tokenizer.cut(word) for word in counts}
-    splittable = {word: count for word, count in counts.items() if cuts[word]}
-    merges = learn_merges(tokenizer, Counter(splittable), cuts, options)
-    if not merges:
-        raise ConfigurationError(f"{options.input}: no two pieces are neighbors {options.min_frequency} times")
+    letters = find_letters(tokenizer, counts, options)
     # write it complete or not at all
     output = options.output
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as temporary:
-            larger = tokenizer.extend(merges, Path(temporary) / output.name)
-            save_tokenizer(larger, source.kind, Path(temporary) / output.name)
+            written = Path(temporary) / output.name
+            spelled = tokenizer.extend((), Path(temporary) / "letters", letters) if letters else tokenizer
+            cuts = {word: spelled.cut(word) for word in counts}
+            splittable = Counter({word: count for word, count in counts.items() if cuts[word]})
+            merges = learn_merges(spelled, splittable, cuts, options, options.pieces - len(letters))
+            if not merges and not letters:
+                raise ConfigurationError(f"{options.input}: no two pieces are neighbors {options.min_frequency} times")
+            larger = spelled.extend(merges, written)
+            save_tokenizer(larger, source.kind, written)
             if (source.folder / SOURCE).is_dir():
-                shutil.copytree(source.folder / SOURCE, Path(temporary) / output.name / SOURCE)
-            (Path(temporary) / output.name).rename(output)
+                shutil.copytree(source.folder / SOURCE, written / SOURCE)
+            written.rename(output)
     except OSError as error:
         raise StorageError(cannot_write(output, error)) from error
-    # tokens a word before and now
-    words = sum(splittable.values())
-    both = (cuts.__getitem__, larger.cut)
-    tokens = [sum(len(cut(word)) * count for word, count in splittable.items()) for cut in both]
-    shown = " ".join(tokenizer.join_pieces(*pair) for pair in merges[:_SHOWN])
-    return (
-        f"{options.output}: {plural(len(merges), 'new piece')} from id {tokenizer.vocabulary.size:,} on: {shown}; "
-        f"tokens a word {tokens[0] / words:.3f} before, {tokens[1] / words:.3f} now"
-    )
+    new = [*letters, *(tokenizer.join_pieces(*pair) for pair in merges)]
+    first = f"{plural(len(new), 'new piece')} from id {tokenizer.vocabulary.size:,} on"
+    lines = [f"{options.output}: {first}: {' '.join(new[:_SHOWN])}"]
+    # tokens a word before and now, of the words that it could spell before
+    words = {word: count for word, count in counts.items() if tokenizer.cut(word)}
+    if words:
+        both = (tokenizer, larger)
+        tokens = [sum(len(each.cut(word)) * count for word, count in words.items()) for each in both]
+        before, now = (number / sum(words.values()) for number in tokens)
+        lines[0] += f"; tokens a word {before:.3f} before, {now:.3f} now"
+    return "\n".join([*lines, *_describe_unknown(tokenizer, larger, options)])
+
+
+def find_letters(tokenizer: Any, words: Counter[str], options: ExtendOptions) -> list[str]:
+    """Return the pieces of letters that the tokenizer lacks and that are frequent enough, most frequent first."""
+    lacking: Counter[str] = Counter()
+    for word, count in words.items():
+        for piece in tokenizer.lacking_letters(word):
+            lacking[piece] += count
+    ordered = sorted(lacking, key=lambda piece: (-lacking[piece], piece))
+    return [piece for piece in ordered if lacking[piece] >= options.min_frequency][: options.pieces]
+
+
+def _describe_unknown(before: Any, now: Any, options: ExtendOptions) -> Iterator[str]:
+    """Yield what share of the texts' characters is unknown before and now, and why; nothing if all was known."""
+    shares = []
+    for tokenizer in (before, now):
+        unknown = UnknownText(tokenizer)
+        for text in texts_of_files(options.input):
+            unknown.add("", text, tokenizer.encode([text])[0])
+        shares.append(UnknownShares.of(unknown.counts()))
+    if not shares[0].share:
+        return
+    yield f"  unknown characters {percent(shares[0].share)} before, {percent(shares[1].share)} now"
+    yield from (f"  still unknown: {line}" for line in shares[1].explanation())
+    if UnknownReason.LETTERS.value in shares[1].reasons:
+        yield "  letters of fewer words than min_frequency, or beyond `pieces`, are not added"
 
 
 def learn_merges(
-    tokenizer: Any, words: Counter[str], cuts: Mapping[str, Sequence[str]], options: ExtendOptions
+    tokenizer: Any, words: Counter[str], cuts: Mapping[str, Sequence[str]], options: ExtendOptions, most: int
 ) -> list[tuple[str, str]]:
-    """Return the merges of neighboring pieces that make new ones, learned by the `tokenizers` library.
+    """Return at most `most` merges of neighboring pieces that make new ones, learned by the `tokenizers` library.
 
     It gets each piece as a letter, of the planes above the first.
     """
@@ -97,7 +131,7 @@ def learn_merges(
     letters = {piece: chr(0x10000 + number) for number, piece in enumerate(pieces)}
     model = Tokenizer(models.BPE())
     trainer = trainers.BpeTrainer(
-        vocab_size=len(pieces) + options.pieces, min_frequency=options.min_frequency, show_progress=False
+        vocab_size=len(pieces) + most, min_frequency=options.min_frequency, show_progress=False
     )
     model.train_from_iterator(("".join(map(letters.__getitem__, cuts[word])) for word in words.elements()), trainer)
     made: dict[str, tuple[str, str]] = {}

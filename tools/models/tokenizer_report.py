@@ -1,9 +1,9 @@
 """Show how a tokenizer splits each language: `clozeline tokenizer-report TOKENIZER STAGE`.
 
 TOKENIZER is a folder that `train_tokenizer` or `tokenizer` wrote. STAGE is the folder of a stage that writes documents,
-such as `OUTPUT/dedup`. One row per language: tokens per word (fertility) and per UTF-8 byte, the share of unknown
-tokens, and the share of non-special ids that occur. Words are separated by white space; compare languages without it
-by bytes.
+such as `OUTPUT/dedup`. One row per language: tokens per word (fertility) and per UTF-8 byte, the shares of unknown
+tokens and of the characters that they stand for, and the share of non-special ids that occur. Words are separated by
+white space; compare languages without it by bytes. Below it are the reasons for unknown text, and the ways out.
 """
 
 import argparse
@@ -19,10 +19,21 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.preview.view import Sheet, View, show_view
 from clozeline.pipeline.ingest.documents.files import documents_of, read_documents
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
+from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText
 from clozeline.tools.command import Arguments, run_tool, some_path
 
 _BATCH_TEXTS: Final = 256
-_HEADER: Final = ("language", "texts", "words", "tokens", "tokens a word", "tokens a byte", "% unknown", "% of ids")
+_HEADER: Final = (
+    "language",
+    "texts",
+    "words",
+    "tokens",
+    "tokens a word",
+    "tokens a byte",
+    "% tokens unknown",
+    "% characters unknown",
+    "% of ids",
+)
 
 
 @dataclass
@@ -34,16 +45,14 @@ class LanguageFigures:
     bytes: int = 0
     """of UTF-8"""
     tokens: int = 0
-    unknown: int = 0
-    """tokens for text that the vocabulary cannot represent"""
     used: set[int] = field(default_factory=set)
     """ids that occur and are not special"""
 
 
-def measure(tokenizer: Tokenizer, texts: Iterable[tuple[str, str]]) -> dict[str, LanguageFigures]:
-    """Encode pairs of language and text; return the counts per language."""
+def measure(tokenizer: Tokenizer, texts: Iterable[tuple[str, str]]) -> tuple[dict[str, LanguageFigures], UnknownText]:
+    """Encode pairs of language and text; return the counts per language, and those of unknown text."""
     vocabulary, by_language = tokenizer.vocabulary, dict[str, LanguageFigures]()
-    unknown = vocabulary.specials.get("unk", -1)  # never an id
+    unknown = UnknownText(tokenizer)
     remaining = iter(texts)
     while batch := list(islice(remaining, _BATCH_TEXTS)):
         for (language, text), encoding in zip(batch, tokenizer.encode([text for _, text in batch]), strict=True):
@@ -52,10 +61,10 @@ def measure(tokenizer: Tokenizer, texts: Iterable[tuple[str, str]]) -> dict[str,
             figures.words += len(text.split())
             figures.bytes += len(text.encode())
             figures.tokens += len(encoding.ids)
-            figures.unknown += int((encoding.ids == unknown).sum())
+            unknown.add(language, text, encoding)
             ids = np.unique(encoding.ids)
             figures.used.update(ids[~vocabulary.special[ids]].tolist())
-    return by_language
+    return by_language, unknown
 
 
 def _read_texts(stage: Path) -> Iterator[tuple[str, str]]:
@@ -73,16 +82,25 @@ def _read_texts(stage: Path) -> Iterator[tuple[str, str]]:
                 yield document.target_language or "und", document.target_text
 
 
-def _build_table(tokenizer: Tokenizer, by_language: dict[str, LanguageFigures]) -> Sheet:
+def _build_tables(tokenizer: Tokenizer, by_language: dict[str, LanguageFigures], unknown: UnknownText) -> list[Sheet]:
     usable, lines = len(tokenizer.vocabulary.replaceable), []
     for language, row in sorted(by_language.items(), key=lambda item: (-item[1].tokens, item[0])):
+        text = unknown.by_language[language]
         # part, total and digits of each ratio
-        ratios = [(row.tokens, row.words, 2), (row.tokens, row.bytes, 3), (100 * row.unknown, row.tokens, 3),
-                  (100 * len(row.used), usable, 2)]  # fmt: skip
+        ratios = [
+            (row.tokens, row.words, 2),
+            (row.tokens, row.bytes, 3),
+            (100 * text["unknown_tokens"], row.tokens, 3),
+            (100 * text["unknown_characters"], text["characters"], 3),
+            (100 * len(row.used), usable, 2),
+        ]
         amounts = [f"{amount:,}" for amount in (row.texts, row.words, row.tokens)]
         shown = [f"{part / total:.{digits}f}" if total else "–" for part, total, digits in ratios]
         lines.append((language, *amounts, *shown))
-    return Sheet("languages", _HEADER, tuple(lines))
+    sheets = [Sheet("languages", _HEADER, tuple(lines))]
+    if reasons := [(line,) for line in UnknownShares.of(unknown.counts()).explanation()]:
+        sheets.append(Sheet("unknown text", ("reason, and what can be done",), tuple(reasons)))
+    return sheets
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -94,7 +112,7 @@ def main(arguments: Sequence[str]) -> int:
 
     def action(options: argparse.Namespace) -> None:
         tokenizer = load_tokenizer(options.tokenizer)
-        sheet = _build_table(tokenizer, measure(tokenizer, _read_texts(options.stage)))
-        show_view(View(f"{options.tokenizer}", (sheet,)), None)
+        sheets = _build_tables(tokenizer, *measure(tokenizer, _read_texts(options.stage)))
+        show_view(View(f"{options.tokenizer}", sheets), None)
 
     return run_tool(parser, arguments, action, prints=True)

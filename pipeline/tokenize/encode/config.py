@@ -3,6 +3,8 @@
 from dataclasses import field
 from typing import Annotated, Any
 
+from pydantic import Field
+
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.text.code_switching import CodeSwitchConfig
 from clozeline.registry import Default, OneOf
@@ -19,3 +21,5 @@ class EncodeConfig:
     code_switch: CodeSwitchConfig | None = None
     """translate words of the training documents by dictionaries, sentence by sentence, so that masked and translation
     LM learn from mixed languages: {dictionaries: [en-de.txt], sentence_rate: 0.5, word_rate: 0.3}; null: none"""
+    max_unknown: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """share of all characters that may become unknown tokens, 0 to 1; above it, encode ends with an error"""

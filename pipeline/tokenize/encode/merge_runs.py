@@ -2,6 +2,7 @@
 
 import io
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,9 +33,11 @@ from clozeline.pipeline.tokenize.encode.sorted_runs import read_range, run_schem
 from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts
 from clozeline.pipeline.tokenize.tokenizers import tokenizer_facts
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
+from clozeline.pipeline.tokenize.unknown_text import UnknownShares, percent
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.recorded_file import check_files, find_file
 
+_LOG: Final = logging.getLogger(__name__)
 _LANGUAGE_LIMIT: Final = 255
 _CODES: Final = "tmp/codes.json"
 
@@ -49,12 +52,17 @@ class Codes(Pass[EncodeCounts]):
     name: str
     units: int
     id_bytes: int
+    max_unknown: float = 1.0
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
-        """Write `tmp/codes.json`; ConfigurationError if there are no token documents, or more than 255 languages."""
+        """Write `tmp/codes.json`; ConfigurationError if there are no token documents, or more than 255 languages.
+
+        Unknown text above 1 % is a warning, above `max_unknown` a ConfigurationError.
+        """
         counts: EncodeCounts = total_counts(output.folder, "tokenise")
         if not counts.get("documents_out"):
             raise ConfigurationError("no documents to encode: all were rejected, see the reports of the stages")
+        self._judge(UnknownShares.of(counts))
         languages = sorted({*counts["tokens_by_language"], *counts.get("target_languages", {})})
         if len(languages) > _LANGUAGE_LIMIT:
             raise ConfigurationError(
@@ -73,6 +81,19 @@ class Codes(Pass[EncodeCounts]):
         with output.file(_CODES) as path:
             path.write_text(json.dumps(codes, sort_keys=True), encoding="utf-8")
         return {}
+
+    def _judge(self, unknown: UnknownShares) -> None:
+        """Warn of unknown text with its reasons and ways out, or raise ConfigurationError if it is too much."""
+        if not unknown.is_noticed():
+            return
+        lines = "\n".join((unknown.summary(), *(f"  {line}" for line in unknown.explanation())))
+        if unknown.share > self.max_unknown:
+            raise ConfigurationError(
+                f"expected at most {percent(self.max_unknown)} of the characters as unknown tokens, got "
+                f"{percent(unknown.share)}\n{lines}\n"
+                "  or raise encode.max_unknown, up to 1, to encode the texts all the same"
+            )
+        _LOG.warning("encode: %s", lines)
 
 
 def _codes(folder: Path) -> Any:

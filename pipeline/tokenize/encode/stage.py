@@ -18,6 +18,7 @@ from clozeline.pipeline.shards.layout import split_amount
 from clozeline.pipeline.tokenize.encode.config import EncodeConfig
 from clozeline.pipeline.tokenize.encode.merge_runs import Codes, Merge, TokenManifest
 from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts, TokenizeDocuments
+from clozeline.pipeline.tokenize.unknown_text import UnknownShares
 from clozeline.terminal import size_text
 
 _VERSION: Final = 5
@@ -93,7 +94,7 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
                 recipe.limits,
             ),
             *runs.passes(),
-            Codes("codes", 1, id_bytes),
+            Codes("codes", 1, id_bytes, self.config.max_unknown),
             Merge("merge", shards, runs, tokenizer, recipe.heldout.fraction, recipe.seed),
             TokenManifest("manifest", 1, recipe.corpus, shards, tokenizer, recipe.seed, to_plain(self.config), index),
         ]
@@ -106,7 +107,9 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         out = f"{amount(counts['documents_out'], 'document')}\n{counts['tokens']:,} tokens"
         if counts.get("target_tokens"):
             out += f"\n{counts['target_tokens']:,} of other sides"
-        return Row(amount(counts["documents_in"], "document"), out, (("document", counts["rejected"]),))
+        left_out = (("document", counts["rejected"]), ("unknown character", counts.get("unknown_reasons", {})))
+        notes = tuple(filter(None, [UnknownShares.of(counts).summary()]))
+        return Row(amount(counts["documents_in"], "document"), out, left_out, notes=notes)
 
     def provides(self, counts: EncodeCounts) -> Mapping[str, int]:
         amounts = dict(super().provides(counts))

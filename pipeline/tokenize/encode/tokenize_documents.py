@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from clozeline.pipeline.text.sentences import Sentences
 from clozeline.pipeline.tokenize.encode.sorted_runs import RunWriter
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
+from clozeline.pipeline.tokenize.unknown_text import UnknownText
 from clozeline.recorded_file import check_files
 from clozeline.registry import Chosen
 from clozeline.seeding import hash64, order_key
@@ -49,6 +50,12 @@ class EncodeCounts(Counts, total=False):
     tokens_by_language: dict[str, int]
     text_by_language: dict[str, dict[str, int]]
     """`words` and `characters` of the documents, or of the first sides of pairs"""
+    unknown_text: dict[str, dict[str, int]]
+    """`characters` and `tokens` by language, with both sides of pairs, and `unknown_characters`, `unknown_tokens`"""
+    unknown_reasons: dict[str, int]
+    """unknown characters by reason"""
+    unknown_examples: dict[str, dict[str, int]]
+    """letters or words of each reason, with the number of unknown tokens that they are in"""
     tokens_by_source: dict[str, int]
     merged: dict[str, int]
     """content of the shards: `documents`, `tokens`, and `target_tokens` of pairs"""
@@ -135,14 +142,23 @@ def sentence_starts(
 
 
 def token_documents(
-    documents: Sequence[Document], tokenizer: Tokenizer, splitter: Sentences
+    documents: Sequence[Document], tokenizer: Tokenizer, splitter: Sentences, unknown: UnknownText | None = None
 ) -> Iterator[TokenDocument]:
-    """Yield the tokens and sentence starts of a batch of documents; a document without text has no tokens."""
+    """Yield the tokens and sentence starts of a batch of documents; a document without text has no tokens.
+
+    What the tokenizer does not know of them is counted in `unknown`.
+    """
     none = np.empty(0, tokenizer.vocabulary.id_dtype)
     paired = [item for item in documents if item.target_text is not None]
     others = tokenizer.encode([item.target_text or "" for item in paired]) if paired else []
     targets = {item.uid: encoding.ids for item, encoding in zip(paired, others, strict=True)}
-    for document, encoding in zip(documents, tokenizer.encode([item.text for item in documents]), strict=True):
+    encodings = tokenizer.encode([item.text for item in documents])
+    if unknown is not None:
+        for item, encoding in zip(documents, encodings, strict=True):
+            unknown.add(item.language, item.text, encoding)
+        for item, encoding in zip(paired, others, strict=True):
+            unknown.add(item.target_language or "und", item.target_text or "", encoding)
+    for document, encoding in zip(documents, encodings, strict=True):
         target = targets.get(document.uid, none)
         if len(encoding.ids) == 0:
             yield TokenDocument(document, encoding.ids, np.empty(0, np.uint32), 0, none)
@@ -171,6 +187,7 @@ class TokenizeDocuments(Pass[EncodeCounts]):
         tokenizer = _tokenizer(self.tokenizer, (self.tokenizer / VOCABULARY_FILE).stat().st_mtime_ns)
         splitter: Sentences = self.sentences.build()
         counts: EncodeCounts = {"documents_in": 0, "documents_out": 0, "tokens": 0, "rejected": {"no_tokens": 0}}
+        unknown = UnknownText(tokenizer)
         switcher: SentenceSwitcher | None = None
         if self.code_switch is not None:
             words = read_switcher(self.code_switch, self.limits, self.seed, "encode")
@@ -180,13 +197,13 @@ class TokenizeDocuments(Pass[EncodeCounts]):
             for batch in _batches(read_documents(documents_of(self.documents, unit))):
                 if switcher is not None:
                     batch = [switcher.switch(document, counts) for document in batch]
-                for item in token_documents(batch, tokenizer, splitter):
+                for item in token_documents(batch, tokenizer, splitter, unknown):
                     add_counts(counts, _count(item))
                     if len(item.ids):
                         order = order_key(item.document.uid, "order", self.seed)
                         writer.add(item.document, order, item.ids, item.sentence_starts, item.target_ids)
             writer.close()
-        return counts
+        return add_counts(counts, cast(EncodeCounts, unknown.counts()))
 
 
 def _count(item: TokenDocument) -> EncodeCounts:

@@ -5,7 +5,8 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from enum import Enum
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
 
@@ -103,6 +104,26 @@ class Encoding:
     """[T] character at which each token starts"""
     ends: NDArray[np.int64]
     """[T] character after the last one that each token overlaps; a token of bytes may end inside a character"""
+
+
+class UnknownReason(Enum):
+    """Why a text becomes an unknown token, as messages and reports say it."""
+
+    LONG_WORD = "words too long for the tokenizer"
+    LETTERS = "letters that the vocabulary lacks"
+    WORDS = "words that the vocabulary lacks"
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownParts:
+    """What a tokenizer does not know of a text."""
+
+    tokens: int = 0
+    """unknown tokens; none where a tokenizer has none, and leaves out what it does not know"""
+    characters: int = 0
+    """characters that they stand for, or that are left out"""
+    parts: Sequence[str] = ()
+    """the unknown parts of the text, as often as each occurs"""
 
 
 class PieceTable:
@@ -242,6 +263,26 @@ class Tokenizer(ABC):
     def piece(self, token: int) -> str:
         """Return the piece as the model file writes it: `Ġthe`, `▁the`, `##ing`."""
         return self._table.names[token]
+
+    @cached_property
+    def unknown_id(self) -> int:
+        """The id of the unknown token, -1 if there is none."""
+        return self.vocabulary.specials.get("unk", -1)
+
+    def unknown_parts(self, text: str, encoding: Encoding) -> UnknownParts:
+        """Return the unknown tokens of a text, and what they stand for."""
+        unknown = np.flatnonzero(encoding.ids == self.unknown_id)
+        if not len(unknown):
+            return UnknownParts()
+        starts, ends = encoding.starts[unknown], encoding.ends[unknown]
+        # tokens may share a character: count it once
+        begins = np.maximum(starts, np.concatenate(([0], np.maximum.accumulate(ends)[:-1])))
+        parts = [text[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+        return UnknownParts(len(unknown), int(np.maximum(ends - begins, 0).sum()), parts)
+
+    def explain_unknown(self, text: str) -> tuple[UnknownReason, tuple[str, ...]]:
+        """Return why a part of a text is unknown, and the letters or the words that are the reason."""
+        return UnknownReason.LETTERS, tuple(dict.fromkeys(text.strip()))
 
     @abstractmethod
     def to_tokenizers(self) -> tokenizers.Tokenizer:

@@ -7,6 +7,7 @@ import re
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self
 
@@ -22,6 +23,8 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
     Marks,
     PieceTable,
     Tokenizer,
+    UnknownParts,
+    UnknownReason,
     byte_alphabet,
     training_texts,
 )
@@ -31,6 +34,8 @@ from clozeline.repair import repair_of
 _BYTE: Final = re.compile("<0x[0-9A-F]{2}>")
 _PRIVATE: Final = f"\uffff{secrets.token_hex(16)}"
 """Prefix of the names of special pieces: drawn in each process and never written, so that no text can contain it."""
+_SHOWN: Final = 24
+"""Characters of an unknown word that are shown."""
 _BLANKS: Final = " \u2581\u0120"
 """A space in text, in pieces of SentencePiece and in the byte alphabet."""
 
@@ -58,6 +63,8 @@ class TokenizerJson(Tokenizer):
         self._table = PieceTable([None if name in bare else to_bytes(name) for name in names], names, marks)
         decisive = {name: facts[name] for name in ("added_tokens", "normalizer", "pre_tokenizer", "model")}
         self.vocabulary = published.vocabulary(self._table, {"name": "tokenizer_json", **decisive})
+        self._ids_of_names = {name: number for number, name in enumerate(names)}
+        self._left_out: dict[str, bool] = {}
         self._lossless = not self.LOSS
         by_words = has_byte_level_words(facts, bare)
         self._words = ByteLevelWords(self._model, self.vocabulary.id_dtype) if by_words else None
@@ -107,6 +114,59 @@ class TokenizerJson(Tokenizer):
         text: str = self._model.decode(tokens[:end], skip_special_tokens=False)
         return text + self._table.decode(tokens[end:])
 
+    @cached_property
+    def unknown_id(self) -> int:
+        """The id of the unknown token: by its role, or as the model names it; -1 if there is none."""
+        model = self._facts["model"]
+        named = self._ids_of_names.get(model.get("unk_token") or "", model.get("unk_id"))
+        return self.vocabulary.specials.get("unk", -1 if named is None else named)
+
+    def unknown_parts(self, text: str, encoding: Encoding) -> UnknownParts:
+        """Return the unknown tokens, or the letters that a BPE without an unknown token leaves out.
+
+        The offsets of the library do not tell where it left letters out.
+        """
+        model = self._facts["model"]
+        if self._words is not None or model["type"] != "BPE" or model.get("unk_token"):
+            return super().unknown_parts(text, encoding)
+        left_out = {letter for letter in set(text) if self._leaves_out(letter)}
+        lost = [letter for letter in text if letter in left_out] if left_out else []
+        return UnknownParts(0, len(lost), lost)
+
+    def _leaves_out(self, letter: str) -> bool:
+        """Return whether a visible letter that the normalizer keeps has no token."""
+        if letter not in self._left_out:
+            normalizer = self._model.normalizer
+            normal = normalizer.normalize_str(letter) if normalizer else letter
+            seen = not normal.isspace() and normal.isprintable() and bool(normal)
+            self._left_out[letter] = seen and not self._model.encode(letter, add_special_tokens=False).ids
+        return self._left_out[letter]
+
+    def explain_unknown(self, text: str) -> tuple[UnknownReason, tuple[str, ...]]:
+        model, normalizer = self._facts["model"], self._model.normalizer
+        word = (normalizer.normalize_str(text) if normalizer else text).strip(_BLANKS)
+        longest = model.get("max_input_chars_per_word")  # of WordPiece
+        if longest is not None and len(word) > longest:
+            return UnknownReason.LONG_WORD, (f"{word[:_SHOWN]}… ({len(word):,} characters, at most {longest})",)
+        if model["type"] == "WordLevel" and len(word) > 1:
+            return UnknownReason.WORDS, (word if len(word) <= _SHOWN else f"{word[:_SHOWN]}…",)
+        lacking = self.lacking_letters(word) or [letter for letter in word if letter not in self._ids_of_names]
+        inside = model.get("continuing_subword_prefix") or ""
+        letters = dict.fromkeys(piece.removeprefix(inside) or piece for piece in lacking)
+        return UnknownReason.LETTERS, tuple(letters) or (word[:_SHOWN],)
+
+    def lacking_letters(self, word: str) -> list[str]:
+        """Return the pieces of letters, in a normalized word, that a WordPiece lacks; none of a word that is too long.
+
+        A letter inside a word has a piece of its own: `##x`.
+        """
+        model = self._facts["model"]
+        if model["type"] != "WordPiece" or len(word) > model["max_input_chars_per_word"]:
+            return []
+        inside = model["continuing_subword_prefix"]
+        pieces = [word[:1], *(f"{inside}{letter}" for letter in word[1:])]
+        return [piece for piece in dict.fromkeys(pieces) if piece and piece not in self._ids_of_names]
+
     def words(self, texts: Iterable[str]) -> Iterator[str]:
         """Yield the words of texts as the model reads them; no piece crosses their boundaries."""
         normalizer, cutter = self._model.normalizer, self._model.pre_tokenizer
@@ -123,8 +183,10 @@ class TokenizerJson(Tokenizer):
         """Return the merge of two pieces."""
         return left + right.removeprefix(self._facts["model"].get("continuing_subword_prefix") or "")
 
-    def extend(self, merges: Sequence[tuple[str, str]], folder: Path) -> Self:
-        """Write the vocabulary with further merges, each with a new piece at the end; existing ids stay.
+    def extend(self, merges: Sequence[tuple[str, str]], folder: Path, letters: Sequence[str] = ()) -> Self:
+        """Write the vocabulary with further letters and merges, each with a new piece at the end; existing ids stay.
+
+        Letters are those of `lacking_letters`.
 
         Raises:
             ConfigurationError: it is neither WordPiece nor a byte-level BPE, or has ids after those of the model.
@@ -138,7 +200,8 @@ class TokenizerJson(Tokenizer):
                 f"{model['type']} with {self.vocabulary.size:,} ids: a new piece would take that of "
                 f"{', '.join(last[:3]) or 'another'}"
             )
-        new = {self.join_pieces(*pair): size + number for number, pair in enumerate(merges)}
+        added = [*letters, *(self.join_pieces(*pair) for pair in merges)]
+        new = {piece: size + number for number, piece in enumerate(added)}
         larger = {**model, "vocab": model["vocab"] | new}
         if merging:
             pairs = [pair.split(" ") if isinstance(pair, str) else list(pair) for pair in model["merges"]]

@@ -52,11 +52,12 @@ def domain(folder):
 @pytest.mark.parametrize("kind", KINDS)
 def test_old_ids_stay_and_words_of_the_domain_get_shorter(tmp_path, capsys, kind):
     base = trained(tmp_path, kind)
-    words = [str(base), f"input={domain(tmp_path)}", f"output={tmp_path / 'more'}", "pieces=10", "min_frequency=5"]
+    new = 12 if kind == "wordpiece" else 10  # it lacks two letters
+    words = [str(base), f"input={domain(tmp_path)}", f"output={tmp_path / 'more'}", f"pieces={new}", "min_frequency=5"]
     assert extend_tokenizer(words) == 0
     before, after = load_tokenizer(base), load_tokenizer(tmp_path / "more")
     size = before.vocabulary.size
-    assert after.vocabulary.size == size + 10
+    assert after.vocabulary.size == size + new
     assert [after.piece(token) for token in range(size)] == [before.piece(token) for token in range(size)]
     assert after.vocabulary.specials == before.vocabulary.specials
     for text in GENERAL[:1]:
@@ -66,7 +67,7 @@ def test_old_ids_stay_and_words_of_the_domain_get_shorter(tmp_path, capsys, kind
     )
     assert len(short) == 1 < len(long)
     assert after.decode(short).strip() == "immunology"
-    assert "10 new pieces from id" in capsys.readouterr().out
+    assert f"{new} new pieces from id" in capsys.readouterr().out
 
 
 def test_merges_are_those_of_the_most_frequent_neighbours(tmp_path):
@@ -116,6 +117,25 @@ def test_mistakes(tmp_path, capsys, kind, words, message):
     assert not (tmp_path / "more").exists()
 
 
+def test_letters_that_a_wordpiece_lacks_are_added_first(tmp_path, capsys):
+    """Brackets and an umlaut stand in no word of the vocabulary; a word of 300 letters is no matter of letters."""
+    base = trained(tmp_path, "wordpiece")
+    texts = tmp_path / "code.txt"
+    texts.write_text("the cat {sät} the rat\n" * 30 + f"{'h' * 300}\nthe µ\n", encoding="utf-8")
+    assert extend_tokenizer([str(base), f"input={texts}", f"output={tmp_path / 'more'}", "pieces=6"]) == 0
+    before, after = load_tokenizer(base), load_tokenizer(tmp_path / "more")
+    size, unknown = before.vocabulary.size, after.vocabulary.specials["unk"]
+    assert {after.piece(token) for token in range(size, size + 5)} == {"##ä", "{", "}", "##ät", "sät"}
+    assert unknown in before.encode(["{sät}"])[0].ids
+    assert [after.piece(token) for token in after.encode(["{sät}"])[0].ids] == ["{", "sät", "}"]
+    said = capsys.readouterr().out
+    # 30 x 5 letters, the long word and the µ of 30 x 22 + 301 + 5 characters
+    assert f"unknown characters {100 * 451 / 966:.1f} % before, {100 * 301 / 966:.1f} % now" in said
+    assert "still unknown: words too long for the tokenizer (300 characters)" in said
+    assert "still unknown: letters that the vocabulary lacks (1 characters), such as µ" in said
+    assert "min_frequency" in said
+
+
 TEXTS = [("en", "a bird sang"), ("de", "ein Käfer"), ("en", "a bird, a tree"), ("zh", "")]
 
 
@@ -142,9 +162,10 @@ def test_the_table_has_both_sides_of_pairs(words, tmp_path, capsys, monkeypatch)
     stage = write_parts(tmp_path / "clean", documents, 2)
     assert tokenizer_report_main([str(tmp_path / "tokenizer"), str(stage)]) == 0
     shown = plain_text(capsys.readouterr().out)
-    assert "en 2 7 8 1.14 0.320 37.500 60.00" in shown
-    assert "de 1 2 2 1.00 0.200 50.000 20.00" in shown
-    assert "zh 1 0 0 – – – 0.00" in shown
+    assert "en 2 7 8 1.14 0.320 37.500 44.000 60.00" in shown
+    assert "de 1 2 2 1.00 0.200 50.000 33.333 20.00" in shown
+    assert "zh 1 0 0 – – – – 0.00" in shown
+    assert "words that the vocabulary lacks (13 characters), such as" in shown
 
 
 def test_a_folder_without_documents_is_named(words, tmp_path, capsys):

@@ -68,12 +68,12 @@ def train(source, folder, parts, *, name="byte_bpe", size=700, budget=10**9):
     return run(TrainTokenizer("main", 1, chosen, budget, source, parts, HELDOUT, SEED), folder)
 
 
-def encode(source, folder, tokenizer, *, parts, shards, order=list):
+def encode(source, folder, tokenizer, *, parts, shards, order=list, max_unknown=1.0):
     runs, splitter = Shuffle("runs", parts, shards), choose("clozeline.pipeline.text.sentences", "regex")
     passes = [
         TokenizeDocuments("tokenise", parts, source, tokenizer, splitter, runs, SEED),
         *runs.passes(),
-        Codes("codes", 1, 2),
+        Codes("codes", 1, 2, max_unknown),
         Merge("merge", shards, runs, tokenizer, HELDOUT, SEED),
         TokenManifest("manifest", 1, "test", shards, tokenizer, SEED, {"sentences": {"name": "regex"}}),
     ]

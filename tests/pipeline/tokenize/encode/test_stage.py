@@ -80,3 +80,37 @@ def test_a_worker_has_the_memory_of_its_cores(name, more, monkeypatch):
     assert check_memory(ExecutorConfig(tasks=8, workers=2), 2, 2 * just_enough) == ""
     assert check_memory(ExecutorConfig(tasks=8, workers=4), 2, 2e9) == "", "no more workers than shards"
     assert "got 8.0 GB: lower executor.workers" in check_memory(ExecutorConfig(tasks=8, workers=4), 8, 8e9)
+
+
+def long_words(folder, known, unknown):
+    """Documents of words that a WordPiece spells, and of words of 300 letters, which it does not read."""
+    texts = [("en", "the quick brown fox " * 15)] * known + [("und", "abc" * 100)] * unknown
+    found = passes.documents(len(texts))
+    for number, (language, text) in enumerate(texts):
+        found[number] = found[number].replace(text=text, language=language)
+    source = passes.write_parts(folder / "clean", found, 2)
+    passes.train(source, folder / "train_tokenizer", 2, name="wordpiece", size=250)
+    return source, folder / "train_tokenizer" / "tokenizer"
+
+
+def test_unknown_characters_are_counted_by_language_and_told(tmp_path, caplog):
+    source, tokenizer = long_words(tmp_path, 18, 2)
+    counts = passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=2)
+    assert counts["unknown_text"] == {
+        "en": {"characters": 18 * 300, "tokens": counts["tokens_by_language"]["en"], "unknown_characters": 0,
+               "unknown_tokens": 0},
+        "und": {"characters": 600, "tokens": 2, "unknown_characters": 600, "unknown_tokens": 2},
+    }  # fmt: skip
+    assert counts["unknown_reasons"] == {"words too long for the tokenizer": 600}
+    (record,) = [record for record in caplog.records if record.message.startswith("encode: ")]
+    said = record.message
+    assert "unknown: 2 tokens for 600 characters (10.0 %): und 100.0 %" in said
+    assert "(300 characters, at most 200)" in said
+    assert "train byte_bpe" in said
+
+
+def test_more_than_half_unknown_is_an_error_unless_a_key_allows_it(tmp_path):
+    source, tokenizer = long_words(tmp_path, 9, 11)
+    with pytest.raises(ConfigurationError, match=r"at most 50\.0 % .* got 55\.0 %(.|\n)*raise encode\.max_unknown"):
+        passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=2, max_unknown=0.5)
+    passes.encode(source, tmp_path / "allowed", tokenizer, parts=2, shards=2, max_unknown=0.55)

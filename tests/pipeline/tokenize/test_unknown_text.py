@@ -1,0 +1,156 @@
+"""Unknown text of every kind of tokenizer, against slow references: sets of characters, greedy spelling, decoding."""
+
+import json
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tokenizers import Tokenizer as Library
+from tokenizers import models, normalizers, pre_tokenizers
+
+from clozeline import registry
+from clozeline.configuration.config import validate
+from clozeline.pipeline.tokenize.published.importing import import_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import save_tokenizer, trainable
+from clozeline.pipeline.tokenize.tokenizers._pieces import UnknownReason
+from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText, percent
+
+KNOWN, STRANGE = "abcde", "中語ж🙂{"
+TEXTS = [
+    "abc cab dea", "", "   ", "中中中", "ab中c 語 🙂🙂 {ab}", "a" * 300 + " b", "жa" * 60, "e\u0301 E",
+    f"{'ab' * 101} 中", "a\nb 中\n語", "ab中" * 40,
+]  # fmt: skip
+LOSSY = ["bpe", "wordpiece", "word"]
+
+
+def corpus():
+    draw = random.Random(5)
+    return [" ".join("".join(draw.choices(KNOWN, k=draw.randrange(1, 5))) for _ in range(30)) for _ in range(40)]
+
+
+def trained(name, folder):
+    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", name)
+    tokenizer = kind.train(corpus(), validate(kind.Options, {"size": 480}, name), folder)
+    save_tokenizer(tokenizer, name, folder)
+    return tokenizer
+
+
+def published(name, folder):
+    """Models as others publish them, in files of the library."""
+    letters = {piece: number for number, piece in enumerate(["[UNK]", *KNOWN, *(f"##{letter}" for letter in KNOWN)])}
+    kinds = {
+        "wordpiece": models.WordPiece(letters, unk_token="[UNK]", max_input_chars_per_word=100),
+        "wordlevel": models.WordLevel({"[UNK]": 0, "abc": 1, "a": 2, "b": 3}, unk_token="[UNK]"),
+        "unigram": models.Unigram([("[UNK]", 0.0), *((letter, -2.0) for letter in "\u2581" + KNOWN)], 0, False),
+        "fused": models.BPE({piece: n for n, piece in enumerate(["[UNK]", *KNOWN])}, [], unk_token="[UNK]",
+                            fuse_unk=True),
+        "silent": models.BPE({letter: number for number, letter in enumerate(KNOWN)}, []),
+    }  # fmt: skip
+    library = Library(kinds[name])
+    library.pre_tokenizer = pre_tokenizers.Metaspace() if name == "unigram" else pre_tokenizers.Whitespace()
+    if name in ("wordpiece", "silent"):
+        library.normalizer = normalizers.BertNormalizer(lowercase=True)
+    folder.mkdir()
+    library.save(str(folder / "tokenizer.json"))
+    facts = json.dumps(
+        {"tokenizer_class": "PreTrainedTokenizerFast"} | ({"unk_token": "[UNK]"} if name != "silent" else {})
+    )
+    (folder / "tokenizer_config.json").write_text(facts, encoding="utf-8")
+    return library, import_tokenizer(folder, folder.parent / "imported", add=["pad"])
+
+
+def count(tokenizer, text):
+    unknown = UnknownText(tokenizer)
+    unknown.add("xx", text, tokenizer.encode([text])[0])
+    return unknown
+
+
+def slow_count(library, text, unknown):
+    """Unknown tokens, and the set of characters that they stand for, as the library tells them."""
+    row, id_of_unknown = library.encode(text, add_special_tokens=False), library.token_to_id(unknown)
+    spans = [span for token, span in zip(row.ids, row.offsets, strict=True) if token == id_of_unknown]
+    return len(spans), len({place for start, end in spans for place in range(start, end)})
+
+
+@pytest.mark.parametrize("name", trainable())
+def test_what_we_train(name, tmp_path):
+    tokenizer = trained(name, tmp_path / "own")
+    library = Library.from_file(str(tmp_path / "own" / "tokenizer.json")) if name in LOSSY else None
+    for text in TEXTS:
+        counts = count(tokenizer, text).by_language["xx"]
+        expected = slow_count(library, text, "<unk>") if library else (0, 0)
+        assert (counts["unknown_tokens"], counts["unknown_characters"]) == expected, text
+        assert counts["characters"] == len(text)
+        if not library:
+            assert tokenizer.decode(tokenizer.encode([text])[0].ids) == text
+
+
+@pytest.mark.parametrize("name", ["wordpiece", "wordlevel", "unigram", "fused", "silent"])
+def test_what_others_publish(name, tmp_path):
+    library, tokenizer = published(name, tmp_path / "published")
+    for text in TEXTS:
+        counts = count(tokenizer, text).by_language["xx"]
+        if name == "silent":  # it writes nothing for a letter that it does not know; blanks and accents are no loss
+            known = sum(letter in KNOWN for letter in text.lower())
+            expected = 0, len("".join(text.replace("\u0301", "").split())) - known
+        else:
+            expected = slow_count(library, text, "[UNK]")
+        assert (counts["unknown_tokens"], counts["unknown_characters"]) == expected, text
+
+
+def spells(word, pieces):
+    """Whether greedy longest-match-first spells a word."""
+    start = 0
+    while start < len(word):
+        mark = "##" if start else ""
+        ends = [end for end in range(len(word), start, -1) if mark + word[start:end] in pieces]
+        if not ends:
+            return False
+        start = ends[0]
+    return True
+
+
+@pytest.fixture(scope="module")
+def wordpiece(tmp_path_factory):
+    return trained("wordpiece", tmp_path_factory.mktemp("wordpiece"))
+
+
+WORDS = st.one_of(
+    st.text(KNOWN, min_size=1, max_size=9), st.text(KNOWN + "ж", min_size=1, max_size=5),
+    st.integers(195, 205).map(lambda length: "ab" * (length // 2) + "a" * (length % 2)),
+)  # fmt: skip
+
+
+@given(st.lists(WORDS, max_size=8))
+def test_reasons_of_a_wordpiece(wordpiece, words):
+    pieces = {wordpiece.piece(token) for token in range(wordpiece.vocabulary.size)}
+    long = sum(len(word) for word in words if len(word) > 200)
+    letters = sum(len(word) for word in words if len(word) <= 200 and not spells(word, pieces))
+    unknown = count(wordpiece, " ".join(words)).counts()
+    assert unknown["unknown_reasons"].get(UnknownReason.LONG_WORD.value, 0) == long
+    assert unknown["unknown_reasons"].get(UnknownReason.LETTERS.value, 0) == letters
+    assert unknown["unknown_text"]["xx"]["unknown_characters"] == long + letters
+    assert set(unknown["unknown_examples"].get(UnknownReason.LETTERS.value, ())) <= {"ж"}
+
+
+def test_sums_of_languages_and_what_is_told():
+    counts = {
+        "unknown_text": {
+            "zh": {"characters": 100, "tokens": 60, "unknown_characters": 90, "unknown_tokens": 50},
+            "en": {"characters": 9900, "tokens": 2000, "unknown_characters": 0, "unknown_tokens": 0},
+        },
+        "unknown_reasons": {"letters that the vocabulary lacks": 80, "words too long for the tokenizer": 10},
+        "unknown_examples": {"letters that the vocabulary lacks": {"中": 3, "文": 7}},
+    }
+    shares = UnknownShares.of(counts)
+    assert shares.summary() == "unknown: 50 tokens for 90 characters (0.9 %): zh 90.0 %"
+    assert shares.is_noticed(), "90 % of a language"
+    letters, words = shares.explanation()
+    assert letters.startswith("letters that the vocabulary lacks (80 characters), such as 文 中: ")
+    assert "extend-tokenizer" in letters
+    assert "byte_bpe" in words
+    counts["unknown_text"]["zh"]["unknown_characters"] = 1
+    assert not UnknownShares.of(counts).is_noticed(), "1 % is not above 1 %"
+    assert UnknownShares.of({}).summary() == ""
+    assert [percent(share) for share in (0.0, 0.5, 0.00012, 1.0)] == ["0.0 %", "50.0 %", "0.012 %", "100.0 %"]
