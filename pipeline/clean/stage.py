@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import ClassVar, Final
 
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError
@@ -11,6 +12,7 @@ from clozeline.pipeline.clean.filters import data_files
 from clozeline.pipeline.clean.languages import UNDECIDED
 from clozeline.pipeline.clean.unit import CleanUnits, SourceSteps
 from clozeline.pipeline.clean.unit_counts import CleanCounts
+from clozeline.pipeline.execution.inputs import FileState, observe_file
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.recipe import Recipe
@@ -68,19 +70,28 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                 planned=self.plan.units, sources=self._source_steps(), corpus=self.recipe.corpus, seed=self.recipe.seed,
                 limits=self.recipe.limits, keep_text=self.config.keep_text,
                 fail_truncated=self.recipe.on_error.truncated == "fail", units=len(self.plan.units),
-                limit=self.recipe.limit, exclusion=self._exclusion,
+                limit=self.recipe.limit, exclusion=self._exclusion, companions=self._companions,
             )
         ]  # fmt: skip
 
     def files(self) -> Mapping[str, str]:
         """Return the SHA-256 of models and lists that the filters read, by path, and of `exclude`."""
-        read = {
+        read = self._filter_files
+        return read if self._exclusion is None else {**read, "exclude": self._exclusion.sha256}
+
+    @cached_property
+    def _filter_files(self) -> dict[str, str]:
+        return {
             path: digest
             for source in self._source_steps().values()
             for chosen in (*source.filters, *source.pair_filters)
             for path, digest in data_files(chosen.options).items()
         }
-        return read if self._exclusion is None else {**read, "exclude": self._exclusion.sha256}
+
+    @cached_property
+    def _companions(self) -> dict[Path, FileState]:
+        """States of the files that the filters read, once their hashes are known."""
+        return {Path(path): observe_file(Path(path)) for path in self._filter_files}
 
     @cached_property
     def _exclusion(self) -> Exclusion | None:

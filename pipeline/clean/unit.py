@@ -1,7 +1,7 @@
 """The pass of `clean`: turn input ranges into documents and rejections, by the steps that clean a document."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from clozeline.pipeline.clean.extractors._extraction import EXTRACTION_REASONS, 
 from clozeline.pipeline.clean.filters import Filter
 from clozeline.pipeline.clean.languages import LANGUAGE_REASONS, LanguageRule
 from clozeline.pipeline.clean.unit_counts import CleanCounts, UnitCounts
-from clozeline.pipeline.execution.inputs import observe_file, range_hash, range_name
+from clozeline.pipeline.execution.inputs import FileState, observe_file, range_hash, range_name, require_unchanged
 from clozeline.pipeline.execution.plan import PlannedRange
 from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.execution.stages import Pass
@@ -179,6 +179,8 @@ class CleanUnits(Pass[CleanCounts]):
     units: int
     limit: int | None = None  # documents of all units together
     exclusion: Exclusion | None = None
+    companions: Mapping[Path, FileState] = field(default_factory=dict)
+    """of the models and lists that the filters read, when the run started"""
     name: str = "main"
 
     def run(self, unit: int, output: Output) -> CleanCounts:
@@ -186,6 +188,7 @@ class CleanUnits(Pass[CleanCounts]):
         tally = UnitCounts(self.seed, self.keep_text, left)
         planned = self.planned[unit]
         with output.file(f"documents/{unit:06d}.arrow") as temporary:
+            require_unchanged(self.companions)
             steps = {
                 label: Steps(self.sources[label], self.limits.text_chars, tally)
                 for label in dict.fromkeys(each.source_group for each in planned)
@@ -214,8 +217,11 @@ class CleanUnits(Pass[CleanCounts]):
             return
         path = _find_input(planned)
         before = observe_file(path)
-        if isinstance(path, RemoteFile) and before != (path.size, path.version):
-            raise StorageError(f"{path}: changed since the inputs were listed: run again")
+        if before != planned.state:
+            raise StorageError(
+                f"{path}: changed since the inputs were listed: put the file back and run again, or read the changed "
+                "one into another output folder"
+            )
         entry = planned.entry or InputEntry(path=str(path))
         options = {"name": planned.reader, **options_of(planned.reader, entry.options)}
         reader: Reader = choose("clozeline.pipeline.ingest.readers", options).build(self.limits)
@@ -240,7 +246,7 @@ class CleanUnits(Pass[CleanCounts]):
                 if not tally.left:
                     break
         if observe_file(path) != before:
-            raise StorageError(f"{path}: changed while it was read ({before[0]} bytes before): run again later")
+            raise StorageError(f"{path}: changed while it was read ({before.size} bytes before): run again later")
         if tally.left == 0:
             tally.note("limit")
             return

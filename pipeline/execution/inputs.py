@@ -8,18 +8,18 @@ import glob
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import xxhash
 
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline import all_stages
-from clozeline.pipeline.execution.remote_file import RemoteFile, remote_files
+from clozeline.pipeline.execution.remote_file import END_BYTES, RemoteFile, remote_files
 from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.shards.store import as_url, local_path
 
@@ -28,8 +28,20 @@ _NAMED: Final = 10
 _CHUNK_BYTES: Final = 1 << 20
 _APART: Final = "choose an output folder outside the input, or name the input files by a pattern"
 
-State: TypeAlias = tuple[int, int | str]
-"""Size of a file, and the time of its last change in ns or its version in its store."""
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What tells whether a file is still the same one."""
+
+    size: int
+    version: int | str
+    """time of its last change in ns, or its version in its store"""
+    inode: int = 0
+    """0 where the file system does not keep the number of a file"""
+    ends: str = field(default="", compare=False)
+    """hash of its first and last bytes, for a file that has another time and of which nothing was read yet"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +50,14 @@ class SourceFile:
 
     source: str
     path: Path | RemoteFile
-    bytes: int
+    state: FileState
+    """when the inputs were listed"""
     entry: InputEntry
     folder: str | None = None
+
+    @property
+    def bytes(self) -> int:
+        return self.state.size
 
     @property
     def local_path(self) -> Path:
@@ -95,7 +112,7 @@ def _local(pattern: str) -> str:
 def _expand(pattern: str, entry: InputEntry) -> Iterator[SourceFile]:
     if (url := as_url(pattern)) is not None:
         for name, file in remote_files(url, entry):
-            yield SourceFile(_source_name(entry, os.fsencode(name)), file, file.size, entry)
+            yield SourceFile(_source_name(entry, os.fsencode(name)), file, FileState(file.size, file.version), entry)
         return
     if Path(pattern).is_dir():
         root, paths, folder = Path(pattern), _files_of(Path(pattern)), pattern
@@ -103,7 +120,7 @@ def _expand(pattern: str, entry: InputEntry) -> Iterator[SourceFile]:
         root, paths, folder = _root(pattern), _matches(pattern), None
     for path in paths:
         name = _source_name(entry, os.fsencode(path.relative_to(root).as_posix()))
-        yield SourceFile(name, path, path.stat().st_size, entry, folder)
+        yield SourceFile(name, path, observe_file(path), entry, folder)
 
 
 def _source_name(entry: InputEntry, path: bytes) -> str:
@@ -194,12 +211,34 @@ def join_names(files: Sequence[Path | RemoteFile]) -> str:
     return ", ".join(map(str, files[:_NAMED])) + (f" and {len(files) - _NAMED:,} more" if files[_NAMED:] else "")
 
 
-def observe_file(path: Path | RemoteFile) -> State:
+def observe_file(path: Path | RemoteFile) -> FileState:
     """Return the present state of a file, of one in a store by a request."""
     if isinstance(path, RemoteFile):
-        return path.observe()
+        return FileState(*path.observe())
     facts = path.stat()
-    return facts.st_size, facts.st_mtime_ns
+    return FileState(facts.st_size, facts.st_mtime_ns, facts.st_ino if _keeps_inodes(facts.st_dev) else 0)
+
+
+def require_unchanged(states: Mapping[Path, FileState]) -> None:
+    """Raise StorageError if a file that a run reads is not as it was when the run started."""
+    for path, state in states.items():
+        if not path.is_file() or observe_file(path) != state:
+            raise StorageError(f"{path}: changed since the run started: run the same command again")
+
+
+@cache
+def _keeps_inodes(device: int) -> bool:
+    """Return whether a file of this device keeps its inode number: file systems in user space make new ones."""
+    if not _MOUNTS.exists():
+        return True
+    name = f"{os.major(device)}:{os.minor(device)}"
+    mounts = [line.partition(" - ") for line in _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()]
+    return not any(before.split()[2] == name and after.startswith("fuse") for before, _, after in mounts)
+
+
+def ends_hash(path: Path, size: int) -> str:
+    """Return the XXH3-128 (hex) of the first and the last 64 KiB of a file."""
+    return range_hash(path, 0, END_BYTES) + range_hash(path, max(0, size - END_BYTES), size)
 
 
 def range_name(source: str, start: int, end: int) -> str:

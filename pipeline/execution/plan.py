@@ -5,7 +5,7 @@ digest covers no time, so moving or copying the inputs keeps every uid.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -15,11 +15,12 @@ from clozeline.configuration.config import config_digest, to_plain
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.files import parse_json, publish_json
 from clozeline.pipeline.execution.inputs import (
+    FileState,
     SourceFile,
-    State,
+    ends_hash,
     join_names,
-    observe_file,
     range_hash,
+    range_name,
     source_files,
 )
 from clozeline.pipeline.execution.remote_file import RemoteFile
@@ -58,6 +59,8 @@ class PlannedRange:
     end: int
     entry: InputEntry | None = None
     path: Path | RemoteFile | None = None
+    state: FileState | None = None
+    """state of the file when the inputs were listed"""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ class Plan:
     shards: int
     inputs: tuple[dict[str, Any], ...]
     """source, bytes, options, reader, and whether it can be split, of each input"""
-    states: Mapping[str, State] = field(default_factory=dict)
+    states: Mapping[str, FileState] = field(default_factory=dict)
     """state of each input by name; it says whether the file changed, and decides nothing else"""
 
     @property
@@ -92,7 +95,7 @@ class Plan:
     def as_json(self) -> dict[str, Any]:
         """Return the content of `clean/plan.json`. Its key `units` lists ranges; ranges of a unit share an index."""
         units = [{name: getattr(planned, name) for name in _STORED} for planned in self.ranges]
-        states = {name: list(state) for name, state in self.states.items()}
+        states = {name: list(astuple(state)) for name, state in self.states.items()}
         return {
             "format": PLAN_FORMAT, "shards": self.shards, "inputs": list(self.inputs), "units": units, "states": states
         }  # fmt: skip
@@ -123,8 +126,16 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
             f"plan: {units:,} units and {shards:,} shards make {units * shards:,} pieces between two passes, expected "
             f"at most {MOST_PIECES:,}: leave plan.unit_bytes and plan.shard_bytes out, or set both to {default:,}"
         )
-    states = {file.source: _observe(file.path) for file in files}
+    before = {} if saved is None else saved.states
+    states = {file.source: _with_ends(file, before.get(file.source)) for file in files}
     return Plan(ranges, shards, tuple(inputs), states)
+
+
+def _with_ends(file: SourceFile, before: FileState | None) -> FileState:
+    """Return the state of an input with the hash of its ends, which that of an unchanged file has already."""
+    if before == file.state or isinstance(file.path, RemoteFile):
+        return before or file.state
+    return replace(file.state, ends=ends_hash(file.path, file.bytes))
 
 
 def _options(entry: InputEntry) -> dict[str, Any]:
@@ -169,19 +180,17 @@ def _cut(files: Sequence[SourceFile], inputs: Sequence[Mapping[str, Any]], unit_
                 unit, room = unit + 1, unit_bytes if count == 1 else _NONE
             room = max(_NONE, room - (end - start))
             reader = facts["reader"]
-            yield PlannedRange(unit, file.source, file.entry.source, reader, start, end, file.entry, file.path)
-
-
-def _observe(path: Path | RemoteFile) -> State:
-    """Return the state of an input, of one in a store as it was listed."""
-    return (path.size, path.version) if isinstance(path, RemoteFile) else observe_file(path)
+            yield PlannedRange(
+                unit, file.source, file.entry.source, reader, start, end, file.entry, file.path, file.state
+            )
 
 
 def _find_changes(recipe: Recipe, saved: Plan, files: Sequence[SourceFile], *, verify: bool) -> list[str]:
     """Return the names of inputs that are new, missing or have changed content.
 
     A file of the same size and time, or version in its store, is taken as unchanged. Of a local one with another time
-    (with `verify`, of all), as after a copy, what units have read is compared with their records.
+    (with `verify`, of all), as after a copy, what units have read is compared with their records, and where a part was
+    not read yet, both ends of the file with those of the first start.
     """
     planned = {facts["source"] for facts in saved.inputs}
     changed = planned ^ {file.source for file in files}
@@ -189,16 +198,24 @@ def _find_changes(recipe: Recipe, saved: Plan, files: Sequence[SourceFile], *, v
     for file in files:
         if file.source not in planned:
             continue
-        state, before = _observe(file.path), saved.states[file.source]
-        if state[0] != before[0] or (isinstance(file.path, RemoteFile) and state != before):
+        state, before = file.state, saved.states[file.source]
+        if state.size != before.size or (isinstance(file.path, RemoteFile) and state != before):
             changed.add(file.source)
         elif isinstance(file.path, Path) and (verify or state != before):
             doubtful[file.source] = file.path
+    was_read = set[str]()
     for record in read_records(recipe.folder(PLAN_STAGE)) if doubtful else ():
         for part, digest in record.inputs.items():
             name, _, bounds = part.rpartition(" ")
+            was_read.add(part)
             if name in doubtful and range_hash(doubtful[name], *map(int, bounds.split("-"))) != digest:
                 changed.add(name)
+    parts = ((planned.source, range_name(planned.source, planned.start, planned.end)) for planned in saved.ranges)
+    unread = {source for source, part in parts if part not in was_read}
+    for name in doubtful.keys() & unread:
+        state = saved.states[name]
+        if ends_hash(doubtful[name], state.size) != state.ends:
+            changed.add(name)
     return sorted(changed)
 
 
@@ -223,7 +240,7 @@ def saved_plan(recipe: Recipe) -> Plan | None:
     try:
         data = read_plan(path)
         ranges = tuple(PlannedRange(**planned) for planned in data["units"])
-        states = {name: (size, version) for name, (size, version) in data["states"].items()}
+        states = {name: FileState(*state) for name, state in data["states"].items()}
         return Plan(ranges, data["shards"], tuple(data["inputs"]), states)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise IntegrityError(

@@ -21,7 +21,8 @@ from clozeline.pipeline.shards.store import ObjectFacts, RemoteStore
 
 _REQUEST: Final = 1 << 20  # bytes of a request
 _SMALL: Final = 1 << 16  # those of the first one after a jump, and of one behind the range of a unit
-_END_BYTES: Final = 1 << 16
+END_BYTES: Final = 1 << 16
+"""Bytes at both ends of a file whose hash tells a change where nothing else does."""
 
 
 class RemoteFacts(NamedTuple):
@@ -162,7 +163,7 @@ def _observe(store: RemoteStore, url: str) -> ObjectFacts:
     facts = store.facts(url)
     if facts.version:
         return facts
-    ends = ((0, min(_END_BYTES, facts.size)), (max(0, facts.size - _END_BYTES), facts.size))
+    ends = ((0, min(END_BYTES, facts.size)), (max(0, facts.size - END_BYTES), facts.size))
     digest = xxhash.xxh3_128(b"".join(store.read(url, each) for each in ends if each[0] < each[1]))
     return ObjectFacts(facts.size, f"ends {digest.hexdigest()}")
 

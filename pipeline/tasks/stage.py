@@ -2,14 +2,20 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import ClassVar, Final, cast
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
-from clozeline.pipeline.execution.inputs import SourceFile, source_files
+from clozeline.pipeline.execution.inputs import (
+    FileState,
+    SourceFile,
+    observe_file,
+    require_unchanged,
+    source_files,
+)
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, tokenizer_stage
 from clozeline.pipeline.execution.unit_record import Output, add_counts, require_equal, require_written, total_counts
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
@@ -81,6 +87,8 @@ class TaskSets(Pass[TaskCounts]):
     seed: int
     limits: Limits
     language: str
+    states: Mapping[Path, FileState] = field(default_factory=dict)
+    """of the files that the rows come from, when the run started"""
     name: str = "main"
 
     @property
@@ -111,6 +119,7 @@ class TaskSets(Pass[TaskCounts]):
         rows = builder.rows(reader.complete(items, builder.tokenizer))
         counts, details = builder.counts, _details(builder.rejected, reader.unit)
         add_counts(counts, {"notes": notes})
+        require_unchanged(self.states)
         output.inputs[source.source] = file_hash(source.path)
         if len(rows):
             if details:
@@ -263,7 +272,16 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         return self._hashes
 
     @cached_property
+    def _states(self) -> dict[Path, FileState]:
+        """States of the files of the splits, and of those that are read in addition to them."""
+        reader: TaskReader = self.config.reader.build(self.recipe.limits)
+        paths = [file.local_path for file in self._files[0].values()]
+        others = [other for path in paths for other in reader.open(path).others]
+        return {path: observe_file(path) for path in (*paths, *others)}
+
+    @cached_property
     def _hashes(self) -> dict[str, str]:
+        _ = self._states  # observed before the files are hashed
         splits, switch = self._files[0], self.config.code_switch
         reader: TaskReader = self.config.reader.build(self.recipe.limits)
         hashes = {f"{split} {file.source}": file_hash(file.local_path) for split, file in splits.items()}
@@ -288,6 +306,7 @@ class TasksStage(Stage[TasksConfig, TaskCounts]):
         sets = TaskSets(
             len(sources), sources, tuple(file.source for file in others), self._complete_config,
             tokenizer_stage(recipe).folder / "tokenizer", recipe.corpus, recipe.seed, recipe.limits, languages.pop(),
+            self._states,
         )  # fmt: skip
         return [sets, TaskManifests(sets)]
 

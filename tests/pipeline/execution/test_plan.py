@@ -159,7 +159,7 @@ def test_a_touched_and_a_copied_input_go_on_and_the_plan_holds_the_new_time(star
     os.utime(path, ns=(5, 5))
     assert start(recipe) == [True]
     assert freeze_plan(recipe).digest == digest
-    assert load_plan(recipe).states["default/a.jsonl"][1] == 5
+    assert load_plan(recipe).states["default/a.jsonl"].version == 5
     other = tmp_path / "moved" / "a.jsonl"
     other.parent.mkdir()
     shutil.copyfile(path, other)

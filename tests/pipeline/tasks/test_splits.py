@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.execution.inputs import SourceFile
+from clozeline.pipeline.execution.inputs import FileState, SourceFile
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.tasks.readers import (
@@ -26,7 +26,7 @@ from clozeline.pipeline.tasks.splits import check_rows, exclude_overlaps, keys_o
 
 def files(*names, source="default"):
     entry = InputEntry(path="in", source=source)
-    return [SourceFile(f"{source}/{name}", Path("in") / name, 1, entry, "in") for name in names]
+    return [SourceFile(f"{source}/{name}", Path("in") / name, FileState(1, 0), entry, "in") for name in names]
 
 
 def sorted_out(given, reader=Glue):

@@ -9,7 +9,7 @@ from clozeline.errors import IntegrityError
 from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.recipe import load_recipe
-from clozeline.pipeline.tasks.stage import TasksStage
+from clozeline.pipeline.tasks.stage import TaskSets, TasksStage
 from clozeline.tools.shards.validate_shards import validate
 from tests.pipeline.run_counts import check_run
 from tests.pipeline.task_files import (
@@ -66,6 +66,22 @@ def test_one_set_for_each_split_with_labels(tmp_path, caplog):
     assert list(record.inputs) == ["default/dev.tsv"]
     assert record.counts["splits"]["dev"]["layout"] == {"official": 1}
     assert record.counts["files_left"] == {"default/notes.txt": 1}
+
+
+@pytest.mark.parametrize("changed", ["train.tsv", "dev.tsv"])
+def test_a_file_that_changes_after_it_was_hashed_fails_by_name(tmp_path, monkeypatch, capsys, changed):
+    files, words = write_files(tmp_path)
+    run = TaskSets.run
+
+    def change_and_run(self, unit, output):
+        lines = (files / changed).read_bytes().splitlines(keepends=True)
+        (files / changed).write_bytes(b"".join(lines[:-1]))
+        return run(self, unit, output)
+
+    monkeypatch.setattr(TaskSets, "run", change_and_run)
+    assert run_stage("tasks", words) == 74
+    assert f"{changed}: changed since the run started" in capsys.readouterr().err
+    assert not list((tmp_path / "out" / "tasks").glob("*/*/manifest.json"))
 
 
 def test_the_stage_alone_makes_the_tokenizer_it_needs(tmp_path):

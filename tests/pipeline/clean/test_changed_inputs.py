@@ -1,0 +1,115 @@
+"""A file that changes after the inputs were listed is refused by name, whatever reads it and however it changes."""
+
+import gzip
+import json
+import os
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from clozeline.errors import ConfigurationError, PartialFailureError
+from clozeline.pipeline.clean.unit import CleanUnits
+from clozeline.pipeline.execution.plan import freeze_plan
+from tests.pipeline.captures import members, responses
+from tests.pipeline.clean.cleaning import recipe_for, run_clean
+
+TEXTS = [f"This is text number {number} of the file, with some words." for number in range(60)]
+LINES = "".join(json.dumps({"text": text}) + "\n" for text in TEXTS).encode()
+
+
+def table_bytes(write, texts):
+    sink = pa.BufferOutputStream()
+    write(pa.table({"text": texts}), sink)
+    return sink.getvalue().to_pybytes()
+
+
+def write_arrow(table, sink):
+    with pa.ipc.new_file(sink, table.schema) as file:
+        file.write_table(table)
+
+
+KINDS = {
+    "a.jsonl": (LINES, LINES.replace(b"number 7 ", b"number X ")),
+    "a.jsonl.gz": (gzip.compress(LINES, mtime=0), gzip.compress(LINES[: LINES.index(b"number 30") - 20], mtime=0)),
+    "a.txt": (LINES, LINES.upper()),
+    "a.html": (b"<html><p>" + LINES, b"<html><p>" + LINES.upper()),
+    "a.csv": (b"text\n" + LINES, b"text\n" + LINES.upper()),
+    "a.warc.gz": (members(responses(4)), members(responses(3))),
+    "a.parquet": (table_bytes(pa.parquet.write_table, TEXTS), table_bytes(pa.parquet.write_table, TEXTS[:-1])),
+    "a.arrow": (table_bytes(write_arrow, TEXTS), table_bytes(write_arrow, TEXTS[::-1])),
+}
+
+
+def cut_at_a_line_end(path, other):
+    content = path.read_bytes()
+    path.write_bytes(content[: content.rfind(b"\n", 0, -1) + 1])
+
+
+def replace_by_rename(path, other):
+    before = path.stat()
+    new = path.with_name("new")
+    new.write_bytes(other)
+    os.utime(new, ns=(before.st_atime_ns, before.st_mtime_ns))
+    new.rename(path)
+
+
+def write_over(path, other):
+    path.write_bytes(other)
+    os.utime(path, ns=(1, 1))
+
+
+def change_before(monkeypatch, owner, action):
+    run = owner.run
+
+    def change_and_run(self, unit, output):
+        action()
+        return run(self, unit, output)
+
+    monkeypatch.setattr(owner, "run", change_and_run)
+
+
+@pytest.mark.parametrize("change", [cut_at_a_line_end, replace_by_rename, write_over])
+@pytest.mark.parametrize("name", KINDS)
+def test_a_file_that_changes_between_plan_and_reading_fails_by_name(tmp_path, monkeypatch, name, change):
+    content, other = KINDS[name]
+    path = tmp_path / "in" / name
+    path.parent.mkdir()
+    path.write_bytes(content)
+    change_before(monkeypatch, CleanUnits, lambda: change(path, other))
+    with pytest.raises(PartialFailureError, match=rf"{name}: changed since the inputs were listed") as failed:
+        run_clean(str(path), tmp_path / "out")
+    assert failed.value.exit_code == 74
+    assert not list((tmp_path / "out" / "clean").glob("documents/*"))
+
+
+@pytest.mark.parametrize("change", [cut_at_a_line_end, replace_by_rename, write_over])
+def test_the_next_start_refuses_what_changed_before_it_was_read(tmp_path, change):
+    """The run was interrupted before the second file: no record holds its hash."""
+    for name in ("a.jsonl", "b.jsonl"):
+        (tmp_path / name).write_bytes(LINES)
+    recipe = recipe_for([str(tmp_path / name) for name in ("a.jsonl", "b.jsonl")], tmp_path / "out")
+    freeze_plan(recipe)
+    change(tmp_path / "b.jsonl", LINES.replace(b"number 7 ", b"number X "))
+    with pytest.raises(ConfigurationError, match=r"1 differ in .* first 'default/b\.jsonl'"):
+        freeze_plan(recipe)
+
+
+def test_a_copy_with_another_time_is_the_same_file_for_the_next_start(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(LINES)
+    first = freeze_plan(recipe_for(str(path), tmp_path / "out"))
+    replace_by_rename(path, LINES)
+    os.utime(path, ns=(1, 1))
+    assert freeze_plan(recipe_for(str(path), tmp_path / "out")).digest == first.digest
+    assert len(run_clean(str(path), tmp_path / "out").documents) == len(TEXTS)
+
+
+def test_a_list_of_a_filter_that_changes_fails_its_units(tmp_path, monkeypatch):
+    (tmp_path / "a.jsonl").write_bytes(LINES)
+    terms = tmp_path / "domains.txt"
+    terms.write_text("example.org\n")
+    change_before(monkeypatch, CleanUnits, lambda: terms.write_text("other.example\n"))
+    clean = {"language": None, "filters": [{"name": "url", "domains": [str(terms)]}]}
+    with pytest.raises(PartialFailureError, match=r"domains\.txt: changed since the run started"):
+        run_clean(str(tmp_path / "a.jsonl"), tmp_path / "out", clean)
