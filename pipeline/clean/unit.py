@@ -17,7 +17,7 @@ from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, require_equal
 from clozeline.pipeline.ingest.documents.chapters import Split
-from clozeline.pipeline.ingest.documents.document import Document, document_uid
+from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE, Document, document_uid
 from clozeline.pipeline.ingest.documents.files import write_documents, write_rejects
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.reader_options import options_of
@@ -263,6 +263,8 @@ class CleanUnits(Pass[CleanCounts]):
             source=planned.source, source_group=planned.source_group, offset=record.locator, length=record.length,
             url=record.url, host=host_of(record.url), date=record.date, flags=record.flags, extra=dict(record.extra),
         )  # fmt: skip
+        if record.flags & FLAG_TRUNCATED_SOURCE:
+            tally.note("rest_cut_by_source")
         if "dropped" in record.extra:
             tally.add({"repairs": {"extra_dropped": 1}})
         if self.exclusion and (found := self.exclusion.find_document(document.uid, document.url, document.host)):

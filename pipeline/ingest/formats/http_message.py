@@ -3,6 +3,7 @@
 import re
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -11,17 +12,26 @@ import brotli
 from clozeline.pipeline.ingest.formats.decompression import CODECS, ERRORS, Damage, feed, is_bomb
 from clozeline.pipeline.ingest.formats.limits import Limits
 
-_STATUS: Final = re.compile(rb"\s*HTTP/\d(?:\.\d)?\s+(\d{3})(?:\s[^\n]*)?\n", re.IGNORECASE)
+_STATUS: Final = re.compile(rb"\s*(?:HTTP(?:/\d(?:\.\d)?)?[ \t]+|:status:[ \t]*)(\d{3})(?:\s[^\n]*)?\n", re.IGNORECASE)
+"""The first line of a response, or of a header block of HTTP/2."""
 _CHARSET: Final = re.compile(r"""charset\s*=\s*["']?([^\s;"']+)""", re.IGNORECASE)
 _HEADER_END: Final = re.compile(rb"\n\r*\n")
-_CHUNK_SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r*\n")
+_CHUNK_SIZE: Final = re.compile(rb"0{0,16}([0-9A-Fa-f]{1,8})[ \t]*(?:;[^\r\n]*)?\r*\n")
 _FIELD: Final = re.compile(r"^([^:\n]*):(.*)", re.MULTILINE)
 _FOLD: Final = re.compile(r"\n[ \t]+")
 _LINE_END: Final = re.compile(rb"\r*\n")
 _HEADER_BYTES: Final = 1 << 17
-_ENCODING_FIELDS: Final = ("transfer-encoding", "content-encoding")
+_LIST_FIELDS: Final = frozenset({"transfer-encoding", "content-encoding"})
+"""Fields of which several lines are one list (RFC 9110, 5.3)."""
+_STATUSES: Final = frozenset({200, 203})
+"""Answers whose body is the page itself; 206 is a part of it (RFC 9110, 15.3)."""
+_PARTIAL: Final = 206
+_RANGE: Final = re.compile(r"bytes\s+0-(\d{1,18})/(\d{1,18}|\*)", re.IGNORECASE)
+_LENGTH: Final = re.compile(r"\d{1,18}")
 _MOST_LAYERS: Final = 4
 """Encodings of one body, one in another; servers send one, rarely two."""
+_MOST_STREAMS: Final = 1 << 14
+"""Members or frames of one body, one after another."""
 _STEP: Final = 1 << 10
 """Bytes of a body that are decoded at a time."""
 
@@ -47,28 +57,50 @@ class HttpResponse(NamedTuple):
     headers: dict[str, str]
     body: bytes
     is_complete: bool = True
+    """false if the body is known to be a part of the page"""
+    is_page: bool = False
+    """true if the status says that the body is the page that was asked for, or its beginning"""
 
 
 def parse_response(message: bytes, limits: Limits) -> HttpResponse | None:
-    """Return the response with its decoded body if its status is 200, or None if there is no status line.
+    """Return the response with its decoded body if its status says that it is a page, None if there is no status line.
 
-    A body that is not encoded as declared stays unchanged; one that is compressed but does not decode is a Damage
-    (`content_encoding`), as is a `bomb`.
+    Interim responses, such as `100 Continue`, are passed over. A body that is not encoded as declared stays unchanged;
+    one that is compressed but does not decode is a Damage (`content_encoding`), as is a `bomb`.
     """
-    status = _STATUS.match(message)
-    if status is None:
-        return None
-    end = _HEADER_END.search(message, status.end() - 2, status.end() + _HEADER_BYTES)
-    head, body = (message[status.end() : end.start()], message[end.end() :]) if end else (message[status.end() :], b"")
-    response = HttpResponse(int(status[1]), parse_fields(head, "latin-1"), body)
-    is_encoded = response.status == 200 and not response.headers.keys().isdisjoint(_ENCODING_FIELDS)
-    return _decode_body(response, limits) if is_encoded else response
+    place = 0
+    while True:
+        status = _STATUS.match(message, place)
+        if status is None:
+            return None
+        code = int(status[1])
+        end = _HEADER_END.search(message, status.end() - 2, status.end() + _HEADER_BYTES)
+        if end is None or not 100 <= code < 200 or _STATUS.match(message, end.end()) is None:
+            break
+        place = end.end()
+    head = message[status.end() : end.start() if end else None]
+    fields = parse_fields(head, "latin-1")
+    response = HttpResponse(code, fields, message[end.end() :] if end else b"")
+    covered = _RANGE.fullmatch(fields.get("content-range", "")) if code == _PARTIAL else None
+    if code not in _STATUSES and covered is None:
+        return response
+    is_whole = covered is None or int(covered[1]) + 1 == int(covered[2].replace("*", "0"))
+    response = _decode_body(response, limits)
+    return response._replace(is_page=True, is_complete=response.is_complete and is_whole)
 
 
 def parse_fields(head: bytes | bytearray, encoding: str) -> dict[str, str]:
-    """Return the fields of a header by their names in lower case, the last of a name; lines may be folded."""
+    """Return the fields of a header by their names in lower case; lines may be folded.
+
+    The last of a name counts, except that all values of a list of encodings are joined.
+    """
     lines = _FOLD.sub(" ", head.decode(encoding, "replace").replace("\r", ""))
-    return {name.strip().lower(): value.strip() for name, value in _FIELD.findall(lines)}
+    fields: dict[str, str] = {}
+    for written, value in _FIELD.findall(lines):
+        name = written.strip().lower()
+        is_further = name in _LIST_FIELDS and name in fields
+        fields[name] = f"{fields[name]}, {value.strip()}" if is_further else value.strip()
+    return fields
 
 
 @lru_cache(maxsize=64)  # a crawl repeats few of them
@@ -99,61 +131,124 @@ def sanitize(name: str) -> str:
 
 
 def _decode_body(response: HttpResponse, limits: Limits) -> HttpResponse:
-    """Join the chunks of the body, and decompress it."""
+    """Join the chunks of the body, decompress it, and compare it with its length."""
     body, is_complete = response.body, True
-    if "chunked" in response.headers.get("transfer-encoding", "").lower():
-        body = _join_chunks(body)
-    names = response.headers.get("content-encoding", "").lower().replace(" ", "").split(",")
-    layers = [name for name in names if name in _DECODERS]
+    transfer = _list_codings(response.headers.get("transfer-encoding", ""))
+    if "chunked" in transfer:
+        body, is_complete = _join_chunks(body)
+    layers = [*_list_codings(response.headers.get("content-encoding", "")), *transfer]
+    layers = [name for name in layers if name in _CODINGS]
     if len(layers) > _MOST_LAYERS:
         raise Damage("content_encoding")
+    is_as_sent = "chunked" not in transfer
     left = limits.record_bytes  # for the sum of all layers, those included that do not decode
-    for name in reversed(layers):
-        for make_decoder in _DECODERS[name]:
-            content, ended, left = _decompress(body, make_decoder(), limits, left)
+    for name in reversed(layers if body else ()):
+        for coding in _CODINGS[name]:
+            content, ended, left = _decompress(body, coding, limits, left)
             if ended is not None:
                 body, is_complete = content, is_complete and ended
                 break
         else:  # some archives keep the header but store the decoded body
             if b"\0" in body[:512] or b"<" not in body[:4096]:
                 raise Damage("content_encoding")
+            is_as_sent = False
+    length = _LENGTH.fullmatch(response.headers.get("content-length", "")) if is_as_sent else None
+    is_complete = is_complete and (length is None or len(response.body) >= int(length[0]))
     return response._replace(body=body, is_complete=is_complete)
 
 
-def _join_chunks(body: bytes) -> bytes:
-    """Join the chunks; return a body that is not chunked unchanged, and the first chunks of a cut one."""
+def _list_codings(value: str) -> list[str]:
+    """Return the names of encodings in a field, in the order in which they were applied."""
+    return [part.partition(";")[0].strip(" \t\"'") for part in value.lower().split(",")]
+
+
+def _join_chunks(body: bytes) -> tuple[bytes, bool]:
+    """Return the joined chunks, and whether the last one came; a body that is not chunked stays unchanged."""
     pieces: list[bytes] = []
     at = 0
     while size := _CHUNK_SIZE.match(body, at):
         length = int(size[1], 16)
         if length == 0:
-            break
-        pieces.append(body[size.end() : size.end() + length])
-        at = size.end() + length
-        at = end.end() if (end := _LINE_END.match(body, at)) else at
-    return b"".join(pieces) if pieces or _CHUNK_SIZE.match(body) else body
+            return b"".join(pieces), True
+        end = size.end() + length
+        following = _LINE_END.match(body, end)
+        if following is None and end < len(body) and not pieces:
+            return body, True
+        pieces.append(body[size.end() : end])
+        at = end if following is None else following.end()
+    return (b"".join(pieces), False) if pieces else (body, True)
 
 
-def _decompress(body: bytes, decoder: Any, limits: Limits, left: int) -> tuple[bytes, bool | None, int]:
-    """Return the decompressed body, whether it is complete (None: it does not decode), and what is left of `left`."""
+def _decompress(body: bytes, coding: "_Coding", limits: Limits, left: int) -> tuple[bytes, bool | None, int]:
+    """Return the decompressed body, whether it is complete (None: it does not decode), and what is left of `left`.
+
+    A body may hold several streams, one after another. A further one is known by its first bytes; in an encoding whose
+    streams have none it counts if everything behind the first stream decodes. Other bytes behind a stream are ignored.
+    """
+    pieces, end, left = _decompress_stream(body, 0, coding, limits, left)
+    if end is None or (end < 0 and not pieces):
+        return b"", None, left
+    if end < 0:
+        return b"".join(pieces), False, left
+    further: list[bytes] = []
+    streams = 1
+    while end < len(body) and (not coding.magics or body.startswith(coding.magics, end)):
+        stream, following, left = _decompress_stream(body, end, coding, limits, left)
+        further += stream
+        streams += 1
+        if following is None or following < 0 or streams > _MOST_STREAMS:
+            is_ignored = not coding.magics
+            return b"".join(pieces if is_ignored else pieces + further), is_ignored, left
+        end = following
+    return b"".join(pieces + further), True, left
+
+
+def _decompress_stream(
+    body: bytes, start: int, coding: "_Coding", limits: Limits, left: int
+) -> tuple[list[bytes], int | None, int]:
+    """Return the content of a stream, where it ends (-1: it is cut, None: it does not decode), and what is left."""
+    decoder = coding.make_decoder()
     pieces: list[bytes] = []
     produced = 0
-    try:
-        for at in range(0, len(body), _STEP):
-            for piece in feed(decoder, body[at : at + _STEP]):
+    for at in range(start, len(body), _STEP):
+        before = len(pieces)
+        try:
+            for piece in filter(None, feed(decoder, body[at : at + _STEP])):
                 pieces.append(piece)
                 produced += len(piece)
                 if produced > left or is_bomb(limits, len(body), produced):
                     raise Damage("bomb")
-            if decoder.eof:  # ignores trailing bytes
-                return b"".join(pieces), True, left - produced
-    except ERRORS:
-        return b"", None, left - produced
-    return b"".join(pieces), False if produced else None, left - produced
+            end = min(at + _STEP, len(body)) - len(decoder.unused_data or b"")
+        except ERRORS:
+            last, found = ([], None) if coding.names_rest else _find_end(body, start, at, coding)
+            return pieces[:before] + last, found, left - produced
+        if decoder.eof:
+            return pieces, end, left - produced
+    return pieces, -1, left - produced
+
+
+def _find_end(body: bytes, start: int, last: int, coding: "_Coding") -> tuple[list[bytes], int | None]:
+    """Return what the last step of a stream decodes to up to its end, and where that is; None if it does not end there.
+
+    For a library that fails on bytes behind a stream: it gets single bytes.
+    """
+    decoder = coding.make_decoder()
+    for at in range(start, last, _STEP):
+        for _ in feed(decoder, body[at : at + _STEP]):
+            pass
+    pieces: list[bytes] = []
+    with suppress(*ERRORS):
+        for at in range(last, min(last + _STEP, len(body))):
+            pieces += feed(decoder, body[at : at + 1])
+            if decoder.eof:
+                return pieces, at + 1
+    return [], None
 
 
 class _Brotli:
     """brotli's decompressor with the interface of the standard library."""
+
+    unused_data = b""
 
     def __init__(self) -> None:
         self._decoder: Any = brotli.Decompressor()
@@ -173,11 +268,22 @@ class _Brotli:
         return bool(self._decoder.can_accept_more_data())
 
 
+class _Coding(NamedTuple):
+    """A decoder, and what it knows of the end of a stream."""
+
+    make_decoder: Callable[[], Any]
+    magics: tuple[bytes, ...] = ()
+    """first bytes of each further stream of a body, if the format has such bytes"""
+    names_rest: bool = True
+    """whether the decoder returns the bytes behind a stream; else it fails on them"""
+
+
 # wbits 47 accepts gzip and zlib; servers send raw deflate under the same name as zlib
-_DECODERS: Final[dict[str, tuple[Callable[[], Any], ...]]] = {
-    "gzip": (lambda: zlib.decompressobj(47),),
-    "x-gzip": (lambda: zlib.decompressobj(47),),
-    "deflate": (lambda: zlib.decompressobj(47), lambda: zlib.decompressobj(-15)),
-    "br": (_Brotli,),
-    "zstd": (CODECS["zstd"].decoder,),
+_GZIP: Final = _Coding(lambda: zlib.decompressobj(47), CODECS["gzip"].magics)
+_CODINGS: Final[dict[str, tuple[_Coding, ...]]] = {
+    "gzip": (_GZIP,),
+    "x-gzip": (_GZIP,),
+    "deflate": (_GZIP, _Coding(lambda: zlib.decompressobj(-15))),
+    "br": (_Coding(_Brotli, names_rest=False),),
+    "zstd": (_Coding(CODECS["zstd"].decoder, CODECS["zstd"].magics),),
 }

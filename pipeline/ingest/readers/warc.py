@@ -33,16 +33,21 @@ _HEAD_BYTES: Final = 1 << 16
 _START_BYTES: Final = 64
 """Bytes that hold the first line of a record, and the line ends before it."""
 _LENGTH: Final = re.compile(r"[0-9]{1,18}")
+_RECORDS: Final = frozenset({"response", "resource", "conversion"})
+"""Types of records that hold a page or a text."""
+_PART_FIELDS: Final = ("warc-truncated", "warc-segment-number")
+"""Fields of a record whose content is not whole: it was cut, or goes on in a `continuation` record."""
+_TEXT_TYPES: Final = frozenset({"text/plain", "text/markdown"})
 
 
 class Warc(Reader):
-    """Reads responses with status 200 and an HTML body, and conversion records (WET texts).
+    """Reads HTML pages of responses, resources and conversions, and texts of conversions (WET).
 
     After damage, reading continues at the next gzip member or line that starts a record. Memory is never allocated by
     the length in a header.
     """
 
-    VERSION: ClassVar[int] = 6
+    VERSION: ClassVar[int] = 7
     suffixes: ClassVar[tuple[str, ...]] = (".warc", ".wet")
     reasons: ClassVar[tuple[str, ...]] = (
         "bad_header", "bad_length", "bomb", "charset", "content_encoding", "damaged", "http", "too_large", "truncated",
@@ -118,32 +123,36 @@ class Warc(Reader):
         return self._make_item(fields, payload, locator, kind, size)
 
     def _make_item(self, fields: Mapping[str, str], payload: bytes, locator: int, kind: str, stored: int) -> Item:
-        """Return the text of a WET record, or the page of a response."""
+        """Return the page of a response or resource, or the text of a conversion (WET)."""
         name = fields["warc-type"].lower()
-        is_page, is_complete = name == "response", "warc-truncated" not in fields
-        if not is_page and name != "conversion":
+        if name not in _RECORDS:
             return Counted("ignored", f"type_{sanitize(name)}", locator)
+        is_complete = fields.keys().isdisjoint(_PART_FIELDS)
         media, charset = content_type(fields.get("content-type"))
         body = payload
+        is_message = name == "response" or media.startswith("application/http")
         try:
-            response = parse_response(payload, self._limits) if is_page else None
+            response = parse_response(payload, self._limits) if is_message else None
         except Damage as damage:
             return Counted("malformed", damage.reason, locator)
         if response is not None:
-            if response.status != 200:
+            if not response.is_page:
                 return Counted("ignored", f"status_{response.status}", locator)
             media, charset = content_type(response.headers.get("content-type"))
             body, is_complete = response.body, is_complete and response.is_complete
-        elif is_page and media.startswith("application/http"):
+        elif media.startswith("application/http"):
             return Counted("malformed", "http", locator)
-        if is_page and (why := explain_no_page(media, body)):
+        why = explain_no_page(media, body)
+        # what a tool made of a page is a text, unless it says that it is a page
+        is_text = response is None and name == "conversion" and (media in _TEXT_TYPES or (not media and bool(why)))
+        if why and not is_text:
             return Counted("ignored", why, locator)
-        if (decoded := decode(body, charset, meta=is_page)) is None:
+        if (decoded := decode(body, charset, meta=not is_text)) is None:
             return Counted("malformed", "charset", locator)
         text, flags = decoded
         flags |= 0 if is_complete else FLAG_TRUNCATED_SOURCE
         url = fields.get("warc-target-uri", "").strip("<> ") or None
-        return RawRecord(locator, kind, stored, text, is_page, url, _parse_date(fields.get("warc-date", "")), flags)
+        return RawRecord(locator, kind, stored, text, not is_text, url, _parse_date(fields.get("warc-date", "")), flags)
 
 
 def _find_codec(file: BinaryIO, path: InputFile) -> str | None:

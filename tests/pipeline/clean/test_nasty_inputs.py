@@ -3,6 +3,7 @@
 import json
 import os
 
+from tests.pipeline.captures import http, page, record
 from tests.pipeline.clean.cleaning import run_clean
 
 
@@ -32,3 +33,10 @@ def test_what_was_mended_is_counted(tmp_path):
     assert done.counts["repairs"] == {"extra_dropped": 1}
     assert done.counts["normalized"] == {"control_characters": 2}
     assert [document.text for document in done.documents] == ["ab", "x"]
+
+
+def test_pages_that_their_source_cut_are_noted(tmp_path):
+    records = [record(http(page(number)), WARC_Truncated=cut) for number, cut in enumerate(["length", None, "time"])]
+    (tmp_path / "a.warc").write_bytes(b"".join(records))
+    done = run_clean(str(tmp_path / "a.warc"), tmp_path / "out")
+    assert done.nonzero("notes") == {"rest_cut_by_source": 2}

@@ -18,6 +18,11 @@ from clozeline.pipeline.ingest.formats.limits import Limits
         (b"http/2 404 Not Found\r\n\r\n", 404, b""),
         (b"HTTP/1.1 200 OK\r\n\r\nHTTP/1.1 500 x\r\n\r\n", 200, b"HTTP/1.1 500 x\r\n\r\n"),
         (b"HTTP/1.1 200 OK\r\nA: b", 200, b""),
+        (b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 203 x\r\nA: b\r\n\r\nbody", 203, b"body"),
+        (b"HTTP/1.1 103 Early Hints\r\nLink: <a>\r\n\r\n" * 9 + b"HTTP/1.1 200 OK\r\n\r\nbody", 200, b"body"),
+        (b"HTTP/1.1 101 Switching Protocols\r\n\r\n\x81\x05", 101, b"\x81\x05"),
+        (b":status: 200\r\ncontent-type: text/html\r\n\r\nbody", 200, b"body"),
+        (b"HTTP/2 200\r\n\r\nbody", 200, b"body"),
     ],
 )
 def test_messages_are_split(message, status, body):
@@ -32,7 +37,7 @@ def test_what_is_no_message_is_none(message):
 
 def test_a_cut_chunk_gives_what_is_there():
     response = parse_response(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nff\r\nwor", Limits())
-    assert (response.body, response.is_complete) == (b"hellowor", True)
+    assert (response.body, response.is_complete) == (b"hellowor", False)
 
 
 @pytest.mark.parametrize(

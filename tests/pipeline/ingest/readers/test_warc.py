@@ -63,9 +63,61 @@ def test_what_is_no_page_is_counted_by_kind(write, payload, reason):
 
 
 def test_records_that_are_no_captures_are_counted_by_type(write):
-    kinds = ["warcinfo", "request", "metadata", "revisit", "un known"]
+    kinds = ["warcinfo", "request", "metadata", "revisit", "continuation", "un known"]
     items = read(write(members([record(b"x", kind=kind) for kind in kinds])))
     assert counted(items) == {f"type_{kind}": 1 for kind in [*kinds[:-1], "other"]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "media", "body", "wanted"),
+    [
+        ("conversion", "text/plain", b"<p>a < b", False),
+        ("conversion", "text/plain; charset=utf-8", b"words", False),
+        ("conversion", "text/markdown", b"# words", False),
+        ("conversion", None, b"words", False),
+        ("conversion", None, page(1), True),
+        ("conversion", "text/html", page(1), True),
+        ("conversion", "application/xhtml+xml", page(1), True),
+        ("conversion", "application/json", b'{"a": 1}', "mime_application/json"),
+        ("conversion", "image/png", b"\x89PNG\r\n", "mime_image/png"),
+        ("resource", "text/html", page(1), True),
+        ("resource", None, page(1), True),
+        ("resource", "text/plain", b"a log", "mime_text/plain"),
+        ("resource", "application/http; msgtype=response", http(page(1)), True),
+        ("resource", "application/http", b"no message", "http"),
+        ("response", "text/dns", b"20200101 example.org. 1 IN A 1.2.3.4", "mime_text/dns"),
+        ("response", "application/http", http(page(1), status="203 Non-Authoritative Information"), True),
+        ("response", "application/http", b"HTTP/1.1 100 Continue\r\n\r\n" + http(page(1)), True),
+        ("response", "application/http", http(page(1), status="206 Partial Content"), "status_206"),
+        ("response", "application/http", http(page(1), status="202 Accepted"), "status_202"),
+        ("response", "application/http", http(b"", "Content-Encoding: gzip"), "empty_body"),
+    ],
+)
+def test_records_are_pages_texts_or_ignored_by_media_type(write, kind, media, body, wanted):
+    """`wanted` is whether the record is a page, or the reason why it is neither page nor text."""
+    items = read(write(members([record(body, kind=kind, Content_Type=media), *responses(1)])))
+    if isinstance(wanted, str):
+        assert counted(items) == {wanted: 1}
+        return
+    assert counted(items) == {}
+    assert items[0].text == (PAGES[1] if wanted else body.decode())
+    assert (items[0].markup, items[0].flags) == (wanted, 0)
+
+
+@pytest.mark.parametrize(
+    ("payload", "fields"),
+    [
+        (http(page(1)), {"WARC_Truncated": "time"}),
+        (http(page(1)), {"WARC_Segment_Number": "1"}),
+        (http(page(1), "Content-Length: 9999"), {}),
+        (http(page(1), status="206 x").replace(b"\r\n", b"\r\nContent-Range: bytes 0-9/9999\r\n", 1), {}),
+        (http(b"%x\r\n" % len(page(1)) + page(1) + b"\r\n", "Transfer-Encoding: chunked"), {}),
+    ],
+)
+def test_what_is_cut_is_flagged(write, payload, fields):
+    items = read(write(members([record(payload, **fields), record(b"the rest", kind="continuation")])))
+    assert (items[0].text, items[0].flags) == (PAGES[1], FLAG_TRUNCATED_SOURCE)
+    assert counted(items) == {"type_continuation": 1}
 
 
 @pytest.mark.parametrize(
