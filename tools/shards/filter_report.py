@@ -1,8 +1,8 @@
 """Show what the filters of a run dropped: `clozeline filter-report OUT [html=FILE]`.
 
-For each reason: the documents rejected, then those nearest to the threshold on either side, so that you can judge where
-it should be. Values of rejected documents are those that `clean` recorded; kept documents are measured again, by the
-recipe stored in OUT. Then the malformed records, with their files and offsets.
+For each reason: the documents rejected and the key that decided, then those nearest to its threshold on either side, so
+that you can judge where it should be. Values of rejected documents are those that `clean` recorded; kept documents are
+measured again, by the recipe stored in OUT. Then the malformed records, with their files and offsets.
 """
 
 import argparse
@@ -12,13 +12,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from clozeline.errors import ConfigurationError, IntegrityError, reading_run
+from clozeline.pipeline.clean.extractors._extraction import EXTRACTION_REASONS
 from clozeline.pipeline.clean.filters import ThresholdFilter
 from clozeline.pipeline.corrupt.preview.view import Sheet, View, show_view
 from clozeline.pipeline.execution.unit_record import UnitRecord, total_counts
+from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.ingest.documents.files import (
     Rejection,
     documents_of,
@@ -33,8 +36,17 @@ from clozeline.registry import Chosen
 from clozeline.repair import repair_of
 from clozeline.tools.command import Arguments, plural, positive, run_tool, some_path
 
-_DETAIL: Final = re.compile(r"(-?\d[\d.e+-]*)(?: [a-z ]+)? ([<>]) (-?\d[\d.e+-]*)$")
+_DETAIL: Final = re.compile(r"(-?\d[\d.e+-]*)(?: [a-z ]+)? ([<>]) (-?\d[\d.e+-]*)(?: by [\w. ]+)?$")
 _CHARACTERS: Final = 100
+_STEPS: Final[Mapping[str, str]] = {
+    "too_long": "limits.text_chars",
+    "empty": "a document without text",
+    "empty_side": "a pair without text on a side",
+    **dict.fromkeys(EXTRACTION_REASONS, "extractor"),
+    "language": "language.keep",
+    "language_score": "language.threshold, language.long_threshold",
+}
+"""What decides on the reasons of no filter."""
 
 
 class Neighbor(NamedTuple):
@@ -51,7 +63,8 @@ class Neighbor(NamedTuple):
 class Reason:
     """Documents on either side of one threshold."""
 
-    filter: str
+    decided_by: str
+    """step, and the key whose value it compared with"""
     rejected: int = 0
     below: list[Neighbor] = field(default_factory=list)  # rejected ones
     above: list[Neighbor] = field(default_factory=list)  # kept ones
@@ -69,16 +82,14 @@ def collect_reasons(out: Path, recipe: Recipe, most: int, documents: int) -> tup
     folder, config = out / "clean", recipe.config_of("clean")
     by_source = {name: source.filters for name, source in config.sources.items() if source.filters is not None}
     filters: dict[str | None, Sequence[Chosen]] = {None: config.filters, **by_source}
-    reasons = {
-        reason: Reason(chosen.name)
-        for listed in filters.values()
-        for chosen in listed
-        for reason in chosen.type.reasons
-    }
+    reasons = {reason: Reason(step) for reason, step in _STEPS.items()}
+    for chosen in (chosen for listed in filters.values() for chosen in listed):
+        for reason in chosen.type.reasons:
+            reasons[reason] = Reason(_decider(chosen, reason))
     parts = _find_parts(folder)
     for part in parts:
         for row in read_rejects(_rejects_of(folder, part)):
-            reason = reasons.setdefault(row.reason, Reason("no filter"))
+            reason = reasons.setdefault(row.reason, Reason("clean"))
             reason.rejected += 1
             if (match := _DETAIL.search(row.detail)) is not None:
                 facts = row.uid, row.detail, row.url or f"{row.source} at {row.offset:,}", row.sample_text or ""
@@ -87,22 +98,40 @@ def collect_reasons(out: Path, recipe: Recipe, most: int, documents: int) -> tup
         source: [chosen.build() for chosen in listed if issubclass(chosen.type, ThresholdFilter)]
         for source, listed in filters.items()
     }
+    languages = {name: source.language for name, source in config.sources.items() if source.language != "same"}
     count = 0
     for part in parts:
-        for number, document in enumerate(read_documents(documents_of(folder, part))):
-            if number >= -(-documents // len(parts)):
-                break
+        for document in islice(read_documents(documents_of(folder, part)), -(-documents // len(parts))):
             count += 1
-            statistics = TextStatistics(document.text)
-            for step in measured.get(document.source_group, measured[None]):
-                for name, value, minimum, maximum, shown in step.measure(statistics, document.language):
-                    sign, threshold = ("<=", maximum) if math.isfinite(maximum) else (">=", minimum)
-                    words = f"{shown.format(value)} {sign} {threshold}"
-                    origin = document.url or f"{document.source} at {document.offset:,}"
-                    if minimum <= value <= maximum:
-                        facts = document.uid, words, origin, document.text
-                        _keep_nearest(reasons[name].above, most, value, threshold, *facts)
+            origin = document.url or f"{document.source} at {document.offset:,}"
+            steps = measured.get(document.source_group, measured[None])
+            language = languages.get(document.source_group, config.language)
+            for name, value, threshold, shown in _measure(document, steps, language):
+                _keep_nearest(reasons[name].above, most, value, threshold, document.uid, shown, origin, document.text)
     return reasons, count
+
+
+def _measure(
+    document: Document, steps: Sequence[ThresholdFilter], language: Chosen | None
+) -> Iterator[tuple[str, float, float, str]]:
+    """Yield what keeps a document: the reason of a rule, the value, its threshold, and both in words."""
+    if language is not None and document.language in language.options.keep:
+        score = document.language_score
+        least, key = language.options.least_score(document.language, document.n_chars)
+        if score >= least:
+            yield "language_score", score, least, f"{document.language} {score:.3f} >= {least:.3f} by {key}"
+    statistics = TextStatistics(document.text)
+    for step in steps:
+        for name, value, minimum, maximum, shown in step.measure(statistics, document.language):
+            sign, threshold = ("<=", maximum) if math.isfinite(maximum) else (">=", minimum)
+            if minimum <= value <= maximum:
+                yield name, value, threshold, f"{shown.format(value)} {sign} {threshold}"
+
+
+def _decider(chosen: Chosen, reason: str) -> str:
+    """Return the filter of a reason, and the option that it compares with, where it names one."""
+    thresholds = chosen.type.thresholds if issubclass(chosen.type, ThresholdFilter) else {}
+    return f"{chosen.name}.{thresholds[reason]}" if reason in thresholds else chosen.name
 
 
 def collect_malformed(out: Path, most: int) -> tuple[Mapping[str, int], dict[str, list[Rejection]]]:
@@ -141,14 +170,18 @@ def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> View
     """Return the tables of a report."""
     total = Counter({reason: facts.rejected for reason, facts in reasons.items()})
     ranked = sorted(reasons.items(), key=lambda item: -item[1].rejected)
-    rows = tuple((name, f"{facts.rejected:,}", facts.filter) for name, facts in ranked)
-    sheets = [Sheet("Rejected documents", ("reason", "documents", "filter"), rows)]
+    rows = tuple(
+        (name, f"{facts.rejected:,}", facts.decided_by)
+        for name, facts in ranked
+        if facts.rejected or name not in _STEPS
+    )
+    sheets = [Sheet("Rejected documents", ("reason", "documents", "decided by"), rows)]
     for name, facts in reasons.items():
         sides = [("rejected", neighbor) for neighbor in sorted(facts.below)]  # the nearest last, next to the kept ones
         sides += [("kept", neighbor) for neighbor in sorted(facts.above, reverse=True)]
         if facts.rejected and sides:
             lines = tuple((side, each.shown, each.origin, _start(each.text)) for side, each in sides)
-            sheets.append(Sheet(f"{facts.filter}: {name}", ("", "value", "document", "text"), lines))
+            sheets.append(Sheet(f"{facts.decided_by}: {name}", ("", "value", "document", "text"), lines))
     summary = f"{plural(total.total(), 'document')} rejected, {plural(measured, 'kept document')} measured"
     return View(f"{out}: {summary}", tuple(sheets))
 

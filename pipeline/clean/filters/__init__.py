@@ -53,6 +53,8 @@ class ThresholdFilter(ABC):
     """A filter whose rules each compare a measure of the text with thresholds; the first that fails is the reason."""
 
     reasons: ClassVar[tuple[str, ...]]
+    thresholds: ClassVar[Mapping[str, str]] = {}
+    """the option that each reason compares with, for reports; a reason that is not listed is the filter's own"""
 
     @abstractmethod
     def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:

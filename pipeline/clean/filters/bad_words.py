@@ -24,7 +24,8 @@ class BadWords(ThresholdFilter):
     """
 
     VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = ("bad_words",)
+    thresholds: ClassVar[Mapping[str, str]] = {"bad_words": "share"}
+    reasons: ClassVar[tuple[str, ...]] = tuple(thresholds)
 
     @config_class
     class Options:

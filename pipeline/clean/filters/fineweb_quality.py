@@ -1,7 +1,7 @@
 """Custom filters of FineWeb (Penedo et al. 2024, arXiv:2406.17557, section 3.6)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
@@ -36,7 +36,13 @@ class FinewebQuality(ThresholdFilter):
     """
 
     VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = ("line_punct_ratio", "short_line_ratio", "char_dup_ratio", "list_ratio")
+    thresholds: ClassVar[Mapping[str, str]] = {
+        "line_punct_ratio": "line_punct_thr",
+        "short_line_ratio": "short_line_thr",
+        "char_dup_ratio": "char_duplicates_ratio",
+        "list_ratio": "new_line_ratio",
+    }
+    reasons: ClassVar[tuple[str, ...]] = tuple(thresholds)
 
     @config_class
     class Options:

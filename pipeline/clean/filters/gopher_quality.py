@@ -1,6 +1,6 @@
 """Quality rules of Gopher (Rae et al. 2021, arXiv:2112.11446, table A1)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, ClassVar, Final, Literal
@@ -36,11 +36,19 @@ class GopherQuality(ThresholdFilter):
     """
 
     VERSION: ClassVar[int] = 4
-    reasons: ClassVar[tuple[str, ...]] = (
-        "gopher_short_doc", "gopher_long_doc", "gopher_below_avg_threshold", "gopher_above_avg_threshold",
-        "gopher_too_many_hashes", "gopher_too_many_ellipsis", "gopher_too_many_bullets",
-        "gopher_too_many_end_ellipsis", "gopher_below_alpha_threshold", "gopher_enough_stop_words",
-    )  # fmt: skip
+    thresholds: ClassVar[Mapping[str, str]] = {
+        "gopher_short_doc": "words",
+        "gopher_long_doc": "words",
+        "gopher_below_avg_threshold": "mean_word_length",
+        "gopher_above_avg_threshold": "mean_word_length",
+        "gopher_too_many_hashes": "symbols_per_word",
+        "gopher_too_many_ellipsis": "symbols_per_word",
+        "gopher_too_many_bullets": "bullet_lines",
+        "gopher_too_many_end_ellipsis": "ellipsis_lines",
+        "gopher_below_alpha_threshold": "tokens_with_letter",
+        "gopher_enough_stop_words": "stop_words",
+    }
+    reasons: ClassVar[tuple[str, ...]] = tuple(thresholds)
 
     @config_class
     class Options:

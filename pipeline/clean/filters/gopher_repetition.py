@@ -1,6 +1,6 @@
 """Repetition rules of Gopher (Rae et al. 2021, arXiv:2112.11446, table A1)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Annotated, ClassVar
 
@@ -19,10 +19,15 @@ class GopherRepetition(ThresholdFilter):
     """
 
     VERSION: ClassVar[int] = 2
-    reasons: ClassVar[tuple[str, ...]] = (
-        "dup_para_frac", "dup_para_char_frac", "dup_line_frac", "dup_line_char_frac",
-        *(f"top_{n}_gram" for n in (2, 3, 4)), *(f"duplicated_{n}_n_grams" for n in range(5, 11)),
-    )  # fmt: skip
+    thresholds: ClassVar[Mapping[str, str]] = {
+        "dup_para_frac": "paragraphs",
+        "dup_para_char_frac": "paragraph_chars",
+        "dup_line_frac": "lines",
+        "dup_line_char_frac": "line_chars",
+        **{f"top_{n}_gram": "top_ngrams" for n in (2, 3, 4)},
+        **{f"duplicated_{n}_n_grams": "duplicate_ngrams" for n in range(5, 11)},
+    }
+    reasons: ClassVar[tuple[str, ...]] = tuple(thresholds)
 
     @config_class
     class Options:

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from functools import cache
 from pathlib import Path
@@ -26,7 +26,8 @@ class Quality(ThresholdFilter):
     """
 
     VERSION: ClassVar[int] = 2
-    reasons: ClassVar[tuple[str, ...]] = ("low_quality",)
+    thresholds: ClassVar[Mapping[str, str]] = {"low_quality": "threshold"}
+    reasons: ClassVar[tuple[str, ...]] = tuple(thresholds)
 
     @config_class
     class Options:

@@ -33,13 +33,15 @@ class LanguageOptions:
     thresholds: dict[str, Score] = field(default_factory=dict)
     """minimum scores of single languages at any length, such as `{af: 0.5}`"""
 
-    def least_score(self, language: str, characters: int) -> float:
-        """Return the minimum score of a text of a language, by its length."""
+    def least_score(self, language: str, characters: int) -> tuple[float, str]:
+        """Return the minimum score of a text of a language, by its length, and the key that decides it."""
         if language in self.thresholds:
-            return self.thresholds[language]
-        share = (characters - _SHORT) / (_LONG - _SHORT)
-        rise = max(0.0, self.long_threshold - self.threshold)
-        return self.threshold + min(1.0, max(0.0, share)) * rise
+            return self.thresholds[language], f"thresholds.{language}"
+        if characters <= _SHORT or self.long_threshold <= self.threshold:
+            return self.threshold, "threshold"
+        share = min(1.0, (characters - _SHORT) / (_LONG - _SHORT))
+        least = self.threshold + share * (self.long_threshold - self.threshold)
+        return least, "long_threshold" if share == 1 else "threshold and long_threshold"
 
 
 _ADDRESS: Final = re.compile(r"(?:https?://|www\.)\S+")
@@ -84,7 +86,7 @@ class LanguageRule:
             return language, score, "", ""
         if language not in options.keep:
             return language, score, "language", language
-        least = options.least_score(language, len(text))
+        least, key = options.least_score(language, len(text))
         if score < least:
-            return language, score, "language_score", f"{language} {score:.3f} < {least:.3f}"
+            return language, score, "language_score", f"{language} {score:.3f} < {least:.3f} by {key}"
         return language, score, "", ""

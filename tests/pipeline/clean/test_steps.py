@@ -58,7 +58,7 @@ def test_a_text_is_normalized_or_rejected(text, target, limit):
         ("x" * 1001, None, "too_long", "1001 characters > 1000"),
         (" \0\n", None, "empty", ""),
         (ENGLISH * 3, {"keep": ["de"]}, "language", "en"),
-        (ENGLISH * 3, {"keep": ["en"], "threshold": 1.0}, "language_score", r"en 0\.\d{3} < 1.000"),
+        (ENGLISH * 3, {"keep": ["en"], "threshold": 1.0}, "language_score", r"en 0\.\d{3} < 1.000 by threshold"),
     ],
 )
 def test_a_rejection_says_at_which_step_and_why(text, language, reason, detail):

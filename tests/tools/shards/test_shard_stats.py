@@ -69,14 +69,37 @@ def test_tables_and_page(tmp_path, capsys):
     assert filter_report([str(out), "--html", str(tmp_path / "page.html")]) == 0
     shown = capsys.readouterr().out
     assert "8 documents rejected, 0 kept documents measured" in shown
-    assert re.search(r"reason +. documents +. filter", shown)
-    assert "gopher_quality: gopher_short_doc" in shown
+    assert re.search(r"reason +. documents +. decided by", shown)
+    assert "gopher_quality.words: gopher_short_doc" in shown
     page = (tmp_path / "page.html").read_text()
     assert "28 words &lt; 30" in page
     assert "Legend" not in page
     (out / "clean" / "records" / "000000.json").unlink()
     assert filter_report([str(out)]) == 65
     assert "records/000000.json: the record of a unit is missing or damaged; run `" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("letters", [(0, "threshold"), (80, "threshold and long_threshold"), (400, "long_threshold")])
+def test_the_key_that_decided_on_the_language_is_named(tmp_path, capsys, letters):
+    """Lowering it to what the report shows keeps the document: of long texts, `threshold` alone decides nothing."""
+    size, key = letters
+    text = "It rained all day in the valley, and nobody came to the door until the evening. " * (1 + size // 80)
+    (tmp_path / "a.jsonl").write_text(json.dumps({"text": text.strip()}) + "\n" + json.dumps({"text": "Все люди " * 9}))
+    language = {"name": "py3langid", "keep": ["en"], "threshold": 0.999999, "long_threshold": 1.0}
+
+    def cleaned(name, **lower):
+        clean = {"language": {**language, **lower}, "filters": [], "keep_text": 1.0}
+        return run_clean(str(tmp_path / "a.jsonl"), tmp_path / name, clean)
+
+    assert cleaned("out").nonzero("rejected") == {"language": 1, "language_score": 1}
+    assert filter_report([str(tmp_path / "out")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert f" by {key}" in shown
+    assert "language.keep" in shown
+    assert "no filter" not in shown
+    lower = {"threshold": {"threshold": 0.1}, "long_threshold": {"long_threshold": 0.1, "threshold": 0.1}}
+    kept = cleaned("again", **lower.get(key, {"threshold": 0.1, "long_threshold": 0.1}))
+    assert len(kept.documents) == 1
 
 
 def test_another_folder_is_refused(tmp_path, capsys):

@@ -1,5 +1,6 @@
 """The contract of filters."""
 
+from dataclasses import fields
 from typing import Final
 
 from clozeline.pipeline.clean.filters import Filter, Verdict
@@ -25,6 +26,10 @@ def check_declarations(case: Chosen) -> None:
     version, reasons = getattr(case.type, "VERSION", None), getattr(case.type, "reasons", None)
     require(isinstance(version, int), f"VERSION: expected a number, raised when verdicts change, got {version!r}")
     require(isinstance(reasons, tuple), f"reasons: expected a tuple of names, got {reasons!r}")
+    known: set[str] = {option.name for option in fields(case.type.Options)}
+    for reason, option in getattr(case.type, "thresholds", {}).items():
+        found = reason in case.type.reasons and option in known
+        require(found, f"thresholds: expected one of its reasons and one of its options, got {reason!r}: {option!r}")
     require(case.type.__doc__, "expected a docstring that says what it rejects, got none")
 
 

@@ -2,12 +2,14 @@
 
 import pytest
 
+from clozeline.pipeline.clean.filters import ThresholdFilter
 from clozeline.pipeline.text.text_statistics import TextStatistics
-from clozeline.registry import choose, names
+from clozeline.registry import choose, find, names
 from clozeline.tools.start.contracts.filters import CHECKS, prepare
 from tests.declarations import declared
 from tests.pipeline.captures import SENTENCES
 
+FILTERS = "clozeline.pipeline.clean.filters"
 PROSE = SENTENCES.strip()
 AT_THRESHOLDS = ("gopher_quality", "gopher_repetition")
 """Filters whose own tests hold each reason at its threshold."""
@@ -28,6 +30,42 @@ def test_a_minimal_document(name, reason, tmp_path):
         assert built.judge_url(case).reason == reason
     else:
         assert built.judge(TextStatistics(case), "en").reason == reason
+
+
+def loosened(value):
+    """Return the value of a threshold that nothing fails."""
+    if isinstance(value, dict):
+        return {}
+    if isinstance(value, (tuple, list)):
+        return [0, 10**9]
+    return [0, 1]  # a minimum or a maximum: one of both
+
+
+ODD = [PROSE, "spam " * 400, "a\n" * 400, "# " * 90, "... " * 90, "- one two three\n" * 60, "word " * 60,
+       "a b " * 60, "x" * 20 + " y" * 60, " ".join(map(str, range(99))), "the cat and the dog of that house\n" * 60,
+       "".join(f"line {number} of that list...\n" for number in range(60)), "one two\n\n" * 40,
+       "".join(f"x{number} the\n" for number in range(90)), "".join(f"the {n} of {n} is it.\n\n" for n in range(40)),
+       "supercalifragilistic " * 99, " ".join(f"{n} ways to go" for n in range(40)) * 2]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if issubclass(find(FILTERS, name), ThresholdFilter)])
+def test_the_named_key_is_the_one_that_decides(name, tmp_path):
+    """With that option loosened, a text is not rejected for the reason any more."""
+    options, seen = required(name, tmp_path), set()
+    for text in [*ODD, *CASES[name].values()]:
+        verdict = prepare(options).build().judge(TextStatistics(text.strip()), "en")
+        if not verdict.reason:
+            continue
+        seen.add(verdict.reason)
+        key = find(FILTERS, name).thresholds[verdict.reason]
+        value = loosened(getattr(prepare(options).options, key))
+        choices = [value] if not isinstance(value, list) or value == [0, 10**9] else value
+        verdicts = [
+            prepare({**options, key: choice}).build().judge(TextStatistics(text.strip()), "en") for choice in choices
+        ]
+        assert any(other.reason != verdict.reason for other in verdicts), (verdict.reason, key)
+    assert seen
+    assert set(find(FILTERS, name).thresholds) == set(find(FILTERS, name).reasons)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -36,16 +36,18 @@ def test_options_are_those_of_every_identifier(name):
 def test_long_texts_need_a_higher_score():
     options = choose("clozeline.pipeline.clean.languages", {"name": "py3langid", "thresholds": {"af": 0.5}}).options
     scores = [options.least_score("en", characters) for characters in (0, 100, 200, 300, 5000)]
-    assert scores == pytest.approx([0.65, 0.65, 0.775, 0.9, 0.9])
-    assert options.least_score("af", 5000) == 0.5
+    assert [score for score, _ in scores] == pytest.approx([0.65, 0.65, 0.775, 0.9, 0.9])
+    keys = ["threshold", "threshold", "threshold and long_threshold", "long_threshold", "long_threshold"]
+    assert [key for _, key in scores] == keys
+    assert options.least_score("af", 5000) == (0.5, "thresholds.af")
     strict = choose("clozeline.pipeline.clean.languages", {"name": "py3langid", "threshold": 0.95}).options
-    assert strict.least_score("en", 5000) == 0.95
+    assert strict.least_score("en", 5000) == (0.95, "threshold")
 
 
 @pytest.mark.parametrize(("keep", "language", "score", "wanted"), [
     ([], "de", 0.1, ("", "")),
     (["en", "de"], "de", 0.65, ("", "")),
-    (["en", "de"], "de", 0.6494, ("language_score", "de 0.649 < 0.650")),
+    (["en", "de"], "de", 0.6494, ("language_score", "de 0.649 < 0.650 by threshold")),
     (["en"], "de", 0.99, ("language", "de")),
 ])  # fmt: skip
 def test_a_text_stays_by_its_language_and_then_its_score(keep, language, score, wanted):
