@@ -56,6 +56,34 @@ def remove_noise(text: str) -> str:
     return _DIGITS.sub(" ", text)
 
 
+_SAMPLE: Final = 2000
+_PIECES: Final = 8
+_EDGE: Final = 40
+
+
+def sample_text(text: str, characters: int = _SAMPLE) -> str:
+    """Return a text, or at most so many of its characters: pieces at equal distances, from its start to its end.
+
+    A document may begin with a menu, a license or a quotation in another language. Words that a piece cuts are left
+    out, as far as blanks show where they end.
+    """
+    if len(text) <= characters:
+        return text
+    size = characters // _PIECES - 1
+    starts = [(len(text) - size) * number // (_PIECES - 1) for number in range(_PIECES)]
+    return " ".join(_whole_words(text, start, start + size) for start in starts)
+
+
+def _whole_words(text: str, start: int, end: int) -> str:
+    """Return a part of a text without the words that its edges cut; long words are cut."""
+    if start and not text[start - 1].isspace():
+        start += next((index for index, letter in enumerate(text[start : start + _EDGE]) if letter.isspace()), 0)
+    if end < len(text) and not text[end].isspace():
+        last = reversed(text[end - _EDGE : end])
+        end -= next((index for index, letter in enumerate(last) if letter.isspace()), 0)
+    return text[start:end]
+
+
 class LanguageIdentifier(Protocol):
     """A language identifier."""
 

@@ -2,44 +2,96 @@
 
 import re
 from functools import cache
-from typing import ClassVar, Final
+from typing import ClassVar, Final, NamedTuple
 
 from py3langid.langid import MODEL_FILE
 from py3langid.langid import LanguageIdentifier as Model
 
-from clozeline.pipeline.clean.languages import UNDECIDED, LanguageOptions, remove_noise
+from clozeline.pipeline.clean.languages import UNDECIDED, LanguageOptions, remove_noise, sample_text
 
 _NO_LETTER: Final = re.compile(r"[\W\d_]+")
 _SCRIPT_SHARE: Final = 0.8
-_CHARACTERS: Final = 2000  # of the beginning of a text
 _LETTERS: Final = 20  # texts with fewer are undecided
 _MARGIN: Final = 0.1  # minimum distance of the best score from the second
-# scripts, and the languages of the model that have them: a script of (almost) one language names it
-_LANGUAGES_OF_SCRIPT: Final = {
-    "\u1100-\u11ff\u3130-\u318f\uac00-\ud7a3": "ko", "\u0e00-\u0e7f": "th", "\u0370-\u03ff\u1f00-\u1fff": "el",
-    "\u0590-\u05ff": "he", "\u0530-\u058f": "hy", "\u10a0-\u10ff\u1c90-\u1cbf": "ka",
-    "\u3040-\u30ff\uff66-\uff9f": "ja",
-    "\u0400-\u052f": "be bg kk ky mk mn ru uk", "\u0900-\u097f": "hi mr ne", "\u0980-\u09ff": "as bn",
-    "\u0600-\u06ff\u0750-\u077f\ufb50-\ufdff\ufe70-\ufeff": "ar fa ps ug ur",
-    "\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003134f": "zh wuu yue",
-}  # fmt: skip
-_SCRIPTS: Final = {
-    language: re.compile(f"[{characters}]")
-    for characters, languages in _LANGUAGES_OF_SCRIPT.items() for language in languages.split()
-}  # fmt: skip
-_DECISIVE: Final = [language for language in _LANGUAGES_OF_SCRIPT.values() if " " not in language]
+
+
+class _Script(NamedTuple):
+    """A script that the model was trained on."""
+
+    characters: str
+    """body of a character class"""
+    languages: str
+    """codes of the model's languages that are written in it"""
+    names: str = ""
+    """the language of every text in this script; empty: the model decides"""
+
+
+_LATIN: Final = (
+    "A-Za-z\xaa\xba\xc0-\xd6\xd8-\xf6\xf8-\u02ff\u1d00-\u1dbf\u1e00-\u1eff\u2c60-\u2c7f\ua722-\ua7ff\uab30-\uab6f"
+    "\ufb00-\ufb06\uff21-\uff3a\uff41-\uff5a"
+)
+_SCRIPTS: Final = (
+    # a language that is in no row has this script alone
+    _Script(_LATIN, "ace az bs crh jv kk ku ms sr tk tt uz"),
+    _Script("\u0400-\u052f\u1c80-\u1c88\u2de0-\u2dff\ua640-\ua69f",
+            "az ba be bg bs crh kk ky mk mn ru sr tg tk tt uk uz"),
+    _Script("\u0600-\u06ff\u0750-\u077f\u0870-\u08ff\ufb50-\ufdff\ufe70-\ufefc",
+            "ace ar ary arz az fa kk ku ms pa ps sdh ug ur uz uzs"),
+    _Script("\u0370-\u03ff\u1f00-\u1fff", "el grc", "el"),
+    _Script("\u0590-\u05ff\ufb1d-\ufb4f", "he hbo", "he"),
+    _Script("\u0530-\u058f\ufb13-\ufb17", "hy", "hy"),
+    _Script("\u10a0-\u10ff\u1c90-\u1cbf\u2d00-\u2d2f", "ka", "ka"),
+    _Script("\u0900-\u097f\ua8e0-\ua8ff", "gom hi mr ne sa"),
+    _Script("\u0980-\u09ff", "as bn"),
+    _Script("\u0a00-\u0a7f", "pa", "pa"),
+    _Script("\u0a80-\u0aff", "gu", "gu"),
+    _Script("\u0b00-\u0b7f", "or", "or"),
+    _Script("\u0b80-\u0bff", "ta", "ta"),
+    _Script("\u0c00-\u0c7f", "te", "te"),
+    _Script("\u0c80-\u0cff", "kn", "kn"),
+    _Script("\u0d00-\u0d7f", "ml", "ml"),
+    _Script("\u0d80-\u0dff", "si", "si"),
+    _Script("\u0e00-\u0e7f", "th", "th"),
+    _Script("\u0e80-\u0eff", "lo", "lo"),
+    _Script("\u0f00-\u0fff", "dz"),
+    _Script("\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f", "my"),
+    _Script("\u1200-\u139f\u2d80-\u2ddf\uab01-\uab2e", "am"),
+    _Script("\u1780-\u17ff", "km", "km"),
+    _Script("\ua980-\ua9df", "jv", "jv"),
+    _Script("\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa0-\uffdc", "ko", "ko"),
+    _Script("\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f", "ja", "ja"),
+    _Script("\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af", "ja wuu yue zh"),
+)  # fmt: skip
+_NAMING: Final = {script.names: re.compile(f"[{script.characters}]") for script in _SCRIPTS if script.names}
+"""Scripts that name a language, by its code."""
+_LATIN_LETTER: Final = re.compile(f"[{_LATIN}]")
+_ANY_SCRIPT: Final = re.compile(f"[{''.join(script.characters for script in _SCRIPTS)}]")
+
+
+@cache
+def _letters_of(language: str) -> re.Pattern[str]:
+    """Return the pattern of the letters that a language of the model is written in."""
+    if language == _NO_LANGUAGE:
+        return _ANY_SCRIPT
+    found = [script.characters for script in _SCRIPTS if language in script.languages.split()]
+    return re.compile(f"[{''.join(found) or _LATIN}]")
+
+
+_NO_LANGUAGE: Final = "zxx"
+"""The model's answer for texts without a language, such as code."""
 
 
 class Py3langid:
     """Identifies by script if that is decisive, else by the model that comes with the package.
 
     The score is the probability among all languages of the model, so that a text in an unwanted language is not forced
-    into a wanted one. A text in another script than its language has is undecided. URLs and digits are removed first.
+    into a wanted one. A text in another script than its language has is undecided, and so is one in a script that the
+    model was not trained on. A long text is judged by eight pieces from its start to its end, without URLs and digits.
 
         "Ceci n'est pas une pipe, disait le peintre." -> ("fr", 0.99…)
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
 
     Options = LanguageOptions
 
@@ -50,19 +102,18 @@ class Py3langid:
         return frozenset(_model().labels)
 
     def identify(self, text: str) -> tuple[str, float]:
-        text = remove_noise(text[:_CHARACTERS])
-        letters = _NO_LETTER.sub("", text)
+        letters = _NO_LETTER.sub("", text := remove_noise(sample_text(text)))
         if len(letters) < _LETTERS:
             return UNDECIDED, 0.0
-        for language in () if letters.isascii() else _DECISIVE:
-            share = len(_SCRIPTS[language].findall(letters)) / len(letters)
-            if share > _SCRIPT_SHARE:
-                return language, share
+        least = _SCRIPT_SHARE * len(letters)
+        is_latin = letters.isascii() or len(_LATIN_LETTER.findall(letters)) >= least
+        for language, script in () if is_latin else _NAMING.items():
+            if (count := len(script.findall(letters))) > least:
+                return language, count / len(letters)
         (best, score), (_, second), *_ = _model().rank(text)
-        # the model guesses some language for a script that it has not seen; Japanese has Chinese characters, too
-        script = None if best == "ja" else _SCRIPTS.get(best)
-        unlike = script is not None and len(script.findall(letters)) < _SCRIPT_SHARE * len(letters)
-        if unlike or score - second < _MARGIN:
+        # the model guesses some language for a script that it has not seen
+        is_unlike = len(_letters_of(best).findall(letters)) < least
+        if is_unlike or score - second < _MARGIN:
             return UNDECIDED, score
         return best, score
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clozeline.pipeline.clean.languages import UNDECIDED, LanguageRule
+from clozeline.pipeline.clean.languages import UNDECIDED, LanguageRule, sample_text
 from clozeline.registry import choose, find, names
 
 NAMES = names("clozeline.pipeline.clean.languages")
@@ -15,14 +15,36 @@ NAMES = names("clozeline.pipeline.clean.languages")
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=25, deadline=None)
 @given(text=st.text(max_size=60), more=st.text(max_size=20))
-def test_any_text_has_an_answer_that_depends_on_its_beginning_alone(name, text, more):
+def test_any_text_has_an_answer_that_depends_on_eight_pieces_alone(name, text, more):
     identifier = choose("clozeline.pipeline.clean.languages", name).build()
     language, score = identifier.identify(text)
     assert language == UNDECIDED or 2 <= len(language) <= 3
     assert 0 <= score <= 1
     assert identifier.identify(text) == (language, score)
-    start = (text + "x" * 2000)[:2000]
-    assert identifier.identify(start + more) == identifier.identify(start)
+    read, other = (text + "x " * 150)[:300], "y" * 700
+    unread = (more + other)[:700]
+    answers = {identifier.identify(gap.join([read] * 8)) for gap in (unread, other)}
+    assert len(answers) == 1
+
+
+@given(text=st.text("ab \n", min_size=0, max_size=9000))
+def test_a_sample_is_bounded_and_keeps_words_whole(text):
+    sample = sample_text(text)
+    assert len(sample) <= 2000
+    assert sample == text or len(text) > 2000
+    blocks = " ".join(f"word{number}word" for number in range(2000))
+    words = sample_text(blocks).split()
+    assert set(words) <= set(blocks.split())
+    assert {words[0], words[-1]} == {"word0word", "word1999word"}
+    assert len(sample_text("漢" * 5000)) == 8 * 249 + 7
+
+
+@given(st.lists(st.integers(500, 9000), min_size=2, max_size=4))
+def test_each_part_of_a_text_has_its_share_of_the_sample(sizes):
+    text = "".join(letter * size for letter, size in zip("abcd", sizes, strict=False))
+    sample = sample_text(text)
+    for letter, size in zip("abcd", sizes, strict=False):
+        assert abs(sample.count(letter) / len(sample) - size / len(text)) < 0.15
 
 
 @pytest.mark.parametrize("name", NAMES)

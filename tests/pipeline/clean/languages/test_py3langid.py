@@ -1,5 +1,7 @@
 # ruff: noqa: E501 (whole articles, one a line)
+import random
 import re
+import unicodedata
 
 import pytest
 from hypothesis import given
@@ -52,6 +54,87 @@ def test_a_text_in_a_script_that_the_language_does_not_have_is_undecided():
     assert IDENTIFIER.identify(tai_viet)[0] == "und"
     mixed = ARTICLE["ru"][:40] + " " + ARTICLE["de"]
     assert IDENTIFIER.identify(mixed)[0] in ("de", "und")
+
+
+LETTERS = [chr(point) for point in range(0x20000) if unicodedata.category(chr(point))[0] == "L"]
+TRAINED = [
+    "LATIN",
+    "CYRILLIC",
+    "GREEK",
+    "ARABIC",
+    "HEBREW",
+    "ARMENIAN",
+    "GEORGIAN",
+    "DEVANAGARI",
+    "BENGALI",
+    "GURMUKHI",
+    "GUJARATI",
+    "ORIYA",
+    "TAMIL",
+    "TELUGU",
+    "KANNADA",
+    "MALAYALAM",
+    "SINHALA",
+    "THAI",
+    "LAO",
+    "TIBETAN",
+    "MYANMAR",
+    "ETHIOPIC",
+    "KHMER",
+    "JAVANESE",
+    "HANGUL",
+    "HIRAGANA",
+    "KATAKANA",
+    "CJK",
+    "HALFWIDTH",
+    "FULLWIDTH",
+]
+"""First words of the names of letters in scripts that the model has a language of."""
+
+
+def letters_by_script():
+    """Return the letters of Unicode by the start of their names, one script or a part of one."""
+    found = {}
+    for letter in LETTERS:
+        name = unicodedata.name(letter, "").split()
+        if name and name[0] not in TRAINED:
+            found.setdefault(" ".join(name[:2]) if len(name) > 3 else name[0], []).append(letter)
+    return {name: letters for name, letters in found.items() if len(letters) >= 5}
+
+
+def test_a_script_that_the_model_was_not_trained_on_is_undecided():
+    """Words of random letters: syllabics, Mongolian, Tai Tham, Cherokee and Baybayin were Amharic, others `zxx`."""
+    draw, scripts = random.Random(1), letters_by_script()
+    assert len(scripts) > 120
+    answers = {}
+    for name, letters in scripts.items():
+        text = " ".join("".join(draw.choices(letters, k=5)) for _ in range(80))
+        answers[name] = IDENTIFIER.identify(text)[0]
+    assert {name: answer for name, answer in answers.items() if answer != "und"} == {}
+
+
+# The first sentence of the declaration's first article; the versions of Unicode's collection.
+UNKNOWN = {
+    "csw": "ᒥᓯᐌ ᐃᓂᓂᐤ ᑎᐯᓂᒥᑎᓱᐎᓂᐠ ᐁᔑ ᓂᑕᐎᑭᐟ ᓀᐢᑕ ᐯᔭᑾᐣ ᑭᒋ ᐃᔑ ᑲᓇᐗᐸᒥᑯᐎᓯᐟ ᑭᐢᑌᓂᒥᑎᓱᐎᓂᐠ ᓀᐢᑕ ᒥᓂᑯᐎᓯᐎᓇ᙮",
+    "mn-Mong": "ᠬᠦᠮᠦᠨ ᠪᠦᠷ ᠲᠥᠷᠥᠵᠦ ᠮᠡᠨᠳᠡᠯᠡᠬᠦ ᠡᠷᠬᠡ ᠴᠢᠯᠥᠭᠡ ᠲᠡᠢ᠂ ᠠᠳᠠᠯᠢᠬᠠᠨ ᠨᠡᠷ᠎ᠡ ᠲᠥᠷᠥ ᠲᠡᠢ᠂ ᠢᠵᠢᠯ ᠡᠷᠬᠡ ᠲᠡᠢ ᠪᠠᠢᠠᠭ᠃",
+    "chr": "ᏂᎦᏓ ᎠᏂᏴᏫ ᏂᎨᎫᏓᎸᎾ ᎠᎴ ᎤᏂᏠᏱ ᎤᎾᏕᎿ ᏚᏳᎧᏛ ᎨᏒᎢ ᎨᎦᏟᏛᏯᎾᏕᎿ ᎠᎴ ᎤᏓᏅᏘᏐᏗ",
+    "dv": "ހުރިހާ އިންސާނުން ވެސް އުފަންވަނީ، ދަރަޖައާއި ޙައްޤުތަކުގައި މިނިވަންކަމާއެކު، ހަމަހަމަވެގެންވާ ބައެއްގެ ގޮތުގައެވެ.",
+    "zgh": "ⴰⵔ ⴷ ⵜⵜⵍⴰⵍⴰⵏ ⵎⵉⴷⴷⵏ ⴳⴰⵏ ⵉⵍⴻⵍⵍⵉⵜⵏ ⵎⴳⴰⴷⴷⴰⵏ ⵖ ⵡⴰⴷⴷⵓⵔ ⴷ ⵉⵣⵔⴼⴰⵏ",
+}
+
+
+@pytest.mark.parametrize("language", UNKNOWN)
+def test_a_declaration_in_another_script_is_undecided(language):
+    assert IDENTIFIER.identify(UNKNOWN[language])[0] == "und"
+
+
+@pytest.mark.parametrize("first", ["en", "ru", "zh"])
+def test_a_long_text_is_judged_by_all_of_its_parts(first):
+    """2,000 characters of one language, and 33,000 of another: the second one, whatever the first is."""
+    start = (ARTICLE[first] * 40)[:2000]
+    rest = (ARTICLE["de"] * 300)[:33_000]
+    assert IDENTIFIER.identify(f"{start}\n{rest}")[0] == "de"
+    assert IDENTIFIER.identify(f"{rest}\n{start}")[0] == "de"
 
 
 @given(st.text("hw tp:/.s1٣9x\n", max_size=60))
