@@ -76,7 +76,7 @@ class Progress:
 
     def report(self, message: str) -> None:
         """Show a message that does not end the run, in lines of at most 80 columns."""
-        self.console.print(wrap_log(message), highlight=False, soft_wrap=True)
+        self.console.print(wrap_log(message), highlight=False, soft_wrap=True, markup=False)
 
     def waiting(self) -> None:
         """Say that another run holds the output."""

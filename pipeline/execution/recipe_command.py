@@ -154,7 +154,7 @@ def _to_do(run: StageRun[Any] | None) -> str:
 
 
 def _show(text: str) -> None:
-    Terminal().print(text, highlight=False, soft_wrap=True)
+    Terminal().print(text, highlight=False, soft_wrap=True, markup=False)
 
 
 def free_bytes(folder: Path) -> int:

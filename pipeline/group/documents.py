@@ -12,11 +12,12 @@ from clozeline.pipeline.kernels.sampling import offsets_of
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import open_shards
 from clozeline.pipeline.shards.layout import is_heldout, shard_of
+from clozeline.pipeline.shards.token_set import WORD_STARTS
 from clozeline.seeding import order_key
 
 _COLUMNS = ("token_ids", "sentence_starts")
-# Columns of token sets that hold aligned texts.
-_PAIRS = ("target_ids", "target_language")
+# Columns of token sets that hold aligned texts, and of those whose words segmenters found.
+_FURTHER = ("target_ids", "target_language", WORD_STARTS.name)
 
 
 def train_documents(tokens: Path, shard: int, fraction: float, seed: int) -> Rows:
@@ -53,7 +54,10 @@ def _read(tokens: Path, shards: Sequence[int], seed: int, is_in_shard: Callable[
             "source_group": np.empty(0, np.uint16),
         }
         ids = np.uint16 if token_set.manifest.tokenizer.vocab_size <= 65536 else np.uint32
-        columns = {"token_ids": Ragged.from_lists([], ids), "sentence_starts": Ragged.from_lists([], np.uint32)}
+        starts = Ragged.from_lists([], np.uint32)
+        columns = {"token_ids": Ragged.from_lists([], ids), "sentence_starts": starts}
+        if WORD_STARTS.name in token_set.manifest.roles:
+            columns[WORD_STARTS.name] = starts
         parts = [Rows(fixed, columns)]
     documents = Rows.concatenate(parts)
     return with_copies(documents, np.ones(len(documents), np.int64), seed)
@@ -76,7 +80,7 @@ def pick(documents: Rows, chosen: NDArray[np.intp]) -> Rows:
     """Return chosen documents, joined slice by slice: an index per token would take four times their memory."""
     fixed = {name: documents.fixed[name][chosen] for name in ("document_uid", "language", "source_group")}
     columns = {}
-    for name in (*_COLUMNS, *(name for name in _PAIRS if name in documents.columns)):
+    for name in (*_COLUMNS, *(name for name in _FURTHER if name in documents.columns)):
         column = documents.columns[name]
         columns[name] = Ragged.from_lists([column[row] for row in chosen.tolist()], column.values.dtype)
     return Rows(fixed, columns)

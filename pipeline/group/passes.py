@@ -18,6 +18,7 @@ from clozeline.pipeline.ingest.documents.copies import FACTORS_FILE, CopyFactors
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest, SetWriter
 from clozeline.pipeline.shards.layout import Splits
+from clozeline.pipeline.shards.token_set import WORD_STARTS
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.recorded_file import check_files, find_file
@@ -156,7 +157,9 @@ class GroupShards(Pass[GroupCounts]):
 
     def writer(self, sample_set: SampleSet, split: str, shards: int, vocabulary: Vocabulary) -> SetWriter:
         """Return the writer of one split of a sample set."""
-        features, length = build_grouping(sample_set.spec, vocabulary).columns, sample_set.spec.length
+        has_words = WORD_STARTS.name in Manifest.load(self.tokens).roles
+        features = build_grouping(sample_set.spec, vocabulary).columns_of(words=has_words)
+        length = sample_set.spec.length
         return SetWriter.of_rows(
             f"{sample_set.label}/{split}", shards, features, vocabulary, length, self.block_rows,
             {"grouping": sample_set.label}, compression=self.compression,

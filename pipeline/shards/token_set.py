@@ -46,14 +46,20 @@ _OTHER_SIDE: Final = (
 )
 
 
-def token_columns(vocab_size: int, *, pairs: bool = False) -> list[ColumnSpec]:
-    """Return the columns of a token shard; `pairs`: the set has aligned texts."""
+WORD_STARTS: Final = Feature(
+    "word_starts", "uint32", Role("start", "token_ids"), "tokens at which words begin, where segmenters found them"
+)
+
+
+def token_columns(vocab_size: int, *, pairs: bool = False, words: bool = False) -> list[ColumnSpec]:
+    """Return the columns of a token shard; `pairs`: the set has aligned texts; `words`: segmenters found its words."""
     columns = [
         ColumnSpec("document_uid", "binary16", "fixed", "the document"),
         ColumnSpec("language", "uint8", "fixed", "code; names stand in the manifest"),
         ColumnSpec("source_group", "uint16", "fixed", "code of the input's label; names stand in the manifest"),
     ]
-    return [*columns, *feature_columns(_TEXT + _OTHER_SIDE if pairs else _TEXT, vocab_size)]
+    features = (*_TEXT, *(_OTHER_SIDE if pairs else ()), *((WORD_STARTS,) if words else ()))
+    return [*columns, *feature_columns(features, vocab_size)]
 
 
 def identities(column: pa.ChunkedArray) -> NDArray[Any]:

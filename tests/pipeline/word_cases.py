@@ -1,5 +1,6 @@
 """Words and spans of words by plain loops, for tests of what takes whole words."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -26,10 +27,15 @@ def smallest(key, stream, size, count):
     return sorted(range(size), key=lambda number: (rolls[number] >> 16, number))[:count]
 
 
-def slow_words(ids, vocabulary):
-    """Words of one row of content."""
+def slow_words(ids, vocabulary, starts=None):
+    """Words of one row of content, that start at these places, or as the pieces say."""
     found = []
     run, inside, ends = 0, False, vocabulary.word_end
+    if starts is not None:
+        opens = np.zeros(vocabulary.size, np.bool_)
+        opens[ids] = np.isin(np.arange(len(ids)), starts)
+        assert len(set(ids)) == len(ids), "each token tells its place"
+        vocabulary, ends = replace(vocabulary, word_start=opens, word_end=None), None
     for place, token in enumerate(ids):
         if vocabulary.special[token]:
             run, inside = run + 1, False

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from clozeline.arrays import Int64, UInt64
+from clozeline.arrays import Bool, Int64, UInt64
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Objective
 from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens
@@ -35,6 +35,8 @@ class TokenRows:
 
     ids: Ragged
     sentence_starts: Ragged
+    opens_word: Bool | None = None
+    """which tokens open a word, flat, where segmenters found words and no step before moved the tokens"""
 
 
 def require_content_only(ids: Ragged, reserved: IdSet, wanted_by: str) -> None:
@@ -117,7 +119,8 @@ class DenoisingPair(Objective):
         """Apply the noise, then add special tokens."""
         ids = samples.columns["ids"]
         require_content_only(ids, self._reserved, f"objective '{self.label}' ({self.name})")
-        corrupted, noise = self.noise(TokenRows(ids, samples.columns["sentence_starts"]), draws)
+        opens = self.opens_word(samples) if self.reads_words else None
+        corrupted, noise = self.noise(TokenRows(ids, samples.columns["sentence_starts"], opens), draws)
         return {
             "input_ids": add_special_tokens(corrupted, self.first_token, self.last_token),
             "target_ids": add_special_tokens(ids, None, self.last_token),

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from clozeline.arrays import Int64, UInt64
+from clozeline.arrays import Bool, Int64, UInt64
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives import Draws, Objective
 from clozeline.pipeline.corrupt.objectives._masked_rows import (
@@ -46,12 +46,14 @@ class Pairs:
         starts: start of each segment in it, shape [rows, 2].
         lengths: tokens of each segment, at least one, shape [rows, 2].
         extra_features: additional features of the rows.
+        opens_word: which entries of the pool open a word; None where nobody reads words.
     """
 
     pool: tuple[NDArray[Any], ...]
     starts: Int64
     lengths: Int64
     extra_features: Mapping[str, Ragged]
+    opens_word: Bool | None = None
 
 
 @config_class
@@ -144,13 +146,17 @@ class MaskedPair(Objective, ABC):
 
     def join_pairs(self, pairs: Pairs) -> Ragged:
         """Return `[CLS] a [SEP] b [SEP]` for every row."""
-        # one gather from the pool, followed by [CLS] and [SEP]: five pieces per row
-        cls = sum(map(len, pairs.pool))
+        return self.gather_pairs(pairs, np.concatenate((*pairs.pool, self._frame_ids)))
+
+    def gather_pairs(self, pairs: Pairs, pool: NDArray[Any]) -> Ragged:
+        """Return the entries of a pool for `[CLS] a [SEP] b [SEP]`; its last two are those of [CLS] and [SEP]."""
+        # one gather: five pieces per row
+        cls = len(pool) - len(self._frame_ids)
         starts = np.empty((len(pairs.starts), 5), np.int64)
         lengths = np.ones_like(starts)
         starts[:, 0], starts[:, 2], starts[:, 4] = cls, cls + 1, cls + 1
         starts[:, 1::2], lengths[:, 1::2] = pairs.starts, pairs.lengths
-        values = segments(np.concatenate((*pairs.pool, self._frame_ids)), starts.reshape(-1), lengths.reshape(-1))
+        values = segments(pool, starts.reshape(-1), lengths.reshape(-1))
         return Ragged(values, offsets_of(lengths.sum(axis=1)))
 
     def add_special_tokens_to_pair(self, first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:

@@ -152,9 +152,9 @@ class SingleRow(Objective, ABC):
 class MaskedRow(SingleRow):
     """Masked rows: `input_ids` with labels at `label_positions`; `label_ids` are the original ids there.
 
-    A subclass may choose other tokens (`select`), replace them by other ids (`replacement_ids`, `role_owner`) and add
-    features (`extra_features`). With `RoleOptions` labels become [MASK], random or unchanged, with `MaskedOptions`
-    always [MASK].
+    A subclass may choose other tokens (`select`, or `choose_labels` from the samples), replace them by other ids
+    (`replacement_ids`, `role_owner`) and add features (`extra_features`). With `RoleOptions` labels become [MASK],
+    random or unchanged, with `MaskedOptions` always [MASK].
     """
 
     own_features: tuple[Feature, ...] = MASKED_FEATURES
@@ -168,13 +168,13 @@ class MaskedRow(SingleRow):
 
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         ids, keys = samples.columns["ids"], draws.keys(self.label)
-        chosen = self.select(keys, ids, partial(self.budget, draws))
+        chosen = self.choose_labels(samples, keys, partial(self.budget, draws))
         rows = self.add_special_tokens_to_rows(ids)
         # flat positions move by the special tokens in front of them
         shift = rows.offsets[:-1] + 1 - ids.offsets[:-1]
         flat_positions = Ragged(chosen.values + np.repeat(shift, chosen.lengths), chosen.offsets)
         columns = mask_tokens(
-            rows, flat_positions, lambda original: self.replacement_ids(keys, original, flat_positions)
+            rows, flat_positions, lambda original: self.replacement_ids(keys, original, flat_positions, samples)
         )
         return {**columns, **self.extra_features(samples, keys, columns), **self.document_starts(samples)}
 
@@ -182,18 +182,24 @@ class MaskedRow(SingleRow):
         """Return the number of labels of each row, from its number of maskable tokens."""
         return count_at_rate(maskable, parts_per_million(self.options.mask_rate), self._limit)
 
+    def choose_labels(self, samples: SampleBatch, keys: UInt64, budget: Budget) -> Ragged:
+        """Return the flat positions of the labels in the ids of `samples`, ascending; by default `select` tells."""
+        return self.select(keys, samples.columns["ids"], budget)
+
     def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
         """Choose the labels: return their flat positions in `ids`, ascending; the default chooses uniformly."""
         return choose_tokens(keys, ids, self.special, budget)
 
-    def replacement_ids(self, keys: UInt64, original: Ragged, flat_positions: Ragged) -> NDArray[Any]:
+    def replacement_ids(
+        self, keys: UInt64, original: Ragged, flat_positions: Ragged, samples: SampleBatch
+    ) -> NDArray[Any]:
         """Return the ids that replace the labels (`original`), flat; by default [MASK], random or unchanged."""
         return draw_replacements(
             keys, original, mask=self.mask, replaceable=self.vocabulary.replaceable, mask_ppm=self.mask_ppm,
-            random_ppm=self.random_ppm, role_owner=self.role_owner(original, flat_positions),
+            random_ppm=self.random_ppm, role_owner=self.role_owner(original, flat_positions, samples),
         )  # fmt: skip
 
-    def role_owner(self, original: Ragged, flat_positions: Ragged) -> Int64 | None:
+    def role_owner(self, original: Ragged, flat_positions: Ragged, samples: SampleBatch) -> Int64 | None:
         """Return, for each label, the flat index of the label whose draw decides its role; None: its own."""
         return None
 

@@ -15,6 +15,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings import GroupingSpec, MinimumRow
 from clozeline.pipeline.kernels.ragged import scatter_rows, trim
 from clozeline.pipeline.rows import STARTS, Example, ExampleBatch, Feature, Ragged, Role, Rows, Sample, SampleBatch
+from clozeline.pipeline.shards.token_set import WORD_STARTS
 from clozeline.pipeline.vocabulary import ADD_SPECIALS, Vocabulary
 from clozeline.registry import choose
 from clozeline.seeding import kernel_keys, random_bits, reverse_bits
@@ -114,6 +115,8 @@ class Objective(ABC):
     Options: ClassVar[Any]
     longest_row: ClassVar[int | None] = LONGEST_ROW
     """Most content tokens of a row; None if positions are not limited to 16 bits."""
+    reads_words: bool = False
+    """Whether it takes whole words; then `opens_word` tells where they start."""
     draws_by_label: ClassVar[bool] = True
     """False if its parts have labels that key the draws, so that its own label has no effect."""
     redrawn: ClassVar[float] = 0.95
@@ -193,6 +196,18 @@ class Objective(ABC):
     @abstractmethod
     def kernel(self, samples: SampleBatch, draws: Draws) -> Mapping[str, Ragged]:
         """Return the features of a batch of rows, all of which can be corrupted."""
+
+    def opens_word(self, samples: SampleBatch) -> NDArray[np.bool_]:
+        """Return which tokens of the rows open a word, flat: as segmenters found it, or by the pieces.
+
+        The first token of a row, and the one after a special token, open one in any case, which the caller adds.
+        """
+        ids, words = samples.columns["ids"], samples.columns.get(WORD_STARTS.name)
+        if words is None:
+            return self.vocabulary.opens_word(ids.values)
+        opens = np.zeros(len(ids.values), dtype=np.bool_)
+        opens[words.values + np.repeat(ids.offsets[:-1], words.lengths)] = True
+        return opens
 
     def add_special_tokens(self, ids: NDArray[Any]) -> NDArray[Any]:
         """Return the content of one row with the special tokens of the objective, as `uncorrupt` returns it."""

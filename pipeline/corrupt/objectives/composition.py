@@ -26,7 +26,8 @@ class Composition(DenoisingPair):
 
     The name of a step keys its draws, so adding one step never changes the draws of another; rates count the tokens of
     the step's own input. A step that cannot apply (one sentence, one token) leaves the row unchanged. Features:
-    `input_ids`, `target_ids`, and the noise of each step, prefixed with its name: `text_infilling_span_starts`.
+    `input_ids`, `target_ids`, and the noise of each step, prefixed with its name: `text_infilling_span_starts`. Words
+    that segmenters found (`encode.words`) are read by the first step, later ones read the tokenizer's.
 
     With `language_tokens` (mBART, arXiv 2001.08210 §2.2), input and target end with `</s>` and the token of the row's
     language, which is also the first token of the decoder's input.
@@ -61,6 +62,7 @@ class Composition(DenoisingPair):
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         self.steps: Sequence[DenoisingPair] = [self._step(chosen, vocabulary) for chosen in options.steps]
+        self.reads_words = any(step.reads_words for step in self.steps)
         names = [step.label for step in self.steps]
         ranks = [step.composition_rank for step in self.steps]
         if len(set(names)) < len(names):

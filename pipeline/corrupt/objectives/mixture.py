@@ -75,6 +75,7 @@ class Mixture(Objective):
     def __init__(self, options: Options, vocabulary: Vocabulary, label: str | None = None) -> None:
         super().__init__(options, vocabulary, label)
         self.parts = [self._build(entry, vocabulary) for entry in options.parts]
+        self.reads_words = any(part.reads_words for part in self.parts)
         labels = [part.label for part in self.parts]
         if len(set(labels)) < len(labels):
             raise self.refuse_options(f"parts {labels}: each needs a `label` of its own, which keys its draws")

@@ -13,7 +13,7 @@ from clozeline.pipeline.corrupt.objectives._masked_rows import MaskedOptions, Ma
 from clozeline.pipeline.kernels.distributions import frequency_thresholds, inverse_cdf
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.kernels.sampling import draw, draw_replacements, reorder
-from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.rows import Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS, ROLES, below
 
@@ -57,10 +57,12 @@ class ReplacedTokenDetection(MaskedRow):
             # the class lists the heads of all replacements; masked_lm is the head of the generator
             self.heads = tuple(head for head in self.heads if head != "masked_lm")  # type: ignore[misc]
 
-    def replacement_ids(self, keys: UInt64, original: Ragged, flat_positions: Ragged) -> NDArray[Any]:
+    def replacement_ids(
+        self, keys: UInt64, original: Ragged, flat_positions: Ragged, samples: SampleBatch
+    ) -> NDArray[Any]:
         """Return [MASK] for a generator, or draw the replacements."""
         if self.options.replacement == "generator":
-            return super().replacement_ids(keys, original, flat_positions)
+            return super().replacement_ids(keys, original, flat_positions, samples)
         counts, ids = original.lengths, self.vocabulary.replaceable
         if self.options.replacement == "uniform":
             return draw_replacements(keys, original, mask=self.mask, replaceable=ids, mask_ppm=0, random_ppm=MILLION)

@@ -52,6 +52,7 @@ class SentenceOrderPrediction(MaskedPair):
             vocabulary.require_words(f"{self.label}.max_span_length: {options.max_span_length}")
         self.grouping = window_grouping(self, self.pair_length, options.short_rate, partner=False)
         self._thresholds = reciprocal_thresholds(options.max_span_length) if options.max_span_length else None
+        self.reads_words = options.max_span_length > 0
 
     def pair_features(self) -> tuple[Feature, ...]:
         return (Feature("sentence_label", "uint8", Role("row", head="sentence", below=2), "1: they are swapped"),)
@@ -65,13 +66,15 @@ class SentenceOrderPrediction(MaskedPair):
         begins = np.stack((ids.offsets[:-1], ids.offsets[:-1] + cut), axis=1)
         lengths = np.stack((cut, ids.lengths - cut), axis=1)
         begins[swapped], lengths[swapped] = begins[swapped, ::-1], lengths[swapped, ::-1]
-        return Pairs((ids.values,), begins, lengths, {"sentence_label": scalars(swapped, np.uint8)})
+        label = {"sentence_label": scalars(swapped, np.uint8)}
+        return Pairs((ids.values,), begins, lengths, label, self.opens_word(samples) if self.reads_words else None)
 
     def select(self, keys: UInt64, rows: Ragged, pairs: Pairs) -> Ragged:
         """Choose spans of whole words, which end at [SEP]."""
-        if self._thresholds is None:
+        if pairs.opens_word is None:
             return super().select(keys, rows, pairs)
-        words = find_words(rows, self.vocabulary.opens_word(rows.values), self.special)
+        opens = self.gather_pairs(pairs, np.append(pairs.opens_word, (False, False)))
+        words = find_words(rows, opens.values, self.special)
         return choose_words(keys, words, self.budget(words.tokens), rows, self._thresholds)
 
     def invert(self, example: Example) -> NDArray[Any]:

@@ -48,6 +48,7 @@ class SpanBoundary(MaskedRow):
     VERSION: ClassVar[int] = 2
     heads: ClassVar[tuple[str, ...]] = ("masked_lm", "span_boundary")
     own_features = (*MASKED_FEATURES, *_SPAN_FEATURES)
+    reads_words = True
 
     @config_class
     class Options(RoleOptions):
@@ -68,11 +69,12 @@ class SpanBoundary(MaskedRow):
             raise self.refuse_options("geometric_p 0 has no geometric law; expected more than 0")
         self._thresholds = geometric_thresholds(parts_per_million(options.geometric_p), options.max_span_length)
 
-    def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
-        words = find_words(ids, self.vocabulary.opens_word(ids.values), self.special)
+    def choose_labels(self, samples: SampleBatch, keys: UInt64, budget: Budget) -> Ragged:
+        ids = samples.columns["ids"]
+        words = find_words(ids, self.opens_word(samples), self.special)
         return choose_words(keys, words, budget(words.tokens), ids, self._thresholds)
 
-    def role_owner(self, original: Ragged, flat_positions: Ragged) -> Int64 | None:
+    def role_owner(self, original: Ragged, flat_positions: Ragged, samples: SampleBatch) -> Int64 | None:
         return unit_starts(run_starts(flat_positions.values)) if self.options.role_unit == "span" else None
 
     def extra_features(self, samples: SampleBatch, keys: UInt64, columns: Mapping[str, Ragged]) -> Mapping[str, Ragged]:

@@ -67,6 +67,7 @@ class TextInfilling(DenoisingPair):
         super().__init__(options, vocabulary, label)
         if options.unit == "word":
             vocabulary.require_words(f"{self.label}.unit: word")
+        self.reads_words = options.unit == "word"
         self._mask = self.id_of("mask")
         self._random_ppm = parts_per_million(options.random_share)
         self._mean = thousandths(options.poisson_lambda)
@@ -75,7 +76,7 @@ class TextInfilling(DenoisingPair):
     def noise(self, text: TokenRows, draws: Draws) -> tuple[Ragged, dict[str, Ragged]]:
         """Draw spans of units, map them to tokens, and replace each with one mask."""
         ids, keys = text.ids, draws.keys(self.label)
-        begins, sizes, rows = self._choose_spans(keys, ids)
+        begins, sizes, rows = self._choose_spans(keys, text)
         spans = np.bincount(rows, minlength=len(ids))
         offsets = offsets_of(spans)
         # remove the spans, and insert one mask per span
@@ -110,15 +111,17 @@ class TextInfilling(DenoisingPair):
         offsets = offsets_of(text.ids.lengths - taken + spans.lengths)
         return starts_in_rows(flat_positions - ends[earlier] + overlap + earlier, offsets)
 
-    def _choose_spans(self, keys: UInt64, ids: Ragged) -> tuple[Int64, Int64, Int64]:
+    def _choose_spans(self, keys: UInt64, text: TokenRows) -> tuple[Int64, Int64, Int64]:
         """Choose the spans; return the flat position, the tokens and the row of each, ascending."""
+        ids = text.ids
         if self.options.unit == "token":
             starts, lengths, _ = self._draw_spans(keys, ids.lengths)
             rows = rows_of(starts)
             return starts.values + ids.offsets[rows], lengths, rows
         # words that are longer than the tokens to remove are single tokens
         budgets = self._noise_of(ids.lengths)
-        words = find_words(ids, self.vocabulary.opens_word(ids.values), self._reserved)
+        opens = self.vocabulary.opens_word(ids.values) if text.opens_word is None else text.opens_word
+        words = find_words(ids, opens, self._reserved)
         words = split_long_words(words, budgets)
         starts, lengths, order = self._draw_spans(keys, np.diff(words.offsets))
         # begins, sizes: spans in tokens, flat

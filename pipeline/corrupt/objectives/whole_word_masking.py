@@ -5,8 +5,9 @@ from typing import ClassVar, Literal
 from clozeline.arrays import Int64, UInt64
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.corrupt.objectives._masked_rows import Budget, MaskedRow, RoleOptions
+from clozeline.pipeline.kernels.sampling import rows_of
 from clozeline.pipeline.kernels.whole_words import choose_words, find_words, run_starts, unit_starts
-from clozeline.pipeline.rows import Ragged
+from clozeline.pipeline.rows import Ragged, SampleBatch
 from clozeline.pipeline.vocabulary import Vocabulary
 
 
@@ -15,9 +16,10 @@ class WholeWordMasking(MaskedRow):
 
     A row has as many labels as in masked LM, k = max(1, round half up of mask_rate x m) tokens. Words are visited in
     random order, and masked if they fit the remaining budget, until no remaining word fits; then the first tokens of
-    the next word use it up. A word longer than k, such as a protein or a sentence of a script without spaces, counts as
-    so many words of one token. The tokenizer defines word starts; words also start at the start of a row and after a
-    special token. Features: the row, K label positions (ascending) and the K original ids.
+    the next word use it up. A word longer than k, such as a protein, counts as so many words of one token. Where words
+    start is defined by segmenters (`encode.words`, such as jieba for Chinese), else by the tokenizer; words also start
+    at the start of a row and after a special token. Features: the row, K label positions (ascending) and the K original
+    ids.
 
     Example (mask_rate 0.5, so 3 of 6; order unbelievable, cat, the, sat; all [MASK]):
         x       the un believ able cat sat
@@ -26,6 +28,7 @@ class WholeWordMasking(MaskedRow):
     """
 
     VERSION: ClassVar[int] = 2
+    reads_words = True
 
     @config_class
     class Options(RoleOptions):
@@ -38,12 +41,15 @@ class WholeWordMasking(MaskedRow):
         super().__init__(options, vocabulary, label)
         vocabulary.require_words(self.label)
 
-    def select(self, keys: UInt64, ids: Ragged, budget: Budget) -> Ragged:
-        words = find_words(ids, self.vocabulary.opens_word(ids.values), self.special)
+    def choose_labels(self, samples: SampleBatch, keys: UInt64, budget: Budget) -> Ragged:
+        ids = samples.columns["ids"]
+        words = find_words(ids, self.opens_word(samples), self.special)
         return choose_words(keys, words, budget(words.tokens), ids)
 
-    def role_owner(self, original: Ragged, flat_positions: Ragged) -> Int64 | None:
+    def role_owner(self, original: Ragged, flat_positions: Ragged, samples: SampleBatch) -> Int64 | None:
         """Return the first token of each word: at a word start, or after a gap."""
         if self.options.role_unit == "token":
             return None
-        return unit_starts(self.vocabulary.opens_word(original.values) | run_starts(flat_positions.values))
+        # positions in the content: without the special tokens of the earlier rows, and the first one of the own row
+        content = flat_positions.values - (1 + 2 * rows_of(flat_positions))
+        return unit_starts(self.opens_word(samples)[content] | run_starts(flat_positions.values))

@@ -17,8 +17,10 @@ from pydantic import Field
 from clozeline.arrays import Int64
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.kernels.ragged import starts_in_rows
 from clozeline.pipeline.kernels.rates import MILLION
 from clozeline.pipeline.rows import FIXED_COLUMNS, Feature, Ragged, Role, Rows
+from clozeline.pipeline.shards.token_set import WORD_STARTS
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.registry import choose
 from clozeline.seeding import (
@@ -173,6 +175,8 @@ class Grouping(ABC):
 
     VERSION: ClassVar[int] = 1
     """raised when the same input gives other bytes"""
+    keeps_words: ClassVar[bool] = True
+    """whether rows keep the word starts that documents have; false for rows of which no objective reads words"""
     Options: ClassVar[Any]
     columns: tuple[Feature, ...]
 
@@ -194,6 +198,23 @@ class Grouping(ABC):
     @abstractmethod
     def group(self, documents: Rows, minimum: MinimumRow, context: Context) -> Grouped:
         """Return rows of these documents; documents without tokens are counted as `empty`."""
+
+    def columns_of(self, *, words: bool) -> tuple[Feature, ...]:
+        """Return the columns of rows of documents with word starts that segmenters found, or without."""
+        if not (words and self.keeps_words):
+            return self.columns
+        return (*self.columns, self.starts_feature(WORD_STARTS.name, WORD_STARTS.description))
+
+    def word_starts(self, documents: Rows, begins: Int64, offsets: Int64) -> dict[str, Ragged]:
+        """Return the column of word starts of rows, where the documents have one; a row starts a word.
+
+        `begins` are the starts of the documents in the stream that rows are cut from, `offsets` those of the rows.
+        """
+        words = documents.columns.get(WORD_STARTS.name)
+        if words is None:
+            return {}
+        flat_positions = words.values.astype(np.int64) + np.repeat(begins[: len(documents)], words.lengths)
+        return {WORD_STARTS.name: starts_in_rows(flat_positions, offsets, starts_dtype(self.options.length))}
 
     def part_draws(self, context: Context) -> PartDraws:
         """Return draws of the part, and so of the length, of each row."""

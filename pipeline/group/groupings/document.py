@@ -53,6 +53,7 @@ class Document(Grouping):
         columns = {
             "ids": Ragged(values, offsets),
             "sentence_starts": starts_in_rows(flat_positions, offsets, self._starts.dtype),
+            **self.word_starts(filled, tokens.offsets, offsets),
         }
         lengths = np.diff(offsets)
         kept, dropped = minimum.filter(lengths, lengths, columns["sentence_starts"].lengths)

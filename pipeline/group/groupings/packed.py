@@ -63,6 +63,7 @@ class Packed(Grouping):
             "ids": Ragged(stream, offsets),
             "sentence_starts": starts_in_rows(sentence_positions, offsets, self._start_dtype),
             "document_starts": starts_in_rows(begins[:-1], offsets, self._start_dtype),
+            **self.word_starts(filled, begins, offsets),
         }
         # Drop rows below the minimum; separators do not count as tokens.
         lengths = np.diff(offsets)

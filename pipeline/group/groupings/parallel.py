@@ -1,6 +1,6 @@
 """Parallel: one row for each pair of aligned texts."""
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,7 @@ class Parallel(Grouping):
             if self.sources and (self.cut == "longer" or self.parts):
                 raise ValueError("sources are for `cut: source`, and without parts")
 
+    keeps_words: ClassVar[bool] = False
     options: Options
 
     def __init__(self, options: Options, vocabulary: Vocabulary) -> None:

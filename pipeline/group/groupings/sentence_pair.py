@@ -82,9 +82,11 @@ class SentencePair(Grouping):
             kept[:] = False
         chosen = np.flatnonzero(kept)
         starts, lengths = starts.take(chosen), lengths[chosen]
+        words = self.word_starts(filled, tokens.offsets, offsets)
         columns = {"ids": Ragged(values, offsets).take(chosen), "sentence_starts": sentence_starts.take(chosen)}
         if self.options.partner:
             columns |= self._partners(filled, flat_positions, starts, lengths, context)
+        columns |= {name: column.take(chosen) for name, column in words.items()}
         rows = starts.sample_rows(filled, columns, parts[chosen])
         return Grouped(rows, self.account(documents, int(lengths.sum()), dropped))
 

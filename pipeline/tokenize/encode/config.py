@@ -1,4 +1,4 @@
-"""Options of `encode`: sentence splitter and code switching."""
+"""Options of `encode`: sentence splitter, segmenters of words and code switching."""
 
 from dataclasses import field
 from typing import Annotated, Any
@@ -7,7 +7,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.text.code_switching import CodeSwitchConfig
-from clozeline.registry import Default, OneOf
+from clozeline.registry import Chosen, Default, OneOf
 
 
 @config_class
@@ -18,8 +18,18 @@ class EncodeConfig:
         default_factory=Default("clozeline.pipeline.text.sentences", "regex")
     )
     """sentence splitter, a file of pipeline/text/sentences/: `regex`, or `lines` where each line is a sentence"""
+    words: dict[str, Annotated[Chosen, OneOf("clozeline.pipeline.text.words")]] = field(default_factory=dict)
+    """segmenters of languages without blanks between words, files of pipeline/text/words/, by the language of the
+    documents: {zh: jieba, ja: fugashi, th: pythainlp}, with `pip install 'clozeline[words]'`; where words start is
+    stored with the tokens, for objectives over whole words. Without, each piece of the tokenizer is a word there"""
     code_switch: CodeSwitchConfig | None = None
     """translate words of the training documents by dictionaries, sentence by sentence, so that masked and translation
     LM learn from mixed languages: {dictionaries: [en-de.txt], sentence_rate: 0.5, word_rate: 0.3}; null: none"""
     max_unknown: Annotated[float, Field(ge=0, le=1)] = 0.5
     """share of all characters that may become unknown tokens, 0 to 1; above it, encode ends with an error"""
+
+    def __post_init__(self) -> None:
+        for language, chosen in self.words.items():
+            known = chosen.type.languages
+            if language not in known:
+                raise ValueError(f"words: {chosen.name} is for {', '.join(known)}, got the language {language!r}")

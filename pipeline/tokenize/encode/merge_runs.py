@@ -25,6 +25,7 @@ from clozeline.pipeline.shards.token_set import (
     DOCUMENTS_SCHEMA,
     TOKEN_COUNTS_FILE,
     TOKEN_COUNTS_SCHEMA,
+    WORD_STARTS,
     identities,
     token_columns,
     write_table,
@@ -53,6 +54,8 @@ class Codes(Pass[EncodeCounts]):
     units: int
     id_bytes: int
     max_unknown: float = 1.0
+    words: bool = False
+    """whether segmenters found the words"""
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
         """Write `tmp/codes.json`; ConfigurationError if there are no token documents, or more than 255 languages.
@@ -70,13 +73,15 @@ class Codes(Pass[EncodeCounts]):
             )
         sentences = counts["sentences"]["found"] - counts["sentences"]["merged"]
         tokens = counts["tokens"] + counts.get("target_tokens", 0)
-        row_bytes = 20 + (self.id_bytes * tokens + 4 * sentences) / counts["documents_out"]
+        starts = sentences + counts.get("words", 0)
+        row_bytes = 20 + (self.id_bytes * tokens + 4 * starts) / counts["documents_out"]
         codes = {
             **{name: counts[name] for name in ("tokens_by_language", "tokens_by_source")},
             "languages": languages,
             "source_groups": sorted(counts["tokens_by_source"]),
             "block_rows": auto_block_rows(row_bytes),
             "pairs": counts.get("target_tokens", 0) > 0,
+            **({"words": True} if self.words else {}),
         }
         with output.file(_CODES) as path:
             path.write_text(json.dumps(codes, sort_keys=True), encoding="utf-8")
@@ -116,8 +121,9 @@ class Merge(Pass[EncodeCounts]):
         vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)
         codes = _codes(output.folder)
         # the documents of the shard from all runs, sorted by (order, uid)
-        batches = read_range(output.folder, self.runs, unit, vocabulary.id_dtype)
-        table = pa.Table.from_batches(batches, schema=run_schema(vocabulary.id_dtype)).combine_chunks()
+        schema = run_schema(vocabulary.id_dtype, words="words" in codes)
+        batches = read_range(output.folder, self.runs, unit, schema)
+        table = pa.Table.from_batches(batches, schema=schema).combine_chunks()
         table = table.sort_by([("order", "ascending"), ("uid", "ascending")])
         uids = identities(table.column("uid"))
         twice = np.flatnonzero((uids[1:] == uids[:-1]).all(axis=1))
@@ -163,7 +169,7 @@ def _writer(vocabulary: Vocabulary, codes: Mapping[str, Any], shards: int) -> Se
     return SetWriter(
         path="",
         shards=shards,
-        columns=token_columns(vocabulary.size, pairs=codes["pairs"]),
+        columns=token_columns(vocabulary.size, pairs=codes["pairs"], words="words" in codes),
         block_rows=codes["block_rows"],
         metadata={"clozeline.kind": "tokens", "clozeline.tokenizer": vocabulary.fingerprint},
     )
@@ -181,6 +187,8 @@ def _rows(table: pa.Table, codes: Mapping[str, Any]) -> Rows:
         language = _encode_names(names, codes["languages"], np.uint8)
         has = np.minimum(targets.lengths, 1)
         columns |= {"target_ids": targets, "target_language": Ragged(language, offsets_of(has))}
+    if "words" in codes:
+        columns[WORD_STARTS.name] = _ragged_lists(table.column(WORD_STARTS.name))
     return Rows(fixed, columns)
 
 

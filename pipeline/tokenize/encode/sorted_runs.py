@@ -20,14 +20,17 @@ _ROW_BYTES: Final = 256
 """Approximate bytes of a document's identity and origin, in addition to its tokens."""
 
 
-def run_schema(id_dtype: Any) -> pa.Schema:
-    """Return the columns of a run. `order` is the sort key of a document, `order * shards >> 64` its shard."""
+def run_schema(id_dtype: Any, *, words: bool = False) -> pa.Schema:
+    """Return the columns of a run. `order` is the sort key of a document, `order * shards >> 64` its shard.
+
+    With `words` it has the starts of words that segmenters found.
+    """
     ids = pa.from_numpy_dtype(id_dtype)
     types = {
         "order": pa.uint64(), "uid": pa.binary(16), "token_ids": pa.large_list(ids),
         "sentence_starts": pa.large_list(pa.uint32()), "target_ids": pa.large_list(ids), "target_language": pa.utf8(),
         "language": pa.utf8(), "source_group": pa.utf8(), "source": pa.utf8(), "offset": pa.uint64(),
-        "length": pa.uint64(), "url": pa.utf8(),
+        "length": pa.uint64(), "url": pa.utf8(), **({"word_starts": pa.large_list(pa.uint32())} if words else {}),
     }  # fmt: skip
     return pa.schema([pa.field(name, kind, name in ("target_language", "url")) for name, kind in types.items()])
 
@@ -35,9 +38,9 @@ def run_schema(id_dtype: Any) -> pa.Schema:
 class RunWriter:
     """Buffers documents and writes a flush of about 64 MiB, a piece per shard, whenever the buffer is full."""
 
-    def __init__(self, writer: PieceWriter, id_dtype: Any, shards: int) -> None:
+    def __init__(self, writer: PieceWriter, id_dtype: Any, shards: int, *, words: bool = False) -> None:
         self._writer = writer
-        self._schema = run_schema(id_dtype)
+        self._schema = run_schema(id_dtype, words=words)
         self._shards = shards
         self._rows: list[tuple[Any, ...]] = []
         self._buffered = 0
@@ -49,12 +52,14 @@ class RunWriter:
         ids: NDArray[Any],
         sentence_starts: NDArray[np.uint32],
         target_ids: NDArray[Any],
+        word_starts: NDArray[np.uint32] | None = None,
     ) -> None:
         """Add a token document."""
         other_side = (target_ids, (document.target_language or "und") if len(target_ids) else None)
         origin = (document.language, document.source_group, document.source, document.offset, document.length)
-        self._rows.append((order, document.uid, ids, sentence_starts, *other_side, *origin, document.url))
-        self._buffered += ids.nbytes + sentence_starts.nbytes + target_ids.nbytes + _ROW_BYTES
+        words = () if word_starts is None else (word_starts,)
+        self._rows.append((order, document.uid, ids, sentence_starts, *other_side, *origin, document.url, *words))
+        self._buffered += sum(array.nbytes for array in (ids, sentence_starts, target_ids, *words)) + _ROW_BYTES
         if self._buffered >= _FLUSH_BYTES:
             self._flush()
 
@@ -77,9 +82,8 @@ class RunWriter:
             self._writer.add([batch.slice(first, last - first).serialize()] if first < last else [])
 
 
-def read_range(folder: Path, runs: Shuffle, shard: int, id_dtype: Any) -> list[pa.RecordBatch]:
-    """Return the documents of one shard from all runs, a batch per flush that has any."""
-    schema = run_schema(id_dtype)
+def read_range(folder: Path, runs: Shuffle, shard: int, schema: pa.Schema) -> list[pa.RecordBatch]:
+    """Return the documents of one shard from all runs, a batch per flush that has any; `schema` is that of runs."""
     batches = []
     for piece in runs.read(folder, shard):
         source = pa.BufferReader(piece)

@@ -2,27 +2,31 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import psutil
 
 from clozeline.configuration.config import to_plain
+from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.execution.shuffle import Shuffle
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, documents_folder, tokenizer_stage
-from clozeline.pipeline.execution.unit_record import require_equal
+from clozeline.pipeline.execution.unit_record import require_equal, total_counts
 from clozeline.pipeline.ingest.formats.dictionaries import read_switcher
 from clozeline.pipeline.recipe import ExecutorConfig
 from clozeline.pipeline.shards.layout import split_amount
+from clozeline.pipeline.text.text_statistics import STRINGS
 from clozeline.pipeline.tokenize.encode.config import EncodeConfig
 from clozeline.pipeline.tokenize.encode.merge_runs import Codes, Merge, TokenManifest
 from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts, TokenizeDocuments
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares
+from clozeline.registry import find, names
 from clozeline.terminal import size_text
 
 _VERSION: Final = 5
 """raised when the same documents give other shards"""
+_SEGMENTERS: Final = "clozeline.pipeline.text.words"
 _BASE_BYTES: Final = 300e6
 """Memory of Python and its libraries."""
 _PER_DOCUMENT_BYTE: Final = 15.0
@@ -58,11 +62,17 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
 
     def version(self) -> int:
         tokenizer = tokenizer_stage(self.recipe).foreseen_tokenizer().version
-        return _VERSION + int(self.config.sentences.type.VERSION) + tokenizer
+        segmenters = sum(int(chosen.type.VERSION) for chosen in self.config.words.values())
+        return _VERSION + int(self.config.sentences.type.VERSION) + tokenizer + segmenters
 
     def mistakes(self) -> Iterator[str]:
-        """Check that the recipe has a tokenizer."""
+        """Check that the recipe has a tokenizer, and that the packages of segmenters are there."""
         tokenizer_stage(self.recipe)
+        for chosen in self.config.words.values():
+            try:
+                chosen.build()
+            except ConfigurationError as error:
+                yield str(error)
         if self.config.code_switch is not None:
             read_switcher(self.config.code_switch, self.recipe.limits, self.recipe.seed, self.name)
         yield from ()
@@ -92,16 +102,51 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
                 self.config.code_switch,
                 recipe.heldout.fraction,
                 recipe.limits,
+                self.config.words,
             ),
             *runs.passes(),
-            Codes("codes", 1, id_bytes, self.config.max_unknown),
+            Codes("codes", 1, id_bytes, self.config.max_unknown, words=bool(self.config.words)),
             Merge("merge", shards, runs, tokenizer, recipe.heldout.fraction, recipe.seed),
-            TokenManifest("manifest", 1, recipe.corpus, shards, tokenizer, recipe.seed, to_plain(self.config), index),
+            TokenManifest("manifest", 1, recipe.corpus, shards, tokenizer, recipe.seed, self._recorded_config, index),
         ]
+
+    @property
+    def _recorded_config(self) -> Mapping[str, Any]:
+        """The options that the manifest records; without segmenters, nothing of them."""
+        config: dict[str, Any] = to_plain(self.config)
+        return config if self.config.words else {key: value for key, value in config.items() if key != "words"}
 
     def warning(self) -> str:
         files = (documents_folder(self.recipe, self.name) / "documents").glob("*.arrow")
-        return check_memory(self.recipe.executor, self.plan.shards, sum(file.stat().st_size for file in files))
+        size = sum(file.stat().st_size for file in files)
+        lines = [check_memory(self.recipe.executor, self.plan.shards, size), self._explain_words()]
+        return "\n".join(filter(None, lines))
+
+    def _explain_words(self) -> str:
+        """Return what whole words are in languages without blanks that have no segmenter, where an objective asks."""
+        wanted = self._objectives_of_words() if self.recipe.has("clean") else []
+        if not wanted:
+            return ""
+        counts = total_counts(self.recipe.folder("clean"), "main")
+        found = counts.get("languages", {})
+        segmenters = {language: name for name in names(_SEGMENTERS) for language in find(_SEGMENTERS, name).languages}
+        unspaced = (STRINGS | segmenters.keys()) & found.keys() - self.config.words.keys()
+        if not unspaced:
+            return ""
+        number = sum(found[language] for language in unspaced)
+        line = (
+            f"words: {amount(number, 'document')} of {sum(found.values()):,} ({', '.join(sorted(unspaced))}) have no "
+            f"blanks between words, so each piece of the tokenizer is a word of {', '.join(wanted)}"
+        )
+        named = [f"{language}: {segmenters[language]}" for language in sorted(unspaced & segmenters.keys())]
+        remedy = f"; encode.words: {{{', '.join(named)}}} finds words (pip install 'clozeline[words]')"
+        return line + remedy if named else line
+
+    def _objectives_of_words(self) -> list[str]:
+        """Return the labels of the recipe's objectives that read words."""
+        vocabulary = tokenizer_stage(self.recipe).foreseen_tokenizer().vocabulary
+        entries = self.recipe.config_of("corrupt") if self.recipe.has("corrupt") else []
+        return [entry.set_label for entry in entries if entry.build(vocabulary).reads_words]
 
     def row(self, counts: EncodeCounts) -> Row:
         out = f"{amount(counts['documents_out'], 'document')}\n{counts['tokens']:,} tokens"

@@ -1,10 +1,11 @@
 """First pass of encode: tokenize the documents of a part into a run sorted by shard order."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, cast
 
 import numpy as np
@@ -20,10 +21,12 @@ from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.text.code_switching import CodeSwitchConfig, WordSwitcher
 from clozeline.pipeline.text.sentences import Sentences
+from clozeline.pipeline.text.words import Segmenter
 from clozeline.pipeline.tokenize.encode.sorted_runs import RunWriter
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
+from clozeline.pipeline.tokenize.tokenizers import Encoding, Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.tokenize.unknown_text import UnknownText
+from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.recorded_file import check_files
 from clozeline.registry import Chosen
 from clozeline.seeding import hash64, order_key
@@ -45,6 +48,8 @@ class EncodeCounts(Counts, total=False):
     """target tokens by language"""
     sentences: dict[str, int]
     """sentences `found`, and those `merged` because they start at the same token as another one"""
+    words: int
+    """words, where `encode.words` names segmenters"""
     code_switch: dict[str, int]
     """`words` of the sentences that were chosen, and those that a translation `replaced`"""
     tokens_by_language: dict[str, int]
@@ -74,6 +79,8 @@ class TokenDocument:
     """sentences before merging those that start at the same token"""
     target_ids: NDArray[Any]
     """tokens of a pair's target side"""
+    word_starts: NDArray[np.uint32] | None = None
+    """first token of each word, where segmenters are named"""
 
 
 @dataclass(frozen=True)
@@ -141,12 +148,33 @@ def sentence_starts(
     return np.unique(tokens[tokens < len(token_starts)]).astype(np.uint32)
 
 
+def find_word_starts(
+    document: Document, encoding: Encoding, vocabulary: Vocabulary, segmenters: Mapping[str, Segmenter]
+) -> NDArray[np.uint32]:
+    """Return the first token of each word, first 0, by the segmenter of the document's language or by the pieces.
+
+    A token that spans two words belongs to the first of them.
+    """
+    segmenter = segmenters.get(document.language)
+    if segmenter is None:
+        opens = vocabulary.opens_word(encoding.ids)
+        opens[0] = True
+        return np.flatnonzero(opens).astype(np.uint32)
+    starts = segmenter.starts(document.text)
+    return sentence_starts(document.text, [0, *starts[1:]], encoding.starts, encoding.ends)
+
+
 def token_documents(
-    documents: Sequence[Document], tokenizer: Tokenizer, splitter: Sentences, unknown: UnknownText | None = None
+    documents: Sequence[Document],
+    tokenizer: Tokenizer,
+    splitter: Sentences,
+    unknown: UnknownText | None = None,
+    segmenters: Mapping[str, Segmenter] = MappingProxyType({}),
 ) -> Iterator[TokenDocument]:
     """Yield the tokens and sentence starts of a batch of documents; a document without text has no tokens.
 
-    What the tokenizer does not know of them is counted in `unknown`.
+    What the tokenizer does not know of them is counted in `unknown`. With segmenters, by language, also where words
+    start.
     """
     none = np.empty(0, tokenizer.vocabulary.id_dtype)
     paired = [item for item in documents if item.target_text is not None]
@@ -165,7 +193,8 @@ def token_documents(
             continue
         starts = splitter.starts(document.text, document.language)
         tokens = sentence_starts(document.text, starts, encoding.starts, encoding.ends)
-        yield TokenDocument(document, encoding.ids, tokens, len(starts), target)
+        words = find_word_starts(document, encoding, tokenizer.vocabulary, segmenters) if segmenters else None
+        yield TokenDocument(document, encoding.ids, tokens, len(starts), target, words)
 
 
 @dataclass(frozen=True)
@@ -182,6 +211,7 @@ class TokenizeDocuments(Pass[EncodeCounts]):
     code_switch: CodeSwitchConfig | None = None
     heldout: float = 0.0
     limits: Limits = field(default_factory=Limits)
+    words: Mapping[str, Chosen] = field(default_factory=dict)
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
         tokenizer = _tokenizer(self.tokenizer, (self.tokenizer / VOCABULARY_FILE).stat().st_mtime_ns)
@@ -193,15 +223,17 @@ class TokenizeDocuments(Pass[EncodeCounts]):
             words = read_switcher(self.code_switch, self.limits, self.seed, "encode")
             switcher = SentenceSwitcher(words, splitter, self.heldout)
         with self.runs.write(output, unit) as pieces:
-            writer = RunWriter(pieces, tokenizer.vocabulary.id_dtype, self.runs.destinations)
+            segmenters = {language: chosen.build() for language, chosen in self.words.items()}
+            writer = RunWriter(pieces, tokenizer.vocabulary.id_dtype, self.runs.destinations, words=bool(segmenters))
             for batch in _batches(read_documents(documents_of(self.documents, unit))):
                 if switcher is not None:
                     batch = [switcher.switch(document, counts) for document in batch]
-                for item in token_documents(batch, tokenizer, splitter, unknown):
+                for item in token_documents(batch, tokenizer, splitter, unknown, segmenters):
                     add_counts(counts, _count(item))
                     if len(item.ids):
                         order = order_key(item.document.uid, "order", self.seed)
-                        writer.add(item.document, order, item.ids, item.sentence_starts, item.target_ids)
+                        starts = (item.sentence_starts, item.target_ids, item.word_starts)
+                        writer.add(item.document, order, item.ids, *starts)
             writer.close()
         return add_counts(counts, cast(EncodeCounts, unknown.counts()))
 
@@ -222,6 +254,8 @@ def _count(item: TokenDocument) -> EncodeCounts:
         },
         "tokens_by_source": {item.document.source_group: tokens},
     }
+    if item.word_starts is not None:
+        counts["words"] = len(item.word_starts)
     if other:
         counts["target_tokens"] = other
         counts["target_languages"] = {item.document.target_language or "und": other}

@@ -12,6 +12,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.group.groupings import Context, GroupingSpec, MinimumRow, build_grouping
 from clozeline.pipeline.group.groupings._grouping import PartDraws
 from clozeline.pipeline.kernels.rates import MILLION
+from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.seeding import MIXTURE, kernel_base, kernel_keys, random_bits, random_bits_of, sample_uid
 from tests.pipeline.corruption_cases import EOS, SEP, vocabulary
 from tests.pipeline.token_rows import documents, many_documents, random_documents
@@ -104,6 +105,28 @@ def test_windows_of_documents_are_those_of_a_plain_loop(rows, length):
             wanted.append((ids[first:last], [0, *(start - first for start in starts if first < start < last)]))
             first = last
     assert [(row["ids"].tolist(), row["sentence_starts"].tolist()) for row in found] == wanted
+
+
+@each
+@settings(max_examples=60, deadline=None)
+@given(rows=many_documents(), length=st.integers(2, 9), minimum=minimums, data=st.data())
+def test_rows_keep_the_word_starts_of_their_documents(name, rows, length, minimum, data):
+    """Each token is unlike all others, so a row tells which of its tokens open a word; its first one does."""
+    tokens = rows.columns["token_ids"]
+    starts = [sorted({0, *data.draw(st.sets(st.integers(0, size - 1)))}) if size else [] for size in tokens.lengths]
+    words = Ragged.from_lists(starts, np.uint32)
+    opens = {int(tokens[document][start]) for document, some in enumerate(starts) for start in some}
+    grouping = build_grouping(GroupingSpec(name, length), WORDS)
+    spec = GroupingSpec(name, length)
+    grouped = grouping.group(Rows(rows.fixed, {**rows.columns, "word_starts": words}), minimum, Context(spec.label))
+    found, plain = grouped.rows, run(rows, name, length, minimum)[0]
+    assert list(found.columns) == [feature.name for feature in grouping.columns_of(words=True)]
+    for column in plain.columns:
+        assert np.array_equal(found.columns[column].values, plain.columns[column].values), "the others stay"
+    for row in found if grouping.keeps_words else ():
+        ids = row["ids"].tolist()
+        wanted = [place for place, token in enumerate(ids) if place == 0 or token in opens]
+        assert row["word_starts"].tolist() == wanted
 
 
 @settings(max_examples=100, deadline=None)

@@ -1,0 +1,41 @@
+"""Japanese words by fugashi, which is MeCab with the dictionary of the package unidic-lite."""
+
+from collections.abc import Iterable
+from functools import cache
+from typing import Any, ClassVar
+
+from clozeline.pipeline.text.words import NoOptions, Segmenter, explain_missing
+
+
+class Fugashi(Segmenter):
+    """Splits Japanese text into the short units of UniDic: endings of verbs and particles are words.
+
+    The packages are `fugashi` and `unidic-lite`.
+
+    Example:
+        吾輩は猫である has the words 吾輩, は, 猫, で, ある.
+    """
+
+    VERSION: ClassVar[int] = 1
+    languages: ClassVar[tuple[str, ...]] = ("ja",)
+
+    def __init__(self, options: NoOptions) -> None:
+        super().__init__(options)
+        try:
+            import fugashi  # noqa: F401
+            import unidic_lite  # noqa: F401 (the dictionary is opened with the first text)
+        except ImportError as error:
+            raise explain_missing("fugashi", error) from error
+
+    def split(self, piece: str) -> Iterable[str]:
+        # MeCab ends a text at a zero byte
+        return (word.surface for part in piece.split("\0") for word in _tagger()(part))
+
+
+@cache
+def _tagger() -> Any:
+    import fugashi
+    import unidic_lite
+
+    folder = unidic_lite.DICDIR
+    return fugashi.GenericTagger(f'-r "{folder}/mecabrc" -d "{folder}"')

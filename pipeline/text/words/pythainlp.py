@@ -1,0 +1,32 @@
+"""Thai words by PyThaiNLP: the longest words of a dictionary that cover a text (newmm)."""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from clozeline.pipeline.text.words import NoOptions, Segmenter, explain_missing
+
+
+class Pythainlp(Segmenter):
+    """Splits Thai text by maximal matching, never inside of a cluster of a consonant and its vowels and tones.
+
+    Its variant that bounds the time of ambiguous texts is taken. The package is `pythainlp`.
+
+    Example:
+        ผมรักภาษาไทย has the words ผม, รัก, ภาษาไทย.
+    """
+
+    VERSION: ClassVar[int] = 1
+    languages: ClassVar[tuple[str, ...]] = ("th",)
+
+    def __init__(self, options: NoOptions) -> None:
+        super().__init__(options)
+        try:
+            import pythainlp.tokenize  # noqa: F401
+        except ImportError as error:
+            raise explain_missing("pythainlp", error) from error
+
+    def split(self, piece: str) -> Iterable[str]:
+        from pythainlp.tokenize import word_tokenize
+
+        words: Iterable[str] = word_tokenize(piece, engine="newmm-safe")
+        return words

@@ -1,0 +1,108 @@
+"""Promises of every segmenter of words whose package is installed, and what is said where one is missing."""
+
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clozeline.configuration.config import validate
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.text import words as segmenters
+from clozeline.pipeline.tokenize.encode.config import EncodeConfig
+from clozeline.registry import choose, names
+
+PACKAGE = "clozeline.pipeline.text.words"
+PACKAGES = {  # what each imports
+    "jieba": "jieba",
+    "fugashi": "fugashi",
+    "pythainlp": "pythainlp.tokenize",
+}
+TEXT = st.text(
+    st.sampled_from("我们在北京大学學習。，吾輩は猫であるカタナﾊﾝｶｸผมรักภาษาไทย๑ฯaB1 .\n\t\u2028\u200b\u3000é"),
+    max_size=60,
+)
+
+
+def built(name):
+    try:
+        return choose(PACKAGE, name).build()
+    except ConfigurationError as error:
+        pytest.skip(str(error))
+
+
+def words_of(segmenter, text):
+    starts = segmenter.starts(text)
+    return [text[first:last].strip() for first, last in zip(starts, [*starts[1:], len(text)], strict=True)]
+
+
+@pytest.mark.parametrize("name", names(PACKAGE))
+@settings(max_examples=100, deadline=None)
+@given(text=TEXT | st.text(max_size=40))
+def test_words_start_with_what_is_visible_one_after_another(name, text):
+    segmenter = built(name)
+    starts = segmenter.starts(text)
+    assert starts == sorted(set(starts))
+    assert all(0 <= start < len(text) and not text[start].isspace() for start in starts)
+    assert segmenter.starts(text) == starts
+    assert isinstance(segmenter.VERSION, int)
+    assert segmenter.languages
+
+
+@pytest.mark.parametrize(("name", "text", "words"), [
+    ("jieba", "我们在北京大学学习。\n她喜欢 iPhone手机",
+     ["我们", "在", "北京大学", "学习", "。", "她", "喜欢", "iPhone", "手机"]),
+    ("fugashi", "吾輩は猫である。 名前はまだ無い。",
+     ["吾輩", "は", "猫", "で", "ある", "。", "名前", "は", "まだ", "無い", "。"]),
+    ("pythainlp", "ผมรักภาษาไทย และแมว", ["ผม", "รัก", "ภาษาไทย", "และ", "แมว"]),
+])  # fmt: skip
+def test_words_of_plain_sentences(name, text, words):
+    """As a reader of the language cuts them."""
+    assert words_of(built(name), text) == words
+
+
+@pytest.mark.parametrize("name", names(PACKAGE))
+@pytest.mark.parametrize("letter", ["一", "あ", "ก", "เแ", "a", "。", " "])
+def test_a_long_run_of_one_letter_is_cut_into_pieces(name, letter, monkeypatch):
+    """The time grows with the text: no call gets more than a thousand characters, and each character is in one."""
+    segmenter = built(name)
+    given, split = [], segmenter.split
+    monkeypatch.setattr(segmenter, "split", lambda piece: given.append(piece) or list(split(piece)))
+    text = letter * 30_000
+    segmenter.starts(text)
+    assert "".join(given) == text
+    assert max(map(len, given)) <= 1000
+
+
+def test_a_long_line_is_cut_after_a_mark():
+    class Half(segmenters.Segmenter):
+        def split(self, piece):
+            pieces.append(piece)
+            return piece.split()
+
+    pieces = []
+    Half(None).starts("x" * 700 + "。" + "y" * 700 + "\nend")
+    assert pieces == ["x" * 700 + "。", "y" * 700 + "\n", "end"]
+
+
+def test_a_word_that_the_text_does_not_have_is_passed_over():
+    class Folding(segmenters.Segmenter):
+        def split(self, piece):
+            return ["ab", "CD", "  ", "ef"]
+
+    assert Folding(None).starts("ab cd ef") == [0, 6]
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_missing_package_is_named_with_the_command_that_installs_it(name, monkeypatch):
+    for module in {PACKAGES[name], PACKAGES[name].partition(".")[0]}:
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ConfigurationError, match=rf"encode\.words {name}: .*pip install 'clozeline\[words\]'"):
+        choose(PACKAGE, name).build()
+
+
+def test_a_segmenter_is_for_its_languages():
+    config = validate(EncodeConfig, {"words": {"zh": "jieba", "ja": "fugashi", "th": "pythainlp"}}, "encode")
+    assert [chosen.name for chosen in config.words.values()] == ["jieba", "fugashi", "pythainlp"]
+    with pytest.raises(ConfigurationError, match=r"jieba is for zh, yue, wuu, got the language 'ja'"):
+        validate(EncodeConfig, {"words": {"ja": "jieba"}}, "encode")

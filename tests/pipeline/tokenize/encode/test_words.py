@@ -1,0 +1,144 @@
+"""Words that segmenters find: stored with the tokens, kept in the samples, and masked as a whole."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from clozeline.pipeline.corrupt.config import NamedObjective
+from clozeline.pipeline.execution.recipe_command import main
+from clozeline.pipeline.ingest.documents.files import documents_of, read_documents
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer, vocabulary_of
+from clozeline.registry import choose
+from clozeline.train.data.stream.online_corruption import corruption_of
+from tests.pipeline.corruption_cases import WORDS
+from tests.pipeline.token_sets import all_rows
+
+SENTENCES = [
+    "我们在北京大学学习自然语言处理", "今天天气很好，我们去公园散步", "他昨天买了一台新的计算机",
+    "人工智能正在改变世界", "这本书介绍了中国历史和文化", "孩子们喜欢在学校里唱歌",
+    "经济发展需要科学技术的支持", "上海是中国最大的城市之一",
+]  # fmt: skip
+LABELS = ("whole_word_masking", "span_boundary", "sentence_order_prediction", "text_infilling")
+
+
+def recipe_of(folder, tokenizer, **encode):
+    objectives = [
+        {"name": name, "max_length": 40, **({"unit": "word"} if name == LABELS[-1] else {})} for name in LABELS
+    ]
+    return {
+        "corpus": "zh", "output": str(folder / "out"), "plan": {"shard_bytes": 100_000}, "heldout": {"fraction": 0.05},
+        "input": [{"path": str(folder / f"{language}.jsonl"), "language": language} for language in ("zh", "en")],
+        "clean": {"filters": []}, "executor": {"tasks": 1},
+        "train_tokenizer": {"name": tokenizer, "size": 700}, "encode": encode, "group": {}, "corrupt": objectives,
+    }  # fmt: skip
+
+
+def run(folder, tokenizer="wordpiece", **encode):
+    folder.mkdir(exist_ok=True)
+    with (folder / "zh.jsonl").open("w") as file:
+        for number in range(60):
+            text = "。".join(SENTENCES[(number * step) % 8] for step in (1, 3, 5, 7)) + f"。编号{number}"
+            file.write(json.dumps({"text": text}) + "\n")
+    with (folder / "en.jsonl").open("w") as file:
+        for number in range(20):
+            file.write(json.dumps({"text": f"The seventh wizard reads page {number} of a book. Others sleep."}) + "\n")
+    path = folder / "recipe.yaml"
+    path.write_text(json.dumps(recipe_of(folder, tokenizer, **encode)))
+    assert main(["--config", str(path)]) == 0
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def segmented(tmp_path_factory):
+    pytest.importorskip("jieba", reason="pip install 'clozeline[words]' for the tests of encode.words")
+    return run(tmp_path_factory.mktemp("zh"), words={"zh": "jieba"})
+
+
+def slow_word_starts(text, encoding):
+    """The first token of each of jieba's words: the one that holds the word's first character, if it starts there."""
+    import jieba
+
+    starts, place = {0}, 0
+    for word in jieba.cut(text):
+        if not word.isspace():
+            starts |= {number for number, start in enumerate(encoding.starts.tolist()) if start == place}
+        place += len(word)
+    return sorted(starts)
+
+
+def test_tokens_are_stored_with_the_words_of_the_segmenter(segmented):
+    """Chinese by jieba, English by the pieces; the tokens of both are those of a run without."""
+    manifest = open_shards(segmented / "encode").manifest
+    assert manifest.config["words"] == {"zh": {"name": "jieba"}}
+    tokenizer = load_tokenizer(find_tokenizer(segmented / "encode" / "manifest.json", manifest.tokenizer.fingerprint))
+    documents = {each.uid: each for each in read_documents(documents_of(segmented / "clean", 0))}
+    rows = all_rows(segmented / "encode")
+    assert len(rows) == len(documents) == 80
+    for row in rows:
+        document = documents[row.fixed["document_uid"].tobytes()]
+        encoding = tokenizer.encode([document.text])[0]
+        assert np.array_equal(encoding.ids, row["token_ids"])
+        wanted = slow_word_starts(document.text, encoding)
+        if document.language == "en":
+            wanted = np.flatnonzero(tokenizer.vocabulary.opens_word(encoding.ids)).tolist()
+        assert row["word_starts"].tolist() == wanted
+
+
+def test_labels_are_whole_words_but_for_one(segmented):
+    """The last word of a row may be cut, where it uses up the budget."""
+    shards = open_shards(segmented / "corrupt" / "whole_word_masking" / "train")
+    special = vocabulary_of(shards.path, shards.manifest.tokenizer.fingerprint).special
+    samples = {int(row.fixed["uid"]): row for row in all_rows(segmented / "group" / "packed-38-sep" / "train")}
+    several = 0
+    for example in all_rows(segmented / "corrupt" / "whole_word_masking" / "train"):
+        sample = samples[int(example.fixed["uid"])]
+        starts = np.append(sample["word_starts"], len(sample["ids"]))
+        sizes = [int((~special[sample["ids"][first:last]]).sum()) for first, last in pairwise(starts)]
+        word_of = np.searchsorted(starts, example["label_positions"] - 1, side="right") - 1
+        masked = np.bincount(word_of, minlength=len(sizes))
+        assert ((masked > 0) & (masked < sizes)).sum() <= 1
+        several += int((masked > 1).sum())
+    assert several > 20, "words of several characters are masked"
+
+
+@pytest.mark.parametrize("options", recipe_of(Path(), "wordpiece")["corrupt"], ids=LABELS)
+def test_corruption_while_training_gives_what_is_stored(segmented, options):
+    """The words are in the samples, so both see the same ones; without them the rows are others."""
+    entry = NamedObjective(objective=choose("clozeline.pipeline.corrupt.objectives", options))
+    stored = {int(row.fixed["uid"]): row for row in all_rows(segmented / "corrupt" / entry.set_label / "train")}
+    grouping = entry.build(WORDS).grouping.label
+    corruption = corruption_of([entry], open_shards(segmented / "group" / grouping / "train"))
+    samples = all_rows(segmented / "group" / grouping / "train")
+    plain = Rows(samples.fixed, {name: column for name, column in samples.columns.items() if name != "word_starts"})
+    changed = 0
+    for rows, is_same in ((samples, True), (plain, False)):
+        examples, skips = corruption(rows, np.zeros(len(rows), np.uint16))
+        for example, skip in zip(examples, skips, strict=True):
+            wanted = None if skip else stored[int(example.fixed["uid"])]
+            same = skip or all(np.array_equal(example[name], wanted[name]) for name in wanted)
+            assert same or not is_same
+            changed += not same
+    assert changed > 10
+
+
+def test_without_segmenters_nothing_is_stored_of_them(tmp_path, capsys):
+    out = run(tmp_path / "plain")
+    manifest = open_shards(out / "encode").manifest
+    assert "word_starts" not in manifest.roles
+    assert "words" not in manifest.config
+    said = " ".join("".join(capsys.readouterr()).split())
+    assert (
+        "words: 60 documents of 80 (zh) have no blanks between words, so each piece of the tokenizer is a word" in said
+    )
+    assert "whole_word_masking, span_boundary, sentence_order_prediction, text_infilling" in said
+    assert "encode.words: {zh: jieba} finds words (pip install 'clozeline[words]')" in said
+
+
+def test_a_run_with_segmenters_says_nothing_of_them(segmented, tmp_path, capsys):
+    run(tmp_path / "again", words={"zh": "jieba"})
+    assert "no blanks" not in "".join(capsys.readouterr())
