@@ -136,12 +136,13 @@ class TextStatistics:
         return repeats
 
     def top_ngram_chars(self, n: int) -> int:
-        """Return length times frequency of the most frequent n-gram, joined by blanks; n 2 to 10; ties: the first."""
-        if self.token_count < n:
-            return 0
+        """Return length times frequency of the most frequent n-gram, joined by blanks; n 2 to 10; ties: the first.
+
+        An n-gram that occurs once is no repetition: without a repeat the result is 0.
+        """
         at, groups = self._find_repeats(n)
         if not len(at):
-            return int(self._starts[n]) + n - 1
+            return 0
         counts = np.bincount(groups)[groups]
         first = int(counts.argmax())
         start = int(at[first])

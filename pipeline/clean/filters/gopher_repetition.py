@@ -15,10 +15,12 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 class GopherRepetition(ThresholdFilter):
     """Rejects texts with many repeated lines, paragraphs or n-grams.
 
+    An n-gram that occurs once is no repetition. datatrove counts it, and so rejects nearly every text of a sentence.
+
     40 times "the same words again " -> rejected as `top_2_gram`: 320 of 839 characters are "the same"
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     thresholds: ClassVar[Mapping[str, str]] = {
         "dup_para_frac": "paragraphs",
         "dup_para_char_frac": "paragraph_chars",

@@ -41,7 +41,7 @@ def top_slow(tokens, n):
     if not grams:
         return 0
     gram, count = Counter(grams).most_common(1)[0]
-    return len(" ".join(gram)) * count
+    return len(" ".join(gram)) * count if count > 1 else 0
 
 
 def duplicate_slow(tokens, n):

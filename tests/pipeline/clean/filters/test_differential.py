@@ -13,9 +13,12 @@ import pytest
 import xxhash
 
 from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.pipeline.text.word_tokens import word_tokens
 from clozeline.registry import choose
 from tests.pipeline.clean.filters.documents import digest, documents
+from tests.pipeline.text.test_text_statistics import top_slow
 
+TOP = {f"top_{n}_gram": n for n in (2, 3, 4)}
 RECORDED = json.loads(Path(__file__).with_name("datatrove_verdicts.json").read_text(encoding="utf-8"))
 OPTIONS = {"gopher_quality": {"letter_words": "tokens"}, "c4_quality": {"terminal_marks": [".", "?", "!", '"', "'"]}}
 
@@ -41,5 +44,7 @@ def test_verdicts_are_the_peers(texts, name, kinds):
     # An ellipsis ends a sentence with us, and `mr.` does not: datatrove's spaCy sees both the other way round.
     counted = [row for row in differences if name == "c4_quality" and "too_few_sentences" in (row[1], row[3])]
     assert len(counted) <= 0.02 * len(texts), counted
-    assert [row for row in differences if row not in counted] == []
+    # datatrove also counts an n-gram that occurs once
+    once = [row for row in differences if row[3] in TOP and top_slow(word_tokens(texts[row[0]]), TOP[row[3]]) == 0]
+    assert [row for row in differences if row not in counted and row not in once] == []
     assert len(Counter(reason for reason, _ in RECORDED["verdicts"][name])) >= kinds

@@ -1,6 +1,10 @@
 import math
 import re
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from clozeline.pipeline.clean.filters import KEEP
 from clozeline.pipeline.clean.filters.gopher_repetition import GopherRepetition
 from clozeline.pipeline.text.text_statistics import TextStatistics
@@ -44,3 +48,21 @@ def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
     assert seen == set(GopherRepetition.reasons)
     spam = GopherRepetition(GopherRepetition.Options()).judge(TextStatistics("spam " * 900), "en")
     assert (spam.reason, spam.detail) == ("top_2_gram", "1.798 > 0.2")
+
+
+SENTENCES = st.lists(st.text("abcdefghijklmnop", min_size=2, max_size=9), min_size=1, max_size=30, unique=True)
+
+
+@given(SENTENCES)
+def test_a_text_in_which_no_word_occurs_twice_repeats_nothing(words):
+    """Also the shortest one: an n-gram of four words may be a third of a sentence, without a repetition."""
+    text = " ".join(words).capitalize() + "."
+    judge = GopherRepetition(GopherRepetition.Options()).judge
+    assert judge(TextStatistics(text), "en") == KEEP
+
+
+@pytest.mark.parametrize("count", [2, 3, 40])
+def test_a_sentence_that_is_repeated_is_repetition(count):
+    text = " ".join(["The ferry waits for nobody on this side."] * count)
+    judge = GopherRepetition(GopherRepetition.Options()).judge
+    assert judge(TextStatistics(text), "en").reason in {"top_2_gram", "top_3_gram", "top_4_gram"}
