@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError
 from clozeline.pipeline.clean.config import CleanConfig, SourceConfig
 from clozeline.pipeline.clean.exclusion import Exclusion
-from clozeline.pipeline.clean.filters import data_files
+from clozeline.pipeline.clean.filters import Filter, data_files
 from clozeline.pipeline.clean.languages import UNDECIDED
 from clozeline.pipeline.clean.unit import CleanUnits, SourceSteps
 from clozeline.pipeline.clean.unit_counts import CleanCounts
@@ -52,8 +52,11 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                     yield f"{key}.keep: {chosen.name} knows no language '{code}'; {suggest_codes(code, known)}"
 
         named = (self.config.filters, *(source.filters or () for source in self.config.sources.values()))
-        for chosen in (each for filters in named for each in filters if data_files(each.options)):
-            chosen.build()  # a model or list that cannot be used is an error before the work
+        for chosen in (each for filters in named for each in filters):
+            if not issubclass(chosen.type, Filter):
+                yield f"clean.filters: {chosen.name}: expected a subclass of clozeline.pipeline.clean.filters.Filter"
+            elif data_files(chosen.options):
+                chosen.build()  # a model or list that cannot be used is an error before the work
 
     def version(self) -> int:
         readers = {planned.reader for planned in self.plan.ranges}

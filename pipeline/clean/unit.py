@@ -71,11 +71,15 @@ class Steps:
     ) -> Document | None:
         """Return the finished document, or None if it was rejected.
 
-        The text of `markup` is extracted, after the filters of URLs. A language stated in the input's configuration is
-        not identified.
+        The text of `markup` is extracted, after the filters that need no text. A language stated in the input's
+        configuration is not identified.
         """
-        if not self._passes_url_filters(document):
+        filters = self._filters if document.target_text is None else self._pair_filters
+        unread = document.replace(text="", target_text=None)
+        first = self._apply_filters([named for named in filters if named[1].before_extraction], unread)
+        if first is None:
             return None
+        document = document.replace(extra=first.extra, flags=first.flags)
         if markup:
             page = self._extraction.extract(document.text)
             document = document.replace(text=page.text)
@@ -95,7 +99,9 @@ class Steps:
             document = document.replace(target_text=target, target_language=target_language or "und")
             given_language = given_language or "und"
         identified = self._identify_language(document, given_language)
-        return None if identified is None else self._apply_filters(identified)
+        if identified is None:
+            return None
+        return self._apply_filters([named for named in filters if not named[1].before_extraction], identified)
 
     def split(self, items: Iterable[Item], split: Split) -> Iterator[Item]:
         """Yield the chapters of each text, its own or that of its page; a page without text stays as it is."""
@@ -112,16 +118,6 @@ class Steps:
                     yield item._replace(kind="chapter", locator=offset, length=size, text=chapter, markup=False)
                 else:
                     yield item._replace(kind=f"{item.kind}, chapter at {offset}", text=chapter, markup=False)
-
-    def _passes_url_filters(self, document: Document) -> bool:
-        for _, step in self._filters if document.target_text is None else self._pair_filters:
-            if (judge_url := getattr(step, "judge_url", None)) is not None:
-                verdict = judge_url(document.url)
-                if verdict.reason:
-                    unread = document.replace(text="", target_text=None)
-                    self._tally.reject(unread, verdict.reason, verdict.detail)
-                    return False
-        return True
 
     def _normalize(self, document: Document, raw: str, empty: str, side: str = "") -> str | None:
         if len(raw) > self._text_chars:
@@ -147,10 +143,11 @@ class Steps:
             return None
         return document
 
-    def _apply_filters(self, document: Document) -> Document | None:
+    def _apply_filters(self, filters: Iterable[tuple[str, Filter]], document: Document) -> Document | None:
+        """Return the document as some filters leave it, or None if one rejects it."""
         statistics = TextStatistics(document.text)
-        for name, step in self._filters if document.target_text is None else self._pair_filters:
-            verdict = step.judge(statistics, document.language)
+        for name, step in filters:
+            verdict = step.judge(document, statistics)
             if verdict.note:
                 self._tally.note(verdict.note)
             if verdict.reason:

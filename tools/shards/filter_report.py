@@ -122,7 +122,7 @@ def _measure(
             yield "language_score", score, least, f"{document.language} {score:.3f} >= {least:.3f} by {key}"
     statistics = TextStatistics(document.text)
     for step in steps:
-        for name, value, minimum, maximum, shown in step.measure(statistics, document.language):
+        for name, value, minimum, maximum, shown in step.measure(document, statistics):
             sign, threshold = ("<=", maximum) if math.isfinite(maximum) else (">=", minimum)
             if minimum <= value <= maximum:
                 yield name, value, threshold, f"{shown.format(value)} {sign} {threshold}"
@@ -130,7 +130,7 @@ def _measure(
 
 def _decider(chosen: Chosen, reason: str) -> str:
     """Return the filter of a reason, and the option that it compares with, where it names one."""
-    thresholds = chosen.type.thresholds if issubclass(chosen.type, ThresholdFilter) else {}
+    thresholds = chosen.type.thresholds
     return f"{chosen.name}.{thresholds[reason]}" if reason in thresholds else chosen.name
 
 

@@ -20,8 +20,8 @@ class Shouting(ThresholdFilter):
     def __init__(self, options):
         self._share = options.share
 
-    def measure(self, statistics, language):
-        letters = [letter for letter in statistics.text if letter.isalpha()]
+    def measure(self, document, statistics):
+        letters = [letter for letter in document.text if letter.isalpha()]
         yield at_most("shouting", sum(map(str.isupper, letters)) / max(1, len(letters)), self._share)
 
 

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 import xxhash
 
 from clozeline.arrays import UInt64
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 
@@ -33,36 +34,44 @@ class Verdict:
 KEEP: Final = Verdict()
 
 
-class Filter(Protocol):
-    """A filter: `judge` is pure, so equal texts get equal verdicts."""
+class Filter(ABC):
+    """A filter of documents, with a nested dataclass `Options`; equal documents get equal verdicts."""
 
     VERSION: ClassVar[int]
+    """raised when the verdict or the edited text of any document changes"""
     reasons: ClassVar[tuple[str, ...]]
+    """why it rejects documents; reports rely on these names"""
+    thresholds: ClassVar[Mapping[str, str]] = {}
+    """the option that each reason compares with, for reports; a reason that is not listed is the filter's own"""
+    before_extraction: ClassVar[bool] = False
+    """whether it judges before the text is extracted, by URL, date or source; its documents have no text, and the
+    page of a rejected one is never read"""
 
-    def __init__(self, options: Any) -> None: ...
+    @abstractmethod
+    def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
+        """Return the verdict on a document.
 
-    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
-        """Return the verdict on a text in stored form."""
+        Args:
+            document: its text in stored form, and what is known of it: language, URL, host, date, source, and the
+                other columns of its record in `extra`, such as a score or a license.
+            statistics: of this text; each is computed once for all filters, when the first one asks for it.
+        """
 
 
 Measure: TypeAlias = tuple[str, float, float, float, str]
 """Reason, value, minimum and maximum of a rule, and the format of the value in messages."""
 
 
-class ThresholdFilter(ABC):
+class ThresholdFilter(Filter):
     """A filter whose rules each compare a measure of the text with thresholds; the first that fails is the reason."""
 
-    reasons: ClassVar[tuple[str, ...]]
-    thresholds: ClassVar[Mapping[str, str]] = {}
-    """the option that each reason compares with, for reports; a reason that is not listed is the filter's own"""
-
     @abstractmethod
-    def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
+    def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:
         """Yield the measures in the order of the rules, the cheapest first."""
 
-    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
+    def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the verdict of the first rule that fails."""
-        for reason, value, minimum, maximum, shown in self.measure(statistics, language):
+        for reason, value, minimum, maximum, shown in self.measure(document, statistics):
             if value < minimum:
                 return Verdict(reason, f"{shown.format(value)} < {minimum}")
             if value > maximum:

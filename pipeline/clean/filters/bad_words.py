@@ -9,6 +9,7 @@ from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.filters import DATA_FILE, Measure, ThresholdFilter, Verdict, at_most, iter_terms
 from clozeline.pipeline.clean.filters.gopher_quality import Share
+from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.normal_form import match_words
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
@@ -45,13 +46,15 @@ class BadWords(ThresholdFilter):
         files = sorted(file for file in options.lists.iterdir() if file.is_file() and not file.name.startswith("."))
         self._terms = {file.name.split(".")[0]: _terms_by_first_word(file) for file in files}
 
-    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
+    def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the verdict by the share of listed words; note a language without a list."""
-        return super().judge(statistics, language) if language in self._terms else Verdict(note="bad_words_unavailable")
+        if document.language not in self._terms:
+            return Verdict(note="bad_words_unavailable")
+        return super().judge(document, statistics)
 
-    def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
+    def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:
         """Yield the share of words in listed terms."""
-        if (terms := self._terms.get(language)) is not None:
+        if (terms := self._terms.get(document.language)) is not None:
             words = match_words(statistics.text)
             yield at_most("bad_words", _count_words(words, terms) / max(1, len(words)), self._share)
 

@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar, Final
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.clean.filters import KEEP, Verdict
+from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
+from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.normal_form import join_lines, normalize
 from clozeline.pipeline.text.sentences.regex import Regex
 from clozeline.pipeline.text.text_statistics import TextStatistics
@@ -22,7 +23,7 @@ class _PageRejected(Exception):
     """Raised for a line that rejects the entire page."""
 
 
-class C4Quality:
+class C4Quality(Filter):
     r"""Reduces the text to lines that are sentences, and rejects pages with code, filler or too few sentences.
 
     The rules are for prose. On pages with code, disable `citations`, which would remove lists and indices. The report
@@ -69,7 +70,7 @@ class C4Quality:
             *(_POLICY if options.policy else []),
         ]
 
-    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
+    def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the verdict on a page, with its edited text; empty lines stay, because they separate paragraphs."""
         removed: Counter[str] = Counter()
         kept: list[str] = []
@@ -94,7 +95,7 @@ class C4Quality:
         for line in kept:
             if sentences >= self._options.sentences:
                 break
-            sentences += len(self._sentences.starts(line, language))
+            sentences += len(self._sentences.starts(line, document.language))
         if sentences < self._options.sentences or not any(kept):
             return Verdict("too_few_sentences", f"{sentences} sentences < {self._options.sentences}")
         if not removed:

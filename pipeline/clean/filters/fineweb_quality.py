@@ -9,6 +9,7 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.filters import Measure, ThresholdFilter, at_least, at_most
 from clozeline.pipeline.clean.filters.gopher_quality import Share
+from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 # Unicode's Sentence_Terminal characters as datatrove lists them, and the Khmer signs ៖ ៙ ៚
@@ -66,7 +67,7 @@ class FinewebQuality(ThresholdFilter):
         marks = _SENTENCE_TERMINAL if options.stop_chars is None else re.escape(options.stop_chars)
         self._ends_sentence = re.compile(f"[{marks}]" if marks else "(?!)").match
 
-    def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
+    def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:
         """Yield the measures in datatrove's order."""
         options, text, lines = self._options, statistics.text, statistics.filled_lines
         count = max(1, len(lines))

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.filters import DATA_FILE, KEEP, Measure, ThresholdFilter, Verdict, at_least, at_most
+from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.text_statistics import TextStatistics, count_stop_words, read_stop_words
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -78,13 +79,13 @@ class GopherQuality(ThresholdFilter):
         lists = _STOP_WORDS if options.stop_words_from is None else read_stop_words(options.stop_words_from)
         self._stop_words = {language: frozenset(words) for language, words in lists.items()}
 
-    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
+    def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the verdict of the first rule that fails; note a language without a list."""
-        verdict = super().judge(statistics, language)
-        is_off = verdict is KEEP and self._options.stop_words and language not in self._stop_words
+        verdict = super().judge(document, statistics)
+        is_off = verdict is KEEP and self._options.stop_words and document.language not in self._stop_words
         return Verdict(note="stop_words_unavailable") if is_off else verdict
 
-    def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
+    def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:
         """Yield the measures, the cheapest first."""
         text, lines, options = statistics.text, statistics.lines, self._options
         yield at_least("gopher_short_doc", statistics.words, options.words[0], "{} words")
@@ -103,6 +104,6 @@ class GopherQuality(ThresholdFilter):
         by_tokens = options.letter_words == "tokens"
         share = statistics.tokens_with_letter / tokens if by_tokens else statistics.letter_share
         yield at_least("gopher_below_alpha_threshold", share, options.tokens_with_letter)
-        if (stop_words := self._stop_words.get(language)) is not None:
-            distinct = count_stop_words(statistics, stop_words, language)
+        if (stop_words := self._stop_words.get(document.language)) is not None:
+            distinct = count_stop_words(statistics, stop_words, document.language)
             yield at_least("gopher_enough_stop_words", distinct, options.stop_words, "{} stop words")

@@ -9,6 +9,7 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.filters import Measure, ThresholdFilter, at_most
 from clozeline.pipeline.clean.filters.gopher_quality import Share
+from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 
@@ -57,7 +58,7 @@ class GopherRepetition(ThresholdFilter):
     def __init__(self, options: Options) -> None:
         self._options = options
 
-    def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
+    def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:
         """Yield the measures, the cheapest first."""
         options, size = self._options, max(1, len(statistics.text))
         if options.min_words and statistics.words < options.min_words:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.clean.filters import KEEP, Verdict
-from clozeline.pipeline.ingest.documents.document import FLAG_PII_REPLACED
+from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
+from clozeline.pipeline.ingest.documents.document import FLAG_PII_REPLACED, Document
 from clozeline.pipeline.text.hosts import top_level_domains
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
@@ -43,7 +43,7 @@ _OTHER_NUMBER: Final = re.compile(
 )
 
 
-class Pii:
+class Pii(Filter):
     """Replaces personal data by `<email>`, `<ip>`, `<phone>` and `<iban>`, and counts the characters it replaced.
 
     Tokens rather than plausible values, which a model would learn. Private IP addresses, IBANs with a wrong checksum
@@ -72,7 +72,7 @@ class Pii:
     def __init__(self, options: Options) -> None:
         self._options = options
 
-    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
+    def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the edited text; no text is rejected."""
         text, last = statistics.text, 0
         pieces: list[str] = []

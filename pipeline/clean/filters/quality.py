@@ -13,6 +13,7 @@ from pydantic import Field
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.filters import DATA_FILE, Measure, ThresholdFilter, Verdict, at_least
+from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 _LOAD: Final = "import sys, fasttext; fasttext.load_model(sys.argv[1]).predict('a', k=-1)"
@@ -49,11 +50,11 @@ class Quality(ThresholdFilter):
                 f"{', '.join(sorted(labels)[:8])}"
             )
 
-    def measure(self, statistics: TextStatistics, language: str) -> Iterator[Measure]:
+    def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:
         """Yield the score."""
         yield at_least("low_quality", self._score(statistics.text), self._options.threshold, "{:.4f}")
 
-    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
+    def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the verdict by the threshold, with the score."""
         score, least = self._score(statistics.text), self._options.threshold
         reason, detail = ("low_quality", f"{score:.4f} < {least}") if score < least else ("", "")

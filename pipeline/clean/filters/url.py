@@ -9,7 +9,8 @@ from urllib.parse import unquote
 from pydantic import Field
 
 from clozeline.configuration.config import HOME_EXPANDED, config_class
-from clozeline.pipeline.clean.filters import DATA_FILE, KEEP, HashedTerms, Verdict, iter_terms
+from clozeline.pipeline.clean.filters import DATA_FILE, KEEP, Filter, HashedTerms, Verdict, iter_terms
+from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.hosts import LONGEST_HOST, ascii_host, ascii_url, host_of, parent_domains
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
@@ -19,7 +20,7 @@ _SCHEME: Final = re.compile("^[a-z][a-z0-9+.-]*://")
 Lists = Annotated[list[Path], HOME_EXPANDED]
 
 
-class Url:
+class Url(Filter):
     """Rejects pages by their URL, before their text is extracted.
 
     The lists are your files, a term on each line; none comes with Clozeline. A listed domain covers all hosts below it.
@@ -30,6 +31,7 @@ class Url:
     """
 
     VERSION: ClassVar[int] = 2
+    before_extraction: ClassVar[bool] = True
     reasons: ClassVar[tuple[str, ...]] = (
         "url_host", "url_domain", "url_listed", "url_banned_word", "url_soft_words", "url_banned_subword",
     )  # fmt: skip
@@ -66,13 +68,9 @@ class Url:
         )
         self._threshold = options.soft_word_threshold
 
-    def judge(self, statistics: TextStatistics, language: str) -> Verdict:
-        """Keep every text: this filter judges URLs."""
-        return KEEP
-
-    def judge_url(self, url: str | None) -> Verdict:
+    def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the verdict on a page from its URL."""
-        if url is None:
+        if (url := document.url) is None:
             return KEEP
         host = host_of(url) or ""
         if len(host) > LONGEST_HOST:

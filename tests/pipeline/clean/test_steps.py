@@ -1,12 +1,15 @@
 """One document through the steps: each character is kept or removed by a step that says so."""
 
 import re
+from dataclasses import replace
 
 import pytest
 import xxhash
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clozeline.configuration.config import config_class
+from clozeline.pipeline.clean.filters import Filter, Verdict
 from clozeline.pipeline.clean.unit import SourceSteps, Steps
 from clozeline.pipeline.clean.unit_counts import UnitCounts
 from clozeline.pipeline.ingest.documents.document import Document
@@ -112,3 +115,58 @@ def test_filters_of_addresses_reject_before_the_text_is_read(tmp_path, target):
         assert found.clean(page, None) is None
         judged = filters if target is None else pair_filters
         assert ([each.reason for each in tally.rejections] == ["url_domain"]) == bool(judged)
+
+
+class Licensed(Filter):
+    """Rejects documents by what is known of them, and notes what it was given."""
+
+    VERSION, reasons = 1, ("license", "old", "elsewhere")
+
+    @config_class
+    class Options:
+        early: bool = False
+
+    def __init__(self, options):
+        pass
+
+    def judge(self, document, statistics):
+        if document.extra.get("license") != "cc0":
+            return Verdict("license", document.extra.get("license", "none"))
+        if (document.date or 0) < 1_000:
+            return Verdict("old")
+        if document.host != "example.org" or document.source != "crawl":
+            return Verdict("elsewhere")
+        return Verdict(columns={"seen": [len(document.text), document.language, statistics.words]})
+
+
+class EarlyLicensed(Licensed):
+    """The same, before the text of a page is extracted."""
+
+    before_extraction = True
+
+
+KNOWN = {"extra": {"license": "cc0"}, "date": 2_000, "host": "example.org"}
+
+
+@pytest.mark.parametrize(
+    ("known", "reason"),
+    [({}, ""), ({"extra": {}}, "license"), ({"extra": {"license": "gpl"}}, "license"), ({"date": 10}, "old"),
+     ({"date": None}, "old"), ({"host": "example.com"}, "elsewhere")],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", [Licensed, EarlyLicensed])
+def test_a_filter_judges_what_is_known_of_a_document(kind, known, reason):
+    found, tally = steps(filters=[{"name": f"{__name__}:{kind.__name__}"}])
+    kept = found.clean(replace(document(ENGLISH), **{"source": "crawl"} | KNOWN | known), "en")
+    assert [each.reason for each in tally.rejections] == [reason] * bool(reason)
+    if kept is not None:
+        seen = [0, "und", 0] if kind is EarlyLicensed else [len(normalize(ENGLISH)), "en", kept.n_words]
+        assert kept.extra == {"license": "cc0", "seen": seen}
+
+
+def test_the_page_of_a_document_that_a_filter_needs_no_text_for_is_never_read(monkeypatch):
+    """Extraction would cost milliseconds, and might fail, for a page that is rejected by its license."""
+    found, tally = steps(filters=[{"name": f"{__name__}:EarlyLicensed"}])
+    monkeypatch.setattr(found, "_extraction", None)
+    assert found.clean(document("<p>A page without a license."), None, markup=True) is None
+    (rejection,) = tally.rejections
+    assert (rejection.reason, rejection.sample_text or "") == ("license", "")

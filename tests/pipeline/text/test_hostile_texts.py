@@ -16,9 +16,9 @@ from clozeline.pipeline.ingest.readers.mediawiki import strip_markup
 from clozeline.pipeline.kernels.ngram_index import Matcher, build_index
 from clozeline.pipeline.text.hosts import ascii_host, ascii_url, host_of
 from clozeline.pipeline.text.normal_form import match_words, normalize
-from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.text.word_tokens import word_tokens
 from clozeline.registry import choose, names
+from clozeline.tools.start.contracts.filters import judge_text
 from tests.pipeline.captures import http, read, record
 
 PIECES = """
@@ -64,10 +64,10 @@ def functions(folder):
     for name in names(package):
         if name != "quality":  # a linear model of match words
             built = choose(package, {"name": name, **options.get(name, {})}).build()
-            found[f"filter {name}"] = lambda text, judge=built.judge: judge(TextStatistics(text), "en") or KEEP
-            if hasattr(built, "judge_url"):
-                found["filter url: host"] = lambda text, judge=built.judge_url: judge(f"http://{text}/")
-                found["filter url: path"] = lambda text, judge=built.judge_url: judge(f"http://a.example/{text}")
+            found[f"filter {name}"] = lambda text, step=built: judge_text(step, text) or KEEP
+            if built.before_extraction:
+                found[f"filter {name}: host"] = lambda text, step=built: judge_text(step, "", url=f"http://{text}/")
+                found[f"filter {name}: path"] = lambda text, step=built: judge_text(step, "", url=f"http://a.b/{text}")
     for name in names("clozeline.pipeline.text.sentences"):
         splitter = choose("clozeline.pipeline.text.sentences", name).build()
         found[f"sentences {name}"] = lambda text, starts=splitter.starts: starts(text, "en")

@@ -46,10 +46,10 @@ class Repeating(Shouting):
     def __init__(self, options):
         super().__init__(options)
         self.seen = set()
-    def judge(self, statistics, language):
-        known = statistics.text in self.seen
-        self.seen.add(statistics.text)
-        return Verdict("shouting") if known else super().judge(statistics, language)
+    def judge(self, document, statistics):
+        known = document.text in self.seen
+        self.seen.add(document.text)
+        return Verdict("shouting") if known else super().judge(document, statistics)
 
 class Undeclared(Shouting):
     """Rejects by a reason that reports do not know."""

@@ -1,9 +1,10 @@
 """The contract of filters."""
 
 from dataclasses import fields
-from typing import Final
+from typing import Any, Final
 
 from clozeline.pipeline.clean.filters import Filter, Verdict
+from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.normal_form import normalize
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.registry import Chosen, choose
@@ -14,6 +15,12 @@ _TEXTS: Final = (
     " ".join(map(str, range(400))), "one two three four five six seven eight nine ten eleven. " * 40,
     "Write to ada@example.org, or call 0301 234567.\n", "Das Café am Fluß ist geschlossen.\n", "河很宽，水流很慢。" * 9,
 )  # fmt: skip
+
+
+def judge_text(step: Filter, text: str, language: str = "en", **known: Any) -> Verdict:
+    """Return the verdict on a text, as that of a document of which more may be known, such as `url` or `extra`."""
+    document = Document(uid=bytes(16), text=text, source="check", language=language, **known)
+    return step.judge(document, TextStatistics(text))
 
 
 def prepare(entry: Entry) -> Chosen:
@@ -27,7 +34,8 @@ def check_declarations(case: Chosen) -> None:
     require(isinstance(version, int), f"VERSION: expected a number, raised when verdicts change, got {version!r}")
     require(isinstance(reasons, tuple), f"reasons: expected a tuple of names, got {reasons!r}")
     known: set[str] = {option.name for option in fields(case.type.Options)}
-    for reason, option in getattr(case.type, "thresholds", {}).items():
+    require(issubclass(case.type, Filter), "expected a subclass of clozeline.pipeline.clean.filters.Filter")
+    for reason, option in case.type.thresholds.items():
         found = reason in case.type.reasons and option in known
         require(found, f"thresholds: expected one of its reasons and one of its options, got {reason!r}: {option!r}")
     require(case.type.__doc__, "expected a docstring that says what it rejects, got none")
@@ -37,13 +45,10 @@ def check_verdicts(case: Chosen) -> None:
     """A text gets the same verdict after any other texts, with a declared reason."""
     judged, texts = case.build(), [*map(normalize, _TEXTS)]
 
-    def judge(by: Filter, text: str) -> Verdict:
-        return by.judge(TextStatistics(text), "en")
-
-    first = [judge(judged, text) for text in texts]
+    first = [judge_text(judged, text) for text in texts]
     for other in (judged, case.build()):
         for text, verdict in reversed([*zip(texts, first, strict=True)]):
-            again = judge(other, text)
+            again = judge_text(other, text)
             require(again == verdict, f"{text[:40]!r}: expected {verdict} again, got {again}; keep no state of texts")
     for text, verdict in zip(texts, first, strict=True):
         known = ("", *case.type.reasons)

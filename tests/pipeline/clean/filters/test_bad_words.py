@@ -6,8 +6,8 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.filters import HashedTerms, iter_terms
 from clozeline.pipeline.text.normal_form import match_words
-from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.registry import choose
+from clozeline.tools.start.contracts.filters import judge_text
 
 CASES = {"bad_words": "A darn of a text."}
 LISTS = {"en": "# comment\ndarn\nbad egg\nbad\n2 eggs a day\negg a day\n", "ja.txt": "馬鹿\n", "de": "blöd\n"}
@@ -22,7 +22,7 @@ def options_in(folder):
 
 def judge(folder, text, language="en", **changes):
     chosen = choose("clozeline.pipeline.clean.filters", {"name": "bad_words", **options_in(folder), **changes})
-    return chosen.build().judge(TextStatistics(text), language)
+    return judge_text(chosen.build(), text, language)
 
 
 @pytest.mark.parametrize(

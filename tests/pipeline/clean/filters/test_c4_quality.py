@@ -5,6 +5,7 @@ import pytest
 from clozeline.pipeline.clean.filters import KEEP
 from clozeline.pipeline.clean.filters.c4_quality import C4Quality
 from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.tools.start.contracts.filters import judge_text
 from tests.pipeline.captures import SENTENCES
 
 CASES = {
@@ -18,8 +19,8 @@ class TestC4Quality:
     WANTED: ClassVar = "This is a line that is kept as it is."
 
     def edit(self, line, **options):
-        judge = C4Quality(C4Quality.Options(sentences=1, **options)).judge
-        return judge(TextStatistics(f"{self.WANTED}\n{line}\n{self.WANTED}"), "en")
+        step = C4Quality(C4Quality.Options(sentences=1, **options))
+        return judge_text(step, f"{self.WANTED}\n{line}\n{self.WANTED}")
 
     @pytest.mark.parametrize(
         ("line", "rule", "option"),
@@ -55,6 +56,6 @@ class TestC4Quality:
         assert self.edit("Now " + "x" * 1000 + " is long.", word_chars=999).removed == {"long_word": 1014}
         page = TextStatistics("This is a sentence. And here is another one.\nThe third one is here.")
         for sentences, reason in ((3, ""), (4, "too_few_sentences")):
-            assert C4Quality(C4Quality.Options(sentences=sentences)).judge(page, "en").reason == reason
+            assert judge_text(C4Quality(C4Quality.Options(sentences=sentences)), page.text).reason == reason
         five = " ".join(["This is a sentence."] * 5)
-        assert C4Quality(C4Quality.Options()).judge(TextStatistics(five), "en") == KEEP
+        assert judge_text(C4Quality(C4Quality.Options()), five) == KEEP

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import xxhash
 
-from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.text.word_tokens import word_tokens
 from clozeline.registry import choose
+from clozeline.tools.start.contracts.filters import judge_text
 from tests.pipeline.clean.filters.documents import digest, documents
 from tests.pipeline.text.test_text_statistics import top_slow
 
@@ -34,10 +34,10 @@ def texts():
     ("name", "kinds"), [("gopher_quality", 4), ("gopher_repetition", 6), ("c4_quality", 4), ("fineweb_quality", 4)]
 )
 def test_verdicts_are_the_peers(texts, name, kinds):
-    judge = choose("clozeline.pipeline.clean.filters", {"name": name, **OPTIONS.get(name, {})}).build().judge
+    step = choose("clozeline.pipeline.clean.filters", {"name": name, **OPTIONS.get(name, {})}).build()
     differences = []
     for number, (text, (reason, left)) in enumerate(zip(texts, RECORDED["verdicts"][name], strict=True)):
-        verdict = judge(TextStatistics(text), "en")
+        verdict = judge_text(step, text)
         words = (text if verdict.text is None else verdict.text).split()
         if verdict.reason != reason or (left and xxhash.xxh64_hexdigest(" ".join(words)) != left):
             differences.append((number, verdict.reason, verdict.detail, reason))

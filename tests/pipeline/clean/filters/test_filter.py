@@ -3,9 +3,8 @@
 import pytest
 
 from clozeline.pipeline.clean.filters import ThresholdFilter
-from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.registry import choose, find, names
-from clozeline.tools.start.contracts.filters import CHECKS, prepare
+from clozeline.tools.start.contracts.filters import CHECKS, judge_text, prepare
 from tests.declarations import declared
 from tests.pipeline.captures import SENTENCES
 
@@ -26,10 +25,8 @@ def required(name, folder):
 def test_a_minimal_document(name, reason, tmp_path):
     chosen = choose("clozeline.pipeline.clean.filters", required(name, tmp_path))
     built, case = chosen.build(), CASES[name][reason].strip()
-    if hasattr(built, "judge_url"):
-        assert built.judge_url(case).reason == reason
-    else:
-        assert built.judge(TextStatistics(case), "en").reason == reason
+    read = {"url": case} if built.before_extraction else {"text": case}
+    assert judge_text(built, **{"text": "", **read}).reason == reason
 
 
 def loosened(value):
@@ -53,16 +50,14 @@ def test_the_named_key_is_the_one_that_decides(name, tmp_path):
     """With that option loosened, a text is not rejected for the reason any more."""
     options, seen = required(name, tmp_path), set()
     for text in [*ODD, *CASES[name].values()]:
-        verdict = prepare(options).build().judge(TextStatistics(text.strip()), "en")
+        verdict = judge_text(prepare(options).build(), text.strip())
         if not verdict.reason:
             continue
         seen.add(verdict.reason)
         key = find(FILTERS, name).thresholds[verdict.reason]
         value = loosened(getattr(prepare(options).options, key))
         choices = [value] if not isinstance(value, list) or value == [0, 10**9] else value
-        verdicts = [
-            prepare({**options, key: choice}).build().judge(TextStatistics(text.strip()), "en") for choice in choices
-        ]
+        verdicts = [judge_text(prepare({**options, key: choice}).build(), text.strip()) for choice in choices]
         assert any(other.reason != verdict.reason for other in verdicts), (verdict.reason, key)
     assert seen
     assert set(find(FILTERS, name).thresholds) == set(find(FILTERS, name).reasons)
@@ -78,5 +73,5 @@ def test_a_filter_keeps_the_contract(name, tmp_path):
         f"tests/pipeline/clean/filters/test_{name}.py: declare CASES, which maps each of {sorted(reasons)} "
         f"to a minimal document that is rejected for this reason; found {sorted(CASES[name])}"
     )
-    assert case.build().judge(TextStatistics(PROSE), "en").reason == ""
-    case.build().judge(TextStatistics(""), "und")
+    assert judge_text(case.build(), PROSE).reason == ""
+    judge_text(case.build(), "", "und")

@@ -1,8 +1,8 @@
 import math
 
 from clozeline.pipeline.clean.filters.fineweb_quality import FinewebQuality
-from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.text.word_tokens import word_tokens
+from clozeline.tools.start.contracts.filters import judge_text
 from tests.pipeline.clean.filters.documents import documents
 
 PLAIN = "This line of the text has more than thirty characters."
@@ -15,7 +15,7 @@ CASES = {
 
 
 def judge(text, **options):
-    return FinewebQuality(FinewebQuality.Options(**options)).judge(TextStatistics(text), "en").reason
+    return judge_text(FinewebQuality(FinewebQuality.Options(**options)), text).reason
 
 
 def test_marks_of_other_scripts_end_a_line():

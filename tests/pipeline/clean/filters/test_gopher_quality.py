@@ -8,15 +8,16 @@ from clozeline.pipeline.clean.filters.gopher_quality import GopherQuality
 from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.text.word_tokens import word_tokens
 from clozeline.registry import choose
+from clozeline.tools.start.contracts.filters import judge_text
 from tests.pipeline.clean.filters.documents import documents
 
 
 def test_stop_words_go_by_language():
     german = "Haus Garten Fluss Abend Kirche Stadt Musik Brot Markt Licht " * 6
-    judge = choose("clozeline.pipeline.clean.filters", "gopher_quality").build().judge
-    assert judge(TextStatistics(german.strip()), "de").reason == "gopher_enough_stop_words"
-    assert judge(TextStatistics(german.strip() + " der die"), "de") == KEEP
-    assert judge(TextStatistics(german.strip()), "und") == Verdict(note="stop_words_unavailable")
+    step = choose("clozeline.pipeline.clean.filters", "gopher_quality").build()
+    assert judge_text(step, german.strip(), "de").reason == "gopher_enough_stop_words"
+    assert judge_text(step, german.strip() + " der die", "de") == KEEP
+    assert judge_text(step, german.strip(), "und") == Verdict(note="stop_words_unavailable")
 
 
 NEWS = """LONDON (AP) — "We lost, we lost again, and it hurt," said the coach (54), "but that's football." Shares of
@@ -29,10 +30,10 @@ def test_marks_of_a_news_text_are_no_words():
     """Quotes, numbers and brackets of the press: kept by the paper's rule, not as words or as a list."""
     statistics = TextStatistics(" ".join(NEWS.split()))
     usual = choose("clozeline.pipeline.clean.filters", "gopher_quality").build()
-    assert usual.judge(statistics, "en") == KEEP
-    assert usual.judge(TextStatistics("- " + NEWS.replace("\n", "\n- ")), "en").reason == "gopher_too_many_bullets"
+    assert judge_text(usual, statistics.text) == KEEP
+    assert judge_text(usual, "- " + NEWS.replace("\n", "\n- ")).reason == "gopher_too_many_bullets"
     marks = choose("clozeline.pipeline.clean.filters", {"name": "gopher_quality", "letter_words": "tokens"}).build()
-    verdict = marks.judge(statistics, "en")
+    verdict = judge_text(marks, statistics.text)
     assert (verdict.reason, verdict.detail) == ("gopher_below_alpha_threshold", "0.528 < 0.8")
 
 
@@ -82,10 +83,10 @@ def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
             "gopher_below_alpha_threshold": {"tokens_with_letter": min(1, math.nextafter(at["tokens_with_letter"], 2))},
             "gopher_enough_stop_words": {"stop_words": at["stop_words"] + 1},
         }  # fmt: skip
-        assert GopherQuality(GopherQuality.Options(**at)).judge(TextStatistics(text), "en") == KEEP
+        assert judge_text(GopherQuality(GopherQuality.Options(**at)), text) == KEEP
         for reason, changes in beyond.items():
             options = GopherQuality.Options(**{**at, **changes})
             if changes != {name: at[name] for name in changes}:  # no share is below 0 or above 1
-                assert GopherQuality(options).judge(TextStatistics(text), "en").reason == reason, (reason, text)
+                assert judge_text(GopherQuality(options), text).reason == reason, (reason, text)
                 seen.add(reason)
     assert seen == set(GopherQuality.reasons)

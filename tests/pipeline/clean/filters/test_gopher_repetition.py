@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from clozeline.pipeline.clean.filters import KEEP
 from clozeline.pipeline.clean.filters.gopher_repetition import GopherRepetition
-from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.text.word_tokens import word_tokens
+from clozeline.tools.start.contracts.filters import judge_text
 from tests.pipeline.clean.filters.documents import documents
 from tests.pipeline.text.test_text_statistics import duplicate_slow, top_slow
 
@@ -35,7 +35,7 @@ def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
         at = {name: found[reason] for name, reason in names.items()}
         at["top_ngrams"] = {n: found[f"top_{n}_gram"] for n in (2, 3, 4)}
         at["duplicate_ngrams"] = {n: found[f"duplicated_{n}_n_grams"] for n in range(5, 11)}
-        assert GopherRepetition(GopherRepetition.Options(**at)).judge(TextStatistics(text), "en") == KEEP
+        assert judge_text(GopherRepetition(GopherRepetition.Options(**at)), text) == KEEP
         beyond = {reason: {name: math.nextafter(found[reason], 0)} for name, reason in names.items()}
         for name, key in (("top_ngrams", "top_{}_gram"), ("duplicate_ngrams", "duplicated_{}_n_grams")):
             beyond |= {
@@ -43,10 +43,10 @@ def test_a_measure_at_its_threshold_is_kept_and_one_beyond_it_is_not():
             }
         for reason in (reason for reason in beyond if found[reason]):
             options = GopherRepetition.Options(**{**at, **beyond[reason]})
-            assert GopherRepetition(options).judge(TextStatistics(text), "en").reason == reason
+            assert judge_text(GopherRepetition(options), text).reason == reason
             seen.add(reason)
     assert seen == set(GopherRepetition.reasons)
-    spam = GopherRepetition(GopherRepetition.Options()).judge(TextStatistics("spam " * 900), "en")
+    spam = judge_text(GopherRepetition(GopherRepetition.Options()), "spam " * 900)
     assert (spam.reason, spam.detail) == ("top_2_gram", "1.798 > 0.2")
 
 
@@ -57,12 +57,12 @@ SENTENCES = st.lists(st.text("abcdefghijklmnop", min_size=2, max_size=9), min_si
 def test_a_text_in_which_no_word_occurs_twice_repeats_nothing(words):
     """Also the shortest one: an n-gram of four words may be a third of a sentence, without a repetition."""
     text = " ".join(words).capitalize() + "."
-    judge = GopherRepetition(GopherRepetition.Options()).judge
-    assert judge(TextStatistics(text), "en") == KEEP
+    step = GopherRepetition(GopherRepetition.Options())
+    assert judge_text(step, text) == KEEP
 
 
 @pytest.mark.parametrize("count", [2, 3, 40])
 def test_a_sentence_that_is_repeated_is_repetition(count):
     text = " ".join(["The ferry waits for nobody on this side."] * count)
-    judge = GopherRepetition(GopherRepetition.Options()).judge
-    assert judge(TextStatistics(text), "en").reason in {"top_2_gram", "top_3_gram", "top_4_gram"}
+    step = GopherRepetition(GopherRepetition.Options())
+    assert judge_text(step, text).reason in {"top_2_gram", "top_3_gram", "top_4_gram"}

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from clozeline.pipeline.clean.filters import KEEP
 from clozeline.pipeline.clean.filters.pii import Pii
 from clozeline.pipeline.ingest.documents.document import FLAG_PII_REPLACED
-from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.tools.start.contracts.filters import judge_text
 
 
 def judge(text, **options):
-    return Pii(Pii.Options(**options)).judge(TextStatistics(text), "en")
+    return judge_text(Pii(Pii.Options(**options)), text)
 
 
 def replaced(text, **options):

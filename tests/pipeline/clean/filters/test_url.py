@@ -3,6 +3,7 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.extractors._extraction import Extraction
 from clozeline.registry import choose
+from clozeline.tools.start.contracts.filters import judge_text
 from tests.pipeline.captures import http, page, record
 from tests.pipeline.clean.cleaning import run_clean
 
@@ -31,7 +32,7 @@ def options_in(folder):
 
 def judge(folder, url, **changes):
     chosen = choose("clozeline.pipeline.clean.filters", {"name": "url", **options_in(folder), **changes})
-    return chosen.build().judge_url(url)
+    return judge_text(chosen.build(), "", url=url)
 
 
 @pytest.mark.parametrize(
