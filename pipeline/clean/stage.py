@@ -117,10 +117,11 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
 
     def row(self, counts: CleanCounts) -> Row:
         without = {f"without a record in {name}": size for name, size in counts.get("without_records", {}).items()}
+        lost = {f"lost by damage in {name}": size for name, size in counts.get("bytes_lost", {}).items()}
         not_utf8 = counts["malformed"].get("bad_utf8", 0)
         left_out = (
             ("document", counts["rejected"]), ("record", counts["malformed"]), ("record", counts["ignored"]),
-            ("", counts["notes"]), ("byte", without), ("", counts.get("text_lacks", {})),
+            ("", counts["notes"]), ("byte", {**lost, **without}), ("", counts.get("text_lacks", {})),
             ("", counts.get("first_records", {})), ("row", {_NAME_ENCODING: not_utf8} if not_utf8 else {}),
             *self._list_unmatched(counts), ("character", _normalized(counts)),
         )  # fmt: skip

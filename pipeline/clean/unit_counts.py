@@ -23,6 +23,7 @@ class CleanCounts(Counts, total=False):
     by the keys they have"""
     first_records: dict[str, int]  # files whose first record is malformed, by what is wrong
     without_records: dict[str, int]  # bytes of input files without any record, per source
+    bytes_lost: dict[str, int]  # bytes of compressed input files that do not decode, per source
     records_in: int  # records that are ignored, malformed or a document
     ignored: dict[str, int]
     malformed: dict[str, int]
@@ -91,6 +92,8 @@ class UnitCounts:
             why = counted.detail or counted.lacks
             self.rejections.append(Rejection.of_record(self._source, counted.locator, counted.reason, why))
             self.add({"malformed_listed": reason})
+        if counted.lost:
+            self.add({"bytes_lost": {self._source: counted.lost}})
         if counted.lacks:
             known = self.counts.get("text_lacks", {})
             lacks = counted.lacks if counted.lacks in known or len(known) < _DISTINCT else "no such key in other rows"

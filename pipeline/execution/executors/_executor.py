@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from clozeline.memory import share_memory
+
 if TYPE_CHECKING:  # the options of executors are listed without what they run
     from clozeline.pipeline.recipe import ExecutorConfig
 
@@ -74,6 +76,7 @@ def run_on_node(deal: Deal, rank: int, folder: Path) -> None:
     from loguru import logger  # the rest of a start has no use for it
 
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    share_memory(len(os.sched_getaffinity(0)))  # each core of this node may have a task
     logger.disable("datatrove")  # it prints a banner, and tracebacks with the values of variables
     from datatrove.executor.local import LocalPipelineExecutor
 

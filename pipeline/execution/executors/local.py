@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ClozelineError
+from clozeline.memory import share_memory
 from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.execution.executors import Deal, run_tasks
 from clozeline.pipeline.recipe import ExecutorConfig
@@ -44,11 +45,12 @@ class Local:
         return {}
 
 
-def _worker(deal: Deal, ranks: Sequence[int], driver: int) -> None:
+def _worker(deal: Deal, ranks: Sequence[int], driver: int, workers: int) -> None:
     # Inherited from the driver too, but not where a fork server of another user of `multiprocessing` was there before.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     die_with(driver)
     guard_streams()
+    share_memory(workers)
     try:
         run_tasks(deal, ranks)
     except (ClozelineError, OSError) as error:  # not even a failure can be recorded: the driver meets the same error
@@ -64,7 +66,9 @@ def _supervise(deal: Deal, workers: int, tick: Callable[[], None]) -> None:
     modules = [stage_module(stage) for stage in all_stages()]
     context.set_forkserver_preload(["__main__", *modules])
     processes: list[BaseProcess] = [
-        context.Process(target=_worker, args=(deal, range(first, deal.tasks, workers), os.getpid()), daemon=False)
+        context.Process(
+            target=_worker, args=(deal, range(first, deal.tasks, workers), os.getpid(), workers), daemon=False
+        )
         for first in range(workers)
     ]
     try:

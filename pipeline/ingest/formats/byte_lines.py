@@ -12,9 +12,10 @@ _FIRST_PIECE: Final = 1 << 12  # of the search for a line end, which is near as 
 
 
 class Cut(NamedTuple):
-    """A line cut by damage of a compressed file: the reason."""
+    """A line cut by damage of a compressed file: the reason, and how many bytes of the file are not decoded."""
 
     reason: str
+    lost: int = 0
 
 
 Line: TypeAlias = bytes | int | Cut
@@ -63,7 +64,7 @@ class ByteLines:
         length = 0
         for piece in pieces:
             if isinstance(piece, Damage):
-                yield at, Cut(piece.reason)
+                yield at, Cut(piece.reason, piece.lost)
                 at, parts, length, self.rest = at + length, [], 0, True
                 continue
             *lines, rest = piece.split(b"\n")

@@ -16,7 +16,9 @@ from typing import Any, BinaryIO, Final, Literal, Protocol
 import lz4.frame
 import zstandard
 
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.errors import ConfigurationError
+from clozeline.memory import explain_share, memory_share
+from clozeline.pipeline.ingest.formats.limits import LARGEST_WINDOW, Limits
 
 _SMALL_MEMBER: Final = 1 << 14  # bytes of the first read of a member; each further read doubles the total
 _CHUNK: Final = 1 << 18
@@ -55,26 +57,61 @@ class _Codec:
     """A compression; its decoders have `decompress`, `eof` and `unused_data`, as in the standard library."""
 
     magics: tuple[bytes, ...]  # first bytes of a file
-    decoder: Callable[[], Any]
+    decoder: Callable[[], Any]  # accepts every window that the library decodes, and takes memory as content comes
     step: int  # bytes of input at a time, which decode to at most about 32 MiB where the library has no bound
     member: re.Pattern[bytes]  # first bytes of a member with content, searched for after damage
+    window: Callable[[bytes], int] | None = None  # bytes of content that a decoder of this member keeps at most
 
 
 _SKIPPABLE = tuple(bytes([first, 0x2A, 0x4D, 0x18]) for first in range(0x50, 0x60))
 _ZSTD, _LZ4, _XZ = b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"\xfd7zXZ\x00"
+_ZSTD_WINDOW: Final = 1 << 31
+_XZ_MEMORY: Final = LARGEST_WINDOW + (1 << 20)
+"""Bytes of the largest dictionary, and of what the decoder needs otherwise."""
+
+
+def _zstd_window(head: bytes) -> int:
+    """Return the window of a frame, or its content if that is known and smaller; 0 if these bytes do not tell."""
+    with suppress(zstandard.ZstdError):
+        frame = zstandard.get_frame_parameters(head)
+        if frame.window_size <= _ZSTD_WINDOW:  # no frame that can be decoded has a larger one
+            return int(min(frame.window_size, frame.content_size))  # 2**64 - 1 if it is not known
+    return 0
+
+
+def _xz_window(head: bytes) -> int:
+    """Return a power of two that the dictionary of a stream does not exceed; 0 if these bytes do not tell."""
+    for window in (1 << power for power in range(16, 33)):
+        try:
+            lzma.LZMADecompressor(memlimit=window + (1 << 20)).decompress(head, 1)
+        except lzma.LZMAError as error:
+            if "limit" not in str(error):
+                return 0
+        else:
+            return window
+    return 0
+
+
 CODECS: Final[dict[str, _Codec]] = {
     "gzip": _Codec(
         (b"\x1f\x8b\x08",), lambda: zlib.decompressobj(31), 1 << 14, re.compile(rb"\x1f\x8b\x08(?=[\x00-\x1f])")
     ),
     "zstd": _Codec(
         (_ZSTD, *_SKIPPABLE),
-        lambda: zstandard.ZstdDecompressor(max_window_size=2**27).decompressobj(),
+        lambda: zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj(),
         1 << 10,
         re.compile(re.escape(_ZSTD)),
+        _zstd_window,
     ),
     "lz4": _Codec((_LZ4,), lz4.frame.LZ4FrameDecompressor, 1 << 14, re.compile(re.escape(_LZ4))),
     "bz2": _Codec((b"BZh",), bz2.BZ2Decompressor, 1 << 10, re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")),
-    "xz": _Codec((_XZ,), lambda: lzma.LZMADecompressor(memlimit=2**28), 1 << 10, re.compile(re.escape(_XZ) + b"\0")),
+    "xz": _Codec(
+        (_XZ,),
+        lambda: lzma.LZMADecompressor(memlimit=_XZ_MEMORY),
+        1 << 10,
+        re.compile(re.escape(_XZ) + b"\0"),
+        _xz_window,
+    ),
 }
 REASONS: Final = ("bomb", "damaged", "trailing_junk", "truncated")
 """Every reason of `Damage` in `decompress_members`."""
@@ -94,13 +131,14 @@ def is_bomb(limits: Limits, compressed: int, decompressed: int) -> bool:
 class Damage(Exception):
     """A stream cannot be decoded further: `damaged`, `truncated`, `bomb`, or `trailing_junk`, which is no member.
 
-    `member` is the file offset of what does not decode.
+    `member` is the file offset of what does not decode, `lost` how many bytes of the file are not decoded.
     """
 
-    def __init__(self, reason: str, member: int = 0) -> None:
+    def __init__(self, reason: str, member: int = 0, lost: int = 0) -> None:
         super().__init__(reason)
         self.reason = reason
         self.member = member
+        self.lost = lost
 
 
 def feed(decoder: Any, data: bytes) -> Iterator[bytes]:
@@ -131,6 +169,9 @@ def decompress_members(
     `start` is where reading starts, in a compressed file a member, and `codec` its compression if known. Everything
     that decodes comes before the damage, and after it, with `resume`, the content from the next member on, up to
     `decompressed_bytes` of the limits.
+
+    Raises:
+        ConfigurationError: a member needs a larger window than the limits allow.
     """
     with path.open("rb") as file:
         codec = codec or detect_codec(file.read(_LONGEST_MAGIC))
@@ -140,8 +181,12 @@ def decompress_members(
             while piece := file.read(_OUTPUT):
                 yield start, piece
             return
+        find_window = CODECS[codec].window
         while (member := _skip_zeros(file, start)) < size:
             read, produced = progress.read, progress.produced
+            if find_window is not None:
+                file.seek(member)
+                _check_window(path, find_window(file.read(_PROBE)), member, size - member, limits)
             try:
                 start = yield from _decode_member(file, codec, member, limits, progress)
             except Damage as damage:
@@ -150,10 +195,32 @@ def decompress_members(
                 again = resume and wasted <= _MOST_WASTED and progress.produced <= limits.decompressed_bytes
                 following = find_member(file, codec, member + 1) if again else None
                 cut = damage.reason == "truncated" and following is not None
-                yield member, Damage("damaged" if cut else damage.reason, member)
+                lost = max(0, (size if following is None else following) - damage.member)
+                yield member, Damage("damaged" if cut else damage.reason, member, lost)
                 if following is None:
                     return
                 start = following
+
+
+def _check_window(path: InputFile, window: int, member: int, left: int, limits: Limits) -> None:
+    """Refuse a member whose window is larger than the limits, or by default than the memory, allow.
+
+    `left` are the bytes of the file from the member on.
+    """
+    if limits.window_bytes is not None:
+        allowed, why = limits.window_bytes, ""
+    else:
+        # a decoder takes memory for the content that comes, however large the window is
+        window = min(window, max(_RATIO_FREE, limits.ratio * left))
+        if window <= _RATIO_FREE:
+            return
+        allowed, why = memory_share(), f", by default {explain_share()}"
+    if window > allowed:
+        raise ConfigurationError(
+            f"{path}: expected a compression window of at most {allowed:,} bytes (limits.window_bytes{why}), found one "
+            f"of {window:,} at byte {member:,}: set limits.window_bytes={window}, and a smaller executor.workers if "
+            "not all of them can have so much memory"
+        )
 
 
 @dataclass
@@ -171,8 +238,9 @@ def _decode_member(
     file.seek(start)
     data, step = file.read(_SMALL_MEMBER), CODECS[codec].step
     if not data.startswith(CODECS[codec].magics):
-        raise Damage("trailing_junk" if progress.read else "damaged")
+        raise Damage("trailing_junk" if progress.read else "damaged", start)
     decoder, fed = CODECS[codec].decoder(), 0
+    decoded = start  # what follows has given no content
     while True:
         for at in range(0, len(data), step):
             given = data[at : at + step]
@@ -181,20 +249,21 @@ def _decode_member(
                 for piece in feed(decoder, given):
                     progress.produced += len(piece)
                     if piece:
+                        decoded = start + fed
                         yield start, piece
                     if is_bomb(limits, progress.read, progress.produced):
-                        raise Damage("bomb")
+                        raise Damage("bomb", decoded)
             except ERRORS as error:
                 for piece in _decode_to_damage(file, codec, start, fed, progress.produced - produced):
                     yield start, piece
-                raise Damage("damaged") from error
+                raise Damage("damaged", decoded) from error
             fed += len(given)
             if decoder.eof:
                 return start + fed - len(decoder.unused_data or b"")  # LZ4 returns None
         file.seek(start + fed)
         # small reads first: members may be small, and bytes beyond a member are read again
         if not (data := file.read(min(_CHUNK, fed))):
-            raise Damage("truncated")
+            raise Damage("truncated", decoded)
 
 
 def _decode_to_damage(file: BinaryIO, codec: str, start: int, fed: int, seen: int) -> Iterator[bytes]:

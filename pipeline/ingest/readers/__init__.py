@@ -15,7 +15,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.ingest.formats.charset import detect_utf16
 from clozeline.pipeline.ingest.formats.decompression import Damage, InputFile, decompress_file, detect_codec
-from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.formats.limits import LARGEST_WINDOW, Limits
 from clozeline.registry import find, names
 
 _NO_FIELDS: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -50,6 +50,8 @@ class Counted:
     locator: int = field(default=0, compare=False)
     lacks: str = field(default="", compare=False)
     detail: str = field(default="", compare=False)
+    lost: int = field(default=0, compare=False)
+    """bytes of a compressed file that do not decode there"""
 
 
 Item: TypeAlias = RawRecord | Counted
@@ -91,6 +93,8 @@ class Reader(ABC):
 _READERS: Final = "clozeline.pipeline.ingest.readers"
 _HEAD_BYTES: Final = 4096
 _GUESS: Final = "text"
+_OPEN: Final = Limits(window_bytes=LARGEST_WINDOW)
+"""Limits of a look at the first bytes of a file, which takes little memory."""
 _COMPRESSIONS: Final = (".gz", ".zst", ".lz4", ".bz2", ".xz")
 _MAGICS: Final = {"warc": (b"WARC/",), "parquet": (b"PAR1",), "arrow": (b"ARROW1",)}
 
@@ -103,7 +107,7 @@ def detect(path: InputFile, named: str | None = None) -> tuple[str, bool]:
     try:
         with path.open("rb") as file:
             raw = file.read(_HEAD_BYTES)
-        content = raw if detect_codec(raw) is None else next(decompress_file(path, Limits(), resume=False), b"")
+        content = raw if detect_codec(raw) is None else next(decompress_file(path, _OPEN, resume=False), b"")
     except OSError as error:
         raise StorageError(f"{path}: cannot be read ({error.strerror or error})") from error
     head = b"" if isinstance(content, Damage) else content[:_HEAD_BYTES]

@@ -176,7 +176,7 @@ class LineFile(Reader):
 
     def _make_item(self, line: Line, offset: int) -> Item:
         if isinstance(line, Cut):
-            return Counted("malformed", line.reason, offset)
+            return Counted("malformed", line.reason, offset, lost=line.lost)
         if isinstance(line, int):
             return Counted("malformed", "line_bytes", offset)
         raw = line.removeprefix(_BOM) if offset == 0 else line

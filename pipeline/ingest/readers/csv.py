@@ -83,7 +83,7 @@ class Csv(Reader):
     def _make_item(self, row: list[str] | None, names: list[str], lines: _RowLines) -> Item:
         offset, problem = lines.taken[0][0], lines.problem or ("bad_csv" if row is None else "")
         if problem:
-            return Counted("malformed", problem, offset)
+            return Counted("malformed", problem, offset, lost=lines.lost)
         if not row:
             return Counted("ignored", "blank_line")
         if why := explain_unusable(self._options.text_key, names):
@@ -147,6 +147,12 @@ class _RowLines:
     @property
     def length(self) -> int:
         return sum(len(line) + 1 for _, line in self.taken if isinstance(line, bytes)) - 1
+
+    @property
+    def lost(self) -> int:
+        """Bytes of a compressed file that do not decode behind the last line."""
+        last = self.taken[-1][1]
+        return last.lost if isinstance(last, Cut) else 0
 
     def keep_first(self) -> list[tuple[int, Line]]:
         """Return all lines but the first, whose quotes may be wrong while the others are rows; none of a cut row."""

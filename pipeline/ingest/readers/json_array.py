@@ -46,12 +46,12 @@ class JsonArray(Reader):
             value, raw, reason = text.take_value()
             length = text.offset - offset
             if reason or length > longest:
-                yield Counted("malformed", reason or "line_bytes", offset)
+                yield Counted("malformed", reason or "line_bytes", offset, lost=text.lost)
                 return
             yield self._make_item(value, raw, offset, length)
             is_array = text.skip(",") or text.begins("]")
         if not is_array or text.begins("") or text.damage:
-            yield Counted("malformed", text.damage or "bad_json", text.offset)
+            yield Counted("malformed", text.damage or "bad_json", text.offset, lost=text.lost)
 
     def _make_item(self, value: Any, raw: str, offset: int, length: int) -> Item:
         if _BAD_BYTE.search(raw):
@@ -65,7 +65,7 @@ class _Text:
     """Text of a file, read on demand up to `damage`; `at` is an index of `buffer`, `offset` the bytes before it."""
 
     def __init__(self, pieces: Iterator[bytes | Damage], longest: int) -> None:
-        self.buffer, self.at, self.offset, self.damage = "", 0, 0, ""
+        self.buffer, self.at, self.offset, self.damage, self.lost = "", 0, 0, "", 0
         self._pieces, self._longest = pieces, longest
         self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
 
@@ -73,7 +73,7 @@ class _Text:
         """Read more; False at the end, or at damage."""
         piece = next(self._pieces, b"")
         if isinstance(piece, Damage):
-            self.damage, piece = piece.reason, b""
+            self.damage, self.lost, piece = piece.reason, piece.lost, b""
         self.buffer, self.at = self.buffer[self.at :] + self._decoder.decode(piece, final=not piece), 0
         return bool(piece)
 

@@ -60,17 +60,17 @@ class Mediawiki(Reader):
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         pages = _Pages(self._limits.record_bytes)
-        reason = ""
+        reason, lost = "", 0
         for piece in decompress_file(path, self._limits, resume=False):
             if isinstance(piece, Damage):
-                reason = piece.reason
+                reason, lost = piece.reason, piece.lost
                 break
             for first in range(0, len(piece), _PIECE):
                 yield from pages.feed(piece[first : first + _PIECE])
         if not reason and not pages.finish():
             reason = "truncated" if not pages.wrong else "bad_xml"
         if reason or pages.wrong:
-            yield Counted("malformed", "bad_xml" if pages.wrong else reason, pages.end, detail=pages.wrong)
+            yield Counted("malformed", "bad_xml" if pages.wrong else reason, pages.end, detail=pages.wrong, lost=lost)
 
 
 class _Pages:

@@ -24,7 +24,7 @@ class WholeFile(Reader):
             if isinstance(piece, Damage):
                 # all content before a cut or before trailing junk is valid
                 if piece.reason not in ("truncated", "trailing_junk") or not length:
-                    yield Counted("malformed", piece.reason)
+                    yield Counted("malformed", piece.reason, lost=piece.lost)
                     return
                 flags = FLAG_TRUNCATED_SOURCE
                 continue

@@ -84,7 +84,11 @@ class Warc(Reader):
                 if damage is None or damage.member >= end:
                     return
                 is_junk = damage.reason == "trailing_junk"
-                yield Counted("note", "resync") if is_junk else Counted("malformed", damage.reason, locator)
+                yield (
+                    Counted("note", "resync")
+                    if is_junk
+                    else Counted("malformed", damage.reason, locator, lost=damage.lost)
+                )
             elif locator >= end and kind in content.splittable_kinds:
                 return
             elif _START.match(content.ahead):
@@ -113,7 +117,8 @@ class Warc(Reader):
             end = content.ahead.find(b"\n", size, size + _HEAD_BYTES) + 1
             fault = "" if content.can_end(end) else "bad_length"
         if fault:
-            return Counted("malformed", content.pass_fault(fault, head, size), locator)
+            reason, lost = content.pass_fault(fault, head, size)
+            return Counted("malformed", reason, locator, lost=lost)
         payload = bytes(content.ahead[head:size])
         if end > size:
             fields.setdefault("warc-truncated", "length")
@@ -256,14 +261,18 @@ class _Content:
                 self.drop(len(self.ahead))
                 return False
 
-    def pass_fault(self, fault: str, head: int, size: int) -> str:
-        """Go to the record after one with a fault, and return its reason: what cuts a record takes precedence."""
+    def pass_fault(self, fault: str, head: int, size: int) -> tuple[str, int]:
+        """Go to the record after one with a fault; return its reason and the bytes that are not decoded.
+
+        What cuts a record takes precedence.
+        """
         before = self.at
         if self.seek(head or 1):
-            return "bad_length" if fault == "too_large" and self.at - before < size else fault
+            return ("bad_length" if fault == "too_large" and self.at - before < size else fault), 0
         if self._damage is not None and self._damage.reason != "trailing_junk":
-            return self.pass_damage().reason  # type: ignore[union-attr]
-        return "truncated" if not head or self.at - before < size else fault
+            damage, self._damage = self._damage, None
+            return damage.reason, damage.lost
+        return ("truncated" if not head or self.at - before < size else fault), 0
 
     def pass_damage(self) -> Damage | None:
         """Go to the content after the damage, and return it."""

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from clozeline.memory import memory_share
+
 
 @dataclass
 class Noting:
@@ -43,4 +45,12 @@ class Reporting(Noting):
     def __call__(self, unit):
         blocked = signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
         (self.folder / f"{unit}.blocked").write_text(str(blocked))
+        super().__call__(unit)
+
+
+class SharingMemory(Noting):
+    """A step that notes how many bytes of memory are its share."""
+
+    def __call__(self, unit):
+        (self.folder / f"{unit}.share").write_text(str(memory_share()))
         super().__call__(unit)

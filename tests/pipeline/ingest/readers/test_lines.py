@@ -7,7 +7,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -110,13 +109,6 @@ def test_only_newlines_divide_lines_and_keys_can_be_named(tmp_path):
     row = b'{"body": "hello", "link": "http://a/", "text": 3}'
     (item,) = items_of(tmp_path, row, "jsonl", text_key="body", url_key="link")
     assert (item.text, item.url, item.extra) == ("hello", "http://a/", {"text": 3})
-
-
-def test_a_window_of_gigabytes_is_refused(tmp_path):
-    parameters = zstandard.ZstdCompressionParameters(window_log=31, compression_level=1)
-    stream = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
-    packed = stream.compress(b'{"text": "a"}\n') + stream.flush()
-    assert counted(items_of(tmp_path, packed, "jsonl")) == {"damaged": 1}
 
 
 # Tab-separated values -----------------------------------------------------------------------------------------------
