@@ -22,14 +22,18 @@ SENTINELS: Final = 128
 """Sentinels reserved in every tokenizer from day one: enough for every part of UL2."""
 MODES: Final = ("R", "S", "X")
 
-_BITMAPS: Final = ("special", "word_start", "word_end")
+_BITMAPS: Final = ("special", "word_start", "word_end", "byte_piece")
+_OPTIONAL: Final = ("word_end", "byte_piece")
+"""Bitmaps that are left out of the file where no bit is set."""
 
 
 class SentinelError(ConfigurationError):
     """Rows need more sentinels than the tokenizer has."""
 
 
-ADD_SPECIALS: Final = "`tokenizer.add: true` adds what a published one lacks"
+ADD_SPECIALS: Final = (
+    "`tokenizer.add: true` adds what a published one lacks, `train_tokenizer.options` has `sentinels` and `modes`"
+)
 """The way out where an objective needs special tokens."""
 
 
@@ -55,6 +59,9 @@ class Vocabulary:
     """language of each code in the rows of the corpus, empty where unknown"""
     word_end: NDArray[np.bool_] | None = field(default=None, repr=False)
     """[size], ids after whose piece a word opens: `low</w>`, a newline. None is none of them."""
+
+    byte_piece: NDArray[np.bool_] | None = field(default=None, repr=False)
+    """[size], ids that stand for a single byte of a rare character. None is none of them."""
 
     def __post_init__(self) -> None:
         for name in _BITMAPS:
@@ -121,8 +128,15 @@ class Vocabulary:
 
     @cached_property
     def replaceable(self) -> NDArray[np.int64]:
-        """All ids that are not special, ascending: random replacement draws from them."""
-        return np.flatnonzero(~self.special)
+        """The ids that random replacement draws from, ascending: those that occur in the corpus and are not special.
+
+        Where no counts are known, all ids that are not special, without single bytes of rare characters.
+        """
+        text = ~self.special
+        if self.token_counts is not None and (occurring := text & (self.token_counts > 0)).any():
+            return np.flatnonzero(occurring)
+        characters = text if self.byte_piece is None else text & ~self.byte_piece
+        return np.flatnonzero(characters if characters.any() else text)
 
     @property
     def id_dtype(self) -> Any:
@@ -133,8 +147,10 @@ class Vocabulary:
         """Write as JSON; bitmaps packed to bits, base64."""
         fields = asdict(self)
         del fields["folder"], fields["token_counts"], fields["languages"]
-        if self.word_end is None or not self.word_end.any():
-            del fields["word_end"]
+        for name in _OPTIONAL:
+            bitmap = getattr(self, name)
+            if bitmap is None or not bitmap.any():
+                del fields[name]
         for name in fields.keys() & {*_BITMAPS}:
             fields[name] = base64.b64encode(np.packbits(fields[name]).tobytes()).decode()
         path.write_text(json.dumps(seal(fields), indent=1, sort_keys=True) + "\n", encoding="utf-8")

@@ -1,7 +1,7 @@
 """Turn samples into examples, one set per objective; `data.corrupt` does the same while training."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, cast
+from typing import ClassVar, Final, cast
 
 from clozeline.pipeline.corrupt.config import ObjectiveEntry
 from clozeline.pipeline.corrupt.passes import CorruptCounts, CorruptManifests, CorruptShards, SetCounts, example_units
@@ -9,6 +9,9 @@ from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amou
 from clozeline.pipeline.execution.unit_record import add_counts, require_equal
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.layout import Splits
+
+_VERSION: Final = 1
+"""raised when the same samples and options give other examples of several objectives"""
 
 
 class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
@@ -19,7 +22,7 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
 
     def version(self) -> int:
-        return sum(entry.objective.type.version_with(entry.objective.options) for entry in self.config)
+        return _VERSION + sum(int(entry.objective.type.version_with(entry.objective.options)) for entry in self.config)
 
     def passes(self) -> Sequence[Pass[CorruptCounts]]:
         tokens = self.recipe.folder("encode")

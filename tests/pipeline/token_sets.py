@@ -1,6 +1,7 @@
 """A token set with its vocabulary, as `encode` and `train_tokenizer` leave them, and runs of the stages after it."""
 
 import numpy as np
+import pyarrow as pa
 
 from clozeline.configuration.config import validate
 from clozeline.errors import ClozelineError, ConfigurationError, IntegrityError, StorageError
@@ -9,7 +10,7 @@ from clozeline.pipeline.execution.unit_record import Output, UnitRecord, add_cou
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import open_shards, write_manifest, write_shard
-from clozeline.pipeline.shards.token_set import token_columns
+from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE, TOKEN_COUNTS_SCHEMA, token_columns, write_table
 from clozeline.seeding import order_key
 from tests.pipeline.corruption_cases import FIRST_CONTENT, vocabulary
 
@@ -41,6 +42,12 @@ def write_rows(out, rows, shards, seed=1, words=WORDS, languages=("en", "de"), s
         codec="none", shards=infos, output=output, languages=list(languages), source_groups=list(source_groups),
         tokenizer={**facts, "special_ids": words.specials, "sentinels": list(words.sentinels)},
     )  # fmt: skip
+
+
+def write_counts(out, counts):
+    """The counts of ids as `encode` leaves them."""
+    table = pa.table([pa.array(np.arange(len(counts)), pa.uint32()), pa.array(counts)], schema=TOKEN_COUNTS_SCHEMA)
+    write_table(out / "encode" / TOKEN_COUNTS_FILE, table, TOKEN_COUNTS_SCHEMA)
 
 
 def token_documents(lengths, seed, sentence, words=WORDS):

@@ -83,7 +83,7 @@ def _read_texts(stage: Path) -> Iterator[tuple[str, str]]:
 
 
 def _build_tables(tokenizer: Tokenizer, by_language: dict[str, LanguageFigures], unknown: UnknownText) -> list[Sheet]:
-    usable, lines = len(tokenizer.vocabulary.replaceable), []
+    usable, lines = int((~tokenizer.vocabulary.special).sum()), []
     for language, row in sorted(by_language.items(), key=lambda item: (-item[1].tokens, item[0])):
         text = unknown.by_language[language]
         # part, total and digits of each ratio

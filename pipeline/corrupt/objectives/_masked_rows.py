@@ -51,7 +51,7 @@ Separator: TypeAlias = Annotated[
 
 MaskShare: TypeAlias = Annotated[Rate, Field(description="Share of labels whose token becomes [MASK].")]
 RandomShare: TypeAlias = Annotated[
-    Rate, Field(description="Share of labels whose token becomes a random id; the rest stays as it is.")
+    Rate, Field(description="Share of labels whose token becomes a random id of the corpus; the rest stays as it is.")
 ]
 MaxLabels: TypeAlias = Annotated[
     Annotated[int, Field(ge=1)] | None,

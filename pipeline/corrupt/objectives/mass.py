@@ -47,7 +47,7 @@ class Mass(Objective):
         mask_share: Rate = 0.8
         """Share of the fragment's tokens that become [MASK]."""
         random_share: Rate = 0.1
-        """Share of the fragment's tokens that become a random id; the rest stays unchanged."""
+        """Share of the fragment's tokens that become a random id of the corpus; the rest stays unchanged."""
         edge_share: Rate = 0.0
         """Probability of a fragment at the start of the row, and of one at its end (published: 0.2); 0 to 0.5."""
         grouping: Literal["document", "packed"] = "document"

@@ -31,9 +31,9 @@ class ReplacedTokenDetection(MaskedRow):
     LM. With a generator, all of them become [MASK], which the generator learns to predict. In training its samples
     replace them for the discriminator, whose label is whether a token differs from the original. Without a generator
     the replacements are drawn here. The label at a selected position is then whether `input_ids` differs from
-    `label_ids`, and 0 elsewhere. `uniform` draws from all ids that are not special, `unigram` by their counts in the
-    corpus, at least 1. `shuffle` permutes the selected tokens, never by the identity; a single one is replaced
-    uniformly. Features: those of masked LM.
+    `label_ids`, and 0 elsewhere. `uniform` draws from the ids that occur in the corpus, `unigram` by their counts
+    there. `shuffle` permutes the selected tokens, never by the identity; a single one is replaced uniformly. Features:
+    those of masked LM.
 
     Example (mask_rate 0.4, so 2 of 5; samples chef, lunch):
         x       the chef cooked the meal

@@ -59,7 +59,7 @@ class TextInfilling(DenoisingPair):
         unit: Literal["token", "word"] = "token"
         """Unit of `noise_density` and span lengths."""
         random_share: Rate = 0.0
-        """Share of spans that become a random id instead of [MASK] (BART large: 0.1)."""
+        """Share of spans that become a random id of the corpus instead of [MASK] (BART large: 0.1)."""
 
     options: Options
 

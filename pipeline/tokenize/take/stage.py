@@ -19,7 +19,7 @@ from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.tokenize.published.folders import SOURCE
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer, source_files
 from clozeline.pipeline.tokenize.take.config import TokenizerConfig
-from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary
+from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary, special_pieces
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE
 from clozeline.pipeline.vocabulary import SENTINELS, SPECIALS, SentinelError, Vocabulary
@@ -168,7 +168,7 @@ def find_missing_roles(users: Sequence[User], vocabulary: Vocabulary) -> Iterato
     Raises:
         SentinelError: a user needs more sentinels than can be added.
     """
-    complete = foreseen_vocabulary(_SIZE, 0)
+    complete = foreseen_vocabulary(_SIZE, special_pieces(0))
     lacking: dict[str, Vocabulary] = {
         role: replace(complete, specials={name: token for name, token in complete.specials.items() if name != role})
         for role in SPECIALS

@@ -33,19 +33,27 @@ def spare_pieces(spares: int | Sequence[str]) -> list[str]:
     return [f"<reserved_{number}>" for number in range(spares)] if isinstance(spares, int) else list(spares)
 
 
-def special_pieces(spares: int | Sequence[str]) -> list[str]:
+def sentinel_pieces(sentinels: int) -> list[str]:
+    """Return the names of the sentinels, in order of use."""
+    return [f"<extra_{number}>" for number in range(sentinels)]
+
+
+def special_pieces(spares: int | Sequence[str], sentinels: int = SENTINELS, *, modes: bool = True) -> list[str]:
     """Return the pieces without text, in order of their ids from 0: specials, sentinels, modes, spares."""
     return [
         *(SPECIAL_PIECES[name] for name in SPECIALS),
-        *(f"<extra_{number}>" for number in range(SENTINELS)),
-        *(f"<{mode}>" for mode in MODES),
+        *sentinel_pieces(sentinels),
+        *(f"<{mode}>" for mode in MODES if modes),
         *spare_pieces(spares),
     ]
 
 
-def foreseen_vocabulary(size: int, spares: int | Sequence[str]) -> Vocabulary:
-    """Return a placeholder for the vocabulary of a tokenizer not trained yet: its special ids and dummy pieces."""
-    reserved = special_pieces(spares)
+def foreseen_vocabulary(size: int, reserved: Sequence[str]) -> Vocabulary:
+    """Return a placeholder for the vocabulary of a tokenizer not trained yet: its special ids and dummy pieces.
+
+    `reserved` are its `special_pieces`.
+    """
+    reserved = list(reserved)
     ordinary = size - len(reserved)
     table = PieceTable([None] * len(reserved) + [b" x"] * ordinary, reserved + [""] * ordinary)
     return replace(table.vocabulary("foreseen"), token_counts=np.ones(size, dtype=np.uint64))
@@ -167,17 +175,30 @@ class PieceTable:
             ends[token] = is_mark and self.bytes[token].endswith(last.encode())
         return ends
 
+    def byte_pieces(self) -> NDArray[np.bool_]:
+        """Return the mask of pieces that are a single byte of a rare character, [size] bool.
+
+        These are `<0x41>`, and one byte beyond ASCII in the alphabet of byte-level BPE.
+        """
+        single: NDArray[np.bool_] = np.array([len(piece) == 1 for piece in self.bytes], dtype=np.bool_)
+        single &= ~self.special
+        for token in np.flatnonzero(single).tolist():
+            (byte,) = self.bytes[token]
+            single[token] = byte >= 0x80 or self.names[token] == f"<0x{byte:02X}>"
+        return single
+
     def vocabulary(self, print_: str) -> Vocabulary:
         """Return the vocabulary with the fingerprint `print_`."""
         ids = {name: index for index, name in enumerate(self.names) if self.special[index]}
         return Vocabulary(
             size=len(self.names),
             specials={name: ids[SPECIAL_PIECES[name]] for name in SPECIALS},
-            sentinels=tuple(ids[f"<extra_{number}>"] for number in range(SENTINELS)),
-            modes={mode: ids[f"<{mode}>"] for mode in MODES},
+            sentinels=tuple(ids[name] for name in sentinel_pieces(SENTINELS) if name in ids),
+            modes={mode: ids[f"<{mode}>"] for mode in MODES if f"<{mode}>" in ids},
             special=self.special.copy(),
             word_start=self.word_starts(),
             word_end=self.word_ends(),
+            byte_piece=self.byte_pieces(),
             fingerprint=print_,
         )
 
@@ -224,20 +245,31 @@ class Tokenizer(ABC):
     """name of the model file"""
     LOSS: ClassVar[str] = ""
     """parts of a text that decoding does not restore; empty if lossless"""
-    ROOM: ClassVar[tuple[int, str]] = (1, "1 more")
+    ROOM: ClassVar[tuple[int, str]] = (1, "a piece")
     """pieces that a vocabulary has in addition to the special ones, and what they are"""
     vocabulary: Vocabulary
     _table: PieceTable
 
     @classmethod
+    def room(cls, options: Any) -> tuple[int, str]:
+        """Return the pieces that a vocabulary with these options needs in addition to the special ones; `ROOM`."""
+        return cls.ROOM
+
+    @classmethod
     def check_size(cls, options: Any) -> None:
-        """Raise ConfigurationError if `size` has no room for the special pieces and `ROOM`."""
-        reserved, (more, what) = len(special_pieces(options.reserved)), cls.ROOM
-        if options.size < reserved + more:
+        """Raise ConfigurationError if `size` has no room for the special pieces and the least others."""
+        reserved, (more, what) = options.special_pieces(), cls.room(options)
+        if options.size < len(reserved) + more:
             raise ConfigurationError(
-                f"{cls.__module__.rpartition('.')[2]}: size {options.size} is too small: {reserved} reserved pieces "
-                f"and {what} need {reserved + more}"
+                f"{cls.__module__.rpartition('.')[2]}: size {options.size} is too small: {options.describe_reserved()} "
+                f"and {what} need {len(reserved) + more}; what is `quoted` is a key of train_tokenizer.options, and "
+                "may be less"
             )
+
+    @property
+    def loss(self) -> str:
+        """Parts of a text that decoding does not restore, with the options that it was trained with; see `LOSS`."""
+        return self.LOSS
 
     @classmethod
     @abstractmethod

@@ -100,5 +100,6 @@ class Published:
             special=special,
             word_start=table.word_starts() & ~special,
             word_end=table.word_ends() & ~special,
+            byte_piece=table.byte_pieces() & ~special,
             fingerprint=fingerprint({**decisive, "published": published}),
         )

@@ -24,7 +24,6 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
     Tokenizer,
     cut,
     fingerprint,
-    special_pieces,
     training_texts,
 )
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import TrainingOptions
@@ -170,7 +169,7 @@ def _slices(text: str) -> Iterator[str]:
 
 
 def _train(sample: list[str], model_type: str, options: Any, size: int) -> bytes:
-    pad, *controls = special_pieces(options.reserved)
+    pad, *controls = options.special_pieces()
     begin, end, unknown = controls[3:6]
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.Train(

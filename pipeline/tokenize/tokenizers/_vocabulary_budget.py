@@ -6,9 +6,14 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, spare_pieces, special_pieces
+from clozeline.pipeline.tokenize.tokenizers._pieces import (
+    SPECIAL_PIECES,
+    sentinel_pieces,
+    spare_pieces,
+    special_pieces,
+)
 from clozeline.pipeline.tokenize.tokenizers._published import Published
-from clozeline.pipeline.vocabulary import MODES, SENTINELS
+from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
 
 
 def _require_distinct(names: list[str]) -> list[str]:
@@ -30,6 +35,22 @@ class TrainingOptions:
     """number of ids, including specials, bytes and characters; too little text gives fewer"""
     reserved: Annotated[int, Field(ge=0, le=4096)] | SparePieces = 16
     """spare special ids, 0 to 4096, or their names, such as the language tokens `[<de>, <en>]`"""
+    sentinels: Annotated[int, Field(ge=0, le=SENTINELS)] = SENTINELS
+    """sentinels, 0 to 128, which span corruption writes for the spans of a row; no other objective needs them"""
+    modes: bool = True
+    """the mode tokens `<R>`, `<S>` and `<X>` of UL2"""
+
+    def special_pieces(self) -> list[str]:
+        """Return the pieces without text, in order of their ids from 0."""
+        return special_pieces(self.reserved, self.sentinels, modes=self.modes)
+
+    def describe_reserved(self) -> str:
+        """Return the number of special pieces of each kind, the kinds that a key lowers in backticks."""
+        amounts = {"sentinels": self.sentinels, "modes": len(MODES) * self.modes}
+        amounts["reserved"] = len(spare_pieces(self.reserved))
+        return ", ".join(
+            [f"{len(SPECIALS)} special pieces", *(f"{number} `{key}`" for key, number in amounts.items() if number)]
+        )
 
 
 @config_class
@@ -49,12 +70,12 @@ def count_letters(words: Mapping[str, int], letters: Callable[[str], Sequence[st
     return sorted(counts, key=counts.__getitem__, reverse=True)  # a stable sort
 
 
-def special_piece_roles(spares: int | Sequence[str], *, lower_case: bool = False) -> Published:
-    """Return the roles of `special_pieces(spares)`."""
+def special_piece_roles(options: TrainingOptions, *, lower_case: bool = False) -> Published:
+    """Return the roles of the special pieces."""
     return Published(
         specials=dict(SPECIAL_PIECES),
-        sentinels=[f"<extra_{number}>" for number in range(SENTINELS)],
-        modes={mode: f"<{mode}>" for mode in MODES},
-        spares=spare_pieces(spares),
+        sentinels=sentinel_pieces(options.sentinels),
+        modes={mode: f"<{mode}>" for mode in MODES if options.modes},
+        spares=spare_pieces(options.reserved),
         lower_case=lower_case,
     )

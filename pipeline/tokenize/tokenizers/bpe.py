@@ -11,7 +11,7 @@ from typing import ClassVar, Final, TypeAlias
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, special_pieces, training_texts
+from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, training_texts
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
     FrequencyOptions,
     count_letters,
@@ -38,7 +38,7 @@ class Bpe(TokenizerJson):
     """
 
     SAMPLE_BYTES: ClassVar[int] = 10**8
-    ROOM: ClassVar[tuple[int, str]] = (2, "2 more")
+    ROOM: ClassVar[tuple[int, str]] = (2, "2 letters")
     LOSS: ClassVar[str] = "white space but one space, underscores, and characters that the training text does not have"
 
     Options: TypeAlias = FrequencyOptions
@@ -48,7 +48,7 @@ class Bpe(TokenizerJson):
         """Train the merges and write `tokenizer.json`; ConfigurationError if `size` is too small."""
         cls.check_size(options)
         words = Counter(word + _END for text in training_texts(texts) for word in text.split() if _END not in word)
-        reserved = special_pieces(options.reserved)
+        reserved = options.special_pieces()
         room = options.size - len(reserved)
         letters = count_letters(words, list)[:room]
         known = set(letters)
@@ -61,7 +61,7 @@ class Bpe(TokenizerJson):
         model.normalizer = normalizers.Sequence([normalizers.Replace(_END, _UNDERSCORE), ends])
         model.pre_tokenizer = pre_tokenizers.Split(Regex(f"[{_SPACE}]+"), "removed")
         model.decoder = decoders.BPEDecoder(_END)
-        return cls.write(folder, model, special_piece_roles(options.reserved))
+        return cls.write(folder, model, special_piece_roles(options))
 
 
 def learn_merges(

@@ -8,7 +8,7 @@ from typing import ClassVar, TypeAlias
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces, training_texts
+from clozeline.pipeline.tokenize.tokenizers._pieces import training_texts
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import FrequencyOptions, special_piece_roles
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
@@ -39,9 +39,9 @@ class ByteBpe(TokenizerJson):
         trainer = trainers.BpeTrainer(
             vocab_size=options.size,
             min_frequency=options.min_frequency,
-            special_tokens=special_pieces(options.reserved),
+            special_tokens=options.special_pieces(),
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
             show_progress=False,
         )
         model.train_from_iterator(training_texts(texts), trainer)
-        return cls.write(folder, model, special_piece_roles(options.reserved))
+        return cls.write(folder, model, special_piece_roles(options))

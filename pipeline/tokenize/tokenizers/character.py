@@ -1,4 +1,4 @@
-"""Characters as tokens; rare ones are encoded as their UTF-8 bytes."""
+"""Characters as tokens; rare ones are encoded as their UTF-8 bytes, or as unknown tokens."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import Field
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces, training_texts
+from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, training_texts
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import TrainingOptions, special_piece_roles
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
@@ -20,30 +20,45 @@ _BYTES: Final = [f"<0x{byte:02X}>" for byte in range(256)]
 
 
 class Character(TokenizerJson):
-    """The 256 bytes and the most frequent characters; lossless.
+    """The 256 bytes and the most frequent characters; lossless, unless `bytes` is false.
+
+    Letters of proteins or DNA need no bytes: `size: 33` with `sentinels: 0`, `modes: false`, `reserved: 1` and
+    `bytes: false` are 7 special ids, a spare one and 25 letters, as many as in ESM (Rives et al., 2021).
 
     Example:
         "a 中" becomes `a` ` ` `中`, or `a` ` ` `<0xE4>` `<0xB8>` `<0xAD>` if the training text has no 中.
     """
 
     SAMPLE_BYTES: ClassVar[int] = 10**9
-    ROOM: ClassVar[tuple[int, str]] = (257, "257 more")
     LOSS: ClassVar[str] = ""
 
     @config_class
     class Options(TrainingOptions):
         size: Annotated[int, Field(ge=1, le=2**31)] = 8192
         """number of ids, including specials and bytes; a small text may have fewer characters"""
+        bytes: bool = True
+        """256 ids for the bytes of rare characters; false: a character without an id is the unknown token"""
+
+    @classmethod
+    def room(cls, options: Any) -> tuple[int, str]:
+        """Return the bytes, if there are any, and one character."""
+        return (257, "256 `bytes` and a character") if options.bytes else (1, "a character")
+
+    @property
+    def loss(self) -> str:
+        """Characters without an id, if there are no bytes."""
+        return "" if self._facts["model"]["byte_fallback"] else "characters that the training text does not have"
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> Character:
         """Count the characters and write `tokenizer.json`; ConfigurationError if `size` is too small."""
         cls.check_size(options)
         counts = Counter(chain.from_iterable(training_texts(texts)))
-        front = [*special_pieces(options.reserved), *_BYTES]
+        front = [*options.special_pieces(), *(_BYTES if options.bytes else [])]
         characters = [character for character, _ in counts.most_common(options.size - len(front))]
         ids = {name: token for token, name in enumerate([*front, *characters])}
-        model = Tokenizer(models.BPE(ids, [], byte_fallback=True))
+        unknown = None if options.bytes else SPECIAL_PIECES["unk"]
+        model = Tokenizer(models.BPE(ids, [], unk_token=unknown, byte_fallback=options.bytes))
         model.pre_tokenizer = pre_tokenizers.Split("\n", "isolated")
         model.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
-        return cls.write(folder, model, special_piece_roles(options.reserved))
+        return cls.write(folder, model, special_piece_roles(options))

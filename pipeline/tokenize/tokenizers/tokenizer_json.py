@@ -65,7 +65,7 @@ class TokenizerJson(Tokenizer):
         self.vocabulary = published.vocabulary(self._table, {"name": "tokenizer_json", **decisive})
         self._ids_of_names = {name: number for number, name in enumerate(names)}
         self._left_out: dict[str, bool] = {}
-        self._lossless = not self.LOSS
+        self._lossless = not self.loss
         by_words = has_byte_level_words(facts, bare)
         self._words = ByteLevelWords(self._model, self.vocabulary.id_dtype) if by_words else None
 

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, special_pieces, training_texts
+from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, training_texts
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import FrequencyOptions, special_piece_roles
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 
@@ -47,11 +47,11 @@ class Word(TokenizerJson):
         if options.clitics:
             cutter = pre_tokenizers.Split(Regex(_WITH_CLITICS), "removed", invert=True)
         counts = Counter(word for text in training_texts(texts) for word, _ in cutter.pre_tokenize_str(text))
-        reserved = special_pieces(options.reserved)
+        reserved = options.special_pieces()
         frequent = counts.most_common(options.size - len(reserved))
         words = [word for word, count in frequent if count >= options.min_frequency]
         ids = {name: token for token, name in enumerate([*reserved, *words])}
         model = Tokenizer(models.WordLevel(ids, unk_token=SPECIAL_PIECES["unk"]))
         model.pre_tokenizer = cutter
         model.decoder = decoders.WordPiece(cleanup=False) if options.clitics else decoders.Fuse()
-        return cls.write(folder, model, special_piece_roles(options.reserved))
+        return cls.write(folder, model, special_piece_roles(options))

@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, special_pieces, training_texts
+from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES, training_texts
 from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
     FrequencyOptions,
     count_letters,
@@ -45,7 +45,7 @@ class WordPiece(TokenizerJson):
     def train(cls, texts: Iterable[str], options: Options, folder: Path) -> WordPiece:
         """Train by merges of frequent pairs, write `tokenizer.json`; ConfigurationError if `size` is too small."""
         cls.check_size(options)
-        ids = {name: token for token, name in enumerate(special_pieces(options.reserved))}
+        ids = {name: token for token, name in enumerate(options.special_pieces())}
         unknown = SPECIAL_PIECES["unk"]
         model = Tokenizer(models.WordPiece(ids, unk_token=unknown, max_input_chars_per_word=_LONGEST_WORD))
         model.normalizer = normalizers.BertNormalizer(lowercase=options.lower_case)
@@ -68,7 +68,7 @@ class WordPiece(TokenizerJson):
             show_progress=False,
         )
         model.train_from_iterator(spelled.elements(), trainer)
-        return cls.write(folder, model, special_piece_roles(options.reserved, lower_case=options.lower_case))
+        return cls.write(folder, model, special_piece_roles(options, lower_case=options.lower_case))
 
 
 def _letters(word: str) -> list[str]:

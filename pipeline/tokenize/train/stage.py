@@ -46,7 +46,7 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     def foreseen_tokenizer(self) -> ForeseenTokenizer:
         """Return a placeholder vocabulary with the size and the special ids of the trained one."""
         chosen = self.config.algorithm()
-        vocabulary = foreseen_vocabulary(chosen.options.size, chosen.options.reserved)
+        vocabulary = foreseen_vocabulary(chosen.options.size, chosen.options.special_pieces())
         return ForeseenTokenizer(vocabulary, int(chosen.type.VERSION))
 
     def passes(self) -> Sequence[Pass[TrainTokenizerCounts]]:
@@ -107,8 +107,8 @@ class TrainTokenizer(Pass[TrainTokenizerCounts]):
             for source in sorted((folder / "tokenizer").iterdir()):
                 with output.file(f"tokenizer/{source.name}") as path:
                     shutil.copyfile(source, path)
-        if tokenizer.LOSS:
-            _LOG.warning("train_tokenizer: %s does not give back: %s", self.chosen.name, tokenizer.LOSS)
+        if tokenizer.loss:
+            _LOG.warning("train_tokenizer: %s does not give back: %s", self.chosen.name, tokenizer.loss)
         asked, size = self.chosen.options.size, tokenizer.vocabulary.size
         if size < asked:
             _LOG.warning(

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from clozeline import registry
@@ -17,12 +16,12 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.shards import open_shards
-from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE, TOKEN_COUNTS_SCHEMA, write_table
+from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE
 from clozeline.pipeline.tokenize.tokenizers import vocabulary_of
 from clozeline.tools.shards.validate_shards import validate as validate_shards
 from tests.matrices import mark_slow_but
 from tests.pipeline.corruption_cases import EOS, vocabulary
-from tests.pipeline.token_sets import WORDS, all_rows, recipe, run_stage, write_token_set
+from tests.pipeline.token_sets import WORDS, all_rows, recipe, run_stage, write_counts, write_token_set
 from tests.registries import values_in_tests
 
 OBJECTIVES = "clozeline.pipeline.corrupt.objectives"
@@ -140,11 +139,6 @@ def test_a_set_whose_samples_are_all_skipped_is_an_error(tmp_path):
 # What objectives need from other stages, and what batches need from them ----------------------------------------------
 
 COUNTS = (np.arange(WORDS.size) ** 2).astype(np.uint64)
-
-
-def write_counts(out, counts):
-    table = pa.table([pa.array(np.arange(len(counts)), pa.uint32()), pa.array(counts)], schema=TOKEN_COUNTS_SCHEMA)
-    write_table(out / "encode" / TOKEN_COUNTS_FILE, table, TOKEN_COUNTS_SCHEMA)
 
 
 def test_the_stage_draws_by_the_counts_of_the_token_set(tmp_path):

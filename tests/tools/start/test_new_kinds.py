@@ -16,6 +16,7 @@ from clozeline.pipeline.execution.recipe_command import main as run_pipeline
 from clozeline.pipeline.execution.stages import check_recipe
 from clozeline.pipeline.ingest.documents.files import read_documents
 from clozeline.pipeline.recipe import Recipe
+from clozeline.pipeline.vocabulary import SPECIALS
 from clozeline.tools.start.new import main as new
 from clozeline.tools.start.project.kinds import ANY, KINDS, choose_kind
 from clozeline.tools.start.project.sample import Sample, sample_texts
@@ -118,6 +119,8 @@ def test_a_letter_of_a_sequence_is_a_token(tmp_path):
     report = json.loads((tmp_path / "mine" / "data" / "report.json").read_text(encoding="utf-8"))
     encode = report["stages"]["encode"]["counts"]
     assert (encode["documents_out"], encode["tokens"]) == (40, 40 * 300)
+    vocabulary = report["stages"]["train_tokenizer"]["counts"]["vocabulary"]
+    assert vocabulary["size"] == len(SPECIALS) + 1 + len("ACGT")
 
 
 @pytest.mark.parametrize("model", ["bert", "gpt", "t5", "bart", "albert", "xlnet"])

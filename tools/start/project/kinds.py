@@ -70,10 +70,13 @@ dedup:
 
 _BYTES: Final = """\
 # 4,000 ids suit a few megabytes. For more than 100 MB use 32000, and a larger model.
-train_tokenizer: {name: byte_bpe, size: 4000}"""
+train_tokenizer: {{name: byte_bpe, size: 4000}}"""
 _CHARACTERS: Final = """\
-# Each letter is a token.
-train_tokenizer: {name: character, size: 4000}"""
+# Each letter is a token, and one that these texts lack is the unknown token. Proteins have 33 ids with 7 special ones.
+train_tokenizer:
+  name: character
+  size: 4000
+  options: {{bytes: false, sentinels: {sentinels}, modes: false, reserved: 1}}"""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,7 @@ class Kind:
     """`clean.filters`; may have the fields `stop_words`, `no_stop_words` and `no_blanks`"""
     dedup: str = _EXACT_AND_NEAR
     tokenizer: str = _BYTES
+    """`train_tokenizer`; may have the field `sentinels`"""
     normalize: NormalForm = "prose"
     sentences: str = "regex"
     """name of the sentence splitter"""
@@ -93,6 +97,10 @@ class Kind:
     """`clean.language` with the field `code`; None: these texts have no language"""
     is_file_of_any_name: bool = False
     """true if a file is a text whatever its name, such as `a.py`"""
+
+    def tokenizer_block(self, sentinels: int) -> str:
+        """Return `train_tokenizer` for rows with this number of sentinels at most."""
+        return self.tokenizer.format(sentinels=sentinels)
 
     def language_block(self, language: str) -> str:
         """Return `clean.language` for a language code or `ANY`."""

@@ -14,6 +14,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.sizes import all_sizes, read_size
 from clozeline.pipeline.shards.store import as_url
 from clozeline.pipeline.text.language_codes import suggest_codes
+from clozeline.pipeline.vocabulary import SENTINELS
 from clozeline.registry import choose
 from clozeline.tools.start.project.kinds import ANY, KINDS
 from clozeline.train.configuration.config import TrainConfig
@@ -34,6 +35,8 @@ class Family(NamedTuple):
     use: str
     rate: float | None = None
     """learning rate for the optimizer and the batches of the demo's recipe, in place of its own"""
+    sentinels: int = 0
+    """sentinels that its rows may hold"""
 
 
 MODELS: Final[Mapping[str, Family]] = {
@@ -41,7 +44,7 @@ MODELS: Final[Mapping[str, Family]] = {
     "gpt": Family("gpt", _CAUSAL, "a decoder that continues text"),
     "llama": Family("gpt", _CAUSAL, "a decoder that continues text, with rotary positions"),
     "t5": Family("t5", "{name: span_corruption, input_length: 128}",
-                 "an encoder-decoder that fills spans, for translation and summaries", rate=2e-2),
+                 "an encoder-decoder that fills spans, for translation and summaries", rate=2e-2, sentinels=SENTINELS),
     "bart": Family("bart", f"{{name: composition, label: bart, {_ROW}, {_RESTORED}}}",
                    "an encoder-decoder that restores sentences, for summaries"),
     "mbart": Family("mbart", f"{{name: composition, label: mbart, {_ROW}, source_head: none, language_tokens: "
@@ -215,7 +218,7 @@ def pipeline_yaml(folder: Path, source: Any, language: str, model: str, kind: st
         fraction=0.15 if 0 < _text_bytes(source) < _SMALL else 0.01,
         language=needs.language_block(language), filters=needs.filters_block(language),
         normalize=needs.normalize, dedup=needs.dedup,
-        tokenizer=needs.tokenizer, sentences=needs.sentences,
+        tokenizer=needs.tokenizer_block(MODELS[model].sentinels), sentences=needs.sentences,
         objective=re.sub(r"\{name: (\w+).*", r"\1", entry),
     )  # fmt: skip
 

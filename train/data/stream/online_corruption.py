@@ -1,5 +1,6 @@
 """Corrupt samples while they are streamed, with the kernel that writes example sets."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -36,7 +37,10 @@ class Corruption:
     def identity(self) -> str:
         """Label and hash of everything that decides the examples; part of the stream's state."""
         objective = self.objective
-        facts = [objective.name, objective.version_with(objective.options), objective.label, self.options, self.seed]
+        counts = objective.vocabulary.token_counts
+        drawn = "" if counts is None else hashlib.sha256(counts.tobytes()).hexdigest()
+        version = objective.version_with(objective.options)
+        facts = [objective.name, version, objective.label, self.options, self.seed, drawn]
         return f"{objective.label} {canonical_sha256(facts)[:16]}"
 
     def __call__(self, samples: SampleBatch, variants: NDArray[np.uint16]) -> tuple[ExampleBatch, NDArray[np.uint8]]:

@@ -213,6 +213,27 @@ def test_labels_rise_are_text_and_hold_what_stood_there(options, specials):
 
 
 @each
+def test_random_ids_are_of_the_corpus(name):
+    """Of a corpus of four letters, no example holds another one, whatever ids the vocabulary has."""
+    letters = np.array([500, 502, 505, 777])
+    words = replace(WORDS, token_counts=np.isin(np.arange(WORDS.size), letters).astype(np.uint64))
+    rows = samples([64, 300, 568] * 8, words, seed=8)
+    for side in ("ids", "partner_ids", "target_ids"):
+        values = rows.columns[side].values
+        values[:] = letters[values % 4]
+    shares = [{}, {"mask_share": 0.0, "random_share": 1.0}, {"replacement": "uniform"}, {"replacement": "unigram"}]
+    known = registry.find("clozeline.pipeline.corrupt.objectives", name).Options.__dataclass_fields__
+    for options in (one for one in shares if one.keys() <= known.keys()):
+        objective = wide(name, words, **options)
+        examples, skips = objective.corrupt(rows, np.zeros(len(rows), np.uint16), 3)
+        assert not skips.all()
+        for feature in objective.features:
+            if feature.dtype == "ids":
+                ids = np.unique(examples.columns[feature.name].values)
+                assert set(ids[~words.special[ids]].tolist()) <= set(letters.tolist()), (options, feature.name)
+
+
+@each
 def test_no_special_id_appears_but_those_of_the_frame_and_the_noise(name):
     """Of rows of text: the frame, [MASK], sentinels and mode tokens are all that is written."""
     objective = wide(name)

@@ -14,7 +14,7 @@ from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.take.config import TokenizerConfig
 from clozeline.pipeline.tokenize.take.stage import find_missing_roles, users_of
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, vocabulary_of
-from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary
+from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary, special_pieces
 from tests.pipeline.miniature import write_corpus, write_recipe
 from tests.pipeline.tokenize.published.published_files import LIKE_T5, byte_level, sentencepiece_model
 
@@ -103,7 +103,7 @@ def test_a_bare_file_is_read_by_the_class_that_the_recipe_names(tmp_path, capsys
     assert len(facts.sentinels) == 100
 
 
-WHOLE = foreseen_vocabulary(1024, 0)
+WHOLE = foreseen_vocabulary(1024, special_pieces(0))
 
 
 def rows(entry):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from clozeline import registry
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, IntegrityError
+from clozeline.pipeline.corrupt.objectives import build_objective
 from clozeline.pipeline.corrupt.preview import corrupt_text
 from clozeline.pipeline.tokenize.tokenizers import (
     find_tokenizer,
@@ -226,6 +227,53 @@ def test_sizes_that_a_text_does_not_support(folder, tmp_path):
         kind.train(corpus(), kind.Options(size=100), tmp_path)
     with pytest.raises(ConfigurationError, match="reserved"):
         validate(kind.Options, {"reserved": -1}, "test")
+
+
+def test_special_ids_are_keys_of_the_training(folder, tmp_path):
+    """Seven special ids stay, which rows need; what span corruption and UL2 alone need may go."""
+    name = (folder / "name").read_text().strip()
+    trained(name, tmp_path, sentinels=0, modes=False, reserved=0)
+    tokenizer = load_tokenizer(tmp_path)
+    vocabulary = tokenizer.vocabulary
+    assert np.flatnonzero(vocabulary.special).tolist() == list(range(len(SPECIALS)))
+    assert (vocabulary.sentinels, vocabulary.modes) == ((), {})
+    check(tokenizer, [*WORDS, "the quick <extra_0> <R>"])
+    assert build_objective({"name": "masked_lm"}, vocabulary).first_token == vocabulary.specials["cls"]
+    with pytest.raises(ConfigurationError, match=r"sentinels, the tokenizer has 0; .*options` has `sentinels`"):
+        build_objective({"name": "span_corruption"}, vocabulary)
+    some = trained(name, tmp_path / "some", sentinels=3, reserved=["<de>"]).vocabulary
+    first = len(SPECIALS)
+    assert (some.sentinels, sorted(some.modes)) == ((first, first + 1, first + 2), ["R", "S", "X"])
+    assert some.special.sum() == first + 3 + 3 + 1
+    with pytest.raises(
+        ConfigurationError, match=r"128 `sentinels`, 3 `modes`, 16 `reserved`.*train_tokenizer\.options"
+    ):
+        trained(name, tmp_path / "small", size=100)
+
+
+def test_letters_of_proteins_take_33_ids(tmp_path):
+    """As many as ESM's alphabet: 7 special ids, a spare one, 25 letters; another letter is the unknown token."""
+    letters = "LAGVSERTIDPKQNFYMHWCXBUZO"
+    kind = registry.find("clozeline.pipeline.tokenize.tokenizers", "character")
+    keys = {"sentinels": 0, "modes": False, "reserved": 1, "bytes": False}
+    options = validate(kind.Options, {"size": 33, **keys}, "test")
+    texts = [letters[: 25 - number] * 3 for number in range(20)]
+    tokenizer = kind.train(texts, options, tmp_path)
+    save_tokenizer(tokenizer, "character", tmp_path)
+    tokenizer = load_tokenizer(tmp_path)
+    assert tokenizer.vocabulary.size == 33
+    assert sorted(map(tokenizer.piece, range(8, 33))) == sorted(letters)
+    (row,) = tokenizer.encode(["MKV😀*A"])
+    assert list(map(tokenizer.piece, row.ids)) == ["M", "K", "V", "<unk>", "<unk>", "A"]
+    assert (row.starts.tolist(), row.ends.tolist()) == ([0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 6])
+    assert tokenizer.decode(row.ids[:3]) == "MKV"
+    assert "training text does not have" in tokenizer.loss
+    library = tokenizer.to_tokenizers()
+    assert library.encode("MKV😀*A", add_special_tokens=False).ids == row.ids.tolist()
+    with pytest.raises(ConfigurationError, match="7 special pieces, 1 `reserved` and a character need 9"):
+        kind.check_size(validate(kind.Options, {"size": 8, **keys}, "test"))
+    with pytest.raises(ConfigurationError, match="16 `reserved` and 256 `bytes` and a character need 411"):
+        kind.check_size(kind.Options(size=33))
 
 
 def test_damaged_or_mixed_files_are_integrity_errors(folder, tokenizer, tmp_path):

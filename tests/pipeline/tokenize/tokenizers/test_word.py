@@ -3,7 +3,11 @@ import pytest
 from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tokenize.tokenizers._pieces import special_pieces
-from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import count_letters, special_piece_roles
+from clozeline.pipeline.tokenize.tokenizers._vocabulary_budget import (
+    TrainingOptions,
+    count_letters,
+    special_piece_roles,
+)
 from clozeline.pipeline.tokenize.tokenizers.character import Character
 from clozeline.pipeline.tokenize.tokenizers.word import Word
 
@@ -45,14 +49,17 @@ def test_frequent_characters_have_a_piece_and_others_their_bytes(tmp_path):
 
 
 def test_reserved_pieces_have_roles_or_names():
-    facts = special_piece_roles(2)
+    facts = special_piece_roles(TrainingOptions(reserved=2))
     assert (facts.specials["bos"], facts.sentinels[127]) == ("<s>", "<extra_127>")
     assert facts.spares == ["<reserved_0>", "<reserved_1>"]
-    assert special_piece_roles(["<de>", "<en>"]).spares == special_pieces(["<de>", "<en>"])[-2:] == ["<de>", "<en>"]
+    named = special_piece_roles(TrainingOptions(reserved=["<de>", "<en>"]))
+    assert named.spares == special_pieces(["<de>", "<en>"])[-2:] == ["<de>", "<en>"]
     assert len(special_pieces(["<de>", "<en>"])) == len(special_pieces(2))
     assert count_letters({"ba": 2, "ca": 1}, list) == ["a", "b", "c"]
     Word.check_size(Word.Options(size=155))
-    needed = "word: size 154 is too small: 154 reserved pieces and 1 more need 155"
+    needed = (
+        "word: size 154 is too small: 7 special pieces, 128 `sentinels`, 3 `modes`, 16 `reserved` and a piece need 155"
+    )
     with pytest.raises(ConfigurationError, match=needed):
         Word.check_size(Word.Options(size=154))
 

@@ -12,7 +12,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.online_corruption import corruption_of
 from clozeline.train.data.stream.phases import Input
-from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_token_set
+from tests.pipeline.token_sets import WORDS, recipe, run_stage, write_counts, write_token_set
 from tests.shard_sets import rows, write_set
 from tests.train.data.stream.streams import ToyCorruption, open_stream
 
@@ -44,10 +44,28 @@ def chain(tmp_path_factory):
     """Samples and two stored variants of four objectives, as the pipeline writes them."""
     out = tmp_path_factory.mktemp("chain")
     write_token_set(out, [(31 * document) % 90 for document in range(120)])
+    write_counts(out, (np.arange(WORDS.size) % 3 == 0).astype(np.uint64))
     made = recipe(out, [{**entry, "variants": 2} for entry in ENTRIES], heldout=0.3)
     run_stage(made, "group")
     run_stage(made, "corrupt")
     return out
+
+
+def test_random_ids_occur_in_the_corpus_and_their_counts_are_a_part_of_the_state(chain):
+    """A resumed stream whose counts are gone, or others, would draw other ids: it is another stream."""
+    entry = {"name": "masked_lm", "max_length": 34, "mask_share": 0.0, "random_share": 1.0}
+    samples = open_shards(chain / "group" / build_objective(entry, WORDS).grouping.label / "train")
+    entries, rows = [validate(NamedObjective, {"objective": entry}, "data.corrupt")], samples.read_block(0)
+    corruption = corruption_of(entries, samples)
+    examples, _ = corruption(rows, np.zeros(len(rows), np.uint16))
+    offsets = np.repeat(examples.columns["input_ids"].offsets[:-1], examples.columns["label_positions"].lengths)
+    drawn = examples.columns["input_ids"].values[offsets + examples.columns["label_positions"].values]
+    assert len(drawn) > 100
+    assert not (drawn % 3).any()
+    write_counts(chain, (np.arange(WORDS.size) % 6 == 0).astype(np.uint64))
+    other = corruption_of(entries, samples)
+    write_counts(chain, (np.arange(WORDS.size) % 3 == 0).astype(np.uint64))
+    assert other.identity != corruption.identity == corruption_of(entries, samples).identity
 
 
 def test_each_set_gets_the_objective_that_reads_it(chain):
