@@ -42,7 +42,8 @@ class CleanConfig:
     """language identifier and the languages to keep; null identifies nothing and keeps all"""
     normalize: NormalForm = "prose"
     """stored form of texts: `prose` composes accents and drops controls, outer blanks and repeated empty lines; `code`
-    keeps all that a compiler or a diff can see; `none` only makes valid Unicode"""
+    keeps all that a compiler or a diff can see; `sequence` keeps capital letters without white space, for DNA and
+    proteins; `none` only makes valid Unicode"""
     filters: list[ChosenFilter] = field(
         default_factory=Default(_FILTERS, ["gopher_quality", "c4_quality", "gopher_repetition"])
     )

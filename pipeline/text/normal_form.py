@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import groupby
+from string import ascii_lowercase, ascii_uppercase
 from typing import Final, Literal, TypeAlias
 
 NORMALIZE_VERSION: Final = 2
@@ -26,6 +27,7 @@ _INVISIBLE: Final = re.compile(f"[{_INVISIBLES}]")
 _ZERO_WIDTH_SPACES: Final = re.compile("\u200b+")
 _RARE: Final = re.compile(f"[{_CONTROLS}\r\x85\u2028\u2029\ud800-\udfff{_INVISIBLES}]")
 _BLANK_LINES: Final = re.compile("\n{3,}")
+_CAPITALS: Final = str.maketrans(ascii_lowercase, ascii_uppercase)
 # the newline first: the engine skips from one to the next, and would test every character for a blank
 _BLANK_BEFORE_NEWLINE: Final = re.compile(r"\n(?<=[^\S\n]\n)")
 
@@ -78,7 +80,7 @@ def _words(astral: bool) -> re.Pattern[str]:
 
 Changes: TypeAlias = Counter[str]
 """Characters that a normal form dropped or rewrote, by type of change."""
-NormalForm: TypeAlias = Literal["prose", "code", "none"]
+NormalForm: TypeAlias = Literal["prose", "code", "sequence", "none"]
 """Name of a normal form: see `normalize_as`."""
 
 
@@ -99,7 +101,8 @@ def normalize_as(form: NormalForm, text: str) -> tuple[str, Changes]:
 
     `prose` is that of `normalize`. `code` changes nothing that a compiler, a diff or a string literal can see: it drops
     a byte order mark at the start and NUL, and turns Windows line ends into newlines where a text has no others.
-    `none` only replaces what is no valid Unicode, as `code` does.
+    `sequence` is for DNA and proteins: capital letters without white space and controls, so that masked regions (lower
+    case) and line ends change no token. `none` only replaces what is no valid Unicode, as `code` does.
     """
     changes: Changes = Counter()
     return _FORMS[form](text, changes), +changes
@@ -147,6 +150,14 @@ def _normalize_code(text: str, changes: Changes) -> str:
     return text
 
 
+def _normalize_sequence(text: str, changes: Changes) -> str:
+    text, changes["control_characters"] = _CONTROL.subn("", _replace_surrogates(text, changes))
+    visible = "".join(text.split())
+    changes["white_space"] = len(text) - len(visible)
+    changes["lower_case"] = sum(map(visible.count, ascii_lowercase))
+    return visible.translate(_CAPITALS)
+
+
 def _replace_surrogates(text: str, changes: Changes) -> str:
     """Return the text as valid Unicode: a lone surrogate is U+FFFD."""
     text, changes["surrogates"] = _SURROGATE.subn("\ufffd", text)
@@ -166,6 +177,7 @@ def _compose(text: str, changes: Changes) -> str:
 _FORMS: Final[Mapping[NormalForm, Callable[[str, Changes], str]]] = {
     "prose": _normalize_prose,
     "code": _normalize_code,
+    "sequence": _normalize_sequence,
     "none": _replace_surrogates,
 }
 

@@ -135,6 +135,26 @@ def test_code_loses_what_no_compiler_reads(raw, stored, changes):
     assert normalize_as("none", raw)[0] == raw.replace("\ud800", "\ufffd")
 
 
+@pytest.mark.parametrize(
+    ("raw", "stored", "changes"),
+    [
+        ("ACGT", "ACGT", {}),
+        ("acgtNNNN\r\nAC GT\n", "ACGTNNNNACGT", {"lower_case": 4, "white_space": 4}),
+        ("MKV*LA-X.\x00\ud800", "MKV*LA-X.\ufffd", {"control_characters": 1, "surrogates": 1}),
+        ("\u00df\u0130\u0131", "\u00df\u0130\u0131", {}),  # no letter becomes two
+    ],
+)
+def test_sequences_are_capital_letters_without_white_space(raw, stored, changes):
+    assert normalize_as("sequence", raw) == (stored, changes)
+
+
+@given(ODD)
+def test_sequences_are_idempotent_and_valid(raw):
+    stored, _ = normalize_as("sequence", raw)
+    assert normalize_as("sequence", stored) == (stored, {})
+    stored.encode()
+
+
 @given(ODD)
 def test_code_is_idempotent_and_valid(raw):
     stored, _ = normalize_as("code", raw)

@@ -113,7 +113,11 @@ def test_rows_of_code_keep_their_reader(tmp_path):
 def test_a_letter_of_a_sequence_is_a_token(tmp_path):
     draw = random.Random(1)
     sequences = ["".join(draw.choices("ACGT", k=300)) for _ in range(40)]
-    source = write_rows(tmp_path / "dna.jsonl", [*sequences, sequences[0]])
+    source = tmp_path / "dna.fasta"
+    lines = [
+        f">s{number}\n{text[:150].lower()}\n{text[150:]}\n" for number, text in enumerate([*sequences, sequences[0]])
+    ]
+    source.write_text("".join(lines), encoding="utf-8")
     found = made(tmp_path / "mine", f"input={source}", "kind=sequences", "model=bert")
     assert sorted(found) == sorted([*sequences, sequences[0]])
     report = json.loads((tmp_path / "mine" / "data" / "report.json").read_text(encoding="utf-8"))

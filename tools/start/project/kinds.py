@@ -126,7 +126,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     "code": Kind("source code, patches, configuration files", _NO_FILTERS, normalize="code", sentences="lines",
                  language=None, is_file_of_any_name=True),
     "sequences": Kind("DNA, proteins and other sequences of letters without blanks", _NO_FILTERS,
-                      dedup=_EXACT_SEQUENCES, tokenizer=_CHARACTERS, sentences="lines", language=None),
+                      dedup=_EXACT_SEQUENCES, tokenizer=_CHARACTERS, normalize="sequence", sentences="lines",
+                      language=None),
 }  # fmt: skip
 """Kinds of texts by the value of `kind`."""
 

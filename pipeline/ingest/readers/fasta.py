@@ -1,0 +1,136 @@
+"""Read FASTA files, plain or compressed: a sequence, or a piece of a long one, is a document."""
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Final
+
+from pydantic import Field
+
+from clozeline.configuration.config import config_class
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
+from clozeline.pipeline.ingest.formats.charset import detect_utf16
+from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile, detect_codec
+from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
+
+_LETTERS: Final = re.compile(rb"[A-Za-z*.-]+")
+_PIECE: Final = 1 << 20  # bytes read at once to find a header
+_HEADER: Final = 1000  # characters of an id or a description
+
+
+class Fasta(Reader):
+    """Reads the sequences of FASTA; the words of a header are its `id`, the first one, and its `description`.
+
+    Lines of a sequence are joined; blank lines and comments (`;`) are ignored. A sequence longer than `max_letters` is
+    several documents, whose `start` counts the letters before them. `*` at the end of a sequence, the stop of a
+    protein, is left out and noted; lower-case letters (soft masking), gaps and stops within it stay as they are. The
+    locator is the offset of the first letter in the decompressed stream. Other characters are `bad_letters`, a header
+    without a sequence is `empty`, and what stands before the first header is `no_header`.
+
+    Example:
+        `>sp|P1 made`, `MKV`, `LA*` is the document MKVLA with the id `sp|P1` and the description `made`.
+    """
+
+    VERSION: ClassVar[int] = 1
+    suffixes: ClassVar[tuple[str, ...]] = (".fasta", ".fa", ".faa", ".fna", ".ffn", ".frn", ".fas")
+    reasons: ClassVar[tuple[str, ...]] = (*REASONS, "line_bytes", "no_header", "bad_letters", "empty")
+
+    @config_class
+    class Options:
+        """How long documents may be."""
+
+        max_letters: Annotated[int, Field(ge=1)] = 1_000_000
+        """letters of a document; a longer sequence, such as a chromosome, is cut into several"""
+
+    @staticmethod
+    def splittable(head: bytes) -> bool:
+        return detect_codec(head) is None and detect_utf16(head) is None
+
+    def first(self, path: InputFile, position: int) -> int:
+        """Return where the first header from `position` on starts."""
+        if position == 0:
+            return 0
+        with path.open("rb") as file:
+            at = position - 1  # a header starts at `position` if the byte before it is a line end
+            file.seek(at)
+            tail = b""
+            while piece := tail + file.read(_PIECE):
+                found = piece.find(b"\n>")
+                if found >= 0:
+                    return at + found + 1
+                if len(piece) == len(tail):
+                    return at + len(piece)
+                at, tail = at + len(piece) - 1, piece[-1:]
+            return at
+
+    def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
+        """Yield the sequences whose headers start in [start, end), or all of a compressed file."""
+        with path.open("rb") as file:
+            if self.splittable(file.read(4096)):
+                start, end = self.first(path, start), self.first(path, end)
+        lines = ByteLines(path, start, end, self._limits)
+        record: _Record | None = None
+        lost = False  # lines without a header are one record, and those after damage none
+        for offset, line in lines:
+            if not isinstance(line, bytes):
+                yield Counted("malformed", line.reason if isinstance(line, Cut) else "line_bytes", offset)
+                record, lost = None, True
+            elif lines.rest:
+                yield Counted("note", "resync")
+            elif (line.removeprefix(b"\xef\xbb\xbf") if offset == 0 else line).startswith(b">"):
+                yield from record.finish() if record else ()
+                record, lost = _Record(line.lstrip(b"\xef\xbb\xbf>"), offset, self._options.max_letters), False
+            elif line.isspace() or not line or line.startswith(b";"):
+                continue
+            elif record is not None:
+                yield from record.add(line, offset)
+            elif not lost:
+                yield Counted(
+                    "malformed", "no_header", offset, detail="a sequence before the first header, which starts with '>'"
+                )
+                lost = True
+        yield from record.finish() if record else ()
+
+
+class _Record:
+    """A sequence under way: its letters since the last piece."""
+
+    def __init__(self, header: bytes, offset: int, most: int) -> None:
+        name, _, description = header.decode("utf-8", "replace").strip().partition(" ")
+        self._extra = {"id": name[:_HEADER], "description": description.strip()[:_HEADER]}
+        self._most, self._pieces = most, 0
+        self._letters = bytearray()
+        self._at = self._end = offset
+        self._start = 0
+
+    def add(self, line: bytes, offset: int) -> Iterator[Item]:
+        """Add a line of letters; yield the pieces that are full."""
+        letters, taken = b"".join(line.split()), 0
+        while taken < len(letters):
+            if len(self._letters) == self._most:
+                yield self._make_item()
+            if not self._letters:
+                self._at = offset + taken
+            part = letters[taken : taken + self._most - len(self._letters)]
+            self._letters += part
+            taken += len(part)
+            self._end = offset + taken
+
+    def finish(self) -> Iterator[Item]:
+        """Yield the last piece; the stop at its end is none of its letters."""
+        if self._letters.endswith(b"*"):
+            self._letters = self._letters.removesuffix(b"*")
+            yield Counted("note", "final_stop")
+        if self._letters or not self._pieces:
+            yield self._make_item()
+
+    def _make_item(self) -> Item:
+        letters, start = bytes(self._letters), self._start
+        self._letters.clear()
+        self._start, self._pieces = start + len(letters), self._pieces + 1
+        if not letters:
+            return Counted("malformed", "empty", self._at)
+        if not _LETTERS.fullmatch(letters):
+            other = _LETTERS.sub(b"", letters).decode("utf-8", "replace")[:1]
+            return Counted("malformed", "bad_letters", self._at, detail=f"{self._extra['id']} has {other!r}")
+        extra = {**self._extra, "start": start}
+        return RawRecord(self._at, "fasta", self._end - self._at, letters.decode("ascii"), extra=extra)

@@ -1,0 +1,146 @@
+"""FASTA: sequences as they were written, whatever the lines, ranges and pieces."""
+
+import gzip
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.readers import Counted, RawRecord, detect
+from tests.pipeline.captures import counted, read, texts
+
+FILE = b">seq1 first\nACGT\nACGT\n>seq2\nGGCC\n"
+PLAIN = st.text(st.sampled_from("ACGTNacgtnMKVLX*-."), min_size=1, max_size=40).filter(lambda text: text.strip("*"))
+
+
+def write(path, content):
+    path.write_bytes(content)
+    return path
+
+
+def lines_of(letters, width):
+    return [letters[first : first + width] for first in range(0, len(letters), width)]
+
+
+@st.composite
+def files(draw):
+    """Sequences with the file that holds them, and where each header starts."""
+    sequences = draw(st.lists(PLAIN, min_size=1, max_size=6))
+    end = draw(st.sampled_from(["\n", "\r\n"]))
+    content, starts = draw(st.sampled_from(["", "; written by hand" + end, end])), []
+    for number, letters in enumerate(sequences):
+        starts.append(len(content))
+        lines = [f">s{number} some words", *lines_of(letters, draw(st.integers(1, 12)))]
+        if draw(st.booleans()):
+            lines.insert(draw(st.integers(1, len(lines))), draw(st.sampled_from(["", "  ", ";> no header"])))
+        content += end.join(lines) + end
+    if draw(st.booleans()):
+        content = content.removesuffix(end)
+    return [letters.removesuffix("*") for letters in sequences], content.encode(), starts
+
+
+@settings(max_examples=150, deadline=None)
+@given(made=files(), data=st.data())
+def test_sequences_come_back_in_any_ranges(made, data, tmp_path_factory):
+    """The ranges hold each sequence once: that in which its header starts."""
+    sequences, content, starts = made
+    path = write(tmp_path_factory.mktemp("fasta") / "a.fasta", content)
+    assert texts(read(path, name="fasta")) == sequences
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(content)), max_size=3)))
+    bounds = [0, *cuts, len(content)]
+    for first, last in pairwise(bounds):
+        inside = [text for text, start in zip(sequences, starts, strict=True) if first <= start < last]
+        assert texts(read(path, first, last, name="fasta")) == inside
+    packed = write(path.with_name("a.fasta.gz"), gzip.compress(content))
+    assert texts(read(packed, name="fasta")) == sequences
+
+
+@settings(max_examples=100, deadline=None)
+@given(made=files(), most=st.integers(1, 9))
+def test_long_sequences_are_cut_and_their_pieces_joined_are_the_sequence(made, most, tmp_path_factory):
+    sequences, content, _ = made
+    path = write(tmp_path_factory.mktemp("fasta") / "a.fa", content)
+    joined, at = {}, []
+    for item in read(path, name="fasta", max_letters=most):
+        if not isinstance(item, RawRecord):
+            assert item.reason == "final_stop"
+            continue
+        assert len(item.text) <= most
+        assert item.extra["start"] == len(joined.get(item.extra["id"], "")), "letters before the piece"
+        joined[item.extra["id"]] = joined.get(item.extra["id"], "") + item.text
+        assert content[item.locator : item.locator + 1] == item.text[:1].encode(), "where the piece starts"
+        at.append(item.locator)
+    assert list(joined.values()) == sequences
+    assert len(set(at)) == len(at), "each document has a uid of its own"
+
+
+def test_names_stops_and_masked_letters(tmp_path):
+    """The first word of a header is the id. Right values by hand, after the format's description by NCBI."""
+    content = b"\xef\xbb\xbf>sp|P1|KIN_X  Protein one; \xce\xb2 chain\nMKV la\nLA*\n>\nACGT\n>empty\n>chr1\nacgtNNNN\nAC*GT\n"
+    items = read(write(tmp_path / "a.faa", content), name="fasta")
+    assert [(item.text, item.extra["id"], item.extra["description"]) for item in items if isinstance(item, RawRecord)] == [
+        ("MKVlaLA", "sp|P1|KIN_X", "Protein one; β chain"), ("ACGT", "", ""), ("acgtNNNNAC*GT", "chr1", ""),
+    ]  # fmt: skip
+    assert counted(items) == {"final_stop": 1, "empty": 1}
+
+
+@pytest.mark.parametrize(("content", "texts_", "counts"), [
+    (b"ACGT\nACGT\n", [], {"no_header": 1}),
+    (b"no FASTA at all\n>a\nACGT\n", ["ACGT"], {"no_header": 1}),
+    (b"@read1\nACGT\n+\n!!!!\n@read2\nACGT\n", [], {"no_header": 1}),
+    (b">a\nAC1GT\n>b\nAC GT\n", ["ACGT"], {"bad_letters": 1}),
+    (b">a\n\xd0\x90\xd0\x91\n>b\nAC\x00\n>c\nA\n", ["A"], {"bad_letters": 2}),
+    (b">a\n*\n>b\n", [], {"final_stop": 1, "empty": 2}),
+    (b"", [], {}),
+    (b"\n\n", [], {}),
+])  # fmt: skip
+def test_what_is_no_sequence_is_counted(tmp_path, content, texts_, counts):
+    items = read(write(tmp_path / "a.fasta", content), name="fasta")
+    assert (texts(items), counted(items)) == (texts_, counts)
+
+
+def test_a_bad_letter_is_named_with_its_sequence(tmp_path):
+    (item,) = read(write(tmp_path / "a.fasta", b">read7\nAC?GT\n"), name="fasta")
+    assert isinstance(item, Counted)
+    assert item.detail == "read7 has '?'"
+
+
+def test_a_cut_or_damaged_file_costs_the_sequence_that_it_hits(tmp_path):
+    sequences = [f">s{number}\n{'ACGTTGCA' * 40}\n".encode() for number in range(200)]
+    whole = gzip.compress(b"".join(sequences), mtime=0)
+    items = read(write(tmp_path / "a.fna.gz", whole[: len(whole) // 2]), name="fasta")
+    found = texts(items)
+    assert set(found) == {"ACGTTGCA" * 40}
+    assert 0 < len(found) < 200
+    assert counted(items) == {"truncated": 1}
+    members = [gzip.compress(b"".join(sequences[first : first + 50]), mtime=0) for first in range(0, 200, 50)]
+    damaged = bytearray(members[1])
+    damaged[40] ^= 0x55
+    items = read(write(tmp_path / "b.fna.gz", members[0] + bytes(damaged) + members[2] + members[3]), name="fasta")
+    assert 148 <= len(texts(items)) < 200
+    assert set(counted(items)) <= {"damaged", "trailing_junk", "resync", "no_header"}
+
+
+def test_a_line_above_the_limit_costs_its_sequence(tmp_path):
+    path = write(tmp_path / "a.fasta", b">a\nACGT\n" + b"A" * 1000 + b"\nAC\n>b\nGG\n")
+    items = read(path, name="fasta", limits=Limits(line_bytes=100))
+    assert (texts(items), counted(items)) == (["GG"], {"line_bytes": 1})
+
+
+def test_a_chromosome_in_one_line_is_read_in_pieces(tmp_path):
+    path = write(tmp_path / "chr.fa", b">chr1\n" + b"ACGTACGTAC" * 250_000 + b"\n")
+    items = read(path, name="fasta")
+    assert [len(item.text) for item in items] == [1_000_000, 1_000_000, 500_000]
+    assert [item.extra["start"] for item in items] == [0, 1_000_000, 2_000_000]
+
+
+@pytest.mark.parametrize("name", ["a.fasta", "a.FA", "a.faa", "a.fna.gz", "a.ffn", "a.fas", "a.fa.zst"])
+def test_names_of_files(tmp_path, name):
+    assert detect(write(tmp_path / name, b""))[0] == "fasta"
+
+
+def test_plain_files_are_read_in_ranges_and_compressed_ones_whole(tmp_path):
+    assert detect(write(tmp_path / "a.fasta", FILE)) == ("fasta", True)
+    assert detect(write(tmp_path / "a.fasta.gz", gzip.compress(FILE))) == ("fasta", False)
