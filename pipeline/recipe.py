@@ -6,7 +6,7 @@ A stage runs if the recipe has its key. `input` and `output` belong to the entir
 
 import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, is_dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal
@@ -21,6 +21,8 @@ from clozeline.configuration.config import (
     adapter_of,
     config_class,
     load_config,
+    load_keys,
+    read_mapping,
     to_plain,
     validate,
     yaml_text,
@@ -33,6 +35,9 @@ from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.reader_options import check_options
 from clozeline.pipeline.text.language_codes import require_code
 from clozeline.registry import Chosen, choose
+
+_CORPUS: Final = "default"
+"""Name of the corpus of a stage that runs without a recipe."""
 
 
 def part_of_stage(stage: str, part: str) -> Any:
@@ -225,6 +230,30 @@ class Recipe:
 def load_recipe(path: Path, overrides: Sequence[str] = (), *, is_own: bool = False) -> Recipe:
     """Read and validate a recipe, the user's own or that of a run; see `load_config`."""
     return load_config(Recipe, path, overrides, is_own=is_own)
+
+
+def load_default_recipe(stage: str, overrides: Sequence[str]) -> tuple[Recipe, str]:
+    """Return the recipe of one stage on its defaults, with overrides, and a line that says what it is.
+
+    An output folder in which an earlier stage ran has a recipe: its keys stay, for uids and digests depend on them.
+    ConfigurationError if the stage has a key without a default that the overrides do not give.
+    """
+    # a list of algorithms has no defaults
+    defaults: dict[str, Any] = {stage: {}} if is_dataclass(part_of_stage(stage, "Config")) else {}
+    recipe = load_keys(Recipe, {"corpus": _CORPUS, **defaults}, overrides)
+    note = f"{stage} runs on its defaults, corpus={recipe.corpus}; `clozeline {stage} --help` lists them"
+    before = all_stages()[: all_stages().index(stage)]
+    stored = [recipe.folder(name) / "config.yaml" for name in reversed(before)] if recipe.output is not None else []
+    if (path := next((path for path in stored if path.is_file()), None)) is not None:
+        keys = read_mapping(path)
+        has_stage = keys.get(stage) is not None
+        recipe = load_keys(Recipe, keys if has_stage else {**keys, **defaults}, overrides)
+        note = f"the recipe of {path}{'' if has_stage else f', and the defaults of {stage}'}"
+    if not recipe.has(stage):
+        raise ConfigurationError(
+            f"{stage}: has no defaults: name what it makes, such as {stage}=[NAME], or give --config"
+        )
+    return recipe, f"no --config: {note}"
 
 
 def recipe_text(recipe: Recipe) -> str:

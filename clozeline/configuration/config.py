@@ -214,6 +214,14 @@ def load_config(schema: type[T], path: Path, overrides: Sequence[str] = (), *, i
     return cast(T, value)
 
 
+def load_keys(schema: type[T], data: Mapping[str, Any], overrides: Sequence[str]) -> T:
+    """Validate keys that a command brings itself, with `a.b=value` overrides; as `load_config`, without a file."""
+    plugins.allow("\n".join(overrides))
+    resolved = override(schema, data, overrides, "command line")
+    remember(resolved)
+    return cast(T, validate(schema, resolved, "command line"))
+
+
 def validate(schema: Any, data: Any, where: str, prefix: str = "") -> Any:
     """Validate plain data against a type, strictly; all mistakes in one message.
 

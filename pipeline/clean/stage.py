@@ -123,11 +123,12 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             ("document", counts["rejected"]), ("record", counts["malformed"]), ("record", counts["ignored"]),
             ("", counts["notes"]), ("byte", {**lost, **without}), ("", counts.get("text_lacks", {})),
             ("", counts.get("first_records", {})), ("row", {_NAME_ENCODING: not_utf8} if not_utf8 else {}),
-            *self._list_unmatched(counts), ("character", _normalized(counts)),
+            *self._list_unmatched(counts),
         )  # fmt: skip
         documents, records = counts["documents_in"], counts.get("records_in", counts["documents_in"])
         amounts = [amount(records, "record")] * (records != documents) + [amount(documents, "document")]
-        return Row("\n".join(amounts), amount(counts["documents_out"], "document"), left_out)
+        notes = tuple(_describe_changes(counts.get("normalized", {})))
+        return Row("\n".join(amounts), amount(counts["documents_out"], "document"), left_out, notes=notes)
 
     def _list_unmatched(self, counts: CleanCounts) -> list[tuple[str, dict[str, int]]]:
         """Return how many lines of `exclude` name nothing in this run, and the first ones."""
@@ -160,6 +161,10 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         require_equal(self.name, "documents_in", documents, "documents_out + rejected", finished)
 
 
-def _normalized(counts: CleanCounts) -> dict[str, int]:
-    """Return how many characters the stored form changed, by what it changed."""
-    return {name.replace("_", " "): count for name, count in counts.get("normalized", {}).items()}
+def _describe_changes(normalized: Mapping[str, int]) -> Iterator[str]:
+    """Yield a line that says how many characters the stored form changed, by type of change; none without a change."""
+    changes = sorted((-count, name.replace("_", " ")) for name, count in normalized.items() if count)
+    if changes:
+        total = -sum(count for count, _ in changes)
+        named = ", ".join(f"{-count:,} {name}" for count, name in changes)
+        yield f"stored form: {total:,} characters changed: {named}"

@@ -27,7 +27,7 @@ from clozeline.pipeline.execution.progress import Progress, print_table
 from clozeline.pipeline.execution.report import earlier_report, write_run_report
 from clozeline.pipeline.execution.runner import StageRun, run_recipe, stage_runs
 from clozeline.pipeline.execution.stages import StageSummary, check_recipe, stages_of
-from clozeline.pipeline.recipe import Recipe, load_recipe
+from clozeline.pipeline.recipe import Recipe, load_default_recipe, load_recipe
 from clozeline.reporting import Reporting
 from clozeline.terminal import Terminal, size_text
 
@@ -79,9 +79,17 @@ def _parse_and_run(program: str, description: str, stage: str | None, arguments:
         order = {name: index for index, name in enumerate(all_stages())}
         print_keys(sorted(keys_of(Recipe, _ALGORITHMS), key=lambda key: order.get(key[0].partition(".")[0], -1)))
         return 0
-    if options.config is None:
-        parser.error("--config FILE is missing")
-    recipe = load_recipe(config_file(options.config, "pipeline.yaml"), options.overrides, is_own=True)
+    if options.config is not None:
+        recipe = load_recipe(config_file(options.config, "pipeline.yaml"), options.overrides, is_own=True)
+    elif stage is not None:
+        recipe, note = load_default_recipe(stage, options.overrides)
+        if options.detail != "quiet":
+            _show(wrap_log(note))
+    else:
+        parser.error(
+            "--config FILE is missing: `clozeline new DIR input=FILES` writes a recipe; a stage runs on its defaults "
+            "without one: clozeline clean input=FILES output=DIR"
+        )
     check_recipe(recipe)
     if options.dry_run:
         return _dry_run(recipe, stage)
