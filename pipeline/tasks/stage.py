@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import ClassVar, Final, cast
 
@@ -40,6 +40,7 @@ from clozeline.pipeline.tasks.training_items import (
     to_pair,
 )
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer, tokenizer_facts
+from clozeline.pipeline.tokenize.unknown_text import UNKNOWN_COUNTS, UnknownShares, UnknownText
 from clozeline.recorded_file import check_files
 from clozeline.seeding import hash64
 
@@ -116,9 +117,15 @@ class TaskSets(Pass[TaskCounts]):
         if is_training and config.code_switch is not None:
             switcher = read_switcher(config.code_switch, self.limits, self.seed, "tasks")
             items = code_switch(items, switcher, facts)
-        rows = builder.rows(reader.complete(items, builder.tokenizer))
+        unknown = UnknownText(builder.tokenizer)
+        rows = builder.rows(reader.complete(items, builder.tokenizer), partial(unknown.add, self.language))
         counts, details = builder.counts, _details(builder.rejected, reader.unit)
         add_counts(counts, {"notes": notes})
+        shares = UnknownShares.of(unknown.counts())
+        if shares.share:
+            add_counts(counts, cast(SplitCounts, unknown.counts()))
+        if shares.is_noticed():
+            _LOG.warning("tasks: %s: %s", source.path, shares.message())
         require_unchanged(self.states)
         output.inputs[source.source] = file_hash(source.path)
         if len(rows):
@@ -141,7 +148,9 @@ class TaskSets(Pass[TaskCounts]):
         if unit == 0 and self.others:
             _LOG.warning("tasks: not read, no split by its name: %s", ", ".join(self.others))
             sums["files_left"] = dict.fromkeys(self.others, 1)
-        return add_counts(sums, cast(TaskCounts, {key: counts[key] for key in _TOTALS}))
+        return add_counts(
+            sums, cast(TaskCounts, {key: counts[key] for key in (*_TOTALS, *UNKNOWN_COUNTS) if key in counts})
+        )
 
     def read(self, source: SplitSource, reader: TaskReader) -> list[TaskItem | Rejected]:
         """Return the rows of a split."""
@@ -329,4 +338,7 @@ def _row(counts: SplitCounts) -> Row:
     shown = [f"{notes[name]:,} {name.replace('_', ' ')}" for name in SHOWN_NOTES if notes.get(name)]
     out = "\n".join((f"{amount(counts['examples'], 'example')}{windows}", f"{counts['tokens']:,} tokens", *shown))
     cut = {f"cut off {amount(counts['truncated'], 'example')}": counts["truncated_tokens"]}
-    return Row(amount(counts["rows_in"], "row"), out, (("row", counts["refused"]), ("token", cut)))
+    unknown = ("unknown character", counts.get("unknown_reasons", {}))
+    notes_below = tuple(filter(None, [UnknownShares.of(counts).summary()]))
+    left_out = (("row", counts["refused"]), ("token", cut), unknown)
+    return Row(amount(counts["rows_in"], "row"), out, left_out, notes=notes_below)

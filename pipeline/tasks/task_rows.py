@@ -2,7 +2,7 @@
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, ClassVar, Final, Generic, Literal, TypeAlias, TypedDict, TypeVar
@@ -48,6 +48,10 @@ class SplitCounts(TypedDict, total=False):
     """further counts of the rows of a head, by name"""
     layout: dict[str, int]
     """the layout detected in the file"""
+    unknown_text: dict[str, dict[str, int]]
+    """of texts with unknown tokens, with `unknown_reasons` and `unknown_examples`: see `encode`"""
+    unknown_reasons: dict[str, int]
+    unknown_examples: dict[str, dict[str, int]]
 
 
 class TaskCounts(SplitCounts, Counts, total=False):
@@ -236,13 +240,18 @@ class TaskRows(ABC, Generic[Item]):
         """Return the ids of one text or a pair with special tokens, truncated to `max_length`."""
         return self.form.frame.row(texts, self.tokenizer.vocabulary, self.form.max_length)
 
-    def rows(self, items: Iterable[Item | Rejected]) -> Rows:
-        """Return all rows, shuffled by a hash of their uids so that no block holds a single class."""
-        pairs = list(self._build_all(items))
+    def rows(self, items: Iterable[Item | Rejected], observe: Callable[[str, Encoding], None] | None = None) -> Rows:
+        """Return all rows, shuffled by a hash of their uids so that no block holds a single class.
+
+        `observe` is called with each text that is encoded and its tokens.
+        """
+        pairs = list(self._build_all(items, observe))
         rows = self._columns([item for item, _ in pairs], [example for _, example in pairs])
         return rows.take(np.argsort(mix(rows.fixed["uid"]), kind="stable"))
 
-    def _build_all(self, items: Iterable[Item | Rejected]) -> Iterator[tuple[Item, BuiltExample]]:
+    def _build_all(
+        self, items: Iterable[Item | Rejected], observe: Callable[[str, Encoding], None] | None
+    ) -> Iterator[tuple[Item, BuiltExample]]:
         remaining = iter(items)
         while batch := list(islice(remaining, _BATCH)):
             add_counts(self.counts, {"rows_in": len(batch)})
@@ -250,6 +259,9 @@ class TaskRows(ABC, Generic[Item]):
             texts = [text for item in batch if not isinstance(item, Rejected) for text in self.texts(item)]
             texts = list(dict.fromkeys(texts))
             encodings = dict(zip(texts, self.tokenizer.encode(texts), strict=True))
+            if observe is not None:
+                for text, encoding in encodings.items():
+                    observe(text, encoding)
             for item in batch:
                 if isinstance(item, Rejected):
                     self.rejected.append(item)

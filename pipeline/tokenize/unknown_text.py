@@ -13,6 +13,8 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import Encoding, Tokenizer, 
 
 NOTICED_SHARE: Final = 0.01
 """Share of a language's characters above which unknown text is told with reasons and ways out."""
+UNKNOWN_COUNTS: Final = ("unknown_text", "unknown_reasons", "unknown_examples")
+"""Keys of the counts of unknown text."""
 _EXAMPLES: Final = 8
 _WORDS: Final = 3
 """Long words in a message."""
@@ -92,8 +94,7 @@ class UnknownShares:
     @staticmethod
     def of(counts: Mapping[str, Any]) -> "UnknownShares":
         """Read the counts of a stage or of `UnknownText`."""
-        keys = ("unknown_text", "unknown_reasons", "unknown_examples")
-        return UnknownShares(*(counts.get(key, {}) for key in keys))
+        return UnknownShares(*(counts.get(key, {}) for key in UNKNOWN_COUNTS))
 
     def total(self, name: str) -> int:
         """Return a count of all languages."""
@@ -137,6 +138,10 @@ class UnknownShares:
             most = _EXAMPLES if reason is UnknownReason.LETTERS else _WORDS
             shown = " ".join(example for example, _ in named[:most])
             yield f"{name} ({characters:,} characters), such as {shown}: {_WAYS_OUT[reason]}"
+
+    def message(self) -> str:
+        """Return the summary, and below it a line for each reason."""
+        return "\n".join((self.summary(), *(f"  {line}" for line in self.explanation())))
 
 
 def percent(share: float) -> str:

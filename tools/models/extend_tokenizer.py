@@ -98,7 +98,7 @@ def find_letters(tokenizer: Any, words: Counter[str], options: ExtendOptions) ->
     """Return the pieces of letters that the tokenizer lacks and that are frequent enough, most frequent first."""
     lacking: Counter[str] = Counter()
     for word, count in words.items():
-        for piece in tokenizer.lacking_letters(word):
+        for piece in () if tokenizer.cut(word) else tokenizer.lacking_letters(word):
             lacking[piece] += count
     ordered = sorted(lacking, key=lambda piece: (-lacking[piece], piece))
     return [piece for piece in ordered if lacking[piece] >= options.min_frequency][: options.pieces]

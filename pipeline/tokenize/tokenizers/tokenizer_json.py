@@ -152,20 +152,30 @@ class TokenizerJson(Tokenizer):
             return UnknownReason.WORDS, (word if len(word) <= _SHOWN else f"{word[:_SHOWN]}…",)
         lacking = self.lacking_letters(word) or [letter for letter in word if letter not in self._ids_of_names]
         inside = model.get("continuing_subword_prefix") or ""
-        letters = dict.fromkeys(piece.removeprefix(inside) or piece for piece in lacking)
-        return UnknownReason.LETTERS, tuple(letters) or (word[:_SHOWN],)
+        letters = []
+        for piece in lacking:
+            letter = piece.removeprefix(inside) or piece
+            letters.append(piece if letter in self._ids_of_names else letter)
+        return UnknownReason.LETTERS, tuple(dict.fromkeys(letters)) or (word[:_SHOWN],)
 
     def lacking_letters(self, word: str) -> list[str]:
-        """Return the pieces of letters, in a normalized word, that a WordPiece lacks; none of a word that is too long.
+        """Return the pieces of letters that a WordPiece needs to spell a normalized word; none if it is too long.
 
         A letter inside a word has a piece of its own: `##x`.
         """
         model = self._facts["model"]
         if model["type"] != "WordPiece" or len(word) > model["max_input_chars_per_word"]:
             return []
-        inside = model["continuing_subword_prefix"]
-        pieces = [word[:1], *(f"{inside}{letter}" for letter in word[1:])]
-        return [piece for piece in dict.fromkeys(pieces) if piece and piece not in self._ids_of_names]
+        lacking, start = list[str](), 0
+        while start < len(word):
+            mark = model["continuing_subword_prefix"] if start else ""
+            longest = (end for end in range(len(word), start, -1) if mark + word[start:end] in self._ids_of_names)
+            end = next(longest, None)
+            if end is None:
+                end = start + 1
+                lacking.append(mark + word[start])
+            start = end
+        return lacking
 
     def words(self, texts: Iterable[str]) -> Iterator[str]:
         """Yield the words of texts as the model reads them; no piece crosses their boundaries."""

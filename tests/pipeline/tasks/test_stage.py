@@ -223,3 +223,21 @@ def test_files_of_one_name_in_several_folders_count_each(tmp_path):
             (tmp_path / "files" / "train" / name / "1.txt").write_text(text, encoding="utf-8")
             found.append(TasksStage(load_recipe(write_recipe(tmp_path), given)).files())
     assert all(first != second for first, second in pairwise(found))
+
+
+def test_unknown_words_of_a_task_are_counted_and_told(tmp_path, caplog, capsys):
+    """Ten texts of the training file have a word of seven letters that the vocabulary cannot spell."""
+    files, arguments = write_files(tmp_path)
+    ends = ["a", "no", "not", "with", "very", "one", "dull", "fine", "plot", "heart"]
+    added = "".join(f"a good film xylopho {end}\t1\n" for end in ends)
+    (files / "train.tsv").write_text((files / "train.tsv").read_text(encoding="utf-8") + added, encoding="utf-8")
+    assert main(arguments) == 0
+    counts = counts_of(tmp_path)
+    unknown = counts["unknown_text"]["und"]
+    assert (unknown["unknown_tokens"], unknown["unknown_characters"]) == (10, 70)
+    assert "unknown_text" not in counts["splits"]["dev"]
+    (said,) = [record.message for record in caplog.records if "unknown:" in record.message]
+    assert "train.tsv: unknown: 10 tokens for 70 characters" in said
+    assert "letters that the vocabulary lacks (70 characters), such as" in said
+    assert "unknown: 10 tokens for 70 characters" in capsys.readouterr().out
+    assert "Text that became unknown tokens" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")

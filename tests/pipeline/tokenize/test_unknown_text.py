@@ -116,6 +116,17 @@ def wordpiece(tmp_path_factory):
     return trained("wordpiece", tmp_path_factory.mktemp("wordpiece"))
 
 
+def test_a_letter_that_stands_only_at_the_begin_of_words_is_named_as_the_piece_that_lacks(tmp_path):
+    """`te` `x` `##a` `##s` spell "te xas", and not "texas", which needs `##x`; nothing else is lacking."""
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "t", "te", "x", "##a", "##s"]
+    (tmp_path / "vocab.txt").write_text("\n".join(pieces) + "\n", encoding="utf-8")
+    tokenizer = import_tokenizer(tmp_path / "vocab.txt", tmp_path / "imported")
+    assert count(tokenizer, "Te xas").by_language["xx"]["unknown_tokens"] == 0
+    unknown = count(tokenizer, "Texas жx").counts()
+    assert unknown["unknown_text"]["xx"]["unknown_characters"] == 5 + 2
+    assert unknown["unknown_examples"] == {UnknownReason.LETTERS.value: {"##x": 2, "ж": 1}}
+
+
 WORDS = st.one_of(
     st.text(KNOWN, min_size=1, max_size=9), st.text(KNOWN + "ж", min_size=1, max_size=5),
     st.integers(195, 205).map(lambda length: "ab" * (length // 2) + "a" * (length % 2)),
@@ -131,7 +142,7 @@ def test_reasons_of_a_wordpiece(wordpiece, words):
     assert unknown["unknown_reasons"].get(UnknownReason.LONG_WORD.value, 0) == long
     assert unknown["unknown_reasons"].get(UnknownReason.LETTERS.value, 0) == letters
     assert unknown["unknown_text"]["xx"]["unknown_characters"] == long + letters
-    assert set(unknown["unknown_examples"].get(UnknownReason.LETTERS.value, ())) <= {"ж"}
+    assert set(unknown["unknown_examples"].get(UnknownReason.LETTERS.value, ())) <= {"ж", "##ж"}
 
 
 def test_sums_of_languages_and_what_is_told():
