@@ -112,3 +112,23 @@ def test_a_source_has_a_form_of_its_own_and_its_text_is_no_blank(tmp_path):
     assert done.nonzero("normalized") == {"blanks_around_text": 6, "blank_lines": 1}
     said = "stored form: 7 characters changed: 6 blanks around text, 1 blank lines"
     assert said in done.summary.row.notes
+
+
+def test_recipes_of_books_and_of_reddit(tmp_path):
+    """The parts of a word meet again across a page, and what is removed is counted by filter."""
+    page = "\n".join(f"a line of the book, number {word}" for word in ("one", "two", "three", "four", "five", "six"))
+    pages = "".join(f"{page}\nan exam-\n\n{number}\n\nple of it\n" for number in range(1, 7))
+    frame = "*** {} OF THE PROJECT GUTENBERG EBOOK A BOOK ***"
+    book = f"Title: A Book\n\n{frame.format('START')}\n\n{pages}\n{frame.format('END')}\n\nLICENSE"
+    (tmp_path / "book.txt").write_text(book, encoding="utf-8")
+    books = {**LENIENT, "filters": ["gutenberg", "page_numbers", "dehyphenate"]}
+    done = run_clean(str(tmp_path / "book.txt"), tmp_path / "books", books)
+    assert [document.text for document in done.documents] == ["\n".join([f"{page}\nan example\nof it"] * 6)]
+    assert set(done.nonzero("edits")) == {"gutenberg.frame", "page_numbers.page_numbers", "dehyphenate.hyphens"}
+    rows = [{"body": "[deleted]"}, {"body": "&gt; Is it?\n\nYes."}, {"body": "[removed]"}, {"body": "Fine."}]
+    (tmp_path / "RC").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    source = {"path": str(tmp_path / "RC"), "reader": "jsonl", "text_key": "body"}
+    done = run_clean(source, tmp_path / "reddit", {**LENIENT, "filters": ["reddit"]})
+    assert [document.text for document in done.documents] == ["> Is it?\n\nYes.", "Fine."]
+    assert done.nonzero("rejected") == {"reddit_deleted": 2}
+    assert done.nonzero("edits") == {"reddit.entities": 3}

@@ -1,0 +1,51 @@
+"""Comments and posts of Reddit's dumps: deleted ones, and entities of HTML in the others."""
+
+import html
+import re
+from typing import ClassVar, Final
+
+from clozeline.configuration.config import config_class
+from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
+from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.text.normal_form import normalize
+from clozeline.pipeline.text.text_statistics import TextStatistics
+
+_GONE: Final = re.compile(r"\[ ?(?:deleted|removed)(?: by [\w ]{1,20})? ?\]", re.IGNORECASE)
+# with a semicolon: `?a=1&copy=2` is an address
+_ENTITY: Final = re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
+
+_INVISIBLE: Final = "\u200b\u200c\u200d \n"
+"""What posts without a text consist of."""
+
+
+class Reddit(Filter):
+    r"""Rejects `[deleted]` and `[removed]`, and writes entities as their characters, once: `&gt;` is `>`.
+
+    The key with the text is `body` of comments and `selftext` of posts.
+
+    "&gt; Is it?\n\nYes &amp; no." -> "> Is it?\n\nYes & no."
+    """
+
+    VERSION: ClassVar[int] = 1
+    reasons: ClassVar[tuple[str, ...]] = ("reddit_deleted",)
+
+    @config_class
+    class Options:
+        """This filter has no options."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+
+    def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
+        """Return the text with characters for entities; a deleted one is rejected."""
+        text = statistics.text
+        if _GONE.fullmatch(text.strip()):
+            return Verdict("reddit_deleted", text.strip())
+        if "&" not in text:
+            return KEEP
+        plain = normalize(_ENTITY.sub(lambda entity: html.unescape(entity[0]), text))
+        if not plain.strip(_INVISIBLE):
+            return Verdict("reddit_deleted", "nothing but entities of blanks")
+        if plain == text:
+            return KEEP
+        return Verdict(text=plain, removed={"entities": len(text) - len(plain)})

@@ -1,0 +1,66 @@
+"""Words of printed lines come back, and compounds keep their hyphens."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clozeline.pipeline.clean.filters import KEEP
+from clozeline.pipeline.clean.filters.dehyphenate import Dehyphenate
+from clozeline.tools.start.contracts.filters import judge_text
+from tests.pipeline.captures import SENTENCES
+
+
+def joined(text):
+    verdict = judge_text(Dehyphenate(Dehyphenate.Options()), text)
+    return text if verdict.text is None else verdict.text
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("This is an exam-\nple of it.", "This is an example\nof it."),
+        ("This is an exam-\n  ple.\nMore.", "This is an example.\nMore."),
+        ("at the end of a page-\n\nful of text", "at the end of a pageful\nof text"),
+        ("Ein Bei-\nspiel, das", "Ein Beispiel,\ndas"),
+        ("ein gro\u00df-\nartiger Tag", "ein gro\u00dfartiger\nTag"),
+        ("a well-\nknown man, and well-known he is", "a well-known\nman, and well-known he is"),
+        ("he is well, and known; a well-\nknown man", "he is well, and known; a well-known\nman"),
+        ("we go in and to it, into it, in-\nto", "we go in and to it, into it, into"),
+        ("the Anglo-\nSaxon kings", "the Anglo-\nSaxon kings"),
+        ("pre-\nand post-war", "pre-\nand post-war"),
+        ("- a list\n- of items\n-\nand", "- a list\n- of items\n-\nand"),
+        ("call 555-\n1234 or\n--\nAda", "call 555-\n1234 or\n--\nAda"),
+        ("a-\nb-\nc", "abc"),
+        ("re\u2010\nturn", "return"),
+    ],
+)
+def test_a_word_is_joined_where_it_was_cut(text, wanted):
+    assert joined(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [("de", "Vor-\nund Nachteile"), ("fr", "avant-\net apr\xe8s-guerre"), ("nl", "in-\nen uitgang")],
+)
+def test_a_suspended_hyphen_stays(language, text):
+    assert judge_text(Dehyphenate(Dehyphenate.Options()), text, language) == KEEP
+
+
+WORDS = sorted(set(re.findall(r"[a-z]{6,}", SENTENCES.lower())))
+
+
+@given(st.lists(st.tuples(st.sampled_from(WORDS), st.integers(2, 4)), min_size=1, max_size=30))
+def test_cut_words_of_a_text_come_back(cuts):
+    """Words that the text has elsewhere: each cut at any letter, one a line."""
+    text = " ".join(WORDS) + " " + "".join(f"{word[:at]}-\n{word[at:]} " for word, at in cuts).strip()
+    whole = " ".join(WORDS) + " " + " ".join(word for word, _ in cuts)
+    assert joined(text).split() == whole.split()
+
+
+def test_removed_characters_are_counted():
+    text = "an exam-\nple of two exam-\nples"
+    verdict = judge_text(Dehyphenate(Dehyphenate.Options()), text)
+    assert verdict.removed == {"hyphens": len(text) - len(verdict.text)}
+    assert judge_text(Dehyphenate(Dehyphenate.Options()), SENTENCES.strip()) == KEEP
