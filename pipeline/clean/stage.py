@@ -15,10 +15,11 @@ from clozeline.pipeline.clean.unit_counts import CleanCounts
 from clozeline.pipeline.execution.inputs import FileState, observe_file
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import require_equal
+from clozeline.pipeline.ingest.formats.archives import ARCHIVES
 from clozeline.pipeline.recipe import Recipe
 from clozeline.pipeline.text.language_codes import suggest_codes
 from clozeline.pipeline.text.normal_form import NORMALIZE_VERSION
-from clozeline.registry import Chosen, find
+from clozeline.registry import Chosen, find, names
 
 _CLEAN_VERSION: Final = 4
 _NAME_ENCODING: Final = "of another encoding than UTF-8: name it as `encoding` next to the path of the input"
@@ -60,6 +61,8 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
 
     def version(self) -> int:
         readers = {planned.reader for planned in self.plan.ranges}
+        if not readers.isdisjoint(ARCHIVES):  # any reader may read a member
+            readers = readers.difference(ARCHIVES).union(names("clozeline.pipeline.ingest.readers"))
         algorithms = [find("clozeline.pipeline.ingest.readers", name) for name in readers]
         for source in self._source_steps().values():
             chosen = (source.extractor, source.language, *source.filters)
@@ -73,7 +76,8 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                 planned=self.plan.units, sources=self._source_steps(), corpus=self.recipe.corpus, seed=self.recipe.seed,
                 limits=self.recipe.limits, keep_text=self.config.keep_text,
                 fail_truncated=self.recipe.on_error.truncated == "fail", units=len(self.plan.units),
-                limit=self.recipe.limit, exclusion=self._exclusion, companions=self._companions,
+                limit=self.recipe.limit, exclusion=self._exclusion,
+                companions=self._companions, skipped=self.plan.skipped,
             )
         ]  # fmt: skip
 
@@ -119,7 +123,9 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         without = {f"without a record in {name}": size for name, size in counts.get("without_records", {}).items()}
         lost = {f"lost by damage in {name}": size for name, size in counts.get("bytes_lost", {}).items()}
         not_utf8 = counts["malformed"].get("bad_utf8", 0)
+        skipped = {f"skipped by the name: {kind}": count for kind, count in counts.get("files_skipped", {}).items()}
         left_out = (
+            ("file", skipped),
             ("document", counts["rejected"]), ("record", counts["malformed"]), ("record", counts["ignored"]),
             ("", counts["notes"]), ("byte", {**lost, **without}), ("", counts.get("text_lacks", {})),
             ("", counts.get("first_records", {})), ("row", {_NAME_ENCODING: not_utf8} if not_utf8 else {}),

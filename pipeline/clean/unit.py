@@ -1,7 +1,7 @@
 """The pass of `clean`: turn input ranges into documents and rejections, by the steps that clean a document."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
@@ -15,13 +15,15 @@ from clozeline.pipeline.execution.inputs import FileState, observe_file, range_h
 from clozeline.pipeline.execution.plan import PlannedRange
 from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.execution.stages import Pass
-from clozeline.pipeline.execution.unit_record import Output, require_equal
+from clozeline.pipeline.execution.unit_record import TEMPORARY, Output, require_equal
 from clozeline.pipeline.ingest.documents.chapters import Split
-from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE, Document, document_uid
+from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE, Document, document_uid, escape_name
 from clozeline.pipeline.ingest.documents.files import write_documents, write_rejects
+from clozeline.pipeline.ingest.formats.archives import ARCHIVE_REASONS, ARCHIVES, MemberFile, UnreadMember
+from clozeline.pipeline.ingest.formats.decompression import InputFile, decompress_file
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.reader_options import options_of
-from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
+from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item, RawRecord, Reader, detect_members
 from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.text.hosts import host_of
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_as
@@ -176,6 +178,8 @@ class CleanUnits(Pass[CleanCounts]):
     units: int
     limit: int | None = None  # documents of all units together
     exclusion: Exclusion | None = None
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """files that are no inputs by their names, which the first unit counts"""
     companions: Mapping[Path, FileState] = field(default_factory=dict)
     """of the models and lists that the filters read, when the run started"""
     name: str = "main"
@@ -184,13 +188,16 @@ class CleanUnits(Pass[CleanCounts]):
         left = None if self.limit is None else self.limit // self.units + (unit < self.limit % self.units)
         tally = UnitCounts(self.seed, self.keep_text, left)
         planned = self.planned[unit]
+        if unit == 0 and self.skipped:
+            tally.add({"files_skipped": dict(self.skipped)})
         with output.file(f"documents/{unit:06d}.arrow") as temporary:
             require_unchanged(self.companions)
             steps = {
                 label: Steps(self.sources[label], self.limits.text_chars, tally)
                 for label in dict.fromkeys(each.source_group for each in planned)
             }
-            ranges = (self._clean_range(each, tally, steps[each.source_group]) for each in planned)
+            scratch = output.folder / TEMPORARY
+            ranges = (self._clean_range(each, tally, steps[each.source_group], scratch) for each in planned)
             documents = write_documents(temporary, chain.from_iterable(ranges))
         kept = tally.counts["documents_out"]
         require_equal(f"clean: unit {unit}", "documents_out", kept, "documents written", documents)
@@ -203,14 +210,12 @@ class CleanUnits(Pass[CleanCounts]):
         require_equal(f"clean: unit {unit}", "rejected + malformed_listed", listed, "rejections written", rejections)
         return tally.counts
 
-    def _clean_range(self, planned: PlannedRange, tally: UnitCounts, steps: Steps) -> Iterator[Document]:
-        """Yield the finished documents of a range of a file."""
+    def _clean_range(self, planned: PlannedRange, tally: UnitCounts, steps: Steps, scratch: Path) -> Iterator[Document]:
+        """Yield the finished documents of a range of a file, or of the members of an archive."""
         if tally.left == 0:
             return
-        if self.exclusion is not None and (lines := self.exclusion.find_input(planned)):
-            tally.open(planned.source, (), ())
-            tally.note("excluded_file")
-            tally.add({"bytes_in": planned.end - planned.start, "excluded_by": {str(line): 1 for line in lines}})
+        if self._is_excluded(planned, tally):
+            tally.add({"bytes_in": planned.end - planned.start})
             return
         path = _find_input(planned)
         before = observe_file(path)
@@ -219,11 +224,60 @@ class CleanUnits(Pass[CleanCounts]):
                 f"{path}: changed since the inputs were listed: put the file back and run again, or read the changed "
                 "one into another output folder"
             )
+        tally.add({"bytes_in": planned.end - planned.start})
+        if planned.reader in ARCHIVES:
+            yield from self._clean_archive(planned, path, tally, steps, scratch)
+        else:
+            yield from self._clean_file(planned, path, tally, steps)
+        if observe_file(path) != before:
+            raise StorageError(f"{path}: changed while it was read ({before.size} bytes before): run again later")
+
+    def _is_excluded(self, planned: PlannedRange, tally: UnitCounts) -> bool:
+        """Return whether a line of `exclude` names this file, and count it."""
+        if self.exclusion is None or not (lines := self.exclusion.find_input(planned)):
+            return False
+        tally.open(planned.source, (), ())
+        tally.note("excluded_file")
+        tally.add({"excluded_by": {str(line): 1 for line in lines}})
+        return True
+
+    def _clean_archive(
+        self, planned: PlannedRange, path: InputFile, tally: UnitCounts, steps: Steps, scratch: Path
+    ) -> Iterator[Document]:
+        """Yield the finished documents of each member; what is not read is counted by its name."""
+        named = None if planned.entry is None else planned.entry.reader
+        records = 0
+        for number, (member, reader) in enumerate(detect_members(path, planned.reader, self.limits, scratch, named)):
+            tally.open(planned.source, ARCHIVE_REASONS, steps.reasons)
+            if isinstance(member, UnreadMember):
+                why = f"{member.name}: {member.reason}"
+                tally.count(Counted(member.group, member.reason, number, detail=why, lost=member.lost))
+                self._check_truncated(path, tally)
+                continue
+            each = replace(
+                planned, source=f"{planned.source}!{escape_name(member.name)}", path=member, reader=reader, start=0,
+                end=member.stat().st_size,
+            )  # fmt: skip
+            if not self._is_excluded(each, tally):
+                yield from self._clean_file(each, member, tally, steps)
+            records += 1
+            if tally.left == 0:
+                return
+        if not records:
+            tally.add({"without_records": {planned.source: planned.end - planned.start}})
+
+    def _check_truncated(self, path: InputFile, tally: UnitCounts) -> None:
+        if self.fail_truncated and tally.events.get("truncated"):
+            raise StorageError(f"{path}: truncated; repair it, or keep its readable part by on_error.truncated=accept")
+
+    def _clean_file(
+        self, planned: PlannedRange, path: InputFile, tally: UnitCounts, steps: Steps
+    ) -> Iterator[Document]:
+        """Yield the finished documents of a range of a file, or of a member of an archive."""
         entry = planned.entry or InputEntry(path=str(path))
         options = {"name": planned.reader, **options_of(planned.reader, entry.options)}
         reader: Reader = choose("clozeline.pipeline.ingest.readers", options).build(self.limits)
         tally.open(planned.source, reader.reasons, steps.reasons)
-        tally.add({"bytes_in": planned.end - planned.start})
         if path.stat().st_size == 0:
             tally.note("empty_file")
             return
@@ -241,15 +295,12 @@ class CleanUnits(Pass[CleanCounts]):
             if tally.left is not None:
                 tally.left -= 1
                 if not tally.left:
-                    break
-        if observe_file(path) != before:
-            raise StorageError(f"{path}: changed while it was read ({before.size} bytes before): run again later")
-        if tally.left == 0:
-            tally.note("limit")
+                    tally.note("limit")
+                    return
+        self._check_truncated(path, tally)
+        if tally.records_of_range or tally.events.get(NO_RECORDS.reason) or _is_empty(path, self.limits):
             return
-        if self.fail_truncated and tally.events.get("truncated"):
-            raise StorageError(f"{path}: truncated; repair it, or keep its readable part by on_error.truncated=accept")
-        if not tally.records_of_range and reader.first(path, planned.start) < reader.first(path, planned.end):
+        if reader.first(path, planned.start) < reader.first(path, planned.end):
             tally.add({"without_records": {planned.source: planned.end - planned.start}})
 
     def _admit(self, record: RawRecord, planned: PlannedRange, tally: UnitCounts) -> Document | None:
@@ -272,8 +323,13 @@ class CleanUnits(Pass[CleanCounts]):
         return document
 
 
+def _is_empty(path: InputFile, limits: Limits) -> bool:
+    """Return whether a compressed file holds nothing, and is complete."""
+    return next(decompress_file(path, limits), b"") == b""
+
+
 def _find_input(planned: PlannedRange) -> Path | RemoteFile:
-    if planned.path is None or not planned.path.is_file():
+    if planned.path is None or isinstance(planned.path, MemberFile) or not planned.path.is_file():
         raise StorageError(f"input {planned.source!r} ({planned.path}): no such file; give the inputs of the first run")
     if isinstance(planned.path, RemoteFile):
         return planned.path.restricted(planned.start, planned.end)

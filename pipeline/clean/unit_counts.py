@@ -29,6 +29,7 @@ class CleanCounts(Counts, total=False):
     malformed: dict[str, int]
     malformed_listed: dict[str, int]  # those with a row in `rejects/`: the first of each unit
     excluded_by: dict[str, int]  # documents and input ranges left out, by the number of the line of `exclude`
+    files_skipped: dict[str, int]  # files that folders skip by their names, by suffix
     notes: dict[str, int]  # events that are not records, such as an empty file
     by_source: dict[str, dict[str, int]]  # malformed records and notes, per file
     rejected: dict[str, int]  # rejected documents

@@ -6,20 +6,22 @@ logs and archives next to the data must not become documents.
 
 import glob
 import os
-import re
 import stat
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import xxhash
 
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.remote_file import END_BYTES, RemoteFile, remote_files
+from clozeline.pipeline.ingest.documents.document import escape_name
+from clozeline.pipeline.ingest.formats.file_kinds import MARKER, skipped_kind
 from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.shards.store import as_url, local_path
 
@@ -69,9 +71,24 @@ class SourceFile:
         return self.path
 
 
+class Inputs(NamedTuple):
+    """The files of a recipe's inputs."""
+
+    files: list[SourceFile]
+    """sorted by source name"""
+    skipped: Counter[str]
+    """files and folders that are skipped by their names, by suffix or `marker`"""
+
+
 def source_files(entries: Sequence[InputEntry], output: Path | None = None) -> list[SourceFile]:
     """Expand inputs to files, sorted by source name; `output`, the folder of the run, must not be read as input."""
+    return list_inputs(entries, output).files
+
+
+def list_inputs(entries: Sequence[InputEntry], output: Path | None = None) -> Inputs:
+    """Expand inputs to files, and count those that are skipped by their names; see `source_files`."""
     files: dict[str, SourceFile] = {}
+    skipped = Counter[str]()
     own = None if output is None else output.resolve()
 
     @cache
@@ -83,7 +100,7 @@ def source_files(entries: Sequence[InputEntry], output: Path | None = None) -> l
         for pattern in map(_local, _patterns(entry)):
             if own is not None and Path(pattern).is_dir() and own.is_relative_to(Path(pattern).resolve()):
                 raise ConfigurationError(f"input {pattern!r}: the output folder {own} is inside it; {_APART}")
-            for file in _expand(pattern, entry):
+            for file in _expand(pattern, entry, skipped):
                 if isinstance(file.path, Path) and is_own(file.path.parent):
                     raise ConfigurationError(f"input {pattern!r}: {file.path} is an output of this run; {_APART}")
                 if file.source in files:
@@ -92,7 +109,7 @@ def source_files(entries: Sequence[InputEntry], output: Path | None = None) -> l
                         "give each file once, or different `source` labels"
                     )
                 files[file.source] = file
-    return sorted(files.values(), key=lambda file: file.source.encode())
+    return Inputs(sorted(files.values(), key=lambda file: file.source.encode()), skipped)
 
 
 def _patterns(entry: InputEntry) -> Sequence[str]:
@@ -109,50 +126,68 @@ def _local(pattern: str) -> str:
     return pattern if as_url(pattern) is not None else str(local_path(pattern))
 
 
-def _expand(pattern: str, entry: InputEntry) -> Iterator[SourceFile]:
+def _expand(pattern: str, entry: InputEntry, skipped: Counter[str]) -> Iterator[SourceFile]:
+    def is_read(name: str) -> bool:
+        """Return whether a file is not skipped by its name; with a reader, only markers are."""
+        kind = skipped_kind(name)
+        if not kind or (entry.reader is not None and kind != MARKER):
+            return True
+        skipped[kind] += 1
+        return False
+
     if (url := as_url(pattern)) is not None:
         for name, file in remote_files(url, entry):
-            yield SourceFile(_source_name(entry, os.fsencode(name)), file, FileState(file.size, file.version), entry)
+            if file.url == url or is_read(name):
+                source = _source_name(entry, os.fsencode(name))
+                yield SourceFile(source, file, FileState(file.size, file.version), entry)
         return
     if Path(pattern).is_dir():
         root, paths, folder = Path(pattern), _files_of(Path(pattern)), pattern
     else:
         root, paths, folder = _root(pattern), _matches(pattern), None
+    if not Path(pattern).is_file():
+        paths = [path for path in paths if is_read(path.relative_to(root).as_posix())]
+    _check_files(paths)
+    if not paths:
+        raise ConfigurationError(
+            f"input {pattern!r}: no file to read (hidden files, outputs of Clozeline, and files without text by their "
+            "names are left out); name a file, another folder or a pattern"
+        )
     for path in paths:
         name = _source_name(entry, os.fsencode(path.relative_to(root).as_posix()))
         yield SourceFile(name, path, observe_file(path), entry, folder)
 
 
+def _check_files(paths: Sequence[Path]) -> None:
+    """Raise an error that names all files that cannot be read, such as links to nothing, or all that are no files."""
+    broken: dict[str, list[Path]] = {}
+    special = []
+    for path in paths:
+        try:
+            if not stat.S_ISREG(path.stat().st_mode):
+                special.append(path)
+        except OSError as error:
+            broken.setdefault(error.strerror or str(error), []).append(path)
+    for reason, some in broken.items():
+        raise StorageError(f"input {join_names(some)}: cannot be read ({reason}); repair or remove what is named here")
+    if special:
+        raise ConfigurationError(
+            f"input {join_names(special)}: expected a file or folder, got a device, pipe or socket; remove it"
+        )
+
+
 def _source_name(entry: InputEntry, path: bytes) -> str:
     """Return the source of a file: unique and printable, with `%`, control bytes and invalid UTF-8 written as %XX."""
-    name = path.decode("utf-8", "surrogateescape")
-    name = re.sub(r"[%\x00-\x1f\udc80-\udcff]", lambda match: f"%{ord(match[0]) & 0xFF:02X}", name)
-    return f"{entry.source}/{name}"
+    return f"{entry.source}/{escape_name(path.decode('utf-8', 'surrogateescape'))}"
 
 
 def _files_of(folder: Path) -> list[Path]:
-    """Return the files of an input folder; anything else in it is an error."""
+    """Return what an input folder holds, without hidden files and outputs of Clozeline."""
     if _is_output(folder):
         raise ConfigurationError(
             f"input {str(folder)!r}: this folder is an output of Clozeline; name the files to read by a pattern"
         )
-    paths = [path for _, files in _walk(folder) for path in files]
-    for path in paths:
-        try:
-            mode = path.stat().st_mode
-        except OSError as error:
-            reason = error.strerror or error
-            raise StorageError(f"input {path}: cannot be read ({reason}); repair or remove it") from error
-        if not stat.S_ISREG(mode):
-            raise ConfigurationError(
-                f"input {path}: expected a file or folder, got a device, pipe or socket; remove it"
-            )
-    if not paths:
-        raise ConfigurationError(
-            f"input {str(folder)!r}: the folder holds no file to read (hidden files and outputs of Clozeline are left "
-            "out); name a file, another folder or a pattern"
-        )
-    return paths
+    return [path for _, files in _walk(folder) for path in files]
 
 
 def _walk(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[tuple[Path, list[Path]]]:
@@ -190,7 +225,7 @@ def _matches(pattern: str) -> list[Path]:
     if Path(pattern).exists():
         return [Path(pattern)]
     root = _root(pattern)
-    files = [path for path in map(Path, glob.glob(pattern, recursive=True)) if path.is_file()]  # noqa: PTH207
+    files = [path for path in map(Path, glob.glob(pattern, recursive=True)) if not path.is_dir()]  # noqa: PTH207
     if "**" in Path(pattern).parts and root.is_dir():
         folders = {folder for folder, _ in _walk(root)}
         files = [path for path in files if path.parent in folders]

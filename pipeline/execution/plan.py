@@ -19,14 +19,16 @@ from clozeline.pipeline.execution.inputs import (
     SourceFile,
     ends_hash,
     join_names,
+    list_inputs,
     range_hash,
     range_name,
-    source_files,
 )
 from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.execution.unit_record import read_records
+from clozeline.pipeline.ingest.formats.archives import ARCHIVES, MemberFile
+from clozeline.pipeline.ingest.formats.file_kinds import suffix_of
 from clozeline.pipeline.ingest.reader_options import check_options
-from clozeline.pipeline.ingest.readers import detect, is_guess
+from clozeline.pipeline.ingest.readers import detect, is_guess, suggest_tool
 from clozeline.pipeline.recipe import InputEntry, Recipe
 from clozeline.sealed_json import seal, unseal
 
@@ -36,6 +38,8 @@ PLAN_FORMAT: Final = 1
 _OUTSIDE: Final = ("path", "source", "store")
 # Room for no further file, not even an empty one.
 _NONE: Final = -1
+_EXAMPLES: Final = 100
+"""Files of no known kind of which a message says what reads them."""
 _STORED: Final = ("unit", "source", "source_group", "reader", "start", "end")
 LEAST_BYTES: Final = 1 << 28
 """Default bytes of a unit and of a shard of a small corpus."""
@@ -58,7 +62,7 @@ class PlannedRange:
     start: int
     end: int
     entry: InputEntry | None = None
-    path: Path | RemoteFile | None = None
+    path: Path | RemoteFile | MemberFile | None = None
     state: FileState | None = None
     """state of the file when the inputs were listed"""
 
@@ -74,6 +78,8 @@ class Plan:
     shards: int
     inputs: tuple[dict[str, Any], ...]
     """source, bytes, options, reader, and whether it can be split, of each input"""
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    """files that folders and patterns skip by their names, by suffix; not a part of the stored plan"""
     states: Mapping[str, FileState] = field(default_factory=dict)
     """state of each input by name; it says whether the file changed, and decides nothing else"""
 
@@ -114,7 +120,7 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
         inputs.append(facts)
     if recipe.has(PLAN_STAGE):  # files of a task have readers of their own
         new = [each for each in zip(files, inputs, strict=True) if each[0].source not in known]
-        _check_kinds([file for file, facts in new if _is_odd(file, facts)])
+        _check_kinds([file for file, facts in new if _has_unknown_kind(file, facts)])
     _check_options(recipe, files, inputs)
     total, sizes = sum(facts["bytes"] for facts in inputs), recipe.plan_options
     default = max(LEAST_BYTES, -(-total // MOST_UNITS))
@@ -128,7 +134,7 @@ def _make_plan(recipe: Recipe, files: Sequence[SourceFile], saved: Plan | None) 
         )
     before = {} if saved is None else saved.states
     states = {file.source: _with_ends(file, before.get(file.source)) for file in files}
-    return Plan(ranges, shards, tuple(inputs), states)
+    return Plan(ranges, shards, tuple(inputs), states=states)
 
 
 def _with_ends(file: SourceFile, before: FileState | None) -> FileState:
@@ -142,20 +148,29 @@ def _options(entry: InputEntry) -> dict[str, Any]:
     return {name: value for name, value in to_plain(entry).items() if name not in _OUTSIDE}
 
 
-def _is_odd(file: SourceFile, facts: Mapping[str, Any]) -> bool:
-    """Return whether neither content nor name of a file in a folder tell its reader."""
-    found = file.folder is not None and file.bytes > 0 and file.entry.reader is None
-    return found and is_guess(file.path, facts["reader"])
+def _has_unknown_kind(file: SourceFile, facts: Mapping[str, Any]) -> bool:
+    """Return whether neither content nor name of a file tell its reader."""
+    return file.bytes > 0 and file.entry.reader is None and is_guess(file.path, facts["reader"])
 
 
-def _check_kinds(odd: Sequence[SourceFile]) -> None:
-    if odd:
-        folder = odd[0].folder
+def _check_kinds(unknown: Sequence[SourceFile]) -> None:
+    if not unknown:
+        return
+    first = unknown[0]
+    names = join_names([file.path for file in unknown])
+    tools = {suffix_of(file.path.name): suggest_tool(file.path) for file in unknown[:_EXAMPLES]}
+    hints = "".join(f"; {suffix}: {tool}" for suffix, tool in tools.items() if tool)
+    if (folder := first.folder) is None:
         raise ConfigurationError(
-            f"input {folder!r} holds files of no known kind ({len(odd):,}): {join_names([file.path for file in odd])}; "
-            f"move them away, name the files to read by a pattern (input='{folder}/**/*.jsonl'), or choose a reader "
-            f"for all of the folder (input='{{path: {folder}, reader: text}}')"
+            f"input: no reader is known for files of this kind ({len(unknown):,}): {names}{hints}; to read "
+            f"a file as plain text: input='{{path: {first.path}, reader: text}}' makes one document of it, `reader: "
+            "lines` one of each line"
         )
+    raise ConfigurationError(
+        f"input {folder!r} holds files of no known kind ({len(unknown):,}): {names}{hints}; "
+        f"move them away, name the files to read by a pattern (input='{folder}/**/*.jsonl'), or choose a reader "
+        f"for all of the folder (input='{{path: {folder}, reader: text}}')"
+    )
 
 
 def _check_options(recipe: Recipe, files: Sequence[SourceFile], inputs: Sequence[Mapping[str, Any]]) -> None:
@@ -164,8 +179,11 @@ def _check_options(recipe: Recipe, files: Sequence[SourceFile], inputs: Sequence
     for file, facts in zip(files, inputs, strict=True):
         readers_of.setdefault(id(file.entry), set()).add(facts["reader"])
     for entry in recipe.input:
+        readers = readers_of[id(entry)]
+        named = None if entry.reader is None else {entry.reader}
         try:
-            check_options(entry.options, readers_of[id(entry)])
+            # the readers of the members of an archive are not known yet
+            check_options(entry.options, readers if readers.isdisjoint(ARCHIVES) else named)
         except ConfigurationError as error:
             raise ConfigurationError(f"input {entry.path!r}: {error}") from error
 
@@ -241,7 +259,7 @@ def saved_plan(recipe: Recipe) -> Plan | None:
         data = read_plan(path)
         ranges = tuple(PlannedRange(**planned) for planned in data["units"])
         states = {name: FileState(*state) for name, state in data["states"].items()}
-        return Plan(ranges, data["shards"], tuple(data["inputs"]), states)
+        return Plan(ranges, data["shards"], tuple(data["inputs"]), states=states)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise IntegrityError(
             f"{path}: not a plan as it was written ({error}); remove this file and run `clozeline clean` with "
@@ -273,7 +291,7 @@ def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
         if saved is None:
             raise StorageError(f"{_path(recipe)} is missing: run `clozeline clean` first")
         return saved
-    files = source_files(recipe.input, recipe.output)
+    files, skipped = list_inputs(recipe.input, recipe.output)
     if saved is not None and (changed := _find_changes(recipe, saved, files, verify=verify)):
         paths = ", ".join(str(entry.path) for entry in recipe.input)
         raise ConfigurationError(
@@ -281,4 +299,4 @@ def load_plan(recipe: Recipe, *, verify: bool = False) -> Plan:
             f"name, size or content, first {changed[0]!r}, of input={paths}); a run's inputs are frozen: restore "
             "them, or use another output folder"
         )
-    return _make_plan(recipe, files, saved)
+    return replace(_make_plan(recipe, files, saved), skipped=skipped)

@@ -136,6 +136,9 @@ def _dry_run(recipe: Recipe, only: str | None) -> int:
     """Show what a start would do, without writing anything."""
     plan, executor = load_plan(recipe), recipe.executor
     _show(f"{len(plan.inputs)} inputs, {len(plan.units)} units, {plan.shards} shards → {recipe.output}")
+    if plan.skipped:
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(plan.skipped.items()))
+        _show(f"files that are skipped by their names: {kinds}")
     at_once = "" if executor.workers is None else f", {executor.workers} at a time"
     _show(f"executor: {executor.name}, tasks of a pass: {executor.tasks}{at_once}")
     _show(f"input: {size_text(plan.bytes)}; free space: {size_text(free_bytes(recipe.output_folder))}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -47,6 +48,11 @@ def document_uid(corpus: str, source: str, kind: str, locator: int) -> bytes:
     """
     head = b"clozeline-doc\0" + corpus.encode() + b"\0" + source.encode() + b"\0" + kind.encode() + b"\0"
     return hashlib.blake2b(head + locator.to_bytes(8, "little"), digest_size=16).digest()
+
+
+def escape_name(name: str) -> str:
+    """Return the name of a file as a source has it: `%`, control characters and invalid UTF-8 are written as %XX."""
+    return re.sub(r"[%\x00-\x1f\udc80-\udcff]", lambda match: f"%{ord(match[0]) & 0xFF:02X}", name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,17 +4,26 @@ A reader is built with its options and the limits of the recipe. `read(path, sta
 byte lies in [start, end), so the ranges of a file that can be split hold every record exactly once.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, StorageError
+from clozeline.pipeline.ingest.formats.archives import (
+    ARCHIVES,
+    MemberFile,
+    UnreadMember,
+    detect_archive,
+    iterate_members,
+)
 from clozeline.pipeline.ingest.formats.charset import detect_utf16
 from clozeline.pipeline.ingest.formats.decompression import Damage, InputFile, decompress_file, detect_codec
+from clozeline.pipeline.ingest.formats.file_kinds import find_tool, find_tool_by_content, suffix_of
 from clozeline.pipeline.ingest.formats.limits import LARGEST_WINDOW, Limits
 from clozeline.registry import find, names
 
@@ -55,6 +64,8 @@ class Counted:
 
 
 Item: TypeAlias = RawRecord | Counted
+NO_RECORDS: Final = Counted("note", "no_records")
+"""A file that is complete and holds no record, such as a table without rows."""
 
 
 @config_class
@@ -95,15 +106,38 @@ _HEAD_BYTES: Final = 4096
 _GUESS: Final = "text"
 _OPEN: Final = Limits(window_bytes=LARGEST_WINDOW)
 """Limits of a look at the first bytes of a file, which takes little memory."""
-_COMPRESSIONS: Final = (".gz", ".zst", ".lz4", ".bz2", ".xz")
+_UNKNOWN: Final = ""
+_STACK_EXCHANGE: Final = re.compile(rb"(<\?xml[^>]*>\s*)?<posts\b")
 _MAGICS: Final = {"warc": (b"WARC/",), "parquet": (b"PAR1",), "arrow": (b"ARROW1",)}
 
 
 def detect(path: InputFile, named: str | None = None) -> tuple[str, bool]:
-    """Return the reader of a file and whether the file can be split.
+    """Return the reader of a file, or the format of an archive, and whether the file can be split.
 
-    `named` wins; else the first bytes (after decompression) decide, then the suffix, then `text`.
+    `named` wins, except that it reads the members of an archive; a reader that has the suffix of archives reads them
+    itself. Else the first bytes (after decompression) decide, then the suffix, then `text`.
     """
+    raw, head = _read_head(path)
+    own_suffixes = find(_READERS, named).suffixes if named else ()
+    if suffix_of(path.name) not in own_suffixes and (archive := detect_archive(path.name, raw, head)) is not None:
+        return archive, False
+    if head.startswith(b"filedesc://"):
+        raise ConfigurationError(
+            f"{path}: is an ARC file, which no reader reads: make a WARC file of it by "
+            f"`warcio recompress {path.name} {path.name.partition('.')[0]}.warc.gz`"
+        )
+    name = named or _match_content(path, head) or _match_suffix(path) or _GUESS
+    if named is None and _match_suffix(path) == name and (tool := find_tool_by_content(head)):
+        raise ConfigurationError(
+            f"{path}: its content is not what its name says: {tool}; to read it as it is, name its reader: "
+            f"input='{{path: {path}, reader: {name}}}'"
+        )
+    splittable: bool = find(_READERS, name).splittable(raw)
+    return name, splittable
+
+
+def _read_head(path: InputFile) -> tuple[bytes, bytes]:
+    """Return the first bytes of a file, and those of its content: decompressed, UTF-16 as UTF-8."""
     try:
         with path.open("rb") as file:
             raw = file.read(_HEAD_BYTES)
@@ -113,14 +147,34 @@ def detect(path: InputFile, named: str | None = None) -> tuple[str, bool]:
     head = b"" if isinstance(content, Damage) else content[:_HEAD_BYTES]
     if (encoding := detect_utf16(head)) is not None:
         head = head.decode(encoding, "ignore").encode("utf-8", "ignore")
-    if head.startswith(b"filedesc://"):
-        raise ConfigurationError(
-            f"{path}: is an ARC file, which no reader reads: make a WARC file of it by "
-            f"`warcio recompress {path.name} {path.name.partition('.')[0]}.warc.gz`"
-        )
-    name = named or _match_content(path, head) or _match_suffix(path) or _GUESS
-    splittable: bool = find(_READERS, name).splittable(raw)
-    return name, splittable
+    return raw, head
+
+
+def detect_members(
+    path: InputFile, archive_format: str, limits: Limits, scratch: Path, named: str | None
+) -> Iterator[tuple[MemberFile | UnreadMember, str]]:
+    """Yield the members of an archive with their readers, `named` or detected, and what is not read."""
+    for member in iterate_members(path, archive_format, limits, scratch):
+        reader = ""
+        if isinstance(member, MemberFile):
+            try:
+                reader = detect(member, named)[0]
+            except ConfigurationError:  # its content tells another kind of file
+                reader = _UNKNOWN
+            if named is None and reader == _GUESS and member.stat().st_size and _match_suffix(member) is None:
+                reader = _UNKNOWN
+            if reader in ARCHIVES:
+                yield UnreadMember(member.name, "nested_archive"), ""
+                continue
+            if reader == _UNKNOWN:
+                yield UnreadMember(member.name, "no_reader"), ""
+                continue
+        yield member, reader
+
+
+def suggest_tool(path: InputFile) -> str:
+    """Return what reads a file that no reader is known for; "" if nothing is known about it."""
+    return find_tool(path.name, _read_head(path)[1])
 
 
 def is_guess(path: InputFile, reader: str | None = None) -> bool:
@@ -135,15 +189,12 @@ def _match_content(path: InputFile, head: bytes) -> str | None:
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text[:64].lower().startswith((b"<!doctype html", b"<html")):
         return "html"
+    if _STACK_EXCHANGE.match(text):
+        return "stackexchange"
     # a `.json` file holds an array or lines
-    return "json_array" if text.startswith(b"[") and _suffix(path) == ".json" else None
+    return "json_array" if text.startswith(b"[") and suffix_of(path.name) == ".json" else None
 
 
 def _match_suffix(path: InputFile) -> str | None:
-    suffix = _suffix(path)
+    suffix = suffix_of(path.name)
     return next((reader for reader in names(_READERS) if suffix in find(_READERS, reader).suffixes), None)
-
-
-def _suffix(path: InputFile) -> str:
-    name = PurePosixPath(path.name.lower())
-    return PurePosixPath(name.stem).suffix if name.suffix in _COMPRESSIONS else name.suffix

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 import pyarrow as pa
 
 from clozeline.pipeline.ingest.formats.decompression import InputFile
-from clozeline.pipeline.ingest.readers import Counted, Item, Reader
+from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item, Reader
 from clozeline.pipeline.ingest.readers._rows import FIELD_REASONS, FieldOptions, explain_unusable, make_record
 
 _DAMAGE: Final = (pa.ArrowException, OSError, ValueError, OverflowError)
@@ -57,6 +57,8 @@ class TableFile(Reader):
                 kind = schema.field(self._options.text_key).type
                 for part in parts:
                     row = yield from self._read_part(part, kind, row)
+                if row == 0:
+                    yield NO_RECORDS
         except _DAMAGE:
             yield Counted("malformed", "damaged", row)
 

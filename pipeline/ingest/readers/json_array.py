@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, InputFile, decompress_file
-from clozeline.pipeline.ingest.readers import Counted, Item, Reader
+from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item, Reader
 from clozeline.pipeline.ingest.readers._rows import FIELD_REASONS, FieldOptions, make_record, parse_integer
 
 _BAD_BYTE: Final = re.compile("[\udc80-\udcff]")
@@ -41,6 +41,8 @@ class JsonArray(Reader):
         text = _Text(recode_utf16(decompress_file(path, self._limits, resume=False)), longest)
         text.skip("\ufeff")
         is_array = text.skip("[")
+        if is_array and text.begins("]"):
+            yield NO_RECORDS
         while is_array and not text.skip("]"):
             offset = text.offset
             value, raw, reason = text.take_value()

@@ -1,5 +1,6 @@
 """The stage on files: what stays, what is counted, named or refused, and equal bytes for any number of tasks."""
 
+import gzip
 import json
 from collections import Counter
 
@@ -7,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 import xxhash
+import zstandard
 
 from clozeline.configuration.config import to_plain
 from clozeline.errors import IntegrityError, PartialFailureError
@@ -135,12 +137,35 @@ def test_a_file_with_bytes_and_no_record_is_named(tmp_path):
     (files / "whole.warc").write_bytes(b"".join(responses(3)))
     pa.parquet.write_table(pa.Table.from_pylist([], pa.schema([("text", pa.utf8())])), files / "empty.parquet")
     done = run_clean(str(files), tmp_path / "out")
-    size = (files / "empty.parquet").stat().st_size
-    assert done.counts["without_records"] == {"default/broken.warc": len(broken), "default/empty.parquet": size}
+    assert done.counts["without_records"] == {"default/broken.warc": len(broken)}
     page = write_run_report(recipe_for(str(files), tmp_path / "out"), ["clean"]).read_text(encoding="utf-8")
     assert "without a record in default/broken.warc" in page
     shown = str(accounting_lines([done.summary]))
     assert f"dropped (bytes): {len(broken):,} without a record in default/broken.warc" in shown
+
+
+EMPTY = {
+    "a.jsonl.gz": gzip.compress(b""),
+    "a.csv.zst": zstandard.ZstdCompressor().compress(b""),
+    "a.json": b" [ ]\n",
+    "Posts.xml": b'<?xml version="1.0"?>\n<posts>\n</posts>\n',
+}
+
+
+@pytest.mark.parametrize("name", [*EMPTY, "a.parquet", "a.arrow"])
+def test_a_complete_file_without_records_loses_no_bytes(tmp_path, name):
+    schema = pa.schema([("text", pa.utf8()), ("id", pa.int64())])
+    path = tmp_path / name
+    if name == "a.parquet":
+        pa.parquet.write_table(schema.empty_table(), path)
+    elif name == "a.arrow":
+        pa.ipc.new_file(path, schema).close()
+    else:
+        path.write_bytes(EMPTY[name])
+    (tmp_path / "b.jsonl").write_text('{"text": "words"}\n')
+    done = run_clean([str(path), str(tmp_path / "b.jsonl")], tmp_path / "out")
+    assert done.counts["without_records"] == {}
+    assert "dropped (bytes)" not in str(accounting_lines([done.summary]))
 
 
 def test_units_of_any_size_give_the_same_and_problems_are_named_by_file(tmp_path):

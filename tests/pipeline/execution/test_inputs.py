@@ -1,7 +1,9 @@
 """Files of an input that are read, and mistakes that are named."""
 
+import bz2
 import os
 import re
+from collections import Counter
 
 import pytest
 
@@ -9,6 +11,7 @@ from clozeline.configuration.config import validate
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.execution.inputs import source_files
 from clozeline.pipeline.execution.plan import load_plan
+from clozeline.pipeline.execution.progress import accounting_lines
 from clozeline.pipeline.recipe import InputEntry, Recipe
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
 
@@ -74,10 +77,15 @@ def test_a_folder_that_cannot_be_read_is_an_error(folder, monkeypatch, pattern):
 
 
 def test_a_broken_link_and_a_pipe_are_errors(folder):
-    (folder / "gone.jsonl").symlink_to(folder / "nowhere")
-    with pytest.raises(StorageError, match=r"gone\.jsonl: cannot be read"):
-        names(folder)
-    (folder / "gone.jsonl").unlink()
+    for name in ("gone.jsonl", "deep/lost.txt"):
+        (folder / name).symlink_to(folder / "nowhere")
+    for pattern in (folder, folder / "**" / "*"):
+        with pytest.raises(
+            StorageError, match=r"lost\.txt, .*gone\.jsonl: cannot be read|gone\.jsonl, .*lost\.txt: cannot"
+        ):
+            names(pattern)
+    for name in ("gone.jsonl", "deep/lost.txt"):
+        (folder / name).unlink()
     os.mkfifo(folder / "pipe.jsonl")
     with pytest.raises(ConfigurationError, match="pipe or socket"):
         names(folder)
@@ -100,8 +108,80 @@ def test_files_of_no_known_kind_are_refused_unless_a_reader_is_named(folder, tmp
     assert all(name in str(refused.value) for name in ("SHA256SUMS", "crawl.log", "a.tar.gz", "a.warc.gz.md5"))
     assert "reader: text" in str(refused.value)
     plan = load_plan(recipe_for({"path": str(folder), "reader": "text"}, tmp_path / "out"))
-    assert len(plan.inputs) == 7
-    assert len(load_plan(recipe_for(str(folder / "*" / "*.log"), tmp_path / "out")).inputs) == 1
+    assert len(plan.inputs) == 6
+    assert plan.skipped == {"marker": 1}
+    for named in ("*/*.log", "SHA256SUMS"):
+        with pytest.raises(ConfigurationError, match=r"no reader is known for files of this kind \(1\).*reader: text"):
+            load_plan(recipe_for(str(folder / named), tmp_path / "out"))
+    assert (
+        len(load_plan(recipe_for({"path": str(folder / "*/*.log"), "reader": "lines"}, tmp_path / "out")).inputs) == 1
+    )
+
+
+KINDS = {
+    "dump.sql": (b"INSERT INTO a VALUES (1, 'words');\n", "CSV"),
+    "de.po": (b'msgid "words"\nmsgstr "Worte"\n', "po2csv"),
+    "film.srt": (b"1\n00:00:01,000 --> 00:00:02,000\nWords.\n", "pysubs2"),
+    "film.vtt": (b"WEBVTT\n\n00:01.000 --> 00:02.000\nWords.\n", "pysubs2"),
+    "paper.tex": (b"\\documentclass{article}\n", "pandoc"),
+    "paper.pdf": (b"%PDF-1.4\n1 0 obj\n", "pdftotext"),
+    "paper.txt": (b"%PDF-1.4\n1 0 obj\n", "pdftotext"),
+    "letter.rtf": (b"{\\rtf1 words}", "pandoc"),
+    "wiki.xml": (b'<mediawiki xml:lang="en">\n<page></page></mediawiki>', "reader: mediawiki"),
+    "wiki.xml.bz2": (bz2.compress(b'<?xml version="1.0"?>\n<mediawiki xml:lang="en">\n'), "reader: mediawiki"),
+    "Comments.xml": (b"<comments><row/></comments>", "JSON lines"),
+    "a.7z": (b"7z\xbc\xaf\x27\x1c", "unpack"),
+    "words": (b"Words without an ending.", "reader: text"),
+    "logo.png": (b"\x89PNG", "reader: text"),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_a_folder_refuses_is_refused_when_named_with_what_reads_it(tmp_path, name):
+    content, tool = KINDS[name]
+    path = tmp_path / "in" / name
+    path.parent.mkdir()
+    path.write_bytes(content)
+    for source in (path, path.parent):
+        if source == path or name != "logo.png":
+            with pytest.raises(ConfigurationError, match=rf"{name}[\s\S]*{tool}"):
+                load_plan(recipe_for(str(source), tmp_path / "out"))
+    plan = load_plan(recipe_for({"path": str(path), "reader": "text"}, tmp_path / "out"))
+    assert plan.inputs[0]["reader"] == "text"
+
+
+SKIPPED = {
+    "_SUCCESS": "marker", "_committed_12": "marker", "_started_12": "marker", "part-0.parquet.crc": "marker",
+    "_metadata": "marker", "_delta_log/0.json": "marker", "_temporary/0/part-0.jsonl": "marker", "a/style.css": ".css",
+    "a/app.js": ".js", "a/app.min.js.gz": ".js", "logo.PNG": ".png", "font.woff2": ".woff2", "film.mp4": ".mp4",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", ["", "**/*"])
+def test_markers_of_other_systems_and_files_without_text_are_skipped_and_counted(folder, tmp_path, pattern):
+    for name in SKIPPED:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("x")
+    (folder / "vue.js").mkdir()
+    (folder / "vue.js" / "_notes.md").write_text("words")
+    source = f"{folder}/{pattern}".rstrip("/")
+    assert names(source) == ["a.jsonl", "deep/er/b.txt", "vue.js/_notes.md"]
+    done = run_clean(source, tmp_path / "out")
+    assert done.counts["files_skipped"] == Counter(SKIPPED.values())
+    assert "dropped (files): 7 skipped by the name: marker" in str(accounting_lines([done.summary]))
+
+
+def test_a_named_reader_reads_all_but_markers(folder, tmp_path):
+    (folder / "app.js").write_text("let x = 1")
+    (folder / "_SUCCESS").write_text("x")
+    assert names(folder, reader="text") == ["a.jsonl", "app.js", "deep/er/b.txt"]
+
+
+def test_a_folder_of_skipped_files_alone_is_an_error(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "style.css").write_text("x")
+    with pytest.raises(ConfigurationError, match="no file to read"):
+        names(tmp_path / "in")
 
 
 def test_files_of_a_task_have_readers_of_their_own(folder, tmp_path):

@@ -1,6 +1,7 @@
 """Measure how long the texts of an input are, from a bounded sample."""
 
 import math
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -11,10 +12,13 @@ from typing import Any, Final
 from clozeline.configuration.config import validate
 from clozeline.pipeline.clean.config import CleanConfig
 from clozeline.pipeline.clean.extractors._extraction import shared_extraction
-from clozeline.pipeline.execution.inputs import SourceFile, source_files
+from clozeline.pipeline.execution.inputs import SourceFile, list_inputs, source_files
+from clozeline.pipeline.ingest.formats.archives import ARCHIVES, MemberFile
+from clozeline.pipeline.ingest.formats.decompression import InputFile
+from clozeline.pipeline.ingest.formats.file_kinds import STYLES_AND_SCRIPTS
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.reader_options import options_of
-from clozeline.pipeline.ingest.readers import Counted, RawRecord, Reader, detect, is_guess
+from clozeline.pipeline.ingest.readers import Counted, RawRecord, Reader, detect, detect_members, is_guess
 from clozeline.pipeline.recipe import InputEntry, Recipe
 from clozeline.pipeline.shards.store import as_url
 from clozeline.pipeline.text.normal_form import match_words
@@ -92,17 +96,28 @@ def read_unknown_files_as_text(source: Any) -> Any:
     if "reader" in plain or as_url(str(plain["path"])) is not None:
         return source
     (entry,) = validate(Recipe, {"corpus": "sample", "input": plain}, "input").input
-    files = [file.local_path for file in source_files([entry])]
-    return {**plain, "reader": "text"} if any(map(is_guess, files)) else source
+    files, skipped = list_inputs([entry])
+    has_code = any(is_guess(file.local_path) for file in files) or not skipped.keys().isdisjoint(STYLES_AND_SCRIPTS)
+    return {**plain, "reader": "text"} if has_code else source
 
 
 def _read(file: SourceFile) -> Iterator[RawRecord | Counted]:
     """Yield the first records of a file, one at a time."""
     path = file.path
     assert isinstance(path, Path)
-    name, _ = detect(path, file.entry.reader)
-    options = {"name": name, **options_of(name, file.entry.options)}
     limits = Limits(record_bytes=_RECORD_BYTES, line_bytes=_RECORD_BYTES)
+    name, _ = detect(path, file.entry.reader)
+    if name not in ARCHIVES:
+        yield from _read_file(file, path, name, limits)
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        for member, reader in detect_members(path, name, limits, Path(scratch), file.entry.reader):
+            if isinstance(member, MemberFile):
+                yield from _read_file(file, member, reader, limits)
+
+
+def _read_file(file: SourceFile, path: InputFile, name: str, limits: Limits) -> Iterator[RawRecord | Counted]:
+    options = {"name": name, **options_of(name, file.entry.options)}
     reader: Reader = choose("clozeline.pipeline.ingest.readers", options).build(limits)
     if path.stat().st_size:
         yield from reader.read(path, 0, path.stat().st_size)

@@ -1,0 +1,294 @@
+"""Read archives as folders: the members of a tar (plain or compressed) or zip file, each as a file of its own.
+
+Nothing is unpacked by its name: one member at a time lies in a temporary file. Links, devices and names that lead out
+of the archive are counted and never followed.
+"""
+
+import io
+import posixpath
+import struct
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, Final, Literal, NamedTuple, cast
+
+from clozeline.pipeline.ingest.formats.decompression import Damage, FileFacts, InputFile, decompress_file, is_bomb
+from clozeline.pipeline.ingest.formats.file_kinds import skipped_kind
+from clozeline.pipeline.ingest.formats.limits import Limits
+
+ARCHIVES: Final = ("tar", "zip")
+"""Formats, named as the readers of other files are."""
+ARCHIVE_REASONS: Final = (
+    "bomb", "damaged", "encrypted", "link", "nested_archive", "no_reader", "repeated_name", "too_many", "truncated",
+    "unsafe_name",
+)  # fmt: skip
+"""Why a member, or the rest of an archive, is not read."""
+_ZIP_MAGICS: Final = (b"PK\x03\x04", b"PK\x05\x06")
+_COPY: Final = 1 << 20
+_MOST_MEMBERS: Final = 1 << 22
+_DIRECTORY_BYTES: Final = 1 << 28
+"""Maximum size of the list at the end of a zip file, which is read into memory."""
+_HEADER_BYTES: Final = 1 << 20
+"""Maximum size of a long name or of further fields of a tar member."""
+_FURTHER_FIELDS: Final = (
+    tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK,
+)  # fmt: skip
+_TAR_ERRORS: Final = (tarfile.TarError, OSError, ValueError, EOFError, OverflowError, RecursionError, struct.error)
+_ZIP_ERRORS: Final = (
+    zipfile.BadZipFile, zlib.error, EOFError, ValueError, OSError, NotImplementedError, RuntimeError, struct.error,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MemberFile:
+    """A member of an archive, as a file that readers open; valid until the next member is read."""
+
+    archive: str
+    name: str
+    content: Path
+
+    @property
+    def suffix(self) -> str:
+        return PurePosixPath(self.name).suffix
+
+    def __str__(self) -> str:
+        return f"{self.archive}!{self.name}"
+
+    def open(self, mode: Literal["rb"]) -> BinaryIO:
+        return self.content.open(mode)
+
+    def stat(self) -> FileFacts:
+        return self.content.stat()
+
+    def is_file(self) -> bool:
+        return True
+
+
+class UnreadMember(NamedTuple):
+    """A member, or what follows in an archive, that is not read, and why."""
+
+    name: str
+    reason: str
+    group: Literal["ignored", "malformed"] = "malformed"
+    lost: int = 0  # bytes of the archive that do not decode
+
+
+def detect_archive(name: str, raw: bytes, head: bytes) -> str | None:
+    """Return the format of an archive with this name and these first bytes, before and after decompression."""
+    if raw.startswith(_ZIP_MAGICS) and name.lower().endswith(".zip"):
+        return "zip"
+    try:
+        tarfile.TarInfo.frombuf(head[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
+    except tarfile.TarError:
+        return None
+    return "tar"
+
+
+def iterate_members(
+    path: InputFile, archive_format: str, limits: Limits, folder: Path
+) -> Iterator[MemberFile | UnreadMember]:
+    """Yield the members in order, each in a temporary file below a folder, and what is not read."""
+    seen: set[str] = set()
+    with tempfile.TemporaryDirectory(dir=folder) as temporary:
+        content = Path(temporary) / "member"
+        members = _tar_members if archive_format == "tar" else _zip_members
+        for member in members(path, limits, content):
+            if isinstance(member, UnreadMember):
+                yield member
+            elif kind := _skipped_kind(member):
+                yield UnreadMember(member, kind, "ignored")
+            elif member in seen:
+                yield UnreadMember(member, "repeated_name")
+            elif len(seen) == _MOST_MEMBERS:
+                yield UnreadMember(member, "too_many")
+                return
+            else:
+                seen.add(member)
+                yield MemberFile(str(path), member, content)
+
+
+def _is_unsafe(name: str) -> bool:
+    """Return whether a name leads out of the folder that it would be unpacked to."""
+    parts = name.replace("\\", "/").split("/")
+    return name.startswith(("/", "\\")) or ".." in parts or parts[0].endswith(":")
+
+
+def _skipped_kind(name: str) -> str:
+    """Return why a folder would skip such a file by its name; "" if it would not."""
+    parts = name.split("/")
+    if any(part.startswith(".") for part in parts):
+        return "hidden"
+    kind = skipped_kind(name)
+    return kind and f"skipped {kind}"
+
+
+def _find_fault(name: str, *, is_file: bool) -> str:
+    return "unsafe_name" if _is_unsafe(name) else "" if is_file else "link"
+
+
+def _copy(source: io.BufferedIOBase | BinaryIO, target: Path, limits: Limits, compressed: int) -> None:
+    """Write a member to a file; Damage if it is far larger than its size in the archive."""
+    produced = 0
+    with target.open("wb") as file:
+        while piece := source.read(_COPY):
+            produced += len(piece)
+            if is_bomb(limits, compressed, produced):
+                raise Damage("bomb")
+            file.write(piece)
+
+
+class _Header(tarfile.TarInfo):
+    """A header that tells how many blocks are none, and takes no name or field of any length into memory."""
+
+    wrong = 0
+    ended = False
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> "_Header":
+        try:
+            header = super().frombuf(buf, encoding, errors)
+        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
+            cls.ended = True
+            raise
+        except tarfile.InvalidHeaderError:  # type: ignore[attr-defined]
+            cls.wrong += 1
+            raise
+        if header.size < 0 or (header.type in _FURTHER_FIELDS and header.size > _HEADER_BYTES):
+            cls.wrong += 1
+            raise tarfile.InvalidHeaderError("size")  # type: ignore[attr-defined]
+        return header
+
+
+class _Stream(io.RawIOBase):
+    """The decompressed content of a file up to the first damage, whose reason stays."""
+
+    def __init__(self, path: InputFile, limits: Limits) -> None:
+        self.reason = ""
+        self.ended, self.lost = False, 0
+        self._pieces = decompress_file(path, limits, resume=False)
+        self._rest = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        while not self._rest and not self.ended:
+            piece = next(self._pieces, b"")
+            if isinstance(piece, Damage):
+                self.reason, self.lost, piece = piece.reason, piece.lost, b""
+            self._rest, self.ended = memoryview(piece), not piece
+        size = min(len(buffer), len(self._rest))
+        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
+
+
+def _tar_members(path: InputFile, limits: Limits, content: Path) -> Iterator[str | UnreadMember]:
+    header: type[_Header] = type("Header", (_Header,), {})
+    stream, last = _Stream(path, limits), ""
+    try:
+        tar: Any = tarfile.open(  # noqa: SIM115
+            fileobj=io.BufferedReader(stream, _COPY), mode="r|", tarinfo=header, ignore_zeros=True
+        )
+    except _TAR_ERRORS:
+        yield UnreadMember(path.name, stream.reason or "damaged", lost=stream.lost)
+        return
+    while (member := _next_member(tar, stream)) is not None:
+        if header.wrong:
+            yield UnreadMember(f"behind {last}" if last else path.name, "damaged")
+        tar.members.clear()
+        header.wrong, header.ended = 0, False
+        if member.isdir():
+            continue
+        last = posixpath.normpath(member.name)
+        if fault := _find_fault(member.name, is_file=member.isreg() and not member.issparse()):
+            yield UnreadMember(member.name, fault)
+            continue
+        try:
+            _copy(tar.extractfile(member), content, limits, member.size)
+        except Damage as damage:
+            yield UnreadMember(last, damage.reason)
+            return
+        except _TAR_ERRORS:
+            yield UnreadMember(last, stream.reason or "truncated", lost=stream.lost)
+            return
+        yield last
+    if stream.reason or not header.ended:
+        yield UnreadMember(f"behind {last}", stream.reason or "truncated", lost=stream.lost)
+    elif header.wrong:
+        yield UnreadMember(f"behind {last}", "damaged")
+
+
+def _next_member(tar: Any, stream: _Stream) -> tarfile.TarInfo | None:
+    """Return the next member, after damage the next one whose header is right; None at the end."""
+    if tar.firstmember is not None:  # read when the file was opened
+        first: tarfile.TarInfo = tar.next()
+        return first
+    at = -1
+    while not (stream.ended and at == tar.fileobj.tell()):
+        at = tar.fileobj.tell()
+        # what is left of the member before, which may claim any size
+        while (left := tar.offset - tar.fileobj.tell()) > 0 and tar.fileobj.read(min(left, _COPY)):
+            pass
+        if left > 0:
+            return None
+        try:
+            member: tarfile.TarInfo | None = tar.next()
+        except _TAR_ERRORS:
+            tar.tarinfo.wrong += 1
+            tar.offset = -(-max(tar.offset + 1, tar.fileobj.tell()) // tarfile.BLOCKSIZE) * tarfile.BLOCKSIZE
+            continue
+        return member
+    return None
+
+
+def _zip_members(path: InputFile, limits: Limits, content: Path) -> Iterator[str | UnreadMember]:
+    size, produced = path.stat().st_size, 0
+    with path.open("rb") as file:
+        if _directory_bytes(file, size) > _DIRECTORY_BYTES:
+            yield UnreadMember(path.name, "too_many")
+            return
+        try:
+            archive = zipfile.ZipFile(file)
+        except _ZIP_ERRORS:
+            yield UnreadMember(path.name, "damaged")
+            return
+        for member in archive.infolist():
+            name = posixpath.normpath(member.filename) if member.filename else ""
+            is_link = (member.external_attr >> 16) & 0o170000 == 0o120000
+            if member.is_dir():
+                continue
+            if fault := _find_fault(member.filename, is_file=not is_link):
+                yield UnreadMember(member.filename, fault)
+                continue
+            if member.flag_bits & 1:
+                yield UnreadMember(name, "encrypted")
+                continue
+            try:
+                with archive.open(member) as source:
+                    _copy(cast(BinaryIO, source), content, limits, member.compress_size)
+            except Damage as damage:
+                yield UnreadMember(name, damage.reason)
+                continue
+            except _ZIP_ERRORS:
+                yield UnreadMember(name, "damaged")
+                continue
+            produced += content.stat().st_size
+            if is_bomb(limits, size, produced):
+                yield UnreadMember(name, "bomb")
+                return
+            yield name
+
+
+def _directory_bytes(file: BinaryIO, size: int) -> int:
+    """Return the size of the list of members that the end of a zip file states; 0 if none is found."""
+    file.seek(max(0, size - (1 << 17)))
+    tail = file.read()
+    if (at := tail.rfind(b"PK\x06\x06")) >= 0 and len(tail) >= at + 48:
+        return int(struct.unpack_from("<Q", tail, at + 40)[0])
+    if (at := tail.rfind(b"PK\x05\x06")) >= 0 and len(tail) >= at + 16:
+        return int(struct.unpack_from("<I", tail, at + 12)[0])
+    return 0

@@ -1,0 +1,73 @@
+"""Kinds of files that no reader reads: which of them folders and archives skip, and what reads the others."""
+
+import re
+from pathlib import PurePosixPath
+from typing import Final
+
+COMPRESSIONS: Final = (".gz", ".zst", ".lz4", ".bz2", ".xz")
+"""Endings of a compressed file, behind that of its kind."""
+STYLES_AND_SCRIPTS: Final = (".css", ".scss", ".less", ".js", ".mjs", ".map", ".wasm")
+_PICTURES: Final = (
+    ".png", ".jpg", ".jpeg", ".gif", ".bmp", ".ico", ".svg", ".webp", ".avif", ".tif", ".tiff", ".heic", ".psd",
+)  # fmt: skip
+_FONTS: Final = (".woff", ".woff2", ".ttf", ".otf", ".eot")
+_SOUND_AND_FILM: Final = (
+    ".mp3", ".wav", ".flac", ".ogg", ".m4a", ".mp4", ".m4v", ".mkv", ".mov", ".avi", ".webm",
+)  # fmt: skip
+_NO_TEXT: Final = frozenset((*STYLES_AND_SCRIPTS, *_PICTURES, *_FONTS, *_SOUND_AND_FILM))
+"""Endings of files next to pages."""
+_MARKERS: Final = re.compile(r"_(SUCCESS|(committed|started)_.*|(common_)?metadata|temporary|delta_log)|.*\.crc")
+"""Names that Spark, Hadoop, Databricks and Delta write next to the files of a table."""
+MARKER: Final = "marker"
+"""Kind of files that are never data, whatever reader is named."""
+
+_PANDOC: Final = "`pandoc -t plain` makes a text of it"
+_SHEET: Final = "export it as CSV"
+_TRANSLATIONS: Final = "the Translate Toolkit (`po2csv`, `xliff2po`, `tmx2po`) makes a table of it"
+_SUBTITLES: Final = "pysubs2 gives the text of subtitles without times"
+_UNPACK: Final = "unpack it"
+_TOOLS: Final = {
+    ".pdf": "`pdftotext` makes a text of it",
+    ".ps": "`ps2ascii` makes a text of it",
+    ".djvu": "`djvutxt` makes a text of it",
+    **dict.fromkeys((".tex", ".rtf", ".docx", ".odt", ".epub", ".fb2", ".org"), _PANDOC),
+    ".doc": "`libreoffice --convert-to txt` makes a text of it",
+    **dict.fromkeys((".xls", ".xlsx", ".ods"), _SHEET),
+    **dict.fromkeys((".sql", ".sqlite", ".db"), "export its tables from the database as CSV"),
+    **dict.fromkeys((".po", ".pot", ".xlf", ".xliff", ".tmx"), _TRANSLATIONS),
+    **dict.fromkeys((".srt", ".vtt", ".ass", ".ssa", ".sub"), _SUBTITLES),
+    **dict.fromkeys((".7z", ".rar", ".cpio", ".jar", ".tar", ".tgz", ".zip"), _UNPACK),
+    ".xml": "make JSON lines of it; for a dump of MediaWiki choose `reader: mediawiki`",
+}
+_CONTENTS: Final = (
+    (re.compile(rb"%PDF-"), _TOOLS[".pdf"]),
+    (re.compile(rb"%!PS"), _TOOLS[".ps"]),
+    (re.compile(rb"\{\\rtf"), _PANDOC),
+    (re.compile(rb"(\xef\xbb\xbf)?\s*(<\?xml[^>]*>\s*)?<mediawiki\b"), "choose `reader: mediawiki`"),
+    (re.compile(rb"PK\x03\x04"), "it is a zip archive with a name of something else: convert or rename it"),
+)
+
+
+def suffix_of(name: str) -> str:
+    """Return the lower-case suffix of a file name, before that of a compression."""
+    path = PurePosixPath(name.lower())
+    return PurePosixPath(path.stem).suffix if path.suffix in COMPRESSIONS else path.suffix
+
+
+def skipped_kind(path: str) -> str:
+    """Return why a file is skipped by its path below an input: its suffix, or `marker`; "" if it is not."""
+    *folders, name = path.split("/")
+    if any(map(_MARKERS.fullmatch, (*folders, name))):
+        return MARKER
+    suffix = suffix_of(name)
+    return suffix if suffix in _NO_TEXT else ""
+
+
+def find_tool(name: str, head: bytes) -> str:
+    """Return what reads a file with this name and these first bytes; "" if nothing is known about it."""
+    return find_tool_by_content(head) or _TOOLS.get(suffix_of(name), "")
+
+
+def find_tool_by_content(head: bytes) -> str:
+    """Return what reads a file with these first bytes; "" if they tell nothing."""
+    return next((tool for pattern, tool in _CONTENTS if pattern.match(head)), "")

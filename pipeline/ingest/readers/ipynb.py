@@ -1,0 +1,39 @@
+"""Read Jupyter notebooks: the notebook is the document, made of the sources of its cells."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from clozeline.pipeline.ingest.formats.decompression import InputFile
+from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
+from clozeline.pipeline.ingest.readers.text import WholeFile
+
+
+class Ipynb(WholeFile):
+    """Joins the sources of all cells, text and code, by blank lines; outputs and attachments are left out.
+
+    Reads the formats 3 and 4 of notebooks, compressed or not.
+    """
+
+    VERSION: ClassVar[int] = 1
+    suffixes: ClassVar[tuple[str, ...]] = (".ipynb",)
+    reasons: ClassVar[tuple[str, ...]] = (*WholeFile.reasons, "bad_json")
+    kind: ClassVar[str] = "ipynb"
+    markup: ClassVar[bool] = False
+
+    def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
+        for item in super().read(path, start, end):
+            yield _join_sources(item) if isinstance(item, RawRecord) else item
+
+
+def _join_sources(record: RawRecord) -> Item:
+    try:
+        notebook = json.loads(record.text.removeprefix("\ufeff"))
+        sheets = notebook.get("worksheets", [notebook])  # format 3 has sheets of cells
+        cells: list[dict[str, Any]] = [cell for sheet in sheets for cell in sheet["cells"]]
+        sources = [cell.get("source", cell.get("input", "")) for cell in cells]
+        texts = [source if isinstance(source, str) else "".join(source) for source in sources]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        why = f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else "no cells"
+        return Counted("malformed", "bad_json", detail=f"expected the JSON of a notebook: {why}")
+    return record._replace(text="\n\n".join(text.strip("\n") for text in texts if text.strip()))

@@ -1,0 +1,59 @@
+"""Read mailboxes: each message is a document, made of its decoded text parts."""
+
+import re
+from collections.abc import Iterator
+from typing import ClassVar, Final
+
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
+from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile
+from clozeline.pipeline.ingest.formats.mail_message import parse_message
+from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
+
+_DATE: Final = re.compile(rb"From .{0,500}\d\d:\d\d")
+_HEADER: Final = re.compile(rb"[!-9;-~]{1,80}:")
+_QUOTED: Final = re.compile(rb"^>(>*From )", re.MULTILINE)
+
+
+class Mbox(Reader):
+    """Reads messages by the standard library's `email`: their plain text, or their HTML if they have no other text.
+
+    A message begins with a line `From `, after a blank line; a file without one, such as `.eml`, is one message.
+    Attachments and headers are left out; `extra` holds the subject.
+    """
+
+    VERSION: ClassVar[int] = 1
+    suffixes: ClassVar[tuple[str, ...]] = (".mbox", ".mbx", ".eml")
+    reasons: ClassVar[tuple[str, ...]] = (*REASONS, "bad_message", "charset", "line_bytes", "too_large")
+
+    def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
+        first, length, is_dated, after_blank = 0, 0, False, True
+        lines: list[bytes] | None = None  # of the message; None before the first one
+        for offset, line in ByteLines(path, start, end, self._limits):
+            if not isinstance(line, bytes):
+                reason, lost = (line.reason, line.lost) if isinstance(line, Cut) else ("line_bytes", 0)
+                yield Counted("malformed", reason, offset, lost=lost)
+                lines, after_blank = None, True
+                continue
+            begins = after_blank and line.startswith(b"From ") and (not is_dated or _DATE.match(line) is not None)
+            after_blank = not line.strip()
+            if begins or (lines is None and _HEADER.match(line) and offset == 0):
+                if lines is not None:
+                    yield self._make_item(lines, first, length)
+                is_dated = is_dated or (begins and _DATE.match(line) is not None)
+                first, length, lines = offset, 0, [] if begins else [line]
+            elif lines is not None and length <= self._limits.record_bytes:
+                lines.append(line)
+            elif lines is None and not after_blank:
+                yield Counted("note", "line_outside_messages")
+            length += len(line) + 1
+        if lines is not None:
+            yield self._make_item(lines, first, length)
+
+    def _make_item(self, lines: list[bytes], offset: int, length: int) -> Item:
+        if length > self._limits.record_bytes:
+            return Counted("malformed", "too_large", offset)
+        message = parse_message(_QUOTED.sub(rb"\1", b"\n".join(lines)))
+        if isinstance(message, str):
+            return Counted("malformed", message, offset)
+        text, is_markup, flags, subject, date = message
+        return RawRecord(offset, "mbox", length, text, is_markup, None, date, flags, None, {"subject": subject})

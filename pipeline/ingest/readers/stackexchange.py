@@ -1,0 +1,96 @@
+"""Read `Posts.xml` of Stack Exchange's data dumps: each question and each answer is a document."""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from html import escape
+from itertools import pairwise
+from typing import Any, ClassVar, Final
+
+from lxml import etree
+
+from clozeline.pipeline.ingest.formats.charset import recode_utf16
+from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, InputFile, decompress_file
+from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item, RawRecord, Reader
+
+_START: Final = re.compile(rb"<row\b")
+_ROW: Final = re.compile(rb"""<row\b(?:[^<>"']|"[^"<]*"|'[^'<]*')*+>""")
+_CONTROLS: Final = re.compile(rb"&#(?:x0*(?:[0-8bcefBCEF]|1[0-9a-fA-F])|0*(?:[0-8]|1[124-9]|2[0-9]|3[01]));")
+"""Control characters, which XML forbids and old dumps have."""
+_PARSER: Final = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True)
+_TAIL: Final = 64
+"""Bytes that may hold the start of a row, or the end of the file."""
+_TYPES: Final = {"1": "question", "2": "answer"}
+_TAGS: Final = re.compile(r"[^<>|]+")
+
+
+class Stackexchange(Reader):
+    """Reads the rows one by one; a damaged row costs no other. Posts of other types, such as wikis, are ignored.
+
+    The HTML of a post, below the title of a question, is extracted as that of a page. `extra` holds `id`, `type`,
+    `parent`, `score`, `tags`, `title` and `license`. No entity is resolved.
+    """
+
+    VERSION: ClassVar[int] = 1
+    reasons: ClassVar[tuple[str, ...]] = (*REASONS, "bad_xml", "too_large")
+
+    def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
+        ahead, offset, found, damaged = b"", 0, False, False
+        for piece in recode_utf16(decompress_file(path, self._limits)):
+            if isinstance(piece, Damage):
+                if _ROW.match(ahead):
+                    yield self._make_item(ahead, offset)
+                yield Counted("malformed", piece.reason, offset, lost=piece.lost)
+                ahead, offset, damaged = b"", offset + len(ahead), True
+                continue
+            ahead += piece
+            # all rows but the last one are complete
+            starts = [match.start() for match in _START.finditer(ahead)]
+            found = found or bool(starts)
+            for first, following in pairwise(starts):
+                yield self._make_item(ahead[first:following], offset + first)
+            rest = starts[-1] if starts else max(0, len(ahead) - _TAIL)
+            ahead, offset = ahead[rest:], offset + rest
+            if len(ahead) > self._limits.record_bytes:
+                yield Counted("malformed", "too_large", offset)
+                ahead, offset = b"", offset + len(ahead)
+        if _START.match(ahead):
+            yield self._make_item(ahead, offset)
+        elif not found and not damaged:
+            is_empty = b"</posts>" in ahead or b"<posts/>" in ahead
+            why = "expected the rows of <posts>, got none"
+            yield NO_RECORDS if is_empty else Counted("malformed", "bad_xml", detail=why)
+
+    def _make_item(self, row: bytes, offset: int) -> Item:
+        if len(row) > self._limits.record_bytes:
+            return Counted("malformed", "too_large", offset)
+        element = _ROW.match(row)
+        closed = (
+            b"" if element is None else _CONTROLS.sub(b"", element[0].removesuffix(b">").removesuffix(b"/")) + b"/>"
+        )
+        try:
+            fields: Mapping[str, str] = etree.fromstring(closed, _PARSER).attrib
+        except (etree.XMLSyntaxError, ValueError):
+            return Counted("malformed", "bad_xml", offset)
+        kind = fields.get("PostTypeId", "")
+        if kind not in _TYPES:
+            return Counted("ignored", f"post_type_{kind[:10]}")
+        title = f"<h1>{escape(fields['Title'])}</h1>" if "Title" in fields else ""
+        page = f"<html><body><main>{title}{fields.get('Body', '')}</main></body></html>"
+        extra: dict[str, Any] = {"id": fields.get("Id"), "type": _TYPES[kind], "parent": fields.get("ParentId"),
+                 "score": _parse_score(fields.get("Score", "")), "title": fields.get("Title"),
+                 "tags": _TAGS.findall(fields.get("Tags", "")), "license": fields.get("ContentLicense")}  # fmt: skip
+        date = _parse_date(fields.get("CreationDate", ""))
+        present = {name: value for name, value in extra.items() if value not in (None, [])}
+        return RawRecord(offset, "stackexchange", len(row), page, markup=True, date=date, extra=present)
+
+
+def _parse_score(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
+
+
+def _parse_date(text: str) -> int | None:
+    try:
+        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+    except ValueError:
+        return None

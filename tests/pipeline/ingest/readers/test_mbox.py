@@ -1,0 +1,106 @@
+"""Mailboxes: the standard library writes them, and what it was given comes back."""
+
+import gzip
+import mailbox
+from email.message import EmailMessage
+from email.mime.text import MIMEText
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clozeline.pipeline.ingest.readers import RawRecord
+from tests.pipeline.captures import counted, read, texts
+
+FILE = (
+    b"From a@example.org Thu Jan  2 00:00:01 2020\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\n"
+    b"Date: Thu, 02 Jan 2020 00:00:01 +0000\nContent-Type: text/plain; charset=utf-8\n"
+    b"Content-Transfer-Encoding: quoted-printable\n\nIt is 3 =3D 3. =C3=BC=\nber alles gut.\n>From here on.\n\n"
+    b"From b@example.org Thu Jan  2 00:00:02 2020\nSubject: two\n\nThe second.\n\nFrom what I see, it rains.\n"
+)
+
+
+def write(tmp_path, content, name="a.mbox"):
+    path = tmp_path / name
+    path.write_bytes(content)
+    return path
+
+
+def boxed(tmp_path, *messages):
+    box = mailbox.mbox(tmp_path / "made.mbox")
+    for message in messages:
+        box.add(message)
+    box.close()
+    return tmp_path / "made.mbox"
+
+
+def test_parts_are_decoded_and_a_line_that_begins_with_from_is_text(tmp_path):
+    items = read(write(tmp_path, FILE), name="mbox")
+    assert texts(items) == ["It is 3 = 3. über alles gut.\nFrom here on.", "The second.\n\nFrom what I see, it rains."]
+    assert [item.extra for item in items] == [{"subject": "Grüße"}, {"subject": "two"}]
+    assert [item.date for item in items] == [1577923201, None]
+    assert [item.locator for item in items] == [0, FILE.index(b"From b@")]
+    assert texts(read(write(tmp_path, gzip.compress(FILE), "a.mbox.gz"), name="mbox")) == texts(items)
+    assert texts(read(write(tmp_path, FILE.replace(b"\n", b"\r\n"), "b.mbox"), name="mbox")) == texts(items)
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1", "utf-16", "windows-1252"])
+def test_text_of_any_charset_comes_back(tmp_path, charset):
+    message = MIMEText("Grüße aus Köln.\nEs regnet.", "plain", charset)
+    assert texts(read(boxed(tmp_path, message), name="mbox")) == ["Grüße aus Köln.\nEs regnet."]
+
+
+def test_plain_text_is_preferred_attachments_go_and_html_alone_is_markup(tmp_path):
+    both, alone, mixed = EmailMessage(), EmailMessage(), EmailMessage()
+    both.set_content("The plain text.")
+    both.add_alternative("<p>The page.</p>", subtype="html")
+    both.add_attachment("ATTACHED", filename="a.txt")
+    both.add_attachment(b"\x00\x01", maintype="image", subtype="png", filename="a.png")
+    alone.set_content("<p>Only a <b>page</b>.</p>", subtype="html")
+    mixed.set_content("<p>A page.</p>", subtype="html")
+    mixed.make_mixed()
+    footer = EmailMessage()
+    footer.set_content("A footer & more.")
+    mixed.attach(footer)
+    items = read(boxed(tmp_path, both, alone, mixed), name="mbox")
+    assert [(item.text.strip(), item.markup) for item in items] == [
+        ("The plain text.", False), ("<p>Only a <b>page</b>.</p>", True),
+        ("<p>A page.</p>\n\n<pre>A footer &amp; more.\n</pre>", True),
+    ]  # fmt: skip
+
+
+def test_a_message_in_a_file_of_its_own_is_one_document(tmp_path):
+    content = FILE.partition(b"\n")[2].partition(b"\n\nFrom b@")[0]
+    assert texts(read(write(tmp_path, content, "a.eml"), name="mbox")) == [
+        "It is 3 = 3. über alles gut.\nFrom here on."
+    ]
+
+
+@pytest.mark.parametrize("hurt", [
+    b"Content-Type: text/plain; charset=nosuch\n\nGood words.\n", b"Content-Type: multipart/mixed\n\nGood words.\n",
+    b"Subject: =?utf-8?b?!!!!?=\n\nGood words.\n", b"Date: 32 Foo 99999999999\n\nGood words.\n",
+    b"Content-Transfer-Encoding: base64\n\n!!!not base64\n", b"Subject: =?nosuch?q?x?=\n\nGood words.\n",
+])  # fmt: skip
+def test_a_hurt_message_costs_no_other(tmp_path, hurt):
+    mark = b"From x Thu Jan  2 00:00:01 2020\n"
+    items = read(write(tmp_path, mark + hurt + b"\n" + FILE), name="mbox")
+    assert texts(items)[-2:] == texts(read(write(tmp_path, FILE, "b.mbox"), name="mbox"))
+    assert len(items) == 3
+
+
+def test_what_is_outside_of_messages_is_counted(tmp_path):
+    assert counted(read(write(tmp_path, b"words\n\nmore words\n"), name="mbox")) == {"line_outside_messages": 2}
+
+
+@settings(max_examples=60, deadline=None)
+@given(content=st.binary(max_size=400))
+def test_any_bytes_become_records_or_are_counted(tmp_path_factory, content):
+    path = write(tmp_path_factory.mktemp("any"), b"From x\n" + content + b"\n\n" + b"From y\n\nGood.\n")
+    assert texts(read(path, name="mbox"))[-1] == "Good."
+    assert all(isinstance(item, RawRecord) or item.reason for item in read(path, name="mbox"))
+
+
+def test_parts_in_parts_in_parts_end_with_a_count(tmp_path):
+    deep = b"".join(b'Content-Type: multipart/mixed; boundary="b%d"\n\n--b%d\n' % (n, n) for n in range(3000))
+    items = read(write(tmp_path, b"From x\n" + deep + b"\nwords\n"), name="mbox")
+    assert len(items) == 1

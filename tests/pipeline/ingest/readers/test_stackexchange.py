@@ -1,0 +1,94 @@
+"""Posts of Stack Exchange: questions and answers, row by row."""
+
+import gzip
+from xml.sax.saxutils import quoteattr
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clozeline.pipeline.ingest.readers import detect
+from tests.pipeline.captures import counted, read, texts
+from tests.pipeline.clean.cleaning import run_clean
+
+HEAD, TAIL = '<?xml version="1.0" encoding="utf-8"?>\n<posts>\n', "</posts>\n"
+
+
+def row(number, body, kind="1", **more):
+    fields = {"Id": str(number), "PostTypeId": kind, "CreationDate": "2020-01-02T00:00:00.000", "Body": body, **more}
+    return (
+        "  <row "
+        + " ".join(f"{name}={quoteattr(value, {chr(10): '&#xA;'})}" for name, value in fields.items())
+        + " />\n"
+    )
+
+
+ROWS = [
+    row(1, "<p>Why does it rain, if x &lt; 3?</p>\n<pre><code>a > b</code></pre>", Score="-2", Title="Rain & sun",
+        Tags="<weather><c++>", ContentLicense="CC BY-SA 4.0"),
+    row(2, "<p>Because of clouds.</p>", "2", ParentId="1", Score="7", ContentLicense="CC BY-SA 3.0"),
+    row(3, "<p>About the tag.</p>", "5"),
+    row(4, "<p>Who knows \U0001f600?</p>", "2", Score="x", Tags="|one|two|"),
+]  # fmt: skip
+FILE = (HEAD + "".join(ROWS) + TAIL).encode()
+
+
+def write(tmp_path, content, name="Posts.xml"):
+    path = tmp_path / name
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lambda content: content.replace(b"\n", b""),
+                                  lambda content: content.replace(b" />", b"></row>"),
+                                  lambda content: content.replace(b'" ', b'"\n   '),
+                                  lambda content: content.decode().encode("utf-16")])  # fmt: skip
+def test_questions_and_answers_with_their_fields(tmp_path, pack):
+    items = read(write(tmp_path, pack(FILE)), name="stackexchange")
+    first, second, third = (item for item in items if not hasattr(item, "reason"))
+    assert first.markup
+    assert "<h1>Rain &amp; sun</h1><p>Why does it rain, if x &lt; 3?</p>" in first.text
+    assert first.extra == {"id": "1", "type": "question", "score": -2, "title": "Rain & sun",
+                           "tags": ["weather", "c++"], "license": "CC BY-SA 4.0"}  # fmt: skip
+    assert second.extra == {"id": "2", "type": "answer", "parent": "1", "score": 7, "license": "CC BY-SA 3.0"}
+    assert third.extra == {"id": "4", "type": "answer", "tags": ["one", "two"]}
+    assert first.date == 1577923200
+    assert counted(items) == {"post_type_5": 1}
+
+
+def test_a_named_file_is_known_by_its_content_and_its_pages_are_extracted(tmp_path):
+    path = write(tmp_path, FILE, "stats.xml")
+    assert detect(path) == ("stackexchange", False)
+    done = run_clean(str(path), tmp_path / "out")
+    assert done.documents[0].text.startswith("Rain & sun\n\nWhy does it rain, if x < 3?")
+    assert "a > b" in done.documents[0].text
+    assert done.documents[1].text == "Because of clouds."
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_damage_costs_only_the_rows_that_it_hits(tmp_path_factory, data):
+    content = bytearray((HEAD + "".join(row(n, f"<p>Text {n}.</p>") for n in range(8)) + TAIL).encode())
+    at = data.draw(st.integers(0, len(content) - 1))
+    content[at : at + data.draw(st.integers(1, 5))] = data.draw(st.binary(max_size=6))
+    found = texts(read(write(tmp_path_factory.mktemp("hurt"), content), name="stackexchange"))
+    assert sum(f"<p>Text {n}.</p>" in " ".join(found) for n in range(8)) >= 6
+
+
+def test_a_cut_file_gives_the_rows_before_the_cut(tmp_path):
+    items = read(write(tmp_path, FILE[: FILE.index(b'Id="4"') + 10]), name="stackexchange")
+    assert len(texts(items)) == 2
+    assert counted(items) == {"post_type_5": 1, "bad_xml": 1}
+
+
+def test_entities_are_not_resolved_and_control_characters_do_not_cost_a_row(tmp_path):
+    bomb = '<!DOCTYPE posts [<!ENTITY a "BOMB"><!ENTITY b SYSTEM "file:///etc/passwd">]>\n'
+    rows = '<row Id="1" PostTypeId="1" Body="x &a; &b;" />\n<row Id="2" PostTypeId="1" Body="a&#x1;b &#31;c&#10;d" />\n'
+    items = read(write(tmp_path, f"{HEAD[:40]}{bomb}<posts>{rows}{TAIL}".encode()), name="stackexchange")
+    assert counted(items) == {"bad_xml": 1}
+    assert "ab c\nd" in texts(items)[0]
+
+
+def test_a_dump_without_posts_has_no_records_and_other_files_are_counted(tmp_path):
+    assert counted(read(write(tmp_path, (HEAD + TAIL).encode()), name="stackexchange")) == {"no_records": 1}
+    assert counted(read(write(tmp_path, b"<comments></comments>"), name="stackexchange")) == {"bad_xml": 1}
