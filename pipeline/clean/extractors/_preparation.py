@@ -6,6 +6,8 @@ from typing import Any, Final
 from lxml import etree
 from resiliparse.parse.html import HTMLTree
 
+from clozeline.pipeline.text.exponents import is_exponent
+
 _XHTML: Final = re.compile(r"(?i)<!doctype[^>]*\bXHTML\b|<html\b[^>]*\bxmlns\s*=[\s\"']*\S+/1999/xhtml")
 # elements that HTML does not close where an XHTML page closes them itself
 _CLOSED: Final = re.compile(r"(?i)<(a|b|div|em|h\d|i|iframe|li|p|script|span|strong|style|td|title)\b([^<>]*)/>")
@@ -16,8 +18,6 @@ _SHOWN: Final = "math, [class*='math' i], [class*='katex' i]"
 _MARK: Final = "data-unshown"
 _BUTTONS: Final = "h1 button, h2 button, h3 button, h4 button, h5 button, h6 button, summary button, dt button"
 _NO_TEXT: Final = re.compile(r"(?is)<(script|style)\b.*?</\1\s*>|<[^>]*>|\s+")
-_EXPONENT: Final = re.compile(r"[+\-\u2212]?\d{1,3}")
-_BASE: Final = re.compile(r"(?:\d|(?:^|[\d\s/·×(])(?:[kcmdµμn]?m|k?g|s|ft|in|yd|mi|km|Hz|K|mol))$")
 
 
 def prepare_page(html: str) -> str:
@@ -42,7 +42,7 @@ def prepare_page(html: str) -> str:
         node.parent.replace_child(tree.create_text_node(node.text), node)
     for node in tree.body.query_selector_all("sup").values():
         before = node.prev.text if node.prev is not None else ""
-        if _EXPONENT.fullmatch(node.text.strip()) and _BASE.search(before) and node.query_selector("a") is None:
+        if is_exponent(node.text.strip(), before) and node.query_selector("a") is None:
             node.parent.replace_child(tree.create_text_node(f"^{node.text.strip()}"), node)
     return str(tree.document.html)
 

@@ -11,13 +11,16 @@ from xml.parsers import expat
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, InputFile, decompress_file
+from clozeline.pipeline.ingest.formats.http_message import sanitize
+from clozeline.pipeline.ingest.formats.wiki_links import DEFAULT_NO_TEXT, FILES_AND_CATEGORIES, LANGUAGES, link_text
+from clozeline.pipeline.ingest.formats.wiki_templates import Call, find_template
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
+from clozeline.pipeline.text.exponents import is_exponent
 
 _PIECE: Final = 1 << 20  # bytes of XML at a time
-_FILES_AND_CATEGORIES: Final = frozenset({"6", "14"})
-"""Keys of the namespaces whose links are no text; their names depend on the language of the wiki."""
 _REDIRECT: Final = re.compile(r"\s*#redirect\s*:?\s*\[\[", re.IGNORECASE)
-ENGLISH_NAMESPACES: Final = frozenset({"file", "image", "category"})
+_WIKITEXT: Final = frozenset({"wikitext", "text/x-wiki"})
+"""Content model and format of wikitext, also if a dump names neither."""
 _NO_TEXT: Final = frozenset({
     "ref", "references", "gallery", "table", "timeline", "score", "imagemap", "templatestyles", "categorytree", "graph",
     "inputbox", "section", "templatedata",
@@ -42,7 +45,18 @@ _MARK: Final = re.compile(
     r"|</(?P<end_tag>[a-z][\w-]*)|(?P<close>\}\}|\|\}(?!\})|\]\]|\]|-->)",
     re.IGNORECASE,
 )
+_HOLE: Final = "\0"
+"""Where a template shows nothing; no page has this character."""
+_HOLES: Final = re.compile(
+    rf"(?P<open>[(\[])[ ]?(?:{_HOLE}[ ]?[;,:]?[ ]?)+|(?:[ ]?[;,:])?(?:[ ]?{_HOLE})+[ ]?(?P<close>[)\]])"
+    rf"|[ ]?(?:{_HOLE})+(?P<mark>[.,;:!?](?=\s|$))|{_HOLE}"
+)
+_EMPTY: Final = re.compile(rf"[ ]?\([ ]?(?:{_HOLE}[ ;,]*)+\)")
+_ADJACENT_HOLES: Final = re.compile(rf"{_HOLE}(?:{_HOLE})+")
+_SPACED_HOLES: Final = re.compile(rf"[ ](?:{_HOLE}+[ ])+")
 _OPENER: Final = {"}}": "{{", "|}": "{|", "]]": "[[", "]": "[", "-->": "<!--"}
+_MOST_PARAMETERS: Final = 20
+"""Parameters of a template that are read; no inline template has so many."""
 _UNCLOSED: Final = 20
 """Openers of a page that nothing may close: for each of them the parser reads the rest of the page once more."""
 
@@ -50,12 +64,13 @@ _UNCLOSED: Final = 20
 class Mediawiki(Reader):
     """Reads the last revision of each article; redirects and pages of other namespaces are counted as ignored.
 
-    Headings, paragraphs, lists, code and formulas (as TeX) stay; templates, tables, references, files and categories
-    go. A dump that is cut ends with the last complete page. Name it in the recipe: `reader: mediawiki`. It needs
-    `clozeline[mediawiki]`.
+    Headings, paragraphs, lists, code and formulas (as TeX) stay, and of templates those that stand in sentences. Other
+    templates, tables, references, files, categories and links to other languages go. Pages of another content model,
+    such as JSON and CSS, are counted as ignored. A dump that is cut ends with the last complete page. Name it in the
+    recipe: `reader: mediawiki`. It needs `clozeline[mediawiki]`.
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     reasons: ClassVar[tuple[str, ...]] = (*REASONS, "bad_xml", "too_large")
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
@@ -88,7 +103,10 @@ class _Pages:
         self._text: list[str] | None = None
         self._fields: dict[str, str] = {}
         self._size = self._start = self.end = 0
-        self._no_text = set(ENGLISH_NAMESPACES)
+        self._no_text = set(DEFAULT_NO_TEXT | LANGUAGES)
+        self._namespaces: dict[str, str] = {}  # keys by names in lower case
+        self._language = "en"
+        self._is_further_slot = False
         self._key = ""
         self.wrong = ""
 
@@ -115,13 +133,21 @@ class _Pages:
 
     def _open(self, name: str, attributes: dict[str, str]) -> None:
         self._text = None
-        if name == "page":
+        if name == "mediawiki":
+            self._language = attributes.get("xml:lang", "en")
+            self._no_text.discard(self._language)
+        elif name == "page":
             self._start, self._fields = self._parser.CurrentByteIndex, {}
+        elif name == "content":
+            self._is_further_slot = True  # of a revision, next to its main text
+        elif name == "revision":
+            self._fields.pop("model", None)
+            self._fields.pop("format", None)
         elif name == "namespace":
             self._key, self._text = attributes.get("key", ""), []
         elif name == "redirect":
             self._fields["redirect"] = "yes"
-        elif name in ("title", "ns", "text"):
+        elif name in ("title", "ns", "text", "model", "format") and not self._is_further_slot:
             self._text, self._size = [], 0  # of several revisions, the last text stays
 
     def _add(self, text: str) -> None:
@@ -133,10 +159,14 @@ class _Pages:
     def _close(self, name: str) -> None:
         if name == "page":
             self._end_page(self._parser.CurrentByteIndex + len("</page>"))
+        elif name == "content":
+            self._is_further_slot = False
         elif self._text is not None:
             value = "".join(self._text)
-            if name == "namespace" and self._key in _FILES_AND_CATEGORIES:
-                self._no_text.add(value.casefold())
+            if name == "namespace":
+                self._namespaces[value.casefold()] = self._key
+                if self._key in FILES_AND_CATEGORIES:
+                    self._no_text.add(value.casefold())
             if name == "text" and self._size > self._longest:
                 self._fields["too_large"] = "yes"
             self._fields[name] = value
@@ -145,23 +175,30 @@ class _Pages:
     def _end_page(self, end: int) -> None:
         length, page = end - self._start, self._fields
         self.end = end
+        prefix, colon, _ = page.get("title", "").partition(":")
+        namespace = page.get("ns") or (self._namespaces.get(prefix.casefold(), "0") if colon else "0")
+        model = page.get("format") or page.get("model") or "wikitext"
         if "redirect" in page or _REDIRECT.match(page.get("text", "")):
             self._items.append(Counted("ignored", "redirect"))
-        elif page.get("ns", "0") != "0":
-            self._items.append(Counted("ignored", f"namespace_{page['ns']}"))
+        elif namespace != "0":
+            self._items.append(Counted("ignored", f"namespace_{namespace}"))
+        elif model not in _WIKITEXT and page.get("model") not in _WIKITEXT:
+            self._items.append(Counted("ignored", f"model_{sanitize(page.get('model') or model)}"))
         elif "too_large" in page:
             self._items.append(Counted("malformed", "too_large", self._start))
         else:
-            text = strip_markup(page.get("text", ""), frozenset(self._no_text))
+            text = strip_markup(page.get("text", ""), frozenset(self._no_text), self._language)
             extra = {"title": page.get("title", "")}
             self._items.append(RawRecord(self._start, "mediawiki", length, text, extra=extra))
 
 
-def strip_markup(markup: str, no_text: frozenset[str] = ENGLISH_NAMESPACES) -> str:
-    """Return the text of wikitext: headings, paragraphs and lists, without templates, tables, references and files.
+def strip_markup(
+    markup: str, no_text: frozenset[str] = DEFAULT_NO_TEXT | LANGUAGES - {"en"}, language: str = "en"
+) -> str:
+    """Return the text of wikitext: headings, paragraphs, lists and inline templates, without tables and references.
 
-    Formulas are TeX. Of the variants of a text in several scripts the first stays. `no_text` are the names, in lower
-    case, of namespaces whose links are left out.
+    Formulas are TeX. Of the variants of a text in several scripts the first stays. `no_text` are the prefixes, in lower
+    case, of links without text, and `language` is that of the wiki.
     """
     try:
         import mwparserfromhell
@@ -169,12 +206,21 @@ def strip_markup(markup: str, no_text: frozenset[str] = ENGLISH_NAMESPACES) -> s
         raise ConfigurationError(
             f"reader mediawiki: needs its package ({error}): pip install 'clozeline[mediawiki]'"
         ) from error
-    pieces = _render(mwparserfromhell.parse(_escape_unclosed(markup)), no_text, in_code=False)
+    renderer = _Renderer(no_text, language)
+    pieces = renderer.render(mwparserfromhell.parse(_escape_unclosed(markup.replace(_HOLE, ""))), in_code=False)
     parts = []
     for in_code, run in groupby(pieces, key=lambda piece: piece[1]):
         text = "".join(piece for piece, _ in run)
         parts.append(text if in_code else _VARIANT.sub(_choose_variant, _SWITCH.sub("", text)))
-    return _BLANK_LINES.sub("\n\n", "\n".join(line.strip() for line in "".join(parts).split("\n"))).strip()
+    text = _SPACED_HOLES.sub(" ", _EMPTY.sub("", _ADJACENT_HOLES.sub(_HOLE, "".join(parts))))
+    text = _HOLES.sub(_close_hole, text)
+    return _BLANK_LINES.sub("\n\n", "\n".join(line.strip() for line in text.split("\n"))).strip()
+
+
+def _close_hole(match: re.Match[str]) -> str:
+    """Return what stays where a template shows nothing: of `(; 1850)` the parenthesis, of ` .` the mark."""
+    kept = next(filter(None, match.groups()), "")
+    return kept.strip()
 
 
 def _escape_unclosed(markup: str) -> str:
@@ -206,45 +252,82 @@ def _escape_unclosed(markup: str) -> str:
     return markup[: starts[0]] + "".join(f"&#{ord(markup[a])};{markup[a + 1 : b]}" for a, b in bounds)
 
 
-def _render(code: Any, no_text: frozenset[str], *, in_code: bool) -> Iterator[tuple[str, bool]]:
-    """Yield the pieces of text of parsed wikitext, and whether each is code or a formula."""
-    nodes, after_mark = [] if code is None else code.nodes, False
-    for node, following in zip(nodes, [*nodes[1:], None], strict=False):
+class _Renderer:
+    """Yields the pieces of text of parsed wikitext, and whether each is code or a formula."""
+
+    def __init__(self, no_text: frozenset[str], language: str) -> None:
+        self._no_text, self._language = no_text, language
+
+    def render(self, code: Any, *, in_code: bool) -> Iterator[tuple[str, bool]]:
+        nodes, after_mark, before = [] if code is None else code.nodes, False, ""
+        for node, following in zip(nodes, [*nodes[1:], None], strict=False):
+            if type(node).__name__ == "Tag" and node.wiki_markup in _LIST_MARKS:
+                is_last = getattr(following, "wiki_markup", None) not in _LIST_MARKS
+                yield (node.wiki_markup if in_code else "- " * (is_last and node.wiki_markup in "*#")), in_code
+                after_mark = not in_code
+                continue
+            for text, is_code in self._render_node(node, before, in_code=in_code):
+                piece = text.lstrip(" \t") if after_mark else text
+                yield piece, is_code
+                before = piece or before
+            after_mark = False
+
+    def _render_node(self, node: Any, before: str, *, in_code: bool) -> Iterator[tuple[str, bool]]:
         kind = type(node).__name__
-        if kind == "Tag" and node.wiki_markup in _LIST_MARKS:
-            is_last = getattr(following, "wiki_markup", None) not in _LIST_MARKS
-            yield (node.wiki_markup if in_code else "- " * (is_last and node.wiki_markup in "*#")), in_code
-            after_mark = not in_code
-            continue
         if kind == "Text":
-            yield (node.value.lstrip(" \t") if after_mark else node.value), in_code
+            yield node.value, in_code
         elif kind == "HTMLEntity":
             yield node.normalize(), in_code
         elif kind == "Tag":
-            yield from _render_tag(node, no_text, in_code=in_code)
+            yield from self._render_tag(node, before, in_code=in_code)
+        elif kind == "Template":
+            shown = self._show_template(node, before)
+            yield ("" if in_code else _HOLE) if shown is None else shown, in_code
+        elif kind == "Wikilink":
+            shown = link_text(str(node.title), node.text, self._no_text)
+            if shown is None:
+                yield from self.render(node.title if node.text is None else node.text, in_code=in_code)
+            else:
+                yield shown, in_code
         else:
-            yield from _render(_shown_part(kind, node, no_text), no_text, in_code=in_code)
-        after_mark = False
+            yield from self.render(_shown_part(kind, node), in_code=in_code)
 
-
-def _render_tag(tag: Any, no_text: frozenset[str], *, in_code: bool) -> Iterator[tuple[str, bool]]:
-    name = str(tag.tag).strip().lower()
-    if name in _FORMULAS:
-        yield str(tag.contents or "").strip(), True
-    elif name not in _NO_TEXT:
-        edge = "\n" if name in _BLOCKS else ""
-        yield edge, in_code
-        yield from _render(tag.contents, no_text, in_code=in_code or name in _CODE)
-        if name != "br":
+    def _render_tag(self, tag: Any, before: str, *, in_code: bool) -> Iterator[tuple[str, bool]]:
+        name = str(tag.tag).strip().lower()
+        if name in _FORMULAS:
+            yield str(tag.contents or "").strip(), True
+        elif name == "sup":
+            raised = self._render_text(tag.contents)
+            yield f"^{raised}" if is_exponent(raised, before) else raised, in_code
+        elif name not in _NO_TEXT:
+            edge = "\n" if name in _BLOCKS else ""
             yield edge, in_code
+            yield from self.render(tag.contents, in_code=in_code or name in _CODE)
+            if name != "br":
+                yield edge, in_code
 
-
-def _shown_part(kind: str, node: Any, no_text: frozenset[str]) -> Any:
-    """Return the part of a node that a page shows; None for templates, comments, files and categories."""
-    if kind == "Wikilink":
-        if str(node.title).partition(":")[0].strip().casefold() in no_text:
+    def _show_template(self, node: Any, before: str) -> str | None:
+        """Return the text of an inline template, None for all others."""
+        show = find_template(self._render_text(node.name))
+        if show is None:
             return None
-        return node.title if node.text is None else node.text
+        positional: list[str] = []
+        named: dict[str, str] = {}
+        for parameter in node.params[:_MOST_PARAMETERS]:
+            key = self._render_text(parameter.name)
+            value = self._render_text(parameter.value)
+            if not parameter.showkey or (key.isdecimal() and int(key[:9]) == len(positional) + 1):
+                positional.append(value)
+            else:
+                named[key.lower()] = value
+        return show(Call(positional, named, self._language, before))
+
+    def _render_text(self, code: Any) -> str:
+        return "".join(piece for piece, _ in self.render(code, in_code=False)).replace(_HOLE, "").strip()
+
+
+def _shown_part(kind: str, node: Any) -> Any:
+    """Return the part of a node that a page shows; None for comments."""
     if kind == "ExternalLink":
         return node.title if node.brackets else node.url
     if kind == "Heading":

@@ -87,6 +87,84 @@ def test_entities_and_long_pages_are_refused(dump):
         assert counted(items).get("too_large", 0) == refused
 
 
+MODELS = [
+    ("<model>wikitext</model><format>text/x-wiki</format>", True),
+    ("<model>wikitext</model>", True),
+    ("<format>text/x-wiki</format>", True),
+    ("<model>proofread-page</model><format>text/x-wiki</format>", True),
+    ("", True),
+    ("<model>wikibase-item</model><format>application/json</format>", "model_wikibase-item"),
+    ("<model>wikibase-property</model>", "model_wikibase-property"),
+    ("<model>json</model><format>application/json</format>", "model_json"),
+    ("<model>css</model><format>text/css</format>", "model_css"),
+    ("<model>sanitized-css</model><format>text/css</format>", "model_sanitized-css"),
+    ("<model>javascript</model><format>text/javascript</format>", "model_javascript"),
+    ("<model>Scribunto</model><format>text/plain</format>", "model_Scribunto"),
+    ("<format>text/css</format>", "model_text/css"),
+    ("<model>an odd model!</model>", "model_other"),
+]
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+@pytest.mark.parametrize(("fields", "wanted"), MODELS)
+def test_pages_of_other_content_are_counted_by_their_model(dump, fields, wanted, is_before):
+    """Older dumps have the fields behind the text."""
+    text = "<text>{&quot;type&quot;: 1}</text>"
+    content = fields + text if is_before else text + fields
+    dump.write_text(f"<mediawiki><page><title>Q1</title><ns>0</ns><revision>{content}</revision></page></mediawiki>")
+    items = read(dump, name="mediawiki")
+    if wanted is True:
+        assert [item.text for item in items] == ['{"type": 1}']
+    else:
+        assert counted(items) == {wanted: 1}
+
+
+def test_the_last_revision_decides_by_its_main_text(dump):
+    """Further slots of a revision, such as the data of a picture, are no text of the page."""
+    model = "<model>wikibase-mediainfo</model><format>application/json</format>"
+    slot = f"<content><role>mediainfo</role>{model}<text>{{}}</text></content>"
+    revisions = [
+        "<revision><model>css</model><format>text/css</format><text>a {}</text></revision>",
+        f"<revision><model>wikitext</model><format>text/x-wiki</format><text>The text.</text>{slot}</revision>",
+    ]
+    for order, wanted in ((revisions, ["The text."]), (revisions[::-1], [])):
+        page = f"<page><title>A</title><ns>0</ns>{''.join(order)}</page>"
+        dump.write_text(f"<mediawiki>{page}</mediawiki>")
+        items = read(dump, name="mediawiki")
+        assert [item.text for item in items if isinstance(item, RawRecord)] == wanted
+
+
+def test_namespaces_of_old_dumps_are_known_by_title(dump):
+    head = HEAD.replace('<namespace key="0"/>', '<namespace key="0"/><namespace key="10">Vorlage</namespace>')
+    titles = ["Vorlage:A", "vorlage:B", "Datei:C.jpg", "Erde: ein Planet", "Artikel"]
+    pages = "".join(f"<page><title>{title}</title><revision><text>x</text></revision></page>" for title in titles)
+    dump.write_text(f"{head}{pages}</mediawiki>")
+    items = read(dump, name="mediawiki")
+    assert [item.extra["title"] for item in items if isinstance(item, RawRecord)] == titles[3:]
+    assert counted(items) == {"namespace_10": 2, "namespace_6": 1}
+
+
+LINKS = [
+    ("[[Bild:a.jpg|thumb|caption]] [[Datei:b.jpg]] [[image : c.png|left]] [[Archivo:d.jpg|x]]", ""),
+    ("[[Kategorie:A]] [[Category:B]] [[ categoría:C ]] [[CATEGORY:D]]", ""),
+    ("[[de:Brücke]]\n[[zh-min-nan:Kiô]]\n[[simple:Bridge]]\n[[fr:Pont|Pont]]\n[[be-x-old:Мост]] [[FR: Pont]]", ""),
+    ("[[:de:Brücke]], [[:Category:Bridges]], [[:File:a.jpg|the file]], [[: Bild:b.jpg]]",
+     "de:Brücke, Category:Bridges, the file, Bild:b.jpg"),
+    ("[[wikt:bridge|bridge]], [[Cookbook:Casserole|casserole]], [[Media:a.ogg|listen]], [[Alien: Covenant]]",
+     "bridge, casserole, listen, Alien: Covenant"),
+    ("[[es:Puente]], [[Puente]]", "es:Puente, Puente"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("markup", "text"), LINKS)
+def test_links_to_files_categories_and_other_languages_are_no_text(dump, markup, text):
+    """By the namespaces of the dump, their English and German names, and the codes of the other Wikipedias."""
+    head = HEAD.replace("Datei", "Archivo").replace("Kategorie", "Categoría").replace('"de"', '"es"')
+    dump.write_text(f"{head}{page('A', '0', [f'{markup}'])}</mediawiki>")
+    (item,) = read(dump, name="mediawiki")
+    assert item.text == text
+
+
 def test_markup_goes_and_text_stays():
     markup = """{{Infobox|a={{b}}}}'''Bold''' and ''italic'' [[Target|link]], [[Plain]].<ref name="x">A source</ref>
 [[File:x.jpg|thumb|caption with [[a link]]]]

@@ -1,0 +1,272 @@
+"""Show the templates of wikitext that stand in the middle of sentences: numbers, dashes, foreign words, fractions.
+
+A dump has no definitions of the templates that its pages call, and many are programs. The table below shows the usual
+ones of the English and German Wikipedia as a page does, without links, tooltips and converted units.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
+from typing import Final
+
+from clozeline.pipeline.ingest.formats.wiki_links import LANGUAGES
+from clozeline.pipeline.text.exponents import is_exponent
+
+_MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+_NUMBER: Final = re.compile(r"[+-]?\d{1,30}(?:\.\d{1,30})?", re.ASCII)
+_RANGES: Final = {
+    "-": "–", "–": "–", "to": " to ", "and": " and ", "or": " or ", "by": " by ", "x": " × ", "×": " × ", "*": " × ",
+    "to(-)": " to ", "and(-)": " and ", "+/-": " ± ", "±": " ± ", "+": " + ", "/": "/",
+}  # fmt: skip
+"""Words between two numbers of a measurement."""
+_UNITS: Final = {
+    "c": "°C", "f": "°F", "m2": "m²", "km2": "km²", "sqkm": "km²", "m3": "m³", "sqmi": "sq mi", "sqft": "sq ft",
+    "cuft": "cu ft", "ft2": "sq ft", "km/h": "km/h", "kph": "km/h", "long ton": "long tons", "ftin": "ft",
+}  # fmt: skip
+"""Units whose code is not what a page shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A template in a text: the rendered arguments, the language of the wiki, and the text right before it."""
+
+    positional: Sequence[str] = ()
+    named: Mapping[str, str] = field(default_factory=dict)
+    language: str = "en"
+    before: str = ""
+
+    def get(self, index: int) -> str:
+        """Return a positional argument, "" if it is not given."""
+        return self.positional[index] if index < len(self.positional) else ""
+
+    def first_named(self, *names: str) -> str:
+        """Return the first of some named arguments that is given, "" if none is."""
+        return next((self.named[name] for name in names if self.named.get(name)), "")
+
+
+def find_template(name: str) -> Callable[[Call], str] | None:
+    """Return what shows a template by its name, or a function with its value; None for all others."""
+    function, colon, value = name.partition(":")
+    if colon and (apply := _FUNCTIONS.get(function.strip().lower())) is not None:
+        return partial(apply, value.strip())
+    known = name.lower().replace("_", " ").removeprefix("template:").removeprefix("vorlage:")
+    return _TEMPLATES.get(known.strip())
+
+
+def format_number(text: str, language: str) -> str:
+    """Return a number as readers of a language write it, `12,345` in English; other text unchanged."""
+    plain = text.replace(",", "") if language == "en" else text
+    if not _NUMBER.fullmatch(plain):
+        return text
+    from babel import UnknownLocaleError
+    from babel.numbers import format_decimal
+
+    try:
+        return str(format_decimal(Decimal(plain), locale=language.replace("-", "_"), decimal_quantization=False))
+    except (UnknownLocaleError, ValueError):
+        return text
+
+
+def _format_function(value: str, call: Call) -> str:
+    return value if call.get(0).upper() in ("R", "NOSEP") else format_number(value, call.language)
+
+
+_FUNCTIONS: Final[Mapping[str, Callable[[str, Call], str]]] = {
+    "formatnum": _format_function,
+    "lc": lambda value, _: value.lower(),
+    "uc": lambda value, _: value.upper(),
+    "lcfirst": lambda value, _: value[:1].lower() + value[1:],
+    "ucfirst": lambda value, _: value[:1].upper() + value[1:],
+}
+"""Functions of MediaWiki, written as `name:value`."""
+
+
+def _show_first(call: Call) -> str:
+    return call.get(0) or call.first_named("text")
+
+
+def _show_second(call: Call) -> str:
+    return call.get(1)
+
+
+def _show_last(call: Call) -> str:
+    return call.positional[-1] if call.positional else call.first_named("text")
+
+
+def _show_quoted(call: Call) -> str:
+    return f"„{call.get(0) or call.first_named('text')}“"
+
+
+def _show_block(call: Call) -> str:
+    return f"\n{call.get(0) or call.first_named('text', 'quote', 'content')}\n"
+
+
+def _show_date(call: Call) -> str:
+    return " ".join(call.positional[:3])
+
+
+def _show_japanese(call: Call) -> str:
+    behind = ", ".join(filter(None, call.positional[1:3]))
+    return f"{call.get(0)} ({behind})" if call.get(0) and behind else call.get(0) or behind
+
+
+def _show_sum(call: Call) -> str:
+    """`{{US$|5 million}}`: a sum of money."""
+    return call.get(0)
+
+
+def _show_number(call: Call) -> str:
+    return format_number(call.get(0), call.language)
+
+
+def _show_height(call: Call) -> str:
+    return f"{_show_number(call)} m"
+
+
+def _show_raised(call: Call) -> str:
+    raised = call.get(0)
+    return f"^{raised}" if is_exponent(raised, call.before) else raised
+
+
+def _show_power(call: Call) -> str:
+    return f"×10^{call.get(0)}"
+
+
+def _show_power_of_ten(call: Call) -> str:
+    return f"10^{call.get(0)}"
+
+
+def _show_fraction(call: Call) -> str:
+    """`{{frac|2}}` is 1/2, `{{frac|3|1|2}}` is 3 1/2."""
+    parts = [part for part in call.positional[:3] if part]
+    if len(parts) == 3:
+        return f"{parts[0]} {parts[1]}/{parts[2]}"
+    return "/".join(parts if len(parts) == 2 else ["1", *parts])
+
+
+def _show_circa(call: Call) -> str:
+    return " – ".join(f"c. {year}" for year in call.positional[:2] if year) or "c."
+
+
+def _show_floruit(call: Call) -> str:
+    return f"fl. {'–'.join(filter(None, call.positional[:2]))}".strip()
+
+
+def _show_as_of(call: Call) -> str:
+    if alternative := call.first_named("alt"):
+        return alternative
+    year, month, day = (call.get(index) for index in range(3))
+    number = int(month) if month.isdecimal() and len(month) <= 2 else 0
+    named = _MONTHS[number - 1] if 1 <= number <= len(_MONTHS) else month
+    if day and call.first_named("df") == "us":
+        date = f"{named} {day}, {year}"
+    else:
+        date = " ".join(filter(None, (day, named, year)))
+    word = "since" if call.first_named("since") else "as of"
+    return f"{word if call.first_named('lc') else word.capitalize()} {date}".strip()
+
+
+def _show_measure(call: Call) -> str:
+    """`{{convert|5|to|7|km|mi}}` is 5 to 7 km: numbers and words between them, up to the first unit."""
+    text = ""
+    words = call.positional
+    for index, word in enumerate(words):
+        if word.lower() in _RANGES:
+            text += _RANGES[word.lower()]
+        elif any(map(str.isnumeric, word)) and not word[0].isalpha():
+            text += format_number(word, call.language).replace("+", " ", 1).lstrip()
+        elif word:
+            text += f" {_UNITS.get(word.lower(), word)}"
+            # 5 ft 11 in
+            has_further = index + 2 < len(words) and words[index + 1][:1].isdecimal() and words[index + 2][:1].isalpha()
+            if not has_further:
+                break
+            text += " "
+    return text.strip()
+
+
+def _show_quantity(call: Call) -> str:
+    """`{{unité|5|km|2}}` is 5 km^2."""
+    unit = "^".join(filter(None, call.positional[1:3]))
+    return f"{_show_number(call)} {unit}".strip()
+
+
+def _show_value(call: Call) -> str:
+    """`{{val|1.5|0.2|e=6|u=m}}` is 1.5±0.2×10^6 m."""
+    text = call.get(0)
+    for part in call.positional[1:3]:
+        text += part if part[:1] in "(+-−–" else f"±{part}"
+    if exponent := call.first_named("e"):
+        text += f"×10^{exponent}"
+    over = call.first_named("up", "upl")
+    return f"{text} {call.first_named('u', 'ul')}".rstrip() + (f"/{over}" if over else "")
+
+
+def _constant(text: str) -> Callable[[Call], str]:
+    return lambda call: text
+
+
+def _before(sign: str) -> Callable[[Call], str]:
+    return lambda call: f"{sign}{_show_sum(call)}"
+
+
+_GROUPS: Final[tuple[tuple[Callable[[Call], str], str], ...]] = (
+    (_constant(" – "), "snd|spnd|sndash|spndash|spaced ndash|spaced en dash|snds|spaced en dash space"),
+    (_constant(" — "), "smd|spaced mdash|spaced em dash"),
+    (_constant("–"), "ndash|en dash|–"),
+    (_constant("—"), "mdash|em dash|—"),
+    (_constant(" "), "nbsp|nbs|spaces|space|thinsp|thin space|hairsp|nnbsp|zwsp"),
+    (_constant(" · "), "·|dot|middot|mdot|bullet|•"),
+    (_constant("|"), "!"),
+    (_constant("="), "="),
+    (_constant("'"), "'"),
+    (_constant("' "), "' "),
+    (_show_measure, "convert|cvt|conv|convertinfobox"),
+    (_show_value, "val"),
+    (_show_number, "num|nts|nombre|formatnum|formatnumber|zahl|fontnum"),
+    (_show_quantity, "unité|unite|nb|unidad"),
+    (_show_height, "höhe"),
+    (_show_fraction, "frac|sfrac|fraction|bruch|sfracn|fract"),
+    (_show_circa, "circa|c.|ca."),
+    (_show_floruit, "floruit|fl."),
+    (_show_as_of, "as of|asof|as-of"),
+    (_show_power, "e|×10^|x10^"),
+    (_show_power_of_ten, "10^|esp"),
+    (_show_raised, "sup|superscript|hochgestellt"),
+    (_show_first, "sub|subscript|tiefgestellt"),
+    (
+        _show_first,
+        "nowrap|nobr|nobreak|no wrap|nowr|small|smaller|klein|kleiner|big|bigger|larger|large|abbr|abbrlink|abbrv|"
+        "abkürzung|tooltip|ill|interlanguage link|illm|sc|smallcaps|small caps|sc1|sc2|em|strong|bold|italic|"
+        "italics|underline|mvar|math|var|tt|mono|kbd|key|unicode|as written|sic|not a typo|notatypo|typo|nobold|normal|"
+        "noitalic|noitalics|iast|angbr|linktext|mention|hebr|polytonisch|polytonic|script|ipa-all",
+    ),
+    (
+        _show_first,  # German abbreviations of languages, which stand before a word
+        "ens|frs|las|grcs|ars|rus|its|ess|pls|jas|trs|hes|fas|nls|zhs|kos|pts|css|hus|svs|das|eos|sas|uks|els",
+    ),
+    (_show_second, "langx"),
+    (
+        _show_last,
+        "lang|transl|translit|transliteration|xlit|wikt-lang|ipa|lautschrift|color|colour|colored|font color|fontcolor|"
+        "farbe|resize|font|hover title",
+    ),
+    (_show_japanese, "nihongo|nihongo2"),
+    (_show_quoted, '"'),
+    (_show_block, "quote|blockquote|cquote|quotation|zitat|bq|poemquote|poem quote"),
+    (_show_date, "date|date-|date de naissance|date de naissance-|date de décès|date de décès-"),
+    (_before("US$"), "us$|usd|usdconvert"),
+    (_before("€"), "eur|€|euro"),
+    (_before("£"), "gbp|£|gbpconvert"),
+    (_before("₹"), "inr|₹|inrconvert"),
+    (_before("¥"), "jpy|¥|cny|jpyconvert"),
+)
+_TEMPLATES: Final[Mapping[str, Callable[[Call], str]]] = {
+    **{f"{kind}-{code}": _show_first for kind in ("lang", "ipa") for code in LANGUAGES | {"grc"}},
+    **{name: show for show, names in _GROUPS for name in names.split("|")},
+}
