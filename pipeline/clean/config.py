@@ -2,7 +2,7 @@
 
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -15,6 +15,7 @@ _EXTRACTORS: Final = "clozeline.pipeline.clean.extractors"
 _FILTERS: Final = "clozeline.pipeline.clean.filters"
 ChosenExtractor = Annotated[Chosen, OneOf(_EXTRACTORS)]
 ChosenLanguage = Annotated[Chosen, OneOf(LANGUAGES)]
+LineRules: TypeAlias = Literal["paragraphs", "lines"]
 ChosenFilter = Annotated[Chosen, OneOf(_FILTERS)]
 
 
@@ -28,6 +29,10 @@ class SourceConfig:
     """language identifier of this source; null identifies nothing and keeps all"""
     normalize: NormalForm | None = None
     """stored form of the texts of this source; null: that of `clean`"""
+    unwrap: bool | None = None
+    """whether hard-wrapped paragraphs of this source become one line each; null: as in `clean`"""
+    line_rules: LineRules | None = None
+    """what rules about lines judge in texts of this source; null: as in `clean`"""
     filters: list[ChosenFilter] | None = None
     """filters of this source; [] disables filtering; pairs of aligned texts only pass filters named here"""
 
@@ -44,6 +49,10 @@ class CleanConfig:
     """stored form of texts: `prose` composes accents and drops controls, outer blanks and repeated empty lines; `code`
     keeps all that a compiler or a diff can see; `sequence` keeps capital letters without white space, for DNA and
     proteins; `none` only makes valid Unicode"""
+    unwrap: bool = False
+    """store each hard-wrapped paragraph as one line; false stores texts as they are, and joins lines only to judge"""
+    line_rules: LineRules = "paragraphs"
+    """what rules about lines judge: `paragraphs`, hard-wrapped lines together, or `lines`, each as published"""
     filters: list[ChosenFilter] = field(
         default_factory=Default(_FILTERS, ["gopher_quality", "c4_quality", "gopher_repetition"])
     )

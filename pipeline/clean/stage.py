@@ -116,6 +116,8 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
                 filters=filters,
                 pair_filters=source.filters or [],
                 normalize=source.normalize or self.config.normalize,
+                unwrap=self.config.unwrap if source.unwrap is None else source.unwrap,
+                line_rules=source.line_rules or self.config.line_rules,
             )
         return steps
 

@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 from clozeline.errors import StorageError
+from clozeline.pipeline.clean.config import LineRules
 from clozeline.pipeline.clean.exclusion import Exclusion
 from clozeline.pipeline.clean.extractors._extraction import EXTRACTION_REASONS, shared_extraction
 from clozeline.pipeline.clean.filters import Filter
@@ -28,6 +29,7 @@ from clozeline.pipeline.recipe import InputEntry
 from clozeline.pipeline.text.hosts import host_of
 from clozeline.pipeline.text.normal_form import NormalForm, normalize_as
 from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.pipeline.text.wrapped_lines import unwrap
 from clozeline.registry import Chosen, choose
 
 
@@ -40,6 +42,8 @@ class SourceSteps:
     filters: Sequence[Chosen]
     pair_filters: Sequence[Chosen] = ()
     normalize: NormalForm = "prose"
+    unwrap: bool = False
+    line_rules: LineRules = "paragraphs"
 
 
 class Steps:
@@ -58,6 +62,8 @@ class Steps:
             [(chosen.name, chosen.build()) for chosen in group] for group in (source.filters, source.pair_filters)
         )
         self._form = source.normalize
+        self._unwrap = source.unwrap
+        self._as_written = source.line_rules == "lines"
         self._text_chars = text_chars
         self._tally = tally
         self.reasons = ["too_long", "empty", *EXTRACTION_REASONS, *(LANGUAGE_REASONS if self._language else [])]
@@ -126,6 +132,11 @@ class Steps:
             self._tally.reject(document, "too_long", f"{side}{len(raw)} characters > {self._text_chars}")
             return None
         text, changes = normalize_as(self._form, raw)
+        if self._unwrap:
+            joined = unwrap(text)
+            if line_ends := text.count("\n") - joined.count("\n"):
+                changes["wrapped_line_ends"] = line_ends
+            text = joined
         if changes:
             self._tally.add({"normalized": changes})
         if not text or text.isspace():
@@ -147,7 +158,7 @@ class Steps:
 
     def _apply_filters(self, filters: Iterable[tuple[str, Filter]], document: Document) -> Document | None:
         """Return the document as some filters leave it, or None if one rejects it."""
-        statistics = TextStatistics(document.text)
+        statistics = TextStatistics(document.text, as_written=self._as_written)
         for name, step in filters:
             verdict = step.judge(document, statistics)
             if verdict.note:
@@ -160,7 +171,7 @@ class Steps:
             if verdict.text is not None:
                 self._tally.count_edit(name, verdict.removed)
                 document = document.replace(text=verdict.text, flags=document.flags | verdict.flags)
-                statistics = TextStatistics(verdict.text)
+                statistics = TextStatistics(verdict.text, as_written=self._as_written)
         return document.replace_text(document.text, statistics.words)
 
 

@@ -182,6 +182,14 @@ _FORMS: Final[Mapping[NormalForm, Callable[[str, Changes], str]]] = {
 }
 
 
+_WIDE_MARKS: Final = re.compile("[\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]")
+
+
+def is_written_without_blanks(character: str) -> bool:
+    """Return whether a character is one of a script without blanks between words, or a mark of Chinese or Japanese."""
+    return bool(character) and (_NO_BLANKS.match(character) or _WIDE_MARKS.match(character)) is not None
+
+
 def _keep_zero_width_spaces(spaces: re.Match[str]) -> str:
     """Return zero-width spaces, or nothing between two letters of scripts that use blanks."""
     text, start, end = spaces.string, spaces.start(), spaces.end()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.text.word_tokens import TokenTable, shared_table
+from clozeline.pipeline.text.wrapped_lines import group_lines, join_lines_of
 
 STRINGS: Final = frozenset({"zh", "ja", "th", "lo", "km", "my"})
 """Languages without blanks between words, whose stop words count wherever they stand."""
@@ -33,14 +34,31 @@ class _Repeats(NamedTuple):
 class TextStatistics:
     """Statistics of one text in stored form; tokens as in `word_tokens`, all lengths in characters."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, as_written: bool = False) -> None:
         self.text = text
+        self._as_written = as_written
         self._repeats: dict[int, _Repeats] = {}
+
+    @property
+    def judges_paragraphs(self) -> bool:
+        """Whether a hard-wrapped paragraph is judged as one line."""
+        return not self._as_written
+
+    @cached_property
+    def line_groups(self) -> list[list[str]]:
+        """The lines of the text as they are judged: those of a hard-wrapped paragraph together, each other one alone.
+
+        A text whose lines are judged `as_written` has no paragraphs of several lines.
+        """
+        lines = self.text.split("\n")
+        if self._as_written:
+            return [[line] for line in lines]
+        return [[lines[number] for number in group] for group in group_lines(lines)]
 
     @cached_property
     def lines(self) -> list[str]:
-        """All lines, including empty ones."""
-        return self.text.split("\n")
+        """All lines, including empty ones; a hard-wrapped paragraph is one."""
+        return [join_lines_of(group) for group in self.line_groups]
 
     @cached_property
     def filled_lines(self) -> list[str]:
@@ -55,7 +73,7 @@ class TextStatistics:
     @cached_property
     def duplicate_paragraphs(self) -> Duplicates:
         """Duplicates among the paragraphs, which empty lines separate."""
-        return _count_duplicates(self.text.split("\n\n"))
+        return _count_duplicates("\n".join(self.lines).split("\n\n"))
 
     @cached_property
     def _chunks(self) -> list[str]:

@@ -26,14 +26,17 @@ class _PageRejected(Exception):
 class C4Quality(Filter):
     r"""Reduces the text to lines that are sentences, and rejects pages with code, filler or too few sentences.
 
+    A hard-wrapped paragraph is judged as one line, and keeps its line ends. A text of which pieces of sentences would
+    remain is rejected. `clean.line_rules: lines` judges each line, as published.
+
     The rules are for prose. On pages with code, disable `citations`, which would remove lists and indices. The report
     counts the characters that each rule removes, as `edits`.
 
     "Home\nThis is a sentence of a page." -> "This is a sentence of a page." (with `sentences: 1`)
     """
 
-    VERSION: ClassVar[int] = 1
-    reasons: ClassVar[tuple[str, ...]] = ("lorem_ipsum", "curly_bracket", "too_few_sentences")
+    VERSION: ClassVar[int] = 2
+    reasons: ClassVar[tuple[str, ...]] = ("lorem_ipsum", "curly_bracket", "fragments", "too_few_sentences")
 
     @config_class
     class Options:
@@ -74,22 +77,28 @@ class C4Quality(Filter):
         """Return the verdict on a page, with its edited text; empty lines stay, because they separate paragraphs."""
         removed: Counter[str] = Counter()
         kept: list[str] = []
+        fragments, cuts_sentence = 0, False
         lowered = statistics.text.lower()
         phrases = [phrase for phrase in self._phrases if phrase in lowered]
         try:
-            for line in statistics.lines:
-                bare = line.strip()
-                rule, edited = self._edit_line(bare, phrases) if line else ("", "")
+            for group, line in zip(statistics.line_groups, statistics.lines, strict=True):
+                rule = self._find_rule(line.strip(), phrases) if line else ""
                 if rule:
-                    removed[rule] += len(line) + 1
+                    removed[rule] += sum(map(len, group)) + len(group)
+                    cuts_sentence = rule == "terminal_punctuation"
                     continue
-                kept.append(edited)
-                if len(edited) != len(bare):
-                    removed["citation"] += len(bare) - len(edited)
-                if len(bare) != len(line):
-                    removed["blank"] += len(line) - len(bare)
+                bare = [each.strip() for each in group]
+                edited = [self._remove_citations(each) for each in bare]
+                kept += edited
+                removed["citation"] += sum(map(len, bare)) - sum(map(len, edited))
+                removed["blank"] += sum(map(len, group)) - sum(map(len, bare))
+                fragments += len(group) if cuts_sentence and line[:1].islower() else 0
+                cuts_sentence = False
         except _PageRejected as rejected:
             return Verdict(str(rejected))
+        filled = sum(map(bool, kept))
+        if statistics.judges_paragraphs and 2 * fragments > filled:
+            return Verdict("fragments", f"{fragments} of {filled} lines that would be kept begin in mid-sentence")
         # count the sentences, up to the number required
         sentences = 0
         for line in kept:
@@ -98,31 +107,32 @@ class C4Quality(Filter):
             sentences += len(self._sentences.starts(line, document.language))
         if sentences < self._options.sentences or not any(kept):
             return Verdict("too_few_sentences", f"{sentences} sentences < {self._options.sentences}")
-        if not removed:
+        if not any(removed.values()):
             return KEEP
         text = normalize("\n".join(kept)) if removed["citation"] else join_lines(kept)
         # empty lines around dropped lines disappear with them
         removed["blank"] += len(statistics.text) - len(text) - removed.total()
         return Verdict(text=text, removed={rule: count for rule, count in removed.items() if count})
 
-    def _edit_line(self, line: str, phrases: list[str]) -> tuple[str, str]:
-        """Return the rule that drops a line ("" keeps it) and the line without citations; few pages have phrases."""
+    def _remove_citations(self, line: str) -> str:
+        return _CITATION.sub("", line) if self._options.citations and "[" in line else line
+
+    def _find_rule(self, bare: str, phrases: list[str]) -> str:
+        """Return the rule that drops a line; "" keeps it. Few pages have phrases."""
         options = self._options
-        if len(line) > options.word_chars and max(map(len, line.split())) > options.word_chars:
-            return "long_word", line
-        bare = line
-        if options.citations and "[" in line:
-            line = _CITATION.sub("", line)
+        if len(bare) > options.word_chars and max(map(len, bare.split())) > options.word_chars:
+            return "long_word"
+        line = self._remove_citations(bare)
         if options.terminal_punctuation and (not line.endswith(self._marks) or line.endswith("...")):
-            return "terminal_punctuation", line
+            return "terminal_punctuation"
         if len(bare.split(None, options.words_per_line)) < options.words_per_line:
-            return "few_words", line
+            return "few_words"
         lowered = line.lower() if phrases else ""
         phrase = next((phrase for phrase in phrases if phrase in lowered), "")
         if phrase == "lorem ipsum":
             raise _PageRejected("lorem_ipsum")
         if phrase == "javascript":
-            return "javascript", line
+            return "javascript"
         if options.curly_bracket and "{" in line:
             raise _PageRejected("curly_bracket")
-        return ("policy" if phrase else ""), line
+        return "policy" if phrase else ""

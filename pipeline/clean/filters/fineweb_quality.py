@@ -36,7 +36,7 @@ class FinewebQuality(ThresholdFilter):
     "Home\nNews\nContact\nHelp" -> rejected as `line_punct_ratio`: no line ends in a full stop
     """
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     thresholds: ClassVar[Mapping[str, str]] = {
         "line_punct_ratio": "line_punct_thr",
         "short_line_ratio": "short_line_thr",
@@ -69,13 +69,13 @@ class FinewebQuality(ThresholdFilter):
 
     def measure(self, document: Document, statistics: TextStatistics) -> Iterator[Measure]:
         """Yield the measures in datatrove's order."""
-        options, text, lines = self._options, statistics.text, statistics.filled_lines
+        options, lines = self._options, statistics.filled_lines
         count = max(1, len(lines))
         ended = sum([self._ends_sentence(line[-1]) is not None for line in lines])
         yield at_least("line_punct_ratio", ended / count, options.line_punct_thr)
         short = sum([len(line) <= options.short_line_length for line in lines])
         yield at_most("short_line_ratio", short / count, options.short_line_thr)
-        newlines = text.count("\n")
+        newlines = len(statistics.lines) - 1
         copied = statistics.duplicate_lines.copied_chars
-        yield at_most("char_dup_ratio", copied / max(1, len(text) - newlines), options.char_duplicates_ratio)
+        yield at_most("char_dup_ratio", copied / max(1, sum(map(len, lines))), options.char_duplicates_ratio)
         yield at_most("list_ratio", newlines / max(1, statistics.token_count), options.new_line_ratio)

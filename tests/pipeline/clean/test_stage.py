@@ -75,7 +75,10 @@ def test_a_source_can_have_its_own_steps(crawl, tmp_path):
     assert {document.source_group for document in done.documents} == {"rows"}
     assert done.nonzero("rejected") == {"language": 6, "gopher_short_doc": 1, "extract_empty": 1}
     again = to_plain(recipe_for(entries, tmp_path, clean))["clean"]
-    assert again["sources"]["rows"] == {"extractor": None, "language": None, "normalize": None, "filters": []}
+    assert again["sources"]["rows"] == {
+        **dict.fromkeys(("extractor", "language", "normalize", "unwrap", "line_rules")),
+        "filters": [],
+    }
 
 
 def test_two_documents_with_one_uid_are_an_error():

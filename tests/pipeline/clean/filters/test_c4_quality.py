@@ -11,6 +11,9 @@ from tests.pipeline.captures import SENTENCES
 CASES = {
     "lorem_ipsum": SENTENCES + "There is Lorem Ipsum here.",
     "curly_bracket": SENTENCES + "There is a { in here.",
+    "fragments": "".join(
+        f"The {number} sentence begins on this line\nand ends on the next one.\n" for number in range(6)
+    ),
     "too_few_sentences": "One is not enough. Two are not either.",
 }
 

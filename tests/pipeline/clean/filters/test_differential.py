@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 import xxhash
 
+from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.pipeline.text.word_tokens import word_tokens
 from clozeline.registry import choose
-from clozeline.tools.start.contracts.filters import judge_text
 from tests.pipeline.clean.filters.documents import digest, documents
 from tests.pipeline.text.test_text_statistics import top_slow
 
@@ -37,7 +38,7 @@ def test_verdicts_are_the_peers(texts, name, kinds):
     step = choose("clozeline.pipeline.clean.filters", {"name": name, **OPTIONS.get(name, {})}).build()
     differences = []
     for number, (text, (reason, left)) in enumerate(zip(texts, RECORDED["verdicts"][name], strict=True)):
-        verdict = judge_text(step, text)
+        verdict = step.judge(Document(bytes(16), text, "s", language="en"), TextStatistics(text, as_written=True))
         words = (text if verdict.text is None else verdict.text).split()
         if verdict.reason != reason or (left and xxhash.xxh64_hexdigest(" ".join(words)) != left):
             differences.append((number, verdict.reason, verdict.detail, reason))

@@ -1,0 +1,295 @@
+"""Find hard-wrapped paragraphs: consecutive lines that were broken because the next word did not fit into a width.
+
+Licenses, manuals, mails, RFCs and books are written so. Rules about lines would judge pieces of sentences there. Code,
+lists, tables, verse and menus have line ends that mean something, and stay as they are.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from statistics import median_low
+from typing import Final, NamedTuple, TypeAlias
+
+from clozeline.pipeline.text.normal_form import is_written_without_blanks
+
+_FEWEST_BREAKS: Final = 3
+"""Forced breaks of a text at least, which are those of four lines."""
+_FORCED_SHARE: Final = 0.9
+"""Least share of the breaks inside sentences that the width forced."""
+_SLACK: Final = 16
+"""One column in so many may stay free: people and programs do not break each line as late as they could."""
+_NARROWEST: Final = 36
+"""Columns of a wrapped text at least."""
+_NARROW: Final = 56
+"""Columns below which verse is as wide as prose, so that more breaks are needed."""
+_BREAKS_IF_NARROW: Final = 8
+_SHORT_SHARE: Final = 0.6
+"""Share of the width below which a line that is broken too early is a heading."""
+_WIDEST: Final = 200
+"""Mean characters of a line above which no text is wrapped: its lines are paragraphs."""
+_SYMBOL_SHARE: Final = 0.05
+"""Most characters of prose that are symbols of ASCII."""
+_DIGIT_SHARE: Final = 0.2
+_WORDS_PER_LINE: Final = 4
+_MARKED_SHARE: Final = 0.5
+"""Most breaks of prose behind a mark; verse has more."""
+_LOWER_SHARE: Final = 0.3
+"""Least share of breaks of prose before a small letter, in scripts that have them; lists and logs have fewer."""
+
+_MARKER: Final = re.compile(
+    r"(?:[-*+•–—·▪◦‣●○■]|\(?(?:\d{1,3}|[^\W\d_]|[ivxlc]{1,5})[.)]|#+|//+|--+|;+|%+|/\*|\*/|::+|\.\.|@\w+|\$|>>>)(?:\s|$)"
+)
+"""The first characters of an item of a list, or of a comment in code."""
+_QUOTED: Final = re.compile(r"(?:>\s?)+")
+_COLUMNS: Final = re.compile(r"\t|\||\S {3,}\S|\.{4,}|(?:\. ){4,}")
+"""What separates the cells of a table, or an entry of a table of contents from its page."""
+_CODE: Final = re.compile(
+    r"(?:[{}\\=<>(\[]|=>|\*/|[)\]}\"'\d];|\)\s*:)$|\w\(\)|\w\.\w+\(| (?:==?|[-+*/|&:!<>]=|->|=>) "
+)
+_ASSIGNMENT: Final = re.compile(r"\w (?:=|[-+*/|&:]=) \w")
+_ENTRY: Final = re.compile(r"[\w'-]+(?: [\w'-]+)?:\s")
+"""The name of a speaker or of an entry at the start of a line."""
+_SYMBOL: Final = re.compile(r"[#$%&*+/<=>@\\^_`{|}~]")
+_DIGIT: Final = re.compile(r"\d")
+_OPENING: Final = "\"'“‘„«‹([¿¡<*_"
+
+Width: TypeAlias = Callable[[str], int]
+
+
+class _Line(NamedTuple):
+    """A line without its indent and without marks of quotations."""
+
+    text: str
+    indent: int
+    quotes: str
+    columns: int
+
+
+class _Block(NamedTuple):
+    """Consecutive lines that are not empty: the number of the first one, and all of them."""
+
+    first: int
+    lines: list[_Line]
+
+
+def group_lines(lines: Sequence[str]) -> list[range]:
+    """Return the numbers of the lines of each paragraph: those of a hard-wrapped one together, each other line alone.
+
+    A text is wrapped at a width if it has four lines or more, of whose breaks the width forced nine in ten: the first
+    word of the next line would not have fitted. Breaks between paragraphs, items and quotations do not count.
+
+    Args:
+        lines: the lines of a text, empty ones too; each is in one of the results, in this order.
+    """
+    filled = [line for line in lines if line]
+    if len(filled) <= _FEWEST_BREAKS or sum(map(len, filled)) > _WIDEST * len(filled):
+        return [range(number, number + 1) for number in range(len(lines))]
+    measures: list[Width] = [len]
+    if any(is_written_without_blanks(line[-1]) for line in filled):
+        measures.append(_count_columns)
+    for measure in measures:
+        joined = _find_joined(lines, measure)
+        if joined:
+            break
+    groups, start = [], 0
+    for number in range(1, len(lines) + 1):
+        if number not in joined:
+            groups.append(range(start, number))
+            start = number
+    return groups
+
+
+def join_lines_of(lines: Sequence[str]) -> str:
+    """Return the lines of one paragraph as one line, without the indent and the marks of quotations of all but one."""
+    parts = [lines[0].rstrip()]
+    for line in lines[1:]:
+        text = _QUOTED.sub("", line.strip(), count=1).strip() if line.lstrip().startswith(">") else line.strip()
+        parts.append(text if _touch(parts[-1], text) else f" {text}")
+    return "".join(parts)
+
+
+def unwrap(text: str) -> str:
+    """Return a text with each hard-wrapped paragraph as one line."""
+    lines = text.split("\n")
+    return "\n".join(join_lines_of([lines[number] for number in group]) for group in group_lines(lines))
+
+
+def _touch(left: str, right: str) -> bool:
+    """Return whether no blank belongs between two lines of a paragraph."""
+    return is_written_without_blanks(left[-1:]) and is_written_without_blanks(right[:1])
+
+
+def _count_columns(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+
+
+def _find_joined(lines: Sequence[str], measure: Width) -> set[int]:
+    """Return the numbers of the lines that continue the paragraph of the line before."""
+    blocks = [block for block in _iter_blocks(lines, measure) if len(block.lines) > 1]
+    widths = [(_width_of(block), block) for block in blocks]
+    seeds = [(width, block) for width, block in widths if _is_wrapped(block, width, _FEWEST_BREAKS, is_alone=True)]
+    if not seeds and blocks:
+        # paragraphs of two or three lines: all together
+        width = max(width for width, _ in widths)
+        together = _Block(0, [line for block in blocks for line in block.lines])
+        if sum(len(block.lines) for block in blocks) > _FEWEST_BREAKS and _is_wrapped(
+            together, width, _FEWEST_BREAKS, is_alone=True, ends={*_ends_of(blocks)}
+        ):
+            seeds = [(width, block) for block in blocks]
+    if not seeds:
+        return set()
+    usual = median_low([width for width, block in seeds for _ in block.lines])
+    if usual < _NARROW and sum(_count_forced(block, width) for width, block in seeds) < _BREAKS_IF_NARROW:
+        return set()
+    wrapped = {block.first: width for width, block in seeds}
+    joined = set[int]()
+    for width, block in widths:
+        fits = width <= usual + usual // _SLACK and _is_wrapped(block, usual, 1, is_alone=False)
+        if fits or block.first in wrapped:
+            joined |= _join_block(block, wrapped.get(block.first, usual))
+    return joined
+
+
+def _iter_blocks(lines: Sequence[str], measure: Width) -> Iterator[_Block]:
+    """Yield the runs of lines that are not empty."""
+    run: list[_Line] = []
+    for number, line in enumerate([*lines, ""]):
+        if line:
+            run.append(_read_line(line, measure))
+        elif run:
+            yield _Block(number - len(run), run)
+            run = []
+
+
+def _read_line(line: str, measure: Width) -> _Line:
+    text = line.strip()
+    quotes = match.group() if (match := _QUOTED.match(text)) else ""
+    indent = len(line) - len(line.lstrip())
+    return _Line(text[len(quotes) :].strip(), indent, quotes.strip(), measure(line.rstrip()))
+
+
+def _width_of(block: _Block) -> int:
+    """Return the columns of the longest line that could have been broken."""
+    return max((line.columns for line in block.lines if _can_break(line)), default=0)
+
+
+def _can_break(line: _Line) -> bool:
+    return " " in line.text or is_written_without_blanks(line.text[-1:])
+
+
+def _ends_of(blocks: Sequence[_Block]) -> Iterator[int]:
+    """Yield the number of the last line of each block, counted over all of them."""
+    count = 0
+    for block in blocks:
+        count += len(block.lines)
+        yield count - 1
+
+
+def _is_forced(line: _Line, following: _Line, width: int) -> bool:
+    """Return whether the first word of the next line would not have fitted."""
+    word = following.text.split(maxsplit=1)[0] if following.text else ""
+    if is_written_without_blanks(word[:1]):
+        word = word[:2]  # any character may begin a line, but for marks, which go to the line before
+    return line.columns + 1 + len(word) > width - width // _SLACK
+
+
+def _ends_sentence(line: _Line) -> bool:
+    return unicodedata.category(line.text[-1:] or " ")[0] == "P" and line.text[-1] not in ",-–—;(["
+
+
+def _is_boundary(block: _Block, number: int, width: int) -> bool:
+    """Return whether a line of a block begins a paragraph, an item of a list or a quotation."""
+    line, before = block.lines[number], block.lines[number - 1]
+    if line.quotes != before.quotes or not line.text or not before.text:
+        return True
+    following = block.lines[number + 1] if number + 1 < len(block.lines) else None
+    hangs = following is not None and following.indent > line.indent
+    if line.indent > before.indent and (following is None or following.indent < line.indent):
+        return not _MARKER.match(before.text)  # an item of two lines; else the first line of a paragraph
+    if _MARKER.match(line.text):
+        if hangs or not _is_forced(before, line, width):
+            return True
+        if line.text[0] in "–—" and line.text[2:3].islower():
+            return False  # a dash within a sentence
+        markers = sum(_MARKER.match(each.text) is not None for each in block.lines)
+        return 5 * markers > len(block.lines) or _ends_sentence(before)
+    return False
+
+
+def _count_forced(block: _Block, width: int) -> int:
+    pairs = zip(block.lines, block.lines[1:], strict=False)
+    return sum(_is_forced(line, following, width) for line, following in pairs)
+
+
+def _is_wrapped(
+    block: _Block, width: int, fewest: int, *, is_alone: bool, ends: frozenset[int] | set[int] = frozenset()
+) -> bool:
+    """Return whether a block is prose whose breaks the width forced.
+
+    Args:
+        block: its lines.
+        width: of the text, in columns.
+        fewest: forced breaks at least.
+        is_alone: whether nothing else tells that the text is wrapped, so that its lines must look like prose.
+        ends: numbers of lines behind which no break counts.
+    """
+    if width < _NARROWEST:
+        return False
+    forced, early, closed = list[int](), 0, 0
+    for number in range(1, len(block.lines)):
+        if number - 1 in ends or _is_boundary(block, number, width):
+            continue
+        if _is_forced(block.lines[number - 1], block.lines[number], width):
+            forced.append(number)
+        elif _ends_sentence(block.lines[number - 1]):
+            closed += 1
+        else:
+            early += 1
+    if len(forced) < max(fewest, closed) or len(forced) < _FORCED_SHARE * (len(forced) + early):
+        return False
+    return _is_prose(block.lines) and (not is_alone or _continues(block.lines, forced))
+
+
+def _is_prose(lines: Sequence[_Line]) -> bool:
+    """Return whether lines are made of words, without the marks of tables and code."""
+    texts = [line.text for line in lines]
+    together = "".join(texts)
+    is_justified = len({line.columns for line in lines[:-1]}) == 1 and len(lines) > _FEWEST_BREAKS
+    cells = sum(_COLUMNS.search(text) is not None for text in texts) if not is_justified else 0
+    code = sum(_CODE.search(text) is not None for text in texts)
+    entries = sum(_ENTRY.match(text) is not None for text in texts)
+    if 4 * cells > len(texts) or 8 * code > len(texts) or 2 * entries > len(texts):
+        return False
+    if len(_SYMBOL.findall(together)) > _SYMBOL_SHARE * len(together):
+        return False
+    if len(_DIGIT.findall(together)) > _DIGIT_SHARE * len(together):
+        return False
+    words = [word for text in texts for word in text.split()]
+    if 2 * sum(word.endswith(",") for word in words) > len(words):
+        return False  # names or numbers, wrapped
+    return is_written_without_blanks(together[-1]) or len(words) >= _WORDS_PER_LINE * len(texts)
+
+
+def _continues(lines: Sequence[_Line], forced: Sequence[int]) -> bool:
+    """Return whether sentences go on behind these breaks, as in prose and not as in verse, lists and logs."""
+    marked = sum(unicodedata.category(lines[number - 1].text[-1])[0] == "P" for number in forced)
+    starts = [lines[number].text.lstrip(_OPENING)[:1] for number in forced]
+    has_cases = any(line.text != line.text.upper() for line in lines)
+    lower = sum(start.isalpha() and not (has_cases and start.isupper()) for start in starts)
+    firsts = {lines[number].text.split(maxsplit=1)[0] for number in forced}
+    return (
+        marked <= _MARKED_SHARE * len(forced) and lower >= _LOWER_SHARE * len(forced) and 4 * len(firsts) > len(forced)
+    )
+
+
+def _join_block(block: _Block, width: int) -> set[int]:
+    """Return the numbers of the lines of a wrapped block that continue a paragraph."""
+    joined = set[int]()
+    for number in range(1, len(block.lines)):
+        line, before = block.lines[number], block.lines[number - 1]
+        if _is_boundary(block, number, width) or _ASSIGNMENT.search(f"{before.text}\n{line.text}"):
+            continue
+        is_early = not _ends_sentence(before) and before.columns >= _SHORT_SHARE * width
+        if is_early or _is_forced(before, line, width):
+            joined.add(block.first + number)
+    return joined
