@@ -152,7 +152,7 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             return super().nothing_left(counts)
         if lacks := counts.get("text_lacks"):
             return ConfigurationError(
-                f"clean: no record has a text: {'; '.join(list(lacks)[:3])}. Name the key that holds it: "
+                f"clean: no record has a text: {'; '.join(list(lacks)[:3])}. Where another key holds it, name it: "
                 "input.text_key=KEY on the command line, or `text_key: KEY` next to the path of the input"
             )
         first = "".join(f"; {record}" for record in list(counts.get("first_records", {}))[:3])

@@ -5,6 +5,7 @@ from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import field
 from math import isfinite
 from typing import Any, ClassVar, Final
 
@@ -15,6 +16,7 @@ from clozeline.pipeline.ingest.formats.charset import detect_utf16, find_encodin
 from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile, detect_codec
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
+from clozeline.pipeline.ingest.readers._messages import MessageOptions, NotWritten, is_dialogue, write_dialogue
 
 FIELD_REASONS: Final = ("no_text", "empty", "text_type", "bad_utf8")
 _TYPES: Final = {int: "a number", float: "a number", bool: "a truth value", list: "a list", dict: "an object"}
@@ -29,9 +31,11 @@ class FieldOptions:
     """Names of the fields; other fields go to `extra`."""
 
     text_key: str = "text"
-    """field with the text"""
+    """field with the text, or with the messages of a dialogue"""
     url_key: str = "url"
     """field with the URL, if any"""
+    messages: MessageOptions = field(default_factory=MessageOptions)
+    """how a dialogue, a list of messages in `text_key`, is written as a text"""
 
 
 def make_record(
@@ -40,13 +44,18 @@ def make_record(
     """Return the record of a row, or the reason why its text is missing, empty or not text."""
     text = row.get(options.text_key)
     if text is None:
-        why = f"{options.text_key!r} is null" if options.text_key in row else explain_missing(options.text_key, row)
+        why = f"{options.text_key!r} is null" if options.text_key in row else _explain_row(options.text_key, row)
         return Counted("malformed", "no_text", locator, why)
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8")
         except UnicodeDecodeError:
             return Counted("malformed", "bad_utf8", locator)
+    if is_dialogue(text):
+        try:
+            text = write_dialogue(text, options.messages)
+        except NotWritten as error:
+            return Counted("malformed", "text_type", locator, str(error))
     if not isinstance(text, str):
         why = f"{options.text_key!r} is {_TYPES.get(type(text), 'no text')}"
         return Counted("malformed", "text_type", locator, why)
@@ -69,6 +78,12 @@ def _keep_fields(fields: dict[str, Any]) -> dict[str, Any]:
         if len(json.dumps(plain)) <= _EXTRA_BYTES:
             return plain
     return {"dropped": True}
+
+
+def _explain_row(text_key: str, row: Mapping[str, Any]) -> str:
+    """Return why a row has no text, and which of its keys holds a dialogue."""
+    dialogue = next((f"; {key!r} is a dialogue" for key, value in row.items() if is_dialogue(value)), "")
+    return f"{explain_missing(text_key, row)}{dialogue}"
 
 
 def explain_missing(text_key: str, names: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from clozeline.pipeline.ingest.formats.decompression import InputFile
 from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item, Reader
+from clozeline.pipeline.ingest.readers._messages import is_dialogue
 from clozeline.pipeline.ingest.readers._rows import FIELD_REASONS, FieldOptions, explain_unusable, make_record
 
 _DAMAGE: Final = (pa.ArrowException, OSError, ValueError, OverflowError)
@@ -71,7 +72,8 @@ class TableFile(Reader):
                     item: Item = Counted("malformed", "bad_utf8", row)
                     if fields is not None:
                         item = make_record(fields, self._options, self.kind, row, 1)
-                    if isinstance(item, Counted) and item.reason == "text_type":
+                    is_other = fields is not None and not is_dialogue(fields[self._options.text_key])
+                    if is_other and isinstance(item, Counted) and item.reason == "text_type":
                         item = replace(item, lacks=f"column {self._options.text_key!r} has the type {kind}, not text")
                     row += 1
                     yield item

@@ -1,0 +1,84 @@
+"""Write a dialogue, a list of messages with roles, as one text."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Any, Final, TypeGuard
+
+from clozeline.configuration.config import config_class
+
+_SHOWN: Final = 40
+_KEYS: Final = 10
+"""Characters of a name, and names, that a message shows."""
+_CONTENT: Final = "{content}"
+_TEMPLATE: Final = {
+    "system": "{content}\n",
+    "user": "User: {content}\n",
+    "assistant": "Assistant: {content}\n",
+    "tool": "Tool: {content}\n",
+}
+_ROLES: Final = {"human": "user", "gpt": "assistant", "developer": "system", "function": "tool"}
+
+
+@config_class
+class MessageOptions:
+    """Fields of messages, and how they are written."""
+
+    role: str = "role"
+    """field of a message with its role; `from` in ShareGPT's files"""
+    content: str = "content"
+    """field of a message with its text, or with a list of parts whose type is text; `value` in ShareGPT's files"""
+    roles: dict[str, str] = field(default_factory=lambda: dict(_ROLES))
+    """other names of roles"""
+    template: dict[str, str] = field(default_factory=lambda: dict(_TEMPLATE))
+    """text of a message of each role, with `{content}` once; a role without an entry is no message of a text"""
+
+    def __post_init__(self) -> None:
+        for role, text in self.template.items():
+            if text.count(_CONTENT) != 1:
+                raise ValueError(f"template.{role}: expected {_CONTENT} once, got {text!r}")
+        if unknown := sorted(set(self.roles.values()) - set(self.template) - set(_TEMPLATE)):
+            raise ValueError(f"roles: template has no entry for {unknown[0]!r}")
+
+
+class NotWritten(ValueError):
+    """Raised for a dialogue that the template cannot write; its text says why."""
+
+
+def is_dialogue(value: Any) -> TypeGuard[list[Mapping[str, Any]]]:
+    """Return whether a value is a list of messages, whatever their fields are called."""
+    return isinstance(value, list) and bool(value) and all(isinstance(message, Mapping) for message in value)
+
+
+def write_dialogue(messages: Sequence[Mapping[str, Any]], options: MessageOptions) -> str:
+    """Return the text of a dialogue; NotWritten if a message has no role of the template, or no text."""
+    return "".join(_write_message(message, options) for message in messages)
+
+
+def _write_message(message: Mapping[str, Any], options: MessageOptions) -> str:
+    for option, name in (("role", options.role), ("content", options.content)):
+        if message.get(name) is None:
+            keys = ", ".join(sorted(str(key)[:_SHOWN] for key in message)[:_KEYS])
+            why = f"{name!r} is null in a message" if name in message else f"a message has no {name!r}, but {keys}"
+            raise NotWritten(f"{why}; name it by messages: {{{option}: KEY}}")
+    given = str(message[options.role])
+    role = options.roles.get(given, given)[:_SHOWN]
+    if role not in options.template:
+        raise NotWritten(f"a message has the role {role!r}; give its text by messages: {{template: {{{role}: ...}}}}")
+    before, _, after = options.template[role].partition(_CONTENT)
+    return before + _text_of(message[options.content]) + after
+
+
+def _text_of(content: Any) -> str:
+    """Return the text of a message, or of all of its parts."""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else [content]
+    return "\n".join(map(_text_of_part, parts))
+
+
+def _text_of_part(part: Any) -> str:
+    text = part.get("text") if isinstance(part, Mapping) else part
+    if isinstance(text, str):
+        return text
+    kind = part.get("type", "unknown") if isinstance(part, Mapping) else type(part).__name__
+    raise NotWritten(f"a message has a part of the type {kind!r}, which is no text")
