@@ -82,7 +82,8 @@ def test_names_stops_and_masked_letters(tmp_path):
         b"\xef\xbb\xbf>sp|P1|KIN_X  Protein one; \xce\xb2 chain\nMKV la\nLA*\n>\nACGT\n>empty\n>chr1\nacgtNNNN\nAC*GT\n"
     )
     items = read(write(tmp_path / "a.faa", content), name="fasta")
-    assert [(item.text, item.extra["id"], item.extra["description"]) for item in items if isinstance(item, RawRecord)] == [
+    records = [item for item in items if isinstance(item, RawRecord)]
+    assert [(item.text, item.extra["id"], item.extra["description"]) for item in records] == [
         ("MKVlaLA", "sp|P1|KIN_X", "Protein one; β chain"), ("ACGT", "", ""), ("acgtNNNNAC*GT", "chr1", ""),
     ]  # fmt: skip
     assert counted(items) == {"final_stop": 1, "empty": 1}
