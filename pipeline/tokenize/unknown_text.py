@@ -154,8 +154,8 @@ _WAYS_OUT: Final = {
         "train byte_bpe, unigram or character, which read words of any length, or put blanks into the text"
     ),
     UnknownReason.LETTERS: (
-        "train the tokenizer on text that has them, or train byte_bpe, unigram or character, which spell every letter "
-        "by its bytes; `clozeline extend-tokenizer` adds letters to a WordPiece"
+        "raise train_tokenizer.size, train on text that has them, or train byte_bpe, unigram or character, which spell "
+        "every letter by its bytes; `clozeline extend-tokenizer` adds letters to a WordPiece"
     ),
     UnknownReason.WORDS: (
         "raise train_tokenizer.size or lower train_tokenizer.options.min_frequency, or train a tokenizer of pieces, "

@@ -97,6 +97,10 @@ def test_columns_of_a_table_stand_below_each_other_in_any_script():
     assert pad_text("wider", 2) == "wider"
 
 
+def test_a_word_that_is_cut_has_no_blank_inside():
+    assert wrap_text("abcdefghij kl", 8, "", "    ") == ["abcd", "    efgh", "    ij", "    kl"]
+
+
 @given(st.text("ab 中👩\u0301", max_size=80), st.integers(8, 30))
 def test_wrapped_text_keeps_its_letters_and_its_width(text, columns):
     lines = wrap_text(text, columns, " ", "    ")

@@ -100,8 +100,9 @@ def test_a_long_amount_is_wrapped_below_itself(examples):
     """Amounts and remarks of `corrupt` took more than the 80 columns of a table, and ended the run."""
     out = f"{examples:,} examples\n{examples:,} with labels on more than half of the row"
     row = Row("24,691,357,800 samples\n= 12,345,678,900 x 2 variants", out)
-    lines = accounting_lines([StageSummary("corrupt", {}, row, 123_456_789, 3600.0, 1, skipped=False)])
+    lines = accounting_lines([StageSummary("ten_column", {}, row, 123_456_789, 3600.0, 1, skipped=False)])
     assert max(map(len, lines)) <= 80
+    assert lines[2].startswith("ten_column  "), "a name of ten columns has room beside any amounts"
     shown = " ".join(" ".join(lines).split())
     for word in (f"{examples:,}", "24,691,357,800", "1 h 0 min", "123.5 MB", "labels"):
         assert word in shown

@@ -109,6 +109,17 @@ def test_unknown_characters_are_counted_by_language_and_told(tmp_path, caplog):
     assert "train byte_bpe" in said
 
 
+def test_both_sides_of_pairs_are_counted(tmp_path):
+    source, tokenizer = long_words(tmp_path, 10, 0)
+    found = passes.documents(2)
+    found[0] = found[0].replace(text="the fox", language="en", target_text="ж" * 9, target_language="ru")
+    found[1] = found[1].replace(text="ж fox", language="en", target_text="the", target_language=None)
+    source = passes.write_parts(tmp_path / "pairs", found, 1)
+    counts = passes.encode(source, tmp_path / "encode", tokenizer, parts=1, shards=1)
+    unknown = {name: text["unknown_characters"] for name, text in counts["unknown_text"].items()}
+    assert unknown == {"en": 1, "ru": 9, "und": 0}
+
+
 def test_more_than_half_unknown_is_an_error_unless_a_key_allows_it(tmp_path):
     source, tokenizer = long_words(tmp_path, 9, 11)
     with pytest.raises(ConfigurationError, match=r"at most 50\.0 % .* got 55\.0 %(.|\n)*raise encode\.max_unknown"):

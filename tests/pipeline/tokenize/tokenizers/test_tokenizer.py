@@ -251,6 +251,14 @@ def test_special_ids_are_keys_of_the_training(folder, tmp_path):
         trained(name, tmp_path / "small", size=100)
 
 
+@pytest.mark.parametrize(("name", "number"), [("byte_bpe", 128), ("character", 256), ("unigram", 256), ("word", 0)])
+def test_single_bytes_of_rare_characters_are_marked(name, number, tmp_path):
+    """The alphabet of byte-level BPE has characters in its first half; `<0x41>` is never the letter A."""
+    vocabulary = trained(name, tmp_path).vocabulary
+    assert vocabulary.byte_piece.sum() == number
+    assert not (vocabulary.byte_piece & vocabulary.special).any()
+
+
 def test_letters_of_proteins_take_33_ids(tmp_path):
     """As many as ESM's alphabet: 7 special ids, a spare one, 25 letters; another letter is the unknown token."""
     letters = "LAGVSERTIDPKQNFYMHWCXBUZO"
