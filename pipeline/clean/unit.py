@@ -10,7 +10,7 @@ from clozeline.pipeline.clean.config import LineRules
 from clozeline.pipeline.clean.exclusion import Exclusion
 from clozeline.pipeline.clean.extractors._extraction import EXTRACTION_REASONS, shared_extraction
 from clozeline.pipeline.clean.filters import Filter
-from clozeline.pipeline.clean.languages import LANGUAGE_REASONS, LanguageRule
+from clozeline.pipeline.clean.languages import LANGUAGE_REASONS, UNDECIDED, LanguageRule
 from clozeline.pipeline.clean.unit_counts import CleanCounts, UnitCounts
 from clozeline.pipeline.execution.inputs import FileState, observe_file, range_hash, range_name, require_unchanged
 from clozeline.pipeline.execution.plan import PlannedRange
@@ -105,7 +105,7 @@ class Steps:
             if (target := self._normalize(document, document.target_text or "", empty, "other side: ")) is None:
                 return None
             document = document.replace(target_text=target, target_language=target_language or "und")
-            given_language = given_language or "und"
+            given_language = given_language or document.language
         identified = self._identify_language(document, given_language)
         if identified is None:
             return None
@@ -148,6 +148,11 @@ class Steps:
         if given_language is not None:
             return document.replace(language=given_language, language_score=1.0)
         if self._language is None:
+            return document
+        if document.language != UNDECIDED:  # the source states it
+            if not self._language.keeps(document.language):
+                self._tally.reject(document, "language", document.language)
+                return None
             return document
         language, score, reason, detail = self._language.judge(document.text)
         document = document.replace(language=language, language_score=score)
@@ -309,6 +314,8 @@ class CleanUnits(Pass[CleanCounts]):
                     tally.note("limit")
                     return
         self._check_truncated(path, tally)
+        for key in reader.unfound_keys():
+            tally.note(f"{key} found in none of the first 1,000 rows")
         if tally.records_of_range or tally.events.get(NO_RECORDS.reason) or _is_empty(path, self.limits):
             return
         if reader.first(path, planned.start) < reader.first(path, planned.end):
@@ -321,6 +328,7 @@ class CleanUnits(Pass[CleanCounts]):
             text=record.text, target_text=record.target_text,
             source=planned.source, source_group=planned.source_group, offset=record.locator, length=record.length,
             url=record.url, host=host_of(record.url), date=record.date, flags=record.flags, extra=dict(record.extra),
+            language=record.language or UNDECIDED, language_score=float(record.language not in (None, UNDECIDED)),
         )  # fmt: skip
         if record.flags & FLAG_TRUNCATED_SOURCE:
             tally.note("rest_cut_by_source")

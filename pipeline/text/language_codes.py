@@ -3,7 +3,7 @@
 import difflib
 import re
 from collections.abc import Collection
-from typing import Final
+from typing import Any, Final
 
 _CODE: Final = re.compile(r"[a-z]{2,3}([-_]\w+)*")
 
@@ -13,6 +13,14 @@ def require_code(key: str, word: str | None) -> None:
     if word is not None and not _CODE.fullmatch(word):
         hint = "" if (code := _code_of(word)) is None else f"; did you mean '{code}'?"
         raise ValueError(f"{key}: expected a language code such as en or de, got '{word}'{hint}")
+
+
+def read_code(value: Any) -> str | None:
+    """Return a value as a language code; None if it is none, such as a name."""
+    word = value.strip() if isinstance(value, str) else ""
+    head, mark, rest = word.partition("_" if "_" in word else "-")
+    code = head.lower() + mark + rest
+    return code if _CODE.fullmatch(code) else None
 
 
 def suggest_codes(word: str, known: Collection[str]) -> str:

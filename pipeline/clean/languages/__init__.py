@@ -106,6 +106,11 @@ class LanguageRule:
         self._identifier: LanguageIdentifier = chosen.build()
         self._options: LanguageOptions = chosen.options
 
+    def keeps(self, language: str) -> bool:
+        """Return whether documents stay whose source states this language, with or without a region or script."""
+        keep = self._options.keep
+        return not keep or not {language, re.split("[-_]", language)[0]}.isdisjoint(keep)
+
     def judge(self, text: str) -> tuple[str, float, str, str]:
         """Return language and score of a text, and reason and detail of its rejection; empty if it is kept."""
         language, score = self._identifier.identify(text)

@@ -1,6 +1,6 @@
 r"""Split a file into byte lines at `\n`, each with its offset, for the line-based readers."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import BinaryIO, Final, NamedTuple, TypeAlias
 
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
@@ -48,7 +48,7 @@ class ByteLines:
         self.rest = False
         self._path, self._range, self._limits, self._resume = path, (start, end), limits, resume
 
-    def __iter__(self) -> Iterator[tuple[int, Line]]:
+    def __iter__(self) -> Generator[tuple[int, Line], None, None]:
         with self._path.open("rb") as file:
             if detect_codec(file.read(16)) is not None:
                 pieces = decompress_file(self._path, self._limits, resume=self._resume)

@@ -6,7 +6,7 @@ byte lies in [start, end), so the ranges of a file that can be split hold every 
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -43,6 +43,7 @@ class RawRecord(NamedTuple):
     flags: int = 0  # `FLAG_...` of pipeline/ingest/documents/document.py
     target_text: str | None = None  # the other side of a pair of aligned texts
     extra: Mapping[str, Any] = _NO_FIELDS  # source fields without a column of their own
+    language: str | None = None  # code that the source states
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,10 @@ class Reader(ABC):
     def first(self, path: InputFile, position: int) -> int:
         """Return where the first record of a range from `position` starts; the size of the file if there is none."""
         return position
+
+    def unfound_keys(self) -> Sequence[str]:
+        """Return the keys that were given for rows, and that none of the first 1,000 rows of what was read has."""
+        return ()
 
     @abstractmethod
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:

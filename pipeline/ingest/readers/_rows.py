@@ -13,10 +13,12 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.documents.document import FLAG_REPLACEMENTS
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line, find_line_start
 from clozeline.pipeline.ingest.formats.charset import detect_utf16, find_encoding
+from clozeline.pipeline.ingest.formats.dates import parse_date
 from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile, detect_codec
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
 from clozeline.pipeline.ingest.readers._messages import MessageOptions, NotWritten, is_dialogue, write_dialogue
+from clozeline.pipeline.text.language_codes import read_code
 
 FIELD_REASONS: Final = ("no_text", "empty", "text_type", "bad_utf8")
 _TYPES: Final = {int: "a number", float: "a number", bool: "a truth value", list: "a list", dict: "an object"}
@@ -24,25 +26,86 @@ _EXTRA_BYTES: Final = 1 << 16
 _NAMES: Final = 10
 _NAME_CHARACTERS: Final = 40
 _SAFE_INTEGER: Final = 2**63
+_URL: Final = "url"
+LOOKED_AT: Final = 1000
+"""Rows of a file in which a key must be found, or a line tells that it was not."""
 
 
 @config_class
 class FieldOptions:
-    """Names of the fields; other fields go to `extra`."""
+    """Names of the fields; others go to `extra`. `a.b` is the field `b` of the field `a`, unless a field is `a.b`."""
 
     text_key: str = "text"
     """field with the text, or with the messages of a dialogue"""
-    url_key: str = "url"
+    url_key: str = _URL
     """field with the URL, if any"""
+    id_key: str | None = None
+    """field that becomes `id` of `extra`"""
+    language_key: str | None = None
+    """field with the language code, which is then not identified"""
+    date_key: str | None = None
+    """field with the date, by ISO 8601 or in seconds or milliseconds since 1970"""
     messages: MessageOptions = field(default_factory=MessageOptions)
     """how a dialogue, a list of messages in `text_key`, is written as a text"""
+
+
+def value_at(row: Mapping[str, Any], name: str) -> Any:
+    """Return the value of a field, or at a dotted path of nested fields; None if it is absent."""
+    if name in row:
+        return row[name]
+    head, dot, rest = name.partition(".")
+    inner = _as_mapping(row.get(head)) if dot else None
+    return None if inner is None else value_at(inner, rest)
+
+
+def _remove(row: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a row without a field, or without that at a dotted path."""
+    head, dot, rest = name.partition(".")
+    inner = _as_mapping(row.get(head)) if dot and name not in row else None
+    if inner is None:
+        return {key: value for key, value in row.items() if key != name}
+    return {**row, head: _remove(inner, rest)}
+
+
+def _as_mapping(value: Any) -> Mapping[str, Any] | None:
+    """Return a value as a mapping, if it is one; Arrow gives its maps as lists of pairs."""
+    if isinstance(value, Mapping):
+        return value
+    is_map = isinstance(value, list) and value and all(isinstance(pair, tuple) and len(pair) == 2 for pair in value)
+    return dict(value) if is_map else None
+
+
+class RecordMaker:
+    """Makes records of rows, and remembers which keys none of the first rows has."""
+
+    def __init__(self, options: FieldOptions) -> None:
+        self._options = options
+        given = {
+            "url_key": None if options.url_key == _URL else options.url_key, "id_key": options.id_key,
+            "language_key": options.language_key, "date_key": options.date_key,
+        }  # fmt: skip
+        self._unfound = {option: key for option, key in given.items() if key is not None}
+        self._rows = 0
+
+    def unfound_keys(self) -> list[str]:
+        """Return each key that was given and that none of the first rows has, as its option and its name."""
+        return [f"{option} {key!r}" for option, key in self._unfound.items()] if self._rows else []
+
+    def make(self, row: Mapping[str, Any], kind: str, locator: int, length: int) -> RawRecord | Counted:
+        """Return the record of a row, or the reason why its text is missing, empty or not text."""
+        if self._unfound and self._rows < LOOKED_AT:
+            found = [option for option, key in self._unfound.items() if value_at(row, key) is not None]
+            for option in found:
+                del self._unfound[option]
+        self._rows += 1
+        return make_record(row, self._options, kind, locator, length)
 
 
 def make_record(
     row: Mapping[str, Any], options: FieldOptions, kind: str, locator: int, length: int
 ) -> RawRecord | Counted:
     """Return the record of a row, or the reason why its text is missing, empty or not text."""
-    text = row.get(options.text_key)
+    text = value_at(row, options.text_key)
     if text is None:
         why = f"{options.text_key!r} is null" if options.text_key in row else _explain_row(options.text_key, row)
         return Counted("malformed", "no_text", locator, why)
@@ -63,12 +126,23 @@ def make_record(
         return Counted("malformed", "empty", locator)
     repaired = _repair(text)
     flags = 0 if repaired is text else FLAG_REPLACEMENTS
-    url = row.get(options.url_key)
+    url = value_at(row, options.url_key)
     url = _repair(url) if isinstance(url, str) and url else None
     others = dict(row)
-    del others[options.text_key]
-    others.pop(options.url_key, None)
-    return RawRecord(locator, kind, length, repaired, False, url, None, flags, None, _keep_fields(others))
+    for key in (options.text_key, options.url_key):
+        if key in others:
+            del others[key]
+        elif "." in key:
+            others = _remove(others, key)
+    date = None if options.date_key is None else parse_date(value_at(row, options.date_key))
+    if options.date_key is not None and date is not None:
+        others = _remove(others, options.date_key)
+    language = None if options.language_key is None else read_code(value_at(row, options.language_key))
+    if options.language_key is not None and language is not None:
+        others = _remove(others, options.language_key)
+    if options.id_key is not None and (identity := value_at(row, options.id_key)) is not None:
+        others = {**_remove(others, options.id_key), "id": identity}
+    return RawRecord(locator, kind, length, repaired, False, url, date, flags, None, _keep_fields(others), language)
 
 
 def _keep_fields(fields: dict[str, Any]) -> dict[str, Any]:

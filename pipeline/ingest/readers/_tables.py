@@ -1,7 +1,7 @@
 """The base of readers of columnar tables: a row is a document, its index the locator."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +10,16 @@ from typing import Any, ClassVar, Final, NamedTuple
 import pyarrow as pa
 
 from clozeline.pipeline.ingest.formats.decompression import InputFile
+from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item, Reader
 from clozeline.pipeline.ingest.readers._messages import is_dialogue
-from clozeline.pipeline.ingest.readers._rows import FIELD_REASONS, FieldOptions, explain_unusable, make_record
+from clozeline.pipeline.ingest.readers._rows import (
+    FIELD_REASONS,
+    FieldOptions,
+    RecordMaker,
+    explain_unusable,
+    value_at,
+)
 
 _DAMAGE: Final = (pa.ArrowException, OSError, ValueError, OverflowError)
 _MOST_LOST: Final = 1 << 20  # maximum lost rows counted for a damaged part, whatever the file claims
@@ -43,6 +50,13 @@ class TableFile(Reader):
 
     Options = FieldOptions
 
+    def __init__(self, options: Any, limits: Limits) -> None:
+        super().__init__(options, limits)
+        self._records = RecordMaker(options)
+
+    def unfound_keys(self) -> Sequence[str]:
+        return self._records.unfound_keys()
+
     @abstractmethod
     def table(self, path: InputFile) -> AbstractContextManager[Table]:
         """Open the file."""
@@ -52,10 +66,11 @@ class TableFile(Reader):
         row = 0
         try:
             with self.table(path) as (schema, parts):
-                if why := explain_unusable(self._options.text_key, schema.names):
+                key = self._options.text_key
+                kind = _find_type(schema, key)
+                if why := explain_unusable(key if kind is None else schema.names[0], schema.names):
                     yield Counted("malformed", "schema", lacks=why)
                     return
-                kind = schema.field(self._options.text_key).type
                 for part in parts:
                     row = yield from self._read_part(part, kind, row)
                 if row == 0:
@@ -63,7 +78,7 @@ class TableFile(Reader):
         except _DAMAGE:
             yield Counted("malformed", "damaged", row)
 
-    def _read_part(self, part: Part, kind: pa.DataType, row: int) -> Generator[Item, None, int]:
+    def _read_part(self, part: Part, kind: pa.DataType | None, row: int) -> Generator[Item, None, int]:
         """Yield the rows of a part from an index on, lost ones too, so that indices stay; return the next index."""
         first = row
         try:
@@ -71,8 +86,8 @@ class TableFile(Reader):
                 for fields in iterate_rows(batch, (self._options.text_key, self._options.url_key)):
                     item: Item = Counted("malformed", "bad_utf8", row)
                     if fields is not None:
-                        item = make_record(fields, self._options, self.kind, row, 1)
-                    is_other = fields is not None and not is_dialogue(fields[self._options.text_key])
+                        item = self._records.make(fields, self.kind, row, 1)
+                    is_other = fields is not None and not is_dialogue(value_at(fields, self._options.text_key))
                     if is_other and isinstance(item, Counted) and item.reason == "text_type":
                         item = replace(item, lacks=f"column {self._options.text_key!r} has the type {kind}, not text")
                     row += 1
@@ -82,6 +97,17 @@ class TableFile(Reader):
             yield from (Counted("malformed", "damaged", row + number) for number in range(lost))
             row += lost
         return row
+
+
+def _find_type(schema: pa.Schema, key: str) -> pa.DataType | None:
+    """Return the type of a column, or of a field of structs and maps at a dotted path; None if there is none."""
+    if key in schema.names:
+        return schema.field(schema.names.index(key)).type
+    head, dot, rest = key.partition(".")
+    kind = schema.field(schema.names.index(head)).type if dot and head in schema.names else None
+    if kind is not None and pa.types.is_map(kind):
+        return kind.item_type
+    return _find_type(pa.schema(list(kind)), rest) if kind is not None and pa.types.is_struct(kind) else None
 
 
 def iterate_rows(batch: pa.RecordBatch, read: Collection[str] = ()) -> Iterator[dict[str, Any] | None]:

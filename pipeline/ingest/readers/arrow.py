@@ -16,7 +16,7 @@ _FILE_MAGIC: Final = b"ARROW1"
 class Arrow(TableFile):
     """Reads one record batch at a time; after a damaged batch of a file, continues with the next one."""
 
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
     suffixes: ClassVar[tuple[str, ...]] = (".arrow", ".feather")
     kind: ClassVar[str] = "arrow"
 

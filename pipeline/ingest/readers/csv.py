@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import csv
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from itertools import islice
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line
 from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile
+from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, Reader
-from clozeline.pipeline.ingest.readers._rows import EncodingOptions, FieldOptions, explain_unusable, make_record
+from clozeline.pipeline.ingest.readers._rows import EncodingOptions, FieldOptions, RecordMaker, explain_unusable
 
 _SNIFFED: Final = 4096  # characters of a line in which the delimiter is looked for: the sniffer takes quadratic time
 _RESYNC: Final = "resync"
@@ -35,7 +36,7 @@ class Csv(Reader):
         `id,text` and `1,"It is ""raining"",\n and cold."` give the text `It is "raining",\n and cold.`
     """
 
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
     suffixes: ClassVar[tuple[str, ...]] = (".csv",)
     reasons: ClassVar[tuple[str, ...]] = (
         *REASONS, "bad_csv", "bad_utf8", "empty", "fields", "line_bytes", "schema",
@@ -47,6 +48,13 @@ class Csv(Reader):
         """character between two fields, such as `;`; default: found in the first line"""
         columns: Annotated[list[str], Field(min_length=1)] | None = field(default=None)
         """column names of a file without a header; default: the first row"""
+
+    def __init__(self, options: Any, limits: Limits) -> None:
+        super().__init__(options, limits)
+        self._records = RecordMaker(options)
+
+    def unfound_keys(self) -> Sequence[str]:
+        return self._records.unfound_keys()
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         # a process-wide setting of the standard library; all readers of a run use the same value
@@ -90,7 +98,7 @@ class Csv(Reader):
             return Counted("malformed", "schema", offset, why)
         if len(row) != len(names):
             return Counted("malformed", "fields", offset)
-        return make_record(dict(zip(names, row, strict=True)), self._options, "csv", offset, lines.length)
+        return self._records.make(dict(zip(names, row, strict=True)), "csv", offset, lines.length)
 
 
 def _find_delimiter(lines: _RowLines) -> str:

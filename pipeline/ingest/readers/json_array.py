@@ -5,13 +5,14 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, InputFile, decompress_file
+from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item, Reader
-from clozeline.pipeline.ingest.readers._rows import FIELD_REASONS, FieldOptions, make_record, parse_integer
+from clozeline.pipeline.ingest.readers._rows import FIELD_REASONS, FieldOptions, RecordMaker, parse_integer
 
 _BAD_BYTE: Final = re.compile("[\udc80-\udcff]")
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
@@ -31,10 +32,17 @@ class JsonArray(Reader):
         `[{"text": "It is raining."}, {"text": "And cold."}]`
     """
 
-    VERSION: ClassVar[int] = 4
+    VERSION: ClassVar[int] = 5
     reasons: ClassVar[tuple[str, ...]] = (*REASONS, *FIELD_REASONS, "bad_json", "line_bytes")
 
     Options = FieldOptions
+
+    def __init__(self, options: Any, limits: Limits) -> None:
+        super().__init__(options, limits)
+        self._records = RecordMaker(options)
+
+    def unfound_keys(self) -> Sequence[str]:
+        return self._records.unfound_keys()
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
         longest = self._limits.line_bytes
@@ -60,7 +68,7 @@ class JsonArray(Reader):
             return Counted("malformed", "bad_utf8", offset)
         if not isinstance(value, dict):
             return Counted("malformed", "bad_json", offset)
-        return make_record(value, self._options, "json_array", offset, length)
+        return self._records.make(value, "json_array", offset, length)
 
 
 class _Text:

@@ -1,11 +1,13 @@
 """Read JSON lines, plain or compressed: each line is an object, each object a document."""
 
 import json
-from typing import ClassVar, Final
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
 
 from clozeline.configuration.config import config_class
+from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item
-from clozeline.pipeline.ingest.readers._rows import EncodingOptions, FieldOptions, LineFile, make_record, parse_integer
+from clozeline.pipeline.ingest.readers._rows import EncodingOptions, FieldOptions, LineFile, RecordMaker, parse_integer
 
 _DECODER: Final = json.JSONDecoder(parse_int=parse_integer)  # `json.loads` makes one for each line
 
@@ -13,7 +15,7 @@ _DECODER: Final = json.JSONDecoder(parse_int=parse_integer)  # `json.loads` make
 class Jsonl(LineFile):
     """Reads one JSON object per line."""
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     self_delimiting: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson", ".json")
     reasons: ClassVar[tuple[str, ...]] = (*LineFile.line_reasons, "bad_json")
@@ -21,6 +23,13 @@ class Jsonl(LineFile):
     @config_class
     class Options(FieldOptions, EncodingOptions):
         """Names of the fields, and the encoding."""
+
+    def __init__(self, options: Any, limits: Limits) -> None:
+        super().__init__(options, limits)
+        self._records = RecordMaker(options)
+
+    def unfound_keys(self) -> Sequence[str]:
+        return self._records.unfound_keys()
 
     def parse(self, line: str, offset: int, length: int) -> Item:
         try:
@@ -31,4 +40,4 @@ class Jsonl(LineFile):
         if not isinstance(value, dict):
             why = "line 1 is JSON, but no object"
             return Counted("malformed", "bad_json", offset, detail="" if offset else why)
-        return make_record(value, self._options, "jsonl", offset, length)
+        return self._records.make(value, "jsonl", offset, length)

@@ -17,7 +17,7 @@ _BATCH_ROWS: Final = 256
 class Parquet(TableFile):
     """Reads in batches of rows; after a damaged row group, continues with the next one."""
 
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
     suffixes: ClassVar[tuple[str, ...]] = (".parquet",)
     kind: ClassVar[str] = "parquet"
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from html import escape
 from itertools import pairwise
 from typing import Any, ClassVar, Final
@@ -10,6 +9,7 @@ from typing import Any, ClassVar, Final
 from lxml import etree
 
 from clozeline.pipeline.ingest.formats.charset import recode_utf16
+from clozeline.pipeline.ingest.formats.dates import parse_date
 from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, InputFile, decompress_file
 from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item, RawRecord, Reader
 
@@ -80,17 +80,10 @@ class Stackexchange(Reader):
         extra: dict[str, Any] = {"id": fields.get("Id"), "type": _TYPES[kind], "parent": fields.get("ParentId"),
                  "score": _parse_score(fields.get("Score", "")), "title": fields.get("Title"),
                  "tags": _TAGS.findall(fields.get("Tags", "")), "license": fields.get("ContentLicense")}  # fmt: skip
-        date = _parse_date(fields.get("CreationDate", ""))
+        date = parse_date(fields.get("CreationDate"))
         present = {name: value for name, value in extra.items() if value not in (None, [])}
         return RawRecord(offset, "stackexchange", len(row), page, markup=True, date=date, extra=present)
 
 
 def _parse_score(text: str) -> int | None:
     return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
-
-
-def _parse_date(text: str) -> int | None:
-    try:
-        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
-    except ValueError:
-        return None

@@ -1,49 +1,93 @@
-"""Read tab-separated lines, plain or compressed: each line is a text or a pair of aligned texts."""
+"""Read tab-separated lines, plain or compressed: a table with a header, texts, or pairs of aligned texts."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import field
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines
+from clozeline.pipeline.ingest.formats.decompression import InputFile
+from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord
-from clozeline.pipeline.ingest.readers._rows import EncodingOptions, FieldOptions, LineFile, make_record
+from clozeline.pipeline.ingest.readers._rows import (
+    EncodingOptions,
+    FieldOptions,
+    LineFile,
+    RecordMaker,
+    explain_missing,
+    value_at,
+)
 
-_TEXT, _TARGET = "text", "target_text"
+_TARGET = "target_text"
 
 
 class Tsv(LineFile):
-    r"""Splits fields at every tab and lines at every `\n`; quotes and header lines have no meaning.
+    r"""Splits fields at every tab and lines at every `\n`; quotes have no meaning.
 
-    The columns `text`, `target_text` and `url` become those of the document, others go to `extra`. A line with more or
-    fewer fields is counted as `fields`.
+    A first line that names the text key, each field once, is the header of a table. Without it and without `columns`,
+    a line is a pair: `text` and `target_text`. Other columns go to `extra`. A line with more or fewer fields is counted
+    as `fields`.
 
-    Example (columns text, target_text):
+    Example (a pair):
         `It is raining.<tab>Es regnet.`
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     suffixes: ClassVar[tuple[str, ...]] = (".tsv",)
     reasons: ClassVar[tuple[str, ...]] = (*LineFile.line_reasons, "fields")
 
     @config_class
-    class Options(EncodingOptions):
-        columns: Annotated[list[str], Field(min_length=1)] = field(default_factory=lambda: [_TEXT, _TARGET])
-        """names of the columns in order, including `text`"""
+    class Options(FieldOptions, EncodingOptions):
+        columns: Annotated[list[str], Field(min_length=1)] | None = field(default=None)
+        """names of the columns in order, including that of the text, of a file without a header; default: those of the
+        header, else `text` and `target_text`"""
 
         def __post_init__(self) -> None:
             super().__post_init__()
-            if len(set(self.columns)) < len(self.columns) or _TEXT not in self.columns:
-                raise ValueError(f"columns {self.columns}: expected names that differ, `text` among them")
+            names = self.columns
+            if names is not None and (len(set(names)) < len(names) or self.text_key not in names):
+                raise ValueError(f"columns {names}: expected names that differ, `{self.text_key}` among them")
+
+    def __init__(self, options: Any, limits: Limits) -> None:
+        super().__init__(options, limits)
+        self._records = RecordMaker(options)
+        self._header: list[str] | None = None
+
+    def unfound_keys(self) -> Sequence[str]:
+        return self._records.unfound_keys()
+
+    def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
+        self._header = self._read_header(path) if self._options.columns is None else None
+        return super().read(path, start, end)
+
+    def _read_header(self, path: InputFile) -> list[str] | None:
+        """Return the columns that the first line names; None if it is a row."""
+        with closing(iter(ByteLines(path, 0, path.stat().st_size, self._limits))) as lines:
+            _, line = next(lines, (0, b""))
+        if not isinstance(line, bytes):
+            return None
+        try:
+            names = self._encoding.decode(line.removeprefix(b"\xef\xbb\xbf")).removesuffix("\r").split("\t")
+        except UnicodeDecodeError:
+            return None
+        is_header = self._options.text_key in names and len(set(names)) == len(names) and all(names)
+        return names if is_header else None
 
     def parse(self, line: str, offset: int, length: int) -> Item:
-        columns = self._options.columns
+        if offset == 0 and self._header is not None:
+            return Counted("ignored", "header")
+        text_key = self._options.text_key
+        columns = self._options.columns or self._header or [text_key, _TARGET]
         fields = line.removesuffix("\r").split("\t")
         if len(fields) != len(columns):
-            return Counted("malformed", "fields", offset)
+            is_first = offset == 0 and self._options.columns is None
+            return Counted("malformed", "fields", offset, explain_missing(text_key, fields) if is_first else "")
         row = dict(zip(columns, fields, strict=True))
         target = row.pop(_TARGET, None)
-        if target is not None and not row[_TEXT].strip():
+        if target is not None and not str(value_at(row, text_key)).strip():
             return RawRecord(offset, "tsv", length, "", target_text=target)
-        item = make_record(row, FieldOptions(), "tsv", offset, length)
+        item = self._records.make(row, "tsv", offset, length)
         return item._replace(target_text=target) if isinstance(item, RawRecord) else item

@@ -3,12 +3,12 @@
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from typing import BinaryIO, ClassVar, Final
 
 from clozeline.errors import StorageError
 from clozeline.pipeline.ingest.documents.document import FLAG_TRUNCATED_SOURCE
 from clozeline.pipeline.ingest.formats.charset import decode
+from clozeline.pipeline.ingest.formats.dates import parse_date
 from clozeline.pipeline.ingest.formats.decompression import (
     Damage,
     InputFile,
@@ -157,22 +157,13 @@ class Warc(Reader):
         text, flags = decoded
         flags |= 0 if is_complete else FLAG_TRUNCATED_SOURCE
         url = fields.get("warc-target-uri", "").strip("<> ") or None
-        return RawRecord(locator, kind, stored, text, not is_text, url, _parse_date(fields.get("warc-date", "")), flags)
+        return RawRecord(locator, kind, stored, text, not is_text, url, parse_date(fields.get("warc-date", "")), flags)
 
 
 def _find_codec(file: BinaryIO, path: InputFile) -> str | None:
     """Return the compression of a file; that of its name if its first bytes are neither compressed nor a record."""
     head = file.read(_START_BYTES)
     return detect_codec(head) or ("gzip" if path.suffix == ".gz" and not head.startswith(b"WARC/") else None)
-
-
-def _parse_date(text: str) -> int | None:
-    """Return the seconds since 1970 of a date, which may lack the time, in UTC if it names no zone."""
-    try:
-        date = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return int((date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp())
 
 
 class _Content:

@@ -15,7 +15,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, detect
-from clozeline.pipeline.ingest.readers._rows import explain_unusable
+from clozeline.pipeline.ingest.readers._rows import explain_unusable, value_at
 from clozeline.pipeline.ingest.readers._tables import Table, TableFile, iterate_rows
 from clozeline.pipeline.ingest.readers.arrow import Arrow
 from clozeline.pipeline.ingest.readers.csv import Csv
@@ -222,16 +222,6 @@ def open_folder(
             yield index, replace(row, index=index) if isinstance(row, Rejected) else row
 
     return TaskFile(path, layout, rows, tuple(files))
-
-
-def value_at(row: Row, name: str) -> Any:
-    """Return the value of a column, or at a dotted path of nested fields; None if it is absent."""
-    if name in row:
-        return row[name]
-    value: Any = row
-    for part in name.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
 
 
 def texts_at(row: Row, name: str) -> tuple[str, ...]:

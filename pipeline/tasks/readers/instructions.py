@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
+from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.tasks.readers import (
     Dialogue,
     Part,
@@ -18,7 +19,7 @@ from clozeline.pipeline.tasks.readers import (
     TaskReader,
     Unfit,
 )
-from clozeline.pipeline.tasks.readers._column_files import open_table, value_at
+from clozeline.pipeline.tasks.readers._column_files import open_table
 from clozeline.pipeline.tasks.readers.text_to_text import Metric
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, any_of, special_ids
 

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field
 from clozeline.configuration.config import Names, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.tasks.readers import (
     LabeledText,
     Rejected,
@@ -24,8 +25,8 @@ from clozeline.pipeline.tasks.readers import (
     TaskReader,
     Unfit,
     strings_in,
-)
-from clozeline.pipeline.tasks.readers._column_files import open_folder, open_table, value_at
+)  # fmt: skip
+from clozeline.pipeline.tasks.readers._column_files import open_folder, open_table
 from clozeline.pipeline.tasks.readers._labels import (
     MOST_CLASSES,
     ClassNames,

@@ -10,8 +10,9 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.tasks.readers import Choices, Rejected, Row, TaskFacts, TaskFile, TaskReader, Unfit
-from clozeline.pipeline.tasks.readers._column_files import open_table, texts_at, value_at
+from clozeline.pipeline.tasks.readers._column_files import open_table, texts_at
 
 _BEYOND: Final = (
     "the answer is the number of choices, which count from 0; tasks.reader.answers=['1', '2', ...] counts them from 1"

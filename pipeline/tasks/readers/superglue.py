@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
+from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.tasks.readers import Rejected, Row, TaskFacts, TaskFile, TaskItem
-from clozeline.pipeline.tasks.readers._column_files import open_table, value_at
+from clozeline.pipeline.tasks.readers._column_files import open_table
 from clozeline.pipeline.tasks.readers._labels import numbered
 from clozeline.pipeline.tasks.readers._reader import HeadName
 from clozeline.pipeline.tasks.readers._task_items import GROUP, keep_texts

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.documents.document import document_uid
 from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.head_rows import ROW_TYPES
 from clozeline.pipeline.tasks.readers import Rejected, TaskItem, TaskReader
-from clozeline.pipeline.tasks.readers._column_files import open_table, value_at
+from clozeline.pipeline.tasks.readers._column_files import open_table
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.registry import find
 from clozeline.tools.runs.evaluation.task_run import TaskRun

@@ -74,7 +74,7 @@ def test_magic_bytes_then_extension(tmp_path, name, content, expected):
 def test_a_reader_gets_those_of_the_options_that_it_has():
     given = {"text_key": "body", "url_key": None, "columns": ["text"]}
     assert options_of("jsonl", given) == {"text_key": "body"}
-    assert options_of("tsv", given) == {"columns": ["text"]}
+    assert options_of("tsv", given) == {"text_key": "body", "columns": ["text"]}
     assert options_of("html", given) == {}
 
 

@@ -9,8 +9,9 @@ import zstandard
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
+from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.tasks.readers import Rejected
-from clozeline.pipeline.tasks.readers._column_files import open_folder, open_lines, open_table, texts_at, value_at
+from clozeline.pipeline.tasks.readers._column_files import open_folder, open_lines, open_table, texts_at
 from clozeline.pipeline.tasks.readers._text_lines import (
     SentenceLines,
     read_whole_json,
