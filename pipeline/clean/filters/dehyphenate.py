@@ -1,7 +1,7 @@
 """Words that a printed page hyphenates at the end of a line."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from clozeline.configuration.config import config_class
@@ -14,12 +14,12 @@ _CUT: Final = re.compile(r"[-\u2010]\n\n?[ \t]*([^\W\d_]+)([^\s\-\u2010]*)( ?)")
 _BEFORE: Final = re.compile(r"[^\W\d_]+\Z")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _WORD_CHARACTERS: Final = 40
-_AND: Final[Mapping[str, frozenset[str]]] = {
-    "en": frozenset({"and", "or"}),
-    "de": frozenset({"und", "oder"}),
-    "nl": frozenset({"en", "of"}),
-    "fr": frozenset({"et", "ou"}),
-    "es": frozenset({"y", "e", "o", "u"}),
+_AND: Final = {
+    "en": {"and", "or"},
+    "de": {"und", "oder"},
+    "nl": {"en", "of"},
+    "fr": {"et", "ou"},
+    "es": {"y", "e", "o"},
 }
 """Words after a suspended hyphen, by language: `pre- and post-war`, `Vor- und Nachteile`."""
 
@@ -27,8 +27,8 @@ _AND: Final[Mapping[str, frozenset[str]]] = {
 class Dehyphenate(Filter):
     r"""Joins words that were hyphenated at line ends; the line then ends behind the word.
 
-    The hyphen stays if the document has the word with it elsewhere, or both parts as words and not the word without it:
-    `well-known`. A part that begins with a capital is a word of its own, and so is one after a suspended hyphen.
+    The hyphen stays where the document shows that it is part of the word, as in `well-known`, and behind one letter. A
+    part that begins with a capital is a word of its own, and so is one after a suspended hyphen.
 
     "an exam-\nple of it" -> "an example\nof it"
     """
@@ -50,19 +50,22 @@ class Dehyphenate(Filter):
             return KEEP
         suspended = _AND.get(document.language, _AND["en"])
         words = set(_WORD.findall("".join(_uncut_pieces(text)).lower()))
+        compounds = [word.split("-") for word in words if "-" in word]
+        first, last = {parts[0] for parts in compounds}, {parts[-1] for parts in compounds}
 
         def join(cut: re.Match[str]) -> str:
-            head, rest = _head_of(cut).lower(), cut[1]
-            if not head or not rest.islower() or rest in suspended:
+            before, rest = _head_of(cut), cut[1].lower()
+            is_one_word = cut[1].islower() or (before + cut[1]).isupper()
+            if not before or not is_one_word or rest in suspended:
                 return cut[0]
-            is_compound = f"{head}-{rest}" in words or {head, rest} <= words
-            hyphen = "-" if is_compound and head + rest not in words else ""
-            return f"{hyphen}{rest}{cut[2]}{cut[3] and chr(10)}"
+            head = before.lower()
+            is_known = head + rest in words and f"{head}-{rest}" not in words
+            has_parts = (head in words and (rest in words or head in first)) or rest in last
+            hyphen = "-" if len(head) == 1 or (has_parts and not is_known) else ""
+            return f"{hyphen}{cut[1]}{cut[2]}{cut[3] and chr(10)}"
 
         joined = _CUT.sub(join, text)
-        if joined == text:
-            return KEEP
-        return Verdict(text=joined, removed={"hyphens": len(text) - len(joined)})
+        return KEEP if joined == text else Verdict(text=joined, removed={"hyphens": len(text) - len(joined)})
 
 
 def _head_of(cut: re.Match[str]) -> str:

@@ -9,28 +9,26 @@ from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 _BOOK: Final = r"(?:THE |THIS )?PROJECT GUTENBERG"
+_FLAGS: Final = re.MULTILINE | re.IGNORECASE
 # a title in the marker may go over several lines
-_START: Final = re.compile(
-    rf"^[ \t]*\*{{3}} ?START OF {_BOOK}(?:[^*]{{0,300}}?\*{{3}}|[^\n]*)"
-    r"|^[^\n]{0,9}END\*?THE SMALL PRINT![^\n]*",
-    re.MULTILINE | re.IGNORECASE,
-)
-_END: Final = re.compile(
-    rf"^[ \t]*\*{{3}} ?END OF {_BOOK}|^[ \t]*End of (?:the |this )?Project Gutenberg\b",
-    re.MULTILINE | re.IGNORECASE,
-)
+_START: Final = re.compile(rf"^[ \t]*\*{{3}} ?START OF {_BOOK}(?:[^*]{{0,300}}?\*{{3}}|[^\n]*)", _FLAGS)
+_SMALL_PRINT: Final = re.compile(r"^[^\n]{0,9}END\*?THE SMALL PRINT![^\n]*", _FLAGS)
+_END: Final = re.compile(rf"^[ \t]*\*{{3}} ?END OF {_BOOK}", _FLAGS)
+_LAST_WORDS: Final = re.compile(r"^[ \t]*End of (?:the |this )?Project Gutenberg\b", _FLAGS)
 _CREDITS: Final = re.compile(
-    r"\s*(?:Produced by|Credits?:|E-?(?:text|book) (?:was )?(?:prepared|produced)|Transcribed (?:from|by)"
-    r"|This e-?(?:text|book) was (?:prepared|produced)).*?(?:\n\s*\n|\Z)",
+    r"\s*\W{0,3}(?:Produced by|Credits?:|E-?(?:text|book) (?:was )?(?:prepared|produced)|Transcribed (?:from|by)"
+    r"|This e-?(?:text|book) was (?:prepared|produced)|Note: Project Gutenberg).*?(?:\n\s*\n|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
+_NEAR: Final = 1000
+"""Characters between the last words of a book and its END line."""
 
 
 class Gutenberg(Filter):
     """Reduces a book of Project Gutenberg to its text: between the START and END lines, without credits.
 
-    A text without these lines stays as it is. Of several books in a text, all from the first START to the END after the
-    last START stay. The report counts the characters removed, as `edits`.
+    A text without these lines stays as it is. Of several books in a text, all from the first START to the last END
+    stay. The report counts the characters removed, as `edits`.
 
     "*** START OF THE PROJECT GUTENBERG EBOOK EMMA *** Emma Woodhouse" -> "Emma Woodhouse"
     """
@@ -48,17 +46,34 @@ class Gutenberg(Filter):
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the text of the book; a frame around nothing is rejected."""
         text = statistics.text
-        first, last = 0, len(text)
-        starts = [*_START.finditer(text)]
-        if starts:
-            first = starts[0].end()
-            while (credit := _CREDITS.match(text, first)) is not None:
-                first = credit.end()
-        if (end := _END.search(text, max(first, starts[-1].end()) if starts else 0)) is not None:
-            last = end.start()
+        first = _find_start(text)
+        last = _find_end(text, first)
         if (first, last) == (0, len(text)):
             return KEEP
         book = text[first:last].strip()
         if not book:
             return Verdict("gutenberg_frame_alone")
         return Verdict(text=book, removed={"frame": len(text) - len(book)})
+
+
+def _find_start(text: str) -> int:
+    """Return where the book begins, behind the first START line and the credits; 0 without one."""
+    start = _START.search(text)
+    if start is None:
+        start = _SMALL_PRINT.search(text)
+        if start is None or 2 * start.end() > len(text):  # the small print of some books is at their end
+            return 0
+    first = start.end()
+    while (credit := _CREDITS.match(text, first)) is not None:
+        first = credit.end()
+    return first
+
+
+def _find_end(text: str, first: int) -> int:
+    """Return where the book ends: at the last END line, or the last words before it; parts of a work have such, too."""
+    *_, end = (len(text), *(match.start() for match in _END.finditer(text, first)))
+    if _START.search(text, end):
+        end = len(text)
+    *_, last = (end, *(match.start() for match in _LAST_WORDS.finditer(text, first, end)))
+    is_frame = end - last <= _NEAR or end == len(text)
+    return last if is_frame else end

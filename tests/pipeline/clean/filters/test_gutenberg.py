@@ -48,6 +48,27 @@ def test_other_texts_stay(text):
     assert edit(text) == KEEP
 
 
+def test_small_print_at_the_end_is_no_start():
+    """Of some books it was moved there: all before it is the book."""
+    small_print = "This header should be the first thing seen.\n\n*END*THE SMALL PRINT! FOR PUBLIC DOMAIN ETEXTS*END*"
+    text = f"{BOOK * 9}\n\n{small_print}"
+    assert edit(text) == KEEP
+
+
+def test_parts_of_a_work_have_last_words_too():
+    part = "End of the Project Gutenberg Etext of Part One"
+    works = f"{BOOK}\n\n{part}\n\nTHE COMPLETE PROJECT GUTENBERG WORKS\n\n" + "Part two goes on and on.\n" * 99
+    frame = "*** {} OF THE PROJECT GUTENBERG EBOOK WORKS ***"
+    text = f"{frame.format('START')}\n\n{works}\n{frame.format('END')}"
+    assert edit(text).text == works.strip()
+
+
+def test_a_note_about_pictures_goes_with_the_credits():
+    note = "Note: Project Gutenberg also has an HTML version of this\nfile which includes the original illustrations."
+    text = f"*** START OF THE PROJECT GUTENBERG EBOOK EMMA ***\n\nProduced by A. Reader\n\n{note}\n\n{BOOK}"
+    assert edit(text).text == BOOK
+
+
 def test_several_books_stay_together():
     frame = "*** START OF THE PROJECT GUTENBERG EBOOK {0} ***\n\n{1}\n\n*** END OF THE PROJECT GUTENBERG EBOOK {0} ***"
     found = edit("\n\n".join([frame.format("ONE", "First book."), frame.format("TWO", BOOK), LICENSE])).text
