@@ -298,11 +298,9 @@ class Labelled(TaskReader):
         return tuple(sides)
 
     def _words(self, row: Row) -> tuple[str, ...]:
-        value = value_at(row, str(self.spec.words))
-        try:
-            words = (printed_list(value) or value.split()) if isinstance(value, str) else value
-        except ValueError:
-            words = value
+        words = value_at(row, str(self.spec.words))
+        with suppress(ValueError):
+            words = (printed_list(words) or words.split()) if isinstance(words, str) else words
         if words is None or words == []:
             raise Unfit("empty_text")
         if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
