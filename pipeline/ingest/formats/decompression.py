@@ -87,6 +87,8 @@ def _xz_window(head: bytes) -> int:
         except lzma.LZMAError as error:
             if "limit" not in str(error):
                 return 0
+        except MemoryError:
+            return window
         else:
             return window
     return 0
@@ -113,6 +115,8 @@ CODECS: Final[dict[str, _Codec]] = {
         _xz_window,
     ),
 }
+_NO_MEMORY: Final = "not enough memory"
+"""What zstandard says, as an error of its own."""
 REASONS: Final = ("bomb", "damaged", "trailing_junk", "truncated")
 """Every reason of `Damage` in `decompress_members`."""
 ERRORS: Final[tuple[Any, ...]] = (
@@ -189,6 +193,11 @@ def decompress_members(
                 _check_window(path, find_window(file.read(_PROBE)), member, size - member, limits)
             try:
                 start = yield from _decode_member(file, codec, member, limits, progress)
+            except MemoryError as error:
+                raise ConfigurationError(
+                    f"{path}: expected memory for what a decoder of {codec} keeps of a member, found too little at "
+                    f"byte {member:,}: set a smaller executor.workers, or give the processes more memory"
+                ) from error
             except Damage as damage:
                 if damage.reason == "bomb":  # it does not count for the ratio of the others
                     wasted, progress = wasted + progress.produced - produced, _Progress(read, produced)
@@ -254,6 +263,8 @@ def _decode_member(
                     if is_bomb(limits, progress.read, progress.produced):
                         raise Damage("bomb", decoded)
             except ERRORS as error:
+                if isinstance(error, MemoryError) or _NO_MEMORY in str(error):
+                    raise MemoryError(codec) from error
                 for piece in _decode_to_damage(file, codec, start, fed, progress.produced - produced):
                     yield start, piece
                 raise Damage("damaged", decoded) from error

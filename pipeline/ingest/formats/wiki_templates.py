@@ -67,9 +67,10 @@ def format_number(text: str, language: str) -> str:
     from babel.numbers import format_decimal
 
     try:
-        return str(format_decimal(Decimal(plain), locale=language.replace("-", "_"), decimal_quantization=False))
+        shown = format_decimal(Decimal(plain), locale=language.replace("-", "_"), decimal_quantization=False)
     except (UnknownLocaleError, ValueError):
         return text
+    return f"\u2212{shown[1:]}" if shown.startswith("-") else str(shown)
 
 
 def _format_function(value: str, call: Call) -> str:
@@ -104,6 +105,16 @@ def _show_quoted(call: Call) -> str:
 
 def _show_block(call: Call) -> str:
     return f"\n{call.get(0) or call.first_named('text', 'quote', 'content')}\n"
+
+
+def _show_words(call: Call) -> str:
+    """`{{sortname|Ada|Lovelace}}` is Ada Lovelace."""
+    return " ".join(filter(None, call.positional[:2]))
+
+
+def _show_joined(call: Call) -> str:
+    """`{{chem|H|2|O}}` is H2O."""
+    return "".join(call.positional)
 
 
 def _show_date(call: Call) -> str:
@@ -244,7 +255,7 @@ _GROUPS: Final[tuple[tuple[Callable[[Call], str], str], ...]] = (
         "nowrap|nobr|nobreak|no wrap|nowr|small|smaller|klein|kleiner|big|bigger|larger|large|abbr|abbrlink|abbrv|"
         "abkürzung|tooltip|ill|interlanguage link|illm|sc|smallcaps|small caps|sc1|sc2|em|strong|bold|italic|"
         "italics|underline|mvar|math|var|tt|mono|kbd|key|unicode|as written|sic|not a typo|notatypo|typo|nobold|normal|"
-        "noitalic|noitalics|iast|angbr|linktext|mention|hebr|polytonisch|polytonic|script|ipa-all",
+        "noitalic|noitalics|iast|angbr|mention|flag|flagcountry|flagu|hebr|polytonisch|polytonic|script|ipa-all",
     ),
     (
         _show_first,  # German abbreviations of languages, which stand before a word
@@ -256,6 +267,13 @@ _GROUPS: Final[tuple[tuple[Callable[[Call], str], str], ...]] = (
         "lang|transl|translit|transliteration|xlit|wikt-lang|ipa|lautschrift|color|colour|colored|font color|fontcolor|"
         "farbe|resize|font|hover title",
     ),
+    (_show_words, "sortname|ship|schiff"),
+    (_show_joined, "chem|chem2|linktext|gaps"),
+    (_show_second, "audio"),
+    (_before("HMS "), "hms"),
+    (_before("USS "), "uss"),
+    (_before("SS "), "ss"),
+    (_constant("'s"), "'s"),
     (_show_japanese, "nihongo|nihongo2"),
     (_show_quoted, '"'),
     (_show_block, "quote|blockquote|cquote|quotation|zitat|bq|poemquote|poem quote"),

@@ -72,7 +72,8 @@ class Fasta(Reader):
         lost = False  # lines without a header are one record, and those after damage none
         for offset, line in lines:
             if not isinstance(line, bytes):
-                yield Counted("malformed", line.reason if isinstance(line, Cut) else "line_bytes", offset)
+                reason, undecoded = (line.reason, line.lost) if isinstance(line, Cut) else ("line_bytes", 0)
+                yield Counted("malformed", reason, offset, lost=undecoded)
                 record, lost = None, True
             elif lines.rest:
                 yield Counted("note", "resync")

@@ -4,6 +4,8 @@ import json
 import lzma
 import random
 import struct
+import subprocess
+import sys
 import zlib
 from functools import partial
 
@@ -135,6 +137,34 @@ def test_a_window_that_no_library_decodes_is_damage(tmp_path, window_log):
     path.write_bytes(raw_frame(b"x" * 99, window_log))
     (item,) = decompress_file(path, Limits(window_bytes=4 * GIB))
     assert item.reason == "damaged"
+
+
+STARVED = """
+import resource, sys
+from pathlib import Path
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.formats.decompression import decompress_file
+from clozeline.pipeline.ingest.formats.limits import Limits
+size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + (1 << 29), size + (1 << 29)))
+try:
+    print([piece for piece in decompress_file(Path(sys.argv[1]), Limits())])
+except ConfigurationError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"), [("a.zst", partial(zstd, window_log=31)), ("a.xz", partial(xz, size_code=38))]
+)
+def test_memory_that_is_missing_is_no_damage(tmp_path, name, pack):
+    """The library cannot get its window: the content is right."""
+    path = tmp_path / name
+    path.write_bytes(pack(rows(0)))
+    done = subprocess.run([sys.executable, "-c", STARVED, path], capture_output=True, text=True, check=True)
+    assert (
+        f"{path}: expected memory for what a decoder of {path.suffix[1:].replace('zst', 'zstd')} keeps" in done.stdout
+    )
 
 
 def test_bytes_that_do_not_decode_are_counted(tmp_path):
