@@ -6,12 +6,15 @@ every row is trained on once.
 
 import json
 import os
+import random
 import re
+import shlex
 import subprocess
 import sys
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
@@ -42,6 +45,42 @@ def test_the_blocks_run_one_after_another(tmp_path):
     assert printed.count("'train_loss'") == 2, "the second resumes"
     assert "45 held-out rows in 3 micro-batches" in printed
     assert "Trainable params" in printed
+
+
+def test_sequences_become_an_exported_model_in_the_five_commands_of_their_page(tmp_path):
+    """Each is typed as it stands; only the number of steps is less. The k-mer model of the page reads their rows."""
+    page = (ROOT / "docs" / "sequences.md").read_text(encoding="utf-8")
+    commands = re.search(r"^```sh\n(.*?)^```$", page, re.M | re.S)[1].splitlines()
+    assert len(commands) == 5
+    draw = random.Random(1)
+    letters = "ACDEFGHIKLMNPQRSTVWY"
+    with (tmp_path / "proteins.faa").open("w") as file:
+        for number in range(300):
+            protein = "M" + "".join(draw.choices(letters, weights=range(20, 0, -1), k=draw.randrange(40, 200)))
+            lines = [protein[first : first + 60] for first in range(0, len(protein), 60)]
+            file.write("\n".join([f">made|{number} by a test", *lines]).lower() + "*\n")
+    printed = []
+    for command in commands:
+        program, *words = shlex.split(command)
+        assert program == "clozeline"
+        steps = ["steps=3", "schedule.warmup=1"] if words[0] == "train" else []
+        done = run_program(f"import sys\nfrom clozeline.__main__ import main\nsys.argv = {[program, *words, *steps]}\n"
+                           "sys.exit(main())", tmp_path)  # fmt: skip
+        assert done.codes == [0], done.errors
+        printed += done.outputs
+    assert "300 final_stop" in printed[1]
+    assert "guesses:" in printed[3]
+    assert "loaded by AutoModelForMaskedLM" in printed[4]
+    vocabulary = json.loads((tmp_path / "mine" / "exported" / "tokenizer.json").read_text(encoding="utf-8"))
+    assert set(letters) <= set(vocabulary["model"]["vocab"])
+    assert len(vocabulary["model"]["vocab"]) == 8 + len(letters)
+    program = re.search(r"^```python\n(.*?)^```$", page, re.M | re.S)[1]
+    words = ["kmer.py", "mine/data/group/packed-126-sep", "400"]
+    done = run_program(program.replace("import sys\n", f"import sys\nsys.argv = {words}\n", 1), tmp_path)
+    assert done.codes == [0], done.errors
+    single, *_ = re.findall(r"^0 neighbors: (\S+) nats", done.outputs[0], re.M)
+    weights = np.arange(20, 0, -1) / 210
+    assert abs(float(single) + float(weights @ np.log(weights))) < 0.05, "the entropy of the letters drawn"
 
 
 BATCH, STEPS, ROWS = 16, 11, 176

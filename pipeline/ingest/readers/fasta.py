@@ -38,7 +38,7 @@ class Fasta(Reader):
     class Options:
         """How long documents may be."""
 
-        max_letters: Annotated[int, Field(ge=1)] = 1_000_000
+        max_letters: Annotated[int, Field(ge=1)] = 10_000
         """letters of a document; a longer sequence, such as a chromosome, is cut into several"""
 
     @staticmethod
