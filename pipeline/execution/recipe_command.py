@@ -25,7 +25,7 @@ from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.execution.progress import Progress, print_table
 from clozeline.pipeline.execution.report import earlier_report, write_run_report
-from clozeline.pipeline.execution.runner import StageRun, run_recipe, stage_runs
+from clozeline.pipeline.execution.runner import WORK_IS_DONE, StageRun, run_recipe, stage_runs
 from clozeline.pipeline.execution.stages import StageSummary, check_recipe, stages_of
 from clozeline.pipeline.recipe import Recipe, load_default_recipe, load_recipe
 from clozeline.reporting import Reporting
@@ -41,9 +41,6 @@ _ALGORITHMS: Final = (
     ("group", "name", "clozeline.pipeline.group.groupings"),
     ("corrupt", "name", "clozeline.pipeline.corrupt.objectives"),
 )
-
-
-_DONE: Final = "what the stages made is complete; this is a mistake in Clozeline: please report this line"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -102,7 +99,7 @@ def _run(recipe: Recipe, only: str | None, detail: Detail, *, verify: bool) -> i
     """Run the stages, or one of them, print the table and write the report."""
     earlier_report(recipe.output_folder / "report.json")  # one of a newer version ends the start here
     summaries: list[StageSummary] = []
-    reports = Reporting(_DONE, passed=(ClozelineError, OSError))
+    reports = Reporting(WORK_IS_DONE, passed=(ClozelineError, OSError))
     if detail != "quiet" and (note := missing_note()):
         _show(f"note: {note}")
     try:

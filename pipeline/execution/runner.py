@@ -17,7 +17,7 @@ from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.plan import PLAN_STAGE, Plan, freeze_plan, load_plan
 from clozeline.pipeline.execution.progress import Progress, done_counter
 from clozeline.pipeline.execution.report import earlier_report, write_stage_report
-from clozeline.pipeline.execution.stages import Stage, StageSummary, UnitRunner, stage_key, stage_of, stages_of
+from clozeline.pipeline.execution.stages import Row, Stage, StageSummary, UnitRunner, stage_key, stage_of, stages_of
 from clozeline.pipeline.execution.unit_record import (
     DOCUMENTS_FOLDER,
     LOGS,
@@ -32,7 +32,10 @@ from clozeline.pipeline.execution.unit_record import (
 )
 from clozeline.pipeline.recipe import ExecutorConfig, Recipe, recipe_text
 from clozeline.pipeline.shards.quarantine import QUARANTINE
+from clozeline.reporting import Reporting
 
+WORK_IS_DONE: Final = "what the stages made is complete; this is a mistake in Clozeline: please report this line"
+"""What is said where a summary of finished work fails."""
 # Files of a stage's folder that records do not list.
 _OWN_FILES: Final = ("config.yaml", "plan.json", "report.json")
 
@@ -247,7 +250,10 @@ class StageRun(Generic[C]):
         if not stage.recipe.keep_intermediates:
             shutil.rmtree(folder / TEMPORARY, ignore_errors=True)
         progress.stage_done(stage.name, seconds, skipped=skipped)
-        return StageSummary(stage.name, counts, stage.row(counts), size, seconds, len(records), skipped)
+        row = Row("–")
+        with Reporting(WORK_IS_DONE)(f"amounts of {stage.name}"):
+            row = stage.row(counts)
+        return StageSummary(stage.name, counts, row, size, seconds, len(records), skipped)
 
 
 def run_units(

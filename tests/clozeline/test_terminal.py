@@ -99,6 +99,7 @@ def test_columns_of_a_table_stand_below_each_other_in_any_script():
 
 def test_a_word_that_is_cut_has_no_blank_inside():
     assert wrap_text("abcdefghij kl", 8, "", "    ") == ["abcd", "    efgh", "    ij", "    kl"]
+    assert wrap_text("abcdef", 8, "", "    ") == ["abcd", "    ef"]
 
 
 @given(st.text("ab 中👩\u0301", max_size=80), st.integers(8, 30))

@@ -62,7 +62,8 @@ def test_quiet_prints_nothing_but_errors(tmp_path, capsys):
     assert "did you mean 'seed'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("part", ["print_table", "write_run_report"])
+@pytest.mark.parametrize("part", ["execution.recipe_command.print_table", "execution.recipe_command.write_run_report",
+                                  "clean.stage.CleanStage.row"])  # fmt: skip
 def test_no_summary_ends_a_run_whose_work_is_done(part, tmp_path, capsys, monkeypatch):
     def broken(*_):
         raise ValueError("Sign not allowed")
@@ -72,7 +73,7 @@ def test_no_summary_ends_a_run_whose_work_is_done(part, tmp_path, capsys, monkey
         tmp_path, f"{{corpus: c, output: {tmp_path}/out, input: {write_corpus(tmp_path / 'in', 5)}, clean: {language}}}"
     )
     with monkeypatch.context() as patch:
-        patch.setattr(f"clozeline.pipeline.execution.recipe_command.{part}", broken)
+        patch.setattr(f"clozeline.pipeline.{part}", broken)
         assert main(["--config", str(recipe)]) == 0
         said = capsys.readouterr().err
         assert "ValueError: Sign not allowed; what the stages made is complete" in said
