@@ -1,13 +1,14 @@
 """Documents and inputs that a run leaves out: the file of `clean.exclude`."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.execution.plan import PlannedRange
+from clozeline.pipeline.execution.remote_file import RemoteFile
 from clozeline.pipeline.text.hosts import ascii_host, ascii_url, parent_domains
 
 
@@ -38,34 +39,51 @@ class Exclusion:
         return {number: stripped for number, line in lines if (stripped := line.strip()) and stripped[0] != "#"}
 
     @cached_property
-    def _numbers(self) -> Mapping[str, list[int]]:
-        """Numbers of the lines by each form that a name may have."""
+    def _inputs(self) -> Mapping[str, list[int]]:
+        """Numbers of the lines as names of sources and files, whose case counts."""
+        return self._number(lambda line: {line, _comparable_url(line) if "://" in line else _absolute(line)})
+
+    @cached_property
+    def _documents(self) -> Mapping[str, list[int]]:
+        """Numbers of the lines as uids and hosts in lower case, and as URLs."""
+        # uids are written in letters and digits, as hosts are, and have no case either
+        return self._number(
+            lambda line: {_comparable_url(line), *([] if "/" in line else [ascii_host(line.strip("[]"))])}
+        )
+
+    def _number(self, forms: Callable[[str], set[str]]) -> Mapping[str, list[int]]:
         numbers: dict[str, list[int]] = {}
         for number, line in self.lines().items():
-            for form in {line, line.lower().strip("[]"), ascii_url(line), _absolute(line)}:
+            for form in forms(line):
                 numbers.setdefault(form, []).append(number)
         return numbers
 
     def find_input(self, planned: PlannedRange) -> set[int]:
         """Return the lines that name the source, the file with or without its folder, or a folder of an input."""
         names = {planned.source_group, planned.source, str(planned.path), planned.source.rpartition("/")[2]}
+        if isinstance(planned.path, RemoteFile):
+            names.add(_comparable_url(planned.path.url))
         if isinstance(planned.path, Path):
             absolute = Path(_absolute(str(planned.path)))
             names |= {str(absolute), *map(str, absolute.parents)}
-        return self._find(names)
+        return {number for name in names for number in self._inputs.get(name, ())}
 
     def find_document(self, uid: bytes, url: str | None, host: str | None) -> set[int]:
         """Return the lines that name a document, its URL, its host, or a domain above it."""
         # a word without a dot is no host, but may be a source
         hosts = (name for name in parent_domains(ascii_host(host or "")) if "." in name or ":" in name)
-        return self._find((uid.hex(), *([ascii_url(url)] if url else ()), *hosts))
-
-    def _find(self, names: Iterable[str]) -> set[int]:
-        return {number for name in names for number in self._numbers.get(name, ())}
+        names = (uid.hex(), *([_comparable_url(url)] if url else ()), *hosts)
+        return {number for name in names for number in self._documents.get(name, ())}
 
     def unmatched(self, matched: Mapping[str, int]) -> Iterator[str]:
         """Yield the lines that name nothing; `matched` holds the numbers of the others."""
         return (line for number, line in self.lines().items() if str(number) not in matched)
+
+
+def _comparable_url(url: str) -> str:
+    """Return a URL with scheme and host in lower case; the case of its path counts."""
+    scheme, mark, rest = ascii_url(url).partition("://")
+    return f"{scheme.lower()}{mark}{rest}" if mark else scheme
 
 
 def _absolute(path: str) -> str:

@@ -19,7 +19,8 @@ class ExactConfig:
     """Removal of documents with the same key; the longest text stays, of equal ones that of the smallest uid."""
 
     key: Key = "text"
-    """key that must be equal: `text` (stored text), `match` (words without case, marks and digits) or `url`"""
+    """key that must be equal: `text` (stored text), `match` (words without case, marks and digits) or `url` (without
+    scheme and fragment, but with one that begins with `#/` or `#!`)"""
 
 
 @config_class

@@ -32,8 +32,9 @@ from clozeline.pipeline.ingest.documents.files import read_batches
 from clozeline.pipeline.text.hosts import host_of
 from clozeline.pipeline.text.normal_form import match_words
 
-EXACT_VERSION: Final = 2
+EXACT_VERSION: Final = 3
 """Raised when a hash, and so a decision, changes."""
+_PATHS_IN_PAGES: Final = ("/", "!")
 _COLUMNS: Final = ("uid", "text", "target_text", "url", "n_chars")
 _ROW: Final = (("hash", "S16"), ("uid", "S16"), ("merit", "<i8"), ("part", "<u4"))
 _digest: Callable[[bytes | memoryview], bytes] = xxhash.xxh3_128_digest
@@ -70,7 +71,8 @@ def content_hashes(batch: pa.RecordBatch, key: Key) -> tuple[Uids, Bool]:
 def normalize_url(url: str) -> str:
     """Return a URL without scheme, default port and fragment, with the host in ASCII form; as it is without a host.
 
-    "HTTPS://Example.org:443/A#top" -> "example.org/A"
+    A fragment that begins with `/` or `!` stays: it is the path of a page that a script shows.
+    "HTTPS://Example.org:443/A#top" -> "example.org/A", "http://example.org/#/a" -> "example.org/#/a"
     """
     url = url.strip()
     try:
@@ -82,7 +84,8 @@ def normalize_url(url: str) -> str:
         return url
     shown = "" if port in (None, 80, 443) else f":{port}"
     query = f"?{parts.query}" if parts.query else ""
-    return f"{host}{shown}{parts.path or '/'}{query}"
+    path_in_page = f"#{parts.fragment}" if parts.fragment.startswith(_PATHS_IN_PAGES) else ""
+    return f"{host}{shown}{parts.path or '/'}{query}{path_in_page}"
 
 
 @dataclass

@@ -78,3 +78,47 @@ def test_a_file_that_cannot_be_read_is_told_before_the_work(tmp_path):
     with pytest.raises(ConfigurationError, match=r"none: cannot be read"):
         run_clean(inputs, tmp_path / "out", {"exclude": str(tmp_path / "none")})
     assert not (tmp_path / "out/clean/documents").exists()
+
+
+def write_rows(path, *urls):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        "".join(json.dumps({"text": f"Row {number}.", "url": url}) + "\n" for number, url in enumerate(urls))
+    )
+
+
+ADDRESSES = (
+    "https://a.example/Wiki/HTML", "https://a.example/wiki/html", "https://b.example/?Q=1", "https://b.example/?q=1",
+    "http://BÜCHER.example/Ä", "https://c.example/#/inbox/1", "https://c.example/#/inbox/2",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "gone"), [
+    ("https://a.example/Wiki/HTML", {0}), ("https://a.example/wiki/html", {1}), ("HTTPS://A.Example/wiki/html", {1}),
+    ("https://a.example/WIKI/HTML", set()), ("https://b.example/?q=1", {3}), ("A.EXAMPLE", {0, 1}),
+    ("http://xn--bcher-kva.example/Ä", {4}), ("Http://bücher.EXAMPLE/Ä", {4}), ("http://bücher.example/ä", set()),
+    ("https://c.example/#/inbox/2", {6}),
+])  # fmt: skip
+def test_a_line_names_only_its_own_address(tmp_path, line, gone):
+    """Paths and queries are case-sensitive, scheme and host are not."""
+    write_rows(tmp_path / "a.jsonl", *ADDRESSES)
+    done = run(tmp_path, str(tmp_path / "a.jsonl"), f"{line}\n")
+
+    assert done.counts["ignored"].get("excluded", 0) == len(gone)
+    left = {each.url for each in (*done.documents, *done.rejects)}
+    assert left == {url for number, url in enumerate(ADDRESSES) if number not in gone}
+
+
+@pytest.mark.parametrize(("line", "gone"), [
+    ("SRC", {"SRC/A.jsonl"}), ("src", {"src/A.jsonl", "src/a.jsonl"}), ("a.jsonl", {"src/a.jsonl"}),
+    ("A.jsonl", {"SRC/A.jsonl", "src/A.jsonl"}), ("src/A.jsonl", {"src/A.jsonl"}), ("Src", set()),
+    ("FOLDER/one", {"SRC/A.jsonl"}), ("FOLDER/ONE", set()), ("FOLDER/two/A.JSONL", set()),
+])  # fmt: skip
+def test_a_line_names_only_its_own_source_file_or_folder(tmp_path, line, gone):
+    write_rows(tmp_path / "one/A.jsonl", "https://a.example/1")
+    write_rows(tmp_path / "two/A.jsonl", "https://a.example/2")
+    write_rows(tmp_path / "two/a.jsonl", "https://a.example/3")
+    inputs = [{"path": str(tmp_path / "one"), "source": "SRC"}, {"path": str(tmp_path / "two"), "source": "src"}]
+    done = run(tmp_path, inputs, line.replace("FOLDER", str(tmp_path)) + "\n")
+    left = {each.source for each in (*done.documents, *done.rejects)}
+    assert {"SRC/A.jsonl", "src/A.jsonl", "src/a.jsonl"} - left == gone

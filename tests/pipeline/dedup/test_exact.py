@@ -15,6 +15,11 @@ from tests.pipeline.dedup.dedup_documents import EXACT, document
     [
         ("HTTPS://Example.org:443/A#top", "example.org/A"),
         ("http://example.org", "example.org/"),
+        ("https://mail.example/#/inbox/1", "mail.example/#/inbox/1"),
+        ("https://mail.example/app?a=1#/inbox/2", "mail.example/app?a=1#/inbox/2"),
+        ("https://Mail.example#!Page=2", "mail.example/#!Page=2"),
+        ("http://example.org/a#section/2", "example.org/a"),
+        ("http://example.org/a#", "example.org/a"),
         ("http://example.org:8080/a?b=c", "example.org:8080/a?b=c"),
         ("http://user@Example.org./x", "example.org/x"),
         ("http://[::1/x", "http://[::1/x"),
