@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
+from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut, Line
 from clozeline.pipeline.ingest.formats.charset import detect_utf16
 from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile, detect_codec
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
@@ -20,11 +20,11 @@ _HEADER: Final = 1000  # characters of an id or a description
 class Fasta(Reader):
     """Reads the sequences of FASTA; the words of a header are its `id`, the first one, and its `description`.
 
-    Lines of a sequence are joined; blank lines and comments (`;`) are ignored. A sequence longer than `max_letters` is
-    several documents, whose `start` counts the letters before them. `*` at the end of a sequence, the stop of a
-    protein, is left out and noted; lower-case letters (soft masking), gaps and stops within it stay as they are. The
-    locator is the offset of the first letter in the decompressed stream. Other characters are `bad_letters`, a header
-    without a sequence is `empty`, and what stands before the first header is `no_header`.
+    Lines of a sequence are joined; blank lines and comments (`;` or `#`) are ignored. A sequence longer than
+    `max_letters` is several documents, whose `start` counts the letters before them. `*` at the end of a sequence, the
+    stop of a protein, is left out and noted; lower-case letters (soft masking), gaps and stops within it stay as they
+    are. The locator is the offset of the first letter in the decompressed stream. Other characters are `bad_letters`, a
+    header without a sequence is `empty`, and what stands before the first header is `no_header`.
 
     Example:
         `>sp|P1 made`, `MKV`, `LA*` is the document MKVLA with the id `sp|P1` and the description `made`.
@@ -70,7 +70,7 @@ class Fasta(Reader):
         lines = ByteLines(path, start, end, self._limits)
         record: _Record | None = None
         lost = False  # lines without a header are one record, and those after damage none
-        for offset, line in lines:
+        for offset, line in _split_at_returns(lines):
             if not isinstance(line, bytes):
                 reason, undecoded = (line.reason, line.lost) if isinstance(line, Cut) else ("line_bytes", 0)
                 yield Counted("malformed", reason, offset, lost=undecoded)
@@ -80,7 +80,7 @@ class Fasta(Reader):
             elif (line.removeprefix(b"\xef\xbb\xbf") if offset == 0 else line).startswith(b">"):
                 yield from record.finish() if record else ()
                 record, lost = _Record(line.lstrip(b"\xef\xbb\xbf>"), offset, self._options.max_letters), False
-            elif line.isspace() or not line or line.startswith(b";"):
+            elif line.isspace() or not line or line.startswith((b";", b"#")):
                 continue
             elif record is not None:
                 yield from record.add(line, offset)
@@ -92,11 +92,22 @@ class Fasta(Reader):
         yield from record.finish() if record else ()
 
 
+def _split_at_returns(lines: ByteLines) -> Iterator[tuple[int, Line]]:
+    r"""Yield the lines, which may also end with `\r`, as those of old computers do."""
+    for offset, line in lines:
+        if isinstance(line, bytes) and b"\r" in line[:-1]:
+            for part in line.split(b"\r"):
+                yield offset, part
+                offset += len(part) + 1
+        else:
+            yield offset, line
+
+
 class _Record:
     """A sequence under way: its letters since the last piece."""
 
     def __init__(self, header: bytes, offset: int, most: int) -> None:
-        name, _, description = header.decode("utf-8", "replace").strip().partition(" ")
+        name, description, *_ = [*header.decode("utf-8", "replace").split(None, 1), "", ""]
         self._extra = {"id": name[:_HEADER], "description": description.strip()[:_HEADER]}
         self._most, self._pieces = most, 0
         self._letters = bytearray()

@@ -123,12 +123,21 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         return "\n".join(filter(None, lines))
 
     def _explain_words(self) -> str:
-        """Return what whole words are in languages without blanks that have no segmenter, where an objective asks."""
-        wanted = self._objectives_of_words() if self.recipe.has("clean") else []
+        """Return what a word is in languages without blanks that have no segmenter, where an objective takes words.
+
+        Segmenters of which no document has the language are named too: they find nothing.
+        """
+        if not self.recipe.has("clean"):
+            return ""
+        found = total_counts(self.recipe.folder("clean"), "main").get("languages", {})
+        if unused := sorted(self.config.words.keys() - found.keys()):
+            return (
+                f"words: encode.words names {', '.join(unused)}, but the documents have the languages "
+                f"{', '.join(sorted(found))}: give them by clean.language, or by `language` of the input"
+            )
+        wanted = self._objectives_of_words()
         if not wanted:
             return ""
-        counts = total_counts(self.recipe.folder("clean"), "main")
-        found = counts.get("languages", {})
         segmenters = {language: name for name in names(_SEGMENTERS) for language in find(_SEGMENTERS, name).languages}
         unspaced = (STRINGS | segmenters.keys()) & found.keys() - self.config.words.keys()
         if not unspaced:

@@ -89,6 +89,23 @@ def test_names_stops_and_masked_letters(tmp_path):
     assert counted(items) == {"final_stop": 1, "empty": 1}
 
 
+@pytest.mark.parametrize(("content", "records"), [
+    (b">a\nATAGA\n\n>b\nAGATTAG\n>c\nAG\n", [("a", "", "ATAGA"), ("b", "", "AGATTAG"), ("c", "", "AG")]),
+    (b">A <B> <C>\nNNNN\n", [("A", "<B> <C>", "NNNN")]),
+    (b">a one\rACGT\rAC\r>b\rGGCC\r", [("a", "one", "ACGTAC"), ("b", "", "GGCC")]),
+    (b">a\r\r\nAC\r\r\nGT\r\r\n", [("a", "", "ACGT")]),
+    (b"# made by hand\n>a\nACGT\n# in between\nAC\n", [("a", "", "ACGTAC")]),
+    (b">genome #1\nATAT\n>genome #2\nATATT\n", [("genome", "#1", "ATAT"), ("genome", "#2", "ATATT")]),
+    (b">a\nACGT\n   \n\t\n", [("a", "", "ACGT")]),
+    (b">a\nACGT\n;a comment > as it is\n>b\nAC\n", [("a", "", "ACGT"), ("b", "", "AC")]),
+    (b"> spaced header\nACGT\n>id\tafter a tab\nAC\n", [("spaced", "header", "ACGT"), ("id", "after a tab", "AC")]),
+])  # fmt: skip
+def test_files_that_other_readers_had_trouble_with(tmp_path, content, records):
+    """Right values written down before the run, from reports about other readers of FASTA."""
+    items = read(write(tmp_path / "a.fasta", content), name="fasta")
+    assert [(item.extra["id"], item.extra["description"], item.text) for item in items] == records
+
+
 @pytest.mark.parametrize(("content", "texts_", "counts"), [
     (b"ACGT\nACGT\n", [], {"no_header": 1}),
     (b"no FASTA at all\n>a\nACGT\n", ["ACGT"], {"no_header": 1}),

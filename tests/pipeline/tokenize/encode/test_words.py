@@ -26,19 +26,22 @@ SENTENCES = [
 LABELS = ("whole_word_masking", "span_boundary", "sentence_order_prediction", "text_infilling")
 
 
-def recipe_of(folder, tokenizer, **encode):
+def recipe_of(folder, tokenizer, languages=("zh", "en"), **encode):
     objectives = [
         {"name": name, "max_length": 40, **({"unit": "word"} if name == LABELS[-1] else {})} for name in LABELS
     ]
     return {
         "corpus": "zh", "output": str(folder / "out"), "plan": {"shard_bytes": 100_000}, "heldout": {"fraction": 0.05},
-        "input": [{"path": str(folder / f"{language}.jsonl"), "language": language} for language in ("zh", "en")],
+        "input": [
+            {"path": str(folder / f"{name}.jsonl"), "language": code}
+            for name, code in zip(("zh", "en"), languages, strict=True)
+        ],
         "clean": {"filters": []}, "executor": {"tasks": 1},
         "train_tokenizer": {"name": tokenizer, "size": 700}, "encode": encode, "group": {}, "corrupt": objectives,
     }  # fmt: skip
 
 
-def run(folder, tokenizer="wordpiece", **encode):
+def run(folder, tokenizer="wordpiece", languages=("zh", "en"), **encode):
     folder.mkdir(exist_ok=True)
     with (folder / "zh.jsonl").open("w") as file:
         for number in range(60):
@@ -48,7 +51,7 @@ def run(folder, tokenizer="wordpiece", **encode):
         for number in range(20):
             file.write(json.dumps({"text": f"The seventh wizard reads page {number} of a book. Others sleep."}) + "\n")
     path = folder / "recipe.yaml"
-    path.write_text(json.dumps(recipe_of(folder, tokenizer, **encode)))
+    path.write_text(json.dumps(recipe_of(folder, tokenizer, languages, **encode)))
     assert main(["--config", str(path)]) == 0
     return folder / "out"
 
@@ -142,3 +145,11 @@ def test_without_segmenters_nothing_is_stored_of_them(tmp_path, capsys):
 def test_a_run_with_segmenters_says_nothing_of_them(segmented, tmp_path, capsys):
     run(tmp_path / "again", words={"zh": "jieba"})
     assert "no blanks" not in "".join(capsys.readouterr())
+
+
+def test_a_segmenter_of_a_language_that_no_document_has_is_named(tmp_path, capsys):
+    """Where languages are neither identified nor given, it would find nothing, and nobody would know."""
+    pytest.importorskip("jieba", reason="pip install 'clozeline[words]' for the tests of encode.words")
+    run(tmp_path, languages=("und", "en"), words={"zh": "jieba"})
+    said = " ".join("".join(capsys.readouterr()).split())
+    assert "words: encode.words names zh, but the documents have the languages en, und: give them by" in said
