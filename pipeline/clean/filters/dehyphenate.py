@@ -13,14 +13,7 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 _CUT: Final = re.compile(r"[-\u2010]\n\n?[ \t]*([^\W\d_]+)([^\s\-\u2010]*)( ?)")
 _BEFORE: Final = re.compile(r"[^\W\d_]+\Z")
 _WORD: Final = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_WORD_CHARACTERS: Final = 40
-_AND: Final = {
-    "en": {"and", "or"},
-    "de": {"und", "oder"},
-    "nl": {"en", "of"},
-    "fr": {"et", "ou"},
-    "es": {"y", "e", "o"},
-}
+_AND: Final = {"en": {"and", "or"}, "de": {"und", "oder"}, "nl": {"en", "of"}, "fr": {"et", "ou"}, "es": {"y", "o"}}
 """Words after a suspended hyphen, by language: `pre- and post-war`, `Vor- und Nachteile`."""
 
 
@@ -41,7 +34,7 @@ class Dehyphenate(Filter):
         """This filter has no options."""
 
     def __init__(self, options: Options) -> None:
-        self.options = options
+        """Take no options."""
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the joined text; no text is rejected."""
@@ -70,7 +63,7 @@ class Dehyphenate(Filter):
 
 def _head_of(cut: re.Match[str]) -> str:
     """Return the letters before the hyphen of a cut word."""
-    before = _BEFORE.search(cut.string[max(0, cut.start() - _WORD_CHARACTERS) : cut.start()])
+    before = _BEFORE.search(cut.string[max(0, cut.start() - 40) : cut.start()])
     return "" if before is None else before[0]
 
 

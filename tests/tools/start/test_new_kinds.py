@@ -180,9 +180,22 @@ def test_the_sample_is_bounded_and_tells_what_it_lacks(tmp_path, monkeypatch):
     assert sample_texts(str(long)).words == (math.inf,)
 
 
-def test_unspaced_scripts_count_by_character_and_pages_by_their_text(tmp_path):
-    chinese = write_rows(tmp_path / "zh.jsonl", ["人人生而自由，在尊严和权利上一律平等。" * 5])
-    assert sample_texts(str(chinese)).median_words > 50
+UNSPACED = {
+    "zh": "人人生而自由，在尊严和权利上一律平等。他们赋有理性和良心，并应以兄弟关系的精神相对待。",
+    "ja": "すべての人間は、生まれながらにして自由であり、かつ、尊厳と権利とについて平等である。",
+    "th": "มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกันในเกียรติศักดิ์และสิทธิ ต่างมีเหตุผลและมโนธรรม",
+}
+
+
+@pytest.mark.parametrize("language", UNSPACED)
+def test_paragraphs_without_blanks_are_not_judged_as_pages(tmp_path, language):
+    """The words of the sample are those of the filters: half of the texts cannot be too short for the kind chosen."""
+    texts = [f"{UNSPACED[language] * 2}{number}" for number in range(20)]
+    source = write_rows(tmp_path / "rows.jsonl", texts)
+    assert made(tmp_path / "mine", f"input={source}", f"language={language}", stages="clean") == texts
+
+
+def test_pages_count_by_their_text(tmp_path):
     page = tmp_path / "page.html"
     page.write_text(
         f"<html><script>{'x = 1; ' * 900}</script><body><p>It rained all day in the valley.</p></body></html>"

@@ -21,7 +21,7 @@ from clozeline.pipeline.ingest.reader_options import options_of
 from clozeline.pipeline.ingest.readers import Counted, RawRecord, Reader, detect, detect_members, is_guess
 from clozeline.pipeline.recipe import InputEntry, Recipe
 from clozeline.pipeline.shards.store import as_url
-from clozeline.pipeline.text.normal_form import match_words
+from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.registry import choose
 
 _FILES: Final = 32
@@ -43,7 +43,7 @@ class Sample:
     """Lengths of sampled texts."""
 
     words: tuple[float, ...] = ()
-    """words of each text; infinite for a record that is too large to be read here"""
+    """words of each text, counted as by the filters; infinite for a record that is too large to be read here"""
     lacks: str = ""
     """why the first record without a text has none"""
     is_remote: bool = False
@@ -76,7 +76,7 @@ def sample_texts(source: Any) -> Sample:
                 lacks = lacks or item.lacks
                 continue
             text = _text_of(item)
-            words.append(len(match_words(text)))
+            words.append(TextStatistics(text).words)
             sequences += _is_sequence(text)
     return Sample(tuple(words), lacks, has_sequences=sequences * 2 > len(words))
 
