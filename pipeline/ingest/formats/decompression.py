@@ -71,11 +71,11 @@ _XZ_MEMORY: Final = LARGEST_WINDOW + (1 << 20)
 
 
 def _zstd_window(head: bytes) -> int:
-    """Return the window of a frame, or its content if that is known and smaller; 0 if these bytes do not tell."""
+    """Return the window of a frame, that is its content where it is smaller; 0 if these bytes do not tell."""
     with suppress(zstandard.ZstdError):
         frame = zstandard.get_frame_parameters(head)
         if frame.window_size <= _ZSTD_WINDOW:  # no frame that can be decoded has a larger one
-            return int(min(frame.window_size, frame.content_size))  # 2**64 - 1 if it is not known
+            return int(frame.window_size)
     return 0
 
 

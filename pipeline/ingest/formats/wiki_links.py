@@ -31,7 +31,7 @@ def link_text(title: str, label: str | None, no_text: frozenset[str]) -> str | N
     """
     is_plain = title.lstrip().startswith(":")
     prefix, colon, _ = title.partition(":")
-    if colon and not is_plain and prefix.replace("_", " ").strip().casefold() in no_text:
+    if colon and prefix.replace("_", " ").strip().casefold() in no_text:
         return ""
     if label is not None:
         return None

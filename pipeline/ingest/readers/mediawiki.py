@@ -140,9 +140,6 @@ class _Pages:
             self._start, self._fields = self._parser.CurrentByteIndex, {}
         elif name == "content":
             self._is_further_slot = True  # of a revision, next to its main text
-        elif name == "revision":
-            self._fields.pop("model", None)
-            self._fields.pop("format", None)
         elif name == "namespace":
             self._key, self._text = attributes.get("key", ""), []
         elif name == "redirect":

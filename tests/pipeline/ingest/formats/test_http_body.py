@@ -107,6 +107,17 @@ def test_chunks_are_joined_and_a_missing_end_is_known(body, complete):
     assert respond(body, "Transfer-Encoding: Chunked", "Content-Length: 9999") == (FIRST, complete)
 
 
+def test_a_chunk_without_its_line_end_is_kept_and_ends_a_body():
+    assert respond(b"3\r\nabc\r\n3\r\ndefxyz", "Transfer-Encoding: chunked") == (b"abcdef", False)
+    assert respond(b"3\r\nabc\r\n3\r\ndef0\r\n\r\n", "Transfer-Encoding: chunked") == (b"abcdef", True)
+
+
+def test_bytes_behind_a_brotli_stream_count_only_if_all_of_them_decode():
+    """Its streams have no first bytes that tell them from other bytes."""
+    rest = brotli.compress(random.Random(3).randbytes(4000).hex().encode())
+    assert respond(brotli.compress(FIRST) + rest[:-5], "Content-Encoding: br") == (FIRST, True)
+
+
 @pytest.mark.parametrize("start", [b"a1\n", b"abc\r\n", b"12\r\n"])
 def test_a_joined_body_that_begins_like_a_chunk_stays_whole(start):
     body = start + FIRST
@@ -140,6 +151,11 @@ def test_a_cut_body_of_chunks_and_gzip_gives_what_decodes(share):
         (gzip.compress(FIRST), ['Content-Encoding: "GZIP";q=1'], (FIRST, True)),
         (chunked(gzip.compress(FIRST)), ["Transfer-Encoding: gzip, chunked"], (FIRST, True)),
         (zlib.compress(FIRST)[2:-4], ["Content-Encoding: deflate"], (FIRST, True)),
+        (
+            chunked(gzip.compress(zlib.compress(FIRST)[2:-4])),
+            ["Content-Encoding: deflate", "Transfer-Encoding: gzip, chunked"],
+            (FIRST, True),
+        ),
         (FIRST, ["Content-Encoding: identity, none, UTF-8"], (FIRST, True)),
     ],
 )

@@ -195,6 +195,17 @@ def test_junk_and_records_across_damage_are_counted_by_bytes(tmp_path):
     assert [item.lost for item in read(path, name="jsonl") if isinstance(item, Counted)][:1] == [100]
 
 
+def test_what_decodes_of_a_broken_frame_is_not_lost(tmp_path):
+    """Blocks of 128 KiB decode one after another."""
+    packed = bytearray(zstd(rows(0, 20_000)))
+    place = len(packed) * 3 // 4
+    packed[place : place + 600] = bytes(600)
+    path = tmp_path / "a.zst"
+    path.write_bytes(packed)
+    *_, damage = decompress_file(path, Limits())
+    assert 0 < damage.lost < len(packed) // 2
+
+
 def test_an_array_that_breaks_is_counted_by_bytes(tmp_path):
     packed = bytearray(zstd(b"[" + rows(0).replace(b"}\n", b"},") + b"{}]"))
     packed[len(packed) // 2 :] = bytes(len(packed) - len(packed) // 2)

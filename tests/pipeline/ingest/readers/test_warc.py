@@ -74,6 +74,7 @@ def test_records_that_are_no_captures_are_counted_by_type(write):
         ("conversion", "text/plain", b"<p>a < b", False),
         ("conversion", "text/plain; charset=utf-8", b"words", False),
         ("conversion", "text/markdown", b"# words", False),
+        ("conversion", "text/plain", b'<meta charset="windows-1251"> is a line of HTML: \xc3\xa9', False),
         ("conversion", None, b"words", False),
         ("conversion", None, page(1), True),
         ("conversion", "text/html", page(1), True),
