@@ -224,7 +224,7 @@ class PieceTable:
                 )
             starts = ends - widths
             if not text.isascii():
-                characters = _characters_of(text)
+                characters = characters_of(text)
                 starts, ends = characters[starts], characters[ends - 1] + 1
             encodings.append(Encoding(tokens, starts, ends))
         return encodings
@@ -321,7 +321,7 @@ class Tokenizer(ABC):
         """Convert the model to the `tokenizers` library, without special tokens, for `export_tokenizer`."""
 
 
-def _characters_of(text: str) -> NDArray[np.int64]:
+def characters_of(text: str) -> NDArray[np.int64]:
     """Return the character of each UTF-8 byte of a text, [bytes]."""
     lead = (np.frombuffer(text.encode(), dtype=np.uint8) & 0xC0) != 0x80
     return np.cumsum(lead, dtype=np.int64) - 1

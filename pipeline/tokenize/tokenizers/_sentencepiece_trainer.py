@@ -22,6 +22,7 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import (
     Encoding,
     PieceTable,
     Tokenizer,
+    characters_of,
     cut,
     fingerprint,
     training_texts,
@@ -37,7 +38,7 @@ _TOO_LARGE: Final = re.compile(r"vocabulary size too high.*<= (\d+)", re.IGNOREC
 
 
 class TrainedSentencepiece(Tokenizer):
-    """A model in `spiece.model`: no normalization, no dummy prefix, bytes for rare characters."""
+    """A model in `spiece.model`: no normalization, no dummy prefix, bytes for rare characters if `bytes` is true."""
 
     NAME: ClassVar[str]
     """name of the algorithm"""
@@ -45,12 +46,13 @@ class TrainedSentencepiece(Tokenizer):
     """its name in the library"""
     FILE: ClassVar[str] = "spiece.model"
     SAMPLE_BYTES: ClassVar[int] = 10**9
-    ROOM: ClassVar[tuple[int, str]] = (258, "256 bytes, the newline and a piece")
 
     @config_class
     class Options(TrainingOptions):
         character_coverage: Annotated[float, Field(gt=0.9, le=1)] = 0.9995
         """share of the sample's characters that get their own piece, 0.9 to 1; the rest are encoded as bytes"""
+        bytes: bool = True
+        """256 ids for the bytes of rare characters; false: a run of characters without a piece is the unknown token"""
 
     def __init__(self, model: sentencepiece.SentencePieceProcessor) -> None:
         self._model = model
@@ -58,8 +60,19 @@ class TrainedSentencepiece(Tokenizer):
         names = [piece.piece for piece in self._facts.pieces]
         self._table = PieceTable(map(bytes_of, self._facts.pieces), names)
         self.vocabulary = self._table.vocabulary(fingerprint(_decisive_facts(self.NAME, self._facts)))
-        escaped = [names.index(f"<0x{byte:02X}>") for byte in SPACE.encode()]
+        self._has_bytes: bool = self._facts.trainer_spec.byte_fallback
+        escaped = [names.index(f"<0x{byte:02X}>") for byte in SPACE.encode()] if self._has_bytes else [self.unknown_id]
         self._literal = np.array(escaped, dtype=self.vocabulary.id_dtype)
+
+    @classmethod
+    def room(cls, options: Any) -> tuple[int, str]:
+        """Return the bytes, if there are any, the newline and a piece."""
+        return (258, "256 `bytes`, the newline and a piece") if options.bytes else (2, "the newline and a piece")
+
+    @property
+    def loss(self) -> str:
+        """Characters without a piece, if there are no bytes."""
+        return "" if self._has_bytes else "characters without a piece, and U+2581"
 
     @classmethod
     def train(cls, texts: Iterable[str], options: Any, folder: Path) -> Self:
@@ -98,6 +111,8 @@ class TrainedSentencepiece(Tokenizer):
             ) from error
 
     def encode(self, texts: Sequence[str]) -> list[Encoding]:
+        if not self._has_bytes:
+            return [self._encode_without_bytes(text) for text in texts]
         slices = [list(_slices(text)) for text in texts]
         flat = [piece for row in slices for piece in row if piece != SPACE]
         pieces = iter(self._model.encode(flat, return_type="numpy", num_threads=1))
@@ -107,15 +122,29 @@ class TrainedSentencepiece(Tokenizer):
             rows.append(np.concatenate(parts).astype(self.vocabulary.id_dtype))
         return self._table.encodings(texts, rows)
 
+    def _encode_without_bytes(self, text: str) -> Encoding:
+        """Return the tokens of a text, with offsets by the library: it tells how long an unknown token is."""
+        tokens, start = list[tuple[int, int, int]](), 0  # id, first byte and end
+        for part in _slices(text):
+            if part == SPACE:
+                tokens.append((self.unknown_id, start, start + len(SPACE.encode())))
+            else:
+                pieces = self._model.encode(part, return_type="proto", num_threads=1).pieces
+                tokens += [(piece.id, start + piece.begin, start + piece.end) for piece in pieces]
+            start += len(part.encode())
+        ids, starts, ends = np.array(tokens, np.int64).reshape(-1, 3).T
+        characters = characters_of(text)
+        return Encoding(ids.astype(self.vocabulary.id_dtype), characters[starts], characters[ends - 1] + 1)
+
     def to_tokenizers(self) -> tokenizers.Tokenizer:
         """Convert the model; the ids differ only for ties, which `export_tokenizer` counts."""
         pieces, unknown = self._facts.pieces, SPECIAL_PIECES["unk"]
         ids = {piece.piece: number for number, piece in enumerate(pieces)}
         kind: Any
         if self.MODEL == "bpe":
-            kind = models.BPE(ids, _merges(pieces), unk_token=unknown, fuse_unk=True, byte_fallback=True)
+            kind = models.BPE(ids, _merges(pieces), unk_token=unknown, fuse_unk=True, byte_fallback=self._has_bytes)
         else:
-            kind = models.Unigram([(piece.piece, piece.score) for piece in pieces], ids[unknown], True)
+            kind = models.Unigram([(piece.piece, piece.score) for piece in pieces], ids[unknown], self._has_bytes)
         model = tokenizers.Tokenizer(kind)
         model.normalizer = normalizers.Replace(" ", SPACE)
         model.pre_tokenizer = pre_tokenizers.Split("\n", "isolated")
@@ -178,7 +207,8 @@ def _train(sample: list[str], model_type: str, options: Any, size: int) -> bytes
         model_type=model_type,
         vocab_size=size,
         # lossless settings
-        normalization_rule_name="identity", remove_extra_whitespaces=False, add_dummy_prefix=False, byte_fallback=True,
+        normalization_rule_name="identity", remove_extra_whitespaces=False, add_dummy_prefix=False,
+        byte_fallback=options.bytes,
         character_coverage=options.character_coverage,
         max_sentence_length=4 * TRAINING_CUT,
         num_threads=getattr(options, "num_threads", 1),

@@ -12,7 +12,7 @@ from tokenizers import models, normalizers, pre_tokenizers
 from clozeline import registry
 from clozeline.configuration.config import validate
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
-from clozeline.pipeline.tokenize.tokenizers import save_tokenizer, trainable
+from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer, trainable
 from clozeline.pipeline.tokenize.tokenizers._pieces import UnknownReason
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText, percent
 
@@ -29,9 +29,9 @@ def corpus():
     return [" ".join("".join(draw.choices(KNOWN, k=draw.randrange(1, 5))) for _ in range(30)) for _ in range(40)]
 
 
-def trained(name, folder):
+def trained(name, folder, **options):
     kind = registry.find("clozeline.pipeline.tokenize.tokenizers", name)
-    tokenizer = kind.train(corpus(), validate(kind.Options, {"size": 480}, name), folder)
+    tokenizer = kind.train(corpus(), validate(kind.Options, {"size": 480, **options}, name), folder)
     save_tokenizer(tokenizer, name, folder)
     return tokenizer
 
@@ -87,6 +87,27 @@ def test_what_we_train(name, tmp_path):
         assert counts["characters"] == len(text)
         if not library:
             assert tokenizer.decode(tokenizer.encode([text])[0].ids) == text
+
+
+@pytest.mark.parametrize("name", ["character", "unigram", "sentencepiece_bpe"])
+def test_what_we_train_without_bytes(name, tmp_path):
+    """Each letter is known or not; the library that is exported gives the same ids."""
+    trained(name, tmp_path / "own", bytes=False, size=170)
+    tokenizer = load_tokenizer(tmp_path / "own")
+    known = f"{KNOWN} " if name == "character" else f"{KNOWN} \n"  # SentencePiece always has the newline
+    assert not tokenizer.vocabulary.byte_piece
+    library, unknown = tokenizer.to_tokenizers(), tokenizer.vocabulary.specials["unk"]
+    for text in [*TEXTS, "a\u2581b", "\u2581"]:
+        (row,) = tokenizer.encode([text])
+        counts = count(tokenizer, text).by_language["xx"]
+        assert counts["unknown_characters"] == sum(letter not in known for letter in text), text
+        assert counts["unknown_tokens"] == (row.ids == unknown).sum()
+        covered = "".join(text[start:end] for start, end in zip(row.starts.tolist(), row.ends.tolist(), strict=True))
+        assert covered == text, "every character belongs to one token"
+        if "\u2581" not in text:
+            assert library.encode(text, add_special_tokens=False).ids == row.ids.tolist()
+    assert tokenizer.decode(tokenizer.encode(["abc cab dea"])[0].ids) == "abc cab dea"
+    assert tokenizer.loss.startswith("characters")
 
 
 @pytest.mark.parametrize("name", ["wordpiece", "wordlevel", "unigram", "fused", "nfkc", "silent"])
