@@ -1,7 +1,7 @@
 """Remove from the documents of a part what passes decided: duplicate documents, then repeated pieces of texts."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output, add_counts
 from clozeline.pipeline.ingest.documents.document import FLAG_SPANS_REMOVED, Document
 from clozeline.pipeline.ingest.documents.files import Rejection, read_documents
+from clozeline.pipeline.text.normal_form import NormalForm
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 
@@ -25,6 +26,8 @@ class Removals:
     near: bool
     pieces: tuple[Pieces, ...]
     seed: int
+    forms: Mapping[str, NormalForm] = field(default_factory=dict)
+    """stored form of texts, by source group, where it is not that of prose"""
 
     def before(self, pieces: Pieces) -> "Removals":
         """Return the types that are removed before these pieces are looked at."""
@@ -64,10 +67,11 @@ class Removal:
     def _without_pieces(self, row: int, document: Document) -> Document | Rejection:
         """Return the document without repeated pieces, or its rejection if nothing is left of it."""
         text, removed = document.text, dict[str, int]()
+        form = self.removals.forms.get(document.source_group, "prose")
         for pieces in self.removals.pieces:
             if not (runs := self._runs[pieces.NAME].get(row)):
                 continue
-            left = pieces.cut(text, document.language, runs)
+            left = pieces.cut(text, document.language, runs, form)
             if not left:
                 detail = f"{len(runs):,} repeated {pieces.NAME}"
                 return self._reject(document, f"repeated_{pieces.NAME}", detail)

@@ -29,7 +29,7 @@ from clozeline.pipeline.dedup.rows import (
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.text.normal_form import normalize
+from clozeline.pipeline.text.normal_form import NormalForm, normalize_as
 from clozeline.pipeline.text.sentences.regex import Regex
 from clozeline.pipeline.text.word_hashes import WordHashes
 from clozeline.seeding import hash64
@@ -68,7 +68,7 @@ class Pieces(ABC):
     def hashes(self, text: str, language: str) -> Hashes:
         """Return the hashes of all pieces of a text, those that may stay left out."""
 
-    def cut(self, text: str, language: str, runs: Iterable[tuple[int, int]]) -> str:
+    def cut(self, text: str, language: str, runs: Iterable[tuple[int, int]], form: NormalForm = "prose") -> str:
         """Return the stored form of a text without runs of units [first, last), which may overlap."""
         starts = [*self.starts(text, language), len(text)]
         kept, at, covered = list[str](), 0, 0
@@ -77,7 +77,8 @@ class Pieces(ABC):
                 kept.append(text[at : starts[first]])
             covered = max(covered, last)
             at = starts[covered]
-        return normalize(self.JOINT.join([*kept, text[at:]]))
+        left, _ = normalize_as(form, self.JOINT.join([*kept, text[at:]]))
+        return left if left.strip() else ""
 
 
 @dataclass

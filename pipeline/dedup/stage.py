@@ -17,7 +17,7 @@ from clozeline.pipeline.dedup.repeats import REPEATS_VERSION, Lines, PieceDrops,
 from clozeline.pipeline.execution.rewritten_documents import check_rewritten
 from clozeline.pipeline.execution.stages import Pass, Row, Stage, amount, documents_folder
 from clozeline.pipeline.execution.unit_record import require_equal
-from clozeline.pipeline.text.normal_form import MATCH_VERSION
+from clozeline.pipeline.text.normal_form import MATCH_VERSION, NormalForm
 from clozeline.pipeline.text.sentences.regex import Regex
 
 
@@ -68,11 +68,18 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
             passes += [NearCandidates(parts.ranges, parts), *bundles["near-candidates"]]
             passes += [NearClusters(parts, near, after_exact), *bundles["near-drops"]]
         pieces = chosen_pieces(self.config)
-        removals = Removals(parts, exact is not None, near is not None, pieces, self.recipe.seed)
+        removals = Removals(parts, exact is not None, near is not None, pieces, self.recipe.seed, self._stored_forms())
         for each in pieces:
             passes += [PieceHashes(parts, each, removals.before(each).documents), *bundles[f"{each.NAME}-hashes"]]
             passes += [PieceDrops(parts, each), *bundles[f"{each.NAME}-drops"]]
         return [*passes, Apply(parts.own, removals)]
+
+    def _stored_forms(self) -> Mapping[str, NormalForm]:
+        """Return the stored form that `clean` gave the texts, by source group."""
+        clean = self.recipe.config_of("clean")
+        groups = {planned.source_group for planned in self.plan.ranges}
+        own = {group: clean.sources[group].normalize for group in groups & clean.sources.keys()}
+        return {group: own.get(group) or clean.normalize for group in groups}
 
     def row(self, counts: DedupCounts) -> Row:
         before, after = (amount(counts[key], "document") for key in ("documents_in", "documents_out"))

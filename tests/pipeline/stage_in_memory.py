@@ -44,8 +44,8 @@ def run_in_memory(root, name, parts, config, *, shards=1, reverse=False):
     (root / "clean" / "plan.json").write_text(json.dumps(seal(plan)))
     for number, part in enumerate(parts):
         write_documents(root / "clean" / "documents" / f"{number:06d}.arrow", part)
-    recipe = validate(Recipe, {"corpus": "c", "output": str(root), name: config}, "test")
-    object.__setattr__(recipe, "clean", True)  # that the recipe has the stage is all that is looked at
+    keys = {"corpus": "c", "output": str(root), "clean": {"language": None, "filters": []}, name: config}
+    recipe = validate(Recipe, keys, "test")
     stage = stage_of(recipe, name)
     total = {}
     for work in stage.passes():

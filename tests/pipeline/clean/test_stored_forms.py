@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from clozeline.pipeline.ingest.documents.files import read_documents
 from tests.pipeline.clean.cleaning import LENIENT, run_clean
 
 CODE = {**LENIENT, "normalize": "code"}
@@ -132,3 +133,24 @@ def test_recipes_of_books_and_of_reddit(tmp_path):
     assert [document.text for document in done.documents] == ["> Is it?\n\nYes.", "Fine."]
     assert done.nonzero("rejected") == {"reddit_deleted": 2}
     assert done.nonzero("edits") == {"reddit.entities": 3}
+
+
+def test_lines_of_code_keep_their_form_after_dedup(tmp_path):
+    """What `dedup.lines` leaves of a text has the stored form of its source; it was that of prose."""
+    texts = [
+        f"    def f{name}(x):\n        return x\n\n\n\n    LICENSE of all\n    y = {name!r}  \n# {name}"
+        for name in "abc"
+    ]
+    for name in ("code", "prose"):
+        rows = "".join(json.dumps({"text": f"{text} of {name}"}) + "\n" for text in texts)
+        (tmp_path / f"{name}.jsonl").write_text(rows, encoding="utf-8")
+    source = [{"path": str(tmp_path / f"{name}.jsonl"), "source": name} for name in ("code", "prose")]
+    clean = {**LENIENT, "sources": {"code": {"normalize": "code"}}}
+    dedup = {"exact": None, "near": None, "lines": {"max_documents": 2, "within": "source"}}
+    run_clean(source, tmp_path / "out", clean, dedup=dedup)
+    files = sorted((tmp_path / "out" / "dedup" / "documents").glob("*.arrow"))
+    left = [document.text for file in files for document in read_documents(file)]
+    assert [text for text in left if "of code" in text] == [
+        f"    def f{name}(x):\n\n\n\n    y = {name!r}  \n# {name} of code" for name in "abc"
+    ]
+    assert next(text for text in left if "of prose" in text) == "def fa(x):\n\n    y = 'a'\n# a of prose"
