@@ -42,7 +42,7 @@ class ProjectSettings:
     """Texts: a file, a folder, a glob, a URL, or `{path: posts.jsonl, text_key: body}`."""
     kind: str | None = None
     """pages, texts (short ones: sentences, chat, captions, titles), code or sequences (DNA, proteins); default: pages
-    or texts, by the median length of a sample."""
+    or texts, by the median length of a sample, or sequences where the files are FASTA."""
     language: str | None = None
     """Language code of the documents to keep, such as en; `any` keeps all, the default without a terminal."""
     model: str | None = None

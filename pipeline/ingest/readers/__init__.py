@@ -82,6 +82,8 @@ class Reader(ABC):
     """reasons of `malformed`"""
     suffixes: ClassVar[tuple[str, ...]] = ()
     """lower-case file name suffixes, before that of a compression; no two readers share one"""
+    holds_sequences: ClassVar[bool] = False
+    """true if the texts are DNA or proteins, never prose"""
 
     Options: ClassVar[Any] = NoOptions
 

@@ -31,6 +31,7 @@ class Fasta(Reader):
     """
 
     VERSION: ClassVar[int] = 1
+    holds_sequences: ClassVar[bool] = True
     suffixes: ClassVar[tuple[str, ...]] = (".fasta", ".fa", ".faa", ".fna", ".ffn", ".frn", ".fas")
     reasons: ClassVar[tuple[str, ...]] = (*REASONS, "line_bytes", "no_header", "bad_letters", "empty")
 

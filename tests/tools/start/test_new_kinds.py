@@ -203,6 +203,18 @@ def test_pages_count_by_their_text(tmp_path):
     assert sample_texts(str(page)).median_words == 7
 
 
+def test_files_of_sequences_are_sequences(tmp_path, capsys):
+    """Nobody has to name the kind; next to files of prose it is not certain."""
+    (tmp_path / "a.fasta").write_text(">a\nACGT\n>b\nGGCC\n")
+    (tmp_path / "b.faa").write_text(">c\nMKVLA*\n")
+    assert new([str(tmp_path / "mine"), f"input={tmp_path / '*.fa*'}"]) == 0
+    assert "kind=sequences (DNA, proteins and other sequences" in (out := capsys.readouterr().out)
+    assert "the files are FASTA" in out
+    assert read_recipe(tmp_path / "mine").clean.normalize == "sequence"
+    (tmp_path / "notes.txt").write_text("It rained all day in the valley.")
+    assert choose_kind(sample_texts([str(tmp_path / "*.fa*"), str(tmp_path / "notes.txt")]))[0] == "texts"
+
+
 def test_sequences_are_hinted_at(tmp_path, capsys):
     source = write_rows(tmp_path / "dna.jsonl", ["ACGT" * 40, "GGCA" * 40])
     assert new([str(tmp_path / "mine"), f"input={source}"]) == 0

@@ -140,7 +140,9 @@ def check_kind(name: str) -> str:
 
 
 def choose_kind(sample: Sample) -> tuple[str, str]:
-    """Return the kind that a sample of texts has, pages or texts, and the reason in words."""
+    """Return the kind that a sample of texts has, pages, texts or sequences, and the reason in words."""
+    if sample.is_of_sequences:
+        return "sequences", "the files are FASTA"
     if not sample.words:
         why = "is the default"
         if sample.is_remote:

@@ -50,6 +50,8 @@ class Sample:
     """true if no file is on this machine"""
     has_sequences: bool = False
     """true if half of the texts are one long word of ASCII letters"""
+    is_of_sequences: bool = False
+    """true if the files hold nothing but DNA or proteins"""
 
     @property
     def median_words(self) -> float:
@@ -67,9 +69,9 @@ def sample_texts(source: Any) -> Sample:
         return Sample(is_remote=True)
     files = source_files(local)
     chosen = files[:: math.ceil(len(files) / _FILES)]
-    words, sequences, lacks = [], 0, ""
+    words, sequences, lacks, readers = [], 0, "", set[type[Reader]]()
     for file in chosen:
-        for item in islice(_read(file), math.ceil(_RECORDS / len(chosen))):
+        for item in islice(_read(file, readers), math.ceil(_RECORDS / len(chosen))):
             if isinstance(item, Counted):
                 if item.reason in _TOO_LARGE:
                     words.append(math.inf)
@@ -78,7 +80,10 @@ def sample_texts(source: Any) -> Sample:
             text = _text_of(item)
             words.append(TextStatistics(text).words)
             sequences += _is_sequence(text)
-    return Sample(tuple(words), lacks, has_sequences=sequences * 2 > len(words))
+    return Sample(
+        tuple(words), lacks, has_sequences=sequences * 2 > len(words),
+        is_of_sequences=bool(readers) and all(reader.holds_sequences for reader in readers),
+    )  # fmt: skip
 
 
 def _paths_of(entry: InputEntry) -> list[str]:
@@ -101,24 +106,27 @@ def read_unknown_files_as_text(source: Any) -> Any:
     return {**plain, "reader": "text"} if has_code else source
 
 
-def _read(file: SourceFile) -> Iterator[RawRecord | Counted]:
-    """Yield the first records of a file, one at a time."""
+def _read(file: SourceFile, readers: set[type[Reader]]) -> Iterator[RawRecord | Counted]:
+    """Yield the records of a file, one at a time; the readers that read it are added to `readers`."""
     path = file.path
     assert isinstance(path, Path)
     limits = Limits(record_bytes=_RECORD_BYTES, line_bytes=_RECORD_BYTES)
     name, _ = detect(path, file.entry.reader)
     if name not in ARCHIVES:
-        yield from _read_file(file, path, name, limits)
+        yield from _read_file(file, path, name, limits, readers)
         return
     with tempfile.TemporaryDirectory() as scratch:
         for member, reader in detect_members(path, name, limits, Path(scratch), file.entry.reader):
             if isinstance(member, MemberFile):
-                yield from _read_file(file, member, reader, limits)
+                yield from _read_file(file, member, reader, limits, readers)
 
 
-def _read_file(file: SourceFile, path: InputFile, name: str, limits: Limits) -> Iterator[RawRecord | Counted]:
+def _read_file(
+    file: SourceFile, path: InputFile, name: str, limits: Limits, readers: set[type[Reader]]
+) -> Iterator[RawRecord | Counted]:
     options = {"name": name, **options_of(name, file.entry.options)}
     reader: Reader = choose("clozeline.pipeline.ingest.readers", options).build(limits)
+    readers.add(type(reader))
     if path.stat().st_size:
         yield from reader.read(path, 0, path.stat().st_size)
 
