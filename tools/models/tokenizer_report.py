@@ -30,8 +30,8 @@ _HEADER: Final = (
     "tokens",
     "tokens a word",
     "tokens a byte",
-    "% tokens unknown",
-    "% characters unknown",
+    "% unknown tokens",
+    "% unknown text",
     "% of ids",
 )
 

@@ -89,15 +89,14 @@ class Codes(Pass[EncodeCounts]):
 
     def _judge(self, unknown: UnknownShares) -> None:
         """Warn of unknown text with its reasons and ways out, or raise ConfigurationError if it is too much."""
-        if not unknown.is_noticed():
-            return
         if unknown.share > self.max_unknown:
             raise ConfigurationError(
                 f"expected at most {percent(self.max_unknown)} of the characters as unknown tokens, got "
                 f"{percent(unknown.share)}\n{unknown.message()}\n"
                 "  or raise encode.max_unknown, up to 1, to encode the texts all the same"
             )
-        _LOG.warning("encode: %s", unknown.message())
+        if unknown.is_noticed():
+            _LOG.warning("encode: %s", unknown.message())
 
 
 def _codes(folder: Path) -> Any:

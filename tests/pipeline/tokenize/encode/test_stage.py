@@ -125,3 +125,7 @@ def test_more_than_half_unknown_is_an_error_unless_a_key_allows_it(tmp_path):
     with pytest.raises(ConfigurationError, match=r"at most 50\.0 % .* got 55\.0 %(.|\n)*raise encode\.max_unknown"):
         passes.encode(source, tmp_path / "encode", tokenizer, parts=2, shards=2, max_unknown=0.5)
     passes.encode(source, tmp_path / "allowed", tokenizer, parts=2, shards=2, max_unknown=0.55)
+    one = [passes.documents(1)[0].replace(text=f"{'the fox ' * 99}ж", language="en")]
+    source = passes.write_parts(tmp_path / "one", one, 1)
+    with pytest.raises(ConfigurationError, match=r"at most 0\.0 % .* got 0\.1 %"):
+        passes.encode(source, tmp_path / "none", tokenizer, parts=1, shards=1, max_unknown=0.0)
