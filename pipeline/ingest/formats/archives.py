@@ -1,7 +1,7 @@
 """Read archives as folders: the members of a tar (plain or compressed) or zip file, each as a file of its own.
 
-Nothing is unpacked by its name: one member at a time lies in a temporary file. Links, devices and names that lead out
-of the archive are counted and never followed.
+Nothing is unpacked by its name: one member at a time is in memory, or in a temporary file. Links, devices and names
+that lead out of the archive are counted and never followed.
 """
 
 import io
@@ -29,6 +29,8 @@ ARCHIVE_REASONS: Final = (
 """Why a member, or the rest of an archive, is not read."""
 _ZIP_MAGICS: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _COPY: Final = 1 << 20
+_IN_MEMORY: Final = 1 << 23
+"""Size up to which a member is kept in memory, in bytes."""
 _MOST_MEMBERS: Final = 1 << 22
 _DIRECTORY_BYTES: Final = 1 << 28
 """Maximum size of the list at the end of a zip file, which is read into memory."""
@@ -43,13 +45,19 @@ _ZIP_ERRORS: Final = (
 )  # fmt: skip
 
 
+class MemberFacts(NamedTuple):
+    """The size of a member, under the name that `Path.stat` gives it."""
+
+    st_size: int
+
+
 @dataclass(frozen=True)
 class MemberFile:
     """A member of an archive, as a file that readers open; valid until the next member is read."""
 
     archive: str
     name: str
-    content: Path
+    content: bytes | Path
 
     @property
     def suffix(self) -> str:
@@ -59,10 +67,10 @@ class MemberFile:
         return f"{self.archive}!{self.name}"
 
     def open(self, mode: Literal["rb"]) -> BinaryIO:
-        return self.content.open(mode)
+        return io.BytesIO(self.content) if isinstance(self.content, bytes) else self.content.open(mode)
 
     def stat(self) -> FileFacts:
-        return self.content.stat()
+        return MemberFacts(len(self.content)) if isinstance(self.content, bytes) else self.content.stat()
 
     def is_file(self) -> bool:
         return True
@@ -99,16 +107,18 @@ def iterate_members(
         for member in members(path, limits, content):
             if isinstance(member, UnreadMember):
                 yield member
-            elif kind := _skipped_kind(member):
-                yield UnreadMember(member, kind, "ignored")
-            elif member in seen:
-                yield UnreadMember(member, "repeated_name")
+                continue
+            name, copied = member
+            if kind := _skipped_kind(name):
+                yield UnreadMember(name, kind, "ignored")
+            elif name in seen:
+                yield UnreadMember(name, "repeated_name")
             elif len(seen) == _MOST_MEMBERS:
-                yield UnreadMember(member, "too_many")
+                yield UnreadMember(name, "too_many")
                 return
             else:
-                seen.add(member)
-                yield MemberFile(str(path), member, content)
+                seen.add(name)
+                yield MemberFile(str(path), name, copied)
 
 
 def _is_unsafe(name: str) -> bool:
@@ -130,15 +140,27 @@ def _find_fault(name: str, *, is_file: bool) -> str:
     return "unsafe_name" if _is_unsafe(name) else "" if is_file else "link"
 
 
-def _copy(source: io.BufferedIOBase | BinaryIO, target: Path, limits: Limits, compressed: int) -> None:
-    """Write a member to a file; Damage if it is far larger than its size in the archive."""
-    produced = 0
+def _copy(source: io.BufferedIOBase | BinaryIO, target: Path, limits: Limits, compressed: int) -> bytes | Path:
+    """Return the content of a member, or the file that it was written to; Damage if it is a bomb."""
+    pieces, produced = [], 0
+    while piece := source.read(_COPY):
+        produced += len(piece)
+        if is_bomb(limits, compressed, produced):
+            raise Damage("bomb")
+        pieces.append(piece)
+        if produced > _IN_MEMORY:
+            break
+    else:
+        return b"".join(pieces)
+    target.unlink(missing_ok=True)  # some file systems write a file that is truncated at once
     with target.open("wb") as file:
+        file.writelines(pieces)
         while piece := source.read(_COPY):
             produced += len(piece)
             if is_bomb(limits, compressed, produced):
                 raise Damage("bomb")
             file.write(piece)
+    return target
 
 
 class _Header(tarfile.TarInfo):
@@ -186,7 +208,7 @@ class _Stream(io.RawIOBase):
         return size
 
 
-def _tar_members(path: InputFile, limits: Limits, content: Path) -> Iterator[str | UnreadMember]:
+def _tar_members(path: InputFile, limits: Limits, content: Path) -> Iterator[tuple[str, bytes | Path] | UnreadMember]:
     header: type[_Header] = type("Header", (_Header,), {})
     stream, last = _Stream(path, limits), ""
     try:
@@ -208,14 +230,14 @@ def _tar_members(path: InputFile, limits: Limits, content: Path) -> Iterator[str
             yield UnreadMember(member.name, fault)
             continue
         try:
-            _copy(tar.extractfile(member), content, limits, member.size)
+            copied = _copy(tar.extractfile(member), content, limits, member.size)
         except Damage as damage:
             yield UnreadMember(last, damage.reason)
             return
         except _TAR_ERRORS:
             yield UnreadMember(last, stream.reason or "truncated", lost=stream.lost)
             return
-        yield last
+        yield last, copied
     if stream.reason or not header.ended:
         yield UnreadMember(f"behind {last}", stream.reason or "truncated", lost=stream.lost)
     elif header.wrong:
@@ -245,7 +267,7 @@ def _next_member(tar: Any, stream: _Stream) -> tarfile.TarInfo | None:
     return None
 
 
-def _zip_members(path: InputFile, limits: Limits, content: Path) -> Iterator[str | UnreadMember]:
+def _zip_members(path: InputFile, limits: Limits, content: Path) -> Iterator[tuple[str, bytes | Path] | UnreadMember]:
     size, produced = path.stat().st_size, 0
     with path.open("rb") as file:
         if _directory_bytes(file, size) > _DIRECTORY_BYTES:
@@ -269,18 +291,18 @@ def _zip_members(path: InputFile, limits: Limits, content: Path) -> Iterator[str
                 continue
             try:
                 with archive.open(member) as source:
-                    _copy(cast(BinaryIO, source), content, limits, member.compress_size)
+                    copied = _copy(cast(BinaryIO, source), content, limits, member.compress_size)
             except Damage as damage:
                 yield UnreadMember(name, damage.reason)
                 continue
             except _ZIP_ERRORS:
                 yield UnreadMember(name, "damaged")
                 continue
-            produced += content.stat().st_size
+            produced += len(copied) if isinstance(copied, bytes) else copied.stat().st_size
             if is_bomb(limits, size, produced):
                 yield UnreadMember(name, "bomb")
                 return
-            yield name
+            yield name, copied
 
 
 def _directory_bytes(file: BinaryIO, size: int) -> int:

@@ -8,6 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
@@ -133,8 +134,9 @@ def detect(path: InputFile, named: str | None = None) -> tuple[str, bool]:
             f"{path}: is an ARC file, which no reader reads: make a WARC file of it by "
             f"`warcio recompress {path.name} {path.name.partition('.')[0]}.warc.gz`"
         )
-    name = named or _match_content(path, head) or _match_suffix(path) or _GUESS
-    if named is None and _match_suffix(path) == name and (tool := find_tool_by_content(head)):
+    by_suffix = None if named else _match_suffix(path)
+    name = named or _match_content(path, head) or by_suffix or _GUESS
+    if by_suffix == name and (tool := find_tool_by_content(head)):
         raise ConfigurationError(
             f"{path}: its content is not what its name says: {tool}; to read it as it is, name its reader: "
             f"input='{{path: {path}, reader: {name}}}'"
@@ -203,5 +205,10 @@ def _match_content(path: InputFile, head: bytes) -> str | None:
 
 
 def _match_suffix(path: InputFile) -> str | None:
-    suffix = suffix_of(path.name)
-    return next((reader for reader in names(_READERS) if suffix in find(_READERS, reader).suffixes), None)
+    return _readers_by_suffix(tuple(names(_READERS))).get(suffix_of(path.name))
+
+
+@lru_cache(4)
+def _readers_by_suffix(readers: tuple[str, ...]) -> Mapping[str, str]:
+    """Return the reader of each suffix; if two have one, the first by name."""
+    return {suffix: reader for reader in reversed(readers) for suffix in find(_READERS, reader).suffixes}

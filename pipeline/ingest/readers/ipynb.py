@@ -31,7 +31,7 @@ def _join_sources(record: RawRecord) -> Item:
         notebook = json.loads(record.text.removeprefix("\ufeff"))
         sheets = notebook.get("worksheets", [notebook])  # format 3 has sheets of cells
         cells: list[dict[str, Any]] = [cell for sheet in sheets for cell in sheet["cells"]]
-        sources = [cell.get("source", cell.get("input", "")) for cell in cells]
+        sources = [cell.get("source", cell.get("input")) or "" for cell in cells]
         texts = [source if isinstance(source, str) else "".join(source) for source in sources]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         why = f"{error.msg} at character {error.pos + 1}" if isinstance(error, json.JSONDecodeError) else "no cells"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import chain, pairwise
 from typing import ClassVar, Final
 
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
@@ -9,7 +10,7 @@ from clozeline.pipeline.ingest.formats.decompression import REASONS, InputFile
 from clozeline.pipeline.ingest.formats.mail_message import parse_message
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, Reader
 
-_DATE: Final = re.compile(rb"From .{0,500}\d\d:\d\d")
+_DATE: Final = re.compile(rb"From .{0,500}\d\d:\d\d.{0,40}\d{4}\s*$")
 _HEADER: Final = re.compile(rb"[!-9;-~]{1,80}:")
 _QUOTED: Final = re.compile(rb"^>(>*From )", re.MULTILINE)
 
@@ -17,7 +18,8 @@ _QUOTED: Final = re.compile(rb"^>(>*From )", re.MULTILINE)
 class Mbox(Reader):
     """Reads messages by the standard library's `email`: their plain text, or their HTML if they have no other text.
 
-    A message begins with a line `From `, after a blank line; a file without one, such as `.eml`, is one message.
+    A message begins with a line `From `, before a header, and after a blank line or with a date. A file without such a
+    line, as `.eml`, is one message.
     Attachments and headers are left out; `extra` holds the subject.
     """
 
@@ -26,20 +28,20 @@ class Mbox(Reader):
     reasons: ClassVar[tuple[str, ...]] = (*REASONS, "bad_message", "charset", "line_bytes", "too_large")
 
     def read(self, path: InputFile, start: int, end: int) -> Iterator[Item]:
-        first, length, is_dated, after_blank = 0, 0, False, True
+        first, length, after_blank = 0, 0, True
         lines: list[bytes] | None = None  # of the message; None before the first one
-        for offset, line in ByteLines(path, start, end, self._limits):
+        for (offset, line), (_, following) in pairwise(chain(ByteLines(path, start, end, self._limits), [(0, b"")])):
             if not isinstance(line, bytes):
                 reason, lost = (line.reason, line.lost) if isinstance(line, Cut) else ("line_bytes", 0)
                 yield Counted("malformed", reason, offset, lost=lost)
                 lines, after_blank = None, True
                 continue
-            begins = after_blank and line.startswith(b"From ") and (not is_dated or _DATE.match(line) is not None)
+            has_header = isinstance(following, bytes) and _HEADER.match(following) is not None
+            begins = line.startswith(b"From ") and has_header and (after_blank or _DATE.match(line) is not None)
             after_blank = not line.strip()
             if begins or (lines is None and _HEADER.match(line) and offset == 0):
                 if lines is not None:
                     yield self._make_item(lines, first, length)
-                is_dated = is_dated or (begins and _DATE.match(line) is not None)
                 first, length, lines = offset, 0, [] if begins else [line]
             elif lines is not None and length <= self._limits.record_bytes:
                 lines.append(line)

@@ -57,7 +57,9 @@ def members_of(path, kind, limits=None):
     with tempfile.TemporaryDirectory() as scratch:
         for member in iterate_members(path, kind, limits or Limits(), Path(scratch)):
             if isinstance(member, MemberFile):
-                found[member.name] = member.content.read_bytes().decode("utf-8", "replace")
+                with member.open("rb") as file:
+                    found[member.name] = file.read().decode("utf-8", "replace")
+                assert member.stat().st_size >= len(found[member.name]) or "\ufffd" in found[member.name]
             else:
                 reasons[member.name] = member.reason
         assert not list(Path(scratch).iterdir())
@@ -227,6 +229,15 @@ def test_bombs_end_before_they_fill_the_disk(tmp_path):
     found, reasons = members_of(write(tmp_path, "a.tar.gz", gzip.compress(tar_bytes(files))), "tar", limits)
     assert len(found) < 40  # the members of a piece that was decoded already
     assert set(reasons.values()) == {"bomb"}
+
+
+def test_a_large_member_is_read_from_a_file_and_none_is_left(tmp_path):
+    rows = "".join(f'{{"text": "row {number} with some words"}}\n' for number in range(250_000))
+    for name, content in (("a.tar", tar_bytes({"a.jsonl": rows, **TEXTS})), ("a.zip", zip_bytes({"a.jsonl": rows}))):
+        path = write(tmp_path, name, content)
+        done = run_clean(str(path), tmp_path / f"{name}-out", limit=3)
+        assert [each.text for each in done.documents] == [f"row {number} with some words" for number in range(3)]
+        assert members_of(path, name[2:])[0]["a.jsonl"] == rows
 
 
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])

@@ -13,6 +13,7 @@ CELLS = [
      "attachments": {"a.png": {"image/png": "iVBORw0KGgo="}}},
     {"cell_type": "code", "source": "x = 1\nprint(x)\n", "execution_count": 1, "metadata": {},
      "outputs": [{"output_type": "stream", "text": ["OUTPUT"]}]},
+    {"cell_type": "markdown", "source": None, "metadata": {}},
     {"cell_type": "code", "source": [], "outputs": [], "metadata": {}},
 ]  # fmt: skip
 TEXT = "# Rain\nIt is *raining*.\n\nx = 1\nprint(x)"

@@ -69,6 +69,34 @@ def test_plain_text_is_preferred_attachments_go_and_html_alone_is_markup(tmp_pat
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("line", [
+    "From memory at 10:30 it rained.", "From here on it rains.", "From: nobody", "From",
+    "from a@b.c Thu Jan  2 00:00:01 2020",
+])  # fmt: skip
+def test_a_line_of_text_does_not_begin_a_message(tmp_path, line):
+    """Programs that write no `>` before such lines are many; the next line is no header."""
+    body = f"One.\n\n{line}\nTwo."
+    head = "From a@example.org Thu Jan  2 00:00:01 2020\nSubject: s\n\n"
+    assert texts(read(write(tmp_path, f"{head}{body}\n\n{head}Three.\n".encode()), name="mbox")) == [body, "Three."]
+    short = "From - \nSubject: s\n\n"
+    assert texts(read(write(tmp_path, f"{short}{body}\n\n{short}Three.\n".encode()), name="mbox")) == [body, "Three."]
+
+
+@pytest.mark.parametrize("first", [
+    "From nobody Thu Jan  2 00:00:01 2020", "From 1690000@xxx Tue Aug 01 12:00:00 +0000 2023", "From -", "From a b c",
+    "From john at gmail.com  Wed Feb 12 08:00:00 2020",
+])  # fmt: skip
+def test_first_lines_of_many_programs_begin_a_message(tmp_path, first):
+    message = f"{first}\nX-Header: a\nSubject: s\n\nWords.\n"
+    assert texts(read(write(tmp_path, f"{message}\n{message}\n{message}".encode()), name="mbox")) == ["Words."] * 3
+
+
+@pytest.mark.parametrize("charset", ["%CHARSET", "cp-850", "", '"utf-8', "utf-8; format=flowed", "ansi_x3.110-1983"])
+def test_names_of_charsets_that_nobody_knows(tmp_path, charset):
+    content = f"From -\nContent-Type: text/plain; charset={charset}\n\nÜber alles gut.\n".encode()
+    assert texts(read(write(tmp_path, content), name="mbox")) == ["Über alles gut."]
+
+
 def test_a_message_in_a_file_of_its_own_is_one_document(tmp_path):
     content = FILE.partition(b"\n")[2].partition(b"\n\nFrom b@")[0]
     assert texts(read(write(tmp_path, content, "a.eml"), name="mbox")) == [
@@ -82,7 +110,7 @@ def test_a_message_in_a_file_of_its_own_is_one_document(tmp_path):
     b"Content-Transfer-Encoding: base64\n\n!!!not base64\n", b"Subject: =?nosuch?q?x?=\n\nGood words.\n",
 ])  # fmt: skip
 def test_a_hurt_message_costs_no_other(tmp_path, hurt):
-    mark = b"From x Thu Jan  2 00:00:01 2020\n"
+    mark = b"From x Thu Jan  2 00:00:01 2020\nX: y\n"
     items = read(write(tmp_path, mark + hurt + b"\n" + FILE), name="mbox")
     assert texts(items)[-2:] == texts(read(write(tmp_path, FILE, "b.mbox"), name="mbox"))
     assert len(items) == 3
@@ -95,7 +123,7 @@ def test_what_is_outside_of_messages_is_counted(tmp_path):
 @settings(max_examples=60, deadline=None)
 @given(content=st.binary(max_size=400))
 def test_any_bytes_become_records_or_are_counted(tmp_path_factory, content):
-    path = write(tmp_path_factory.mktemp("any"), b"From x\n" + content + b"\n\n" + b"From y\n\nGood.\n")
+    path = write(tmp_path_factory.mktemp("any"), b"From x\nA: b\n" + content + b"\n\nFrom y\nSubject: z\n\nGood.\n")
     assert texts(read(path, name="mbox"))[-1] == "Good."
     assert all(isinstance(item, RawRecord) or item.reason for item in read(path, name="mbox"))
 
