@@ -252,10 +252,10 @@ _GROUPS: Final[tuple[tuple[Callable[[Call], str], str], ...]] = (
     (_show_first, "sub|subscript|tiefgestellt"),
     (
         _show_first,
-        "nowrap|nobr|nobreak|no wrap|nowr|small|smaller|klein|kleiner|big|bigger|larger|large|abbr|abbrlink|abbrv|"
-        "abkürzung|tooltip|ill|interlanguage link|illm|sc|smallcaps|small caps|sc1|sc2|em|strong|bold|italic|"
+        "nowrap|nobr|nobreak|no wrap|nowr|small|smaller|klein|kleiner|kl|big|bigger|larger|large|abbr|abbrlink|abbrv|"
+        "abk|abkürzung|tooltip|ill|interlanguage link|illm|sc|smallcaps|small caps|sc1|sc2|em|strong|bold|italic|"
         "italics|underline|mvar|math|var|tt|mono|kbd|key|unicode|as written|sic|not a typo|notatypo|typo|nobold|normal|"
-        "noitalic|noitalics|iast|angbr|mention|flag|flagcountry|flagu|hebr|polytonisch|polytonic|script|ipa-all",
+        "noitalic|noitalics|iast|angbr|mention|flag|flagcountry|flagu|hebr|arab|polytonisch|polytonic|script|ipa-all",
     ),
     (
         _show_first,  # German abbreviations of languages, which stand before a word
@@ -276,7 +276,7 @@ _GROUPS: Final[tuple[tuple[Callable[[Call], str], str], ...]] = (
     (_constant("'s"), "'s"),
     (_show_japanese, "nihongo|nihongo2"),
     (_show_quoted, '"'),
-    (_show_block, "quote|blockquote|cquote|quotation|zitat|bq|poemquote|poem quote"),
+    (_show_block, "quote|blockquote|cquote|quotation|zitat|zitat-en|bq|poemquote|poem quote"),
     (_show_date, "date|date-|date de naissance|date de naissance-|date de décès|date de décès-"),
     (_before("US$"), "us$|usd|usdconvert"),
     (_before("€"), "eur|€|euro"),

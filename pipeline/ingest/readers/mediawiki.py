@@ -144,7 +144,7 @@ class _Pages:
             self._key, self._text = attributes.get("key", ""), []
         elif name == "redirect":
             self._fields["redirect"] = "yes"
-        elif name in ("title", "ns", "text", "model", "format") and not self._is_further_slot:
+        elif name in ("dbname", "title", "ns", "text", "model", "format") and not self._is_further_slot:
             self._text, self._size = [], 0  # of several revisions, the last text stays
 
     def _add(self, text: str) -> None:
@@ -164,6 +164,8 @@ class _Pages:
                 self._namespaces[value.casefold()] = self._key
                 if self._key in FILES_AND_CATEGORIES:
                     self._no_text.add(value.casefold())
+            if name == "dbname" and not value.startswith(self._language):
+                self._no_text.add(self._language)  # such as `en` in the wiki of simple English
             if name == "text" and self._size > self._longest:
                 self._fields["too_large"] = "yes"
             self._fields[name] = value

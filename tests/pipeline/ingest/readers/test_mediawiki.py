@@ -165,6 +165,17 @@ def test_links_to_files_categories_and_other_languages_are_no_text(dump, markup,
     assert item.text == text
 
 
+@pytest.mark.parametrize(
+    ("name", "text"), [("enwiki", "en:A"), ("enwiktionary", "en:A"), ("simplewiki", ""), ("", "en:A")]
+)
+def test_links_to_the_own_wiki_are_text(dump, name, text):
+    """The wiki of simple English names its language `en`, which is another wiki."""
+    site = f"<siteinfo><dbname>{name}</dbname></siteinfo>" if name else ""
+    dump.write_text(f'<mediawiki xml:lang="en">{site}{page("A", "0", ["[[en:A]] [[de:A]]"])}</mediawiki>')
+    (item,) = read(dump, name="mediawiki")
+    assert item.text == text
+
+
 def test_markup_goes_and_text_stays():
     markup = """{{Infobox|a={{b}}}}'''Bold''' and ''italic'' [[Target|link]], [[Plain]].<ref name="x">A source</ref>
 [[File:x.jpg|thumb|caption with [[a link]]]]
