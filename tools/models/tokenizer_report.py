@@ -30,8 +30,8 @@ _HEADER: Final = (
     "tokens",
     "tokens a word",
     "tokens a byte",
-    "% unknown tokens",
-    "% unknown text",
+    "% not known",
+    "% text not known",
     "% of ids",
 )
 
@@ -91,7 +91,7 @@ def _build_tables(tokenizer: Tokenizer, by_language: dict[str, LanguageFigures],
             (row.tokens, row.words, 2),
             (row.tokens, row.bytes, 3),
             (100 * text["unknown_tokens"], row.tokens, 3),
-            (100 * text["unknown_characters"], text["characters"], 3),
+            (100 * text["unknown_characters"], text["characters"], 2),
             (100 * len(row.used), usable, 2),
         ]
         amounts = [f"{amount:,}" for amount in (row.texts, row.words, row.tokens)]

@@ -162,8 +162,8 @@ def test_the_table_has_both_sides_of_pairs(words, tmp_path, capsys, monkeypatch)
     stage = write_parts(tmp_path / "clean", documents, 2)
     assert tokenizer_report_main([str(tmp_path / "tokenizer"), str(stage)]) == 0
     shown = plain_text(capsys.readouterr().out)
-    assert "en 2 7 8 1.14 0.320 37.500 44.000 60.00" in shown
-    assert "de 1 2 2 1.00 0.200 50.000 33.333 20.00" in shown
+    assert "en 2 7 8 1.14 0.320 37.500 44.00 60.00" in shown
+    assert "de 1 2 2 1.00 0.200 50.000 33.33 20.00" in shown
     assert "zh 1 0 0 – – – – 0.00" in shown
     assert "words that the vocabulary lacks (13 characters), such as" in shown
 
