@@ -19,6 +19,7 @@ from clozeline.pipeline.kernels.ragged import IdSet, add_special_tokens
 from clozeline.pipeline.kernels.rates import MILLION, count_at_rate, parts_per_million
 from clozeline.pipeline.kernels.sampling import choose, list_indices, offsets_of
 from clozeline.pipeline.rows import IDS, Example, Feature, Ragged, SampleBatch
+from clozeline.pipeline.shards.token_set import WORD_STARTS
 from clozeline.pipeline.vocabulary import Vocabulary
 from clozeline.seeding import ORDERS
 
@@ -36,7 +37,7 @@ class TokenRows:
     ids: Ragged
     sentence_starts: Ragged
     opens_word: Bool | None = None
-    """which tokens open a word, flat, where segmenters found words and no step before moved the tokens"""
+    """which tokens open a word, flat, where segmenters found words; None: the pieces tell"""
 
 
 def require_content_only(ids: Ragged, reserved: IdSet, wanted_by: str) -> None:
@@ -119,7 +120,8 @@ class DenoisingPair(Objective):
         """Apply the noise, then add special tokens."""
         ids = samples.columns["ids"]
         require_content_only(ids, self._reserved, f"objective '{self.label}' ({self.name})")
-        opens = self.opens_word(samples) if self.reads_words else None
+        has_words = self.reads_words and WORD_STARTS.name in samples.columns
+        opens = self.opens_word(samples) if has_words else None
         corrupted, noise = self.noise(TokenRows(ids, samples.columns["sentence_starts"], opens), draws)
         return {
             "input_ids": add_special_tokens(corrupted, self.first_token, self.last_token),

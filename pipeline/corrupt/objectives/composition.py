@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from clozeline.arrays import Int64, UInt8
+from clozeline.arrays import Bool, Int64, UInt8
 from clozeline.configuration.config import config_class, to_plain
 from clozeline.pipeline.corrupt.objectives import Draws, Frame, Skip
 from clozeline.pipeline.corrupt.objectives._denoising import DenoisingPair, PairOptions, TokenRows
@@ -26,8 +26,7 @@ class Composition(DenoisingPair):
 
     The name of a step keys its draws, so adding one step never changes the draws of another; rates count the tokens of
     the step's own input. A step that cannot apply (one sentence, one token) leaves the row unchanged. Features:
-    `input_ids`, `target_ids`, and the noise of each step, prefixed with its name: `text_infilling_span_starts`. Words
-    that segmenters found (`encode.words`) are read by the first step, later ones read the tokenizer's.
+    `input_ids`, `target_ids`, and the noise of each step, prefixed with its name: `text_infilling_span_starts`.
 
     With `language_tokens` (mBART, arXiv 2001.08210 §2.2), input and target end with `</s>` and the token of the row's
     language, which is also the first token of the decoder's input.
@@ -150,8 +149,22 @@ class Composition(DenoisingPair):
             noise |= {f"{step.label}_{name}": column for name, column in step_noise.items()}
             if step is self.steps[-1]:
                 return ids, noise
-            text = TokenRows(ids, step.starts_after(text, step_noise))
+            text = TokenRows(ids, step.starts_after(text, step_noise), self._words_after(step, text, draws))
         raise AssertionError("a composition has steps")
+
+    def _words_after(self, step: DenoisingPair, text: TokenRows, draws: Draws) -> Bool | None:
+        """Return which tokens open a word after a step, where segmenters found words.
+
+        Noise does not depend on which text a token is: two ids stand for those that open a word and the others.
+        """
+        if text.opens_word is None:
+            return None
+        ids = text.ids.values
+        opening, inside = self.vocabulary.replaceable[:2].astype(ids.dtype)
+        marks = np.where(self.vocabulary.special.take(ids), ids, np.where(text.opens_word, opening, inside))
+        moved, _ = step.noise(TokenRows(Ragged(marks, text.ids.offsets), text.sentence_starts), draws)
+        opens: Bool = moved.values == opening
+        return opens
 
     def tally(self, examples: ExampleBatch) -> dict[str, Any]:
         passed = {step.label: step.count_unchanged(self._noise_of(step, examples.columns)) for step in self.steps}

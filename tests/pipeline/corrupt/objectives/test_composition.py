@@ -8,7 +8,7 @@ import pytest
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.corrupt.objectives import Draws, Skip
 from clozeline.pipeline.corrupt.objectives._denoising import TokenRows
-from clozeline.pipeline.rows import Row, Rows
+from clozeline.pipeline.rows import Ragged, Row, Rows
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers.word import Word
 from tests.pipeline.corrupt.objectives.runner import corrupt, wide
@@ -36,6 +36,31 @@ def test_equals_its_steps_one_by_one(steps):
     for row, example in enumerate(examples):
         assert example["input_ids"].tolist() == [4, *text.ids[row].tolist(), 5]
         assert np.array_equal(objective.uncorrupt(example), objective.add_special_tokens(rows.row(row)["ids"]))
+
+
+@pytest.mark.parametrize("first", ["sentence_reordering", "document_rotation", "token_deletion"])
+def test_words_that_segmenters_found_move_with_their_tokens(first):
+    """Spans of the last step start and end at words; each token is unlike all others, and so tells its place."""
+    random = np.random.RandomState(5)
+    lengths = [100 + row for row in range(150)]
+    ids = [FIRST_CONTENT + random.permutation(WORDS.size - FIRST_CONTENT)[:length] for length in lengths]
+    starts = [np.flatnonzero(np.arange(length) % 3 != 1) for length in lengths]  # words of one and two tokens
+    plain = samples(lengths, sentences=6)
+    columns = {"ids": Ragged.from_lists(ids, WORDS.id_dtype), "word_starts": Ragged.from_lists(starts, np.uint16)}
+    rows = Rows(plain.fixed, {**plain.columns, **columns})
+    steps = [{"name": first}, {"name": "text_infilling", "unit": "word", "noise_density": 0.3}]
+    objective = wide("composition", steps=steps)
+    before = wide("composition", steps=steps[:1])
+    cut = 0
+    for sample, example, moved in zip(rows, corrupt(objective, rows), corrupt(before, rows), strict=True):
+        assert np.array_equal(objective.uncorrupt(example), objective.add_special_tokens(sample["ids"]))
+        opening = set(sample["ids"][sample["word_starts"]].tolist())
+        content = moved["input_ids"][1:-1].tolist()
+        spans = zip(example["text_infilling_span_starts"], example["text_infilling_span_lengths"], strict=True)
+        for start, length in spans:
+            ends = {int(start), int(start + length)} - {0, len(content)}
+            cut += sum(content[place] not in opening for place in ends)
+    assert cut <= len(rows), "one span of a row is cut, or grows, to have as many tokens as asked for"
 
 
 @pytest.mark.parametrize("name", ["sentence_reordering", "document_rotation", "token_deletion", "text_infilling"])
