@@ -90,7 +90,8 @@ class UnitCounts:
             return
         self.add({"malformed": reason, "records_in": 1, "by_source": {self._source: reason}})
         if self.counts["malformed_listed"].get(counted.reason, 0) < _LISTED:
-            why = counted.detail or counted.lacks
+            undecoded = f"{counted.lost:,} bytes of the file do not decode" if counted.lost else ""
+            why = counted.detail or counted.lacks or undecoded
             self.rejections.append(Rejection.of_record(self._source, counted.locator, counted.reason, why))
             self.add({"malformed_listed": reason})
         if counted.lost:

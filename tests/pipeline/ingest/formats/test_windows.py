@@ -15,6 +15,7 @@ import zstandard
 from clozeline import memory
 from clozeline.errors import ConfigurationError, PartialFailureError
 from clozeline.pipeline.execution.runner import run_units
+from clozeline.pipeline.ingest.documents.files import read_malformed
 from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, detect
@@ -187,6 +188,8 @@ def test_bytes_that_do_not_decode_are_counted(tmp_path):
         assert sum(item.lost for item in items if isinstance(item, Counted)) == lost + len(frames[2]), name
     done = run_clean(str(path), tmp_path / "out")
     assert done.counts["bytes_lost"] == {"default/a.jsonl.zst": lost}
+    (listed,) = read_malformed(done.folder / "rejects" / "000000.arrow")
+    assert listed.detail == f"{lost:,} bytes of the file do not decode"
 
 
 def test_junk_and_records_across_damage_are_counted_by_bytes(tmp_path):
