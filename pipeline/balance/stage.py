@@ -1,7 +1,7 @@
 """Repeat documents in training so that small languages and chosen sources get a larger share."""
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from clozeline.pipeline.balance.config import BalanceConfig
 from clozeline.pipeline.balance.passes import (
@@ -15,6 +15,9 @@ from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amou
 from clozeline.pipeline.execution.unit_record import require_equal
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.layout import split_amount
+
+_NAMED: Final = 8
+"""Languages whose shares are named."""
 
 
 class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
@@ -46,9 +49,17 @@ class BalanceStage(Stage[BalanceConfig, BalanceCounts]):
     def row(self, counts: BalanceCounts) -> Row:
         """Show all documents, and of the training documents the tokens before and after balancing."""
         documents, tokens = (sum(source[key] for source in _all_sources(counts)) for key in ("documents", "tokens"))
-        balanced = sum(counts["balanced"].values())
-        out = f"{amount(documents, 'document')}\n{tokens:,} tokens\n{balanced:,} in copies"
-        return Row(amount(counts["documents_in"], "document"), out, (("document", counts["skipped"]),))
+        balanced = counts["balanced"]
+        total = sum(balanced.values())
+        out = f"{amount(documents, 'document')}\n{tokens:,} tokens"
+        largest = sorted(balanced.items(), key=lambda item: (-item[1], item[0]))[:_NAMED]
+        shares = ", ".join(f"{language} {100 * count / max(1, total):.0f} %" for language, count in largest)
+        held_out = counts["skipped"]["held_out"]
+        notes = (
+            f"after balancing: {total:,} tokens in training, of them {shares or 'none'}",
+            f"{amount(held_out, 'document')} kept for testing, which {'is' if held_out == 1 else 'are'} not dropped",
+        )
+        return Row(amount(counts["documents_in"], "document"), out, notes=notes)
 
     def consumes(self, counts: BalanceCounts) -> Sequence[Consumed]:
         if "documents_in" not in counts:

@@ -10,6 +10,7 @@ from clozeline.pipeline.clean.config import CleanConfig, SourceConfig
 from clozeline.pipeline.clean.exclusion import Exclusion
 from clozeline.pipeline.clean.filters import Filter, data_files
 from clozeline.pipeline.clean.languages import UNDECIDED
+from clozeline.pipeline.clean.ruling_keys import find_ruling_keys
 from clozeline.pipeline.clean.unit import CleanUnits, SourceSteps
 from clozeline.pipeline.clean.unit_counts import CleanCounts
 from clozeline.pipeline.execution.inputs import FileState, observe_file
@@ -136,7 +137,14 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         documents, records = counts["documents_in"], counts.get("records_in", counts["documents_in"])
         amounts = [amount(records, "record")] * (records != documents) + [amount(documents, "document")]
         notes = tuple(_describe_changes(counts.get("normalized", {})))
-        return Row("\n".join(amounts), amount(counts["documents_out"], "document"), left_out, notes=notes)
+        totals = {"document": documents, "record": records, "byte": counts.get("bytes_in", 0)}
+        return Row(
+            "\n".join(amounts), amount(counts["documents_out"], "document"), left_out, notes=notes, totals=totals,
+            characters=counts.get("characters_in", 0), cut=counts.get("cut", {}),
+        )  # fmt: skip
+
+    def ruling_key(self, reason: str) -> str:
+        return find_ruling_keys(self.config).get(reason, self.name)
 
     def _list_unmatched(self, counts: CleanCounts) -> list[tuple[str, dict[str, int]]]:
         """Return how many lines of `exclude` name nothing in this run, and the first ones."""
@@ -167,6 +175,8 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         require_equal(self.name, "records_in", records, "ignored + malformed + documents_in", other + documents)
         finished = counts.get("documents_out", 0) + sum(counts.get("rejected", {}).values())
         require_equal(self.name, "documents_in", documents, "documents_out + rejected", finished)
+        left = counts.get("characters_out", 0) + sum(counts.get("cut", {}).values())
+        require_equal(self.name, "characters_in", counts.get("characters_in", 0), "characters_out + cut", left)
 
 
 def _describe_changes(normalized: Mapping[str, int]) -> Iterator[str]:

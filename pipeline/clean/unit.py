@@ -8,9 +8,9 @@ from pathlib import Path
 from clozeline.errors import StorageError
 from clozeline.pipeline.clean.config import LineRules
 from clozeline.pipeline.clean.exclusion import Exclusion
-from clozeline.pipeline.clean.extractors._extraction import EXTRACTION_REASONS, shared_extraction
+from clozeline.pipeline.clean.extractors._extraction import EXTRACTION_KEYS, shared_extraction
 from clozeline.pipeline.clean.filters import Filter
-from clozeline.pipeline.clean.languages import LANGUAGE_REASONS, UNDECIDED, LanguageRule
+from clozeline.pipeline.clean.languages import LANGUAGE_KEYS, UNDECIDED, LanguageRule
 from clozeline.pipeline.clean.unit_counts import CleanCounts, UnitCounts
 from clozeline.pipeline.execution.inputs import FileState, observe_file, range_hash, range_name, require_unchanged
 from clozeline.pipeline.execution.plan import PlannedRange
@@ -66,7 +66,7 @@ class Steps:
         self._as_written = source.line_rules == "lines"
         self._text_chars = text_chars
         self._tally = tally
-        self.reasons = ["too_long", "empty", *EXTRACTION_REASONS, *(LANGUAGE_REASONS if self._language else [])]
+        self.reasons = ["too_long", "empty", *EXTRACTION_KEYS, *(LANGUAGE_KEYS if self._language else [])]
         self.reasons += [reason for _, step in self._filters for reason in step.reasons]
 
     def clean(
@@ -106,6 +106,7 @@ class Steps:
                 return None
             document = document.replace(target_text=target, target_language=target_language or "und")
             given_language = given_language or document.language
+        self._tally.add({"characters_in": document.characters})
         identified = self._identify_language(document, given_language)
         if identified is None:
             return None
@@ -158,6 +159,7 @@ class Steps:
         document = document.replace(language=language, language_score=score)
         if reason:
             self._tally.reject(document, reason, detail)
+            self._tally.cut("language", document.characters)
             return None
         return document
 
@@ -170,11 +172,13 @@ class Steps:
                 self._tally.note(verdict.note)
             if verdict.reason:
                 self._tally.reject(document, verdict.reason, verdict.detail)
+                self._tally.cut(name, document.characters)
                 return None
             if verdict.columns:
                 document = document.replace(extra={**document.extra, **verdict.columns})
             if verdict.text is not None:
                 self._tally.count_edit(name, verdict.removed)
+                self._tally.cut(name, len(document.text) - len(verdict.text))
                 document = document.replace(text=verdict.text, flags=document.flags | verdict.flags)
                 statistics = TextStatistics(verdict.text, as_written=self._as_written)
         return document.replace_text(document.text, statistics.words)

@@ -33,6 +33,8 @@ class CleanCounts(Counts, total=False):
     notes: dict[str, int]  # events that are not records, such as an empty file
     by_source: dict[str, dict[str, int]]  # malformed records and notes, per file
     rejected: dict[str, int]  # rejected documents
+    characters_in: int  # of texts in stored form, before the languages are identified
+    cut: dict[str, int]  # characters that a step took, by edits and with rejected documents
     characters_out: int
     repairs: dict[str, int]
     normalized: dict[str, int]  # characters that the stored form dropped or rewrote, by type of change
@@ -63,7 +65,7 @@ class UnitCounts:
         self.add({
             "records_in": 0, "documents_in": 0, "documents_out": 0, "ignored": {}, "notes": {}, "by_source": {},
             "malformed_listed": {}, "malformed": dict.fromkeys(malformed, 0), "rejected": dict.fromkeys(rejected, 0),
-            "characters_out": 0, "without_records": {},
+            "characters_in": 0, "cut": {}, "characters_out": 0, "without_records": {},
         })  # fmt: skip
 
     @property
@@ -114,6 +116,10 @@ class UnitCounts:
     def count_edit(self, step: str, removed: Mapping[str, int]) -> None:
         """Count the characters that each rule of a filter removed from a document."""
         self.add({"edits": {f"{step}.{rule}": count for rule, count in removed.items()}})
+
+    def cut(self, step: str, characters: int) -> None:
+        """Count the characters that a step took from a document, or with one that it rejected."""
+        self.add({"cut": {step: characters}})
 
     def reject(self, document: Document, reason: str, detail: str = "") -> None:
         """Record a rejected document, with the text it had at that step."""

@@ -68,4 +68,4 @@ def _set_row(splits: Mapping[str, SetCounts], variants: int) -> Row:
         train, heldout = (splits[split]["samples_in"] if split in splits else 0 for split in ("train", "heldout"))
         samples += f"\n= {train // variants:,} x {variants} variants" + (f"\n+ {heldout:,} held out" if heldout else "")
     out = f"{amount(total['examples'], 'example')}\n{total['tokens']:,} tokens"
-    return Row(samples, out, (("sample", total["skipped"]),))
+    return Row(samples, out, (("sample", total["skipped"]),), totals={"sample": total["samples_in"]})

@@ -54,7 +54,10 @@ class DecontaminateStage(Stage[DecontaminateConfig, DecontaminateCounts]):
         before, after = (amount(counts[key], "document") for key in ("documents_in", "documents_out"))
         unreadable = sum(suite["unreadable"] for suite in counts["suites"].values())
         left_out = ("document", counts["rejected"]), ("evaluation row", {"without a text": unreadable})
-        return Row(before, after, left_out)
+        return Row(
+            before, after, left_out, totals={"document": counts["documents_in"]},
+            characters=counts.get("characters_in", 0), cut=counts.get("cut", {}),
+        )  # fmt: skip
 
     def check(self, counts: DecontaminateCounts) -> None:
         """Check that all documents are looked up, and that each one with a match is dropped."""

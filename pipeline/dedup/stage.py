@@ -84,7 +84,15 @@ class DedupStage(Stage[DedupConfig, DedupCounts]):
     def row(self, counts: DedupCounts) -> Row:
         before, after = (amount(counts[key], "document") for key in ("documents_in", "documents_out"))
         edited = f"\n{counts['edited']:,} of them edited" if counts.get("edited") else ""
-        return Row(before, after + edited, (("document", counts["rejected"]),))
+        cut = {name: size for name, size in counts.get("cut", {}).items() if name != "edited"}
+        cut |= {f"repeated {name}": size for name, size in counts.get("edits", {}).items()}
+        return Row(
+            before, after + edited, (("document", counts["rejected"]),), totals={"document": counts["documents_in"]},
+            characters=counts.get("characters_in", 0), cut=cut,
+        )  # fmt: skip
+
+    def ruling_key(self, reason: str) -> str:
+        return {f"{name}_duplicate": f"dedup.{name}" for name in ("exact", "near")}.get(reason, "dedup")
 
     def check(self, counts: DedupCounts) -> None:
         """Check that every document is kept or rejected, and that as many are rejected as the passes dropped."""

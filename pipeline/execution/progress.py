@@ -114,16 +114,17 @@ def done_counter(folder: Path, names: set[str], clock: Callable[[], float] = tim
 def accounting_lines(summaries: Sequence[StageSummary], columns: int = LOG_COLUMNS) -> list[str]:
     """Return the table in lines of at most 80 columns, or of the terminal's `columns`, at least 40.
 
-    A stage has its amounts in and out, time and bytes; below them the reasons for what is dropped, the most frequent
-    first; below these the same of each of its sets. A name that is too long for its column has lines of its own, and
-    so has the rest of a long amount.
+    A stage has its amounts in and out, the share of the characters that it cut, time and bytes. Below them are the
+    reasons for what is dropped, the most frequent first, and below these the same of each of its sets. A name that is
+    too long for its column has lines of its own, and so has the rest of a long amount.
     """
     rows: list[tuple[str, Row, str, str]] = []
     for summary in summaries:
         name = f"{summary.name} (earlier)" if summary.skipped else summary.name
         rows.append((name, summary.row, duration(summary.seconds), size_text(summary.bytes)))
         rows += [(f"  {label}", part, "", "") for label, part in summary.row.parts]
-    cells = [("in", "out", "time", "bytes"), *((row.amount_in, row.amount_out, *cost) for _, row, *cost in rows)]
+    amounts_of_rows = [(row.amount_in, row.amount_out, row.cut_share, *cost) for _, row, *cost in rows]
+    cells = [("in", "out", "cut", "time", "bytes"), *amounts_of_rows]
     columns = max(_NARROWEST, columns)
     widths = _column_widths(cells, columns)
     first = columns - sum(widths) - 2 * len(widths)
@@ -132,11 +133,20 @@ def accounting_lines(summaries: Sequence[StageSummary], columns: int = LOG_COLUM
         lines += _align(name, amounts, first, widths)
         for noun, reasons in row.iter_reasons():
             together = ", ".join(reason.replace(" ", "\xa0") for reason in reasons)  # counts stay with their reasons
-            text = f"dropped{f' ({noun}s)' if noun else ''}: {together}"
+            text = f"dropped ({noun}s): {together}" if noun else f"noticed: {together}"
             lines += [line.replace("\xa0", " ") for line in wrap_text(text, columns, _INDENT, 2 * _INDENT)]
+        if any(row.cut.values()):
+            lines += wrap_text(_describe_cut(row), columns, _INDENT, 2 * _INDENT)
         for note in row.notes:
             lines += wrap_text(note, columns, _INDENT, 2 * _INDENT)
     return lines
+
+
+def _describe_cut(row: Row) -> str:
+    """Return how many characters each step took, the most first."""
+    steps = sorted((-size, name) for name, size in row.cut.items() if size)
+    named = ", ".join(f"{-size:,} {name}" for size, name in steps)
+    return f"cut: {sum(row.cut.values()):,} of {row.characters or 0:,} characters: {named}"
 
 
 def _column_widths(rows: Sequence[Sequence[str]], columns: int) -> list[int]:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from clozeline.errors import IntegrityError, StorageError
 from clozeline.files import parse_json, publish_json, publish_text
 from clozeline.pipeline.execution.plan import PLAN_STAGE, read_plan
-from clozeline.pipeline.execution.stages import Row, Stage, stage_of
+from clozeline.pipeline.execution.stages import Row, Stage, amount, stage_of
 from clozeline.pipeline.execution.unit_record import C, UnitRecord
 from clozeline.pipeline.ingest.documents.files import Rejection, read_batches, read_malformed, read_rejects
 from clozeline.pipeline.recipe import Recipe
@@ -125,11 +125,14 @@ def write_run_report(recipe: Recipe, names: Sequence[str]) -> Path:
 def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator[str]:
     plan = stages[0].recipe.folder(PLAN_STAGE) / "plan.json"
     inputs = read_plan(plan)["inputs"] if plan.exists() else []  # none where another run wrote the documents
-    rows = {stage.name: stage.row(reports[stage.name]["counts"]) for stage in stages}
-    yield lead(_outcome(stages, reports))
-    yield table(["stage", "in", "out", "units", "written", "time"], _iter_amounts(rows, reports))
-    reasons = (_iter_reasons(name, row, reports[name]["counts"]) for name, row in rows.items())
-    yield section("Dropped, and why", grid(*(figure for figures in reasons for figure in figures)))
+    rows = {stage.name: stage.explained_row(reports[stage.name]["counts"]) for stage in stages}
+    yield lead(_outcome(stages, rows, reports))
+    yield table(["stage", "in", "out", "cut", "units", "written", "time"], _iter_amounts(rows, reports))
+    notes = [(name, note) for name, row in rows.items() for note in row.notes]
+    yield section("Worth knowing", table(["stage", ""], notes) if notes else "")
+    cut = (bars(f"{name} · characters cut", largest(row.cut), row.characters) for name, row in rows.items())
+    reasons = (_iter_reasons(name, row) for name, row in rows.items())
+    yield section("Dropped, and why", grid(*cut, *(figure for figures in reasons for figure in figures)))
     suites = [suite for report in reports.values() for suite in report["counts"].get("suites", {}).items()]
     if suites:
         rows_of_suites = [(name, *counts.values()) for name, counts in sorted(suites)]
@@ -153,16 +156,31 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
     yield f"<p class=muted>Clozeline {version('clozeline')}</p>"
 
 
-def _outcome(stages: Sequence[Stage[Any, Any]], reports: Reports) -> str:
-    """Return what became of the documents, in one sentence."""
+def _outcome(stages: Sequence[Stage[Any, Any]], rows: Mapping[str, Row], reports: Reports) -> str:
+    """Return what became of characters and documents, and which step took most."""
     counts = {name: report["counts"] for name, report in reports.items()}
     taken = next((each["documents_in"] for each in counts.values() if "documents_in" in each), 0)
     written = [counts[stage.name]["documents_out"] for stage in stages if stage.writes_documents]
-    made = " and ".join(f"{counts[name].get(what, 0):,} {what}" for name, what in _MADE.items() if name in counts)
+    numbers = [(counts.get(name, {}).get(what, 0), what) for name, what in _MADE.items()]
+    made = " and ".join(f"{number:,} {what}" for number, what in numbers if number)
     if not written:
         return f"The run made {made}." if made else ""
-    left = f"Of {taken:,} documents, {written[-1]:,} are left ({100 * written[-1] / max(1, taken):.1f} %)"
-    return f"{left}, as {made}." if made else f"{left}."
+    left = f"{written[-1]:,} of {amount(taken, 'document')}"
+    cutting = [(name, row) for name, row in rows.items() if row.characters]
+    if cutting:
+        total = cutting[0][1].characters or 0
+        kept = (cutting[-1][1].characters or 0) - sum(cutting[-1][1].cut.values())
+        left = f"{kept:,} of {total:,} characters are left ({100 * kept / max(1, total):.1f} %), in {left}"
+    else:
+        left = f"{left} are left"
+    most = max(((size, f"{name} · {step}") for name, row in cutting for step, size in row.cut.items()), default=None)
+    sentences = [left + (f", as {made}." if made else ".")]
+    if most is not None and most[0] > 0:
+        sentences.append(f"{most[1]} took most: {most[0]:,} characters.")
+    for name, row in rows.items():
+        for noun, reasons in row.left_out if name == "group" else ():
+            sentences += [f"{count:,} {noun}s are {reason}." for reason, count in reasons.items() if count]
+    return " ".join(sentences)
 
 
 def _iter_amounts(rows: Mapping[str, Row], reports: Reports) -> Iterator[tuple[str, ...]]:
@@ -170,21 +188,28 @@ def _iter_amounts(rows: Mapping[str, Row], reports: Reports) -> Iterator[tuple[s
     for name, row in rows.items():
         report = reports[name]
         cost = (f"{report['units']:,}", size_text(report["bytes"]), duration(report["seconds"]))
-        yield name, *_amounts(row), *cost
-        yield from ((f"· {label}", *_amounts(part), "", "", "") for label, part in row.parts)
+        yield name, *_amounts(row), row.cut_share, *cost
+        yield from ((f"· {label}", *_amounts(part), "", "", "", "") for label, part in row.parts)
 
 
 def _amounts(row: Row) -> tuple[str, str]:
     return row.amount_in.replace("\n", ", "), row.amount_out.replace("\n", ", ")
 
 
-def _iter_reasons(name: str, row: Row, counts: Mapping[str, Any]) -> Iterator[str]:
-    """Yield bars of the reasons for what a stage or one of its sets dropped, as shares of what it read."""
+def _iter_reasons(name: str, row: Row) -> Iterator[str]:
+    """Yield bars of the reasons for what a stage or one of its sets dropped, as shares of what it read.
+
+    What has no total is a table.
+    """
     for noun, reasons in row.left_out:
         title = f"{name} · dropped {noun}s" if noun else f"{name} · noticed"
-        yield bars(title, largest(reasons), counts.get(f"{noun}s_in"))
+        counts = largest(reasons)
+        if row.totals.get(noun):
+            yield bars(title, counts, row.totals[noun])
+        elif counts:
+            yield table([title, ""], counts.items())
     for label, part in row.parts:
-        yield from _iter_reasons(f"{name} · {label}", part, {})
+        yield from _iter_reasons(f"{name} · {label}", part)
 
 
 def _language_table(reports: Reports) -> str:

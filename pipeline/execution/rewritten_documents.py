@@ -16,22 +16,27 @@ class RewriteCounts(Counts, total=False):
     """Counts of a stage that drops or edits documents."""
 
     rejected: dict[str, int]  # dropped documents, by reason
+    characters_in: int
+    cut: dict[str, int]  # characters of dropped documents, by reason, and those cut out of others, as `edited`
     characters_out: int
 
 
 def rewrite_part(output: Output, unit: int, source: RecordedFile, decide: Decision) -> RewriteCounts:
     """Write what `decide` leaves of the documents of a part, in their order, and the rejections."""
-    counts: RewriteCounts = {"documents_in": 0, "documents_out": 0, "characters_out": 0, "rejected": {}}
+    counts: RewriteCounts = {"documents_in": 0, "documents_out": 0, "characters_in": 0, "cut": {},
+                             "characters_out": 0, "rejected": {}}  # fmt: skip
     rejections = list[Rejection]()
 
     def iter_kept() -> Iterator[Document]:
         for row, document in enumerate(read_documents(source)):
             left = decide(row, document)
-            add_counts(counts, {"documents_in": 1})
+            add_counts(counts, {"documents_in": 1, "characters_in": document.characters})
             if isinstance(left, Rejection):
                 rejections.append(left)
-                add_counts(counts, {"rejected": {left.reason: 1}})
+                add_counts(counts, {"rejected": {left.reason: 1}, "cut": {left.reason: document.characters}})
             else:
+                if edited := document.characters - left.characters:
+                    add_counts(counts, {"cut": {"edited": edited}})
                 add_counts(counts, {"documents_out": 1, "characters_out": left.characters})
                 yield left
 
@@ -46,7 +51,9 @@ def rewrite_part(output: Output, unit: int, source: RecordedFile, decide: Decisi
 
 
 def check_rewritten(stage: str, counts: RewriteCounts) -> None:
-    """Check that every document is kept or rejected."""
+    """Check that every document is kept or rejected, and every character handed on or cut."""
+    left = counts.get("characters_out", 0) + sum(counts.get("cut", {}).values())
+    require_equal(stage, "characters_in", counts.get("characters_in", 0), "characters_out + cut", left)
     rejected = sum(counts.get("rejected", {}).values())
     require_equal(stage, "documents_in", counts.get("documents_in", 0), "documents_out + rejected",
                   counts.get("documents_out", 0) + rejected)  # fmt: skip

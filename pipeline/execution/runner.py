@@ -57,14 +57,18 @@ def run_recipe(
         else:
             plan = load_plan(recipe, verify=verify)
         before, provided = plan.bytes, dict[str, tuple[str, int]]()
+        losses = list[str]()
         for run in stage_runs(recipe, plan, verify=verify):
             stage, name = run.stage, run.stage.name
             gap = "" if only in (None, name) else run.gap()
             if only in (None, name) or (gap and stage.made_when_needed):
-                summaries.append(run.execute(progress, before))
+                with _loss_explained(losses):
+                    summaries.append(run.execute(progress, before))
                 _check_handover(provided, stage, summaries[-1].counts)
                 if summaries[-1].counts.get("documents_out") == 0:
                     raise stage.nothing_left(summaries[-1].counts)
+                if loss := stage.explain_loss(summaries[-1].row):
+                    losses.append(f"{name}: {loss}")
             elif gap:
                 raise ConfigurationError(
                     f"'{only}' needs '{name}', which is not complete ({gap}): run `clozeline {name}` with the "
@@ -95,6 +99,19 @@ def _check_handover(provided: Mapping[str, tuple[str, int]], stage: Stage[Any, A
             with _complete(stage.folder):
                 require_equal("run", f"{consumed.name} out of {giver}{times}", amount * consumed.times,
                               f"{consumed.name} into {stage.name}", consumed.amount)  # fmt: skip
+
+
+@contextmanager
+def _loss_explained(losses: Sequence[str]) -> Iterator[None]:
+    """Say, with the error of a stage that has too little to work on, which reason dropped nearly all before it."""
+    try:
+        yield
+    except (ConfigurationError, PartialFailureError) as error:
+        if not losses or error.exit_code != ConfigurationError.exit_code:
+            raise
+        explained = type(error)("; ".join([*losses, str(error)]))
+        explained.exit_code = error.exit_code
+        raise explained from error
 
 
 @contextmanager
@@ -252,7 +269,7 @@ class StageRun(Generic[C]):
         progress.stage_done(stage.name, seconds, skipped=skipped)
         row = Row("–")
         with Reporting(WORK_IS_DONE)(f"amounts of {stage.name}"):
-            row = stage.row(counts)
+            row = stage.explained_row(counts)
         return StageSummary(stage.name, counts, row, size, seconds, len(records), skipped)
 
 

@@ -6,11 +6,12 @@ A stage is a folder of `pipeline/` with `stage.py` and `__main__.py`. `pipeline/
 
 from __future__ import annotations
 
+import math
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, TypeVar
@@ -29,6 +30,8 @@ from clozeline.repair import cannot_write, explain_error
 DOCUMENTS: Final = "documents"
 """Name of what most stages take and hand over."""
 _NAMED_REASONS: Final = 6
+_DOMINANT: Final = 0.9
+"""Share of the documents from which on one reason for dropping them is told apart."""
 
 K = TypeVar("K")
 """Config class of a stage."""
@@ -57,12 +60,29 @@ class Row:
     """unit (`document`), and the number of those left out by reason; a reason without unit says its own"""
     parts: tuple[tuple[str, Row], ...] = ()  # rows of the sets of the stage by their labels, below its own
     notes: tuple[str, ...] = ()  # what else a reader must know of the amounts, a line each
+    totals: Mapping[str, int] = field(default_factory=dict)
+    """how many of a unit of `left_out` came in, where that is known"""
+    characters: int | None = None  # characters that came in; None if the stage reads no documents
+    cut: Mapping[str, int] = field(default_factory=dict)  # characters that are not handed on, by step or reason
 
     def iter_reasons(self) -> Iterator[tuple[str, list[str]]]:
         """Yield each unit of what is left out with counts and reasons, the most frequent first."""
         for noun, group in self.left_out:
             if reasons := sorted((-count, reason) for reason, count in group.items() if count):
                 yield noun, [f"{-count:,} {reason}" for count, reason in reasons]
+
+    @property
+    def cut_share(self) -> str:
+        """The characters that are not handed on, as a percentage; "" where none came in."""
+        return f"{100 * sum(self.cut.values()) / self.characters:.1f} %" if self.characters else ""
+
+    def most_dropped(self) -> tuple[str, int, str] | None:
+        """Return unit, number and reason of what drops nine tenths and more of all documents or rows, if one does."""
+        for noun, reasons in self.left_out:
+            for reason, count in reasons.items():
+                if count and count >= _DOMINANT * self.totals.get(noun, math.inf):
+                    return noun, count, reason
+        return None
 
 
 @dataclass(frozen=True)
@@ -147,6 +167,24 @@ class Stage(ABC, Generic[K, C]):
     def row(self, counts: C) -> Row:
         """Return the stage's row of the table of a run, from the sums over all its units."""
 
+    def ruling_key(self, reason: str) -> str:
+        """Return the key of the recipe that decides what is dropped for a reason."""
+        return self.name
+
+    def explain_loss(self, row: Row) -> str:
+        """Return which reason drops nine tenths and more of the input, and the key that rules it; "" if none does."""
+        if (loss := row.most_dropped()) is None:
+            return ""
+        noun, count, reason = loss
+        dropped = f"{count:,} of {amount(row.totals[noun], noun)} were dropped for one reason"
+        return f"{dropped}: {reason} ({self.ruling_key(reason)})"
+
+    def explained_row(self, counts: C) -> Row:
+        """Return the row, with a note where one reason drops nearly all."""
+        row = self.row(counts)
+        loss = self.explain_loss(row)
+        return replace(row, notes=(*row.notes, loss)) if loss else row
+
     def mistakes(self) -> Iterator[str]:
         """Yield what is wrong with its configuration, as far as that can be known before any stage runs."""
         yield from ()
@@ -161,9 +199,10 @@ class Stage(ABC, Generic[K, C]):
 
     def nothing_left(self, counts: C) -> ClozelineError:
         """Return the error of a stage that leaves no document."""
+        loss = self.explain_loss(self.row(counts))
         return PartialFailureError(
-            f"{self.name}: every document was rejected ({self.list_reasons(counts)}); check the input, or loosen the "
-            "filters of the recipe, such as clean.language.keep"
+            f"{self.name}: every document was rejected ({self.list_reasons(counts)}); check the input, or change the "
+            f"keys that reject{f': {loss}' if loss else ', such as clean.language.keep'}"
         )
 
     def list_reasons(self, counts: C) -> str:

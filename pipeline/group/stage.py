@@ -82,10 +82,14 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
 
     def row(self, counts: GroupCounts) -> Row:
         """Show documents, and for each set its input tokens, its samples and their tokens."""
-        without = {"without a copy": counts["copies"]["left_out"] if "copies" in counts else 0}
-        documents = amount(sum(counts["documents"].values()), "document")
+        total = sum(counts["documents"].values())
+        without = {"without a copy in training": counts["copies"]["left_out"] if "copies" in counts else 0}
         sets = tuple((label, _set_row(splits)) for label, splits in counts["sets"].items())
-        return Row(documents, amount(len(sets), "set"), (("document", without),), sets)
+        left_out = (("document", without),)
+        return Row(amount(total, "document"), amount(len(sets), "set"), left_out, sets, totals={"document": total})
+
+    def ruling_key(self, reason: str) -> str:
+        return "balance"
 
     def consumes(self, counts: GroupCounts) -> Sequence[Consumed]:
         return [
@@ -127,4 +131,5 @@ def _set_row(splits: Mapping[str, SetCounts]) -> Row:
     for set_counts in splits.values():
         add_counts(total, set_counts)
     out = f"{amount(total['samples'], 'sample')}\n{total['tokens']:,} tokens"
-    return Row(amount(total["tokens_in"], "token"), out, (("token", total["tokens_dropped"]),))
+    left_out = (("token", total["tokens_dropped"]),)
+    return Row(amount(total["tokens_in"], "token"), out, left_out, totals={"token": total["tokens_in"]})

@@ -341,4 +341,4 @@ def _row(counts: SplitCounts) -> Row:
     unknown = ("unknown character", counts.get("unknown_reasons", {}))
     notes_below = tuple(filter(None, [UnknownShares.of(counts).summary()]))
     left_out = (("row", counts["refused"]), ("token", cut), unknown)
-    return Row(amount(counts["rows_in"], "row"), out, left_out, notes=notes_below)
+    return Row(amount(counts["rows_in"], "row"), out, left_out, notes=notes_below, totals={"row": counts["rows_in"]})

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from clozeline.errors import ConfigurationError, IntegrityError, reading_run
-from clozeline.pipeline.clean.extractors._extraction import EXTRACTION_REASONS
 from clozeline.pipeline.clean.filters import ThresholdFilter
+from clozeline.pipeline.clean.ruling_keys import STEP_KEYS, filters_of_sources, find_ruling_keys
 from clozeline.pipeline.corrupt.preview.view import Sheet, View, show_view
 from clozeline.pipeline.execution.unit_record import UnitRecord, total_counts
 from clozeline.pipeline.ingest.documents.document import Document
@@ -38,15 +38,6 @@ from clozeline.tools.command import Arguments, plural, positive, run_tool, some_
 
 _DETAIL: Final = re.compile(r"(-?\d[\d.e+-]*)(?: [a-z ]+)? ([<>]) (-?\d[\d.e+-]*)(?: by [\w. ]+)?$")
 _CHARACTERS: Final = 100
-_STEPS: Final[Mapping[str, str]] = {
-    "too_long": "limits.text_chars",
-    "empty": "a document without text",
-    "empty_side": "a pair without text on a side",
-    **dict.fromkeys(EXTRACTION_REASONS, "extractor"),
-    "language": "language.keep",
-    "language_score": "language.threshold, language.long_threshold",
-}
-"""What decides on the reasons of no filter."""
 
 
 class Neighbor(NamedTuple):
@@ -80,12 +71,8 @@ def _keep_nearest(heap: list[Neighbor], most: int, value: float, threshold: floa
 def collect_reasons(out: Path, recipe: Recipe, most: int, documents: int) -> tuple[dict[str, Reason], int]:
     """Return the reasons for which documents were rejected, and the number of kept documents that were measured."""
     folder, config = out / "clean", recipe.config_of("clean")
-    by_source = {name: source.filters for name, source in config.sources.items() if source.filters is not None}
-    filters: dict[str | None, Sequence[Chosen]] = {None: config.filters, **by_source}
-    reasons = {reason: Reason(step) for reason, step in _STEPS.items()}
-    for chosen in (chosen for listed in filters.values() for chosen in listed):
-        for reason in chosen.type.reasons:
-            reasons[reason] = Reason(_decider(chosen, reason))
+    filters = filters_of_sources(config)
+    reasons = {reason: Reason(key) for reason, key in find_ruling_keys(config).items()}
     parts = _find_parts(folder)
     for part in parts:
         for row in read_rejects(_rejects_of(folder, part)):
@@ -128,12 +115,6 @@ def _measure(
                 yield name, value, threshold, f"{shown.format(value)} {sign} {threshold}"
 
 
-def _decider(chosen: Chosen, reason: str) -> str:
-    """Return the filter of a reason, and the option that it compares with, where it names one."""
-    thresholds = chosen.type.thresholds
-    return f"{chosen.name}.{thresholds[reason]}" if reason in thresholds else chosen.name
-
-
 def collect_malformed(out: Path, most: int) -> tuple[Mapping[str, int], dict[str, list[Rejection]]]:
     """Return the malformed records of `clean` by reason: their number, and the first `most` that it lists."""
     folder = out / "clean"
@@ -173,7 +154,7 @@ def report_view(out: Path, reasons: Mapping[str, Reason], measured: int) -> View
     rows = tuple(
         (name, f"{facts.rejected:,}", facts.decided_by)
         for name, facts in ranked
-        if facts.rejected or name not in _STEPS
+        if facts.rejected or name not in STEP_KEYS
     )
     sheets = [Sheet("Rejected documents", ("reason", "documents", "decided by"), rows)]
     for name, facts in reasons.items():

@@ -23,7 +23,8 @@ from clozeline.pipeline.clean.extractors._preparation import prepare_page
 from clozeline.process import die_with
 from clozeline.registry import Chosen, choose
 
-EXTRACTION_REASONS: Final = ("timeout", "extractor_crash", "extractor_error", "extract_empty")
+EXTRACTION_KEYS: Final = dict.fromkeys(("timeout", "extractor_crash", "extractor_error", "extract_empty"), "extractor")
+"""The key that rules each reason of an extraction."""
 _START_S: Final = 60.0
 _PATIENCE: Final = 120  # wall-clock seconds per CPU second that a page may take
 

@@ -14,7 +14,8 @@ _SHORT: Final = 100
 _LONG: Final = 300
 LANGUAGES: Final = "clozeline.pipeline.clean.languages"
 """Package of the identifiers."""
-LANGUAGE_REASONS: Final = ("language", "language_score")
+LANGUAGE_KEYS: Final = {"language": "language.keep", "language_score": "language.threshold, language.long_threshold"}
+"""The key that rules each reason of a language rule."""
 UNDECIDED: Final = "und"
 """Code of a text whose language is undecided: too short, no letters, or two languages equally likely."""
 

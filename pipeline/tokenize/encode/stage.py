@@ -163,7 +163,8 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
             out += f"\n{counts['target_tokens']:,} of other sides"
         left_out = (("document", counts["rejected"]), ("unknown character", counts.get("unknown_reasons", {})))
         notes = tuple(filter(None, [UnknownShares.of(counts).summary()]))
-        return Row(amount(counts["documents_in"], "document"), out, left_out, notes=notes)
+        totals = {"document": counts["documents_in"]}
+        return Row(amount(counts["documents_in"], "document"), out, left_out, notes=notes, totals=totals)
 
     def provides(self, counts: EncodeCounts) -> Mapping[str, int]:
         amounts = dict(super().provides(counts))

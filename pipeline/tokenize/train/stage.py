@@ -63,7 +63,10 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     def row(self, counts: TrainTokenizerCounts) -> Row:
         """Show documents, those that it learned from, and those that it did not."""
         learned = f"{amount(counts['sample']['documents'], 'document')}\n{counts['vocabulary']['size']:,} ids"
-        return Row(amount(counts["documents_in"], "document"), learned, (("document", counts["skipped"]),))
+        kept, unread = counts["skipped"]["held_out"], counts["skipped"]["over_budget"]
+        notes = [f"{amount(kept, 'document')} kept for testing: the vocabulary does not know them"] * bool(kept)
+        notes += [f"{amount(unread, 'document')} not read: the sample is large enough (train_tokenizer)"] * bool(unread)
+        return Row(amount(counts["documents_in"], "document"), learned, notes=tuple(notes))
 
     def check(self, counts: TrainTokenizerCounts) -> None:
         """Check that every document is in the sample, held out, or beyond the budget."""

@@ -49,7 +49,7 @@ def test_a_text_is_normalized_or_rejected(text, target, limit):
         assert (kept.text, kept.language, kept.language_score) == (normalize(text), "en", 1.0)
         assert kept.target_text == (None if target is None else normalize(target))
         assert kept.target_language == (None if target is None else "de")
-    assert counts["characters_out"] == out
+    assert counts["characters_out"] == counts["characters_in"] == out
     too_long = len(text) > limit or (target is not None and len(target) > limit)
     assert (kept is None) == (too_long or not normalize(text) or (target is not None and not normalize(target)))
     assert sum(counts["rejected"].values()) == (kept is None)
@@ -84,6 +84,8 @@ def test_filters_see_the_text_that_the_one_before_left():
         kept = found.clean(document(text), "en")
         assert (kept is not None) == (fewest == words)
         assert sum(tally.counts["edits"].values()) == len("Home\n")
+        rejected = {} if kept is not None else {"gopher_quality": len(ENGLISH) - 1}
+        assert tally.counts["cut"] == {"c4_quality": len("Home\n")} | rejected
         if kept is not None:
             assert (kept.text, kept.n_chars, kept.n_words) == (ENGLISH.strip(), len(ENGLISH) - 1, words)
             assert kept.content_hash == xxhash.xxh3_128_digest(kept.text.encode())

@@ -88,7 +88,7 @@ def test_reasons_stand_group_by_group_the_most_frequent_first():
     summary = StageSummary("toy", {}, row, 0, 0.26, 1, skipped=True)
     first, *reasons = accounting_lines([summary])[2:]
     assert first.split() == ["toy", "(earlier)", "9", "samples", "–", "0.3", "s", "0", "bytes"]
-    assert reasons == ["    dropped: 20 b, 1 a", "    dropped (tokens): 3,000 c, 1 d"]
+    assert reasons == ["    noticed: 20 b, 1 a", "    dropped (tokens): 3,000 c, 1 d"]
 
 
 AMOUNTS = st.lists(st.text("a9, 中ｶ👩\u0301\u0e33é-", max_size=60), min_size=1, max_size=3).map("\n".join)

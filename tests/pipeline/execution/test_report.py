@@ -85,9 +85,11 @@ def test_amounts_are_what_the_files_hold(run, page):
         for ids in pa.ipc.open_file(path).read_all().column("token_ids").to_pylist()
     )
     examples = rows(output, "corrupt/*/*/shard-*.arrow")
-    left = f"Of 34 documents, 30 are left (88.2 %), as {tokens:,} tokens and {examples:,} examples."
-    assert left in page.texts
-    assert row_of(page, "clean", 4) == ["clean", "35 records, 34 documents", "33 documents", "1"]
+    sizes = [len(document.text) for document in read_documents(output / "dedup/documents/000000.arrow")]
+    lead = next(text for text in page.texts if " characters are left " in text)
+    assert lead.startswith(f"{sum(sizes):,} of ")
+    assert f"in 30 of 34 documents, as {tokens:,} tokens and {examples:,} examples. dedup · exact_duplicate" in lead
+    assert row_of(page, "clean", 5) == ["clean", "35 records, 34 documents", "33 documents", "0.3 %", "1"]
     assert row_of(page, "dedup", 3) == ["dedup", "33 documents", "30 documents"]
     assert row_of(page, "corrupt", 3) == ["corrupt", "2 objectives", f"{examples:,} examples"]
     causal = rows(output, "corrupt/causal_lm/*/shard-*.arrow")

@@ -1,0 +1,37 @@
+"""Find the key of `clean` that rules each reason for which a document is rejected."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from clozeline.pipeline.clean.config import CleanConfig
+from clozeline.pipeline.clean.extractors._extraction import EXTRACTION_KEYS
+from clozeline.pipeline.clean.languages import LANGUAGE_KEYS
+from clozeline.registry import Chosen
+
+STEP_KEYS: Final[Mapping[str, str]] = {
+    "too_long": "limits.text_chars",
+    "empty": "input",
+    "empty_side": "input",
+    **{reason: f"clean.{key}" for reason, key in EXTRACTION_KEYS.items()},
+    **{reason: ", ".join(f"clean.{key}" for key in keys.split(", ")) for reason, keys in LANGUAGE_KEYS.items()},
+}
+"""The key of the recipe that rules each reason of no filter."""
+
+
+def filters_of_sources(config: CleanConfig) -> dict[str | None, Sequence[Chosen]]:
+    """Return the filters of each source that has filters of its own, and of all others, under None."""
+    filters: dict[str | None, Sequence[Chosen]] = {None: config.filters}
+    for name, source in config.sources.items():
+        if source.filters is not None:
+            filters[name] = source.filters
+    return filters
+
+
+def find_ruling_keys(config: CleanConfig) -> dict[str, str]:
+    """Return the key that rules each reason, such as `clean.language.keep` or a filter's `gopher_quality.words`."""
+    keys = dict(STEP_KEYS)
+    for chosen in (chosen for listed in filters_of_sources(config).values() for chosen in listed):
+        for reason in chosen.type.reasons:
+            option = chosen.type.thresholds.get(reason)
+            keys[reason] = f"{chosen.name}.{option}" if option else chosen.name
+    return keys
