@@ -158,6 +158,8 @@ def test_the_median_decides(words, kind, said):
 def test_the_sample_is_bounded_and_tells_what_it_lacks(tmp_path, monkeypatch):
     rows = write_rows(tmp_path / "rows.jsonl", ["one two three"] * 5000)
     assert len(sample_texts(str(rows)).words) == 1024
+    second = write_rows(tmp_path / "second.jsonl", ["one two three"] * 5000)
+    assert len(sample_texts([str(rows), str(second)]).words) == 1024
     folder = tmp_path / "many"
     folder.mkdir()
     for number in range(100):

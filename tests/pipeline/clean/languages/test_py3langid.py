@@ -128,6 +128,30 @@ def test_a_declaration_in_another_script_is_undecided(language):
     assert IDENTIFIER.identify(UNKNOWN[language])[0] == "und"
 
 
+@pytest.mark.parametrize("upper", [False, True])
+def test_a_cipher_is_no_language(upper):
+    """Letters of English replaced by others, one for one: their lengths and marks are those of English."""
+    draw, letters = random.Random(3), "abcdefghijklmnopqrstuvwxyz"
+    for _ in range(30):
+        other = "".join(draw.sample(letters, 26))
+        text = (ARTICLE["en"].lower() * 3).translate(str.maketrans(letters, other))
+        language, score = IDENTIFIER.identify(text.upper() if upper else text)
+        assert language in ("und", "zxx") or score < 0.9, (language, score)
+
+
+@pytest.mark.parametrize(
+    ("language", "text"),
+    [
+        ("kk", "Барлық адамдар тумысынан азат және қадір-қасиеті мен құқықтары тең болып дүниеге келеді."),
+        ("mn", "Хүн бүр төрж мэндлэхэд эрх чөлөөтэй, адилхан нэр төртэй, ижил эрхтэй байдаг."),
+        ("ja", "会議の資料は明日までに担当者へ送付し、確認後に最終版を作成する予定です。"),
+        ("zh", "会议的资料明天以前送给负责人，确认以后再制作最终版本，并且发给所有参加者。"),
+    ],
+)
+def test_neighbors_of_one_script_are_told_apart(language, text):
+    assert IDENTIFIER.identify(text)[0] == language
+
+
 @pytest.mark.parametrize("first", ["en", "ru", "zh"])
 def test_a_long_text_is_judged_by_all_of_its_parts(first):
     """2,000 characters of one language, and 33,000 of another: the second one, whatever the first is."""
