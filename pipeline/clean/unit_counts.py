@@ -8,6 +8,7 @@ from clozeline.errors import IntegrityError
 from clozeline.pipeline.execution.unit_record import Counts, add_counts
 from clozeline.pipeline.ingest.documents.document import FLAG_DECODED_BY_GUESS, FLAG_REPLACEMENTS, Document
 from clozeline.pipeline.ingest.documents.files import Rejection
+from clozeline.pipeline.ingest.formats.decompression import explain_lost
 from clozeline.pipeline.ingest.readers import Counted
 
 _DISTINCT: Final = 20  # entries of `text_lacks` and `first_records` per unit
@@ -92,8 +93,7 @@ class UnitCounts:
             return
         self.add({"malformed": reason, "records_in": 1, "by_source": {self._source: reason}})
         if self.counts["malformed_listed"].get(counted.reason, 0) < _LISTED:
-            undecoded = f"{counted.lost:,} bytes of the file do not decode" if counted.lost else ""
-            why = counted.detail or counted.lacks or undecoded
+            why = counted.detail or counted.lacks or explain_lost(counted.lost)
             self.rejections.append(Rejection.of_record(self._source, counted.locator, counted.reason, why))
             self.add({"malformed_listed": reason})
         if counted.lost:

@@ -145,6 +145,11 @@ class Damage(Exception):
         self.lost = lost
 
 
+def explain_lost(size: int) -> str:
+    """Return how many bytes of a file do not decode, "" if all do."""
+    return f"{size:,} bytes of the file do not decode" if size else ""
+
+
 def feed(decoder: Any, data: bytes) -> Iterator[bytes]:
     """Yield what some bytes of input decode to, in small pieces where the library can bound them."""
     if not hasattr(decoder, "needs_input"):

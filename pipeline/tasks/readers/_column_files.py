@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json
+from clozeline.pipeline.ingest.formats.decompression import explain_lost
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers import Counted, Item, RawRecord, detect
 from clozeline.pipeline.ingest.readers._rows import explain_unusable, value_at
@@ -291,7 +292,7 @@ def _csv_rows(path: Path, limits: Limits, options: Csv.Options) -> Iterator[Row 
         elif item.reason == "schema":
             raise ConfigurationError(f"{path}: {item.lacks}")
         elif item.group == "malformed":
-            yield keep_texts(Rejected(item.reason, 0, item.detail), item.lacks)
+            yield keep_texts(Rejected(item.reason, 0, item.detail or explain_lost(item.lost)), item.lacks)
 
 
 def _tsv_header(path: Path, limits: Limits) -> list[str]:

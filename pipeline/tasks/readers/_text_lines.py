@@ -8,7 +8,7 @@ from typing import Any, Final
 from clozeline.errors import ConfigurationError
 from clozeline.files import parse_json
 from clozeline.pipeline.ingest.formats.byte_lines import ByteLines, Cut
-from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file
+from clozeline.pipeline.ingest.formats.decompression import Damage, decompress_file, explain_lost
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.tasks.readers._task_items import Rejected
 
@@ -21,7 +21,7 @@ def text_lines(path: Path, limits: Limits, encoding: str = "utf-8") -> Iterator[
     lines = ByteLines(path, 0, path.stat().st_size, limits, resume=False)
     for number, (_, line) in enumerate(lines):
         if isinstance(line, Cut):
-            yield number, Rejected(line.reason, number)
+            yield number, Rejected(line.reason, number, explain_lost(line.lost))
         elif isinstance(line, int):
             yield number, Rejected("line_bytes", number)
         else:

@@ -108,6 +108,30 @@ def test_one_bad_byte_costs_one_line(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "line"), [("a.jsonl.zst", b'{"a": "%d"}\n'), ("a.csv.zst", b"%d,x\n"), ("a.tsv.zst", b"%d\tx\n")]
+)
+def test_files_of_a_large_window_are_read_and_lost_bytes_are_said(tmp_path, name, line):
+    """Behind damage no row has a number, so what follows it is lost, too."""
+    chosen = zstandard.ZstdCompressionParameters(window_log=31, enable_ldm=True)
+    frames = []
+    for first in (0, 1000):
+        stream = zstandard.ZstdCompressor(compression_params=chosen).compressobj()
+        frames.append(
+            stream.compress(b"".join(line % number for number in range(first, first + 1000))) + stream.flush()
+        )
+    path = tmp_path / name
+    columns = {} if "json" in name else {"columns": ["a", "b"]}
+    path.write_bytes(b"".join(frames))
+    assert [row["a"] for _, row in open_table(path, Limits(), **columns).rows()] == [str(n) for n in range(2000)]
+    path.write_bytes(frames[0] + bytes([*frames[1][:30], *bytes(len(frames[1]) - 30)]))
+    *rows, (_, last) = open_table(path, Limits(), **columns).rows()
+    assert [row["a"] for _, row in rows] == [str(n) for n in range(1000)]
+    assert (last.reason, last.detail) == ("damaged", f"{len(frames[1]):,} bytes of the file do not decode")
+    with pytest.raises(ConfigurationError, match=r"limits\.window_bytes"):
+        list(open_table(path, Limits(window_bytes=1 << 20), **columns).rows())
+
+
 def test_blank_lines_end_sentences(tmp_path):
     """Any number of them, with spaces or none; the last sentence needs none."""
     path = written(tmp_path, b"\n\na\nb\n  \n\nc\n\xff\nd")
