@@ -30,7 +30,7 @@ _HEADER: Final = (
     "tokens",
     "tokens a word",
     "tokens a byte",
-    "% not known",
+    "% tokens not known",
     "% text not known",
     "% of ids",
 )

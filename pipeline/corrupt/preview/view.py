@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -25,6 +26,8 @@ _STYLES: Final = Theme({
 })  # fmt: skip
 """Styles of tokens, by their roles."""
 _WIDTH: Final = 80
+_BESIDE: Final = 3
+"""Columns that a column of a table takes beside its text."""
 _PAGE_WIDTH: Final = 120
 
 Cell: TypeAlias = str | Text
@@ -80,8 +83,12 @@ def print_view(view: View, console: Console) -> None:
                 continue
             table = Table(title=_text(f"\n{part.title}"), title_justify="left", title_style="bold",
                           box=box.SIMPLE_HEAD, show_header=bool(part.header), pad_edge=False)  # fmt: skip
-            for name in part.header or ("", ""):
-                table.add_column(_text(name), overflow="fold")
+            names = part.header or ("", "")
+            # words of the header are not broken where the terminal has room for all of them
+            longest = [max(map(cell_len, name.split()), default=0) for name in names]
+            has_room = sum(longest) + _BESIDE * len(names) <= console.width
+            for name, width in zip(names, longest, strict=True):
+                table.add_column(_text(name), overflow="fold", min_width=width if has_room else None)
             for row in part.rows:
                 table.add_row(*map(_text, row))
             console.print(table)

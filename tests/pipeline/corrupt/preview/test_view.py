@@ -37,3 +37,13 @@ def test_no_string_is_markup_or_controls_a_terminal(hostile):
     page = checked(view_page(view))
     assert not [tag for tag, _ in page.tags if tag in ("script", "b")]
     assert not {"\x1b", "\u202e", "\x00"} & {*printed(view), *str(view)}
+
+
+def test_words_of_a_header_are_broken_only_where_a_terminal_has_no_room():
+    header = ("language", "tokens a word", "% of text that is unknown", "another column of words")
+    view = View("title", (Sheet("sheet", header, (("en", "1", "2", "3"),)),))
+    for width, whole in ((60, True), (20, False), (3, False)):
+        console = Console(file=io.StringIO(), width=width)
+        print_view(view, console)
+        shown = console.file.getvalue()
+        assert all(word in shown for word in ("language", "unknown", "another")) == whole
