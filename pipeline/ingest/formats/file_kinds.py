@@ -37,6 +37,8 @@ _TOOLS: Final = {
     **dict.fromkeys((".po", ".pot", ".xlf", ".xliff", ".tmx"), _TRANSLATIONS),
     **dict.fromkeys((".srt", ".vtt", ".ass", ".ssa", ".sub"), _SUBTITLES),
     **dict.fromkeys((".7z", ".rar", ".cpio", ".jar", ".tar", ".tgz", ".zip"), _UNPACK),
+    ".pst": "`readpst` makes mailboxes of it",
+    ".msg": "`msgconvert` makes an `.eml` of it",
     ".xml": "make JSON lines of it; for a dump of MediaWiki choose `reader: mediawiki`",
 }
 _CONTENTS: Final = (

@@ -116,6 +116,7 @@ _OPEN: Final = Limits(window_bytes=LARGEST_WINDOW)
 """Limits of a look at the first bytes of a file, which takes little memory."""
 _UNKNOWN: Final = ""
 _STACK_EXCHANGE: Final = re.compile(rb"(<\?xml[^>]*>\s*)?<posts\b")
+_MAILBOX: Final = re.compile(rb"From [^\n]{0,500}\d\d:\d\d[^\n]{0,40}\d{4}\s*\n(>From [^\n]*\n)?[!-9;-~]{1,80}:")
 _MAGICS: Final = {"warc": (b"WARC/",), "parquet": (b"PAR1",), "arrow": (b"ARROW1",)}
 
 
@@ -198,6 +199,8 @@ def _match_content(path: InputFile, head: bytes) -> str | None:
     text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
     if text[:64].lower().startswith((b"<!doctype html", b"<html")):
         return "html"
+    if _MAILBOX.match(head):
+        return "mbox"
     if _STACK_EXCHANGE.match(text):
         return "stackexchange"
     # a `.json` file holds an array or lines

@@ -94,7 +94,7 @@ class RecordMaker:
     def make(self, row: Mapping[str, Any], kind: str, locator: int, length: int) -> RawRecord | Counted:
         """Return the record of a row, or the reason why its text is missing, empty or not text."""
         if self._unfound and self._rows < LOOKED_AT:
-            found = [option for option, key in self._unfound.items() if value_at(row, key) is not None]
+            found = [option for option, key in self._unfound.items() if value_at(row, key) not in (None, "")]
             for option in found:
                 del self._unfound[option]
         self._rows += 1

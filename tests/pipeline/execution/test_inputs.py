@@ -152,7 +152,8 @@ def test_what_a_folder_refuses_is_refused_when_named_with_what_reads_it(tmp_path
 
 SKIPPED = {
     "_SUCCESS": "marker", "_committed_12": "marker", "_started_12": "marker", "part-0.parquet.crc": "marker",
-    "_metadata": "marker", "_delta_log/0.json": "marker", "_temporary/0/part-0.jsonl": "marker", "a/style.css": ".css",
+    "_metadata": "marker", "lang=en/_SUCCESS": "marker",
+    "_delta_log/0.json": "marker", "_temporary/0/part-0.jsonl": "marker", "a/style.css": ".css",
     "a/app.js": ".js", "a/app.min.js.gz": ".js", "logo.PNG": ".png", "font.woff2": ".woff2", "film.mp4": ".mp4",
 }  # fmt: skip
 
@@ -168,7 +169,7 @@ def test_markers_of_other_systems_and_files_without_text_are_skipped_and_counted
     assert names(source) == ["a.jsonl", "deep/er/b.txt", "vue.js/_notes.md"]
     done = run_clean(source, tmp_path / "out")
     assert done.counts["files_skipped"] == Counter(SKIPPED.values())
-    assert "dropped (files): 7 skipped by the name: marker" in str(accounting_lines([done.summary]))
+    assert "dropped (files): 8 skipped by the name: marker" in str(accounting_lines([done.summary]))
 
 
 def test_a_named_reader_reads_all_but_markers(folder, tmp_path):

@@ -83,7 +83,7 @@ def test_a_key_that_finds_nothing_is_a_line_in_table_and_report(tmp_path, name):
 
 
 @pytest.mark.parametrize(("name", "content"), [
-    ("a.csv", "text,link\nWords.,https://example.org/\n"), ("a.tsv", "text\tlink\nWords.\thttps://example.org/\n"),
+    ("a.csv", "text,link,nr\nWords.,https://example.org/,\n"), ("a.tsv", "text\tlink\nWords.\thttps://example.org/\n"),
 ])  # fmt: skip
 def test_columns_of_csv_and_tsv(tmp_path, name, content):
     (tmp_path / name).write_text(content)
