@@ -1,14 +1,17 @@
 """Turn samples into examples, one set per objective; `data.corrupt` does the same while training."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Final, cast
 
 from clozeline.pipeline.corrupt.config import ObjectiveEntry
 from clozeline.pipeline.corrupt.passes import CorruptCounts, CorruptManifests, CorruptShards, SetCounts, example_units
+from clozeline.pipeline.corrupt.preview.set_examples import example_views
+from clozeline.pipeline.corrupt.preview.view import view_html
 from clozeline.pipeline.execution.stages import Consumed, Pass, Row, Stage, amount
 from clozeline.pipeline.execution.unit_record import add_counts, require_equal
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.shards.layout import Splits
+from clozeline.report.html_page import escape
 
 _VERSION: Final = 1
 """raised when the same samples and options give other examples of several objectives"""
@@ -37,6 +40,14 @@ class CorruptStage(Stage[list[ObjectiveEntry], CorruptCounts]):
         variants = {entry.set_label: entry.variants for entry in self.config}
         sets = tuple((label, _set_row(splits, variants[label])) for label, splits in counts["objectives"].items())
         return Row(amount(len(sets), "objective"), amount(counts["examples"], "example"), (), sets)
+
+    def page_sections(self) -> Iterator[tuple[str, str]]:
+        """Yield some examples of each objective, as `inspect-shard` shows them."""
+        shown = []
+        for entry in self.config:
+            shown.append(f"<h3>{escape(entry.set_label)}</h3>")
+            shown += map(view_html, example_views(self.folder / entry.set_label / "train" / "manifest.json"))
+        yield "Some examples of each objective", "".join(shown)
 
     def consumes(self, counts: CorruptCounts) -> Sequence[Consumed]:
         """Return the samples of each set and their tokens, which each variant of an objective takes all."""

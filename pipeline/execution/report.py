@@ -148,6 +148,8 @@ def _iter_parts(stages: Sequence[Stage[Any, Any]], reports: Reports) -> Iterator
     if documents is not None:
         kept = grid(*(quote(text, origin) for text, origin in _sample_kept(_sample_files(documents))))
     yield section("Some of what is kept", kept)
+    for stage in stages:
+        yield from (section(title, content) for title, content in stage.page_sections())
     yield section("Some of what is dropped", *drops)
     yield section("Inputs and sets", *_iter_files(inputs, stages))
     for name, report in reports.items():

@@ -185,6 +185,10 @@ class Stage(ABC, Generic[K, C]):
         loss = self.explain_loss(row)
         return replace(row, notes=(*row.notes, loss)) if loss else row
 
+    def page_sections(self) -> Iterator[tuple[str, str]]:
+        """Yield titles and HTML of what the page of a run shows of a complete stage, next to its amounts."""
+        yield from ()
+
     def mistakes(self) -> Iterator[str]:
         """Yield what is wrong with its configuration, as far as that can be known before any stage runs."""
         yield from ()

@@ -2,16 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from rich.text import Text
 
 from clozeline.pipeline.corrupt.preview.view import Parts, Passage, Sheet
-from clozeline.pipeline.corrupt.preview.words import Words
 from clozeline.pipeline.rows import Role, Row
-from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.pipeline.vocabulary import Vocabulary
 
 _UNSEEN: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
@@ -26,10 +24,24 @@ def visible(text: str) -> str:
     return _UNSEEN.sub(lambda match: f"<U+{ord(match.group()):04X}>", shown)
 
 
+class Decoder(Protocol):
+    """What gives texts of token ids: a tokenizer, or the words of a text."""
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The ids."""
+
+    def decode_part(self, ids: Sequence[int]) -> str:
+        """Return the text of some tokens of a text."""
+
+    def piece(self, token: int) -> str:
+        """Return one token as a model writes it."""
+
+
 class Pieces:
     """Show token ids as texts and passages of at most `limit` tokens; ids of a vocabulary alone as numbers."""
 
-    def __init__(self, tokenizer: Tokenizer | Words | Vocabulary, limit: int = 1024) -> None:
+    def __init__(self, tokenizer: Decoder | Vocabulary, limit: int = 1024) -> None:
         self._decoder = None if isinstance(tokenizer, Vocabulary) else tokenizer
         self.vocabulary = tokenizer if isinstance(tokenizer, Vocabulary) else tokenizer.vocabulary
         self._limit = limit

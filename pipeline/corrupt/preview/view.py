@@ -40,6 +40,10 @@ class Passage:
     title: str
     text: Text
 
+    def shortened(self, rows: int) -> "Passage":
+        """Return it as it is: `Pieces` limits its tokens."""
+        return self
+
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
@@ -48,6 +52,13 @@ class Sheet:
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
+
+    def shortened(self, rows: int) -> "Sheet":
+        """Return it with at most so many rows, and a last one that counts the others."""
+        if len(self.rows) <= rows:
+            return self
+        others = (f"… {len(self.rows) - rows:,} more", *[""] * (len(self.rows[0]) - 1))
+        return Sheet(self.title, self.header, (*self.rows[:rows], others))
 
 
 Parts: TypeAlias = Sequence[Passage | Sheet]
@@ -69,7 +80,7 @@ class View:
         return f"View({self.title})"
 
     def _repr_html_(self) -> str:
-        return fragment(self.title, [_to_html(self)])
+        return fragment(self.title, [view_html(self)])
 
 
 def print_view(view: View, console: Console) -> None:
@@ -96,7 +107,7 @@ def print_view(view: View, console: Console) -> None:
 
 def view_page(view: View) -> str:
     """Return the HTML of a page, which shows what a terminal does; every string is escaped."""
-    return page(view.title, [_to_html(view)])
+    return page(view.title, [view_html(view)])
 
 
 def show_view(view: View, html: Path | None) -> None:
@@ -108,7 +119,8 @@ def show_view(view: View, html: Path | None) -> None:
         sys.stdout.write(f"page: {html}\n")
 
 
-def _to_html(view: View) -> str:
+def view_html(view: View) -> str:
+    """Return the HTML of a view, which shows what a terminal does; every string is escaped."""
     console = Terminal(record=True, file=io.StringIO(), width=_PAGE_WIDTH, color_system="truecolor")
     print_view(view, console)
     return console.export_html(code_format="<pre class=scroll tabindex=0>{code}</pre>", inline_styles=True)

@@ -16,6 +16,7 @@ from clozeline.pipeline.execution.recipe_command import main, run_stage
 from clozeline.pipeline.execution.report import read_report, write_stage_report
 from clozeline.pipeline.execution.unit_record import UnitRecord
 from clozeline.pipeline.ingest.documents.files import read_documents
+from clozeline.pipeline.shards import open_shards
 from tests.pages import checked
 from tests.pipeline.clean.cleaning import recipe_for
 from tests.pipeline.miniature import text, write_recipe
@@ -179,3 +180,52 @@ def test_a_report_names_what_decided_its_output(tmp_path):
     assert decided["files"] == {str(domains): hashlib.sha256(domains.read_bytes()).hexdigest()}
     packages = decided["packages"]
     assert (packages["python"], packages["numpy"]) == (platform.python_version(), version("numpy"))
+
+
+def test_examples_of_each_objective_are_on_the_page(run, page):
+    """As `inspect-shard` shows them: the labels of a masked row, at most three rows of a set."""
+    output, _ = run
+    content = (output / "report.html").read_text(encoding="utf-8")
+    section = content[content.index("Some examples of each objective") :]
+    for label in ("causal_lm", "masked_lm"):
+        total = len(open_shards(output / "corrupt" / label / "train" / "manifest.json"))
+        part = section[section.index(f"<h3>{label}</h3>") :].split("<h3>")[1]
+        assert re.findall(r"row ([\d,]+) of ([\d,]+)", part) == [
+            (f"{number:,}", f"{total:,}") for number in (1, (total - 1) // 2 + 1, total)
+        ]
+        assert ("masked" in part) == (label == "masked_lm")
+    assert "<img" not in section, "texts are escaped"
+
+
+OBJECTIVES = """
+corpus: objectives
+seed: 2
+heldout: {fraction: 0.1}
+clean: {language: null, filters: []}
+train_tokenizer: {name: byte_bpe, size: 500}
+encode: {}
+group: {}
+corrupt:
+  - {name: span_corruption, input_length: 64}
+  - {name: text_infilling, max_length: 64}
+  - {name: permuted_lm, max_length: 64}
+  - {name: mass, max_length: 64}
+  - {name: prefix_lm, max_length: 64}
+  - {name: next_sentence_prediction, max_length: 64}
+  - {name: sentence_reordering, max_length: 64}
+  - {name: document_rotation, max_length: 64}
+  - {name: replaced_token_detection, max_length: 64}
+  - {name: span_boundary, max_length: 64}
+"""
+
+
+def test_the_page_shows_examples_with_targets_orders_spans_and_pairs(tmp_path):
+    texts = [json.dumps({"text": text(number, 6 + number % 5)}) for number in range(30)]
+    (tmp_path / "texts.jsonl").write_text("\n".join(texts), encoding="utf-8")
+    words = [f"input={tmp_path / 'texts.jsonl'}", f"output={tmp_path / 'out'}"]
+    assert main(["--config", str(write_recipe(tmp_path, OBJECTIVES)), *words]) == 0
+    content = (tmp_path / "out/report.html").read_text(encoding="utf-8")
+    checked(content)
+    for label in re.findall(r"name: (\w+), (?:max|input)_length", OBJECTIVES):
+        part = content[content.index(f"<h3>{label}</h3>") :].split("<h3>")[1]
+        assert len(re.findall(r"row [\d,]+ of", part)) == 3, label

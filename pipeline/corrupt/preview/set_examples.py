@@ -1,0 +1,32 @@
+"""Show some rows of an example set, for the page of a run."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from clozeline.pipeline.corrupt.preview.row_view import Pieces, row_parts
+from clozeline.pipeline.corrupt.preview.view import View
+from clozeline.pipeline.shards import open_shards
+from clozeline.pipeline.tokenize.tokenizers import find_tokenizer, load_tokenizer
+
+SHOWN_ROWS: Final = 3
+_SHOWN_TOKENS: Final = 256
+"""Tokens of a text at most; the others are counted."""
+_SHOWN_LABELS: Final = 40
+
+
+def example_views(manifest: Path) -> Iterator[View]:
+    """Yield views of rows from the start, the middle and the end of a set, fewer if it has fewer.
+
+    Args:
+        manifest: the file `manifest.json` of the set; the tokenizer is found above it.
+    """
+    shards = open_shards(manifest)
+    tokenizer = load_tokenizer(find_tokenizer(manifest, shards.manifest.tokenizer.fingerprint))
+    pieces = Pieces(tokenizer, _SHOWN_TOKENS)
+    count = min(SHOWN_ROWS, len(shards))
+    for number in (index * (len(shards) - 1) // max(1, count - 1) for index in range(count)):
+        block, in_block = shards.locate(number)
+        row = shards.read_block(block).row(in_block)
+        parts = [part.shortened(_SHOWN_LABELS) for part in row_parts(pieces, row, shards.manifest.roles)]
+        yield View(f"row {number + 1:,} of {len(shards):,}", parts)
