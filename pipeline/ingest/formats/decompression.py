@@ -61,11 +61,14 @@ class _Codec:
     step: int  # bytes of input at a time, which decode to at most about 32 MiB where the library has no bound
     member: re.Pattern[bytes]  # first bytes of a member with content, searched for after damage
     window: Callable[[bytes], int] | None = None  # bytes of content that a decoder of this member keeps at most
+    file_decoder: Callable[[BinaryIO], Callable[[], Any]] | None = None  # makes decoders of a file with a dictionary
 
 
 _SKIPPABLE = tuple(bytes([first, 0x2A, 0x4D, 0x18]) for first in range(0x50, 0x60))
 _ZSTD, _LZ4, _XZ = b"\x28\xb5\x2f\xfd", b"\x04\x22\x4d\x18", b"\xfd7zXZ\x00"
 _ZSTD_WINDOW: Final = 1 << 31
+_ZSTD_DICTIONARY: Final = b"\x5d\x2a\x4d\x18"
+_DICTIONARY_BYTES: Final = 1 << 24
 _XZ_MEMORY: Final = LARGEST_WINDOW + (1 << 20)
 """Bytes of the largest dictionary, and of what the decoder needs otherwise."""
 
@@ -77,6 +80,31 @@ def _zstd_window(head: bytes) -> int:
         if frame.window_size <= _ZSTD_WINDOW:  # no frame that can be decoded has a larger one
             return int(frame.window_size)
     return 0
+
+
+def _zstd_file_decoder(file: BinaryIO) -> Callable[[], Any]:
+    """Return what makes decoders of a file whose first frame may hold a dictionary, as in `.warc.zst` files.
+
+    The frame is skipped by decoders; the dictionary in it may be compressed (WARC Zstandard, IIPC, 2021).
+    """
+    file.seek(0)
+    head = file.read(8)
+    size = int.from_bytes(head[4:], "little")
+    if not head.startswith(_ZSTD_DICTIONARY) or size > _DICTIONARY_BYTES:
+        return _zstd_decoder
+    content = file.read(size)
+    with suppress(zstandard.ZstdError):
+        if content.startswith(_ZSTD) and zstandard.frame_content_size(content) <= _DICTIONARY_BYTES:
+            packed = zstandard.ZstdDecompressor(max_window_size=_DICTIONARY_BYTES)
+            content = packed.decompress(content, max_output_size=_DICTIONARY_BYTES)
+        dictionary = zstandard.ZstdCompressionDict(content, dict_type=zstandard.DICT_TYPE_FULLDICT)
+        decompressor = zstandard.ZstdDecompressor(dict_data=dictionary, max_window_size=_ZSTD_WINDOW)
+        return decompressor.decompressobj
+    return _zstd_decoder
+
+
+def _zstd_decoder() -> Any:
+    return zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
 
 
 def _xz_window(head: bytes) -> int:
@@ -100,10 +128,11 @@ CODECS: Final[dict[str, _Codec]] = {
     ),
     "zstd": _Codec(
         (_ZSTD, *_SKIPPABLE),
-        lambda: zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj(),
+        _zstd_decoder,
         1 << 10,
         re.compile(re.escape(_ZSTD)),
         _zstd_window,
+        _zstd_file_decoder,
     ),
     "lz4": _Codec((_LZ4,), lz4.frame.LZ4FrameDecompressor, 1 << 14, re.compile(re.escape(_LZ4))),
     "bz2": _Codec((b"BZh",), bz2.BZ2Decompressor, 1 << 10, re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")),
@@ -190,14 +219,15 @@ def decompress_members(
             while piece := file.read(_OUTPUT):
                 yield start, piece
             return
-        find_window = CODECS[codec].window
+        find_window, make_for_file = CODECS[codec].window, CODECS[codec].file_decoder
+        make_decoder = CODECS[codec].decoder if make_for_file is None else make_for_file(file)
         while (member := _skip_zeros(file, start)) < size:
             read, produced = progress.read, progress.produced
             if find_window is not None:
                 file.seek(member)
                 _check_window(path, find_window(file.read(_PROBE)), member, size - member, limits)
             try:
-                start = yield from _decode_member(file, codec, member, limits, progress)
+                start = yield from _decode_member(file, codec, make_decoder, member, limits, progress)
             except MemoryError as error:
                 raise ConfigurationError(
                     f"{path}: expected memory for what a decoder of {codec} keeps of a member, found too little at "
@@ -207,7 +237,7 @@ def decompress_members(
                 if damage.reason == "bomb":  # it does not count for the ratio of the others
                     wasted, progress = wasted + progress.produced - produced, _Progress(read, produced)
                 again = resume and wasted <= _MOST_WASTED and progress.produced <= limits.decompressed_bytes
-                following = find_member(file, codec, member + 1) if again else None
+                following = find_member(file, codec, member + 1, make_decoder=make_decoder) if again else None
                 cut = damage.reason == "truncated" and following is not None
                 lost = max(0, (size if following is None else following) - damage.member)
                 yield member, Damage("damaged" if cut else damage.reason, member, lost)
@@ -246,14 +276,14 @@ class _Progress:
 
 
 def _decode_member(
-    file: BinaryIO, codec: str, start: int, limits: Limits, progress: _Progress
+    file: BinaryIO, codec: str, make_decoder: Callable[[], Any], start: int, limits: Limits, progress: _Progress
 ) -> Generator[tuple[int, bytes], None, int]:
     """Yield the content of the member at an offset, with that offset; return where it ends, or raise Damage."""
     file.seek(start)
     data, step = file.read(_SMALL_MEMBER), CODECS[codec].step
     if not data.startswith(CODECS[codec].magics):
         raise Damage("trailing_junk" if progress.read else "damaged", start)
-    decoder, fed = CODECS[codec].decoder(), 0
+    decoder, fed = make_decoder(), 0
     decoded = start  # what follows has given no content
     while True:
         for at in range(0, len(data), step):
@@ -270,7 +300,7 @@ def _decode_member(
             except ERRORS as error:
                 if isinstance(error, MemoryError) or _NO_MEMORY in str(error):
                     raise MemoryError(codec) from error
-                for piece in _decode_to_damage(file, codec, start, fed, progress.produced - produced):
+                for piece in _decode_to_damage(file, step, make_decoder(), start, fed, progress.produced - produced):
                     yield start, piece
                 raise Damage("damaged", decoded) from error
             fed += len(given)
@@ -282,12 +312,11 @@ def _decode_member(
             raise Damage("truncated", decoded)
 
 
-def _decode_to_damage(file: BinaryIO, codec: str, start: int, fed: int, seen: int) -> Iterator[bytes]:
+def _decode_to_damage(file: BinaryIO, step: int, decoder: Any, start: int, fed: int, seen: int) -> Iterator[bytes]:
     """Yield what a damaged member holds after its first `fed` bytes, without the first `seen` bytes of content.
 
     Feeds single bytes, as the call that failed returned nothing.
     """
-    decoder, step = CODECS[codec].decoder(), CODECS[codec].step
     file.seek(start)
     with suppress(*ERRORS):
         for left in range(fed, 0, -step):
@@ -300,16 +329,22 @@ def _decode_to_damage(file: BinaryIO, codec: str, start: int, fed: int, seen: in
                 seen = max(0, seen - len(piece))
 
 
-def find_member(file: BinaryIO, codec: str, start: int, begins: re.Pattern[bytes] = _ANY) -> int | None:
+def find_member(
+    file: BinaryIO,
+    codec: str,
+    start: int,
+    begins: re.Pattern[bytes] = _ANY,
+    make_decoder: Callable[[], Any] | None = None,
+) -> int | None:
     """Return the offset of the first member from `start` on whose first KiB decode, and begin so; None if none does."""
-    pattern = CODECS[codec].member
+    pattern, make_decoder = CODECS[codec].member, make_decoder or CODECS[codec].decoder
     while True:
         file.seek(start)
         block = file.read(_BLOCK)
         for match in pattern.finditer(block):
             file.seek(start + match.start())
             with suppress(*ERRORS):
-                if begins.match(CODECS[codec].decoder().decompress(file.read(_PROBE))):
+                if begins.match(make_decoder().decompress(file.read(_PROBE))):
                     return start + match.start()
         if len(block) < _BLOCK:
             return None
