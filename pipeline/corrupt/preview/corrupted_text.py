@@ -30,6 +30,7 @@ from clozeline.pipeline.tokenize.published.folders import own_tokenizer
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.take.stage import find_missing_roles
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
+from clozeline.pipeline.tokenize.tokenizers._tokenizer import VOCABULARY_FILE, add_token_counts
 from clozeline.registry import choose
 from clozeline.terminal import pad_text
 
@@ -183,7 +184,9 @@ def corrupt_text(
 def _load(path: Path, objective: str | Mapping[str, Any]) -> Tokenizer:
     """Load a tokenizer folder, or import a published one with the special tokens that the objective needs."""
     if (own := own_tokenizer(path)) is not None:
-        return load_tokenizer(own.files[0].parent)
+        tokenizer = load_tokenizer(own.folder)
+        tokenizer.vocabulary = add_token_counts(tokenizer.vocabulary, own.folder / VOCABULARY_FILE)
+        return tokenizer
     with tempfile.TemporaryDirectory() as temporary:
         tokenizer = import_tokenizer(path, Path(temporary))
         missing = tuple(find_missing_roles([partial(build_objective, objective)], tokenizer.vocabulary))

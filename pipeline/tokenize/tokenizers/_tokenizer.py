@@ -134,10 +134,13 @@ def vocabulary_of(manifest_path: Path, fingerprint: str) -> Vocabulary:
     Raises:
         ConfigurationError: no tokenizer in the folders of the manifest has this fingerprint.
     """
+    vocabulary = Vocabulary.load(find_tokenizer(manifest_path, fingerprint) / VOCABULARY_FILE)
+    return add_token_counts(vocabulary, manifest_path)
+
+
+def add_token_counts(vocabulary: Vocabulary, path: Path) -> Vocabulary:
+    """Return a vocabulary with the counts of its ids in the token set of a folder above the path, if there is one."""
     from clozeline.pipeline.shards.token_set import find_token_counts  # imports pyarrow: checking a recipe does not
 
-    vocabulary = Vocabulary.load(find_tokenizer(manifest_path, fingerprint) / VOCABULARY_FILE)
-    counts = find_token_counts(manifest_path)
-    if counts is None or len(counts) != vocabulary.size:
-        return vocabulary
-    return replace(vocabulary, token_counts=counts)
+    counts = find_token_counts(path)
+    return vocabulary if counts is None or len(counts) != vocabulary.size else replace(vocabulary, token_counts=counts)

@@ -6,6 +6,7 @@ import random
 import numpy as np
 import pytest
 
+from clozeline.pipeline.corrupt.preview import corrupt_text
 from clozeline.pipeline.execution.recipe_command import main
 from clozeline.pipeline.shards.token_set import find_token_counts
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
@@ -45,3 +46,9 @@ def test_random_replacements_of_dna_are_pieces_of_dna(name, tmp_path):
         assert set(tokenizer.decode(drawn)) <= set("ACGT")
         different = (drawn != rows["label_ids"].values).mean()
         assert different > 0.7, "uniform over the ids that occur: of four letters one in four stays"
+    shown = corrupt_text({"name": "masked_lm", "mask_share": 0.0, "random_share": 1.0, "mask_rate": 1.0}, "ACGT" * 20,
+                         tokenizer=str(tmp_path / "out"))  # fmt: skip
+    written = shown.example["input_ids"]
+    written = written[~tokenizer.vocabulary.special[written]]
+    assert len(written) > 5
+    assert set(written.tolist()) <= set(occurring.tolist()), "show draws as the pipeline did"
