@@ -4,7 +4,7 @@ Their packages are optional: the extra `words` has all of them.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from clozeline.configuration.config import config_class
@@ -25,7 +25,7 @@ class Segmenter(ABC):
     VERSION: ClassVar[int]
     """raised when the same text has other words, also by another version of its package"""
     languages: ClassVar[tuple[str, ...]]
-    """ISO 639 codes of the languages that it knows"""
+    """ISO 639 codes of the languages that it knows; empty: every language"""
     Options: ClassVar[Any] = NoOptions
 
     def __init__(self, options: Any) -> None:
@@ -36,10 +36,11 @@ class Segmenter(ABC):
     def split(self, piece: str) -> Iterable[str]:
         """Return the words of a piece of text in order; white space between them may be left out."""
 
-    def starts(self, text: str) -> list[int]:
+    def starts(self, text: str, fields: Mapping[str, Any]) -> list[int]:
         """Return the offset of each word's first character, ascending; words of white space are none.
 
         A word that the text does not have at that point is passed over: its characters belong to the word before.
+        `fields` are further fields of the document. Without any word, the tokenizer's are taken.
         """
         starts = []
         for first, piece in _iter_pieces(text):

@@ -20,8 +20,9 @@ class EncodeConfig:
     """sentence splitter, a file of pipeline/text/sentences/: `regex`, or `lines` where each line is a sentence"""
     words: dict[str, Annotated[Chosen, OneOf("clozeline.pipeline.text.words")]] = field(default_factory=dict)
     """segmenters of languages without blanks between words, files of pipeline/text/words/, by the language of the
-    documents: {zh: jieba, ja: fugashi, th: pythainlp}, with `pip install 'clozeline[words]'`; where words start is
-    stored with the tokens, for objectives over whole words. Without, each piece of the tokenizer is a word there"""
+    documents: {zh: jieba, ja: fugashi, th: pythainlp}, with `pip install 'clozeline[words]'`, or {zh: {name: given,
+    key: words}} for words that come with the documents. Where words start is stored with the tokens, for objectives
+    over whole words. Without, each piece of the tokenizer is a word there"""
     code_switch: CodeSwitchConfig | None = None
     """translate words of the training documents by dictionaries, sentence by sentence, so that masked and translation
     LM learn from mixed languages: {dictionaries: [en-de.txt], sentence_rate: 0.5, word_rate: 0.3}; null: none"""
@@ -31,5 +32,5 @@ class EncodeConfig:
     def __post_init__(self) -> None:
         for language, chosen in self.words.items():
             known = chosen.type.languages
-            if language not in known:
+            if known and language not in known:
                 raise ValueError(f"words: {chosen.name} is for {', '.join(known)}, got the language {language!r}")

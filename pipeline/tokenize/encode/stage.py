@@ -161,6 +161,8 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         out = f"{amount(counts['documents_out'], 'document')}\n{counts['tokens']:,} tokens"
         if counts.get("target_tokens"):
             out += f"\n{counts['target_tokens']:,} of other sides"
+        if lacking := counts.get("without_words"):
+            out += f"\n{amount(lacking, 'document')} without words of encode.words"
         left_out = (("document", counts["rejected"]), ("unknown character", counts.get("unknown_reasons", {})))
         notes = tuple(filter(None, [UnknownShares.of(counts).summary()]))
         totals = {"document": counts["documents_in"]}

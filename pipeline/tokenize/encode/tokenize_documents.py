@@ -1,7 +1,7 @@
 """First pass of encode: tokenize the documents of a part into a run sorted by shard order."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -50,6 +50,8 @@ class EncodeCounts(Counts, total=False):
     """sentences `found`, and those `merged` because they start at the same token as another one"""
     words: int
     """words, where `encode.words` names segmenters"""
+    without_words: int
+    """documents in which the segmenter of their language found none"""
     code_switch: dict[str, int]
     """`words` of the sentences that were chosen, and those that a translation `replaced`"""
     tokens_by_language: dict[str, int]
@@ -81,6 +83,8 @@ class TokenDocument:
     """tokens of a pair's target side"""
     word_starts: NDArray[np.uint32] | None = None
     """first token of each word, where segmenters are named"""
+    lacks_words: bool = False
+    """true if the segmenter of its language found none"""
 
 
 @dataclass(frozen=True)
@@ -149,19 +153,18 @@ def sentence_starts(
 
 
 def find_word_starts(
-    document: Document, encoding: Encoding, vocabulary: Vocabulary, segmenters: Mapping[str, Segmenter]
-) -> NDArray[np.uint32]:
-    """Return the first token of each word, first 0, by the segmenter of the document's language or by the pieces.
+    document: Document, encoding: Encoding, vocabulary: Vocabulary, segmenter: Segmenter | None
+) -> tuple[NDArray[np.uint32], bool]:
+    """Return the first token of each word, first 0, and whether the segmenter found none, so that the pieces tell.
 
     A token that spans two words belongs to the first of them.
     """
-    segmenter = segmenters.get(document.language)
-    if segmenter is None:
+    starts = [] if segmenter is None else segmenter.starts(document.text, document.extra)
+    if not starts:
         opens = vocabulary.opens_word(encoding.ids)
         opens[0] = True
-        return np.flatnonzero(opens).astype(np.uint32)
-    starts = segmenter.starts(document.text)
-    return sentence_starts(document.text, [0, *starts[1:]], encoding.starts, encoding.ends)
+        return np.flatnonzero(opens).astype(np.uint32), segmenter is not None
+    return sentence_starts(document.text, [0, *filter(None, starts)], encoding.starts, encoding.ends), False
 
 
 def token_documents(
@@ -193,8 +196,12 @@ def token_documents(
             continue
         starts = splitter.starts(document.text, document.language)
         tokens = sentence_starts(document.text, starts, encoding.starts, encoding.ends)
-        words = find_word_starts(document, encoding, tokenizer.vocabulary, segmenters) if segmenters else None
-        yield TokenDocument(document, encoding.ids, tokens, len(starts), target, words)
+        encoded = TokenDocument(document, encoding.ids, tokens, len(starts), target)
+        if segmenters:
+            segmenter = segmenters.get(document.language)
+            words, lacks = find_word_starts(document, encoding, tokenizer.vocabulary, segmenter)
+            encoded = replace(encoded, word_starts=words, lacks_words=lacks)
+        yield encoded
 
 
 @dataclass(frozen=True)
@@ -256,6 +263,8 @@ def _count(item: TokenDocument) -> EncodeCounts:
     }
     if item.word_starts is not None:
         counts["words"] = len(item.word_starts)
+        if item.lacks_words:
+            counts["without_words"] = 1
     if other:
         counts["target_tokens"] = other
         counts["target_languages"] = {item.document.target_language or "und": other}

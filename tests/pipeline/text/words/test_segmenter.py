@@ -32,7 +32,7 @@ def built(name):
 
 
 def words_of(segmenter, text):
-    starts = segmenter.starts(text)
+    starts = segmenter.starts(text, {})
     return [text[first:last].strip() for first, last in zip(starts, [*starts[1:], len(text)], strict=True)]
 
 
@@ -41,12 +41,11 @@ def words_of(segmenter, text):
 @given(text=TEXT | st.text(max_size=40))
 def test_words_start_with_what_is_visible_one_after_another(name, text):
     segmenter = built(name)
-    starts = segmenter.starts(text)
+    starts = segmenter.starts(text, {})
     assert starts == sorted(set(starts))
     assert all(0 <= start < len(text) and not text[start].isspace() for start in starts)
-    assert segmenter.starts(text) == starts
+    assert segmenter.starts(text, {}) == starts
     assert isinstance(segmenter.VERSION, int)
-    assert segmenter.languages
 
 
 @pytest.mark.parametrize(("name", "text", "words"), [
@@ -69,7 +68,9 @@ def test_a_long_run_of_one_letter_is_cut_into_pieces(name, letter, monkeypatch):
     given, split = [], segmenter.split
     monkeypatch.setattr(segmenter, "split", lambda piece: given.append(piece) or list(split(piece)))
     text = letter * 30_000
-    segmenter.starts(text)
+    segmenter.starts(text, {})
+    if name == "given":
+        return  # its words come with the document
     assert "".join(given) == text
     assert max(map(len, given)) <= 1000
 
@@ -81,7 +82,7 @@ def test_a_long_line_is_cut_after_a_mark():
             return piece.split()
 
     pieces = []
-    Half(None).starts("x" * 700 + "。" + "y" * 700 + "\nend")
+    Half(None).starts("x" * 700 + "。" + "y" * 700 + "\nend", {})
     assert pieces == ["x" * 700 + "。", "y" * 700 + "\n", "end"]
 
 
@@ -90,7 +91,7 @@ def test_a_word_that_the_text_does_not_have_is_passed_over():
         def split(self, piece):
             return ["ab", "CD", "  ", "ef"]
 
-    assert Folding(None).starts("ab cd ef") == [0, 6]
+    assert Folding(None).starts("ab cd ef", {}) == [0, 6]
 
 
 @pytest.mark.parametrize("name", PACKAGES)
@@ -106,3 +107,26 @@ def test_a_segmenter_is_for_its_languages():
     assert [chosen.name for chosen in config.words.values()] == ["jieba", "fugashi", "pythainlp"]
     with pytest.raises(ConfigurationError, match=r"jieba is for zh, yue, wuu, got the language 'ja'"):
         validate(EncodeConfig, {"words": {"ja": "jieba"}}, "encode")
+
+
+@pytest.mark.parametrize(("text", "words", "starts"), [
+    ("我们在北京 大学", ["我们", "在", "北京", "大学"], [0, 2, 3, 6]),
+    ("a b a b", ["a", " ", "b", "a b"], [0, 2, 4]),
+    ("caf\u00e9 noir", ["cafe\u0301", "noir"], [0, 5]),
+    ("ab cd ef", ["ab", "xy", "ef"], [0, 6]),
+    ("ab cd", ["cd", "ab"], [3]),
+    ("ab cd", [3, None, "cd", ["ab"]], [3]),
+    ("ab cd", "ab cd", []),
+    ("ab cd", None, []),
+    ("a" + "x" * 5000 + "b", ["a", "b"], [0]),
+])  # fmt: skip
+def test_words_that_come_with_a_document(text, words, starts):
+    """They are found one after another; what the text does not have there is passed over."""
+    assert choose(PACKAGE, {"name": "given", "key": "tokens"}).build().starts(text, {"tokens": words}) == starts
+    assert choose(PACKAGE, "given").build().starts(text, {"tokens": words}) == []
+
+
+def test_many_wrong_words_take_no_time():
+    """A word is looked for in the next thousand characters alone."""
+    segmenter = choose(PACKAGE, "given").build()
+    assert segmenter.starts("a" * 1_000_000, {"words": ["b"] * 10_000}) == []

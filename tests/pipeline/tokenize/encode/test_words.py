@@ -1,6 +1,7 @@
 """Words that segmenters find: stored with the tokens, kept in the samples, and masked as a whole."""
 
 import json
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def run(folder, tokenizer="wordpiece", languages=("zh", "en"), **encode):
     with (folder / "zh.jsonl").open("w") as file:
         for number in range(60):
             text = "。".join(SENTENCES[(number * step) % 8] for step in (1, 3, 5, 7)) + f"。编号{number}"
-            file.write(json.dumps({"text": text}) + "\n")
+            file.write(json.dumps({"text": text, "cut": re.findall(".+?(?:[，。]|$)", text)}) + "\n")
     with (folder / "en.jsonl").open("w") as file:
         for number in range(20):
             file.write(json.dumps({"text": f"The seventh wizard reads page {number} of a book. Others sleep."}) + "\n")
@@ -153,3 +154,21 @@ def test_a_segmenter_of_a_language_that_no_document_has_is_named(tmp_path, capsy
     run(tmp_path, languages=("und", "en"), words={"zh": "jieba"})
     said = " ".join("".join(capsys.readouterr()).split())
     assert "words: encode.words names zh, but the documents have the languages en, und: give them by" in said
+
+
+def test_words_that_come_with_the_documents_are_stored_and_those_without_are_counted(tmp_path, capsys):
+    """Chinese has a field of words here, English none."""
+    out = run(tmp_path, words={"zh": {"name": "given", "key": "cut"}, "en": "given"})
+    assert "20 documents without words of encode.words" in " ".join("".join(capsys.readouterr()).split())
+    manifest = open_shards(out / "encode").manifest
+    tokenizer = load_tokenizer(find_tokenizer(out / "encode" / "manifest.json", manifest.tokenizer.fingerprint))
+    documents = {each.uid: each for each in read_documents(documents_of(out / "clean", 0))}
+    for row in all_rows(out / "encode"):
+        document = documents[row.fixed["document_uid"].tobytes()]
+        encoding = tokenizer.encode([document.text])[0]
+        if document.language == "zh":  # the field cuts after each comma and full stop
+            marks = [0, *(place + 1 for place, letter in enumerate(document.text[:-1]) if letter in "，。")]
+            wanted = [int(np.searchsorted(encoding.starts, mark)) for mark in marks]
+        else:
+            wanted = np.flatnonzero(tokenizer.vocabulary.opens_word(encoding.ids)).tolist()
+        assert row["word_starts"].tolist() == wanted
