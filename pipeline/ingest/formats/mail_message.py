@@ -4,6 +4,7 @@ from email import message_from_bytes
 from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.message import Message
+from email.policy import Compat32
 from email.utils import parsedate_to_datetime
 from html import escape
 from typing import Any, Final, NamedTuple
@@ -11,8 +12,19 @@ from typing import Any, Final, NamedTuple
 from clozeline.pipeline.ingest.formats.charset import decode
 
 _SHOWN: Final = frozenset({"text/plain", "text/html", "text/markdown", "text/x-patch", "text/x-diff"})
-_HEADER_CHARACTERS: Final = 1000
+_HEADER_CHARACTERS: Final = 4096
 _ERRORS: Final = (MessageError, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+
+
+class _ShortHeaders(Compat32):
+    """Cuts headers: what reads their parameters takes quadratic time."""
+
+    def header_source_parse(self, sourcelines: Any) -> tuple[str, str]:
+        name, value = super().header_source_parse(sourcelines)
+        return name, value[:_HEADER_CHARACTERS]
+
+
+_POLICY: Final = _ShortHeaders()
 
 
 class MessageText(NamedTuple):
@@ -28,11 +40,11 @@ class MessageText(NamedTuple):
 def parse_message(content: bytes) -> MessageText | str:
     """Return the text of a message, or the reason why it has none: `bad_message` or `charset`."""
     try:
-        message = message_from_bytes(content)
+        message = message_from_bytes(content, policy=_POLICY)
         parts = _find_texts(message)
         has_markup = any(part.get_content_subtype() == "html" for part in parts)
         texts = [_decode_part(part, has_markup=has_markup) for part in parts]
-        subject = str(make_header(decode_header(message.get("Subject", ""))))[:_HEADER_CHARACTERS]
+        subject = str(make_header(decode_header(message.get("Subject", ""))))
     except _ERRORS:
         return "bad_message"
     known = [text for text in texts if text is not None]
@@ -70,6 +82,6 @@ def _decode_part(part: Message, *, has_markup: bool) -> tuple[str, int] | None:
 
 def _date_of(message: Message) -> int | None:
     try:
-        return int(parsedate_to_datetime(str(message.get("Date", ""))[:_HEADER_CHARACTERS]).timestamp())
+        return int(parsedate_to_datetime(str(message.get("Date", ""))).timestamp())
     except _ERRORS:
         return None

@@ -14,7 +14,7 @@ from clozeline.pipeline.ingest.formats.decompression import REASONS, Damage, Inp
 from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item, RawRecord, Reader
 
 _START: Final = re.compile(rb"<row\b")
-_ROW: Final = re.compile(rb"""<row\b(?:[^<>"']|"[^"<]*"|'[^'<]*')*+>""")
+_ROW: Final = re.compile(rb"""<row\b(?:[^<>"']++|"[^"<]*"|'[^'<]*')*+>""")
 _CONTROLS: Final = re.compile(rb"&#(?:x0*(?:[0-8bcefBCEF]|1[0-9a-fA-F])|0*(?:[0-8]|1[124-9]|2[0-9]|3[01]));")
 """Control characters, which XML forbids and old dumps have."""
 _PARSER: Final = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True)

@@ -128,6 +128,17 @@ def test_any_bytes_become_records_or_are_counted(tmp_path_factory, content):
     assert all(isinstance(item, RawRecord) or item.reason for item in read(path, name="mbox"))
 
 
+@pytest.mark.parametrize("header", [
+    b"Subject: " + b"=?a?q?" * 400_000, b"Content-Type: text/plain; " + b'";' * 1_000_000,
+    b"Content-Type: multipart/mixed; boundary=" + b"x" * 1_000_000, b"Date: " + b"(" * 1_000_000,
+    b"Subject: " + b"a\n " * 50_000, b"A: b\n" * 50_000 + b"B: c",
+])  # fmt: skip
+def test_headers_of_any_length_do_not_hold_a_worker(tmp_path, header):
+    items = read(write(tmp_path, b"From x\nA: b\n" + header + b"\n\nWords.\n\n" + FILE), name="mbox")
+    assert texts(items)[-2:] == texts(read(write(tmp_path, FILE, "b.mbox"), name="mbox"))
+    assert len(items) == 3
+
+
 def test_parts_in_parts_in_parts_end_with_a_count(tmp_path):
     deep = b"".join(b'Content-Type: multipart/mixed; boundary="b%d"\n\n--b%d\n' % (n, n) for n in range(3000))
     items = read(write(tmp_path, b"From x\n" + deep + b"\nwords\n"), name="mbox")
