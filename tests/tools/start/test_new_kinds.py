@@ -127,6 +127,49 @@ def test_a_letter_of_a_sequence_is_a_token(tmp_path):
     assert vocabulary["size"] == len(SPECIALS) + 1 + len("ACGT")
 
 
+LONG = {
+    "ta": "மனிதப் பிறிவியினர் சகலரும் சுதந்திரமாகவே பிறக்கின்றனர்; அவர்கள் மதிப்பிலும் உரிமைகளிலும் சமமானவர்கள். "
+    "அவர்கள் நியாயத்தையும் மனச்சாட்சியையும் இயற்பண்பாகப் பெற்றவர்கள். ",
+    "ml": "മനുഷ്യരെല്ലാവരും തുല്യാവകാശങ്ങളോടും അന്തസ്സോടും സ്വാതന്ത്ര്യത്തോടുംകൂടി ജനിച്ചിട്ടുള്ളവരാണ്‌. "
+    "അന്യോന്യം ഭ്രാതൃഭാവത്തോടെ പെരുമാറുവാനാണ്‌ മനുഷ്യന്നു വിവേകബുദ്ധിയും മനസ്സാക്ഷിയും സിദ്ധമായിരിക്കുന്നത്‌. ",
+    "am": "የሰው፡ልጅ፡ሁሉ፡ሲወለድ፡ነጻና፡በክብርና፡በመብትም፡እኩልነት፡ያለው፡ነው። የተፈጥሮ፡ማስተዋልና፡ሕሊና፡ስላለው፡አንዱ፡ሌላውን፡በወንድማማችነት፡መንፈስ፡መመልከት፡ይገባዋል። ",
+}
+
+
+@pytest.mark.parametrize("language", LONG)
+def test_pages_of_long_words_are_kept(tmp_path, language):
+    """The published mean length of words, 3 to 10 letters, is that of English: no document was left."""
+    page = LONG[language] + "".join(LONG[language].replace(".", f" {number}.") for number in range(9))
+    source = write_rows(tmp_path / "page.jsonl", [page])
+    words = [f"input={source}", f"language={language}", "kind=pages"]
+    assert new([str(tmp_path / "mine"), *words]) == 0
+    recipe = ["--config", str(tmp_path / "mine" / "pipeline.yaml")]
+    assert run_pipeline(["clean", *recipe, "clean.filters.1.min_words=1000"]) == 0
+
+
+CLOSE = {
+    "id": "Semua orang dilahirkan merdeka dan mempunyai martabat dan hak-hak yang sama. Mereka dikaruniai akal dan "
+    "hati nurani dan hendaknya bergaul satu sama lain dalam semangat persaudaraan. ",
+    "hr": "Sva ljudska bića rađaju se slobodna i jednaka u dostojanstvu i pravima. Ona su obdarena razumom i "
+    "sviješću i trebaju jedna prema drugima postupati u duhu bratstva. ",
+    "nn": "Alle menneske er fødde til fridom og med same menneskeverd og menneskerettar. Dei har fått fornuft og "
+    "samvit og skal leve med kvarandre som brør. ",
+}
+
+
+@pytest.mark.parametrize("language", CLOSE)
+def test_languages_with_close_relatives_are_kept(tmp_path, language):
+    """Right answers have low scores, and a sentence of one is taken for one of another."""
+    sentences = [sentence.strip() for sentence in CLOSE[language].split(". ") if sentence.strip()]
+    texts = write_rows(tmp_path / "texts.jsonl", sentences)
+    assert made(tmp_path / "texts", f"input={texts}", f"language={language}", "kind=texts", stages="clean") == sentences
+    pages = write_rows(tmp_path / "pages.jsonl", [CLOSE[language] * 3])
+    text = pipeline_yaml(tmp_path, str(pages), language, "bert", "pages")
+    options = validate(Recipe, parse_yaml(text), "test").clean.language.options
+    assert options.least_score(language, 5000) == (0.4, f"thresholds.{language}")
+    assert options.keep == [language]
+
+
 @pytest.mark.parametrize("model", ["bert", "gpt", "t5", "bart", "albert", "xlnet"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_makes_a_recipe_of_every_model(tmp_path, kind, model):

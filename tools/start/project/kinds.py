@@ -18,13 +18,20 @@ PAGE_WORDS: Final = 50
 _LANGUAGE_OF_PAGES: Final = """\
   # Keeps documents in this language. A text of up to 100 characters needs the score `threshold`, one of 300 and more
   # `long_threshold`; between them it rises. If the report rejects good texts, lower the key that
-  # `clozeline filter-report` names.
-  language: {{name: py3langid, keep: [{code}], threshold: 0.65, long_threshold: 0.9}}"""
+  # `clozeline filter-report` names.{relatives}
+  language: {{name: py3langid, keep: [{code}], threshold: 0.65, long_threshold: 0.9{thresholds}}}"""
 _LANGUAGE_OF_TEXTS: Final = """\
   # Keeps documents in this language, and short ones whose language cannot be told (`und`). A text of up to 100
-  # characters needs the score `threshold`, one of 300 and more `long_threshold`; between them it rises.
+  # characters needs the score `threshold`, one of 300 and more `long_threshold`; between them it rises.{relatives}
   language:
-    {{name: py3langid, keep: [{code}, und], threshold: 0.3, long_threshold: 0.65, thresholds: {{und: 0}}}}"""
+    {{name: py3langid, keep: [{codes}, und], threshold: 0.3, long_threshold: 0.65, thresholds: {{und: 0}}}}"""
+_OTHER_WORDS: Final = frozenset({"am", "dz", "kn", "ko", "ml", "ps", "sa", "ta", "te", "ur", "xh", "zu"})
+"""Languages whose words have 3.5 letters or fewer, 8 or more, or no blanks between them (means of the declaration of
+human rights); the published range, 3 to 10, is that of English."""
+_RELATIVES: Final = ({"bs", "hr", "sr"}, {"id", "ms"}, {"nn", "no"}, {"wuu", "yue", "zh"})
+"""Languages that the identifier takes for each other: right answers have low scores, and short texts are mixed up."""
+_LOW_SCORE: Final = 0.4
+"""Least score of a language with close relatives."""
 _ANY_LANGUAGE: Final = """\
   # Identifies languages for the report, and keeps all. To keep some: keep: [en, de]
   language: {name: py3langid, keep: []}"""
@@ -94,7 +101,8 @@ class Kind:
     sentences: str = "regex"
     """name of the sentence splitter"""
     language: str | None = _LANGUAGE_OF_PAGES
-    """`clean.language` with the field `code`; None: these texts have no language"""
+    """`clean.language` with the field `code`, and `codes`, `relatives` and `thresholds` for its close relatives; None:
+    these texts have no language"""
     is_file_of_any_name: bool = False
     """true if a file is a text whatever its name, such as `a.py`"""
 
@@ -106,7 +114,17 @@ class Kind:
         """Return `clean.language` for a language code or `ANY`."""
         if self.language is None:
             return _NO_LANGUAGE
-        return _ANY_LANGUAGE if language == ANY else self.language.format(code=language)
+        if language == ANY:
+            return _ANY_LANGUAGE
+        others = sorted({code for group in _RELATIVES if language in group for code in group} - {language})
+        return self.language.format(
+            code=language,
+            codes=", ".join([language, *others]),
+            relatives=f"\n  # Close relatives, which are taken for each other: {', '.join([language, *others])}."
+            if others
+            else "",
+            thresholds=f", thresholds: {{{language}: {_LOW_SCORE}}}" if others else "",
+        )
 
     def filters_block(self, language: str) -> str:
         """Return `clean.filters` for a language code or `ANY`."""
@@ -115,7 +133,7 @@ class Kind:
             stop_words="" if has_stop_words else ", and two stop words, which only some languages have a list of",
             no_stop_words="" if has_stop_words else ", stop_words: 0",
             # without blanks, a clause is a word
-            no_blanks=", mean_word_length: [1, 1000]" if language in {ANY, *STRINGS} else "",
+            no_blanks=", mean_word_length: [1, 1000]" if language in {ANY, *STRINGS, *_OTHER_WORDS} else "",
         )
 
 
