@@ -153,6 +153,7 @@ class Steps:
         if document.language != UNDECIDED:  # the source states it
             if not self._language.keeps(document.language):
                 self._tally.reject(document, "language", document.language)
+                self._tally.cut("language", document.characters)
                 return None
             return document
         language, score, reason, detail = self._language.judge(document.text)
