@@ -158,6 +158,10 @@ class TokenizerJson(Tokenizer):
             letters.append(piece if letter in self._ids_of_names else letter)
         return UnknownReason.LETTERS, tuple(dict.fromkeys(letters)) or (word[:_SHOWN],)
 
+    @cached_property
+    def _longest_piece(self) -> int:
+        return max(map(len, self._ids_of_names), default=1)
+
     def lacking_letters(self, word: str) -> list[str]:
         """Return the pieces of letters that a WordPiece needs to spell a normalized word; none if it is too long.
 
@@ -169,7 +173,8 @@ class TokenizerJson(Tokenizer):
         lacking, start = list[str](), 0
         while start < len(word):
             mark = model["continuing_subword_prefix"] if start else ""
-            longest = (end for end in range(len(word), start, -1) if mark + word[start:end] in self._ids_of_names)
+            most = min(len(word), start + self._longest_piece)
+            longest = (end for end in range(most, start, -1) if mark + word[start:end] in self._ids_of_names)
             end = next(longest, None)
             if end is None:
                 end = start + 1
