@@ -15,12 +15,13 @@ from clozeline.pipeline.ingest.readers import NO_RECORDS, Counted, Item, RawReco
 
 _START: Final = re.compile(rb"<row\b")
 _ROW: Final = re.compile(rb"""<row\b(?:[^<>"']++|"[^"<]*"|'[^'<]*')*+>""")
+# control characters, which XML forbids and old dumps have
 _CONTROLS: Final = re.compile(rb"&#(?:x0*(?:[0-8bcefBCEF]|1[0-9a-fA-F])|0*(?:[0-8]|1[124-9]|2[0-9]|3[01]));")
-"""Control characters, which XML forbids and old dumps have."""
 _PARSER: Final = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=True)
-_TAIL: Final = 64
-"""Bytes that may hold the start of a row, or the end of the file."""
+_TAIL: Final = 64  # bytes that may hold the start of a row, or the end of the file
 _TYPES: Final = {"1": "question", "2": "answer"}
+_FIELDS: Final = {"id": "Id", "parent": "ParentId", "title": "Title", "license": "ContentLicense"}
+_SCORE: Final = re.compile(r"-?[0-9]{1,18}")
 _TAGS: Final = re.compile(r"[^<>|]+")
 
 
@@ -58,18 +59,15 @@ class Stackexchange(Reader):
             yield self._make_item(ahead, offset)
         elif not found and not damaged:
             is_empty = b"</posts>" in ahead or b"<posts/>" in ahead
-            why = "expected the rows of <posts>, got none"
-            yield NO_RECORDS if is_empty else Counted("malformed", "bad_xml", detail=why)
+            yield NO_RECORDS if is_empty else Counted("malformed", "bad_xml", detail="expected rows of <posts>")
 
     def _make_item(self, row: bytes, offset: int) -> Item:
         if len(row) > self._limits.record_bytes:
             return Counted("malformed", "too_large", offset)
         element = _ROW.match(row)
-        closed = (
-            b"" if element is None else _CONTROLS.sub(b"", element[0].removesuffix(b">").removesuffix(b"/")) + b"/>"
-        )
+        start_tag = b"" if element is None else _CONTROLS.sub(b"", element[0].removesuffix(b">").removesuffix(b"/"))
         try:
-            fields: Mapping[str, str] = etree.fromstring(closed, _PARSER).attrib
+            fields: Mapping[str, str] = etree.fromstring(start_tag + b"/>", _PARSER).attrib
         except (etree.XMLSyntaxError, ValueError):
             return Counted("malformed", "bad_xml", offset)
         kind = fields.get("PostTypeId", "")
@@ -77,13 +75,9 @@ class Stackexchange(Reader):
             return Counted("ignored", f"post_type_{kind[:10]}")
         title = f"<h1>{escape(fields['Title'])}</h1>" if "Title" in fields else ""
         page = f"<html><body><main>{title}{fields.get('Body', '')}</main></body></html>"
-        extra: dict[str, Any] = {"id": fields.get("Id"), "type": _TYPES[kind], "parent": fields.get("ParentId"),
-                 "score": _parse_score(fields.get("Score", "")), "title": fields.get("Title"),
-                 "tags": _TAGS.findall(fields.get("Tags", "")), "license": fields.get("ContentLicense")}  # fmt: skip
+        extra: dict[str, Any] = {name: fields[key] for name, key in _FIELDS.items() if fields.get(key)}
+        extra |= {"type": _TYPES[kind], "tags": _TAGS.findall(fields.get("Tags", ""))}
+        if _SCORE.fullmatch(fields.get("Score", "")):
+            extra["score"] = int(fields["Score"])
         date = parse_date(fields.get("CreationDate"))
-        present = {name: value for name, value in extra.items() if value not in (None, [])}
-        return RawRecord(offset, "stackexchange", len(row), page, markup=True, date=date, extra=present)
-
-
-def _parse_score(text: str) -> int | None:
-    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
+        return RawRecord(offset, "stackexchange", len(row), page, markup=True, date=date, extra=extra)

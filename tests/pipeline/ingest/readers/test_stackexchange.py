@@ -50,7 +50,14 @@ def test_questions_and_answers_with_their_fields(tmp_path, pack):
     assert "<h1>Rain &amp; sun</h1><p>Why does it rain, if x &lt; 3?</p>" in first.text
     assert first.extra == {"id": "1", "type": "question", "score": -2, "title": "Rain & sun",
                            "tags": ["weather", "c++"], "license": "CC BY-SA 4.0"}  # fmt: skip
-    assert second.extra == {"id": "2", "type": "answer", "parent": "1", "score": 7, "license": "CC BY-SA 3.0"}
+    assert second.extra == {
+        "id": "2",
+        "type": "answer",
+        "parent": "1",
+        "score": 7,
+        "license": "CC BY-SA 3.0",
+        "tags": [],
+    }
     assert third.extra == {"id": "4", "type": "answer", "tags": ["one", "two"]}
     assert first.date == 1577923200
     assert counted(items) == {"post_type_5": 1}
