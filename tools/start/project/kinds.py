@@ -24,8 +24,8 @@ _LANGUAGE_OF_TEXTS: Final = """\
   # Keeps documents in this language, and short ones whose language cannot be told (`und`). A text of up to 100
   # characters needs the score `threshold`, one of 300 and more `long_threshold`; between them it rises.{relatives}
   language:
-    {{name: py3langid, keep: [{codes}, und], threshold: 0.3, long_threshold: 0.65, thresholds: {{und: 0}}}}"""
-_OTHER_WORDS: Final = frozenset({"am", "dz", "kn", "ko", "ml", "ps", "sa", "ta", "te", "ur", "xh", "zu"})
+    {{name: py3langid, keep: [{codes}, und], threshold: 0.3, long_threshold: 0.65, thresholds: {{und: 0{low}}}}}"""
+_OTHER_WORDS: Final = frozenset({"am", "dz", "kn", "ko", "ml", "ps", "sa", "ta", "te", "ur", "wuu", "xh", "yue", "zu"})
 """Languages whose words have 3.5 letters or fewer, 8 or more, or no blanks between them (means of the declaration of
 human rights); the published range, 3 to 10, is that of English."""
 _RELATIVES: Final = ({"bs", "hr", "sr"}, {"id", "ms"}, {"nn", "no"}, {"wuu", "yue", "zh"})
@@ -117,13 +117,15 @@ class Kind:
         if language == ANY:
             return _ANY_LANGUAGE
         others = sorted({code for group in _RELATIVES if language in group for code in group} - {language})
+        codes = [language, *others]
+        low = {code: f"{code}: {_LOW_SCORE}" for code in codes} if others else {}
+        said = f"\n  # Close relatives, which are taken for each other: {', '.join(codes)}." if others else ""
         return self.language.format(
             code=language,
-            codes=", ".join([language, *others]),
-            relatives=f"\n  # Close relatives, which are taken for each other: {', '.join([language, *others])}."
-            if others
-            else "",
-            thresholds=f", thresholds: {{{language}: {_LOW_SCORE}}}" if others else "",
+            codes=", ".join(codes),
+            relatives=said,
+            thresholds=f", thresholds: {{{low[language]}}}" if low else "",
+            low="".join(f", {score}" for score in low.values()),
         )
 
     def filters_block(self, language: str) -> str:
