@@ -9,7 +9,7 @@ import pytest
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.formats.limits import Limits
-from clozeline.pipeline.ingest.readers import Counted, RawRecord
+from clozeline.pipeline.ingest.readers import Counted, RawRecord, mediawiki
 from clozeline.pipeline.ingest.readers.mediawiki import strip_markup
 from tests.pipeline.captures import counted, read
 
@@ -174,6 +174,13 @@ def test_links_to_the_own_wiki_are_text(dump, name, text):
     dump.write_text(f'<mediawiki xml:lang="en">{site}{page("A", "0", ["[[en:A]] [[de:A]]"])}</mediawiki>')
     (item,) = read(dump, name="mediawiki")
     assert item.text == text
+
+
+def test_a_page_that_no_wiki_allows_holds_no_worker(dump, monkeypatch):
+    monkeypatch.setattr(mediawiki, "_LONGEST_PAGE", 1000)
+    for size, wanted in ((1000, {}), (1001, {"too_large": 1})):
+        dump.write_text(f"<mediawiki>{page('A', '0', ['x' * size])}</mediawiki>")
+        assert counted(read(dump, name="mediawiki")) == wanted
 
 
 def test_markup_goes_and_text_stays():
