@@ -19,6 +19,7 @@ from clozeline.pipeline.execution.plan import load_plan
 from clozeline.pipeline.ingest.formats.archives import ARCHIVE_REASONS, MemberFile, iterate_members
 from clozeline.pipeline.ingest.formats.limits import Limits
 from tests.pipeline.clean.cleaning import recipe_for, run_clean
+from tests.range_site import RangeSite
 
 TEXTS = {f"t/{number:02d}.txt": f"The old mill number {number} stands near the river." for number in range(5)}
 PACK = {
@@ -276,3 +277,29 @@ def test_a_line_of_exclude_names_a_member(tmp_path):
 def test_a_preview_of_an_archive_reads_so_many_documents(tmp_path):
     path = write(tmp_path, "a.zip", zip_bytes(TEXTS))
     assert len(run_clean(str(path), tmp_path / "out", limit=2).documents) == 2
+
+
+@pytest.mark.parametrize("name", ["a.zip", "a.tar", "a.tar.gz"])
+def test_an_archive_of_a_web_server_is_read_as_that_of_a_disk(tmp_path, name):
+    tar = tar_bytes(TEXTS)
+    content = {"a.zip": zip_bytes(TEXTS), "a.tar": tar, "a.tar.gz": gzip.compress(tar)}[name]
+    local = run_clean(str(write(tmp_path, name, content)), tmp_path / "local")
+    site = RangeSite({name: content})
+    with site.site.running():
+        remote = run_clean(f"{site.site.url}{name}", tmp_path / "remote")
+    assert remote.documents == local.documents
+    assert len(local.documents) == len(TEXTS)
+
+
+def test_archives_of_several_units_and_processes_give_the_same(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(4):
+        texts = {f"{number}/{place}.txt": f"Text {place} of archive {number}." for place in range(3)}
+        write(folder, f"{number}.tar.gz", gzip.compress(tar_bytes(texts)))
+        write(folder, f"{number}.zip", zip_bytes(texts))
+    one = run_clean(str(folder), tmp_path / "one")
+    many = run_clean(str(folder), tmp_path / "many", plan={"unit_bytes": 4096}, executor={"tasks": 2, "workers": 2})
+    assert many.documents == one.documents
+    assert len(one.documents) == 24
+    assert not list((tmp_path / "many" / "clean").glob("tmp/*"))
