@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import xxhash
 
-from clozeline.errors import ConfigurationError, StorageError
+from clozeline.errors import ClozelineError, ConfigurationError, StorageError
 from clozeline.pipeline import all_stages
 from clozeline.pipeline.execution.remote_file import END_BYTES, RemoteFile, remote_files
 from clozeline.pipeline.ingest.documents.document import escape_name
@@ -87,8 +87,9 @@ def source_files(entries: Sequence[InputEntry], output: Path | None = None) -> l
 
 def list_inputs(entries: Sequence[InputEntry], output: Path | None = None) -> Inputs:
     """Expand inputs to files, and count those that are skipped by their names; see `source_files`."""
-    files: dict[str, SourceFile] = {}
+    files: dict[str, _Found] = {}
     skipped = Counter[str]()
+    mistakes: list[ClozelineError] = []
     own = None if output is None else output.resolve()
 
     @cache
@@ -100,7 +101,12 @@ def list_inputs(entries: Sequence[InputEntry], output: Path | None = None) -> In
         for pattern in map(_local, _patterns(entry)):
             if own is not None and Path(pattern).is_dir() and own.is_relative_to(Path(pattern).resolve()):
                 raise ConfigurationError(f"input {pattern!r}: the output folder {own} is inside it; {_APART}")
-            for file in _expand(pattern, entry, skipped):
+            try:
+                expanded = _expand(pattern, entry, skipped)
+            except _NoMatchError as error:
+                mistakes.append(error)
+                continue
+            for file in expanded:
                 if isinstance(file.path, Path) and is_own(file.path.parent):
                     raise ConfigurationError(f"input {pattern!r}: {file.path} is an output of this run; {_APART}")
                 if file.source in files:
@@ -109,7 +115,31 @@ def list_inputs(entries: Sequence[InputEntry], output: Path | None = None) -> In
                         "give each file once, or different `source` labels"
                     )
                 files[file.source] = file
-    return Inputs(sorted(files.values(), key=lambda file: file.source.encode()), skipped)
+    mistakes += _find_unreadable([file.path for file in files.values() if isinstance(file.path, Path)])
+    if mistakes:  # all of them at once
+        raise type(mistakes[0])("\n".join(map(str, mistakes)))
+    found = [
+        SourceFile(each.source, each.path, _list_state(each.path), each.entry, each.folder) for each in files.values()
+    ]
+    return Inputs(sorted(found, key=lambda file: file.source.encode()), skipped)
+
+
+class _NoMatchError(ConfigurationError):
+    """No file has a name or matches a pattern."""
+
+
+class _Found(NamedTuple):
+    """A file before it is looked at."""
+
+    source: str
+    path: Path | RemoteFile
+    entry: InputEntry
+    folder: str | None = None
+
+
+def _list_state(path: Path | RemoteFile) -> FileState:
+    """Return the state of a file, of one in a store as it was listed."""
+    return FileState(path.size, path.version) if isinstance(path, RemoteFile) else observe_file(path)
 
 
 def _patterns(entry: InputEntry) -> Sequence[str]:
@@ -126,7 +156,7 @@ def _local(pattern: str) -> str:
     return pattern if as_url(pattern) is not None else str(local_path(pattern))
 
 
-def _expand(pattern: str, entry: InputEntry, skipped: Counter[str]) -> Iterator[SourceFile]:
+def _expand(pattern: str, entry: InputEntry, skipped: Counter[str]) -> list[_Found]:
     def is_read(name: str) -> bool:
         """Return whether a file is not skipped by its name; with a reader, only markers are."""
         kind = skipped_kind(name)
@@ -136,30 +166,25 @@ def _expand(pattern: str, entry: InputEntry, skipped: Counter[str]) -> Iterator[
         return False
 
     if (url := as_url(pattern)) is not None:
-        for name, file in remote_files(url, entry):
-            if file.url == url or is_read(name):
-                source = _source_name(entry, os.fsencode(name))
-                yield SourceFile(source, file, FileState(file.size, file.version), entry)
-        return
+        remote = [(name, file) for name, file in remote_files(url, entry) if file.url == url or is_read(name)]
+        return [_Found(_source_name(entry, os.fsencode(name)), file, entry) for name, file in remote]
     if Path(pattern).is_dir():
         root, paths, folder = Path(pattern), _files_of(Path(pattern)), pattern
     else:
         root, paths, folder = _root(pattern), _matches(pattern), None
     if not Path(pattern).is_file():
         paths = [path for path in paths if is_read(path.relative_to(root).as_posix())]
-    _check_files(paths)
     if not paths:
         raise ConfigurationError(
             f"input {pattern!r}: no file to read (hidden files, outputs of Clozeline, and files without text by their "
             "names are left out); name a file, another folder or a pattern"
         )
-    for path in paths:
-        name = _source_name(entry, os.fsencode(path.relative_to(root).as_posix()))
-        yield SourceFile(name, path, observe_file(path), entry, folder)
+    names = [_source_name(entry, os.fsencode(path.relative_to(root).as_posix())) for path in paths]
+    return [_Found(name, path, entry, folder) for name, path in zip(names, paths, strict=True)]
 
 
-def _check_files(paths: Sequence[Path]) -> None:
-    """Raise an error that names all files that cannot be read, such as links to nothing, or all that are no files."""
+def _find_unreadable(paths: Sequence[Path]) -> Iterator[ClozelineError]:
+    """Yield an error that names all files that cannot be read, such as links to nothing, and one of what is no file."""
     broken: dict[str, list[Path]] = {}
     special = []
     for path in paths:
@@ -169,9 +194,9 @@ def _check_files(paths: Sequence[Path]) -> None:
         except OSError as error:
             broken.setdefault(error.strerror or str(error), []).append(path)
     for reason, some in broken.items():
-        raise StorageError(f"input {join_names(some)}: cannot be read ({reason}); repair or remove what is named here")
+        yield StorageError(f"input {join_names(some)}: cannot be read ({reason}); repair or remove what is named here")
     if special:
-        raise ConfigurationError(
+        yield ConfigurationError(
             f"input {join_names(special)}: expected a file or folder, got a device, pipe or socket; remove it"
         )
 
@@ -232,7 +257,7 @@ def _matches(pattern: str) -> list[Path]:
     if not files:
         brackets = next((part for part in Path(pattern).parts if "[" in part and root.joinpath(part).is_dir()), None)
         hint = f"; the folder {brackets} is written {glob.escape(brackets)} in a pattern" if brackets else ""
-        raise ConfigurationError(f"input {pattern!r}: no such file, and no file matches it as a pattern{hint}")
+        raise _NoMatchError(f"input {pattern!r}: no such file, and no file matches it as a pattern{hint}")
     return files
 
 

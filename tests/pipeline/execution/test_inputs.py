@@ -91,6 +91,20 @@ def test_a_broken_link_and_a_pipe_are_errors(folder):
         names(folder)
 
 
+def test_all_files_that_are_missing_or_cannot_be_read_are_named_at_once(folder, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (folder / "gone.txt").symlink_to(tmp_path / "nowhere")
+    (other / "away.txt").symlink_to(tmp_path / "nowhere")
+    inputs = [str(folder), str(other), str(tmp_path / "lost.txt"), str(tmp_path / "*.csv")]
+    with pytest.raises(ConfigurationError) as failed:
+        source_files([InputEntry(path=inputs)])
+    message = str(failed.value)
+    assert all(name in message for name in ("in/gone.txt", "other/away.txt", "lost.txt", "*.csv"))
+    with pytest.raises(StorageError, match=r"in/gone\.txt, .*other/away\.txt: cannot be read"):
+        source_files([InputEntry(path=inputs[:2])])
+
+
 def test_a_linked_folder_is_read_but_not_inside_itself(folder, tmp_path):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "c.txt").write_text("x")
