@@ -10,7 +10,7 @@ from itertools import groupby
 from string import ascii_lowercase, ascii_uppercase
 from typing import Final, Literal, TypeAlias
 
-NORMALIZE_VERSION: Final = 2
+NORMALIZE_VERSION: Final = 3
 """Raised when the stored form of any text changes."""
 MATCH_VERSION: Final = 2
 """Stored with every hash of the match form; hashes of different versions cannot be compared."""
@@ -50,9 +50,9 @@ _ALONE: Final = re.compile(
     "\u3041-\u309f\u30a1-\u30ff\u31f0-\u31ff\uff66-\uff9f"
     "\u0e01-\u0e7f\u0e80-\u0eff\u1780-\u17ff\u19e0-\u19ff\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f]"
 )
-# Further scripts without spaces: Tibetan, Tai Le, New Tai Lue, Tai Tham, Balinese, Javanese, Tai Viet.
+# Further scripts without spaces: Tibetan, Tai Le, New Tai Lue, Tai Tham, Balinese, Yi, Javanese, Tai Viet.
 _NO_BLANKS: Final = re.compile(
-    rf"{_ALONE.pattern}|[\u0f00-\u0fff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\ua980-\ua9df\uaa80-\uaadf]"
+    rf"{_ALONE.pattern}|[\u0f00-\u0fff\u1950-\u19df\u1a20-\u1aaf\u1b00-\u1b7f\ua000-\ua4cf\ua980-\ua9df\uaa80-\uaadf]"
 )
 _IS_ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
 _ASCII_WORD: Final = re.compile(r"\w+", re.ASCII)
@@ -183,6 +183,36 @@ _FORMS: Final[Mapping[NormalForm, Callable[[str, Changes], str]]] = {
 
 
 _WIDE_MARKS: Final = re.compile("[\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]")
+
+
+_CHARACTERS_PER_WORD: Final = 3
+"""Characters of a word in scripts without blanks; Chinese has 1.5, Thai and Khmer 4 to 5."""
+
+
+def count_characters_without_blanks(text: str) -> int:
+    """Count the characters of scripts without blanks between words."""
+    return 0 if text.isascii() else len(_NO_BLANKS.findall(text))
+
+
+_ETHIOPIC_BLANK: Final = "\u1361"
+"""The mark between words in older Ethiopic texts."""
+
+
+def split_at_blanks(text: str) -> list[str]:
+    """Return the runs of characters between white space, or between the marks that Ethiopic texts have in its place."""
+    return text.replace(_ETHIOPIC_BLANK, " ").split()
+
+
+def count_words(text: str) -> int:
+    """Count the words of a text: runs between blanks, and one for three characters in scripts without blanks.
+
+    "two words" has 2, "河水从清晨就开始上涨" has 3.
+    """
+    alone = count_characters_without_blanks(text)
+    if not alone:
+        return len(split_at_blanks(text))
+    spaced = sum(not _NO_BLANKS.match(run) for run in split_at_blanks(text))
+    return spaced + max(1, alone // _CHARACTERS_PER_WORD)
 
 
 def is_written_without_blanks(character: str) -> bool:

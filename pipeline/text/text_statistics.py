@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from clozeline.errors import ConfigurationError, StorageError
+from clozeline.pipeline.text.normal_form import split_at_blanks
 from clozeline.pipeline.text.word_tokens import TokenTable, shared_table
 from clozeline.pipeline.text.wrapped_lines import group_lines, join_lines_of
 
@@ -77,18 +78,13 @@ class TextStatistics:
 
     @cached_property
     def _chunks(self) -> list[str]:
-        return self.text.split()
+        return split_at_blanks(self.text)
 
     @cached_property
     def _tokens(self) -> tuple[TokenTable, NDArray[np.int64]]:
         """The table of the tokens, and the id of each token in it, shape [tokens]."""
         table = shared_table()
         return table, table.ids_of(self._chunks)
-
-    @cached_property
-    def _word_lengths(self) -> NDArray[np.int64]:
-        table, ids = self._tokens
-        return table.word_lengths[ids]
 
     @property
     def token_count(self) -> int:
@@ -97,13 +93,34 @@ class TextStatistics:
 
     @cached_property
     def words(self) -> int:
-        """Tokens with a letter or a digit."""
-        return int(np.count_nonzero(self._word_lengths))
+        """Words: tokens with a letter or a digit, and one for three characters of a script without blanks."""
+        table, ids = self._tokens
+        return int(table.word_counts[ids].sum())
+
+    @cached_property
+    def _word_tokens(self) -> int:
+        table, ids = self._tokens
+        return int(np.count_nonzero(table.word_counts[ids]))
+
+    @property
+    def has_blanks(self) -> bool:
+        """Whether most of the words are between blanks, so that their lengths mean something."""
+        return 2 * self._word_tokens >= self.words
 
     @property
     def mean_word_length(self) -> float:
-        """Mean length of the tokens with a letter or a digit; 0 without such tokens."""
-        return int(self._word_lengths.sum()) / self.words if self.words else 0.0
+        """Mean length of the tokens with a letter or a digit, in characters; 0 without any.
+
+        A Korean syllable counts as two characters.
+        """
+        table, ids = self._tokens
+        return int(table.sizes[ids].sum()) / self._word_tokens if self._word_tokens else 0.0
+
+    @property
+    def mean_letters(self) -> float:
+        """Mean length of the same tokens without combining marks, such as the vowel signs of Tamil."""
+        table, ids = self._tokens
+        return int(table.letters[ids].sum()) / self._word_tokens if self._word_tokens else 0.0
 
     @cached_property
     def tokens_with_letter(self) -> int:

@@ -5,6 +5,7 @@ abbreviation keeps its full stop. No model is needed; tests/pipeline/clean/filte
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from itertools import chain
 from typing import Final
@@ -12,10 +13,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from clozeline.pipeline.text.normal_form import count_words
+
 _LONGEST: Final = 256  # characters; a longer run without white space is no word and is split at marks, in linear time
 _SUFFIX_CHARS: Final = 32
 _CACHED: Final = 1 << 17
 _ROOM: Final = 1 << 12
+_KOREAN: Final = re.compile("[\uac00-\ud7a3]")
 _ANY_LETTER: Final = re.compile(r"[^\W\d_]")
 _ALPHANUMERIC: Final = re.compile(r"[^\W_]")
 
@@ -76,15 +80,19 @@ class TokenTable(dict[str, tuple[int, ...]]):
     """The distinct tokens of many texts, each with an id, and what the filters ask of a token, by id.
 
     Most chunks, the runs of characters between white space, recur; they are split once, and the table maps each to the
-    ids of its tokens. `lengths` and `word_lengths` (0 for tokens without a letter or a digit) are in characters; ids
-    index them and `has_letter`. Nothing in the table refers to it, so that one is freed with its last text.
+    ids of its tokens. Ids index the arrays. `lengths` are in characters. These are 0 for tokens without a letter or a
+    digit: `sizes` and `letters`, the lengths with and without combining marks, where a Korean syllable has two
+    characters and one letter; and `word_counts`, more than 1 for a run of a script without blanks. Nothing in the table
+    refers to it, so that one is freed with its last text.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.tokens: list[str] = []
         self.lengths: NDArray[np.int64] = np.zeros(_ROOM, np.int64)
-        self.word_lengths: NDArray[np.int64] = np.zeros(_ROOM, np.int64)
+        self.sizes: NDArray[np.int64] = np.zeros(_ROOM, np.int64)
+        self.letters: NDArray[np.int64] = np.zeros(_ROOM, np.int64)
+        self.word_counts: NDArray[np.int64] = np.zeros(_ROOM, np.int64)
         self.has_letter: NDArray[np.bool_] = np.zeros(_ROOM, np.bool_)
         self._ids: dict[str, int] = {}
 
@@ -108,15 +116,31 @@ class TokenTable(dict[str, tuple[int, ...]]):
         if number == len(self.tokens):
             if number == len(self.lengths):
                 self.lengths = np.concatenate((self.lengths, np.zeros_like(self.lengths)))
-                self.word_lengths = np.concatenate((self.word_lengths, np.zeros_like(self.word_lengths)))
+                self.sizes = np.concatenate((self.sizes, np.zeros_like(self.sizes)))
+                self.letters = np.concatenate((self.letters, np.zeros_like(self.letters)))
+                self.word_counts = np.concatenate((self.word_counts, np.zeros_like(self.word_counts)))
                 self.has_letter = np.concatenate((self.has_letter, np.zeros_like(self.has_letter)))
             self.tokens.append(token)
             self.lengths[number] = len(token)
             # the first character nearly always decides; the patterns are for tokens such as `'s` and `--x`
             if token[0].isalnum() or _ALPHANUMERIC.search(token) is not None:
-                self.word_lengths[number] = len(token)
+                self.sizes[number] = len(token) + _count_syllables(token)
+                self.letters[number] = _count_letters(token)
+                self.word_counts[number] = count_words(token)
                 self.has_letter[number] = token[0].isalpha() or _ANY_LETTER.search(token) is not None
         return number
+
+
+def _count_letters(token: str) -> int:
+    """Count the characters of a token but for combining marks: vowel signs of Tamil would double its words."""
+    if token.isascii() or token.isalpha():
+        return len(token)
+    return sum(not unicodedata.category(character).startswith("M") for character in token)
+
+
+def _count_syllables(token: str) -> int:
+    """Count Korean syllables, which are written as one character of two letters or three."""
+    return 0 if token.isascii() else len(_KOREAN.findall(token))
 
 
 _shared = TokenTable()

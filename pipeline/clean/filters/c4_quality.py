@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from dataclasses import field
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
@@ -10,13 +9,23 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
 from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.text.normal_form import join_lines, normalize
+from clozeline.pipeline.text.normal_form import count_words, join_lines, normalize
+from clozeline.pipeline.text.sentence_marks import ends_sentence
 from clozeline.pipeline.text.sentences.regex import Regex
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
 _CITATION: Final = re.compile(r"\[\d*]|\[edit]|\[citation needed]")
-_TERMINAL: Final = (".", "?", "!", '"', "'", "”", "’", "。", "！", "？")
+_FEWEST_FRAGMENTS: Final = 3
+_NEXT_START: Final = re.compile(r"[.?!] ([^\W\d_])")
+_QUOTES: Final = ('"', "'", "”", "’")
+"""Quotes that end a line of printed prose; the paper has the first one."""
 _POLICY: Final = ("terms of use", "privacy policy", "cookie policy", "uses cookies", "use of cookies", "use cookies")
+
+
+def _has_capitals(text: str) -> bool:
+    """Return whether sentences of a text begin with a capital, so that a line with a small letter begins inside one."""
+    starts = [match[1] for match in _NEXT_START.finditer(text)]
+    return 2 * sum(map(str.isupper, starts)) >= len(starts)
 
 
 class _PageRejected(Exception):
@@ -44,10 +53,11 @@ class C4Quality(Filter):
 
         terminal_punctuation: bool = True
         """drop lines that end without a terminal mark, or in an ellipsis"""
-        terminal_marks: list[str] = field(default_factory=lambda: list(_TERMINAL))
-        """terminal marks; the paper has `.`, `?`, `!` and `"`, and printed prose also uses other closing quotes"""
+        terminal_marks: list[str] | None = None
+        """terminal marks; null: the marks that end sentences in all scripts, also before closing quotes; the paper has
+        `.`, `?`, `!` and `"`. Lines in Thai, Lao and other scripts without marks pass"""
         words_per_line: Annotated[int, Field(ge=0)] = 3
-        """drop lines with fewer words"""
+        """drop lines with fewer words; in scripts without blanks, three characters count as one"""
         word_chars: Annotated[int, Field(ge=1)] = 1000
         """drop lines with a longer word, in characters"""
         javascript: bool = True
@@ -66,7 +76,7 @@ class C4Quality(Filter):
     def __init__(self, options: Options) -> None:
         self._options = options
         self._sentences = Regex(Regex.Options())
-        self._marks = tuple(options.terminal_marks)
+        self._marks = None if options.terminal_marks is None else tuple(options.terminal_marks)
         self._phrases = [
             *(["lorem ipsum"] if options.lorem_ipsum else []),
             *(["javascript"] if options.javascript else []),
@@ -82,7 +92,7 @@ class C4Quality(Filter):
         phrases = [phrase for phrase in self._phrases if phrase in lowered]
         try:
             for group, line in zip(statistics.line_groups, statistics.lines, strict=True):
-                rule = self._find_rule(line.strip(), phrases) if line else ""
+                rule = self._find_rule(line.strip(), phrases, document.language) if line else ""
                 if rule:
                     removed[rule] += sum(map(len, group)) + len(group)
                     cuts_sentence = rule == "terminal_punctuation"
@@ -97,7 +107,8 @@ class C4Quality(Filter):
         except _PageRejected as rejected:
             return Verdict(str(rejected))
         filled = sum(map(bool, kept))
-        if statistics.judges_paragraphs and 2 * fragments > filled:
+        is_cut = fragments >= _FEWEST_FRAGMENTS and 2 * fragments > filled
+        if is_cut and statistics.judges_paragraphs and _has_capitals(statistics.text):
             return Verdict("fragments", f"{fragments} of {filled} lines that would be kept begin in mid-sentence")
         # count the sentences, up to the number required
         sentences = 0
@@ -114,18 +125,24 @@ class C4Quality(Filter):
         removed["blank"] += len(statistics.text) - len(text) - removed.total()
         return Verdict(text=text, removed={rule: count for rule, count in removed.items() if count})
 
+    def _is_ended(self, line: str, language: str) -> bool:
+        if self._marks is not None:
+            return line.endswith(self._marks)
+        return line.endswith(_QUOTES) or ends_sentence(line, language)
+
     def _remove_citations(self, line: str) -> str:
         return _CITATION.sub("", line) if self._options.citations and "[" in line else line
 
-    def _find_rule(self, bare: str, phrases: list[str]) -> str:
+    def _find_rule(self, bare: str, phrases: list[str], language: str) -> str:
         """Return the rule that drops a line; "" keeps it. Few pages have phrases."""
         options = self._options
         if len(bare) > options.word_chars and max(map(len, bare.split())) > options.word_chars:
             return "long_word"
         line = self._remove_citations(bare)
-        if options.terminal_punctuation and (not line.endswith(self._marks) or line.endswith("...")):
+        if options.terminal_punctuation and (not self._is_ended(line, language) or line.endswith("...")):
             return "terminal_punctuation"
-        if len(bare.split(None, options.words_per_line)) < options.words_per_line:
+        few = len(bare.split(None, options.words_per_line)) < options.words_per_line
+        if few and count_words(bare) < options.words_per_line:
             return "few_words"
         lowered = line.lower() if phrases else ""
         phrase = next((phrase for phrase in phrases if phrase in lowered), "")

@@ -56,9 +56,10 @@ class GopherQuality(ThresholdFilter):
         """Thresholds, as published."""
 
         words: tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]] = (50, 100_000)
-        """minimum and maximum number of words"""
+        """minimum and maximum number of words; in scripts without blanks, three characters count as one"""
         mean_word_length: tuple[Annotated[float, Field(ge=0)], Annotated[float, Field(ge=0)]] = (3, 10)
-        """minimum and maximum mean word length in characters"""
+        """minimum of the mean word length in characters, maximum in letters, without vowel signs and other marks on
+        them; no effect on texts in scripts without blanks"""
         symbols_per_word: Annotated[float, Field(ge=0)] = 0.1
         """maximum `#`, and maximum ellipses, per token"""
         bullet_lines: Share = 0.9
@@ -90,9 +91,11 @@ class GopherQuality(ThresholdFilter):
         text, lines, options = statistics.text, statistics.lines, self._options
         yield at_least("gopher_short_doc", statistics.words, options.words[0], "{} words")
         yield at_most("gopher_long_doc", statistics.words, options.words[1], "{} words")
-        length, shown = statistics.mean_word_length, "mean word length {:.2f}"
-        yield at_least("gopher_below_avg_threshold", length, options.mean_word_length[0], shown)
-        yield at_most("gopher_above_avg_threshold", length, options.mean_word_length[1], shown)
+        if statistics.has_blanks:
+            shortest, longest = options.mean_word_length
+            shown = "mean word length {:.2f}"
+            yield at_least("gopher_below_avg_threshold", statistics.mean_word_length, shortest, shown)
+            yield at_most("gopher_above_avg_threshold", statistics.mean_letters, longest, shown)
         tokens = max(1, statistics.token_count)
         yield at_most("gopher_too_many_hashes", text.count("#") / tokens, options.symbols_per_word)
         ellipses = text.count("...") + text.count("…")

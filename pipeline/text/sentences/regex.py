@@ -1,9 +1,17 @@
 """Split sentences by rules: marks, closing quotes, abbreviations, initials, ordinals, paragraphs."""
 
 import re
+from functools import cache
 from typing import ClassVar, Final, NamedTuple
 
 from clozeline.configuration.config import config_class
+from clozeline.pipeline.text.sentence_marks import (
+    BURMESE_COMMA,
+    DOUBLE_BLANK,
+    GREEK_QUESTION,
+    SENTENCE_TERMINAL,
+    TIBETAN_MARKS,
+)
 from clozeline.pipeline.text.sentences.phrases import Phrases
 
 
@@ -65,29 +73,46 @@ _SPANISH: Final = _rules(
 )
 _LANGUAGES: Final = {"en": _ENGLISH, "de": _GERMAN, "fr": _FRENCH, "es": _SPANISH}
 
+_IS_ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
+_BASIC_MARKS: Final = SENTENCE_TERMINAL[: SENTENCE_TERMINAL.index("\U00010a56")]
+"""The marks of the Basic Multilingual Plane."""
+
 _WITHOUT_MARKS: Final = ("th", "lo")
 """Languages whose texts are split into phrases."""
 
-# Marks that need white space after them; in scripts without spaces the mark alone ends the sentence.
-_SPACED = ".!?…‽؟۔।॥։።፧။༎᙮"
-_UNSPACED = "。！？｡"
+# Marks that need white space after them: they also stand in numbers, names and abbreviations. All others end a sentence
+# alone: texts in their scripts leave the blank out.
+_SPACED = ".!?…‽؟\u061d\u061e։\u2024\u203c\u2047-\u2049\u2e2e᙮"
 # French puts a (narrow, no-break) space before its closing guillemet; German closes with “ and with «.
 # Informal English puts a blank before a closing bracket.
 _CLOSERS = "(?:[ \u00a0\u202f]?»|[\"'”’“‘»«)\\]}）】」』》〉］｝”’])*+(?: [)\\]](?=\\s))?+"
-# A single class first, so that the engine skips from mark to mark; look-behinds then tell the three cases apart. The
-# second look-behind keeps a run of marks from being tried again at each of its characters.
-_CANDIDATE: Final = re.compile(
-    rf"[{_SPACED}{_UNSPACED}\n:;=*_](?:"
-    rf"(?<=[{_SPACED}])(?<![{_SPACED}][{_SPACED}])(?P<more>[{_SPACED}]*+){_CLOSERS}(?=\s)"
-    rf"|(?<=[{_UNSPACED}])[{_UNSPACED}{_SPACED}]*+{_CLOSERS}"
-    r"|(?<=\n)[^\S\n]*+\n"
-    # emoticons, and rows of stars or lines
-    r"|(?P<sign>(?<=\s[:;=])-?[()DPp]|(?<![*_][*_])(?<=[*_])[*_]{2,}+)(?=\s)"
-    r")"
-)
+
+
+@cache
+def _candidates(astral: bool, greek: bool) -> re.Pattern[str]:
+    """Return the pattern of what may end a sentence.
+
+    A single class first, so that the engine skips from mark to mark; look-behinds then tell the cases apart. The second
+    look-behind keeps a run of marks from being tried again at each of its characters. Classes with astral characters
+    are slow, and only for texts that have some.
+    """
+    spaced = _SPACED + (GREEK_QUESTION if greek else "")
+    terminal = SENTENCE_TERMINAL if astral else _BASIC_MARKS
+    alone = rf"(?![{spaced}{BURMESE_COMMA}])[{terminal}{TIBETAN_MARKS}｡]"
+    return re.compile(
+        rf"[{terminal}{TIBETAN_MARKS}{spaced}{DOUBLE_BLANK[0]}｡\n:;=*_](?:"
+        rf"(?<=[{spaced}])(?<![{spaced}][{spaced}])(?P<more>[{spaced}]*+){_CLOSERS}(?=\s)"
+        rf"|(?:(?<={alone})|(?<={DOUBLE_BLANK}))(?:[{spaced}]|{alone})*+{_CLOSERS}"
+        r"|(?<=\n)[^\S\n]*+\n"
+        # emoticons, and rows of stars or lines
+        r"|(?P<sign>(?<=\s[:;=])-?[()DPp]|(?<![*_][*_])(?<=[*_])[*_]{2,}+)(?=\s)"
+        r")"
+    )
+
+
 _PARAGRAPH: Final = re.compile(r"\n[^\S\n]*+\n")
 _OPENING: Final = "\"'“‘‹«„‚([{¿¡*_#–—-•・「『（【《〈 \t\u00a0\u202f"
-_CONTINUING: Final = ",;:)]}%/=<>+" + _SPACED
+_CONTINUING: Final = ",;:)]}%/=<>+.!?…‽؟։᙮"
 _NEXT: Final = re.compile(rf"[{re.escape(_OPENING)}]*+(?P<word>[^\W_]*)")
 _WORD_LENGTH: Final = 40
 _LONG_WORD: Final = re.compile(r"[^\W\d_]{4}\Z")
@@ -100,14 +125,16 @@ class Regex:
     A full stop does not end a sentence before a lower-case letter or a comma, nor after a title, an initial, an item
     number or (German) an ordinal; question and exclamation marks do before a lower-case letter, unless a quotation
     ends with them. Emoticons and rows of stars end a sentence before a capital. Closing quotes and brackets go with the
-    mark before them. Chinese and Japanese marks need no space. There are rules for English, German, French and Spanish;
-    Thai and Lao are split into phrases, and other languages use the English rules. Linear in the length of the text.
+    mark before them. Marks need a space behind them if they are also used in numbers and names; those of Chinese,
+    Japanese, Hindi, Urdu, Amharic, Burmese, Khmer and others need none. There are rules for English, German, French and
+    Spanish; Thai and Lao are split into phrases, and other languages use the English rules. Linear in the length of the
+    text.
 
     Example:
         "Dr. No met J. R. Smith. “Hi!” he said. 3.5 km." starts at 0, 24 and 39.
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
 
     @config_class
     class Options:
@@ -128,7 +155,8 @@ class Regex:
         rules = _LANGUAGES.get(language, _ENGLISH)
         first, last = len(text) - len(text.lstrip()), len(text.rstrip())
         starts = [0]
-        for match in _CANDIDATE.finditer(text, first, last):
+        candidates = _candidates(_IS_ASTRAL.search(text) is not None, language == "el")
+        for match in candidates.finditer(text, first, last):
             if (start := match.end()) <= starts[-1]:
                 continue  # white space that is already passed
             while start < last and text[start].isspace():

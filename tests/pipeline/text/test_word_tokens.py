@@ -40,7 +40,9 @@ def test_tokens_have_one_id_each_in_a_table_that_grows():
     assert len(set(ids)) == len(set(tokens)) == len(table.tokens)
     for number, token in enumerate(table.tokens):
         is_word = any(map(str.isalnum, token))
-        assert (table.lengths[number], table.word_lengths[number]) == (len(token), len(token) * is_word)
+        lengths = (table.lengths, table.sizes, table.letters, table.word_counts)
+        expected = [len(token), *(value * is_word for value in (len(token), len(token), 1))]
+        assert [column[number] for column in lengths] == expected
         assert table.has_letter[number] == any(map(str.isalpha, token))
 
 
