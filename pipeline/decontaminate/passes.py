@@ -138,8 +138,8 @@ class _Suite:
             runs = runs_of(text_words, ngram)
             starts = [start for start, run in enumerate(runs) if run in holders]
             documents.update(*(holders[runs[start]] for start in starts))
-            size = min(ngram, len(text_words))
-            inside += len({word for start in starts for word in range(start, start + size)})
+            ends = [start + runs[start].count(" ") + 1 for start in starts]
+            inside += len({word for start, end in zip(starts, ends, strict=True) for word in range(start, end)})
             words, can_be_found = words + len(text_words), can_be_found or bool(runs)
         add_counts(self.counts, {
             "too_short": int(not can_be_found), "words": words * can_be_found, "overlap_words": inside,

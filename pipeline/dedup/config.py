@@ -19,8 +19,9 @@ class ExactConfig:
     """Removal of documents with the same key; the longest text stays, of equal ones that of the smallest uid."""
 
     key: Key = "text"
-    """key that must be equal: `text` (stored text), `match` (words without case, marks and digits) or `url` (without
-    scheme and fragment, but with one that begins with `#/` or `#!`)"""
+    """key that must be equal: `text` (stored text), `match` (words without case, marks and digits; in tables and
+    programs digits and symbols count) or `url` (without scheme and fragment, but with one that begins with `#/` or
+    `#!`)"""
 
 
 @config_class
@@ -43,7 +44,9 @@ class LinesConfig:
     """Removal of repeated lines, such as menus and notices of a site (CCNet, arXiv 1911.00359)."""
 
     max_documents: Annotated[int, Field(ge=1)] = 1
-    """documents, ≥ 1; a line in more of them is removed; lines are compared without case, marks and digits"""
+    """documents, ≥ 1; a line in more of them is removed; lines are compared without case and marks"""
+    numbers: bool = True
+    """lines with other numbers are other lines; false: any number equals any other, as in CCNet"""
     keep: Literal["none", "first"] = "none"
     """occurrence that stays: `none` (CCNet), or `first`, that in the document of smallest uid"""
     min_letters: Annotated[int, Field(ge=1, le=1000)] = 1
@@ -58,6 +61,8 @@ class SpansConfig:
 
     sentences: Annotated[int, Field(ge=1, le=100)] = 3
     """sentences of a span, 1 to 100"""
+    numbers: bool = True
+    """sentences with other numbers are other sentences; false: any number equals any other"""
     within: Within = "all"
     """documents among which spans are compared: `all`, or those of the same `source` of the input"""
 

@@ -30,9 +30,9 @@ from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.ingest.documents.files import read_batches
 from clozeline.pipeline.text.hosts import host_of
-from clozeline.pipeline.text.normal_form import match_words
+from clozeline.pipeline.text.normal_form import choose_form, match_words
 
-EXACT_VERSION: Final = 3
+EXACT_VERSION: Final = 4
 """Raised when a hash, and so a decision, changes."""
 _PATHS_IN_PAGES: Final = ("/", "!")
 _COLUMNS: Final = ("uid", "text", "target_text", "url", "n_chars")
@@ -62,10 +62,15 @@ def content_hashes(batch: pa.RecordBatch, key: Key) -> tuple[Uids, Bool]:
         pairs = zip(batch.column("text").to_pylist(), batch.column("target_text").to_pylist(), strict=True)
         documents = [[text] if target is None else [text, target] for text, target in pairs]
         if key == "match":
-            documents = [[" ".join(match_words(side)) for side in sides] for sides in documents]
+            documents = [[_match_key(side) for side in sides] for sides in documents]
             present = np.array([all(sides) for sides in documents], dtype=bool)
         digests = [_digest("\0".join(sides).encode()) for sides in documents]
     return np.frombuffer(b"".join(digests), dtype="S16"), present
+
+
+def _match_key(text: str) -> str:
+    """Return the words that must be equal; "" for a text without any."""
+    return " ".join(match_words(text, choose_form(text))) if match_words(text) else ""
 
 
 def normalize_url(url: str) -> str:

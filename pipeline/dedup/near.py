@@ -1,11 +1,12 @@
 """Near dedup: MinHash signatures of each part, candidates of each range of band keys, then clusters in one unit.
 
-A text is the set of its word n-grams in the match form. Each of `bands * rows` hash functions keeps its minimum over
-the set; two texts agree in a minimum with probability J, the Jaccard similarity of their sets. Texts that agree in all
-rows of a band are candidates: P(J) = 1 - (1 - J**rows)**bands, one half at J = 0.685 for 14 x 8 (Broder 1997; bands:
-Leskovec et al., chapter 3).
+A text is the set of its word n-grams in the match form; of tables and programs, digits and symbols count. Each of
+`bands * rows` hash functions keeps its minimum over the set; two texts agree in a minimum with probability J, the
+Jaccard similarity of their sets. Texts that agree in all rows of a band are candidates: P(J) = 1 - (1 - J**rows) **
+bands, one half at J = 0.685 for 14 x 8 (Broder 1997; bands: Leskovec et al., chapter 3).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -36,12 +37,12 @@ from clozeline.pipeline.dedup.rows import (
 from clozeline.pipeline.execution.stages import Pass
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.ingest.documents.files import read_batches
-from clozeline.pipeline.text.normal_form import match_words
+from clozeline.pipeline.text.normal_form import MatchForm, choose_form, match_words
 from clozeline.pipeline.text.word_hashes import WordHashes, ngram_hashes
 from clozeline.recorded_file import find_file
 from clozeline.seeding import mix
 
-NEAR_VERSION: Final = 2
+NEAR_VERSION: Final = 3
 """Raised when a signature, or the rule that forms clusters, and so a decision, changes."""
 MOST_CANDIDATES: Final = 1 << 30
 """Band keys of candidates that one process takes in."""
@@ -63,14 +64,15 @@ class MinHash:
         raw = np.random.PCG64(seed).random_raw(2 * bands * rows).reshape(2, -1)
         self._factors = raw[0] | np.uint64(1)  # odd, so that multiplication modulo 2**64 is a bijection
         self._offsets = raw[1]
-        self._words = WordHashes()
+        self._words: Mapping[MatchForm, WordHashes] = {"words": WordHashes(), "symbols": WordHashes("symbols")}
         self._buffer = np.empty((_BLOCK, bands * rows), dtype=np.uint64)
 
     def shingles(self, text: str) -> UInt64:
         """Return a 64-bit hash per word n-gram, with repetitions, which do not change a minimum."""
-        hashes = self._words.hashes(text)
+        form = choose_form(text)
+        hashes = self._words[form].hashes(text)
         if len(hashes) < self.ngram:
-            words = " ".join(match_words(text)) or text
+            words = " ".join(match_words(text, form)) or text
             return np.array([xxhash.xxh3_64_intdigest(words.encode())], dtype=np.uint64)
         native = minhash.shingles(hashes, self.ngram)
         return mix(ngram_hashes(hashes, self.ngram)) if native is None else native

@@ -34,7 +34,7 @@ from clozeline.pipeline.text.sentences.regex import Regex
 from clozeline.pipeline.text.word_hashes import WordHashes
 from clozeline.seeding import hash64
 
-REPEATS_VERSION: Final = 1
+REPEATS_VERSION: Final = 2
 """Raised when a piece, its hash, or what is left of a text changes."""
 Hashes: TypeAlias = tuple[UInt64, Int64]
 """Hashes of pieces, shape [n], and the unit at which each starts, shape [n]."""
@@ -55,10 +55,11 @@ class Pieces(ABC):
     keep_first: bool  # whether the first occurrence, by (uid, unit), stays
     within: Within
     units: int  # of a piece
+    numbers: bool = True  # whether other numbers make another piece
 
     @cached_property
     def words(self) -> WordHashes:
-        return WordHashes()
+        return WordHashes("numbers" if self.numbers else "words")
 
     @abstractmethod
     def starts(self, text: str, language: str) -> Sequence[int]:

@@ -132,7 +132,9 @@ def chosen_pieces(config: DedupConfig) -> tuple[Pieces, ...]:
     """Return the types of pieces of texts to remove, in this order."""
     lines, spans, types = config.lines, config.spans, list[Pieces]()
     if lines is not None:
-        types.append(Lines(lines.max_documents, lines.keep == "first", lines.within, 1, lines.min_letters))
+        types.append(
+            Lines(lines.max_documents, lines.keep == "first", lines.within, 1, lines.numbers, lines.min_letters)
+        )
     if spans is not None:
-        types.append(Spans(None, True, spans.within, spans.sentences))
+        types.append(Spans(None, True, spans.within, spans.sentences, spans.numbers))
     return tuple(types)

@@ -1,8 +1,8 @@
 """An index of the runs of words of evaluation items, and the lookup of all runs of documents in it.
 
 Every run of n words of a text in the match form is an entry, and a text of 5 to n - 1 words is one entry (GPT-3, arXiv
-2005.14165, appendix C). Hashes only say where to look: a match is confirmed word by word, so that no collision of
-hashes removes a document.
+2005.14165, appendix C). Three characters of a script without blanks are a word. Hashes only say where to look: a match
+is confirmed word by word, so that no collision of hashes removes a document.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,11 +16,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from clozeline.arrays import UInt64
-from clozeline.pipeline.text.normal_form import match_words
+from clozeline.pipeline.text.normal_form import CHARACTERS_PER_WORD, is_unspaced, match_words
 from clozeline.pipeline.text.word_hashes import WordHashes, hashes_of, ngram_hashes
 from clozeline.recorded_file import RecordedFile
 
-INDEX_VERSION: Final = 2
+INDEX_VERSION: Final = 3
 """Raised when other runs are found, or the file has another form."""
 FEWEST_WORDS: Final = 5
 """Words of the shortest entry, and those of a shorter entry that its hash covers."""
@@ -41,7 +41,7 @@ class NgramIndex:
     words: NDArray[np.uint16]
     """number of its words"""
     hashes: UInt64
-    """hash of all words of an entry of n words, of the first 5 of a shorter one"""
+    """hash of the first n words of an entry, of the first 5 of a shorter one"""
 
     def __len__(self) -> int:
         return len(self.hashes)
@@ -58,11 +58,19 @@ class NgramIndex:
 
 
 def runs_of(words: Sequence[str], ngram: int) -> list[str]:
-    """Return the runs of a text that are entries, separated by blanks; the run at index k starts with word k."""
-    size = min(ngram, len(words))
-    if size < FEWEST_WORDS:
+    """Return the runs of a text that are entries, separated by blanks; the run at index k starts with word k.
+
+    A run is the shortest that has `ngram` words, where three characters of a script without blanks count as one; a text
+    with fewer words is a run if it has five.
+    """
+    # in shares of a word, so that sums are exact
+    sizes = [1 if is_unspaced(word[0]) else CHARACTERS_PER_WORD for word in words]
+    before = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
+    total = int(before[-1])
+    if total < CHARACTERS_PER_WORD * FEWEST_WORDS:
         return []
-    return [" ".join(words[start : start + size]) for start in range(len(words) - size + 1)]
+    ends = np.searchsorted(before, before[:-1] + min(CHARACTERS_PER_WORD * ngram, total))
+    return [" ".join(words[start:end]) for start, end in enumerate(ends.tolist()) if end <= len(words)]
 
 
 def build_index(items: Iterable[tuple[str, Sequence[str]]], ngram: int) -> NgramIndex:
@@ -83,7 +91,7 @@ def build_index(items: Iterable[tuple[str, Sequence[str]]], ngram: int) -> Ngram
 
 def _sizes(words: NDArray[np.uint16], ngram: int) -> list[tuple[int, NDArray[np.bool_]]]:
     """Return the numbers of words that hashes cover, and which entries have such a hash."""
-    return [(ngram, words == ngram), (FEWEST_WORDS, words < ngram)]
+    return [(ngram, words >= ngram), (FEWEST_WORDS, words < ngram)]
 
 
 def write_index(path: Path, index: NgramIndex) -> None:

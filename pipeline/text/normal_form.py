@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 NORMALIZE_VERSION: Final = 3
 """Raised when the stored form of any text changes."""
-MATCH_VERSION: Final = 2
+MATCH_VERSION: Final = 3
 """Stored with every hash of the match form; hashes of different versions cannot be compared."""
 
 # Newline and tab are text; the four line ends below are rewritten before the rest is dropped.
@@ -56,26 +56,40 @@ _NO_BLANKS: Final = re.compile(
 )
 _IS_ASTRAL: Final = re.compile("[\U00010000-\U0010ffff]")
 _ASCII_WORD: Final = re.compile(r"\w+", re.ASCII)
+_ASCII_SYMBOLS: Final = re.compile(r"\w+|[^\w\s]", re.ASCII)
 _DIGITS: Final = re.compile(r"\d+")
 
 
-# Patterns are made when the first text needs them: reading the categories of Unicode takes a tenth of a second.
-# Two of each, for a class with astral characters is slow: its ranges are tested one by one.
-@cache
-def _marks(astral: bool) -> re.Pattern[str]:
-    """Return the pattern of the marks and of the characters without width that the match form drops."""
-    if not astral:
-        return re.compile(f"[{_characters('Mn', _BASIC)}{_INVISIBLES}\u200b]+")
-    return re.compile(f"(?={_IS_ASTRAL.pattern})[{_characters('Mn', _ASTRAL)}]+")
+# Marks above and below letters that writers may leave out: accents of Latin, Greek and Cyrillic, points of Hebrew,
+# Arabic and Syriac, and what chooses the form of a sign.
+_OPTIONAL_MARKS: Final = re.compile(
+    "[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f\u0591-\u05bd\u05bf-\u05c7"
+    "\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0711\u0730-\u074a\u0897-\u08ff\ufb1e\ufe00-\ufe0f"
+    f"{_INVISIBLES}\u200b]+"
+)
+_VIETNAMESE: Final = re.compile("[\u0309\u031b\u0323]|[\u0302\u0306][\u0300\u0301\u0303]")
+"""Marks that only Vietnamese has, where accents are tones: a horn, a hook, a dot below, and two marks on a vowel."""
+_SYMBOLIC_SHARE: Final = 0.12
+"""Share of digits and symbols from which on a text is a table or a program, whose digits and symbols tell it apart."""
+_SYMBOL: Final = re.compile(r"\d|[^\w\s.,;:!?'\"()‘’“”«»…–—-]")
+MatchForm: TypeAlias = Literal["words", "numbers", "symbols"]
+"""What of a text is compared: words with any number alike, with each number as it is, or with all symbols too."""
 
 
+# Made when the first text needs it: reading the categories of Unicode takes a tenth of a second. Two of each, for a
+# class with astral characters is slow: its ranges are tested one by one.
 @cache
 def _words(astral: bool) -> re.Pattern[str]:
-    r"""Return the pattern of words, with the spacing marks (vowel signs of Indic scripts) that `\w` does not match."""
-    basic = rf"[\w{_characters('Mc', _BASIC)}]"
-    if not astral:
-        return re.compile(f"{basic}+")
-    return re.compile(rf"(?:{basic}|(?={_IS_ASTRAL.pattern})[{_characters('Mc', _ASTRAL)}])+")
+    r"""Return the pattern of words, with the marks (such as vowel signs of Indic scripts) that `\w` does not match.
+
+    A character of a script without blanks is a word, with the marks behind it.
+    """
+    marks = f"{_characters('Mn', _BASIC)}{_characters('Mc', _BASIC)}"
+    basic = rf"(?!{_ALONE.pattern})[\w{marks}]"
+    if astral:
+        more = f"{_characters('Mn', _ASTRAL)}{_characters('Mc', _ASTRAL)}"
+        basic = rf"(?:{basic}|(?={_IS_ASTRAL.pattern})[{more}])"
+    return re.compile(rf"{_ALONE.pattern}[{marks}]*|(?:{basic})+")
 
 
 Changes: TypeAlias = Counter[str]
@@ -185,7 +199,7 @@ _FORMS: Final[Mapping[NormalForm, Callable[[str, Changes], str]]] = {
 _WIDE_MARKS: Final = re.compile("[\u3000-\u303f\uff01-\uff0f\uff1a-\uff20\uff3b-\uff40\uff5b-\uff65]")
 
 
-_CHARACTERS_PER_WORD: Final = 3
+CHARACTERS_PER_WORD: Final = 3
 """Characters of a word in scripts without blanks; Chinese has 1.5, Thai and Khmer 4 to 5."""
 
 
@@ -212,7 +226,7 @@ def count_words(text: str) -> int:
     if not alone:
         return len(split_at_blanks(text))
     spaced = sum(not _NO_BLANKS.match(run) for run in split_at_blanks(text))
-    return spaced + max(1, alone // _CHARACTERS_PER_WORD)
+    return spaced + max(1, alone // CHARACTERS_PER_WORD)
 
 
 def is_written_without_blanks(character: str) -> bool:
@@ -239,15 +253,34 @@ def is_unspaced(character: str) -> bool:
     return _ALONE.fullmatch(character) is not None and unicodedata.category(character) in ("Lo", "Lm", "Nl", "Mc")
 
 
-def match_words(text: str) -> list[str]:
-    """Return the words of the match form: casefolded, no marks, digit runs as `0`, unspaced scripts by character.
+def choose_form(text: str) -> MatchForm:
+    """Return what of a text tells it apart: `symbols` for tables and programs, `words` for others."""
+    symbols = len(_SYMBOL.findall(text))
+    return "symbols" if symbols > _SYMBOLIC_SHARE * len(text) else "words"
+
+
+def match_words(text: str, form: MatchForm = "words") -> list[str]:
+    """Return the words of the match form: casefolded, without optional marks, unspaced scripts by character.
+
+    Digit runs are `0` in the form `words`; in the form `symbols` each symbol is a word, too. No word crosses a blank.
 
     "Die Größe: 1,024 漢字" -> ["die", "grosse", "0", "0", "漢", "字"]
     """
     if text.isascii():
-        return _ASCII_WORD.findall(_DIGITS.sub("0", text.lower()))
-    folded = _marks(astral=False).sub("", unicodedata.normalize("NFD", text.casefold()))
-    astral = _IS_ASTRAL.search(folded) is not None
-    if astral:
-        folded = _marks(astral=True).sub("", folded)
-    return _words(astral).findall(_ALONE.sub(r" \g<0> ", _DIGITS.sub("0", folded)))
+        folded = text.lower()
+    else:
+        folded = unicodedata.normalize("NFD", text.casefold())
+        if _VIETNAMESE.search(folded):
+            folded = " ".join(
+                token if _VIETNAMESE.search(token) else _OPTIONAL_MARKS.sub("", token) for token in folded.split()
+            )
+        else:
+            folded = _OPTIONAL_MARKS.sub("", folded)
+    if form == "words":
+        folded = _DIGITS.sub("0", folded)
+    if folded.isascii():
+        return (_ASCII_SYMBOLS if form == "symbols" else _ASCII_WORD).findall(folded)
+    words = _words(_IS_ASTRAL.search(folded) is not None)
+    if form == "symbols":
+        words = re.compile(rf"{words.pattern}|[^\w\s]")
+    return words.findall(folded)

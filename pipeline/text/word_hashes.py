@@ -7,7 +7,7 @@ import xxhash
 
 from clozeline.arrays import UInt64
 from clozeline.native import minhash
-from clozeline.pipeline.text.normal_form import match_words
+from clozeline.pipeline.text.normal_form import MatchForm, match_words
 
 _CACHED: Final = 1_000_000
 _CACHED_CHARACTERS: Final = 64  # longer tokens rarely recur, and one may be an entire document
@@ -31,14 +31,15 @@ class WordHashes(dict[str, bytes]):
     No match-form word crosses a blank, and most tokens recur, so the match form is computed for new tokens only.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, form: MatchForm = "words") -> None:
         super().__init__()
+        self._form = form
         self._words = _WordHashes()
 
     def __missing__(self, token: str) -> bytes:
         if len(self) >= _CACHED:
             self.clear()
-        value = b"".join(map(self._words.__getitem__, match_words(token)))
+        value = b"".join(map(self._words.__getitem__, match_words(token, self._form)))
         if len(token) <= _CACHED_CHARACTERS:
             self[token] = value
         return value
@@ -49,7 +50,7 @@ class WordHashes(dict[str, bytes]):
 
     def hashes(self, text: str) -> UInt64:
         """Return the hashes of the words that `match_words` finds in a text, shape [words]."""
-        native = minhash.word_hashes(text, self.__getitem__)
+        native = minhash.word_hashes(text, self.__getitem__) if self._form == "words" else None
         return hashes_of(self.digests(text)) if native is None else native
 
 

@@ -9,7 +9,7 @@ from tests.pipeline.dedup.repeated_texts import documents, without_lines, withou
 
 
 def lines(min_letters=1):
-    return Lines(1, False, "all", 1, min_letters)
+    return Lines(1, False, "all", 1, min_letters=min_letters)
 
 
 def spans(sentences):

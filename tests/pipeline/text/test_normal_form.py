@@ -170,7 +170,7 @@ def test_code_is_idempotent_and_valid(raw):
         ("café cafe\u0301", ["cafe", "cafe"]),
         ("漢字かな カナ", ["漢", "字", "か", "な", "カ", "ナ"]),
         ("ไทย", ["ไ", "ท", "ย"]),
-        ("हिन्दी", ["हिनदी"]),
+        ("हिन्दी", ["हिन्दी"]),
         ("१२ ٣", ["0", "0"]),
         ("Wa\xadter wa\u200bter wa\u2060ter w\ufeffater 1\xad2", ["water"] * 4 + ["0"]),
         ("", []),

@@ -1,0 +1,121 @@
+"""Texts that differ in vowel signs, numbers or operators are no duplicates; those that differ in optional marks are."""
+
+import random
+
+import numpy as np
+import pytest
+
+from clozeline.pipeline.dedup.near import MinHash
+from clozeline.pipeline.dedup.repeats import Lines, Spans
+from clozeline.pipeline.kernels.ngram_index import Matcher, build_index, runs_of
+from clozeline.pipeline.text.normal_form import match_words
+
+
+def jaccard(left, right, ngram=5):
+    """The similarity of two texts by their sets of shingles, without hash functions."""
+    first, second = (set(MinHash(ngram).shingles(text).tolist()) for text in (left, right))
+    return len(first & second) / len(first | second)
+
+
+def table(seed):
+    draw = random.Random(seed).randint
+    names = ["Northampton", "Kettering", "Corby", "Daventry", "Rushden"]
+    return "\n".join(f"{name}\t{draw(100, 9999)}\t{draw(10, 99)}.{draw(10, 99)}\t{draw(1, 9)}" for name in names * 4)
+
+
+def program(operators, numbers):
+    lines = [f"def step_{n}(a, b):\n    c = a {o} b {o} {m}\n    return c {o} (a {o} {m})" for n, (o, m) in
+             enumerate(zip(operators, numbers, strict=True))]  # fmt: skip
+    return "\n\n".join(lines)
+
+
+VOWELS = "ािीुूेैोौ"
+CONSONANTS = "कखगचजतदनपबमयरलवसह"
+
+
+def hindi(seed):
+    """Words whose consonants are always the same, and whose vowel signs are drawn."""
+    letters, draw = random.Random(1), random.Random(seed)
+    return " ".join("".join(letters.choice(CONSONANTS) + draw.choice(VOWELS) for _ in range(3)) for _ in range(60))
+
+
+THAI = ["ก่า ก้า ก๊า ขี่ ขี้ คู่ คู้ ง่า ง้า จี้", "กา กา กา ขี ขี คู คู งา งา จี"]
+DHIVEHI = ["ބަސް ބިސް ބުސް މަގު މިގު މުގު ދަރި ދިރި", "ބުސް ބަސް ބިސް މުގު މަގު މިގު ދިރި ދަރި"]
+VIETNAMESE = ["mạ mả cở cợ bự bử dữ dự ngỏ ngọ", "ma ma co co bu bu du du ngo ngo"]
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        (table(1), table(2)), (program("+-*/" * 4, range(16)), program("/*-+" * 4, range(50, 66))),
+        (hindi(1), hindi(2)),
+        (THAI[0] * 9, THAI[1] * 9), (DHIVEHI[0] * 9, DHIVEHI[1] * 9), (VIETNAMESE[0] * 9, VIETNAMESE[1] * 9),
+    ],
+    ids=["tables", "programs", "Hindi", "Thai", "Dhivehi", "Vietnamese"],
+)  # fmt: skip
+def test_what_makes_another_text_is_compared(left, right):
+    assert jaccard(left, right) < 0.5
+    assert jaccard(left, left) == 1
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("قَرَأَ الوَلَدُ الكِتَابَ فِي البَيْتِ الكَبِيرِ أَمْسِ", "قرأ الولد الكتاب في البيت الكبير أمس"),
+        ("הַיֶּלֶד קָרָא אֶת הַסֵּפֶר בַּבַּיִת אֶתְמוֹל", "הילד קרא את הספר בבית אתמול"),
+        ("Le garçon élève a déjà été à l'école", "le garcon eleve a deja ete a l'ecole"),
+        ("On page 12 of 300 he wrote that", "On page 15 of 280 he wrote that"),
+    ],
+    ids=["Arabic", "Hebrew", "French", "numbers in prose"],
+)
+def test_what_writers_leave_out_is_not_compared(left, right):
+    assert match_words(left) == match_words(right)
+
+
+@pytest.mark.parametrize("kind", [Lines, Spans])
+def test_lines_and_spans_with_other_numbers_are_others_unless_a_key_says_so(kind):
+    texts = [f"The bill of {year} came to {total} crowns. It was paid. Nobody asked." for year, total in
+             ((1901, 30), (1902, 45))]  # fmt: skip
+    for numbers, same in ((True, False), (False, True)):
+        pieces = kind(1, False, "all", 1, numbers)
+        first, second = (pieces.hashes(text, "en")[0][0] for text in texts)
+        assert (first == second) == same
+
+
+LETTERS = {
+    "zh": "的一是了我不人在他有这个上们来到时大地为子中你说生国年着就那和要",
+    "ja": "のにはをたがでてとしれさあいうこもなかよまそりき",
+    "th": "กขคงจชซดตถทนบปผพมยรลวสหอา",
+    "lo": "ກຂຄງຈສຊຍດຕຖທນບປຜຝພຟມຢຣລວຫອ",
+    "km": "កខគឃងចឆជឈញដឋឌឍណតថទធនបផពភម",
+}
+
+
+@pytest.mark.parametrize("language", LETTERS)
+def test_three_characters_are_a_word_of_an_item_in_scripts_without_blanks(language):
+    """A text of five characters is no item, and chance does not find one of five words in unrelated documents."""
+    draw = random.Random(language)
+    write = lambda size: "".join(draw.choices(LETTERS[language], k=size))  # noqa: E731
+    items = [write(15) for _ in range(30)] + [write(40) for _ in range(30)]
+    matcher = Matcher(build_index([(str(number), (item,)) for number, item in enumerate(items)], 13))
+    assert not any(matcher.find(write(3000)) for _ in range(20))
+    for item in items:
+        assert matcher.find(f"{write(50)} {item} {write(50)}")
+    assert runs_of(match_words(write(14)), 13) == []
+    long = match_words(write(100))
+    assert {run.count(" ") + 1 for run in runs_of(long, 13)} == {39}
+
+
+def test_runs_of_words_and_characters_have_the_same_size():
+    words = [*"abcdefghijklmnop", *"河水从清晨就开始上涨村里没有人睡觉", *"qrstuvwxyz"]
+    for run in runs_of(words, 13):
+        sizes = [1 if "\u3400" < word < "\ufaff" else 3 for word in run.split(" ")]
+        assert sum(sizes) >= 39 > sum(sizes[:-1])
+
+
+def test_signatures_do_not_depend_on_what_was_hashed_before():
+    texts = [table(1), hindi(1), "plain words " * 20, program("+-", (1, 2))]
+    forwards, backwards = MinHash(), MinHash()
+    first = [forwards.signature(text) for text in texts]
+    second = [backwards.signature(text) for text in reversed(texts)]
+    assert all(np.array_equal(one, other) for one, other in zip(first, reversed(second), strict=True))
