@@ -26,6 +26,9 @@ DOCUMENTS_SCHEMA: Final = pa.schema(
 )
 """Columns of `documents-*.arrow`: where each document of a token shard came from, in the shard's order."""
 
+EXTRA_COLUMN: Final = pa.field("extra", pa.utf8())
+"""Further column of `documents-*.arrow` where a recipe declares keys of `extra`: a JSON object of them, or null."""
+
 TOKEN_COUNTS_FILE: Final = "token_counts.arrow"
 
 TOKEN_COUNTS_SCHEMA: Final = pa.schema(

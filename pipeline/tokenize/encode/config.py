@@ -26,6 +26,9 @@ class EncodeConfig:
     code_switch: CodeSwitchConfig | None = None
     """translate words of the training documents by dictionaries, sentence by sentence, so that masked and translation
     LM learn from mixed languages: {dictionaries: [en-de.txt], sentence_rate: 0.5, word_rate: 0.3}; null: none"""
+    extra: list[str] = field(default_factory=list)
+    """columns of the records that travel with the documents, such as [license, score]: `inspect-shard` shows them, and
+    the manifest has documents and tokens of each value, or count, sum, least and greatest of numbers"""
     max_unknown: Annotated[float, Field(ge=0, le=1)] = 0.5
     """share of all characters that may become unknown tokens, 0 to 1; above it, encode ends with an error"""
 

@@ -23,6 +23,7 @@ from clozeline.pipeline.shards import SetWriter, auto_block_rows
 from clozeline.pipeline.shards.layout import is_heldout
 from clozeline.pipeline.shards.token_set import (
     DOCUMENTS_SCHEMA,
+    EXTRA_COLUMN,
     TOKEN_COUNTS_FILE,
     TOKEN_COUNTS_SCHEMA,
     WORD_STARTS,
@@ -30,6 +31,7 @@ from clozeline.pipeline.shards.token_set import (
     token_columns,
     write_table,
 )
+from clozeline.pipeline.tokenize.encode.extra_totals import count_extra, merge_totals
 from clozeline.pipeline.tokenize.encode.sorted_runs import read_range, run_schema
 from clozeline.pipeline.tokenize.encode.tokenize_documents import EncodeCounts
 from clozeline.pipeline.tokenize.tokenizers import tokenizer_facts
@@ -103,6 +105,10 @@ def _codes(folder: Path) -> Any:
     return json.loads(find_file(folder, "codes-000000", _CODES).text())
 
 
+def _extra_file(shard: int) -> str:
+    return f"tmp/extra/{shard:06d}.json"
+
+
 @dataclass(frozen=True)
 class Merge(Pass[EncodeCounts]):
     """One unit per shard: merge its range of every run into `shard-*.arrow` and `documents-*.arrow`."""
@@ -113,13 +119,14 @@ class Merge(Pass[EncodeCounts]):
     tokenizer: Path
     heldout: float
     seed: int
+    extra: Sequence[str] = ()
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
         """Write the shard sorted by (order, uid), its documents, and the counts for the manifest."""
         vocabulary = Vocabulary.load(self.tokenizer / VOCABULARY_FILE)
         codes = _codes(output.folder)
         # the documents of the shard from all runs, sorted by (order, uid)
-        schema = run_schema(vocabulary.id_dtype, words="words" in codes)
+        schema = run_schema(vocabulary.id_dtype, words="words" in codes, extra=bool(self.extra))
         batches = read_range(output.folder, self.runs, unit, schema)
         table = pa.Table.from_batches(batches, schema=schema).combine_chunks()
         table = table.sort_by([("order", "ascending"), ("uid", "ascending")])
@@ -138,10 +145,18 @@ class Merge(Pass[EncodeCounts]):
         name = f"documents-{unit:05d}-of-{self.units:05d}.arrow"
         with output.file(name) as path:
             lengths = pa.array(rows.columns["token_ids"].lengths, pa.uint32())
-            documents = table.append_column("tokens", lengths).select(DOCUMENTS_SCHEMA.names)
-            written = write_table(path, documents, DOCUMENTS_SCHEMA)
+            described = DOCUMENTS_SCHEMA.append(EXTRA_COLUMN) if self.extra else DOCUMENTS_SCHEMA
+            documents = table.append_column("tokens", lengths).select(described.names)
+            written = write_table(path, documents, described)
         require_equal(f"encode: {name}", "documents of the shard", len(rows), "rows written", written)
-        return self._count(unit, rows, vocabulary.size, output)
+        counts = self._count(unit, rows, vocabulary.size, output)
+        if not self.extra:
+            return counts
+        pairs = zip(documents.column("extra").to_pylist(), lengths.to_pylist(), strict=True)
+        totals = count_extra(pairs, self.extra)
+        with output.file(_extra_file(unit)) as path:
+            path.write_text(json.dumps(totals, sort_keys=True, ensure_ascii=False), encoding="utf-8")
+        return {**counts, "with_extra": {key: total["documents"] for key, total in totals.items()}}
 
     def _count(self, unit: int, rows: Rows, size: int, output: Output) -> EncodeCounts:
         """Count the token ids of training documents, for the manifest."""
@@ -212,6 +227,7 @@ class TokenManifest(Pass[EncodeCounts]):
     config: Mapping[str, Any]
     decontaminated: Path | None = None
     """folder of `decontaminate`, whose index of evaluation items is a parent of the set"""
+    extra: Sequence[str] = ()
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
         """Sum the token counts of the shards and write the manifest of the set."""
@@ -242,8 +258,18 @@ class TokenManifest(Pass[EncodeCounts]):
             totals={name: codes[name] for name in ("tokens_by_language", "tokens_by_source")},
             languages=codes["languages"], source_groups=codes["source_groups"],
             parents=parents,
-            config=dict(self.config),
+            config={**self.config, **self._extra_totals(folder)},
         )  # fmt: skip
         written = manifest.totals.samples, manifest.totals.tokens
         require_written("encode: manifest", (merged["documents"], merged["tokens"]), written)
         return {}
+
+    def _extra_totals(self, folder: Path) -> dict[str, Any]:
+        """Return the totals of the declared keys of `extra`, under the name that the manifest gives them."""
+        if not self.extra:
+            return {}
+        parts = (
+            json.loads(find_file(folder, f"merge-{shard:06d}", _extra_file(shard)).text())
+            for shard in range(self.shards)
+        )
+        return {"extra_totals": merge_totals(parts, self.extra)}

@@ -4,6 +4,7 @@ A run is written in one or more *flushes*, record batches of Arrow sorted by (or
 are one slice of each flush. A piece is this slice as a message of Arrow, about 1 kB in addition to its documents.
 """
 
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
@@ -14,16 +15,17 @@ from numpy.typing import NDArray
 
 from clozeline.pipeline.execution.shuffle import PieceWriter, Shuffle
 from clozeline.pipeline.ingest.documents.document import Document
+from clozeline.pipeline.tokenize.encode.extra_totals import select_extra
 
 _FLUSH_BYTES: Final = 1 << 26
 _ROW_BYTES: Final = 256
 """Approximate bytes of a document's identity and origin, in addition to its tokens."""
 
 
-def run_schema(id_dtype: Any, *, words: bool = False) -> pa.Schema:
+def run_schema(id_dtype: Any, *, words: bool = False, extra: bool = False) -> pa.Schema:
     """Return the columns of a run. `order` is the sort key of a document, `order * shards >> 64` its shard.
 
-    With `words` it has the starts of words that segmenters found.
+    With `words` it has the starts of words that segmenters found, with `extra` the declared columns of documents.
     """
     ids = pa.from_numpy_dtype(id_dtype)
     types = {
@@ -31,16 +33,21 @@ def run_schema(id_dtype: Any, *, words: bool = False) -> pa.Schema:
         "sentence_starts": pa.large_list(pa.uint32()), "target_ids": pa.large_list(ids), "target_language": pa.utf8(),
         "language": pa.utf8(), "source_group": pa.utf8(), "source": pa.utf8(), "offset": pa.uint64(),
         "length": pa.uint64(), "url": pa.utf8(), **({"word_starts": pa.large_list(pa.uint32())} if words else {}),
+        **({"extra": pa.utf8()} if extra else {}),
     }  # fmt: skip
-    return pa.schema([pa.field(name, kind, name in ("target_language", "url")) for name, kind in types.items()])
+    optional = ("target_language", "url", "extra")
+    return pa.schema([pa.field(name, kind, name in optional) for name, kind in types.items()])
 
 
 class RunWriter:
     """Buffers documents and writes a flush of about 64 MiB, a piece per shard, whenever the buffer is full."""
 
-    def __init__(self, writer: PieceWriter, id_dtype: Any, shards: int, *, words: bool = False) -> None:
+    def __init__(
+        self, writer: PieceWriter, id_dtype: Any, shards: int, *, words: bool = False, extra: Sequence[str] = ()
+    ) -> None:
         self._writer = writer
-        self._schema = run_schema(id_dtype, words=words)
+        self._extra = extra
+        self._schema = run_schema(id_dtype, words=words, extra=bool(extra))
         self._shards = shards
         self._rows: list[tuple[Any, ...]] = []
         self._buffered = 0
@@ -58,7 +65,9 @@ class RunWriter:
         other_side = (target_ids, (document.target_language or "und") if len(target_ids) else None)
         origin = (document.language, document.source_group, document.source, document.offset, document.length)
         words = () if word_starts is None else (word_starts,)
-        self._rows.append((order, document.uid, ids, sentence_starts, *other_side, *origin, document.url, *words))
+        declared = (select_extra(document.extra, self._extra),) if self._extra else ()
+        parts = (ids, sentence_starts, *other_side, *origin, document.url, *words, *declared)
+        self._rows.append((order, document.uid, *parts))
         self._buffered += sum(array.nbytes for array in (ids, sentence_starts, target_ids, *words)) + _ROW_BYTES
         if self._buffered >= _FLUSH_BYTES:
             self._flush()

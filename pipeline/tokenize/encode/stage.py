@@ -103,18 +103,29 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
                 recipe.heldout.fraction,
                 recipe.limits,
                 self.config.words,
+                tuple(self.config.extra),
             ),
             *runs.passes(),
             Codes("codes", 1, id_bytes, self.config.max_unknown, words=bool(self.config.words)),
-            Merge("merge", shards, runs, tokenizer, recipe.heldout.fraction, recipe.seed),
-            TokenManifest("manifest", 1, recipe.corpus, shards, tokenizer, recipe.seed, self._recorded_config, index),
+            Merge("merge", shards, runs, tokenizer, recipe.heldout.fraction, recipe.seed, tuple(self.config.extra)),
+            TokenManifest(
+                "manifest",
+                1,
+                recipe.corpus,
+                shards,
+                tokenizer,
+                recipe.seed,
+                self._recorded_config,
+                index,
+                tuple(self.config.extra),
+            ),
         ]
 
     @property
     def _recorded_config(self) -> Mapping[str, Any]:
-        """The options that the manifest records; without segmenters, nothing of them."""
+        """The options that the manifest records; without segmenters or declared keys, nothing of them."""
         config: dict[str, Any] = to_plain(self.config)
-        return config if self.config.words else {key: value for key, value in config.items() if key != "words"}
+        return {key: value for key, value in config.items() if value or key not in ("words", "extra")}
 
     def warning(self) -> str:
         files = (documents_folder(self.recipe, self.name) / "documents").glob("*.arrow")
@@ -164,7 +175,10 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         if lacking := counts.get("without_words"):
             out += f"\n{amount(lacking, 'document')} without words of encode.words"
         left_out = (("document", counts["rejected"]), ("unknown character", counts.get("unknown_reasons", {})))
-        notes = tuple(filter(None, [UnknownShares.of(counts).summary()]))
+        documents = counts.get("with_extra", {})
+        absent = [key for key in self.config.extra if not documents.get(key)]
+        lacks = f"no document has {', '.join(absent)} (encode.extra): are the names those of the records?"
+        notes = tuple(filter(None, [UnknownShares.of(counts).summary(), lacks if absent else ""]))
         totals = {"document": counts["documents_in"]}
         return Row(amount(counts["documents_in"], "document"), out, left_out, notes=notes, totals=totals)
 

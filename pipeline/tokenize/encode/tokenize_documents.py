@@ -68,6 +68,8 @@ class EncodeCounts(Counts, total=False):
     """content of the shards: `documents`, `tokens`, and `target_tokens` of pairs"""
     held_out: dict[str, int]
     """held-out part of the shards"""
+    with_extra: dict[str, int]
+    """documents that have a declared key of `extra`"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +221,7 @@ class TokenizeDocuments(Pass[EncodeCounts]):
     heldout: float = 0.0
     limits: Limits = field(default_factory=Limits)
     words: Mapping[str, Chosen] = field(default_factory=dict)
+    extra: Sequence[str] = ()
 
     def run(self, unit: int, output: Output) -> EncodeCounts:
         tokenizer = _tokenizer(self.tokenizer, (self.tokenizer / VOCABULARY_FILE).stat().st_mtime_ns)
@@ -231,7 +234,8 @@ class TokenizeDocuments(Pass[EncodeCounts]):
             switcher = SentenceSwitcher(words, splitter, self.heldout)
         with self.runs.write(output, unit) as pieces:
             segmenters = {language: chosen.build() for language, chosen in self.words.items()}
-            writer = RunWriter(pieces, tokenizer.vocabulary.id_dtype, self.runs.destinations, words=bool(segmenters))
+            ids = tokenizer.vocabulary.id_dtype
+            writer = RunWriter(pieces, ids, self.runs.destinations, words=bool(segmenters), extra=self.extra)
             for batch in _batches(read_documents(documents_of(self.documents, unit))):
                 if switcher is not None:
                     batch = [switcher.switch(document, counts) for document in batch]

@@ -40,9 +40,23 @@ def set_sheet(manifest: Manifest) -> Sheet:
         facts["variants"] = f"{manifest.variants}"
     if totals.tokens_by_language:
         facts["languages"] = ", ".join(f"{name} {count:,}" for name, count in totals.tokens_by_language.items())
+    for key, total in manifest.config.get("extra_totals", {}).items():
+        facts[key] = _describe_extra(total)
     if totals.skipped:
         facts["skipped"] = ", ".join(f"{reason} {count:,}" for reason, count in totals.skipped.items())
     return Sheet("set", (), _pairs(facts.items()))
+
+
+def _describe_extra(total: dict[str, Any]) -> str:
+    """Return the totals of a declared column of the documents in a line."""
+    ranked = sorted(total["values"].items(), key=lambda item: -item[1]["documents"])[:_SHOWN_VALUES]
+    parts = [f"{value}: {amounts['documents']:,} documents, {amounts['tokens']:,} tokens" for value, amounts in ranked]
+    if total["others"]["documents"]:
+        parts.append(f"others: {total['others']['documents']:,} documents")
+    if numbers := total["numbers"]:
+        mean = numbers["sum"] / numbers["count"]
+        parts.append(f"mean {mean:.4g} of {numbers['count']:,}, from {numbers['min']:.4g} to {numbers['max']:.4g}")
+    return "; ".join(parts) or "no document has it"
 
 
 def _options(options: dict[str, Any]) -> str:
@@ -75,6 +89,8 @@ def origin_sheet(shards: ShardSet, block: int, number: int, row: Row) -> Sheet:
     if document is not None:
         facts["source"] = f"{document['source']}, record at {document['offset']:,}, {document['length']:,} long"
         facts["url"] = document["url"] or "none"
+        declared = json.loads(document.get("extra") or "{}")
+        facts |= {name: value if isinstance(value, str) else json.dumps(value) for name, value in declared.items()}
     # the other documents with text in the row
     at = {(block, number): shards.read_block(block).take(np.array([number]))}
     others = [("then", other) for other in documents_of(shards, at)[block, number][1:]]

@@ -1,0 +1,75 @@
+"""Declared columns of `extra`, such as licenses and scores: carry them with documents, and sum them up for a set."""
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+_MOST_VALUES: Final = 256
+"""Values of a key with amounts of their own; those of fewer documents are summed up as `others`."""
+_MOST_CHARACTERS: Final = 1000
+
+ExtraTotals: TypeAlias = dict[str, dict[str, Any]]
+"""By key: `documents` that have it; `values` with documents and tokens of each, and `others`; and of `numbers` count,
+sum, min and max."""
+
+
+def select_extra(extra: Mapping[str, Any], keys: Sequence[str]) -> str | None:
+    """Return the declared keys that a document has as a JSON object; None if it has none of them."""
+    chosen = {key: extra[key] for key in keys if extra.get(key) is not None}
+    return json.dumps(chosen, sort_keys=True, ensure_ascii=False) if chosen else None
+
+
+def count_extra(rows: Iterable[tuple[str | None, int]], keys: Sequence[str]) -> ExtraTotals:
+    """Return the totals of documents, each with its JSON object and its number of tokens."""
+    totals: ExtraTotals = {key: _empty() for key in keys}
+    for content, tokens in rows:
+        for key, value in json.loads(content or "{}").items():
+            total = totals[key]
+            total["documents"] += 1
+            if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+                _add_numbers(total["numbers"], {"count": 1, "sum": value, "min": value, "max": value})
+            else:
+                name = value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
+                _add_amounts(total["values"].setdefault(name[:_MOST_CHARACTERS], {}), 1, tokens)
+    return {key: _bounded(total) for key, total in totals.items()}
+
+
+def merge_totals(parts: Iterable[ExtraTotals], keys: Sequence[str]) -> ExtraTotals:
+    """Return the sum of totals, in any order of the parts but for the last bits of sums of fractions."""
+    totals: ExtraTotals = {key: _empty() for key in keys}
+    for part in parts:
+        for key, added in part.items():
+            total = totals[key]
+            total["documents"] += added["documents"]
+            for name, amounts in added["values"].items():
+                _add_amounts(total["values"].setdefault(name, {}), amounts["documents"], amounts["tokens"])
+            _add_amounts(total["others"], added["others"]["documents"], added["others"]["tokens"])
+            if added["numbers"]:
+                _add_numbers(total["numbers"], added["numbers"])
+    return {key: _bounded(total) for key, total in totals.items()}
+
+
+def _empty() -> dict[str, Any]:
+    return {"documents": 0, "values": {}, "others": {"documents": 0, "tokens": 0}, "numbers": {}}
+
+
+def _add_amounts(amounts: dict[str, int], documents: int, tokens: int) -> None:
+    amounts["documents"] = amounts.get("documents", 0) + documents
+    amounts["tokens"] = amounts.get("tokens", 0) + tokens
+
+
+def _add_numbers(numbers: dict[str, Any], added: Mapping[str, Any]) -> None:
+    numbers["count"] = numbers.get("count", 0) + added["count"]
+    numbers["sum"] = numbers.get("sum", 0) + added["sum"]
+    numbers["min"] = min(numbers.get("min", added["min"]), added["min"])
+    numbers["max"] = max(numbers.get("max", added["max"]), added["max"])
+
+
+def _bounded(total: dict[str, Any]) -> dict[str, Any]:
+    """Return totals whose rare values are summed up."""
+    ranked = sorted(total["values"].items(), key=lambda item: (-item[1]["documents"], item[0]))
+    others = dict(total["others"])
+    for _, amounts in ranked[_MOST_VALUES:]:
+        _add_amounts(others, amounts["documents"], amounts["tokens"])
+    return {**total, "values": dict(sorted(ranked[:_MOST_VALUES])), "others": others}
