@@ -20,16 +20,16 @@ STAGES = [CleanStage, DedupStage, DecontaminateStage, TrainTokenizerStage, Encod
           CorruptStage]  # fmt: skip
 ALONE = {
     "clean": """by_source.bad_json by_source.empty by_source.fields by_source.no_text by_source.stop_words_unavailable
-        bytes_in characters_out languages.en languages.und malformed_listed.bad_json malformed_listed.empty
+        bytes_in languages.en languages.und malformed_listed.bad_json malformed_listed.empty
         malformed_listed.fields malformed_listed.no_text notes.stop_words_unavailable text_lacks.no""",
-    "dedup": """characters_out edited edits.lines edits.spans exact.clusters near.clusters near.members pieces.pairs
+    "dedup": """edited edits.lines edits.spans exact.clusters near.clusters near.members pieces.pairs
         pieces.repeated""",
-    "decontaminate": """characters_out entries.full entries.short entries.too_frequent suites.contaminated
+    "decontaminate": """entries.full entries.short entries.too_frequent suites.contaminated
         suites.documents suites.overlap_words suites.too_short suites.unreadable suites.words""",
     "train_tokenizer": "sample.bytes sample.en-de sample.und vocabulary.asked vocabulary.size",
     "encode": """characters sentences.found sentences.merged target_languages.de text_by_language.characters
         text_by_language.words tokens_by_language.en tokens_by_language.und tokens_by_source.default
-        tokens_by_source.pairs""",
+        tokens_by_source.pairs unknown_text.characters unknown_text.unknown_tokens""",
     "balance": "balanced.en-de balanced.und pairs.tokens texts.tokens",
     "group": """copies.documents copies.left_out documents.heldout documents.train documents_dropped.empty samples
         separators sets.empty sets.tokens target_tokens tokens tokens_dropped.cut tokens_dropped.empty tokens_in

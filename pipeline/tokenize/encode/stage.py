@@ -195,6 +195,13 @@ class EncodeStage(Stage[EncodeConfig, EncodeCounts]):
         documents = counts.get("documents_out", 0)
         require_equal(self.name, "documents_in", counts.get("documents_in", 0), "documents_out + rejected",
                       documents + rejected)  # fmt: skip
+        by_language = counts.get("unknown_text", {}).values()
+        looked_at = sum(text["tokens"] for text in by_language)
+        require_equal(self.name, "tokens", counts.get("tokens", 0) + counts.get("target_tokens", 0),
+                      "tokens looked at for unknown text", looked_at)  # fmt: skip
+        unknown = sum(text["unknown_characters"] for text in by_language)
+        require_equal(self.name, "unknown characters", unknown, "unknown characters by reason",
+                      sum(counts.get("unknown_reasons", {}).values()))  # fmt: skip
         if "documents_in" in counts and "merged" in counts:
             merged = counts["merged"]
             require_equal(self.name, "tokens encoded", counts["tokens"], "tokens in shards", merged["tokens"])
