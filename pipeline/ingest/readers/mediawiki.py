@@ -21,8 +21,9 @@ _PIECE: Final = 1 << 20  # bytes of XML at a time
 _REDIRECT: Final = re.compile(r"\s*#redirect\s*:?\s*\[\[", re.IGNORECASE)
 _LONGEST_PAGE: Final = 1 << 23
 """Characters of a page, four times what MediaWiki allows by default; the parser reads about 200,000 in a second."""
-_WIKITEXT: Final = frozenset({"wikitext", "text/x-wiki"})
-"""Content model and format of wikitext, also if a dump names neither."""
+_WIKITEXT_MODELS: Final = frozenset({"wikitext", "proofread-page"})
+"""Content models of wikitext."""
+_WIKITEXT_FORMAT: Final = "text/x-wiki"
 _NO_TEXT: Final = frozenset({
     "ref", "references", "gallery", "table", "timeline", "score", "imagemap", "templatestyles", "categorytree", "graph",
     "inputbox", "section", "templatedata",
@@ -178,13 +179,14 @@ class _Pages:
         self.end = end
         prefix, colon, _ = page.get("title", "").partition(":")
         namespace = page.get("ns") or (self._namespaces.get(prefix.casefold(), "0") if colon else "0")
-        model = page.get("format") or page.get("model") or "wikitext"
+        model, content = page.get("model"), page.get("format") or _WIKITEXT_FORMAT
+        is_wikitext = content == _WIKITEXT_FORMAT if model is None else model in _WIKITEXT_MODELS
         if "redirect" in page or _REDIRECT.match(page.get("text", "")):
             self._items.append(Counted("ignored", "redirect"))
         elif namespace != "0":
             self._items.append(Counted("ignored", f"namespace_{namespace}"))
-        elif model not in _WIKITEXT and page.get("model") not in _WIKITEXT:
-            self._items.append(Counted("ignored", f"model_{sanitize(page.get('model') or model)}"))
+        elif not is_wikitext:
+            self._items.append(Counted("ignored", f"model_{sanitize(model or content)}"))
         elif "too_large" in page:
             self._items.append(Counted("malformed", "too_large", self._start))
         else:

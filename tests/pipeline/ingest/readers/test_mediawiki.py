@@ -92,6 +92,7 @@ MODELS = [
     ("<model>wikitext</model>", True),
     ("<format>text/x-wiki</format>", True),
     ("<model>proofread-page</model><format>text/x-wiki</format>", True),
+    ("<model>wikibase-item</model><format>text/x-wiki</format>", "model_wikibase-item"),
     ("", True),
     ("<model>wikibase-item</model><format>application/json</format>", "model_wikibase-item"),
     ("<model>wikibase-property</model>", "model_wikibase-property"),
