@@ -44,7 +44,7 @@ class C4Quality(Filter):
     "Home\nThis is a sentence of a page." -> "This is a sentence of a page." (with `sentences: 1`)
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     reasons: ClassVar[tuple[str, ...]] = ("lorem_ipsum", "curly_bracket", "fragments", "too_few_sentences")
 
     @config_class

@@ -10,10 +10,10 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.filters import Measure, ThresholdFilter, at_least, at_most
 from clozeline.pipeline.clean.filters.gopher_quality import Share
 from clozeline.pipeline.ingest.documents.document import Document
-from clozeline.pipeline.text.sentence_marks import SENTENCE_TERMINAL, TIBETAN_MARKS
+from clozeline.pipeline.text.sentence_marks import SENTENCE_TERMINAL, SOF_PASUQ, TIBETAN_MARKS
 from clozeline.pipeline.text.text_statistics import TextStatistics
 
-_MARKS: Final = SENTENCE_TERMINAL + TIBETAN_MARKS + "\u17d6\u17d9\u17da"
+_MARKS: Final = SENTENCE_TERMINAL + TIBETAN_MARKS + SOF_PASUQ + "\u17d6\u17d9\u17da"
 """Marks that end a sentence, and the Khmer signs ៖ ៙ ៚, as in datatrove."""
 
 
@@ -26,7 +26,7 @@ class FinewebQuality(ThresholdFilter):
     "Home\nNews\nContact\nHelp" -> rejected as `line_punct_ratio`: no line ends in a full stop
     """
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     thresholds: ClassVar[Mapping[str, str]] = {
         "line_punct_ratio": "line_punct_thr",
         "short_line_ratio": "short_line_thr",

@@ -10,6 +10,7 @@ from clozeline.pipeline.text.sentence_marks import (
     DOUBLE_BLANK,
     GREEK_QUESTION,
     SENTENCE_TERMINAL,
+    SOF_PASUQ,
     TIBETAN_MARKS,
 )
 from clozeline.pipeline.text.sentences.phrases import Phrases
@@ -98,9 +99,9 @@ def _candidates(astral: bool, greek: bool) -> re.Pattern[str]:
     """
     spaced = _SPACED + (GREEK_QUESTION if greek else "")
     terminal = SENTENCE_TERMINAL if astral else _BASIC_MARKS
-    alone = rf"(?![{spaced}{BURMESE_COMMA}])[{terminal}{TIBETAN_MARKS}｡]"
+    alone = rf"(?![{spaced}{BURMESE_COMMA}])[{terminal}{TIBETAN_MARKS}{SOF_PASUQ}｡]"
     return re.compile(
-        rf"[{terminal}{TIBETAN_MARKS}{spaced}{DOUBLE_BLANK[0]}｡\n:;=*_](?:"
+        rf"[{terminal}{TIBETAN_MARKS}{SOF_PASUQ}{spaced}{DOUBLE_BLANK[0]}｡\n:;=*_](?:"
         rf"(?<=[{spaced}])(?<![{spaced}][{spaced}])(?P<more>[{spaced}]*+){_CLOSERS}(?=\s)"
         rf"|(?:(?<={alone})|(?<={DOUBLE_BLANK}))(?:[{spaced}]|{alone})*+{_CLOSERS}"
         r"|(?<=\n)[^\S\n]*+\n"
@@ -134,7 +135,7 @@ class Regex:
         "Dr. No met J. R. Smith. “Hi!” he said. 3.5 km." starts at 0, 24 and 39.
     """
 
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
 
     @config_class
     class Options:
