@@ -60,6 +60,11 @@ def config_class(cls: type[T]) -> type[T]:
     return cast(type[T], dataclass(frozen=True, kw_only=True, config=_STRICT)(cls))
 
 
+@config_class
+class NoOptions:
+    """Options of an algorithm that has none."""
+
+
 def _expand(value: Any) -> Any:
     """Return a path, or the paths in a list or mapping, with `~` or `~user` replaced by the home folder."""
     if isinstance(value, list):

@@ -17,10 +17,8 @@ SENTENCE_TERMINAL: Final = (
     "\U00016af5\U00016b37\U00016b38\U00016b44\U00016d6e\U00016d6f\U00016e98\U0001bc9f\U0001da88"
 )
 """Unicode's property Sentence_Terminal (UAX 44, version 17), as the inside of a character class."""
-TIBETAN_MARKS: Final = "\u0f0d-\u0f11"
-"""Shads, which end sentences and clauses, and are no Sentence_Terminal."""
-SOF_PASUQ: Final = "\u05c3"
-"""The Hebrew mark that ends a verse, and is no Sentence_Terminal."""
+OTHER_MARKS: Final = "\u0f0d-\u0f11\u05c3"
+"""Marks that end sentences, and are no Sentence_Terminal: Tibetan shads, and the sof pasuq of Hebrew verses."""
 BURMESE_COMMA: Final = "\u104a"
 """A Sentence_Terminal that separates clauses."""
 GREEK_QUESTION: Final = ";"
@@ -31,7 +29,7 @@ CLOSING_QUOTES: Final = "\"'”’»«“›‹」』"
 """What may stand behind the mark of a sentence."""
 _NO_MARKS: Final = re.compile("[\u0e00-\u0eff\u1950-\u19df\uaa80-\uaadf]")
 """Scripts that mark no ends of sentences: Thai, Lao, Tai Le, New Tai Lue, Tai Viet."""
-_IS_MARK: Final = re.compile(f"(?!{BURMESE_COMMA})[…{SENTENCE_TERMINAL}{TIBETAN_MARKS}{SOF_PASUQ}]")
+_IS_MARK: Final = re.compile(f"(?!{BURMESE_COMMA})[…{SENTENCE_TERMINAL}{OTHER_MARKS}]")
 
 
 def is_sentence_mark(character: str, language: str) -> bool:

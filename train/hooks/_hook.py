@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import NoOptions
 from clozeline.model.build import Model
 from clozeline.train.distributed.process_group import World
 from clozeline.train.optim.weights.flat_buffers import Layout
@@ -62,11 +62,6 @@ class Trained:
     """ZeRO stage of the configuration"""
     clipping: float
     """maximum gradient norm; 0: none"""
-
-
-@config_class
-class NoOptions:
-    """Options of a hook that has none."""
 
 
 class Hook:

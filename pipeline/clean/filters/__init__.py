@@ -13,6 +13,7 @@ import numpy as np
 import xxhash
 
 from clozeline.arrays import UInt64
+from clozeline.configuration.config import NoOptions
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.text_statistics import TextStatistics
@@ -35,7 +36,7 @@ KEEP: Final = Verdict()
 
 
 class Filter(ABC):
-    """A filter of documents, with a nested dataclass `Options`; equal documents get equal verdicts."""
+    """A filter of documents; equal documents get equal verdicts. One with options has a nested dataclass `Options`."""
 
     VERSION: ClassVar[int]
     """raised when the verdict or the edited text of any document changes"""
@@ -46,6 +47,10 @@ class Filter(ABC):
     before_extraction: ClassVar[bool] = False
     """whether it judges before the text is extracted, by URL, date or source; its documents have no text, and the
     page of a rejected one is never read"""
+    Options: ClassVar[Any] = NoOptions
+
+    def __init__(self, options: Any) -> None:
+        self.options = options
 
     @abstractmethod
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Final
 
-from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.text_statistics import TextStatistics
@@ -28,13 +27,6 @@ class Dehyphenate(Filter):
 
     VERSION: ClassVar[int] = 1
     reasons: ClassVar[tuple[str, ...]] = ()
-
-    @config_class
-    class Options:
-        """This filter has no options."""
-
-    def __init__(self, options: Options) -> None:
-        """Take no options."""
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the joined text; no text is rejected."""

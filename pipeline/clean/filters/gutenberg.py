@@ -3,7 +3,6 @@
 import re
 from typing import ClassVar, Final
 
-from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.text_statistics import TextStatistics
@@ -35,13 +34,6 @@ class Gutenberg(Filter):
 
     VERSION: ClassVar[int] = 1
     reasons: ClassVar[tuple[str, ...]] = ("gutenberg_frame_alone",)
-
-    @config_class
-    class Options:
-        """This filter has no options."""
-
-    def __init__(self, options: Options) -> None:
-        self.options = options
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the text of the book; a frame around nothing is rejected."""

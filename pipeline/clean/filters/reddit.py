@@ -4,7 +4,6 @@ import html
 import re
 from typing import ClassVar, Final
 
-from clozeline.configuration.config import config_class
 from clozeline.pipeline.clean.filters import KEEP, Filter, Verdict
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.normal_form import normalize
@@ -28,13 +27,6 @@ class Reddit(Filter):
 
     VERSION: ClassVar[int] = 1
     reasons: ClassVar[tuple[str, ...]] = ("reddit_deleted",)
-
-    @config_class
-    class Options:
-        """This filter has no options."""
-
-    def __init__(self, options: Options) -> None:
-        self.options = options
 
     def judge(self, document: Document, statistics: TextStatistics) -> Verdict:
         """Return the text with characters for entities; a deleted one is rejected."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import NoOptions
 from clozeline.errors import ConfigurationError, StorageError
 from clozeline.pipeline.ingest.formats.archives import (
     ARCHIVES,
@@ -68,11 +68,6 @@ class Counted:
 Item: TypeAlias = RawRecord | Counted
 NO_RECORDS: Final = Counted("note", "no_records")
 """A file that is complete and holds no record, such as a table without rows."""
-
-
-@config_class
-class NoOptions:
-    """This reader has no options."""
 
 
 class Reader(ABC):

@@ -9,9 +9,8 @@ from clozeline.pipeline.text.sentence_marks import (
     BURMESE_COMMA,
     DOUBLE_BLANK,
     GREEK_QUESTION,
+    OTHER_MARKS,
     SENTENCE_TERMINAL,
-    SOF_PASUQ,
-    TIBETAN_MARKS,
 )
 from clozeline.pipeline.text.sentences.phrases import Phrases
 
@@ -99,9 +98,9 @@ def _candidates(astral: bool, greek: bool) -> re.Pattern[str]:
     """
     spaced = _SPACED + (GREEK_QUESTION if greek else "")
     terminal = SENTENCE_TERMINAL if astral else _BASIC_MARKS
-    alone = rf"(?![{spaced}{BURMESE_COMMA}])[{terminal}{TIBETAN_MARKS}{SOF_PASUQ}｡]"
+    alone = rf"(?![{spaced}{BURMESE_COMMA}])[{terminal}{OTHER_MARKS}｡]"
     return re.compile(
-        rf"[{terminal}{TIBETAN_MARKS}{SOF_PASUQ}{spaced}{DOUBLE_BLANK[0]}｡\n:;=*_](?:"
+        rf"[{terminal}{OTHER_MARKS}{spaced}{DOUBLE_BLANK[0]}｡\n:;=*_](?:"
         rf"(?<=[{spaced}])(?<![{spaced}][{spaced}])(?P<more>[{spaced}]*+){_CLOSERS}(?=\s)"
         rf"|(?:(?<={alone})|(?<={DOUBLE_BLANK}))(?:[{spaced}]|{alone})*+{_CLOSERS}"
         r"|(?<=\n)[^\S\n]*+\n"

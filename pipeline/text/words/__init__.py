@@ -7,16 +7,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
-from clozeline.configuration.config import config_class
+from clozeline.configuration.config import NoOptions
 from clozeline.errors import ConfigurationError
 
 _LONGEST_PIECE: Final = 1000
 """Characters that a segmenter gets at once, so that its time grows with the text and no faster."""
-
-
-@config_class
-class NoOptions:
-    """This segmenter has no options."""
 
 
 class Segmenter(ABC):

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, ClassVar
 
-from clozeline.pipeline.text.words import NoOptions, Segmenter, explain_missing
+from clozeline.configuration.config import NoOptions
+from clozeline.pipeline.text.words import Segmenter, explain_missing
 
 
 class Fugashi(Segmenter):

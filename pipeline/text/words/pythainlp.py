@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import ClassVar
 
-from clozeline.pipeline.text.words import NoOptions, Segmenter, explain_missing
+from clozeline.configuration.config import NoOptions
+from clozeline.pipeline.text.words import Segmenter, explain_missing
 
 
 class Pythainlp(Segmenter):
