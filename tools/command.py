@@ -2,9 +2,10 @@
 
 import argparse
 import re
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NoReturn, TypeVar, cast
 
 from clozeline.command import Parser, run_command, stopping_at_signals
 from clozeline.configuration.config import describe, validate
@@ -121,3 +122,13 @@ def run_tool(
             return action(parser.parse_args(arguments)) or 0
 
     return run_command(act, "interrupted: run the same command again", prints=prints)
+
+
+def run_as_script(main: Callable[[Sequence[str]], int]) -> NoReturn:
+    """Run a tool whose file was started, `python tools/shards/inspect_shard.py SET`, and exit with its code.
+
+    Python puts the folder of such a file first on its path: `evaluate.py` there would hide the library of this name.
+    """
+    if not sys.flags.safe_path:
+        del sys.path[0]
+    raise SystemExit(main(sys.argv[1:]))

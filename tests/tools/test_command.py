@@ -1,6 +1,8 @@
 """The shell's view of every tool: wrong use, sets without rows, and settings."""
 
 import importlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -31,6 +33,46 @@ def test_wrong_use_is_one_message(name, capsys):
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert error.endswith("; see --help\n")
+
+
+SCRIPTS = sorted(path for path in (ROOT / "tools").glob("*/[!_]*.py"))
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_each_command_runs_as_a_script(script, tmp_path):
+    words = [sys.executable, str(script), "--help"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"usage: {script.name}")
+
+
+def test_a_script_prints_what_its_command_prints(tmp_path):
+    folder = str(toy_set(tmp_path / "set", [3, 2]).path)
+    script = [sys.executable, str(ROOT / "tools" / "shards" / "inspect_shard.py"), folder, "sample=4"]
+    command = [sys.executable, "-m", "clozeline", "inspect-shard", folder, "sample=4"]
+    printed = [subprocess.run(words, cwd=tmp_path, capture_output=True, text=True) for words in (script, command)]
+    assert [each.returncode for each in printed] == [0, 0]
+    assert printed[0].stdout == printed[1].stdout
+    assert "row 4" in printed[0].stdout
+
+
+def test_a_script_hides_no_library(tmp_path):
+    """`tools/runs/evaluate.py` and the library `evaluate` have one name; the harness imports the library."""
+    (tmp_path / "evaluate.py").write_text("CASES = 7\n")
+    probe = tmp_path / "probe.py"
+    probe.write_text(
+        "import runpy, sys\n"
+        f"sys.path[0] = {str(ROOT / 'tools' / 'runs')!r}\n"
+        f"sys.path.append({str(tmp_path)!r})\n"
+        "sys.argv = ['evaluate.py', '--help']\n"
+        "try:\n"
+        f"    runpy.run_path({str(ROOT / 'tools' / 'runs' / 'evaluate.py')!r}, run_name='__main__')\n"
+        "except SystemExit:\n"
+        "    import evaluate\n"
+        "    print(evaluate.CASES)\n"
+    )
+    done = subprocess.run([sys.executable, str(probe)], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("7\n")
 
 
 def test_a_key_in_place_of_a_folder_is_told(tmp_path, capsys):

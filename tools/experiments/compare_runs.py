@@ -21,7 +21,7 @@ from clozeline.pipeline.corrupt.preview.view import Sheet, View, print_view
 from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, page, section, table
 from clozeline.terminal import Terminal, duration, size_text
-from clozeline.tools.command import Arguments, plural, run_tool, some_path
+from clozeline.tools.command import Arguments, plural, run_as_script, run_tool, some_path
 from clozeline.train.logs.curves import RecordedRun, curves, last_heldout, read_run, results
 from clozeline.train.logs.display import heldout_title
 from clozeline.train.logs.journal import read_status
@@ -170,3 +170,7 @@ def main(arguments: Sequence[str]) -> int:
             print(f"page: {options.html}")
 
     return run_tool(parser, arguments, action, prints=True)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

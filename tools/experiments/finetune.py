@@ -34,6 +34,7 @@ from clozeline.tools.command import (
     IntermixedArguments,
     add_settings,
     model_path,
+    run_as_script,
     run_tool,
     some_path,
     split_settings,
@@ -245,3 +246,7 @@ def main(arguments: Sequence[str]) -> int:
             print(_HINT)
 
     return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

@@ -11,7 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clozeline.files import publish_json
-from clozeline.tools.command import IntermixedArguments, add_settings, model_path, run_tool, split_settings
+from clozeline.tools.command import (
+    IntermixedArguments,
+    add_settings,
+    model_path,
+    run_as_script,
+    run_tool,
+    split_settings,
+)
 from clozeline.tools.experiments.multirun.forgetting_scores import ForgettingOptions, summary, summary_lines
 from clozeline.tools.experiments.multirun.runner import record_folder_facts, settings_facts
 
@@ -50,3 +57,7 @@ def main(arguments: Sequence[str]) -> int:
         print(*forgetting(options.run, *split_settings(ForgettingOptions, options.overrides)), sep="\n")
 
     return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

@@ -18,7 +18,7 @@ from pydantic import Field
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_json, read_json
-from clozeline.tools.command import IntermixedArguments, model_path, run_tool, split_settings
+from clozeline.tools.command import IntermixedArguments, model_path, run_as_script, run_tool, split_settings
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
 from clozeline.tools.experiments.multirun.finetuning_scores import read_scored
 from clozeline.tools.experiments.multirun.runner import record_folder_facts, settings_facts
@@ -154,3 +154,7 @@ def main(arguments: Sequence[str]) -> int:
         print(*table_lines(rounds, str(reason)), sep="\n")
 
     return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

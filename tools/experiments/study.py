@@ -28,7 +28,7 @@ from clozeline.files import publish_text, read_json
 from clozeline.pipeline.execution.stages import last_documents
 from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, listing, page, section
-from clozeline.tools.command import Arguments, positive, run_tool, some_path
+from clozeline.tools.command import Arguments, positive, run_as_script, run_tool, some_path
 from clozeline.tools.experiments.finetune import FinetuneOptions, finetune
 from clozeline.tools.experiments.multirun.finetuning_scores import matrix_lines, read_by_split, table_lines
 from clozeline.tools.experiments.multirun.runner import Training, collect_all
@@ -147,3 +147,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--flops", type=float, help="FLOPs of each run; default: those of study.yaml")
     parser.add_argument("--seeds", type=positive, help="runs per variant; default: study.yaml's")
     return run_tool(parser, arguments, _run_study)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

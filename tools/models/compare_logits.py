@@ -15,7 +15,7 @@ from torch import Tensor
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_checkpoint
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
-from clozeline.tools.command import Arguments, model_path, natural, positive, run_tool
+from clozeline.tools.command import Arguments, model_path, natural, positive, run_as_script, run_tool
 from clozeline.tools.models.export.exportable import exported_form
 from clozeline.tools.models.export.quiet_transformers import import_transformers, refusals_of
 from clozeline.train.startup.open_run import open_run
@@ -111,3 +111,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=natural, default=0, metavar="N", help="seed of the random ids (%(default)s)")
     parser.add_argument("--close", type=float, default=1e-4, help="largest difference allowed (%(default)s)")
     return run_tool(parser, arguments, _compare, prints=True)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

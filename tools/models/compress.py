@@ -31,6 +31,7 @@ from clozeline.tools.command import (
     IntermixedArguments,
     add_settings,
     model_path,
+    run_as_script,
     run_tool,
     settings_of,
     split_settings,
@@ -149,3 +150,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.write("".join(f"{line}\n" for line in table_lines(rows)))
 
     return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

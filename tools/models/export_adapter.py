@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from clozeline.files import publish_json, publish_text
-from clozeline.tools.command import Arguments, model_path, natural, run_tool, some_path
+from clozeline.tools.command import Arguments, model_path, natural, run_as_script, run_tool, some_path
 
 _OF_A_CLASS: Final = frozenset({"architectures", "dtype", "vocab_size"})
 _CARD: Final = """---
@@ -83,3 +83,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--type", metavar="TYPE", help="model type of transformers (default: that of the base)")
     parser.add_argument("--step", type=natural, metavar="N", help="the checkpoint of step N (the newest whole one)")
     return run_tool(parser, arguments, _export)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

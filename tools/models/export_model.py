@@ -19,7 +19,7 @@ from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_json, publish_text
 from clozeline.pipeline.tokenize.published.exporting import END, Frame, export_tokenizer
 from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL
-from clozeline.tools.command import Arguments, byte_count, model_path, natural, run_tool, some_path
+from clozeline.tools.command import Arguments, byte_count, model_path, natural, run_as_script, run_tool, some_path
 from clozeline.tools.models.export.model_card import model_card
 from clozeline.tools.models.export.sentence_embeddings import POOLINGS, check_pooling, write_modules
 from clozeline.train.startup.open_run import Run, open_run
@@ -181,3 +181,7 @@ def _arguments() -> Arguments:
 
 def main(arguments: Sequence[str]) -> int:
     return run_tool(_arguments(), arguments, _export)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

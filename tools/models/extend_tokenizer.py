@@ -28,7 +28,15 @@ from clozeline.pipeline.tokenize.tokenizers import load_tokenizer, save_tokenize
 from clozeline.pipeline.tokenize.tokenizers._pieces import UnknownReason
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText, percent
 from clozeline.repair import cannot_write
-from clozeline.tools.command import IntermixedArguments, add_settings, plural, run_tool, settings_of, some_path
+from clozeline.tools.command import (
+    IntermixedArguments,
+    add_settings,
+    plural,
+    run_as_script,
+    run_tool,
+    settings_of,
+    some_path,
+)
 from clozeline.tools.runs.evaluation.local_texts import texts_of_files
 
 _SHOWN = 12
@@ -154,3 +162,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.write(f"{extend_tokenizer(options.model, chosen)}\n")
 
     return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

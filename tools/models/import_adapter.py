@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clozeline.files import publish
-from clozeline.tools.command import Arguments, model_path, run_tool, some_path
+from clozeline.tools.command import Arguments, model_path, run_as_script, run_tool, some_path
 
 
 def _import(options: argparse.Namespace) -> None:
@@ -57,3 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--type", metavar="TYPE", help="model type of transformers (default: that of the base)")
     parser.add_argument("--no-tokenizer", action="store_true", help="import adapter and model alone")
     return run_tool(parser, arguments, _import)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

@@ -16,7 +16,7 @@ from typing import Final
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tokenize.published.importing import import_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._published import Published
-from clozeline.tools.command import Arguments, model_path, run_tool, some_path
+from clozeline.tools.command import Arguments, model_path, run_as_script, run_tool, some_path
 
 _TOKENIZERS: Final = ("tokenizer.json", "vocab.txt", "vocab.json", "encoder.json")
 
@@ -64,3 +64,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--no-tokenizer", action="store_true", help="import the model alone")
     parser.add_argument("--strict", action="store_true", help="refuse heads that the model type does not have")
     return run_tool(parser, arguments, _import)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

@@ -24,7 +24,15 @@ from clozeline.pipeline.execution.output_lock import one_at_a_time
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.shards import Manifest, open_shards
 from clozeline.pipeline.shards.column_set import ROWS
-from clozeline.tools.command import IntermixedArguments, add_settings, model_path, plural, run_tool, settings_of
+from clozeline.tools.command import (
+    IntermixedArguments,
+    add_settings,
+    model_path,
+    plural,
+    run_as_script,
+    run_tool,
+    settings_of,
+)
 
 _PLAN = "tmp/plan.json"
 
@@ -129,3 +137,7 @@ def main(arguments: Sequence[str]) -> int:
         )
 
     return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

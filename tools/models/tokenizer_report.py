@@ -20,7 +20,7 @@ from clozeline.pipeline.corrupt.preview.view import Sheet, View, show_view
 from clozeline.pipeline.ingest.documents.files import documents_of, read_documents
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.pipeline.tokenize.unknown_text import UnknownShares, UnknownText
-from clozeline.tools.command import Arguments, run_tool, some_path
+from clozeline.tools.command import Arguments, run_as_script, run_tool, some_path
 
 _BATCH_TEXTS: Final = 256
 _HEADER: Final = (
@@ -116,3 +116,7 @@ def main(arguments: Sequence[str]) -> int:
         show_view(View(f"{options.tokenizer}", sheets), None)
 
     return run_tool(parser, arguments, action, prints=True)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

@@ -26,7 +26,7 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
-from clozeline.tools.command import IntermixedArguments, add_settings, model_path, run_tool, settings_of
+from clozeline.tools.command import IntermixedArguments, add_settings, model_path, run_as_script, run_tool, settings_of
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.early_exits import ExitOptions
 from clozeline.tools.runs.evaluation.local_texts import KeyedTexts
@@ -256,3 +256,7 @@ def main(arguments: Sequence[str]) -> int:
             world.shutdown()
 
     return run_tool(parser, arguments, action, prints=True)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

@@ -16,7 +16,15 @@ from pydantic import Field
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
-from clozeline.tools.command import IntermixedArguments, add_settings, model_path, plural, run_tool, settings_of
+from clozeline.tools.command import (
+    IntermixedArguments,
+    add_settings,
+    model_path,
+    plural,
+    run_as_script,
+    run_tool,
+    settings_of,
+)
 from clozeline.tools.runs.evaluation.local_texts import files_of, named_texts
 from clozeline.tools.runs.inference.feature_files import MANIFEST, Extraction, Pool, Precision, write_features
 from clozeline.train.startup.open_run import open_run
@@ -74,3 +82,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.write(f"{extract(options.run, chosen)}\n")
 
     return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

@@ -20,7 +20,7 @@ from clozeline.pipeline.shards.manifest import manifest_path
 from clozeline.pipeline.shards.store import local_path
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.terminal import Terminal
-from clozeline.tools.command import IntermixedArguments, model_path, natural, positive, run_tool
+from clozeline.tools.command import IntermixedArguments, model_path, natural, positive, run_as_script, run_tool
 from clozeline.tools.runs.data import run_sets
 from clozeline.train.startup.open_run import Run, open_run
 
@@ -157,3 +157,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=run_sets.SET_PATHS_HELP)
     parser.add_argument("--top", type=positive, default=5, metavar="N", help="predictions to show (%(default)s)")
     return run_tool(parser, arguments, _fill, prints=True)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

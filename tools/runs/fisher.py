@@ -18,7 +18,7 @@ from pydantic import Field
 from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import Arguments, add_settings, model_path, run_tool, settings_of
+from clozeline.tools.command import Arguments, add_settings, model_path, run_as_script, run_tool, settings_of
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, locate_sets, open_first_set, split_set_paths
 from clozeline.train.startup.open_run import open_run
 
@@ -74,3 +74,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
     add_settings(parser, FisherOptions, help_text=f"settings, listed below; {SET_PATHS_HELP}")
     return run_tool(parser, arguments, _run)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

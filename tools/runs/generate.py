@@ -14,7 +14,7 @@ from rich.markup import escape
 from clozeline.errors import ConfigurationError
 from clozeline.model.generation.decoding import Decoding
 from clozeline.terminal import Terminal
-from clozeline.tools.command import Arguments, add_settings, model_path, run_tool, settings_of
+from clozeline.tools.command import Arguments, add_settings, model_path, run_as_script, run_tool, settings_of
 from clozeline.tools.runs.inference.generation import Settings, blank_after, continuations, find_end_ids, text_of
 from clozeline.train.startup.open_run import Run, open_run
 
@@ -67,3 +67,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("text", metavar="TEXT", help="the text to continue, or to answer")
     add_settings(parser, Settings, Decoding)
     return run_tool(parser, arguments, _run, prints=True)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

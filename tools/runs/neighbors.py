@@ -18,7 +18,7 @@ from pydantic import Field
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.tools.command import IntermixedArguments, run_tool, settings_of, some_path
+from clozeline.tools.command import IntermixedArguments, run_as_script, run_tool, settings_of, some_path
 
 if TYPE_CHECKING:
     from clozeline.tools.runs.inference.feature_files import Features
@@ -83,3 +83,7 @@ def main(arguments: Sequence[str]) -> int:
             sys.stdout.write(f"{cosine:>7}  row {row['row']:,}  {row['uid']} at {row['position']}  {text!r}\n")
 
     return run_tool(parser, arguments, action, prints=True)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

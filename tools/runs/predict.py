@@ -24,7 +24,15 @@ from clozeline.configuration.config import HOME_EXPANDED, Names, config_class, t
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash
 from clozeline.pipeline.tasks.readers import TaskReader
-from clozeline.tools.command import IntermixedArguments, add_settings, model_path, plural, run_tool, settings_of
+from clozeline.tools.command import (
+    IntermixedArguments,
+    add_settings,
+    model_path,
+    plural,
+    run_as_script,
+    run_tool,
+    settings_of,
+)
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
 from clozeline.tools.runs.inference.prediction_files import Layout, PredictionParts, check_output, write_output
@@ -128,3 +136,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stdout.write(f"{chosen.output}: {plural(rows, 'row')}; without a prediction: {rejected or 'none'}\n")
 
     return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

@@ -16,7 +16,7 @@ from pydantic import Field
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_text
-from clozeline.tools.command import IntermixedArguments, add_settings, model_path, run_tool, settings_of
+from clozeline.tools.command import IntermixedArguments, add_settings, model_path, run_as_script, run_tool, settings_of
 from clozeline.tools.runs.evaluation.scores import to_json, write_scores
 from clozeline.tools.runs.inference.generation import read_allowed
 from clozeline.tools.runs.prompting.answers import Normalization, answer_rows
@@ -119,3 +119,7 @@ def main(arguments: Sequence[str]) -> int:
         write_scores(to_json(scores), chosen.output, None if options.json else prompt_lines(scores))
 
     return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

@@ -23,7 +23,15 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_json, publish_text
 from clozeline.pipeline.tasks.readers import LabeledText, Rejected, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers.labelled import Labelled
-from clozeline.tools.command import IntermixedArguments, add_settings, model_path, plural, run_tool, settings_of
+from clozeline.tools.command import (
+    IntermixedArguments,
+    add_settings,
+    model_path,
+    plural,
+    run_as_script,
+    run_tool,
+    settings_of,
+)
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, build_rows, read_unlabeled, task_reader
@@ -158,3 +166,7 @@ def main(arguments: Sequence[str]) -> int:
         )
 
     return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

@@ -18,7 +18,7 @@ from clozeline.pipeline.corrupt.preview.row_view import Pieces
 from clozeline.pipeline.rows import Role, Row, Rows
 from clozeline.pipeline.shards import DamagedBlock, ShardSet
 from clozeline.pipeline.tasks.readers import facts_of
-from clozeline.tools.command import IntermixedArguments, natural, positive, run_tool, some_path
+from clozeline.tools.command import IntermixedArguments, natural, positive, run_as_script, run_tool, some_path
 from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
 from clozeline.tools.shards.provenance import row_origins
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces
@@ -174,3 +174,7 @@ def main(arguments: Sequence[str]) -> int:
             print(json.dumps(facts, ensure_ascii=False) if options.json else "\n".join(_format_row(facts)))
 
     return run_tool(parser, arguments, action, prints=True)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

@@ -21,7 +21,15 @@ from clozeline.configuration.config import HOME_EXPANDED, config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.documents.document import DOCUMENT_SCHEMA
 from clozeline.pipeline.ingest.documents.files import read_batches
-from clozeline.tools.command import IntermixedArguments, add_settings, plural, run_tool, settings_of, some_path
+from clozeline.tools.command import (
+    IntermixedArguments,
+    add_settings,
+    plural,
+    run_as_script,
+    run_tool,
+    settings_of,
+    some_path,
+)
 from clozeline.tools.shards.rewriting.output_folder import new_target
 
 _LEVEL: Final = 3
@@ -108,3 +116,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("folder", type=some_path, metavar="STAGE", help="folder of a stage, or its `documents`")
     add_settings(parser, ExportOptions)
     return run_tool(parser, arguments, _run)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from clozeline.errors import ConfigurationError
 from clozeline.files import file_hash, publish_json
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import Arguments, plural, positive, run_tool, some_path
+from clozeline.tools.command import Arguments, plural, positive, run_as_script, run_tool, some_path
 from clozeline.tools.shards.exporting.exported_rows import ExportedRows
 from clozeline.tools.shards.exporting.library_writers import (
     write_datasets,
@@ -78,3 +78,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{options.output}: {plural(content['rows'], 'row')} in {files}, {size:,} bytes{dropped}")
 
     return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

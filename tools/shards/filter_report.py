@@ -34,7 +34,7 @@ from clozeline.pipeline.text.text_statistics import TextStatistics
 from clozeline.recorded_file import RecordedFile, find_file
 from clozeline.registry import Chosen
 from clozeline.repair import repair_of
-from clozeline.tools.command import Arguments, plural, positive, run_tool, some_path
+from clozeline.tools.command import Arguments, plural, positive, run_as_script, run_tool, some_path
 
 _DETAIL: Final = re.compile(r"(-?\d[\d.e+-]*)(?: [a-z ]+)? ([<>]) (-?\d[\d.e+-]*)(?: by [\w. ]+)?$")
 _CHARACTERS: Final = 100
@@ -199,3 +199,7 @@ def main(arguments: Sequence[str]) -> int:
         show_view(view, options.html)
 
     return run_tool(parser, arguments, action, prints=True)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

@@ -18,7 +18,7 @@ from clozeline.pipeline.shards import ShardSet, open_shards
 from clozeline.pipeline.shards.column_set import JoinedShards
 from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tasks.readers import facts_of
-from clozeline.tools.command import Arguments, natural, positive, run_tool, some_path
+from clozeline.tools.command import Arguments, natural, positive, run_as_script, run_tool, some_path
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces, id_pieces
 from clozeline.tools.shards.viewer.sheets import column_sheet, describe_answer, origin_sheet, score_sheets, set_sheet
 
@@ -88,3 +88,7 @@ def main(arguments: Sequence[str]) -> int:
         show_view(view, options.html)
 
     return run_tool(parser, arguments, action, prints=True)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from clozeline.pipeline.shards import DamagedBlock, Manifest, open_shards
 from clozeline.pipeline.shards.manifest import manifest_path
 from clozeline.pipeline.shards.quarantine import QUARANTINE, entries_of, publish_quarantine, read_quarantine
-from clozeline.tools.command import Arguments, plural, run_tool, some_path
+from clozeline.tools.command import Arguments, plural, run_as_script, run_tool, some_path
 from clozeline.tools.shards.rewriting.output_folder import local_folder
 
 Entries: TypeAlias = list[dict[str, Any]]
@@ -70,3 +70,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{options.manifest}: {plural(len(new), 'block')} put in quarantine, {len(before):,} were there before")
 
     return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

@@ -17,7 +17,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import Manifest, ShardInfo, ShardSet, open_shards, write_manifest, write_shard
 from clozeline.pipeline.shards.quarantine import QUARANTINE, entries_of, publish_quarantine
 from clozeline.pipeline.shards.token_set import TOKEN_COUNTS_FILE
-from clozeline.tools.command import Arguments, plural, positive, run_tool, some_path
+from clozeline.tools.command import Arguments, plural, positive, run_as_script, run_tool, some_path
 from clozeline.tools.shards.provenance.row_search import blocks_of
 from clozeline.tools.shards.rewriting.output_folder import local_folder, new_files
 
@@ -116,3 +116,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{options.output}: {counts} {plural(new.totals.shards, 'shard')}, {sizes}; {same}")
 
     return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

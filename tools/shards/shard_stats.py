@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from clozeline.pipeline.corrupt.preview.view import Sheet, View, show_view
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import Arguments, run_tool, some_path
+from clozeline.tools.command import Arguments, run_as_script, run_tool, some_path
 from clozeline.tools.shards.provenance.set_statistics import Cells, tables, tally
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, find_pieces
 
@@ -33,3 +33,7 @@ def main(arguments: Sequence[str]) -> int:
         show_view(View(f"{shards.manifest.name} · contents", sheets), options.html)
 
     return run_tool(parser, arguments, action, prints=True)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
-from clozeline.tools.command import Arguments, run_tool, some_path
+from clozeline.tools.command import Arguments, run_as_script, run_tool, some_path
 from clozeline.tools.shards.provenance.tokenizer import TOKENIZER_HELP, vocabulary_for, vocabulary_of_manifest
 from clozeline.tools.shards.validation.round_trip import RoundTrip, check_origin
 from clozeline.tools.shards.validation.shard_set import check_shard_set
@@ -91,3 +91,7 @@ def main(arguments: Sequence[str]) -> int:
         print(validate(options.manifest, options.against, options.tokenizer, options.teacher))
 
     return run_tool(parser, arguments, action, prints=True)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import ShardSet
-from clozeline.tools.command import IntermixedArguments, natural, plural, positive, run_tool
+from clozeline.tools.command import IntermixedArguments, natural, plural, positive, run_as_script, run_tool
 from clozeline.tools.runs.data.feed import STATES, VARIANTS, Feed, add_feed_arguments, open_feed
 from clozeline.tools.shards.provenance.document_table import documents_at, find_documents, rejections_at
 from clozeline.tools.shards.provenance.row_origins import describe_origin, storage_location
@@ -175,3 +175,7 @@ def main(arguments: Sequence[str]) -> int:
             print(line)
 
     return run_tool(parser, arguments, action, prints=True)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

@@ -17,7 +17,7 @@ from typing import Any, Final
 from clozeline import plugins, registry
 from clozeline.configuration.overrides import override
 from clozeline.errors import ConfigurationError, IntegrityError, message_text
-from clozeline.tools.command import IntermixedArguments, run_tool
+from clozeline.tools.command import IntermixedArguments, run_as_script, run_tool
 from clozeline.tools.start.contracts import Entry, Failed
 
 _METHODS: Final = {
@@ -105,3 +105,7 @@ def main(arguments: Sequence[str]) -> int:
         return IntegrityError.exit_code if broken else 0
 
     return run_tool(parser, arguments, action, prints=True)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

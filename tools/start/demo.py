@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from clozeline.errors import IntegrityError
-from clozeline.tools.command import Arguments, positive, run_tool
+from clozeline.tools.command import Arguments, positive, run_as_script, run_tool
 from clozeline.tools.experiments.multirun.runner import RANKS, ROOT, run_step, write_pages
 from clozeline.train.distributed.launcher import free_port
 from clozeline.train.logs.json_lines import read_lines
@@ -102,3 +102,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--output", type=Path, default=Path("runs/demo"), help="folder of all files (%(default)s)")
     parser.add_argument("--steps", type=positive, help="training steps (default: the configuration's)")
     return run_tool(parser, arguments, _demo)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

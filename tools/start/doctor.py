@@ -18,7 +18,7 @@ import psutil
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, show_controls
 from clozeline.native.library import missing_note
-from clozeline.tools.command import Arguments, add_settings, run_tool, settings_of
+from clozeline.tools.command import Arguments, add_settings, run_as_script, run_tool, settings_of
 
 
 @config_class
@@ -83,3 +83,7 @@ def main(arguments: Sequence[str]) -> int:
             raise ConfigurationError(f"missing: {', '.join(missing)}; the lines above say what to do")
 
     return run_tool(parser, arguments, action, prints=True)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

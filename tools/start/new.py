@@ -18,7 +18,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.files import publish_text
 from clozeline.pipeline.execution.stages import check_recipe, tokenizer_stage
 from clozeline.pipeline.recipe import Recipe
-from clozeline.tools.command import IntermixedArguments, add_settings, run_tool, settings_of, some_path
+from clozeline.tools.command import IntermixedArguments, add_settings, run_as_script, run_tool, settings_of, some_path
 from clozeline.tools.start.project.kinds import ANY, KINDS, check_kind, choose_kind
 from clozeline.tools.start.project.sample import read_unknown_files_as_text, sample_texts
 from clozeline.tools.start.project.templates import (
@@ -143,3 +143,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"  clozeline train --config {options.folder}/train.yaml")
 
     return run_tool(parser, arguments, action)
+
+
+if __name__ == "__main__":
+    run_as_script(main)

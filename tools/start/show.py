@@ -23,7 +23,15 @@ from clozeline.pipeline.corrupt.preview import CorruptedText, corrupt_text
 from clozeline.pipeline.corrupt.preview.corrupted_text import OTHERS
 from clozeline.pipeline.corrupt.preview.view import show_view
 from clozeline.terminal import Terminal
-from clozeline.tools.command import Arguments, IntermixedArguments, add_settings, run_tool, some_path, split_settings
+from clozeline.tools.command import (
+    Arguments,
+    IntermixedArguments,
+    add_settings,
+    run_as_script,
+    run_tool,
+    some_path,
+    split_settings,
+)
 
 _OBJECTIVES: Final = "clozeline.pipeline.corrupt.objectives"
 _TEXT: Final = "The kitten is chasing the ball. It rolls away."
@@ -106,3 +114,7 @@ def main(arguments: Sequence[str]) -> int:
             show_view(shown.view(), options.html)
 
     return run_tool(_parser(arguments), arguments, action, prints=True)
+
+
+if __name__ == "__main__":
+    run_as_script(main)
