@@ -91,7 +91,8 @@ class Run:
 def train(run: Run, state: TrainState) -> TrainState:
     """Train from `state` until the run is complete or a stop is requested; return the last state, which is saved.
 
-    A step that is both saved and evaluated is saved first: a failed evaluation loses nothing.
+    A step that is both saved and evaluated is saved first: a failed evaluation loses nothing. A step that only its
+    held-out loss makes worth keeping is saved after its evaluation.
     """
     run.engine.follow(state.heldout_losses)
     if run.config.on_divergence is not None and (divergence := run.find_divergence(state)) is not None:
@@ -102,7 +103,10 @@ def train(run: Run, state: TrainState) -> TrainState:
         # one step, or the evaluation that is due
         before = state
         state, stopped = _evaluate(run, state) if run.owes_evaluation(state) else _step(run, state)
-        due = run.owes_save(state, before.tokens) if state.step > before.step else due
+        if state.step > before.step:
+            due = run.owes_save(state, before.tokens)
+        elif not stopped:
+            due = due or run.checkpoints.is_best(state)
         # commit a checkpoint that was written in the background
         last = stopped or state.step == run.config.last_step or run.is_complete(state)
         if not (run.checkpoints.finish() if last else run.checkpoints.poll()):

@@ -56,6 +56,7 @@ def run_of(monkeypatch, *, saves="", skipped=False, losses=(), **changes):
         "checkpoints": SimpleNamespace(
             save=save,
             score=lambda state: log.append(f"score {state.heldout_loss}"),
+            is_best=lambda _: False,
             poll=lambda: not failed,
             finish=lambda: not failed,
         ),

@@ -127,3 +127,28 @@ def test_diverged_run_ends_with_its_own_code(one_rank, tmp_path, shards):
     assert [event["in_a_row"] for event in skips][-3:] == [1, 2, 3]
     assert len(skips[-1]["rows_source_block_row"]) == 8
     assert read_lines(tmp_path / "run" / "metrics.jsonl")[-1]["loss"] is None
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_the_best_evaluated_step_is_kept_whatever_else_is_saved(two_ranks, tmp_path, shards, asynchronous):
+    """Saves at 5, 10, evaluations at 3, 6, 9, and a rate that soon spoils the model; a stop changes nothing."""
+    changes = {"steps": 11, "schedule": {"name": "constant"}, "optimizer__learning_rate": 0.1, "zero__stage": 1}
+    changes |= {"evaluate": {"every": 3}, "checkpoint": {"every": 5, "keep_last": 1, "keep_best": True}}
+    changes["checkpoint"]["asynchronous"] = asynchronous
+    for name, stop_after in (("straight", 0), ("stopped", 7)):
+        output = tmp_path / name
+        config = write_config(tmp_path / f"{name}.yaml", shards, output, **changes)
+        if stop_after:
+            assert two_ranks.run(start, config, [], stop_after) == [(75, "")] * 2
+        assert two_ranks.run(start, config, []) == [(0, "")] * 2
+        losses = {
+            record["step"]: record["heldout"]["heldout"]["loss"]
+            for record in read_lines(output / "metrics.jsonl")
+            if "heldout" in record
+        }
+        assert set(losses) == {3, 6, 9, 11}
+        best = min(losses, key=losses.get)
+        assert best in (3, 6, 9), "no step that is saved for another reason"
+        assert {path.name for path in (output / "checkpoints").glob("step-*")} == {f"step-{best:08d}", "step-00000011"}
+        state = Index.read(output / "checkpoints" / f"step-{best:08d}").state
+        assert state["heldout_loss"] == losses[best]

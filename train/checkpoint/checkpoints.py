@@ -9,6 +9,7 @@ first step at which every part is written.
 """
 
 import errno
+import math
 import os
 import shutil
 import time
@@ -36,7 +37,7 @@ from clozeline.train.checkpoint.format import (
 )
 from clozeline.train.checkpoint.part_reader import CheckpointReader
 from clozeline.train.checkpoint.part_writer import Written, snapshot, write_part
-from clozeline.train.checkpoint.retention import HIDDEN, prune, remove, size_of
+from clozeline.train.checkpoint.retention import HIDDEN, find_best, prune, remove, size_of
 from clozeline.train.checkpoint.run_weights import LATEST, candidates, check_share, choose
 from clozeline.train.checkpoint.state import TrainState, read_state
 from clozeline.train.configuration.checkpoint import CheckpointConfig
@@ -168,6 +169,18 @@ class Checkpoints:
             self._prune(path.name, self.config.keep_last)
         except (OSError, CheckpointError) as error:
             self._report("score_failed", step=state.step, error=str(error))
+
+    def is_best(self, state: TrainState) -> bool:
+        """Return whether `keep_best` asks to save an evaluated step: its held-out loss is below all that are saved."""
+        if not self.config.keep_best or state.heldout_loss is None or not math.isfinite(state.heldout_loss):
+            return False
+        self.finish()
+        lowest = None
+        if self.world.rank == 0:
+            earlier = [path for path in steps_in(self.directory) if step_of(path.name) <= state.step]
+            lowest = find_best(path for path in earlier if path.name not in self._refused)
+        lowest = self.world.gather(lowest)[0]
+        return lowest is None or state.heldout_loss < lowest[0]
 
     def _conclude(self, pending: _Pending) -> str | None:
         """Commit what all ranks have written; return the problem on every rank, or None."""

@@ -28,7 +28,8 @@ class CheckpointConfig:
     keep_every: Positive | None = None
     """also keep every checkpoint whose step is a multiple of this"""
     keep_best: bool = False
-    """also keep the checkpoint with the lowest loss on the first held-out set"""
+    """also save the evaluated steps whose loss on the first held-out set is the lowest so far, and keep the best of
+    them; needs a held-out set and evaluate.every"""
     asynchronous: bool = False
     """save in the background, from a copy that takes the memory of weights and optimizer state again"""
     allow_changed: tuple[str, ...] = ()

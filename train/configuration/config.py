@@ -162,6 +162,8 @@ class TrainConfig:
                 raise ValueError(f"evaluate: {self.optimizer.name} follows the held-out loss: {how}")
             if self.early_stop is not None:
                 raise ValueError(f"early_stop: {how}")
+            if self.checkpoint.keep_best:
+                raise ValueError(f"checkpoint.keep_best: compares evaluations: {how}; or set it to false")
         if self.profile is not None and self.steps != "auto":
             self.profile.check(self.steps)
         # offload, regularizer, heads, adapter

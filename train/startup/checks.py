@@ -77,6 +77,11 @@ def fill_in_phases(config: TrainConfig) -> TrainConfig:
 
 def fill_in_answers(config: TrainConfig, datasets: Datasets) -> TrainConfig:
     """Return the configuration with the labels of the task that the sets hold, if they hold one."""
+    if config.checkpoint.keep_best and not datasets.heldout:
+        raise ConfigurationError(
+            "checkpoint.keep_best: compares losses on a held-out set, of which there is none: set data.heldout to one, "
+            "or checkpoint.keep_best=false"
+        )
     if config.early_stop is not None:
         check_metric(config.early_stop, datasets.heldout, config.model.heads)
     train = [(f"the training set {shards.path}", shards.manifest) for shards in distinct_sets(datasets.phases)]

@@ -20,6 +20,15 @@ def test_early_stopping_needs_a_held_out_set():
         fill_in_answers(config, NO_SETS)
 
 
+def test_keeping_the_best_needs_evaluations():
+    config = tiny(checkpoint={"keep_best": True}, evaluate={"every": 1})
+    with pytest.raises(ConfigurationError, match="of which there is none"):
+        fill_in_answers(config, NO_SETS)
+    for evaluate in ({}, {"every": 1, "max_rows": 0}):
+        with pytest.raises(ConfigurationError, match="keep_best"):
+            tiny(checkpoint={"keep_best": True}, evaluate=evaluate)
+
+
 def test_shares_of_the_steps_are_those_of_the_first_start(tmp_path):
     phases = [{"shards": "a", "share": 0.1, "global_batch": 4}, {"shards": "b", "share": 0.01}]
     phases += [{"shards": "c", "share": 0.5, "learning_rate": 0.1}, {"shards": "d"}]
