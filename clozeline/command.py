@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NoReturn, TextIO, TypeAlias
 
 from clozeline import plugins
 from clozeline.configuration.config import describe
+from clozeline.configuration.overrides import parse_words
 from clozeline.errors import ClozelineError, ConfigurationError, message_text, show_controls
 from clozeline.process import READER_GONE, STOPS, ReaderGone, catch, guard_streams
 from clozeline.registry import find, names
@@ -41,7 +42,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]
         """Refuse a word that is not UTF-8, such as the path of a file whose name is in another encoding."""
         words = list(sys.argv[1:] if args is None else args)
-        plugins.allow("\n".join(words))
+        plugins.allow(parse_words(words))
         for word in words:
             if any("\ud800" <= letter <= "\udfff" for letter in word):
                 raise ConfigurationError(f"argument {word!r}: expected UTF-8; rename the file or folder")

@@ -9,10 +9,10 @@ import difflib
 import importlib
 import os
 import pkgutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
@@ -103,6 +103,33 @@ def choose(package: str, entry: str | Mapping[str, Any]) -> Chosen:
     name = full_name(package, name)
     kind = find(package, name)
     return Chosen(name, kind, validate(kind.Options, options, name))
+
+
+@runtime_checkable
+class NamesAlgorithms(Protocol):
+    """A part of a configuration that names algorithms by other values than `Chosen`, such as keys of a mapping."""
+
+    @property
+    def algorithms(self) -> Sequence[type]:
+        """The classes that it names so."""
+
+
+def chosen_types(value: Any) -> Iterator[type]:
+    """Yield the class of each algorithm that a validated configuration chooses, also in the options of another one."""
+    if isinstance(value, NamesAlgorithms):
+        yield from value.algorithms
+    if isinstance(value, Chosen):
+        yield value.type
+        yield from chosen_types(value.options)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from chosen_types(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from chosen_types(item)
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from chosen_types(getattr(value, field.name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,16 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAda
 from pydantic.dataclasses import dataclass
 
 from clozeline import HOME, plugins
-from clozeline.configuration.overrides import alternatives, below, dump_yaml, fields_of, merge, override, parse_yaml
+from clozeline.configuration.overrides import (
+    alternatives,
+    below,
+    dump_yaml,
+    fields_of,
+    merge,
+    override,
+    parse_words,
+    parse_yaml,
+)
 from clozeline.configuration.redaction import redact, remember, without_masks
 from clozeline.errors import ConfigurationError
 
@@ -206,7 +215,7 @@ def load_config(schema: type[T], path: Path, overrides: Sequence[str] = (), *, i
     has the wrong type or range. A mistake that the file alone does not have is one of the command line.
     """
     data, overrides = _compose(schema, path, overrides)
-    plugins.allow("\n".join([*overrides, json.dumps(data, default=str) if is_own else ""]))
+    plugins.allow([*parse_words(overrides), data if is_own else {}])
     resolved = override(schema, data, overrides, str(path))
     remember(resolved)
     value, mistakes = _validate(schema, resolved)
@@ -221,7 +230,7 @@ def load_config(schema: type[T], path: Path, overrides: Sequence[str] = (), *, i
 
 def load_keys(schema: type[T], data: Mapping[str, Any], overrides: Sequence[str]) -> T:
     """Validate keys that a command brings itself, with `a.b=value` overrides; as `load_config`, without a file."""
-    plugins.allow("\n".join(overrides))
+    plugins.allow(parse_words(overrides))
     resolved = override(schema, data, overrides, "command line")
     remember(resolved)
     return cast(T, validate(schema, resolved, "command line"))

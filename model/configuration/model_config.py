@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -277,6 +277,12 @@ class ModelConfig:
     def architecture(self) -> str:
         """The family's architecture: encoder, decoder or encoder_decoder."""
         return find("clozeline.model.families", self.family).architecture
+
+    @property
+    def algorithms(self) -> Sequence[type]:
+        """The classes of its family and heads."""
+        heads = [find("clozeline.model.heads", name) for name in self.heads]
+        return [find("clozeline.model.families", self.family), *heads]
 
     @property
     def targets(self) -> dict[str, str]:
