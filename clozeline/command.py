@@ -16,6 +16,7 @@ from typing import Any, Final, Literal, NoReturn, TextIO, TypeAlias
 from clozeline import plugins
 from clozeline.configuration.config import describe
 from clozeline.configuration.overrides import parse_words
+from clozeline.configuration.words_elsewhere import translate_key
 from clozeline.errors import ClozelineError, ConfigurationError, message_text, show_controls
 from clozeline.process import READER_GONE, STOPS, ReaderGone, catch, guard_streams
 from clozeline.registry import find, names
@@ -73,7 +74,8 @@ class Parser(argparse.ArgumentParser):
                 settings.append(f"{_key(name)}={following}")
             else:
                 near = difflib.get_close_matches(name, self._option_string_actions, n=1)
-                hint = f"did you mean '{near[0]}'?" if near else f"keys are written {_key(name)}=VALUE"
+                spelled = f"did you mean '{near[0]}'?" if near else f"keys are written {_key(name)}=VALUE"
+                hint = translate_key(_key(name), [_key(option) for option in self._option_string_actions]) or spelled
                 raise ConfigurationError(f"{name}: no such option; {hint}; see --help")
         yield from settings
 

@@ -41,6 +41,7 @@ from clozeline.configuration.overrides import (
     parse_yaml,
 )
 from clozeline.configuration.redaction import redact, remember, without_masks
+from clozeline.configuration.words_elsewhere import translate_key
 from clozeline.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -289,9 +290,11 @@ def _explain(schema: Any, error: Any, prefix: str) -> str:
 
 
 def _hint(schema: Any, key: str, prefix: str) -> str:
-    """Name the known key with the same last word, or the nearest one of the same class, or of all."""
+    """Name what another program's key is here, a known key with the same last word, or the nearest one."""
     known = [name for name, *_ in describe(schema)]
     path, _, last = key.rpartition(".")
+    if (translated := translate_key(last, known, prefix)) is not None:
+        return f"; {translated}"
     words = {name.rpartition(".")[2]: name for name in reversed(known)}
     siblings = {name.rpartition(".")[2]: name for name in known if name.rpartition(".")[0] == path}
     close = (of[word] for of in (siblings, words) for word in difflib.get_close_matches(last, of, n=1))
