@@ -152,7 +152,7 @@ def test_a_source_is_a_message_of_the_run_template(tmp_path):
     opened = SimpleNamespace(train=train, facts=facts, trained=SimpleNamespace(tokenizer=tokenizer))
     reader = task_reader(train.manifest)
     asked = answer_of(facts, "lm").item({"source": ["a good film"]}, reader, 0, None)
-    rows, uids, missing = build_rows(opened, reader, [asked, Rejected("fields", 1)])
+    rows, uids, missing, _ = build_rows(opened, reader, [asked, Rejected("fields", 1)])
     prompt, dot = (found.ids.tolist() for found in tokenizer.encode(["a good film", "."]))
     assert (len(rows), [*uids.values()], missing) == (1, [0], {1: "fields"})
     assert _prompt_of(rows, 0) == [*prompt, *dot]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.documents.document import document_uid
@@ -128,10 +128,20 @@ def _keys_of(
     }
 
 
-def build_rows(
-    opened: TaskRun, reader: TaskReader, items: Sequence[TaskItem | Rejected]
-) -> tuple[Rows, dict[bytes, int], dict[int, str]]:
-    """Return the rows of the items as in training, the item of each document uid, and reasons of items without rows."""
+class UnlabeledRows(NamedTuple):
+    """The rows of some items as in training."""
+
+    rows: Rows
+    numbers: dict[bytes, int]
+    """number of the item of each document uid"""
+    missing: dict[int, str]
+    """reasons of items without rows, by number"""
+    truncated: dict[int, int]
+    """tokens that the model does not read, because the item is longer than its rows, by number"""
+
+
+def build_rows(opened: TaskRun, reader: TaskReader, items: Sequence[TaskItem | Rejected]) -> UnlabeledRows:
+    """Return the rows of the items as in training."""
     objective = opened.train.manifest.objective
     assert objective is not None, "a set of examples"
     frame = FRAMES[objective.options["frame"]]
@@ -143,7 +153,12 @@ def build_rows(
     rows = builder.rows(items)
     uids = {document_uid(_CORPUS, _CORPUS, "row", item.index): number for number, item in enumerate(items)
             if not isinstance(item, Rejected)}  # fmt: skip
-    built = {rows.fixed["document_uid"][row].tobytes() for row in range(len(rows))}
-    missing = {number: "no_tokens" for uid, number in uids.items() if uid not in built}
-    missing |= {number: item.reason for number, item in enumerate(items) if isinstance(item, Rejected)}
-    return rows, uids, missing
+    missing, truncated = dict[int, str](), dict[int, int]()
+    for number, item in enumerate(items):
+        if isinstance(item, Rejected):
+            missing[number] = item.reason
+        elif item.index in builder.unbuilt:
+            missing[number] = builder.unbuilt[item.index]
+        elif item.index in builder.truncated_inputs:
+            truncated[number] = builder.truncated_inputs[item.index]
+    return UnlabeledRows(rows, uids, missing, truncated)
