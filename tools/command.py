@@ -12,6 +12,7 @@ from clozeline.configuration.config import describe, validate
 from clozeline.configuration.overrides import fields_of, override
 from clozeline.errors import ConfigurationError
 from clozeline.hub import fetch_folder
+from clozeline.train.configuration.checkpoint import StepChoice
 
 S = TypeVar("S")
 
@@ -62,6 +63,11 @@ def natural(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise argparse.ArgumentTypeError(f"expected an integer, 0 or more, got {text!r}")
     return int(text)
+
+
+def checkpoint_step(text: str) -> StepChoice:
+    """Return the step of a checkpoint, or `best`, as the `type` of an argument."""
+    return "best" if text == "best" else natural(text)
 
 
 def positive(text: str) -> int:

@@ -19,7 +19,15 @@ from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_json, publish_text
 from clozeline.pipeline.tokenize.published.exporting import END, Frame, export_tokenizer
 from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL
-from clozeline.tools.command import Arguments, byte_count, model_path, natural, run_as_script, run_tool, some_path
+from clozeline.tools.command import (
+    Arguments,
+    byte_count,
+    checkpoint_step,
+    model_path,
+    run_as_script,
+    run_tool,
+    some_path,
+)
 from clozeline.tools.models.export.model_card import model_card
 from clozeline.tools.models.export.sentence_embeddings import POOLINGS, check_pooling, write_modules
 from clozeline.train.startup.open_run import Run, open_run
@@ -173,7 +181,8 @@ def _arguments() -> Arguments:
     size = "largest file of weights (%(default)s)"
     parser.add_argument("--max-shard-size", type=byte_count, default="50GB", metavar="SIZE", help=size)
     parser.add_argument("--type", metavar="TYPE", help="model type of transformers (default: the one that fits)")
-    parser.add_argument("--step", type=natural, metavar="N", help="step of the checkpoint (the newest complete one)")
+    step_help = "step of the checkpoint; best: the one with the lowest held-out loss (the newest complete one)"
+    parser.add_argument("--step", type=checkpoint_step, metavar="N", help=step_help)
     parser.add_argument("--licence", default="unknown", metavar="TEXT", help="for the model card (%(default)s)")
     parser.add_argument("--language", action="append", default=[], metavar="CODE", help="for the card; may be repeated")
     return parser

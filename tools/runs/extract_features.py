@@ -27,6 +27,7 @@ from clozeline.tools.command import (
 )
 from clozeline.tools.runs.evaluation.local_texts import files_of, named_texts
 from clozeline.tools.runs.inference.feature_files import MANIFEST, Extraction, Pool, Precision, write_features
+from clozeline.train.configuration.checkpoint import StepChoice
 from clozeline.train.startup.open_run import open_run
 
 
@@ -47,8 +48,8 @@ class ExtractOptions:
     """number format of the vectors"""
     max_length: Annotated[int, Field(ge=3)] | None = None
     """maximum tokens per text, with special tokens; default: all that the model can read"""
-    step: Annotated[int, Field(ge=1)] | None = None
-    """step of the checkpoint; default: the newest"""
+    step: StepChoice = None
+    """step of the checkpoint; best: the one with the lowest held-out loss; default: the newest"""
 
 
 def extract(run: Path, options: ExtractOptions) -> str:

@@ -20,7 +20,15 @@ from clozeline.pipeline.shards.manifest import manifest_path
 from clozeline.pipeline.shards.store import local_path
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.terminal import Terminal
-from clozeline.tools.command import IntermixedArguments, model_path, natural, positive, run_as_script, run_tool
+from clozeline.tools.command import (
+    IntermixedArguments,
+    checkpoint_step,
+    model_path,
+    natural,
+    positive,
+    run_as_script,
+    run_tool,
+)
 from clozeline.tools.runs.data import run_sets
 from clozeline.train.startup.open_run import Run, open_run
 
@@ -152,7 +160,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("run", type=model_path, metavar="RUN", help="a run directory of train/main.py")
     parser.add_argument("--text", action="append", default=[], help="a sentence with <mask>s; may be repeated")
     parser.add_argument("--beam", type=positive, default=1, metavar="W", help="fillings of several masks (%(default)s)")
-    parser.add_argument("--step", type=natural, metavar="N", help="step of the checkpoint (the newest complete one)")
+    step_help = "step of the checkpoint; best: the one with the lowest held-out loss (the newest complete one)"
+    parser.add_argument("--step", type=checkpoint_step, metavar="N", help=step_help)
     parser.add_argument("--heldout", type=natural, default=0, metavar="N", help="mask one word in each of N rows")
     parser.add_argument("overrides", nargs="*", metavar="key=value", help=run_sets.SET_PATHS_HELP)
     parser.add_argument("--top", type=positive, default=5, metavar="N", help="predictions to show (%(default)s)")

@@ -20,6 +20,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.command import Arguments, add_settings, model_path, run_as_script, run_tool, settings_of
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, locate_sets, open_first_set, split_set_paths
+from clozeline.train.configuration.checkpoint import StepChoice
 from clozeline.train.startup.open_run import open_run
 
 
@@ -37,8 +38,8 @@ class FisherOptions:
     """seed of the drawn rows and labels"""
     empirical: bool = False
     """use the labels of the data"""
-    step: Annotated[int, Field(ge=1)] | None = None
-    """step of the checkpoint; default: the newest"""
+    step: StepChoice = None
+    """step of the checkpoint; best: the one with the lowest held-out loss; default: the newest"""
 
 
 def _run(options: argparse.Namespace) -> None:

@@ -24,6 +24,7 @@ from clozeline.tools.runs.prompting.report import prediction_lines, prompt_lines
 from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRows, Selection, read_rows
 from clozeline.tools.runs.prompting.scorers import Masks, Mode, open_scorer
 from clozeline.tools.runs.prompting.template import limit_answers, read_template
+from clozeline.train.configuration.checkpoint import StepChoice
 from clozeline.train.startup.open_run import open_run
 
 
@@ -55,8 +56,8 @@ class PromptOptions:
     """maximum positions per batch; affects only the speed"""
     seed: Annotated[int, Field(ge=0)] = 0
     """seed of the demonstrations"""
-    step: Annotated[int, Field(ge=1)] | None = None
-    """step of the checkpoint; default: the newest"""
+    step: StepChoice = None
+    """step of the checkpoint; best: the one with the lowest held-out loss; default: the newest"""
     output: Path | None = None
     """file for the JSON"""
     predictions: Path | None = None

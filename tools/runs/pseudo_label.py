@@ -35,6 +35,7 @@ from clozeline.tools.command import (
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, build_rows, read_unlabeled, task_reader
+from clozeline.train.configuration.checkpoint import StepChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +61,8 @@ class PseudoLabelOptions:
     """lowest probability of a label to keep"""
     per_class: Annotated[int, Field(ge=1)] | None = None
     """maximum rows per class, or per combination of classes, the most probable ones; default: all"""
-    step: Annotated[int, Field(ge=1)] | None = None
-    """step of the checkpoint; default: the newest"""
+    step: StepChoice = None
+    """step of the checkpoint; best: the one with the lowest held-out loss; default: the newest"""
 
 
 def pseudo_label(run: Path, options: PseudoLabelOptions, sets: SetPaths | None = None) -> dict[str, Any]:
@@ -108,7 +109,7 @@ def label_texts(
     opened: TaskRun, reader: TaskReader, items: Sequence[TaskItem | Rejected]
 ) -> tuple[list[LabeledByModel], Counter[str]]:
     """Return the class of each text, in order, and the number of items without one, by reason."""
-    rows, uids, missing, _ = build_rows(opened, reader, items)
+    rows, uids, missing = build_rows(opened, reader, items)
     judged = []
     for row, prediction in opened.answer.predict(opened.task, rows).items() if len(rows) else ():
         item = items[uids[rows.fixed["document_uid"][row].tobytes()]]

@@ -11,7 +11,9 @@ from torch import Tensor
 from clozeline.errors import CheckpointError, ConfigurationError, NewerFormatError, PeerError, message_text
 from clozeline.train.checkpoint.format import WEIGHT, Index, part_name, step_of, steps_in
 from clozeline.train.checkpoint.part_reader import CheckpointReader, check_files
+from clozeline.train.checkpoint.retention import find_best
 from clozeline.train.checkpoint.state import read_state
+from clozeline.train.configuration.checkpoint import StepChoice
 from clozeline.train.optim.optimizers import AVERAGE
 
 LATEST: Final = "latest"
@@ -80,8 +82,12 @@ def find_newest(directory: Path, refuse: Callable[[str, str], None]) -> tuple[Pa
     return choose(directory, names, check_share, refuse)
 
 
-def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
-    """Return the verified checkpoint of a step and its index; None: the checkpoint to resume from.
+def find_checkpoint(run: Path, step: StepChoice = None) -> tuple[Path, Index]:
+    """Return the verified checkpoint of a step and its index.
+
+    Args:
+        run: run directory.
+        step: of the checkpoint; best: the one with the lowest held-out loss; None: the checkpoint to resume from.
 
     Raises:
         ConfigurationError: not a run directory, or without such a checkpoint.
@@ -101,7 +107,15 @@ def find_checkpoint(run: Path, step: int | None = None) -> tuple[Path, Index]:
         checkpoint = find_newest(checkpoints, note)
         assert checkpoint is not None, "there are checkpoints: one is valid, or that was an error"
         return checkpoint
-    # checkpoint of a step
+    # checkpoint with the lowest held-out loss, or of a step
+    if step == "best":
+        best = find_best(steps_in(checkpoints))
+        if best is None:
+            raise ConfigurationError(
+                f"{checkpoints}: step=best: no checkpoint holds a held-out loss: set evaluate.every and "
+                "checkpoint.keep_best=true before a training, or name a step"
+            )
+        step = step_of(best[1].name)
     if step not in steps:
         known = ", ".join(map(str, steps[-8:]))
         raise ConfigurationError(f"{checkpoints}: holds no checkpoint of step {step}, only of {known}")

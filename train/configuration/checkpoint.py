@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
 
 Positive = Annotated[int, Field(ge=1)]
+StepChoice: TypeAlias = Annotated[int, Field(ge=0)] | Literal["best"] | None
+"""Step of a checkpoint to open; best: the one with the lowest loss on the first held-out set; None: the newest."""
 _SEEN: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kMG]?)\s*(tokens|words)")
 _UNITS: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9}
 

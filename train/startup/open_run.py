@@ -21,6 +21,7 @@ from clozeline.pipeline.shards import ShardSet
 from clozeline.pipeline.shards.manifest import FrameFacts, ObjectiveFacts
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, load_tokenizer
 from clozeline.train.checkpoint.format import INDEX
+from clozeline.train.configuration.checkpoint import StepChoice
 from clozeline.train.data.sets.recorded_sets import SETS_FILE, RecordedSet, read_sets, tokenizer_of_run
 
 if TYPE_CHECKING:  # both import torch, which a command without a model does not need
@@ -167,14 +168,15 @@ class Run:
             )
 
 
-def open_run(folder: Path, step: int | None = None, *, key: str = "", quantized: bool = True) -> Run:
+def open_run(folder: Path, step: StepChoice = None, *, key: str = "", quantized: bool = True) -> Run:
     """Open a run, or a folder with a model.
 
     The shard sets of a run are not read, and DeepSpeed is not needed, whichever ZeRO stage wrote the checkpoint.
 
     Args:
         folder: run directory, folder of `import-model` or `compress`, or one of transformers.
-        step: of the checkpoint; None: the one that the run would resume from.
+        step: of the checkpoint; best: the one with the lowest held-out loss; None: the one that the run would resume
+            from.
         key: of the configuration that names the folder, for messages.
         quantized: read integer weights, with which a model computes; False: refuse them where weights are trained or
             converted.
@@ -199,7 +201,7 @@ def open_run(folder: Path, step: int | None = None, *, key: str = "", quantized:
     return Run(folder, read_checkpoint(folder, quantized=quantized), recorded)
 
 
-def _open_checkpoint(folder: Path, step: int | None) -> Run:
+def _open_checkpoint(folder: Path, step: StepChoice) -> Run:
     from clozeline.model.checkpoints import Checkpoint, parameter_shapes
     from clozeline.train.checkpoint.run_weights import find_checkpoint, read_weights
     from clozeline.train.checkpoint.state import read_state

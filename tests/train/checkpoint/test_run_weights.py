@@ -1,6 +1,7 @@
 """The checkpoint that a start takes, the weights in it, and the checkpoints that stay."""
 
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -181,3 +182,22 @@ def test_the_best_of_early_stopping_and_the_first_at_or_after_a_number_of_tokens
     config = CheckpointConfig(keep_last=1, at=("300 tokens", "450 tokens", "451 tokens"))
     prune(tmp_path, "step-00000008", 1, config, ())
     assert sorted(path.name[-1] for path in tmp_path.iterdir()) == ["2", "3", "5", "8"]
+
+
+def test_the_best_checkpoint_is_opened_by_its_heldout_loss(tmp_path):
+    """The newest one has no loss; without any loss the error says how to get one."""
+    checkpoints = tmp_path / "checkpoints"
+    checkpoints.mkdir()
+    for step, loss in ((4, 2.5), (8, 2.25), (12, 3.0), (16, None)):
+        path = checkpoints / f"step-{step:08d}"
+        path.mkdir()
+        state = {"step": step, "samples": 8 * step, "heldout_loss": loss}
+        Index(state, {}, {}, [], {}).write(path)
+    assert find_checkpoint(tmp_path, "best")[0].name == "step-00000008"
+    assert find_checkpoint(tmp_path)[0].name == "step-00000016"
+    shutil.rmtree(checkpoints / "step-00000008")
+    assert find_checkpoint(tmp_path, "best")[0].name == "step-00000004"
+    for step in (4, 12):
+        shutil.rmtree(checkpoints / f"step-{step:08d}")
+    with pytest.raises(ConfigurationError, match=r"evaluate\.every"):
+        find_checkpoint(tmp_path, "best")

@@ -15,6 +15,7 @@ from clozeline.model.configuration.head import HeadConfig
 from clozeline.pipeline.tasks.task_rows import FRAMES
 from clozeline.pipeline.tokenize.published.exporting import END, Frame
 from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.train.configuration.checkpoint import StepChoice
 from clozeline.train.data.sets.recorded_sets import RecordedSet
 from clozeline.train.startup.open_run import Run, open_run
 
@@ -120,7 +121,7 @@ class Adapted:
     step: int
 
 
-def open_adapted(folder: Path, step: int | None = None) -> Adapted:
+def open_adapted(folder: Path, step: StepChoice = None) -> Adapted:
     """Open a run that trained an adapter, or a folder that `import-adapter` wrote, and its base model."""
     run = open_run(folder, step, quantized=False)
     checkpoint = _with_row_length(run)

@@ -21,6 +21,7 @@ from clozeline.tools.runs.data.run_sets import SetPaths, locate_sets, open_first
 from clozeline.tools.runs.evaluation.answer_threshold import stored_threshold
 from clozeline.tools.runs.evaluation.early_exits import ExitingModel, ExitOptions
 from clozeline.train.answers import answer_of
+from clozeline.train.configuration.checkpoint import StepChoice
 from clozeline.train.startup.open_run import Run, open_run
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class TaskRun:
 
 
 def open_task_run(
-    run: Path, split: str, task: Path | None = None, step: int | None = None, set_paths: SetPaths | None = None
+    run: Path, split: str, task: Path | None = None, step: StepChoice = None, set_paths: SetPaths | None = None
 ) -> TaskRun:
     """Open a fine-tuned run, or a folder with a fine-tuned model, and a split of its task.
 

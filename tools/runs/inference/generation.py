@@ -14,6 +14,7 @@ from clozeline.pipeline.shards.manifest import ObjectiveFacts
 from clozeline.pipeline.tokenize.published.folders import end_ids
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer
 from clozeline.tools.runs.evaluation.local_texts import text_lines
+from clozeline.train.configuration.checkpoint import StepChoice
 from clozeline.train.startup.open_run import Run
 
 
@@ -31,7 +32,7 @@ class Settings(Decoding):
     """The only continuations, as a list or as a file with one per line; what comes out is one of them, up to blanks."""
     language: str | None = None
     """Language of the text and its continuations; needed by models whose rows end with language tokens (mBART)."""
-    step: Annotated[int, Field(ge=0)] | None = None
+    step: StepChoice = None
     """Step of the checkpoint; null = the newest complete one."""
 
     def __post_init__(self) -> None:
