@@ -51,6 +51,8 @@ class HeldoutSet:
     """global batches per evaluation"""
     entropies: dict[str, float] | None = field(default=None)
     """head → unigram entropy of its labels in nats, after the first evaluation"""
+    majorities: dict[str, float] = field(default_factory=dict)
+    """head → share of its most frequent label, after the first evaluation"""
     guesses: Guesses = field(default_factory=list)
     """predictions on the first rows, after an evaluation; on rank 0"""
 
@@ -73,6 +75,8 @@ class Evaluation:
     """weighted sum of `entropies`, the loss of a unigram model in nats; 0 where a head has none"""
     entropies: dict[str, float]
     """head → entropy in nats of the distribution of its labels, if they are tokens or classes"""
+    majorities: dict[str, float] = field(default_factory=dict)
+    """head → share of the most frequent label, the accuracy of always predicting it"""
     unit: str = "labels"
     """`labels`, `tokens` or `rows`; `predictions` if heads differ"""
 
@@ -171,7 +175,9 @@ def _run_pass(
     if heldout.entropies is None:
         by_rank = engine.world.gather(seen)
         merged = {head: sum((of_rank[head] for of_rank in by_rank), Counter[int]()) for head in seen}
-        heldout.entropies = {head: unigram_entropy([*counts.values()]) for head, counts in merged.items() if counts}
+        labels = {head: counts for head, counts in merged.items() if counts}
+        heldout.entropies = {head: unigram_entropy([*counts.values()]) for head, counts in labels.items()}
+        heldout.majorities = {head: max(counts.values()) / counts.total() for head, counts in labels.items()}
     entropies = heldout.entropies
     means = shares(dict(zip(named, totals, strict=True)), counts)
     figures |= {name: sums[name] for name in counted if name not in heads and counts[name]}
@@ -183,6 +189,7 @@ def _run_pass(
         labels=int(sum(counts[head] for head in heads)),
         unigram_entropy=sum(w * entropies[h] for h, w in heads.items()) if heads.keys() == entropies.keys() else 0.0,
         entropies=entropies,
+        majorities=heldout.majorities,
         unit=_unit([engine.heads[head] for head in heads]),
     )
 

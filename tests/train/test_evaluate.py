@@ -86,6 +86,7 @@ def test_a_part_of_the_heldout_set_is_the_same_everywhere(two_ranks, one_rank, t
     assert [evaluation["labels"] for evaluation in found] == [len(labels)] * 4
     entropy = -float((shares * np.log(shares)).sum())
     assert [evaluation["unigram_entropy"] for evaluation in found] == pytest.approx([entropy] * 4)
+    assert [evaluation["majorities"]["masked_lm"] for evaluation in found] == pytest.approx([shares.max()] * 4)
     assert found[1]["loss"] == pytest.approx(found[3]["loss"], abs=2e-6)
 
 

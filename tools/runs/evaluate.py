@@ -31,7 +31,9 @@ from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_s
 from clozeline.tools.runs.evaluation.early_exits import ExitOptions
 from clozeline.tools.runs.evaluation.local_texts import KeyedTexts
 from clozeline.tools.runs.inference.text_likelihoods import Score
-from clozeline.train.startup.open_run import Run, open_run
+from clozeline.train.checkpoint.format import step_of, steps_in
+from clozeline.train.configuration.checkpoint import StepChoice
+from clozeline.train.startup.open_run import Run, open_run, read_config
 
 if TYPE_CHECKING:
     from clozeline.train.distributed.process_group import World
@@ -48,8 +50,8 @@ class EvaluateOptions:
     """folder of the split next to the training set: dev, test, dev_matched"""
     task: Path | None = None
     """folder of the task's sets; default: that of the run's training set"""
-    step: Annotated[int, Field(ge=1)] | None = None
-    """step of the checkpoint; default: the newest"""
+    step: StepChoice = None
+    """step of the checkpoint; best: the one with the lowest held-out loss; default: the newest"""
     output: Path | None = None
     """file for the JSON"""
     predictions: Path | None = None
@@ -83,7 +85,7 @@ class PerplexityOptions:
     Kneser-Ney), also of a shard set; suite, unigrams and bigrams of words"""
     ngram: Annotated[int, Field(ge=1, le=8)] = 5
     """tokens of the longest n-grams of the baseline"""
-    step: Annotated[int, Field(ge=1)] | None = None
+    step: StepChoice = None
     output: Path | None = None
 
     def scores(self, run: Path, trained: Run) -> Scores:
@@ -114,7 +116,7 @@ class SuiteOptions:
     """lama: file with the candidate words, one per line; default: the words of all facts"""
     tasks: tuple[str, ...] = ()
     """lm_eval: names of the tasks"""
-    step: Annotated[int, Field(ge=1)] | None = None
+    step: StepChoice = None
     output: Path | None = None
 
     def __post_init__(self) -> None:
@@ -147,7 +149,7 @@ class ProbeOptions:
     """layers: accuracy of a linear model on each layer of the frozen model, for the tagged words of `task`"""
     task: Path
     split: str = "dev"
-    step: Annotated[int, Field(ge=1)] | None = None
+    step: StepChoice = None
     output: Path | None = None
 
     def scores(self, run: Path, trained: Run) -> Scores:
@@ -209,6 +211,16 @@ def score_task(
     return result if world is None else world.gather(result)[0]
 
 
+def training_lines(run: Path, step: int) -> list[str]:
+    """Return what the losses of a run's training say about its newest checkpoint; none of others, or a model folder."""
+    from clozeline.train.logs.diagnosis import diagnose_run
+
+    steps = [step_of(path.name) for path in steps_in(run / "checkpoints")]
+    if not steps or step != max(steps):
+        return []
+    return diagnose_run(replace(read_config(run), output=run))
+
+
 def evaluate_mode(run: Path, options: PerplexityOptions | SuiteOptions | ProbeOptions) -> tuple[str, Iterator[str]]:
     """Return the scores of a run on texts as JSON text and as lines."""
     from clozeline.tools.runs.evaluation.scores import to_json
@@ -250,7 +262,8 @@ def main(arguments: Sequence[str]) -> int:
         world = start() if size > 1 else None
         text, errors = score_task(options.run, chosen, world, set_paths)
         if world is None or world.rank == 0:
-            lines = None if options.json else [*lines_of(json.loads(text)), *errors]
+            scores = json.loads(text)
+            lines = None if options.json else [*lines_of(scores), *errors, *training_lines(options.run, scores["step"])]
             write_scores(text, chosen.output, lines)
         if world is not None:
             world.shutdown()

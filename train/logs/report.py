@@ -1,6 +1,5 @@
 """Report on a run from its own files: report.html, and closing lines for the terminal."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -11,11 +10,8 @@ from clozeline.files import publish_text
 from clozeline.pipeline.corrupt.preview.row_view import Pieces
 from clozeline.pipeline.tokenize.tokenizers import load_tokenizer
 from clozeline.report.html_page import collapsible, escape, facts, grid, lead, page, section, table
-from clozeline.train.checkpoint.format import step_of, steps_in
-from clozeline.train.checkpoint.retention import find_best
 from clozeline.train.checkpoint.state import TrainState
 from clozeline.train.configuration.config import TrainConfig
-from clozeline.train.data.sets.passes import LEARNED
 from clozeline.train.data.sets.recorded_sets import TOKENIZER_FOLDER
 from clozeline.train.logs.curves import (
     curves,
@@ -25,6 +21,7 @@ from clozeline.train.logs.curves import (
     read_run,
     results,
 )
+from clozeline.train.logs.diagnosis import diagnose_run
 from clozeline.train.logs.display import describe_event, format_count, heldout_title
 from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import last_lines, read_lines, records
@@ -34,8 +31,6 @@ _EVENTS: Final = 200
 _ENDINGS: Final = {"done": "Complete", "stop": "Stopped", "failed": "Failed"}
 """Events that end a start of a run, and what the page calls it."""
 _MIB: Final = 2**20
-_NEAR: Final = 0.1
-"""Most nats above the unigram entropy at which a model knows how frequent each label is."""
 _NOT_LISTED: Final = ("memory", "guesses")
 """Events that the page shows elsewhere."""
 
@@ -64,7 +59,7 @@ def write_report(config: TrainConfig) -> Path:
     )
     sizes = [(rank, *(of_rank[name] / _MIB for name in names)) for rank, of_rank in enumerate(memory)]
     parts = [
-        lead(_outcome(run.records, events, config.last_step)),
+        lead(_outcome(run.records, events, config)),
         facts({**headline(run), "ranks": f"{len(memory):,}"}),
         grid(*curves([run])),
         section("Guesses on held-out rows", _guesses(events, output)),
@@ -78,8 +73,9 @@ def write_report(config: TrainConfig) -> Path:
     return path
 
 
-def _outcome(records: Sequence[Record], events: Sequence[Record], steps: int) -> str:
+def _outcome(records: Sequence[Record], events: Sequence[Record], config: TrainConfig) -> str:
     """Return how the run ended and what its held-out losses are worth, in a few sentences."""
+    steps = config.last_step
     done = max((record["step"] for record in records), default=0)
     names = [str(event.get("event")) for event in events]
     ending = next((_ENDINGS[name] for name in reversed(names) if name in _ENDINGS), "Still training")
@@ -93,6 +89,7 @@ def _outcome(records: Sequence[Record], events: Sequence[Record], steps: int) ->
             side = "below" if loss < entropy else "above"
             title = heldout_title(name)
             told.append(f"The {title} loss is {loss:.2f} nats, {abs(entropy - loss):.2f} {side} its unigram entropy.")
+    told += [f"{line[0].upper()}{line[1:]}." for line in diagnose_run(config, records)]
     return " ".join(told)
 
 
@@ -119,7 +116,8 @@ def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) ->
         below = "below" if loss is not None and loss < entropy else "not below"
         compared = f", {below} the unigram entropy {entropy:.4f} of the same {labels}" if entropy else f" over {labels}"
         lines.append(f"{heldout_title(name)}: loss {format_loss(loss)}{compared}")
-        lines += _advise(config, state, result) if reason is None else []
+    if reason is None:
+        lines += diagnose_run(config)
     if best := state.best:
         waited = f", {best.evaluations} evaluations ago" if best.evaluations else ""
         value = "never finite" if best.value is None else f"best at step {best.step}, {best.value:.4f}{waited}"
@@ -127,26 +125,6 @@ def closing_lines(config: TrainConfig, state: TrainState, reason: str | None) ->
     if reason is not None:
         lines.append("the state is saved: start the same command again to continue")
     return lines
-
-
-def _advise(config: TrainConfig, state: TrainState, last: Record) -> list[str]:
-    """Return the line about a better earlier checkpoint, and what to raise where words do not help."""
-    loss, entropy = last["loss"], last["unigram_entropy"]
-    best, path = find_best(steps_in(config.output / "checkpoints")) or (math.inf, Path())
-    risen, step = best < (math.inf if loss is None else loss), step_of(path.name) if path.name else 0
-    lines = []
-    if risen:
-        lines.append(f"the best held-out loss was {best:.4f} at step {step}, which is kept: name it as step={step}")
-    if not entropy or not (loss is None or loss >= entropy):
-        return lines
-    if risen and best < entropy:
-        return [*lines, f"train up to steps={step}, on more texts, or on new corruptions in each pass (data.corrupt)"]
-    known = "the model knows how frequent each label is, and no more"
-    if loss is None or loss - entropy > _NEAR:
-        known = "above the unigram entropy: the model has not learned how frequent each label is"
-    if config.model.init_from is not None:
-        return [*lines, f"{known}: raise steps, or optimizer.learning_rate, as a small body needs"]
-    return [*lines, f"{known}: a small one needs about {LEARNED:,} tokens: raise steps, and read more texts"]
 
 
 def _guesses(events: Sequence[Record], output: Path) -> str:

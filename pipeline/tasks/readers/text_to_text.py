@@ -48,11 +48,7 @@ class TextToText(TaskReader):
         return TaskFacts(name=self.options.task, head="lm", metrics=tuple(self.options.metrics))
 
     def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
-        options = self.options  # a similarity task compares both sides
-        return {"source": [options.source], "text": [options.source], "text_pair": [options.target]}
-
-    def table_form(self) -> tuple[str | None, Sequence[str]]:
-        return None, self.options.columns
+        return {"source": [self.options.source]}
 
     def open(self, path: Path) -> TaskFile:
         file = open_table(path, self.limits, columns=self.options.columns, by_line=True)

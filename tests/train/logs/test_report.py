@@ -63,6 +63,7 @@ def test_the_page_shows_the_records(tmp_path):
 def test_the_first_sentences_say_how_it_ended(tmp_path):
     entered(tmp_path)
     heldout = "3 of 8 steps. The held-out loss is 2.33 nats, 0.42 below its unigram entropy."
+    heldout += " Lowest held-out loss: 2.3333 at step 3."
     assert f"Still training: {heldout}" in page_of(tmp_path).texts
     journal = journal_of(tmp_path)
     journal.begin(3, evaluated=True)
@@ -83,32 +84,32 @@ def test_a_run_without_a_finite_loss_has_a_page(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("losses", "tokens", "said"),
+    ("training", "losses", "said"),
     [
-        ((4.0, 2.5), 1000, ()),
-        ((4.0, 3.05), 1000, ("frequent each label is, and no more: a small one needs about 4,000,000 tokens: raise",)),
-        ((4.0, 3.5), 1000, ("above the unigram entropy: the model has not learned how frequent each label is: a sm",)),
-        ((2.5, 3.5), 1000, ("2.5000 at step 100", "step=100", "steps=100", "data.corrupt")),
-        ((2.5, 2.75), 1000, ("2.5000 at step 100", "step=100")),
-        ((2.5, None), 1000, ("2.5000 at step 100", "steps=100")),
+        ((4.1, 2.6), (4.0, 2.5), ("2.5000 at step 200",)),
+        ((4.1, 3.1), (4.0, 3.05), ("frequent each label is, and no more", "4,000,000 tokens", "1,000")),
+        ((4.1, 3.6), (4.0, 3.5), ("above the unigram entropy: the model has not learned how frequent each label is",)),
+        ((2.4, 1.1), (2.5, 3.5), ("2.5000 at step 100", "step=best", "rising since", "steps=100", "data.corrupt")),
+        ((2.4, 1.1), (2.5, 2.75), ("2.5000 at step 100", "step=best", "learned by heart")),
+        ((2.4, 2.9), (2.5, None), ("2.5000 at step 100", "rising since")),
     ],
 )
-def test_a_run_that_context_did_not_help_says_what_to_raise(tmp_path, losses, tokens, said):
-    """With numbers: too few tokens, too low a rate, or too many passes; and where its best state is."""
+def test_the_end_says_what_both_losses_mean_and_where_the_best_state_is(tmp_path, training, losses, said):
+    """With numbers: too few tokens, too low a rate, or too many passes."""
     journal = journal_of(tmp_path)
-    for step, loss in zip((100, 200), losses, strict=True):
+    for step, trained, loss in zip((100, 200), training, losses, strict=True):
         heldout = {"heldout": {"loss": loss, "losses": {}, "labels": 5, "unigram_entropy": 3.0}}
-        journal.step({"step": step, "loss": 3.0, "heldout": heldout})
+        journal.step({"step": step, "loss": trained, "tokens": 5 * step})
+        journal.step({"step": step, "heldout": heldout})
         (tmp_path / "checkpoints" / f"step-{step:08d}").mkdir(parents=True)
         Index({"heldout_loss": loss}, {}, {}, [], {}).write(tmp_path / "checkpoints" / f"step-{step:08d}")
     journal.begin(200, evaluated=True)
     journal.status("done", heldout=heldout)
-    config, state = tiny(output=str(tmp_path), steps=200), TrainState(step=200, samples=16, tokens=tokens)
+    config, state = tiny(output=str(tmp_path), steps=200), TrainState(step=200, samples=16, tokens=1000)
     usual, stopped = 3, "the state is saved: start the same command again to continue"
-    more = closing_lines(config, state, None)[usual:]
-    assert all(text in " ".join(more) for text in said)
-    assert bool(more) == bool(said)
-    assert "a small one" not in " ".join(closing_lines(tiny(output=str(tmp_path), model__init_from="a"), state, None))
+    more = " ".join(closing_lines(config, state, None)[usual:])
+    assert all(text in more for text in said)
+    assert ("by heart" in more) == (training[1] < losses[0] < (losses[1] or 0))
     assert closing_lines(config, state, "SIGTERM")[usual:] == [stopped]
 
 

@@ -28,6 +28,7 @@ from clozeline.train.configuration.config import TrainConfig
 from clozeline.train.data.stream.collate import Collate
 from tests.pipeline import task_files
 from tests.pipeline.task_files import write_questions, write_recipe_of, write_vocabulary
+from tests.sealed_lines import sealed
 from tests.tools.runs.evaluation.task_runs import TASKS
 from tests.train.masked_set import plain_config, write_masked_sets
 from tests.train.written_runs import write_run_on
@@ -251,3 +252,22 @@ def test_nats_are_those_of_all_labels(tmp_path):
     assert heldout_score(model, shards)[1] != pytest.approx(total / count, rel=1e-6)
     assert label_loss(model, shards, 10**6) == pytest.approx(total / count, rel=1e-5)
     assert label_loss(model, shards, 5) == pytest.approx(first_rows[0] / first_rows[1], rel=1e-5)
+
+
+def test_a_score_says_what_the_losses_of_the_training_mean(runs, tmp_path, capsys):
+    """Rows that were learned by heart, and the step to evaluate instead; the score of another step says nothing."""
+    run = shutil.copytree(runs("classes") / "run", tmp_path / "run")
+    evaluated = {"loss": 0.9, "labels": 8, "unigram_entropy": 0.69, "losses": {"classification": 0.9}}
+    records = [
+        sealed(step=1, loss=0.6, tokens=8), sealed(step=1, heldout={"dev": {**evaluated, "loss": 0.5}}),
+        sealed(step=3, loss=0.001, tokens=24), sealed(step=3, heldout={"dev": evaluated}),
+    ]  # fmt: skip
+    (run / "metrics.jsonl").write_text("".join(f"{record}\n" for record in records))
+    capsys.readouterr()
+    assert evaluate([str(run)]) == 0
+    shown = capsys.readouterr().out
+    assert "0.5000 at step 1" in shown
+    assert "by heart" in shown
+    shutil.copytree(run / "checkpoints" / "step-00000003", run / "checkpoints" / "step-00000004")
+    assert evaluate([str(run), "step=3"]) == 0
+    assert "by heart" not in capsys.readouterr().out

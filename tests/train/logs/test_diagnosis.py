@@ -1,0 +1,192 @@
+"""What a run is told about its losses, on pairs of losses that were written down with their answers."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from clozeline.train.logs.diagnosis import Finding, LossHistory, describe_lowest, diagnose, explain, history_of
+from tests.train.synthetic import tiny
+
+STEPS = (100, 200, 300, 400)
+
+
+def losses(*values):
+    return list(zip(STEPS, values, strict=False))
+
+
+# name: training losses, held-out losses, (unigram entropy, accuracy, majority), finding: what a teacher would say
+CASES = {
+    # classification, two classes: entropy 0.6931
+    "class: learned by heart, and still 0.81 right": (
+        (0.6, 0.2, 0.01, 0.0005), (0.55, 0.6, 0.8, 0.97), (0.6931, 0.81, 0.5), Finding.MEMORIZED,
+    ),
+    "class: by heart, evaluated at the end alone": (
+        (0.6, 0.2, 0.01, 0.0005), (0.97,), (0.6931, 0.81, 0.5), Finding.MEMORIZED,
+    ),
+    "class: by heart below the entropy, evaluated once": (
+        (0.6, 0.2, 0.01, 0.0005), (0.55,), (0.6931, 0.81, 0.5), Finding.MEMORIZED,
+    ),
+    "class: by heart, and no better than the majority": (
+        (0.6, 0.2, 0.01, 0.0005), (0.7, 0.9, 1.5, 2.0), (0.6931, 0.5, 0.5), Finding.MEMORIZED,
+    ),
+    "class: always the majority": (
+        (0.69, 0.69, 0.69, 0.69), (0.693, 0.693, 0.693, 0.692), (0.6931, 0.52, 0.52), Finding.MAJORITY,
+    ),
+    "class: worse than the majority": (
+        (0.69, 0.69, 0.69, 0.69), (0.7, 0.7, 0.7, 0.7), (0.6931, 0.48, 0.52), Finding.MAJORITY,
+    ),
+    "class: a rare class is never given": (
+        (0.2, 0.2, 0.2, 0.19), (0.2, 0.2, 0.2, 0.198), (0.1985, 0.95, 0.95), Finding.MAJORITY,
+    ),
+    "class: too sure of its errors, but learning": (
+        (0.7, 0.65, 0.6, 0.55), (0.8, 0.75, 0.72, 0.70), (0.6931, 0.66, 0.5), None,
+    ),
+    "class: learned": (
+        (0.6, 0.4, 0.3, 0.25), (0.6, 0.45, 0.4, 0.38), (0.6931, 0.84, 0.5), None,
+    ),
+    "class: a training loss far below, and a held-out loss that still falls": (
+        (0.6, 0.2, 0.05, 0.01), (0.6, 0.4, 0.3, 0.28), (0.6931, 0.9, 0.5), None,
+    ),
+    # tagging: most tags are O
+    "tags: all of them O": (
+        (0.8, 0.6, 0.55, 0.55), (0.8, 0.6, 0.56, 0.56), (0.56, 0.87, 0.87), Finding.MAJORITY,
+    ),
+    "tags: learned by heart": (
+        (0.5, 0.2, 0.02, 0.003), (0.4, 0.35, 0.45, 0.6), (0.56, 0.91, 0.87), Finding.MEMORIZED,
+    ),
+    "tags: learned": (
+        (0.5, 0.2, 0.1, 0.08), (0.4, 0.25, 0.2, 0.19), (0.56, 0.94, 0.87), None,
+    ),
+    # regression: no classes, so no entropy and no majority
+    "numbers: learned by heart": (
+        (1.5, 0.4, 0.05, 0.004), (1.3, 1.1, 1.2, 1.4), (0.0, None, None), Finding.MEMORIZED,
+    ),
+    "numbers: by heart, evaluated once": (
+        (1.5, 0.4, 0.05, 0.004), (1.4,), (0.0, None, None), Finding.MEMORIZED,
+    ),
+    "numbers: learned": (
+        (1.5, 0.9, 0.7, 0.6), (1.4, 1.0, 0.85, 0.8), (0.0, None, None), None,
+    ),
+    # pretraining: a vocabulary
+    "texts: training falls while held-out rises": (
+        (5.6, 5.0, 4.2, 3.5), (5.54, 5.6, 5.75, 5.93), (6.05, None, None), Finding.MEMORIZED,
+    ),
+    "texts: the same, ended above the entropy": (
+        (5.6, 5.0, 4.2, 3.5), (5.54, 5.8, 6.1, 6.4), (6.05, None, None), Finding.MEMORIZED,
+    ),
+    "texts: both rise, which is a divergence": (
+        (5.0, 4.6, 5.2, 5.8), (5.1, 4.7, 5.3, 5.9), (6.05, None, None), None,
+    ),
+    "texts: ended without a finite loss": (
+        (5.0, 4.6, 4.2, 3.9), (5.1, 4.7, 4.5, math.inf), (6.05, None, None), None,
+    ),
+    "texts: never a finite loss": (
+        (5.0, 4.6, 4.2, 3.9), (math.inf, math.inf, math.inf, math.inf), (6.05, None, None), Finding.ABOVE_FREQUENCIES,
+    ),
+    "texts: frequencies alone": (
+        (6.3, 6.1, 6.08, 6.07), (6.3, 6.1, 6.08, 6.07), (6.05, None, None), Finding.FREQUENCIES,
+    ),
+    "texts: not even the frequencies": (
+        (7.5, 6.9, 6.7, 6.6), (7.5, 6.9, 6.7, 6.6), (6.05, None, None), Finding.ABOVE_FREQUENCIES,
+    ),
+    "texts: learned": (
+        (6.0, 5.0, 4.4, 4.1), (6.0, 5.1, 4.6, 4.4), (6.05, None, None), None,
+    ),
+    "texts: the last evaluation is worse by rounding": (
+        (6.0, 5.0, 4.4, 4.1), (6.0, 5.1, 4.60, 4.61), (6.05, None, None), None,
+    ),
+}  # fmt: skip
+
+
+def case_of(name):
+    """Return the history of a case, and its finding; a single held-out loss is that of the end."""
+    training, heldout, labels, finding = CASES[name]
+    known = list(zip(STEPS[-len(heldout) :], heldout, strict=True))
+    return LossHistory(losses(*training), known, *labels), finding
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_both_losses_and_the_accuracy_decide(name):
+    history, finding = case_of(name)
+    assert diagnose(history) is finding
+
+
+def told(history, *, of_task, tokens=10**9, **keys):
+    return " ".join(explain(history, tiny(steps=400, **keys), of_task=of_task, tokens=tokens))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_remedy_names_a_value_that_is_set(name):
+    """The rate 1e-3 was given, and 400 steps: neither is proposed, whatever the finding."""
+    history, finding = case_of(name)
+    text = told(history, of_task=history.entropy < 1, optimizer__learning_rate=1e-3)
+    assert bool(text) == (finding is not None)
+    assert "=1e-3" not in text
+    assert "=0.001" not in text
+    assert "steps=400" not in text
+
+
+def test_rows_learned_by_heart_need_fewer_steps_or_more_rows():
+    text = told(case_of("class: learned by heart, and still 0.81 right")[0], of_task=True)
+    assert all(part in text for part in ("0.0005", "0.9700", "steps=100", "more rows"))
+    once = told(case_of("class: by heart, evaluated at the end alone")[0], of_task=True)
+    assert "fewer steps than 400" in once
+
+
+def test_fewer_steps_are_not_proposed_where_the_accuracy_still_rose():
+    """A loss may rise because the model is surer of its errors, while it makes fewer of them."""
+    history = case_of("class: learned by heart, and still 0.81 right")[0]
+    rising = told(replace(history, accuracy_at_lowest=0.75), of_task=True)
+    assert "more rows" in rising
+    assert "steps=100" not in rising
+    assert "steps=100" in told(replace(history, accuracy_at_lowest=0.83), of_task=True)
+
+
+def test_texts_learned_by_heart_need_more_texts_or_new_corruptions():
+    history = case_of("texts: training falls while held-out rises")[0]
+    assert "data.corrupt" in told(history, of_task=False)
+    again = told(history, of_task=False, data__corrupt={"name": "masked_lm", "max_length": 16})
+    assert "more texts" in again
+    assert "data.corrupt" not in again
+
+
+def test_few_tokens_are_told_and_many_are_not():
+    history = case_of("texts: frequencies alone")[0]
+    assert "1,000" in told(history, of_task=False, tokens=1000)
+    assert "4,000,000" not in told(history, of_task=False, tokens=5_000_000)
+
+
+def test_the_lowest_value_is_named_with_its_step():
+    risen, fallen = (case_of(f"texts: {name}")[0] for name in ("training falls while held-out rises", "learned"))
+    (line,) = describe_lowest(risen, [100, 400])
+    assert all(part in line for part in ("5.5400", "step 100", "rising since", "step=best"))
+    (lost,) = describe_lowest(risen, [400])
+    assert "keep_best" in lost
+    assert "step=best" not in lost
+    (line,) = describe_lowest(fallen, [400])
+    assert "4.4000 at step 400" in line
+    assert "rising" not in line
+    assert describe_lowest(LossHistory(losses(1.0), [(400, 1.0)]), [400]) == []
+
+
+def test_records_become_the_losses_of_a_set():
+    """Steps and evaluations are lines of their own; a loss that is not finite is null; other sets are left out."""
+    other = {"loss": 9.0, "labels": 1, "unigram_entropy": 1.0}
+    found = {
+        "loss": 0.9, "labels": 5, "unigram_entropy": 0.6931, "losses": {"classification": 0.9},
+        "figures": {"classification/accuracy": 0.81}, "majorities": {"classification": 0.5},
+    }  # fmt: skip
+    records = [
+        {"step": 1, "loss": 0.5},
+        {"step": 1, "heldout": {"dev": {**found, "loss": None}, "other": other}},
+        {"step": 2, "loss": None},
+        {"step": 3, "loss": 0.1},
+        {"step": 3, "heldout": {"dev": found, "other": other}},
+    ]
+    assert history_of(records, "dev") == LossHistory(
+        [(1, 0.5), (3, 0.1)], [(1, math.inf), (3, 0.9)], 0.6931, 0.81, 0.5, 0.81
+    )
+    assert history_of(records[:1], "dev") == LossHistory([(1, 0.5)], [])
+    two = {**found, "losses": {"classification": 0.5, "masked_lm": 0.4}}
+    assert history_of([{"step": 3, "heldout": {"dev": two}}], "dev").accuracy is None
