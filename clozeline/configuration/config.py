@@ -199,8 +199,7 @@ def _with_base(schema: Any, data: dict[str, Any], path: Path, depth: int = 0) ->
 def load_config(schema: type[T], path: Path, overrides: Sequence[str] = (), *, is_own: bool = False) -> T:
     """Read a YAML file, apply `a.b=value` overrides, validate.
 
-    Overrides, and a file that is the user's own, given to a command, may name algorithms of other modules
-    (`clozeline.plugins`).
+    Values of overrides, and of a file that is the user's own, may name algorithms of other modules (`plugins.allow`).
 
     ConfigurationError if the file is missing or not YAML, a key is unknown (the nearest known one is named), or a value
     has the wrong type or range. A mistake that the file alone does not have is one of the command line.

@@ -333,6 +333,8 @@ def restore(engine: Engine, checkpoint: tuple[Path, Index] | None, new: Collecti
 def load(engine: Engine, directory: Path, index: Index) -> TrainState:
     """Load a checkpoint into an engine; each rank reads its ranges, whatever world size or ZeRO stage wrote them.
 
+    States of another optimizer are left there, and those of this one begin as in a new run.
+
     Raises:
         CheckpointError: a part is not what the index says.
         ConfigurationError: the checkpoint belongs to another model.
@@ -350,18 +352,19 @@ def load(engine: Engine, directory: Path, index: Index) -> TrainState:
         raise ConfigurationError(f"{directory}: holds buffers {sorted(index.buffers)}, this model has {ours}")
     # create optimizer states, then fill the slices of this rank
     reader = CheckpointReader(directory, index)
+    state = read_state(index)
+    others = state.optimizer is not None and state.optimizer != engine.config.optimizer.name
     keys: dict[str, set[str]] = defaultdict(set)
     for record in index.parameters.values():
-        keys[record.group].update(key for key in record.keys if key != WEIGHT)
-    partitions.prepare_states(engine, keys, index.scalars, index.hooks)
+        keys[record.group].update(key for key in record.keys if key != WEIGHT and (key in index.hooks or not others))
+    partitions.prepare_states(engine, keys, {} if others else index.scalars, index.hooks)
     with torch.no_grad():
         for piece in partitions.fragments(engine, owned=False):
             for key, view in piece.tensors.items():
                 view.copy_(reader.read(key, piece.name, piece.start, piece.count))
-        partitions.set_whole_states(engine, reader.states())
+        partitions.set_whole_states(engine, {} if others else reader.states())
         for name, buffer in partitions.buffers(engine).items():
             buffer.copy_(reader.buffer(name, buffer.shape))
         engine.zero.refresh_model()
-    state = read_state(index)
     engine.continue_from(state.step, state.samples, state.skipped)
     return state

@@ -94,6 +94,11 @@ class TrainState:
         return replace(moved, stream={**self.stream, "samples": samples}, rollbacks=self.rollbacks + 1)
 
     @property
+    def optimizer(self) -> str | None:
+        """Name of the optimizer whose states the checkpoint holds; None where it does not say."""
+        return self.frozen.get("optimizer.name")
+
+    @property
     def rows(self) -> int:
         """Rows that the weights were trained on, filler included."""
         return self.samples - sum(stop - start for _, start, stop in self.skipped_rows)
@@ -122,9 +127,13 @@ def find_changes(saved: TrainState, now: TrainState, allowed: Sequence[str]) -> 
         for key in sorted({*pairs[0], *pairs[1]})
         if pairs[0].get(key) != pairs[1].get(key) and (not key.startswith("code.") or key in pairs[0].keys() & pairs[1])
     ]
-    free = tuple(f"{key}." for key in allowed)
     return [
         f"{key}: {pairs[0].get(key)!r} in the checkpoint, {pairs[1].get(key)!r} now"
         for key in keys
-        if not f"{key.removesuffix(' (digest)')}.".startswith(free)
+        if not is_allowed(key.removesuffix(" (digest)"), allowed)
     ]
+
+
+def is_allowed(key: str, allowed: Sequence[str]) -> bool:
+    """Return whether a dotted key is one of `allowed`, or below one; `data` allows `data.seed`."""
+    return f"{key}.".startswith(tuple(f"{entry}." for entry in allowed))

@@ -252,6 +252,10 @@ class TrainConfig:
             if self.data.length_buckets:
                 why = f"changes which rows the head {head} compares, and with it the loss; set it to false"
                 raise ValueError(f"data.length_buckets: {why}")
+        if self.init_parts and self.model.init_from is None:
+            raise ValueError(
+                "init_parts: names parts of the model in model.init_from, and there is none: remove the key"
+            )
         if self.model.adapter is not None and self.model.init_from is None:
             raise ValueError("model.adapter: expected model.init_from, a run or a folder with the model to adapt")
         if self.model.adapter is not None and self.freeze:

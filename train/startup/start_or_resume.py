@@ -14,19 +14,23 @@ from typing import Any, Final
 import torch
 
 from clozeline.errors import ConfigurationError
+from clozeline.model.build import parameter_shapes
 from clozeline.train.checkpoint.format import Index
 from clozeline.train.checkpoint.run_weights import find_checkpoint
-from clozeline.train.checkpoint.state import TrainState, find_changes, read_state
+from clozeline.train.checkpoint.state import TrainState, find_changes, is_allowed, read_state
 from clozeline.train.configuration.config import TrainConfig, check_schedule, frozen
 from clozeline.train.data.stream.stream import Stream
 from clozeline.train.distributed.process_group import World, set_determinism
 from clozeline.train.logs.journal import RunStatus
 from clozeline.train.startup.checks import decay_step
+from clozeline.train.startup.open_run import read_config
 
 _ON_HOST: Final[dict[str, Any]] = {"precision": "fp32", "compile": False, "deterministic": True}
 _ON_GPU: Final[dict[str, Any]] = {"precision": "bf16", "compile": True, "deterministic": False}
 _BF16: Final = (8, 0)
 """Compute capability from which on a GPU multiplies in bf16 and TF32."""
+_VOCABULARY: Final = 1024
+"""Ids of two models whose shapes are compared."""
 _COMPILED: Final = (7, 0)
 """Compute capability from which on torch.compile has a backend."""
 
@@ -76,7 +80,8 @@ class StartingPoint:
             now = {key: getattr(state, key) for key in ("frozen", "dataset", "shape", "versions")}
             state = replace(self.saved, **now)
         saved_stream = state.stream or {**stream.state_dict(), "samples": state.samples}
-        stream.load_state_dict(saved_stream, allow_changed=["data"])
+        free = [key for key in ("seed", "lanes") if is_allowed(f"data.{key}", self.config.checkpoint.allow_changed)]
+        stream.load_state_dict(saved_stream, allow_changed=["data", *free])
         return replace(state, stream=stream.state_dict(), base=base, distillation=dict(distillation))
 
     def schedule_note(self) -> str:
@@ -113,7 +118,11 @@ def find_starting_point(
     branches = _is_branch(config, checkpoint)
     # choose what the configuration leaves to the device
     asked, config = config, fill_in_defaults(config, device, saved)
-    choices = tuple(describe_defaults(asked, config, device, saved))
+    choices = describe_defaults(asked, config, device, saved)
+    if saved is not None and saved.optimizer not in (None, config.optimizer.name):
+        choices.append(
+            f"optimizer  {config.optimizer.name} begins anew: the saved states are those of {saved.optimizer}"
+        )
     # fix the end of the schedule
     horizon = config.schedule.options.steps
     if horizon is None and saved is not None and not branches:
@@ -130,7 +139,7 @@ def find_starting_point(
         _refuse_changes(saved, state, config, ("schedule",) if branches else ())
     if saved is None or saved.step <= config.last_step:
         _refuse_standstill(config, saved)
-    return StartingPoint(config, state, checkpoint, saved, choices)
+    return StartingPoint(config, state, checkpoint, saved, tuple(choices))
 
 
 def branch_point(config: TrainConfig) -> tuple[Path, Index] | None:
@@ -152,10 +161,19 @@ def _refuse_changes(saved: TrainState, now: TrainState, config: TrainConfig, fre
     if changes := find_changes(saved, now, (*config.checkpoint.allow_changed, *free)):
         listed = "\n  ".join(changes)
         keys = [change.partition(": ")[0].removesuffix(" (digest)") for change in changes]
-        raise ConfigurationError(
-            f"{config.output}: its checkpoint belongs to another run:\n  {listed}\n"
-            f"choose another output, or allow it: checkpoint.allow_changed=[{', '.join(keys)}]"
-        )
+        remedy = f"choose another output, or allow it: checkpoint.allow_changed=[{', '.join(keys)}]"
+        if not _fits_weights(config):
+            remedy = "choose another output, or take these keys back: its weights do not fit the model with them"
+        raise ConfigurationError(f"{config.output}: its checkpoint belongs to another run:\n  {listed}\n{remedy}")
+
+
+def _fits_weights(config: TrainConfig) -> bool:
+    """Return whether the model has the parameters of the run in its folder, with the same shapes."""
+    try:
+        before = read_config(config.branch_from or config.output).model
+    except ConfigurationError:  # nothing says what it was
+        return True
+    return parameter_shapes(before, _VOCABULARY) == parameter_shapes(config.model, _VOCABULARY)
 
 
 def _refuse_rates(config: TrainConfig) -> None:

@@ -154,8 +154,9 @@ class Stream:
 
         Args:
             state: what `state_dict` gave.
-            allow_changed: keys that may differ: `seed`, or `data` (sets, weights, objectives, phases): then this
-                stream's phases apply from the state's position on.
+            allow_changed: keys that may differ: `seed`, `lanes`, or `data` (sets, weights, objectives, phases): then
+                those of this stream apply from the state's position on. With another seed or other lanes, rows of the
+                epoch come again, or not at all.
 
         Raises:
             StateMismatch: a key differs or is absent.
