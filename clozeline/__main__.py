@@ -4,7 +4,7 @@ import difflib
 import importlib
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -107,11 +107,19 @@ def main() -> int:
         known = {key: command for group in commands().values() for key, command in group.items()}
         dashed = _with_dashes(name)
         if dashed not in known:
-            near = difflib.get_close_matches(name, [*known, *_own(), "--version"], n=1)
-            raise _refusal(f"no command '{name}'; " + (f"did you mean '{near[0]}'?" if near else "--help lists all"))
+            raise _refusal(f"no command '{name}'; {_suggest_command(name, known)}")
         sys.argv = [f"clozeline {_with_dashes(name)}", *arguments]
         return known[dashed].run(arguments)
     return 0
+
+
+def _suggest_command(name: str, known: Iterable[str]) -> str:
+    from clozeline.configuration.words_elsewhere import translate_command  # YAML takes a moment, for mistakes alone
+
+    if (translated := translate_command(name, [*known])) is not None:
+        return translated
+    near = difflib.get_close_matches(name, [*known, *_own(), "--version"], n=1)
+    return f"did you mean '{near[0]}'?" if near else "--help lists all"
 
 
 def _own() -> dict[str, str]:

@@ -15,6 +15,8 @@ from typing import Any, Final, Literal, NoReturn, TextIO, TypeAlias
 
 from clozeline import plugins
 from clozeline.configuration.config import describe
+from clozeline.configuration.overrides import parse_words
+from clozeline.configuration.words_elsewhere import translate_key
 from clozeline.errors import ClozelineError, ConfigurationError, message_text, show_controls
 from clozeline.process import READER_GONE, STOPS, ReaderGone, catch, guard_streams
 from clozeline.registry import find, names
@@ -41,7 +43,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> tuple[Any, list[str]]:  # type: ignore[override]
         """Refuse a word that is not UTF-8, such as the path of a file whose name is in another encoding."""
         words = list(sys.argv[1:] if args is None else args)
-        plugins.allow("\n".join(words))
+        plugins.allow(parse_words(words))
         for word in words:
             if any("\ud800" <= letter <= "\udfff" for letter in word):
                 raise ConfigurationError(f"argument {word!r}: expected UTF-8; rename the file or folder")
@@ -72,7 +74,8 @@ class Parser(argparse.ArgumentParser):
                 settings.append(f"{_key(name)}={following}")
             else:
                 near = difflib.get_close_matches(name, self._option_string_actions, n=1)
-                hint = f"did you mean '{near[0]}'?" if near else f"keys are written {_key(name)}=VALUE"
+                spelled = f"did you mean '{near[0]}'?" if near else f"keys are written {_key(name)}=VALUE"
+                hint = translate_key(_key(name), [_key(option) for option in self._option_string_actions]) or spelled
                 raise ConfigurationError(f"{name}: no such option; {hint}; see --help")
         yield from settings
 

@@ -15,10 +15,9 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,7 +38,7 @@ def is_own(name: str) -> bool:
 def name_of(kind: type) -> str:
     """Return the name by which a class is chosen: that of its file in a registry, `module:Class` elsewhere."""
     module = kind.__module__
-    return module.rpartition(".")[2] if module.startswith("clozeline.") else f"{module}:{kind.__qualname__}"
+    return f"{module}:{kind.__qualname__}" if _is_outside(module) else module.rpartition(".")[2]
 
 
 def short_name(name: str) -> str:
@@ -47,10 +46,26 @@ def short_name(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.rpartition(":")[2]).lower() if is_own(name) else name
 
 
-def allow(text: str) -> None:
-    """Allow the import of what a text of the user names, in this process and those that it starts."""
-    if found := {name.replace("-", ".") for name in _NAME.findall(text)} - _allowed():
+def allow(values: Iterable[Any]) -> None:
+    """Allow the import of what the user's values name, in this process and those that it starts.
+
+    `values` are plain data, parsed: only an entire text or key is a name, never a part of one.
+    """
+    if found := {name.replace("-", ".") for name in filter(is_own, _texts(values))} - _allowed():
         os.environ[VARIABLE] = ",".join(sorted(_allowed() | found))
+
+
+def _texts(plain: Any) -> Iterator[str]:
+    """Yield the texts and keys of plain data."""
+    if isinstance(plain, str):
+        yield plain
+    elif isinstance(plain, Mapping):
+        for key, value in plain.items():
+            yield from _texts(key)
+            yield from _texts(value)
+    elif isinstance(plain, Iterable):
+        for value in plain:
+            yield from _texts(value)
 
 
 def _allowed() -> set[str]:
@@ -106,27 +121,27 @@ def _import(module: str) -> Any:
     return importlib.import_module(module)
 
 
-def digests(plain: Any) -> dict[str, str]:
-    """Return the SHA-256 of the source of every module of one's own that a plain configuration names, by its name."""
-    return {name: _source_digest(name) for name in sorted(set(filter(is_own, _strings(plain))))}
+def digests(kinds: Iterable[type]) -> dict[str, str]:
+    """Return the SHA-256 of the source of each class of one's own, by its name; classes of Clozeline have versions.
+
+    The source is that of the module that defines the class, and of the modules of the same package whose classes it
+    inherits from.
+    """
+    found = {name_of(kind): kind for kind in kinds if _is_outside(kind.__module__)}
+    return {name: _source_digest(kind) for name, kind in sorted(found.items())}
 
 
-def _source_digest(path: str) -> str:
-    module = path.replace("-", ".").partition(":")[0]
-    loaded = sys.modules.get(module)
-    spec = getattr(loaded, "__spec__", None) or find_spec(module)
-    if spec is None or spec.origin is None:
-        raise ConfigurationError(f"{path}: the module {module} has no source to hash")
-    return hashlib.sha256(Path(spec.origin).read_bytes()).hexdigest()
+def _is_outside(module: str) -> bool:
+    return not f"{module}.".startswith("clozeline.")
 
 
-def _strings(plain: Any) -> Iterator[str]:
-    if isinstance(plain, str):
-        yield plain
-    elif isinstance(plain, Mapping):
-        for key, value in plain.items():
-            yield from _strings(key)
-            yield from _strings(value)
-    elif isinstance(plain, list | tuple):
-        for value in plain:
-            yield from _strings(value)
+def _source_digest(kind: type) -> str:
+    package = kind.__module__.partition(".")[0]
+    modules = dict.fromkeys(base.__module__ for base in kind.__mro__ if base.__module__.partition(".")[0] == package)
+    digest = hashlib.sha256()
+    for module in modules:
+        file = sys.modules[module].__file__
+        if file is None:
+            raise ConfigurationError(f"{name_of(kind)}: the module {module} has no source to hash")
+        digest.update(Path(file).read_bytes())
+    return digest.hexdigest()

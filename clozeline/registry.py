@@ -9,16 +9,17 @@ import difflib
 import importlib
 import os
 import pkgutil
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
 from clozeline import plugins
 from clozeline.configuration.config import to_plain, validate
+from clozeline.configuration.words_elsewhere import translate_algorithm
 from clozeline.errors import ConfigurationError
 
 # Registry folders whose listing is kept: planning asks for the readers several times a file.
@@ -63,16 +64,22 @@ def find(package: str, name: str) -> Any:
     if plugins.is_own(name := full_name(package, name)):
         return plugins.import_class(package, name)
     if name not in _own_names(package):
-        known = names(package)
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
-        raise ConfigurationError(f"no '{name}' in {_folder(package)}; {hint}")
+        raise ConfigurationError(explain_unknown_name(package, name))
     module = importlib.import_module(f"{package}.{name}")
     compact = name.replace("_", "")
     for attribute, value in vars(module).items():
         if attribute.lower() == compact and isinstance(value, type) and value.__module__ == module.__name__:
             return value
     raise ConfigurationError(f"{package}.{name} holds no class named like its file")
+
+
+def explain_unknown_name(package: str, name: str) -> str:
+    """Return the message for a name that a registry lacks: what it is called here, the nearest name, or all of them."""
+    known = names(package)
+    near = difflib.get_close_matches(name, known, n=1)
+    spelled = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
+    hint = translate_algorithm(package.rpartition(".")[2], name, known) or spelled
+    return f"no '{name}' in {_folder(package)}; {hint}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,33 @@ def choose(package: str, entry: str | Mapping[str, Any]) -> Chosen:
     name = full_name(package, name)
     kind = find(package, name)
     return Chosen(name, kind, validate(kind.Options, options, name))
+
+
+@runtime_checkable
+class NamesAlgorithms(Protocol):
+    """A part of a configuration that names algorithms by other values than `Chosen`, such as keys of a mapping."""
+
+    @property
+    def algorithms(self) -> Sequence[type]:
+        """The classes that it names so."""
+
+
+def chosen_types(value: Any) -> Iterator[type]:
+    """Yield the class of each algorithm that a validated configuration chooses, also in the options of another one."""
+    if isinstance(value, NamesAlgorithms):
+        yield from value.algorithms
+    if isinstance(value, Chosen):
+        yield value.type
+        yield from chosen_types(value.options)
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from chosen_types(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from chosen_types(item)
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from chosen_types(getattr(value, field.name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,8 +30,18 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, TypeAda
 from pydantic.dataclasses import dataclass
 
 from clozeline import HOME, plugins
-from clozeline.configuration.overrides import alternatives, below, dump_yaml, fields_of, merge, override, parse_yaml
+from clozeline.configuration.overrides import (
+    alternatives,
+    below,
+    dump_yaml,
+    fields_of,
+    merge,
+    override,
+    parse_words,
+    parse_yaml,
+)
 from clozeline.configuration.redaction import redact, remember, without_masks
+from clozeline.configuration.words_elsewhere import translate_key
 from clozeline.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -205,7 +215,7 @@ def load_config(schema: type[T], path: Path, overrides: Sequence[str] = (), *, i
     has the wrong type or range. A mistake that the file alone does not have is one of the command line.
     """
     data, overrides = _compose(schema, path, overrides)
-    plugins.allow("\n".join([*overrides, json.dumps(data, default=str) if is_own else ""]))
+    plugins.allow([*parse_words(overrides), data if is_own else {}])
     resolved = override(schema, data, overrides, str(path))
     remember(resolved)
     value, mistakes = _validate(schema, resolved)
@@ -220,7 +230,7 @@ def load_config(schema: type[T], path: Path, overrides: Sequence[str] = (), *, i
 
 def load_keys(schema: type[T], data: Mapping[str, Any], overrides: Sequence[str]) -> T:
     """Validate keys that a command brings itself, with `a.b=value` overrides; as `load_config`, without a file."""
-    plugins.allow("\n".join(overrides))
+    plugins.allow(parse_words(overrides))
     resolved = override(schema, data, overrides, "command line")
     remember(resolved)
     return cast(T, validate(schema, resolved, "command line"))
@@ -279,9 +289,11 @@ def _explain(schema: Any, error: Any, prefix: str) -> str:
 
 
 def _hint(schema: Any, key: str, prefix: str) -> str:
-    """Name the known key with the same last word, or the nearest one of the same class, or of all."""
+    """Name what another program's key is here, a known key with the same last word, or the nearest one."""
     known = [name for name, *_ in describe(schema)]
     path, _, last = key.rpartition(".")
+    if (translated := translate_key(last, known, prefix)) is not None:
+        return f"; {translated}"
     words = {name.rpartition(".")[2]: name for name in reversed(known)}
     siblings = {name.rpartition(".")[2]: name for name in known if name.rpartition(".")[0] == path}
     close = (of[word] for of in (siblings, words) for word in difflib.get_close_matches(last, of, n=1))

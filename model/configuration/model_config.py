@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -17,7 +17,7 @@ from clozeline.model.configuration.key_types import Depth, Width, non_default_ke
 from clozeline.model.configuration.layer import BiasConfig, ConnectorConfig, DropoutConfig, InitConfig, ShareConfig
 from clozeline.model.configuration.position import LocalConfig, PositionConfig
 from clozeline.plugins import is_own
-from clozeline.registry import Chosen, OneOf, find, full_name, is_known, names
+from clozeline.registry import Chosen, OneOf, explain_unknown_name, find, full_name, is_known, names
 
 Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
 Quantization = Literal["int8", "int8_dynamic", "int4"]
@@ -160,9 +160,9 @@ class ModelConfig:
 
     def _name_problems(self) -> Iterator[str]:
         if not is_known("clozeline.model.families", self.family):
-            yield f"family: expected one of {', '.join(names('clozeline.model.families'))}, got '{self.family}'"
+            yield f"family: {explain_unknown_name('clozeline.model.families', self.family)}"
         if unknown := [name for name in self.heads if not is_known("clozeline.model.heads", name)]:
-            yield f"heads: expected names among {', '.join(names('clozeline.model.heads'))}, got '{unknown[0]}'"
+            yield f"heads: {explain_unknown_name('clozeline.model.heads', unknown[0])}"
         if not self.heads:
             known = ", ".join(names("clozeline.model.heads"))
             yield f"heads: expected at least one of {known} with its weight, got none"
@@ -277,6 +277,12 @@ class ModelConfig:
     def architecture(self) -> str:
         """The family's architecture: encoder, decoder or encoder_decoder."""
         return find("clozeline.model.families", self.family).architecture
+
+    @property
+    def algorithms(self) -> Sequence[type]:
+        """The classes of its family and heads."""
+        heads = [find("clozeline.model.heads", name) for name in self.heads]
+        return [find("clozeline.model.families", self.family), *heads]
 
     @property
     def targets(self) -> dict[str, str]:

@@ -109,6 +109,16 @@ class Head(nn.Module, ABC):
         """Return the correct class of each prediction, [n] int64: a token id, a class index, a choice; or nothing."""
         return tensors["row_weight"].new_zeros(0, dtype=torch.int64)
 
+    def label_limit(self, width: int) -> int | None:
+        """Return the number that labels must be below: the number of scores; None for a single score.
+
+        A head whose labels are no indices of its scores returns None. `width`: that of the states, `dim`. Only the
+        shape of scores is asked for: the head may be on torch's device `meta`.
+        """
+        states = torch.zeros(1, 1, width, device=next(self.parameters()).device)
+        scores = self.logits(states).shape[-1]
+        return scores if scores > 1 else None
+
     @property
     def flops_unit(self) -> str:
         """Unit for which `flops` counts."""
@@ -167,6 +177,9 @@ class RowHead(Head):
     def outputs(self) -> int:
         """Return the number of scores of a row."""
         return 1
+
+    def label_limit(self, width: int) -> int | None:
+        return count if (count := self.outputs()) > 1 else None
 
     def scores(self, hidden: Tensor, tensors: Mapping[str, Tensor]) -> Tensor:
         """Return scores of rows: [B, T, dim] to [B, scores]; the vectors of a pair's two orders are added first."""

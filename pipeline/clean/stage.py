@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from clozeline.errors import ClozelineError, ConfigurationError, PartialFailureError
 from clozeline.pipeline.clean.config import CleanConfig, SourceConfig
@@ -60,7 +60,8 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
             elif data_files(chosen.options):
                 chosen.build()  # a model or list that cannot be used is an error before the work
 
-    def version(self) -> int:
+    def algorithms(self) -> Sequence[Any]:
+        """Return the classes of readers, extractors, identifiers and filters, those of each source."""
         readers = {planned.reader for planned in self.plan.ranges}
         if not readers.isdisjoint(ARCHIVES):  # any reader may read a member
             readers = readers.difference(ARCHIVES).union(names("clozeline.pipeline.ingest.readers"))
@@ -68,7 +69,10 @@ class CleanStage(Stage[CleanConfig, CleanCounts]):
         for source in self._source_steps().values():
             chosen = (source.extractor, source.language, *source.filters)
             algorithms += [step.type for step in chosen if step is not None]
-        return _CLEAN_VERSION + NORMALIZE_VERSION + sum(int(algorithm.VERSION) for algorithm in algorithms)
+        return algorithms
+
+    def version(self) -> int:
+        return _CLEAN_VERSION + NORMALIZE_VERSION + sum(int(algorithm.VERSION) for algorithm in self.algorithms())
 
     def passes(self) -> Sequence[Pass[CleanCounts]]:
         """Return one pass over the units."""

@@ -25,6 +25,7 @@ from clozeline.pipeline.execution.plan import Plan, load_plan
 from clozeline.pipeline.execution.unit_record import LOGS, C, Counts, Output, UnitRecord, unit_marker
 from clozeline.pipeline.recipe import Recipe, part_of_stage
 from clozeline.pipeline.vocabulary import Vocabulary
+from clozeline.registry import chosen_types
 from clozeline.repair import cannot_write, explain_error
 
 DOCUMENTS: Final = "documents"
@@ -154,6 +155,10 @@ class Stage(ABC, Generic[K, C]):
     @abstractmethod
     def version(self) -> int:
         """Return the sum of the `VERSION`s of the algorithms that decide bytes."""
+
+    def algorithms(self) -> Sequence[type]:
+        """Return the classes of algorithms whose code decides its output: those that its key chooses."""
+        return list(chosen_types(self.config))
 
     def files(self) -> Mapping[str, str]:
         """Return the hashes of further files that decide its output, by path: another content redoes the stage."""
@@ -316,7 +321,7 @@ def stage_key(stage: Stage[Any, Any], upstream: str) -> str:
         "upstream": upstream,
         "version": stage.version(),
     }
-    own = plugins.digests([facts["config"], facts["shared"]])
+    own = plugins.digests(stage.algorithms())
     return config_digest(facts | ({"own algorithms": own} if own else {}))
 
 

@@ -63,12 +63,15 @@ class GroupStage(Stage[GroupConfig, GroupCounts]):
             except ConfigurationError as error:
                 yield f"corrupt.{number}: {error}"
 
+    def algorithms(self) -> Sequence[Any]:
+        """Return the classes of the groupings of its sets."""
+        return [find("clozeline.pipeline.group.groupings", made.spec.name) for made in self.sets]
+
     def version(self) -> int:
         """Return a hash of the groupings' versions and of the sets, which follow from the objectives."""
         facts = []
-        for made in self.sets:
-            version = find("clozeline.pipeline.group.groupings", made.spec.name).VERSION
-            facts.append((made.label, made.minimum.tokens, made.minimum.sentences, version))
+        for made, grouping in zip(self.sets, self.algorithms(), strict=True):
+            facts.append((made.label, made.minimum.tokens, made.minimum.sentences, grouping.VERSION))
         return hash64(repr(facts))
 
     def passes(self) -> Sequence[Pass[GroupCounts]]:

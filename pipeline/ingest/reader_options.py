@@ -6,6 +6,7 @@ from dataclasses import Field, fields
 from typing import Any
 
 from clozeline.configuration.config import validate
+from clozeline.configuration.words_elsewhere import translate_key
 from clozeline.errors import ConfigurationError
 from clozeline.registry import find, names
 
@@ -38,8 +39,10 @@ def check_options(values: Mapping[str, Any], readers: Iterable[str] | None, keys
         value = values[key]
         if value is None or any(key in options and options[key].default == value for options in every):
             continue
-        near = difflib.get_close_matches(key, sorted({*known, *keys}), n=1)
+        every_key = sorted({*known, *keys})
+        near = difflib.get_close_matches(key, every_key, n=1)
+        spelled = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(every_key)}"
         whose = "no reader has it" if readers is None else f"not an option of the reader {', '.join(possible)}"
-        raise ConfigurationError(f"unknown key '{key}' ({whose}){f'; did you mean {near[0]!r}?' if near else ''}")
+        raise ConfigurationError(f"unknown key '{key}' ({whose}); {translate_key(key, every_key) or spelled}")
     for reader in possible if readers is not None else ():
         validate(find(_READERS, reader).Options, options_of(reader, values), f"reader {reader}")

@@ -188,7 +188,8 @@ class TargetRows(GenerationRows):
             columns = {"input_ids": source_row.ids, "target_ids": target_row.ids, "record": record}
             notes = {"targets_cut": 1} if target_row.cut else {}
             notes |= {"answers_without_source": 1} if number and not rows else {}
-            rows.append(BuiltExample(columns, number, source_row.cut + target_row.cut, notes=notes))
+            cut = source_row.cut + target_row.cut
+            rows.append(BuiltExample(columns, number, cut, source_row.cut, notes=notes))
         return rows or "no_tokens"
 
 
@@ -230,7 +231,8 @@ class TurnRows(GenerationRows):
             "label_ids": ids[positions],
             "record": record_bytes({"source": source, "targets": list(targets)}),
         }
-        return [BuiltExample(columns, cut=len(ids) - kept, notes={"labels": len(positions)})]
+        input_cut = len(ids) - kept - int(has_loss[kept:].sum())
+        return [BuiltExample(columns, cut=len(ids) - kept, input_cut=input_cut, notes={"labels": len(positions)})]
 
 
 _ROWS: Final[dict[HeadName, type[TaskRows[Any]]]] = {

@@ -197,6 +197,8 @@ class BuiltExample:
     """index of its first word or token, for a row that became several examples"""
     cut: int = 0
     """truncated tokens"""
+    input_cut: int | None = None
+    """those of what the model is to answer, each counted in one example of its row; None: all of `cut`"""
     labels: Mapping[str, int] = field(default_factory=dict)
     """occurrences of each label"""
     notes: Mapping[str, int] = field(default_factory=dict)
@@ -219,6 +221,10 @@ class TaskRows(ABC, Generic[Item]):
         self.facts, self.form, self.tokenizer = facts, replace(form, frame=frame), tokenizer
         self.corpus, self.source = corpus, source
         self.rejected: list[Rejected] = []
+        self.unbuilt: dict[int, str] = {}
+        """reasons why items gave no example, by index of the item"""
+        self.truncated_inputs: dict[int, int] = {}
+        """tokens that no example of an item holds, by index of the item, for items that lost some"""
         self.counts = SplitCounts(
             rows_in=0, examples=0, windows=0, refused={}, tokens=0, truncated=0, truncated_tokens=0, labels={}, notes={}
         )
@@ -269,8 +275,12 @@ class TaskRows(ABC, Generic[Item]):
                     continue
                 examples = self.build(item, [encodings[text] for text in self.texts(item)])
                 if isinstance(examples, str):
+                    self.unbuilt[item.index] = examples
                     add_counts(self.counts, {"refused": {examples: 1}})
                     continue
+                lost = sum(each.cut if each.input_cut is None else each.input_cut for each in examples)
+                if lost:
+                    self.truncated_inputs[item.index] = lost
                 for example in examples:
                     counts: dict[str, Any] = {"examples": 1, "tokens": len(example.columns["input_ids"])}
                     counts |= {"labels": dict(example.labels), "notes": dict(example.notes)}

@@ -193,7 +193,7 @@ class AnswerRows(TaskRows[Question]):
         begin = len(frame.head) + len(question_ids) + len(frame.between)
         answers = [text for _, text in item.answers]
         record = {"id": item.key, "question": item.question, "context": item.context, "answers": answers}
-        rows = []
+        rows: list[BuiltExample] = []
         for number, (start, end) in enumerate(windows):
             row = self.framed(question_ids, context.ids[start:end])
             has_answer = start <= first and last < end
@@ -209,7 +209,7 @@ class AnswerRows(TaskRows[Question]):
                 "record": record_bytes(record),
             }
             note = "windows_with_answer" if has_answer else "windows_without_answer"
-            rows.append(BuiltExample(columns, start, cut, {}, {note: 1}))
+            rows.append(BuiltExample(columns, start, cut, 0 if rows else cut, notes={note: 1}))
         if item.answers and not any("windows_with_answer" in row.notes for row in rows):
             rows[0] = replace(rows[0], notes={**rows[0].notes, "questions_without_window": 1})
         return rows
@@ -280,5 +280,5 @@ class TaggedRows(TaskRows[TaggedWords]):
             }  # fmt: skip
             labels = Counter(facts.labels[item.tags[word]] for word in tagged)
             notes = {"words_without_tokens": len(own) - len(tagged)} if len(tagged) < len(own) else {}
-            rows.append(BuiltExample(columns, int(own[0]), framed.cut, labels, notes))
+            rows.append(BuiltExample(columns, int(own[0]), framed.cut, labels=labels, notes=notes))
         return rows

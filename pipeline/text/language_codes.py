@@ -31,8 +31,12 @@ def suggest_codes(word: str, known: Collection[str]) -> str:
 
 
 def _code_of(name: str) -> str | None:
-    """Return the code of a language by its English name."""
+    """Return the code of a language by its English name, or by another code of it, such as `ger` of ISO 639-2."""
     from babel import Locale  # takes a moment, for mistakes alone
+    from babel.core import get_global
 
+    other_codes = get_global("language_aliases")
+    if (code := other_codes.get(name.lower())) is not None:
+        return str(code)
     named = Locale("en").languages.items()
     return next((code for code, language in named if language.lower() == name.lower()), None)

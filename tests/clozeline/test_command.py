@@ -79,7 +79,7 @@ def test_a_signal_ends_what_the_block_started(name):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--num-workers=2"], "unknown key 'num_workers'; did you mean 'executor.workers'?"),
+        (["--num-workers=2"], "unknown key 'num_workers'; here it is 'executor.workers'"),
         (["--wat"], "--wat: no such option; keys are written wat=VALUE"),
         (["--dryrun"], "--dryrun: no such option; did you mean '--dry-run'?"),
     ],

@@ -35,7 +35,13 @@ from clozeline.tools.command import (
 )
 from clozeline.tools.runs.data.run_sets import SET_PATHS_HELP, SetPaths, split_set_paths
 from clozeline.tools.runs.evaluation.task_run import TaskRun, open_task_run
-from clozeline.tools.runs.inference.prediction_files import Layout, PredictionParts, check_output, write_output
+from clozeline.tools.runs.inference.prediction_files import (
+    TRUNCATED,
+    Layout,
+    PredictionParts,
+    check_output,
+    write_output,
+)
 from clozeline.tools.runs.inference.unlabeled_rows import InputColumns, Item, build_rows, read_unlabeled, task_reader
 from clozeline.train.configuration.checkpoint import StepChoice
 
@@ -84,7 +90,12 @@ _KEYS = ("text", "text_pair", "words", "question", "context", "choices", "source
 
 
 def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) -> Counter[str]:
-    """Write the predictions of all rows; return the number of rows, and of those without a prediction by reason."""
+    """Write the predictions of all rows, and count them.
+
+    Returns:
+        the number of `rows`, of `truncated` rows, which are longer than those of the training, and of rows without a
+        prediction by reason.
+    """
     if not options.input.is_file():
         raise ConfigurationError(f"input: {options.input}: no such file; give one with rows to predict")
     opened = open_task_run(run, "train", step=options.step, set_paths=sets)
@@ -104,7 +115,11 @@ def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) ->
         if not number:
             raise ConfigurationError(f"input: {options.input}: expected rows to predict, got none")
         counts["rows"] = first
-        counts.update(record["rejected"] for record in parts.records(number) if "rejected" in record)
+        for record in parts.records(number):
+            if TRUNCATED in record:
+                counts["truncated"] += 1
+            if "rejected" in record:
+                counts[record["rejected"]] += 1
         write_output(options.output, options.layout, parts.records(number), opened.answer)
     return counts
 
@@ -112,11 +127,13 @@ def predict(run: Path, options: PredictOptions, sets: SetPaths | None = None) ->
 def _records_of(opened: TaskRun, reader: TaskReader, group: Sequence[Item], first: int) -> list[Record]:
     """Return the records of some rows in their order; rows without a prediction say why."""
     items, answer = [item for item, _ in group], opened.answer
-    rows, uids, missing = build_rows(opened, reader, items)
+    rows, uids, missing, truncated = build_rows(opened, reader, items)
     records = {number: {"rejected": reason, **answer.empty(items[number])} for number, reason in missing.items()}
     if len(rows):
         for row, record in answer.records(opened.task, rows, answer.predict(opened.task, rows)):
             records[uids[rows.fixed["document_uid"][row].tobytes()]] = record
+    for item_number, tokens in truncated.items():
+        records[item_number][TRUNCATED] = tokens
     return [
         {"row": first + number, **({} if key is None else {"id": key}), **records[number]}
         for number, (_, key) in enumerate(group)
@@ -132,9 +149,10 @@ def main(arguments: Sequence[str]) -> int:
         sets, words = split_set_paths(options.overrides)
         chosen = settings_of(PredictOptions, words)
         counts = predict(options.run, chosen, sets)
-        rows = counts.pop("rows")
+        rows, truncated = counts.pop("rows"), counts.pop("truncated", 0)
         rejected = ", ".join(f"{count:,} {reason}" for reason, count in sorted(counts.items()))
-        sys.stdout.write(f"{chosen.output}: {plural(rows, 'row')}; without a prediction: {rejected or 'none'}\n")
+        written = f"{chosen.output}: {plural(rows, 'row')}; truncated: {truncated or 'none'}"
+        sys.stdout.write(f"{written}; without a prediction: {rejected or 'none'}\n")
 
     return run_tool(parser, arguments, action)
 

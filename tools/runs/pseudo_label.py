@@ -109,7 +109,7 @@ def label_texts(
     opened: TaskRun, reader: TaskReader, items: Sequence[TaskItem | Rejected]
 ) -> tuple[list[LabeledByModel], Counter[str]]:
     """Return the class of each text, in order, and the number of items without one, by reason."""
-    rows, uids, missing = build_rows(opened, reader, items)
+    rows, uids, missing, _ = build_rows(opened, reader, items)
     judged = []
     for row, prediction in opened.answer.predict(opened.task, rows).items() if len(rows) else ():
         item = items[uids[rows.fixed["document_uid"][row].tobytes()]]

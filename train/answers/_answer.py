@@ -177,6 +177,10 @@ class TaskAnswer(Answer, ABC):
         """Return the columns that `predict` needs, and those that it may have."""
         return self.inputs, self.optional_inputs
 
+    def official_readers(self) -> Sequence[TaskReader]:
+        """Return readers of official layouts in which any task of the head may hand in rows, the strictest first."""
+        return ()
+
     def item(
         self, values: Mapping[str, Sequence[Any]], reader: TaskReader, index: int, key: Any
     ) -> TaskItem | Rejected:

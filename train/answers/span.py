@@ -12,8 +12,10 @@ from torch import Tensor
 from clozeline.errors import IntegrityError
 from clozeline.model.decoding.answers import Answers, read_answers
 from clozeline.model.loss import IGNORED
+from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import Question, Rejected, TaskItem, TaskReader
+from clozeline.pipeline.tasks.readers.squad import Squad
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.train.answers._answer import (
     Record,
@@ -133,6 +135,9 @@ class Span(TaskAnswer):
             return Rejected("empty_text", index)
         # answers are found again by their characters: the context stays as it is
         return Question(question, str(context), (), str(index if key is None else key), index)
+
+    def official_readers(self) -> Sequence[TaskReader]:
+        return (Squad(Squad.Options(), Limits()),)
 
     def gold(self, task: TaskModel, rows: Rows) -> dict[int, Record]:
         return {

@@ -10,8 +10,12 @@ import torch
 from torch import Tensor
 
 from clozeline.model.decoding.tags import bio_transitions, viterbi
+from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.rows import Ragged, Rows
-from clozeline.pipeline.tasks.readers import Rejected, TaggedWords, TaskItem, TaskReader
+from clozeline.pipeline.tasks.readers import Rejected, TaggedWords, TaskItem, TaskReader, Unfit
+from clozeline.pipeline.tasks.readers._labels import words_of
+from clozeline.pipeline.tasks.readers.conll import Conll
+from clozeline.pipeline.tasks.readers.conllu import Conllu
 from clozeline.pipeline.tasks.task_rows import record_of
 from clozeline.train.answers._answer import Record, Scored, TaskAnswer, TaskModel, finite, mean, windows_of
 
@@ -80,12 +84,15 @@ class Tagging(TaskAnswer):
         self, values: Mapping[str, Sequence[Any]], reader: TaskReader, index: int, key: Any
     ) -> TaskItem | Rejected:
         (value,) = values["words"]
-        words = value.split() if isinstance(value, str) else value
-        if not words:
-            return Rejected("empty_text", index)
-        if not isinstance(words, list) or not all(isinstance(word, str) and word.strip() for word in words):
-            return Rejected("fields", index)
-        return TaggedWords(tuple(words), (0,) * len(words), index)
+        try:
+            words = words_of(value)
+        except Unfit as why:
+            return Rejected(why.reason, index)
+        return TaggedWords(words, (0,) * len(words), index)
+
+    def official_readers(self) -> Sequence[TaskReader]:
+        labels = Conll.Options(entities=[], tags=[*self.facts.labels])
+        return Conllu(Conllu.Options(), Limits()), Conll(labels, Limits())
 
     def gold(self, task: TaskModel, rows: Rows) -> dict[int, Record]:
         return {sentence.rows[0]: {"gold": list(sentence.tags)} for sentence in self.sentences(rows)}

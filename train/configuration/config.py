@@ -17,7 +17,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.model.configuration.layer import ShareConfig
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.pipeline.shards.store import as_url, local_path
-from clozeline.registry import Chosen, Default, OneOf, find
+from clozeline.registry import Chosen, Default, OneOf, chosen_types, find
 from clozeline.train.compression.distillation.config import DistilConfig
 from clozeline.train.configuration.checkpoint import CheckpointConfig
 from clozeline.train.configuration.data import DataConfig
@@ -346,8 +346,14 @@ def frozen(config: TrainConfig) -> dict[str, Any]:
     plain = flatten(to_plain(config)) | {"data.lanes": config.data.lane_count}
     plain["hooks"] = [hook.plain() for hook in config.hooks if not hook.type.observes]
     shared = {key: value for key, value in plain.items() if not _is_free(key)}
-    objectives = {key: value for key, value in plain.items() if key.startswith(("data.corrupt", "data.phases"))}
-    return shared | {f"code.{name}": digest for name, digest in plugins.digests([shared, objectives]).items()}
+    return shared | {f"code.{name}": digest for name, digest in plugins.digests(_deciding_types(config)).items()}
+
+
+def _deciding_types(config: TrainConfig) -> list[type]:
+    """Return the classes of algorithms that decide the weights: all that are chosen but hooks that only observe."""
+    values = {field.name: getattr(config, field.name) for field in fields(config)}
+    values["hooks"] = [hook for hook in config.hooks if not hook.type.observes]
+    return list(chosen_types(values))
 
 
 def _is_free(key: str) -> bool:

@@ -1,18 +1,20 @@
 """Checks that need the data sets but no process group, for a start and for a dry run."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 from clozeline.errors import ConfigurationError
 from clozeline.model.checkpoints import build_heads_of_class
+from clozeline.pipeline.shards import Manifest
 from clozeline.registry import Chosen
 from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.configuration.config import TrainConfig, check_world
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import Datasets, open_datasets
-from clozeline.train.data.sets.model_fit import with_answers
+from clozeline.train.data.sets.model_fit import refuse_further_classes, with_answers
 from clozeline.train.data.sets.passes import plan_steps
-from clozeline.train.data.stream.phases import distinct_sets, open_phases
+from clozeline.train.data.stream.phases import Input, open_phases
 from clozeline.train.logs.trackers import check_tracker
 from clozeline.train.optim.early_stopping import check_metric
 from clozeline.train.startup.open_run import read_config
@@ -42,6 +44,7 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
     config = fill_in_answers(fill_in_steps(config, datasets), datasets)
     special_ids = datasets.train.manifest.tokenizer.special_ids
     model = build_heads_of_class(config.model, {f"{name}_token_id": number for name, number in special_ids.items()})
+    refuse_further_classes(list(_manifests(datasets)), model)
     return CheckedStart(replace(config, model=model), datasets, left_out)
 
 
@@ -84,9 +87,16 @@ def fill_in_answers(config: TrainConfig, datasets: Datasets) -> TrainConfig:
         )
     if config.early_stop is not None:
         check_metric(config.early_stop, datasets.heldout, config.model.heads)
-    train = [(f"the training set {shards.path}", shards.manifest) for shards in distinct_sets(datasets.phases)]
-    heldout = [(f"the held-out set {shards.path}", shards.manifest) for shards in datasets.heldout.values()]
-    return replace(config, model=with_answers(config.model, [*train, *heldout]))
+    return replace(config, model=with_answers(config.model, list(_manifests(datasets))))
+
+
+def _manifests(datasets: Datasets) -> Iterator[tuple[str, Manifest]]:
+    """Yield the manifest of each set with a description; of samples, that of the examples they are corrupted to."""
+    sources = {source.key: source for phase in datasets.phases for source in phase.sources}
+    for source in sources.values():
+        yield f"the training set {source.shards.path}", source.manifest
+    for name, shards in datasets.heldout.items():
+        yield f"the held-out set {shards.path}", Input(shards, datasets.corruptions[name]).manifest
 
 
 def resolve_branch(config: TrainConfig) -> TrainConfig:

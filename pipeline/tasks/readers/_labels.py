@@ -20,6 +20,8 @@ from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import BeforeValidator
 
+from clozeline.pipeline.tasks.readers._task_items import Unfit
+
 MOST_CLASSES: Final = 65_535
 """Labels are stored as uint16."""
 _LOG: Final = logging.getLogger(__name__)
@@ -90,6 +92,27 @@ def cell_texts(value: Any, separator: str | None) -> list[str] | None:
     else:
         parts = value if isinstance(value, (list, tuple)) else [value]
     return [text for part in parts if (text := cell_text(part)) is not None]
+
+
+def words_of(value: Any) -> tuple[str, ...]:
+    """Return the words of a list, of a printed list, or of a text split at white space.
+
+    Raises:
+        Unfit: there are none, one of them is blank or no text, or a printed list cannot be read.
+
+    Example:
+        >>> words_of(["in", "New York"]), words_of("in  Rome"), words_of("['in', 'New York']")
+        (('in', 'New York'), ('in', 'Rome'), ('in', 'New York'))
+    """
+    with suppress(ValueError):
+        value = (printed_list(value) or value.split()) if isinstance(value, str) else value
+    if value is None or value == []:
+        raise Unfit("empty_text")
+    if not isinstance(value, (list, tuple)) or not all(isinstance(word, str) for word in value):
+        raise Unfit("fields")
+    if not all(word.strip() for word in value):
+        raise Unfit("empty_word")
+    return tuple(value)
 
 
 def is_vector(labels: Sequence[str]) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
@@ -105,6 +105,13 @@ class TaskReader(ABC):
         """
         return {}
 
+    def table_form(self) -> tuple[str | None, Sequence[str]]:
+        """Return the delimiter of the task's tables, None if the files tell it, and the columns of those without one.
+
+        Without columns, a table has a header.
+        """
+        return None, ()
+
     @abstractmethod
     def item(self, row: Row, index: int) -> TaskItem:
         """Return the item of a row.
@@ -118,10 +125,14 @@ class TaskReader(ABC):
         for index, row in file.rows():
             yield row if isinstance(row, Rejected) else self.build(row, index)
 
-    def build(self, row: Row, index: int) -> TaskItem | Rejected:
-        """Return the item of a row, or the reason why it has none."""
+    def build(
+        self, row: Row | Rejected, index: int, make: Callable[[Row, int], TaskItem] | None = None
+    ) -> TaskItem | Rejected:
+        """Return the item of a row, or the reason why it has none; `make` reads it, by default `item`."""
+        if isinstance(row, Rejected):
+            return replace(row, index=index)
         try:
-            return self.item(row, index)
+            return (make or self.item)(row, index)
         except Unfit as why:
             return keep_texts(Rejected(why.reason, index, why.detail), self.texts_to_keep(row))
 
@@ -134,9 +145,9 @@ class TaskReader(ABC):
         return items
 
     def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
-        """Return the rows of an official file with arbitrary answers, each with its id; None: read by `input_columns`.
+        """Return the rows of a file with arbitrary answers, each with its id; None if it has no layout of the task.
 
-        The indices of the rows count them.
+        The indices of the rows count them. Any other file is read by `input_columns`.
         """
         return None
 

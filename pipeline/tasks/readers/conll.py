@@ -4,19 +4,34 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import Rejected, TaggedWords, TaskFile, TaskItem
+from clozeline.pipeline.ingest.formats.file_kinds import suffix_of
+from clozeline.pipeline.ingest.readers import detect
+from clozeline.pipeline.ingest.readers.text import Text
+from clozeline.pipeline.tasks.readers import TaskFile
 from clozeline.pipeline.tasks.readers._column_files import open_sentences
-from clozeline.pipeline.tasks.readers._labels import bio_labels
+from clozeline.pipeline.tasks.readers._labels import are_entities, bio_labels, class_names
+from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers._text_lines import sentence_lines
-from clozeline.pipeline.tasks.readers.labelled import Labelled, OfficialLayout
+from clozeline.pipeline.tasks.readers.labelled import Labelled
 
 _DOCUMENT: Final = re.compile("-DOCSTART-")
 _BLANKS: Final = re.compile(r"[ \t]+")
+_FORMATS: Final = frozenset({"text", "tsv", "csv"})
+"""Formats as which columns of words and tags are detected; a CSV file has tabs then."""
+_OUTSIDE: Final = "O"
+_NO_TAG: Final = "_"
+_UNKNOWN_TAGS: Final = ("O", "_", "-", "-X-", "?")
+"""What files hold for a word without a tag."""
+_NAMES: Final = frozenset({"words", "tokens"})
+"""Usual names of a column of words, in the header of a table."""
+_LOOK_LINES: Final = 200
+"""Lines that decide whether a file holds columns."""
 
 
 def _split(line: str, separator: str | None) -> list[str]:
@@ -67,11 +82,7 @@ class Conll(OfficialLayout):
 
     def open(self, path: Path) -> TaskFile:
         """Detect the columns from the first line."""
-        lines = (line for sentence in sentence_lines(path, self.limits) for line in sentence.lines)
-        first = next((line for line in lines if not _DOCUMENT.match(line)), None)
-        if first is None:
-            raise ConfigurationError(f"{path}: expected lines of a word and its tag, got none")
-        separator = "\t" if "\t" in first else None
+        first, separator = self._first_line(path)
         count = len(_split(first, separator))
         name = f"{count} columns, {'tabs' if separator else 'spaces'}"
         word, tag, prefix = self.options.word_column, self.options.tag_column, self.options.prefix
@@ -86,12 +97,54 @@ class Conll(OfficialLayout):
 
         return open_sentences(path, self.limits, name, _DOCUMENT, parse)
 
-    def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]]:
-        """Yield the sentences of a file whose lines may lack the tag."""
+    def open_unlabeled(self, path: Path) -> TaskFile:
+        """Open a file whose lines may lack the tag; a text with a sentence a line is refused."""
+        first, separator = self._first_line(path)
+        if _NAMES & {*_split(first, separator)} and not self._is_tag(_split(first, separator)[-1]):
+            raise ConfigurationError(
+                f"{path}: expected lines of a word and its tag, got a header of columns: {first!r}"
+            )
         word, prefix = self.options.word_column, self.options.prefix
-        for number, sentence in enumerate(sentence_lines(path, self.limits)):
-            if sentence.damage:
-                yield Rejected(sentence.damage, number), None
-                continue
-            words = tuple(line.split()[word].removeprefix(prefix) for line in sentence.lines)
-            yield TaggedWords(words, (0,) * len(words), number), None
+        # tabs separate columns; between blanks, a tag is known by its class
+        if separator is None and suffix_of(path.name) in Text.suffixes and not self._holds_columns(path):
+            raise ConfigurationError(f"{path}: expected a line for each word, got lines of text")
+
+        def parse(line: str) -> Sequence[str]:
+            cells = _split(line, separator)
+            is_there = -len(cells) <= word < len(cells)
+            return (cells[word].removeprefix(prefix).strip(), _NO_TAG) if is_there else [""]
+
+        return open_sentences(path, self.limits, "words and tags", _DOCUMENT, parse)
+
+    def _first_line(self, path: Path) -> tuple[str, str | None]:
+        """Return the first line with a word, and the separator of its columns; None: blanks.
+
+        Raises:
+            ConfigurationError: there is no such line, or the file is a table.
+        """
+        kind, first = detect(path)[0], ""
+        if kind in _FORMATS:
+            first = next(self._word_lines(path), "")
+            if not first:
+                raise ConfigurationError(f"{path}: expected lines of a word and its tag, got none")
+            kind = "jsonl" if first.lstrip().startswith('{"') else kind
+        if kind not in _FORMATS or (kind == "csv" and "\t" not in first):
+            raise ConfigurationError(
+                f"{path}: expected lines of a word and its tag, got {kind}: name its columns by "
+                "tasks.reader='{name: labelled, words: COLUMN, label: COLUMN}'"
+            )
+        return first, "\t" if "\t" in first else None
+
+    def _word_lines(self, path: Path) -> Iterator[str]:
+        """Yield the lines with a word."""
+        for sentence in sentence_lines(path, self.limits):
+            yield from (line for line in sentence.lines if not _DOCUMENT.match(line))
+
+    def _holds_columns(self, path: Path) -> bool:
+        """Return whether most of the first lines are a single word, or end in a tag."""
+        cells = [_split(line, None) for line in islice(self._word_lines(path), _LOOK_LINES)]
+        return 2 * sum(len(line) == 1 or self._is_tag(line[-1]) for line in cells) >= len(cells)
+
+    def _is_tag(self, text: str) -> bool:
+        known = (*class_names(self.spec.classes), *_UNKNOWN_TAGS)
+        return text in known or are_entities([_OUTSIDE, text])

@@ -11,8 +11,9 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import TaskFile
 from clozeline.pipeline.tasks.readers._column_files import open_sentences
+from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers._text_lines import sentence_lines
-from clozeline.pipeline.tasks.readers.labelled import Labelled, OfficialLayout
+from clozeline.pipeline.tasks.readers.labelled import Labelled
 
 _COLUMNS: Final = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _DOCUMENT: Final = re.compile(r"#\s*newdoc\b")
@@ -55,11 +56,21 @@ class Conllu(OfficialLayout):
         first = next((line for line in rows if not line.startswith("#")), None)
         if first is None:
             raise ConfigurationError(f"{path}: expected sentences in CoNLL-U, got none")
-        if (count := len(first.split("\t"))) != len(_COLUMNS):
+        cells = first.split("\t")
+        if len(cells) != len(_COLUMNS):
             raise ConfigurationError(
-                f"{path}: expected the {len(_COLUMNS)} columns of CoNLL-U, separated by tabs, got {count}: {first!r}"
+                f"{path}: expected the {len(_COLUMNS)} columns of CoNLL-U, separated by tabs, got {len(cells)}: "
+                f"{first!r}"
             )
         return open_sentences(path, self.limits, "CoNLL-U", _DOCUMENT, self._word)
+
+    def open_unlabeled(self, path: Path) -> TaskFile:
+        """Open a file of ten columns whose first is the number of a word."""
+        rows = (line for sentence in sentence_lines(path, self.limits) for line in sentence.lines)
+        first = next((line for line in rows if not line.startswith("#")), "")
+        if not _ID.fullmatch(first.partition("\t")[0]):
+            raise ConfigurationError(f"{path}: expected words that are numbered, as in CoNLL-U, got {first!r}")
+        return self.open(path)
 
     def _word(self, line: str) -> Sequence[str]:
         cells = line.split("\t")

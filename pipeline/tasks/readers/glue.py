@@ -8,10 +8,19 @@ from typing import Any, ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.pipeline.tasks.readers import LabeledText, Rejected, Row, SourceTarget, TaskFacts, TaskFile
+from clozeline.pipeline.tasks.readers import (
+    LabeledText,
+    Rejected,
+    Row,
+    SourceTarget,
+    TaggedWords,
+    TaskFacts,
+    TaskFile,
+)
 from clozeline.pipeline.tasks.readers._column_files import open_table
 from clozeline.pipeline.tasks.readers._labels import numbered
-from clozeline.pipeline.tasks.readers.labelled import Labelled, OfficialLayout
+from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
+from clozeline.pipeline.tasks.readers.labelled import Labelled
 
 _ENTAILMENT: Final = ("entailment", "not_entailment")
 _PAIR: Final = ("sentence1", "sentence2")
@@ -135,14 +144,22 @@ class Glue(OfficialLayout):
         )
 
     def item(self, row: Row, index: int) -> Any:
-        item, name = super().item(row, index), self.options.task
+        return self._worded(super().item(row, index))
+
+    def unlabeled(self, row: Row, index: int) -> Any:
+        return self._worded(super().unlabeled(row, index))
+
+    def _worded(self, item: LabeledText | TaggedWords) -> Any:
+        """Return the item, with `as_text` as T5 words it."""
+        name = self.options.task
         if not self.options.as_text or not isinstance(item, LabeledText):
             return item
         names = self.task.exported or self.task.texts
         fields = [f"{name}: {text.strip()}" for name, text in zip(names, item.texts, strict=True)]
         source = " ".join(reversed(fields) if name == "mnli" else fields)  # T5 has the hypothesis first
-        target = self.facts.words[item.label or 0] if item.target is None else score_words(item.target)
-        return SourceTarget(source, (target,), f"{name} ", index)
+        has_class = self.spec.label is not None
+        target = self.facts.words[item.label or 0] if has_class else score_words(item.target or 0.0)
+        return SourceTarget(source, (target,), f"{name} ", item.index)
 
 
 def score_words(score: float) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.tasks.readers import (
     Dialogue,
@@ -90,11 +91,29 @@ class Instructions(TaskReader):
         file.require(self.options.messages)
         return file
 
-    def item(self, row: Row, index: int) -> Dialogue:
+    def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
+        try:
+            file = self.open(path)
+        except ConfigurationError:
+            return None
+        return ((self.build(row, number, self._unanswered), None) for number, (_, row) in enumerate(file.rows()))
+
+    def _unanswered(self, row: Row, index: int) -> Dialogue:
+        """Return the dialogue of a row, whose last answer may be missing: any text stands for it."""
+        messages = self._messages(row)
+        if messages[-1][0] != "assistant":
+            messages.append(("assistant", messages[-1][1]))
+        return Dialogue(tuple(messages), index)
+
+    def _messages(self, row: Row) -> list[tuple[str, str]]:
         entries = value_at(row, self.options.messages)
         messages = [*map(self._message, entries)] if isinstance(entries, list) else []
         if not messages:
             raise Unfit("fields")
+        return messages
+
+    def item(self, row: Row, index: int) -> Dialogue:
+        messages = self._messages(row)
         answers = [number for number, (role, _) in enumerate(messages) if role == "assistant"]
         if not answers:
             raise Unfit("no_answer")

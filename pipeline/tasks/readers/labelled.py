@@ -1,7 +1,6 @@
 """Reader of your own labeled files: columns of CSV, TSV, JSON lines, Parquet and Hugging Face datasets."""
 
 import json
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
@@ -41,12 +40,11 @@ from clozeline.pipeline.tasks.readers._labels import (
     is_integer,
     is_vector,
     number_of,
-    printed_list,
     sort_classes,
     to_bio,
     word_classes,
+    words_of,
 )
-from clozeline.pipeline.tasks.readers._task_items import GROUP
 from clozeline.pipeline.tasks.readers._text_lines import text_files
 
 _ANSWERS: Final = ("label", "labels", "score")
@@ -161,6 +159,9 @@ class Labelled(TaskReader):
             return {"words": [spec.words]}
         return {"text": spec.text} | ({"text_pair": spec.text_pair} if spec.text_pair else {})
 
+    def table_form(self) -> tuple[str | None, Sequence[str]]:
+        return self.spec.delimiter, self.spec.columns
+
     def open(self, path: Path) -> TaskFile:
         spec = self.spec
         if self.in_folders and path.suffix == ".txt":
@@ -251,7 +252,7 @@ class Labelled(TaskReader):
         if not self._is_kept(row):
             raise Unfit("filtered")
         if spec.words is not None:
-            words = self._words(row)
+            words = words_of(value_at(row, spec.words))
             return TaggedWords(words, self._tags(row, len(words)), index, group)
         texts = self.texts_of(row)
         if spec.score is not None:
@@ -260,6 +261,14 @@ class Labelled(TaskReader):
         if spec.labels is not None:
             return LabeledText(texts, None, None, index, group, classes)
         return LabeledText(texts, classes[0], None, index, group)
+
+    def unlabeled(self, row: Row, index: int) -> LabeledText | TaggedWords:
+        """Return the item of a row whose label is missing or not read, with an arbitrary one."""
+        spec = self.spec
+        if spec.words is not None:
+            words = words_of(value_at(row, spec.words))
+            return TaggedWords(words, (0,) * len(words), index)
+        return LabeledText(self.texts_of(row), 0 if spec.label is not None else None, 0.0, index)
 
     def _labels(self, row: Row) -> list[str]:
         """Return the labels in a row as texts: one, any number of them, or one for each word."""
@@ -296,18 +305,6 @@ class Labelled(TaskReader):
         if not all(sides):
             raise Unfit("empty_text")
         return tuple(sides)
-
-    def _words(self, row: Row) -> tuple[str, ...]:
-        words = value_at(row, str(self.spec.words))
-        with suppress(ValueError):
-            words = (printed_list(words) or words.split()) if isinstance(words, str) else words
-        if words is None or words == []:
-            raise Unfit("empty_text")
-        if not isinstance(words, (list, tuple)) or not all(isinstance(word, str) for word in words):
-            raise Unfit("fields")
-        if not all(word.strip() for word in words):
-            raise Unfit("empty_word")
-        return tuple(words)
 
     def _number(self, row: Row) -> float:
         value, (low, high) = value_at(row, self._answer), self.spec.range or (0.0, 1.0)
@@ -371,29 +368,3 @@ class Labelled(TaskReader):
 
 def _text_in_folder(path: Path, text: str) -> list[Row | Rejected]:
     return [{_FOLDER: path.parent.name, "text": text}]
-
-
-class OfficialLayout(Labelled):
-    """Base of the readers of official layouts: their `spec` names the columns and classes that their files have."""
-
-    unit: ClassVar[str] = "line"
-    has_parts: ClassVar[bool] = False
-    hint: ClassVar[str] = ""
-
-    @cached_property
-    @abstractmethod
-    def spec(self) -> Labelled.Options:
-        """Columns and classes of the task."""
-
-    def group_of(self, row: Row) -> str | None:
-        return row.get(GROUP)
-
-    def texts_of(self, row: Row) -> tuple[str, ...]:
-        """Return the text or both texts of a row, as they stand."""
-        names = (*self.spec.text, *self.spec.text_pair)
-        texts = tuple(text for name in names if isinstance(text := row.get(name), str))
-        if len(texts) < len(names):
-            raise Unfit("fields")
-        if not all(text.strip() for text in texts):
-            raise Unfit("empty_text")
-        return texts

@@ -7,6 +7,7 @@ from typing import Any
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.ingest.formats.file_kinds import suffix_of
 from clozeline.pipeline.tasks.readers import Question, Rejected, Row, TaskFacts, TaskFile, TaskItem, TaskReader, Unfit
 from clozeline.pipeline.tasks.readers._task_items import GROUP
 from clozeline.pipeline.tasks.readers._text_lines import read_whole_json
@@ -84,14 +85,20 @@ class Squad(TaskReader):
 
     def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
         """Return the questions of a file in SQuAD's layout with their ids, whether it has answers or not."""
-        return self._without_answers(path) if path.suffix == ".json" else None
-
-    def _without_answers(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]]:
+        if suffix_of(path.name) != ".json":
+            return None
         reader = Squad(replace(self.options, unanswerable=True), self.limits)
-        for index, row in reader.open(path).rows():
+        try:
+            file = reader.open(path)
+        except ConfigurationError:
+            return None
+        return reader._without_answers(file)
+
+    def _without_answers(self, file: TaskFile) -> Iterator[tuple[TaskItem | Rejected, Any]]:
+        for index, row in file.rows():
             assert not isinstance(row, Rejected), "questions are rejected when they are built"
             entry = {**row["entry"], "answers": []}
-            yield reader.build({**row, "entry": entry}, index), entry.get("id")
+            yield self.build({**row, "entry": entry}, index), entry.get("id")
 
 
 def _questions(articles: Sequence[Mapping[str, Any]]) -> Iterator[Row]:

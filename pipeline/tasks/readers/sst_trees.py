@@ -9,7 +9,8 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.tasks.readers import TaskFile
 from clozeline.pipeline.tasks.readers._column_files import open_lines
 from clozeline.pipeline.tasks.readers._labels import numbered
-from clozeline.pipeline.tasks.readers.labelled import Labelled, OfficialLayout
+from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
+from clozeline.pipeline.tasks.readers.labelled import Labelled
 
 _LABELS: Final = ("very negative", "negative", "neutral", "positive", "very positive")
 _TREE: Final = re.compile(r"\(([0-4]) ")

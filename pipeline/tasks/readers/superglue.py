@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from clozeline.configuration.config import config_class
+from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.readers._rows import value_at
 from clozeline.pipeline.tasks.readers import Rejected, Row, TaskFacts, TaskFile, TaskItem
 from clozeline.pipeline.tasks.readers._column_files import open_table
 from clozeline.pipeline.tasks.readers._labels import numbered
+from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers._reader import HeadName
 from clozeline.pipeline.tasks.readers._task_items import GROUP, keep_texts
-from clozeline.pipeline.tasks.readers.labelled import Labelled, OfficialLayout
+from clozeline.pipeline.tasks.readers.labelled import Labelled
 from clozeline.pipeline.tasks.readers.multiple_choice import MultipleChoice
 from clozeline.pipeline.tasks.readers.squad import maps, question_of
 
@@ -183,8 +185,15 @@ class Superglue(OfficialLayout):
             index = pair if isinstance(pair := row.get("pair_id"), int) else index // 2
         return super().item(row, index)
 
-    def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]]:
-        """Yield every row with the `idx` that names it in a submission; for MultiRC, of text, question and answer."""
-        for count, (_, row) in enumerate(self.open(path).rows()):
+    def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
+        """Return every row with the `idx` that names it in a submission; for MultiRC, of text, question and answer."""
+        try:
+            file = self.open(path)
+        except ConfigurationError:
+            return None
+        return self._without_answers(file)
+
+    def _without_answers(self, file: TaskFile) -> Iterator[tuple[TaskItem | Rejected, Any]]:
+        for count, (_, row) in enumerate(file.rows()):
             item: Any = row if isinstance(row, Rejected) else self.build({**row, "label": 0}, count)
             yield replace(item, index=count), None if isinstance(row, Rejected) else row.get("idx")

@@ -48,7 +48,11 @@ class TextToText(TaskReader):
         return TaskFacts(name=self.options.task, head="lm", metrics=tuple(self.options.metrics))
 
     def input_columns(self, names: Sequence[str]) -> dict[str, list[str]]:
-        return {"source": [self.options.source]}
+        options = self.options  # a similarity task compares both sides
+        return {"source": [options.source], "text": [options.source], "text_pair": [options.target]}
+
+    def table_form(self) -> tuple[str | None, Sequence[str]]:
+        return None, self.options.columns
 
     def open(self, path: Path) -> TaskFile:
         file = open_table(path, self.limits, columns=self.options.columns, by_line=True)

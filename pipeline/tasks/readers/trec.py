@@ -11,7 +11,8 @@ from clozeline.configuration.config import config_class
 from clozeline.pipeline.tasks.readers import TaskFile
 from clozeline.pipeline.tasks.readers._column_files import open_lines
 from clozeline.pipeline.tasks.readers._labels import ClassNames
-from clozeline.pipeline.tasks.readers.labelled import Labelled, OfficialLayout
+from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
+from clozeline.pipeline.tasks.readers.labelled import Labelled
 
 _LINE: Final = re.compile(r"(?P<fine>(?P<coarse>[^ :]+):[^ ]+)(?: (?P<text>.*))?")
 

@@ -65,9 +65,13 @@ class TokenizerStage(Stage[TokenizerConfig, TokenizerCounts]):
 
     def foreseen_tokenizer(self) -> ForeseenTokenizer:
         """Return the vocabulary itself: its files exist before the run."""
-        imported = self._imported(self._add())
-        kind = registry.find("clozeline.pipeline.tokenize.tokenizers", imported.files["name"].decode().strip())
-        return ForeseenTokenizer(imported.vocabulary, kind.VERSION)
+        (kind,) = self.algorithms()
+        return ForeseenTokenizer(self._imported(self._add()).vocabulary, kind.VERSION)
+
+    def algorithms(self) -> Sequence[Any]:
+        """Return the class that reads the tokenizer."""
+        name = self._imported(self._add()).files["name"].decode().strip()
+        return [registry.find("clozeline.pipeline.tokenize.tokenizers", name)]
 
     def mistakes(self) -> Iterator[str]:
         """Yield what prevents importing the tokenizer or padding rows; later stages check the rest."""

@@ -16,7 +16,7 @@ from clozeline.pipeline.tokenize.tokenizers import save_tokenizer
 from clozeline.pipeline.tokenize.tokenizers._pieces import foreseen_vocabulary
 from clozeline.pipeline.tokenize.train.config import TrainTokenizerConfig
 from clozeline.pipeline.tokenize.train.sample import SAMPLE_VERSION, choose_sample
-from clozeline.registry import Chosen
+from clozeline.registry import Chosen, chosen_types
 
 _LOG = logging.getLogger(__name__)
 
@@ -39,6 +39,9 @@ class TrainTokenizerStage(Stage[TrainTokenizerConfig, TrainTokenizerCounts]):
     needs: ClassVar[tuple[str, ...]] = ("clean",)
     writes_tokenizer: ClassVar[bool] = True
     shared: ClassVar[tuple[str, ...]] = ("seed", "heldout")
+
+    def algorithms(self) -> Sequence[type]:
+        return list(chosen_types(self.config.algorithm()))
 
     def version(self) -> int:
         return SAMPLE_VERSION + int(self.config.algorithm().type.VERSION)

@@ -68,6 +68,13 @@ def test_scores_need_hidden_states_alone(name):
     assert (scores.isneginf().sum(), scores.isfinite().sum()) == (missing, scores.numel() - missing)
 
 
+@pytest.mark.parametrize("name", HEADS)
+def test_the_limit_of_labels_holds_for_those_of_a_batch(name):
+    case = case_of(name)
+    limit, classes = case.head.label_limit(24), case.head.classes(case.batch)
+    assert limit is None or not classes.numel() or classes.max() < limit
+
+
 @pytest.mark.parametrize("joint", [False, True])
 def test_exits_are_weighed_by_their_depth_or_trained_alone(joint):
     """Sum of j L_j over sum of j; or the sum of the off-ramps' losses, whose gradients end at the head."""

@@ -164,7 +164,7 @@ def test_every_row_of_the_input_is_in_the_output(runs, tmp_path, capsys):
     assert [(row.get("id"), row.get("rejected")) for row in found[:4]] == [
         ("x", None), ("y", "empty_text"), ("z", None), (None, "fields"),
     ]  # fmt: skip
-    assert "p.jsonl: 5 rows; without a prediction: 1 empty_text, 1 fields" in capsys.readouterr().out
+    assert "p.jsonl: 5 rows; truncated: none; without a prediction: 1 empty_text, 1 fields" in capsys.readouterr().out
     for suffix in ("csv", "parquet"):
         output = tmp_path / f"p.{suffix}"
         assert predict.main([str(folder / "run"), f"input={tmp_path / 'rows.csv'}", f"output={output}", *words]) == 0
@@ -176,6 +176,29 @@ def test_every_row_of_the_input_is_in_the_output(runs, tmp_path, capsys):
         assert (stored["label"], stored["rejected"]) == (row.get("label"), row.get("rejected"))
         assert cells["probability_1"] == str(row.get("probabilities", {}).get("1", ""))
         assert stored["probability_1"] == row.get("probabilities", {}).get("1")
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "lost"),
+    [
+        (
+            "choices",
+            [{"context": "film " * count, "choices": ["bad plot", "no"]} for count in (11, 12, 20)],
+            [None, 1, 9 + 8],
+        ),
+        ("texts", [{"source": "film " * count} for count in (15, 16, 40)], [None, 1, 25]),
+        ("answers", [{"question": "one " * count, "context": "film " * 60} for count in (7, 9)], [None, 2]),
+    ],
+)
+def test_rows_that_are_cut_are_counted_and_marked(runs, tmp_path, capsys, name, rows, lost):
+    """A choice and its context have room for 13 tokens, sources for 15, questions for 7."""
+    (tmp_path / "long.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    found = predicted(runs(name), tmp_path / "long.jsonl", tmp_path / "p.jsonl")
+    assert [row.get("truncated_tokens") for row in found] == lost
+    count = sum(tokens is not None for tokens in lost)
+    assert f"truncated: {count or 'none'}" in capsys.readouterr().out
+    predict.main([str(runs(name) / "run"), f"input={tmp_path / 'long.jsonl'}", f"output={tmp_path / 'p.parquet'}"])
+    assert pyarrow.parquet.read_table(tmp_path / "p.parquet")["truncated_tokens"].to_pylist() == lost
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,8 @@ def item(head, values, key=None):
         ("classification", {"text": [" "]}, Rejected("empty_text", 4)),
         ("classification", {"text": [7]}, Rejected("fields", 4)),
         ("tagging", {"words": ["in Rome"]}, TaggedWords(("in", "Rome"), (0, 0), 4)),
-        ("tagging", {"words": [["a", " "]]}, Rejected("fields", 4)),
+        ("tagging", {"words": [["a", " "]]}, Rejected("empty_word", 4)),
+        ("tagging", {"words": ["['in', 'New York']"]}, TaggedWords(("in", "New York"), (0, 0), 4)),
         ("tagging", {"words": [None]}, Rejected("empty_text", 4)),
         ("span", {"question": [" "], "context": ["Ada."]}, Rejected("empty_text", 4)),
         ("span", {"question": ["Who?"], "context": [7]}, Rejected("fields", 4)),
@@ -151,7 +152,7 @@ def test_a_source_is_a_message_of_the_run_template(tmp_path):
     opened = SimpleNamespace(train=train, facts=facts, trained=SimpleNamespace(tokenizer=tokenizer))
     reader = task_reader(train.manifest)
     asked = answer_of(facts, "lm").item({"source": ["a good film"]}, reader, 0, None)
-    rows, uids, missing = build_rows(opened, reader, [asked, Rejected("fields", 1)])
+    rows, uids, missing, _ = build_rows(opened, reader, [asked, Rejected("fields", 1)])
     prompt, dot = (found.ids.tolist() for found in tokenizer.encode(["a good film", "."]))
     assert (len(rows), [*uids.values()], missing) == (1, [0], {1: "fields"})
     assert _prompt_of(rows, 0) == [*prompt, *dot]

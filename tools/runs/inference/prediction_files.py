@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Layout: TypeAlias = Literal["glue", "squad"]
 _SUFFIXES: Final = (".jsonl", ".csv", ".tsv", ".parquet")
+TRUNCATED: Final = "truncated_tokens"
+"""Column with the number of tokens that the model has not read, in rows that are longer than those of the training."""
 _FACTS: Final = "predict.json"
 _GROUP: Final = 4096
 """Rows of a row group of Parquet."""
@@ -100,7 +102,7 @@ def write_output(output: Path, layout: Layout | None, records: Iterable[Record],
 
 def columns_of(answer: TaskAnswer) -> dict[str, type]:
     """Return the columns of a table of predictions with their types."""
-    return {"row": int, "id": str, **answer.fields(), "rejected": str}
+    return {"row": int, "id": str, **answer.fields(), TRUNCATED: int, "rejected": str}
 
 
 def flat_record(record: Mapping[str, Any]) -> Record:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.ingest.documents.document import document_uid
+from clozeline.pipeline.ingest.formats.file_kinds import suffix_of
 from clozeline.pipeline.ingest.formats.limits import Limits
 from clozeline.pipeline.ingest.readers._rows import value_at
+from clozeline.pipeline.ingest.readers.text import Text
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import Manifest
 from clozeline.pipeline.tasks.head_rows import ROW_TYPES
-from clozeline.pipeline.tasks.readers import Rejected, TaskItem, TaskReader
+from clozeline.pipeline.tasks.readers import Rejected, TaskFile, TaskItem, TaskReader
 from clozeline.pipeline.tasks.readers._column_files import open_table
 from clozeline.pipeline.tasks.task_rows import FRAMES, Form
 from clozeline.registry import find
@@ -37,6 +40,10 @@ class InputColumns:
     delimiter: str | None = None
     columns: Sequence[str] = ()
 
+    def name_a_table(self) -> bool:
+        """Return whether something is given that only tables have."""
+        return bool(self.keys or self.columns or self.delimiter or self.id is not None)
+
 
 def task_reader(manifest: Manifest) -> TaskReader:
     """Return the reader whose rows a set holds."""
@@ -49,20 +56,17 @@ def task_reader(manifest: Manifest) -> TaskReader:
 def read_unlabeled(path: Path, answer: TaskAnswer, reader: TaskReader, columns: InputColumns) -> Iterator[Item]:
     """Yield every row of a file in order, as an item with an arbitrary answer or a rejection.
 
-    Files in the official layout of the training task need no names of columns, nor do lines of text in `.txt`: one
-    text a line, or those of a pair with a tab between them.
+    The file decides how it is read, as `tasks` reads it: in an official layout of the training task or of its head,
+    which needs no names of columns; as lines of text in `.txt`, one text a line, or those of a pair with a tab between
+    them; else as a table.
     """
-    if not columns.keys and columns.id is None and (official := reader.read_unlabeled(path)) is not None:
-        yield from official
-        return
-    names, default = columns.columns, None
-    if path.suffix == ".txt" and not names:
-        names, default = answer.input_keys()[0], "tsv"
-    file = open_table(path, Limits(), columns.delimiter, names, default=default)
-    keys = _keys_of(file.names, answer, reader, columns)
-    if default is not None:
-        keys = {name: [name] for name in names}
-    file.require(*(name for names in keys.values() for name in names), *filter(None, [columns.id]), keys="")
+    if not columns.name_a_table():
+        for official in _official_readers(answer, reader):
+            if (items := official.read_unlabeled(path)) is not None:
+                yield from items
+                return
+    file, keys = _open_columns(path, answer, reader, columns)
+    file.require(*_names_in(keys), *filter(None, [columns.id]), keys="")
     for index, row in file.rows():
         if isinstance(row, Rejected):
             yield row, None
@@ -70,6 +74,41 @@ def read_unlabeled(path: Path, answer: TaskAnswer, reader: TaskReader, columns: 
         key = None if columns.id is None else value_at(row, columns.id)
         values = {key: [value_at(row, name) for name in names] for key, names in keys.items()}
         yield answer.item(values, reader, index, key), key
+
+
+def _open_columns(
+    path: Path, answer: TaskAnswer, reader: TaskReader, columns: InputColumns
+) -> tuple[TaskFile, Mapping[str, Sequence[str]]]:
+    """Return a table or the lines of a text, and the columns by key; without a header as the task's tables are."""
+    if suffix_of(path.name) in Text.suffixes and not columns.columns:
+        needed = answer.input_keys()[0]
+        _keys_of(needed, answer, reader, columns)  # refuses columns that the task does not read
+        file = open_table(path, Limits(), columns.delimiter, needed, default="tsv")
+        return file, {name: [name] for name in needed}
+    delimiter, header = reader.table_form()
+    if not (columns.delimiter or columns.columns) and (delimiter or header):
+        with suppress(ConfigurationError):  # values that are no names
+            file = open_table(path, Limits())
+            keys = _keys_of(file.names, answer, reader, columns)
+            if {*_names_in(keys)} <= {*file.names}:
+                return file, keys
+        columns = replace(columns, delimiter=delimiter, columns=header)
+    file = open_table(path, Limits(), columns.delimiter, columns.columns)
+    return file, _keys_of(file.names, answer, reader, columns)
+
+
+def _names_in(keys: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield the names of all columns."""
+    for names in keys.values():
+        yield from names
+
+
+def _official_readers(answer: TaskAnswer, reader: TaskReader) -> Iterator[TaskReader]:
+    """Yield the readers whose layouts are tried: that of the training task, with its options, and those of the head."""
+    of_head = [reader if type(reader) is type(other) else other for other in answer.official_readers()]
+    if reader.facts.head == answer.facts.head and reader not in of_head:
+        yield reader
+    yield from of_head
 
 
 def _keys_of(
@@ -89,10 +128,20 @@ def _keys_of(
     }
 
 
-def build_rows(
-    opened: TaskRun, reader: TaskReader, items: Sequence[TaskItem | Rejected]
-) -> tuple[Rows, dict[bytes, int], dict[int, str]]:
-    """Return the rows of the items as in training, the item of each document uid, and reasons of items without rows."""
+class UnlabeledRows(NamedTuple):
+    """The rows of some items as in training."""
+
+    rows: Rows
+    numbers: dict[bytes, int]
+    """number of the item of each document uid"""
+    missing: dict[int, str]
+    """reasons of items without rows, by number"""
+    truncated: dict[int, int]
+    """tokens that the model does not read, because the item is longer than its rows, by number"""
+
+
+def build_rows(opened: TaskRun, reader: TaskReader, items: Sequence[TaskItem | Rejected]) -> UnlabeledRows:
+    """Return the rows of the items as in training."""
     objective = opened.train.manifest.objective
     assert objective is not None, "a set of examples"
     frame = FRAMES[objective.options["frame"]]
@@ -104,7 +153,12 @@ def build_rows(
     rows = builder.rows(items)
     uids = {document_uid(_CORPUS, _CORPUS, "row", item.index): number for number, item in enumerate(items)
             if not isinstance(item, Rejected)}  # fmt: skip
-    built = {rows.fixed["document_uid"][row].tobytes() for row in range(len(rows))}
-    missing = {number: "no_tokens" for uid, number in uids.items() if uid not in built}
-    missing |= {number: item.reason for number, item in enumerate(items) if isinstance(item, Rejected)}
-    return rows, uids, missing
+    missing, truncated = dict[int, str](), dict[int, int]()
+    for number, item in enumerate(items):
+        if isinstance(item, Rejected):
+            missing[number] = item.reason
+        elif item.index in builder.unbuilt:
+            missing[number] = builder.unbuilt[item.index]
+        elif item.index in builder.truncated_inputs:
+            truncated[number] = builder.truncated_inputs[item.index]
+    return UnlabeledRows(rows, uids, missing, truncated)

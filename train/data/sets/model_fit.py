@@ -4,7 +4,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+import torch
+
 from clozeline.errors import ConfigurationError
+from clozeline.model.build import Model
 from clozeline.model.configuration.model_config import ModelConfig
 from clozeline.model.families.encoder import MODE_TYPES
 from clozeline.pipeline.shards import Manifest
@@ -17,6 +20,8 @@ _FAMILIES: Final = "clozeline.model.families"
 _HEADS: Final = "clozeline.model.heads"
 _AFTER_GENERATOR: Final = frozenset({"token", "corrective"})
 """Heads that judge a generator's tokens if the objective also serves masked LM."""
+_LABELS_OF_ANY_HEAD: Final = 2
+"""Labels that one score tells apart, too."""
 _OF_ENGINE: Final = frozenset({"sample_words"})
 """Tensors that the engine adds to a batch."""
 _SEGMENTS: Final = "segment_starts"
@@ -181,6 +186,33 @@ def refuse_missing(collate: Collate, model: ModelConfig, key: str) -> None:
                 f"{key}: {part} needs {', '.join(sorted(missing))}, and these rows have no column for it: "
                 "name sets of an objective that serves it, or leave it out"
             )
+
+
+def refuse_further_classes(sets: Sequence[tuple[str, Manifest]], model: ModelConfig) -> None:
+    """Refuse labels that a head has no score for: those of a column whose `Role.below` is a larger number.
+
+    The sets have descriptions for messages. Only shapes are computed, no value.
+    """
+    columns = [
+        (where, column, target, role.below)
+        for where, manifest in sets
+        for column, role in manifest.roles.items()
+        for target in set(model.targets.values())
+        if role.head == target and isinstance(role.below, int) and role.below > _LABELS_OF_ANY_HEAD
+    ]
+    if not columns:
+        return
+    with torch.device("meta"):
+        heads = Model(model, sets[0][1].tokenizer.vocab_size).heads
+    for where, column, target, classes in columns:
+        for name in (name for name, of_head in model.targets.items() if of_head == target):
+            known = heads[name].label_limit(model.dim)
+            if known is not None and classes > known:
+                raise ConfigurationError(
+                    f"model.heads.{name}: it has scores for {known} classes, and the column {column} of {where} has "
+                    f"labels below {classes}: give the head {classes} classes, or make the set with labels below "
+                    f"{known}"
+                )
 
 
 def _family_of(model: ModelConfig) -> Any:

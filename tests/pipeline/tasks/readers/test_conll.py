@@ -53,6 +53,13 @@ def test_words_without_tags_are_read_to_be_tagged(tmp_path):
     assert found == [(one, None) for one in tagged]
 
 
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.json", "rows.csv", "rows.txt"])
+def test_a_table_is_refused_with_the_reader_that_reads_it(tmp_path, name):
+    text = "words,tags\nAda sings,B-PER O\n" if name == "rows.csv" else '{"words": ["Ada"], "tags": ["B-PER"]}\n'
+    with pytest.raises(ConfigurationError, match="name: labelled"):
+        reader_of("conll").open(written(tmp_path, text, name))
+
+
 def test_documents_and_facts_of_the_original_files(tmp_path):
     reader, path = reader_of("conll"), written(tmp_path, CONLL)
     assert reader.open(path).layout == "4 columns, spaces"

@@ -1,0 +1,62 @@
+"""What other programs call a key, an algorithm or a command, and what to write here.
+
+People bring words from transformers, fairseq, axolotl or datatrove. A similar spelling misleads: `epochs` is not `eps`.
+The words are in `words_elsewhere.yaml`.
+"""
+
+import functools
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from clozeline.configuration.overrides import parse_yaml
+
+WORDS_FILE: Final = Path(__file__).with_suffix(".yaml")
+
+
+def translate_key(word: str, known: Collection[str], prefix: str = "") -> str | None:
+    """Return the hint for a key of another program; None if it is unknown, or if the command has no such key.
+
+    `known` are the dotted keys of the class of options that lacks the word, and `prefix` is written in front of them.
+    """
+    roots = {key.partition(".")[0] for key in known}
+
+    def find_key(candidate: str) -> str | None:
+        key = candidate.removeprefix(prefix)
+        if key.partition(".")[0] in roots:
+            return prefix + key
+        last = candidate.rpartition(".")[2]
+        return prefix + last if last in known else None
+
+    return _translate(_words()["keys"], word, find_key)
+
+
+def translate_algorithm(registry: str, word: str, known: Collection[str]) -> str | None:
+    """Return the hint for an algorithm of another name; `registry` is the last word of its package."""
+    return _translate(_words()["algorithms"].get(registry, {}), word, _member_of(known))
+
+
+def translate_command(word: str, known: Collection[str]) -> str | None:
+    """Return the hint for a command of another program."""
+    return _translate(_words()["commands"], word, _member_of(known))
+
+
+def _member_of(known: Collection[str]) -> Callable[[str], str | None]:
+    return lambda candidate: candidate if candidate in known else None
+
+
+@functools.cache
+def _words() -> Mapping[str, Any]:
+    words: Mapping[str, Any] = parse_yaml(WORDS_FILE.read_text(encoding="utf-8"))
+    return words
+
+
+def _translate(words: Mapping[str, Any], word: str, find_known: Callable[[str], str | None]) -> str | None:
+    entry = words.get(word.lower().replace("-", "_"))
+    if entry is None:
+        return None
+    found = next(filter(None, map(find_known, entry["write"])), None)
+    if found is None:
+        return None
+    note = f" ({entry['note']})" if "note" in entry else ""
+    return f"here it is '{found}'{note}"

@@ -1,0 +1,49 @@
+"""Base of the readers of official layouts, whose files need no names of columns."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.tasks.readers import Rejected, Row, TaskFile, TaskItem, Unfit
+from clozeline.pipeline.tasks.readers._task_items import GROUP
+from clozeline.pipeline.tasks.readers.labelled import Labelled
+
+
+class OfficialLayout(Labelled):
+    """Base of the readers of official layouts: their `spec` names the columns and classes that their files have."""
+
+    unit: ClassVar[str] = "line"
+    has_parts: ClassVar[bool] = False
+    hint: ClassVar[str] = ""
+
+    @cached_property
+    @abstractmethod
+    def spec(self) -> Labelled.Options:
+        """Columns and classes of the task."""
+
+    def open_unlabeled(self, path: Path) -> TaskFile:
+        """Detect the layout of a file whose labels may be missing; ConfigurationError if it has none of the task."""
+        return self.open(path)
+
+    def read_unlabeled(self, path: Path) -> Iterator[tuple[TaskItem | Rejected, Any]] | None:
+        try:
+            file = self.open_unlabeled(path)
+        except ConfigurationError:
+            return None
+        return ((self.build(row, number, self.unlabeled), None) for number, (_, row) in enumerate(file.rows()))
+
+    def group_of(self, row: Row) -> str | None:
+        return row.get(GROUP)
+
+    def texts_of(self, row: Row) -> tuple[str, ...]:
+        """Return the text or both texts of a row, as they stand."""
+        names = (*self.spec.text, *self.spec.text_pair)
+        texts = tuple(text for name in names if isinstance(text := row.get(name), str))
+        if len(texts) < len(names):
+            raise Unfit("fields")
+        if not all(text.strip() for text in texts):
+            raise Unfit("empty_text")
+        return texts

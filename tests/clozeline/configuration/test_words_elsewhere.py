@@ -1,0 +1,144 @@
+"""Words that people bring from other programs: each leads to something that exists, and to the right thing."""
+
+import re
+
+import pytest
+
+from clozeline.__main__ import commands
+from clozeline.command import keys_of
+from clozeline.configuration.config import describe
+from clozeline.configuration.overrides import parse_yaml
+from clozeline.configuration.words_elsewhere import WORDS_FILE, translate_key
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.execution.recipe_command import main as run_recipe
+from clozeline.pipeline.recipe import Recipe
+from clozeline.registry import find, names
+from clozeline.tools.command import settings_of
+from clozeline.tools.experiments.finetune import FinetuneOptions
+from clozeline.tools.runs.inference.generation import Settings as GenerateSettings
+from clozeline.tools.runs.predict import PredictOptions
+from clozeline.train.command import main as train
+from clozeline.train.configuration.config import TrainConfig
+from tests.registries import registries
+
+WORDS = parse_yaml(WORDS_FILE.read_text(encoding="utf-8"))
+SCHEMAS = (TrainConfig, Recipe, GenerateSettings, FinetuneOptions, PredictOptions)
+
+
+def option_names():
+    """Return the dotted keys of the commands, and those of every algorithm alone."""
+    listed = {key for schema in SCHEMAS for key, *_ in describe(schema)}
+    for package in registries():
+        for name in names(package):
+            options = getattr(find(package, name), "Options", None)
+            listed |= set() if options is None else {key for key, *_ in keys_of(options)}
+    return listed
+
+
+def test_there_are_words_of_each_kind():
+    assert len(WORDS["keys"]) >= 60
+    assert len(WORDS["commands"]) >= 20
+
+
+def test_every_key_that_is_named_exists():
+    known = option_names()
+    last_words = {key.rpartition(".")[2] for key in known}
+    for word, entry in WORDS["keys"].items():
+        for key in entry["write"]:
+            path = re.sub(r"\.\d+", "", key)
+            parent, _, last = path.rpartition(".")
+            assert path in known or (parent in known and last in last_words), (word, key)
+
+
+def test_every_algorithm_and_command_that_is_named_exists():
+    folders = {package.rpartition(".")[2]: package for package in registries()}
+    for folder, words in WORDS["algorithms"].items():
+        known = {name for package in registries() if package.endswith(f".{folder}") for name in names(package)}
+        assert folder in folders
+        for word, entry in words.items():
+            assert set(entry["write"]) <= known, word
+    known = {name for group in commands().values() for name in group}
+    for word, entry in WORDS["commands"].items():
+        assert set(entry["write"]) <= known, word
+        assert word not in known
+
+
+MODEL = "model: {family: encoder, dim: 8, layers: 1, attention_heads: 2, ffn_dim: 16, heads: {masked_lm: 1.0}}\n"
+TRAIN = {
+    "learning_rate=1e-4": "optimizer.learning_rate",
+    "lr=1e-4": "optimizer.learning_rate",
+    "epochs=3": "steps",
+    "num_train_epochs=3": "steps",
+    "batch_size=8": "data.global_batch",
+    "data.batch_size=8": "data.global_batch",
+    "per_device_train_batch_size=8": "data.micro_batch",
+    "optimizer.lr=1e-4": "learning_rate",
+    "optimizer.name=adam": "adamw",
+    "schedule.name=constant_with_warmup": "constant",
+    "schedule.warmup_steps=10": "warmup",
+    "model.hidden_size=64": "model.dim",
+    "model.heads={mlm: 1.0}": "masked_lm",
+    "model.family=llama": "decoder",
+    "fp16=true": "precision",
+    "save_steps=10": "checkpoint.every",
+    "max_update=100": "steps",
+    "base_model=bert": "model.init_from",
+    "resume_from_checkpoint=x": "resume",
+}
+
+
+@pytest.mark.parametrize("word", TRAIN)
+def test_words_of_other_trainers_are_translated(word, tmp_path, capsys):
+    file = tmp_path / "train.yaml"
+    file.write_text(MODEL + "data: {shards: x}\noutput: y\n")
+    assert train(["--config", str(file), "--dry-run", word]) == 64
+    assert f"here it is '{TRAIN[word]}'" in capsys.readouterr().err
+
+
+PIPELINE = {
+    "data_folder=x": "input",
+    "text_column=content": "input.0.text_key",
+    "workers=4": "executor.workers",
+    "max_seq_length=128": "tasks.max_length",
+    "vocab_size=32000": "train_tokenizer.size",
+    "mlm_probability=0.3": "corrupt",
+    "corrupt.0.mlm_probability=0.3": "mask_rate",
+    "corrupt.0.name=nsp": "next_sentence_prediction",
+    "train_tokenizer.name=sentencepiece": "unigram",
+    "input.0.text_column=content": "text_key",
+    "jaccard_threshold=0.8": "dedup.near.verify",
+}
+
+
+@pytest.mark.parametrize("word", PIPELINE)
+def test_words_of_other_pipelines_are_translated(word, tmp_path, capsys):
+    (tmp_path / "a.jsonl").write_text('{"content": "a b"}\n')
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(
+        f"corpus: c\ninput: [{{path: {tmp_path}/a.jsonl}}]\noutput: {tmp_path}/out\nclean: {{}}\n"
+        "train_tokenizer: {}\nencode: {}\ngroup: {}\ncorrupt: [{name: masked_lm}]\n"
+    )
+    assert run_recipe(["--config", str(file), "--dry-run", word]) == 64
+    assert f"here it is '{PIPELINE[word]}'" in capsys.readouterr().err
+
+
+def test_a_language_is_known_by_its_other_codes(tmp_path, capsys):
+    # ISO 639-2 has two codes for some languages: ger and deu are German, and grc is Ancient Greek
+    (tmp_path / "a.txt").write_text("Der Hund bellt.\n")
+    words = [f"input={tmp_path}/a.txt", f"output={tmp_path}/out", "--dry-run"]
+    for code, right in {"ger": "de", "fre": "fr", "chi": "zh", "deu": "de"}.items():
+        assert run_recipe(["clean", *words, f"clean.language={{name: py3langid, keep: [{code}]}}"]) == 64
+        assert f"did you mean '{right}'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("word", "right"), {"max_new_tokens": "max_tokens", "num_beams": "width"}.items())
+def test_words_of_generation_are_translated(word, right):
+    with pytest.raises(ConfigurationError, match=f"here it is '{right}'"):
+        settings_of(GenerateSettings, [f"{word}=5"])
+
+
+def test_a_word_is_translated_only_into_a_key_that_the_command_has():
+    assert translate_key("batch_size", ["max_tokens", "seed"]) is None
+    assert translate_key("no_such_word", ["data.global_batch"]) is None
+    assert translate_key("Batch-Size", ["data.global_batch"]).startswith("here it is 'data.global_batch'")
+    assert translate_key("max_new_tokens", ["max_tokens"], "generate.") == "here it is 'generate.max_tokens'"

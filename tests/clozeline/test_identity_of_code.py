@@ -1,0 +1,172 @@
+"""The code of one's own algorithms is a part of what a run and a stage are: of the classes that run, of every kind."""
+
+import os
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from clozeline import plugins
+from clozeline.configuration.config import load_config, to_plain, validate, yaml_text
+from clozeline.errors import ConfigurationError
+from clozeline.pipeline.execution import stages
+from clozeline.pipeline.execution.stages import stage_key, stage_of
+from clozeline.pipeline.recipe import Recipe
+from clozeline.train.configuration.config import TrainConfig, frozen
+from tests.train.synthetic import plain_config, tiny
+
+EDIT = "\n# edited\n"
+
+
+@pytest.fixture
+def module_of(tmp_path, monkeypatch):
+    """Return a function that writes a module, allows its import, and returns its file."""
+    monkeypatch.syspath_prepend(tmp_path)
+    names = []
+
+    def write(name, text):
+        file = tmp_path / f"{name.replace('.', '/')}.py"
+        file.parent.mkdir(exist_ok=True, parents=True)
+        file.write_text(text)
+        names.append(name)
+        monkeypatch.setenv(plugins.VARIABLE, ",".join(names))
+        return file
+
+    yield write
+    for name in names:
+        sys.modules.pop(name, None)
+
+
+def subclass_of(base):
+    """The source of a module with a class `Mine` like one of Clozeline."""
+    module, _, name = base.partition(":")
+    return f"from clozeline.{module} import {name}\n\n\nclass Mine({name}):\n    pass\n"
+
+
+OF_RUNS = {
+    "head": ("model.heads.masked_lm:MaskedLM", {"model__heads": {"{}": 1.0}}),
+    "head_with_keys": ("model.heads.classification:Classification", {"model__heads": {"{}": {"labels": ["a", "b"]}}}),
+    "family": ("model.families.encoder:Encoder", {"model__family": "{}"}),
+    "adapter": ("model.adapters.lora:Lora", {"model__adapter": "{}", "model__init_from": "folder"}),
+    "optimizer": ("train.optim.optimizers.adamw:AdamW", {"optimizer": {"name": "{}", "learning_rate": 0.1}}),
+    "schedule": ("train.optim.schedules.linear:Linear", {"schedule": "{}"}),
+    "regularizer": ("train.optim.regularizers.l2_sp:L2Sp", {"regularizer": "{}", "model__init_from": "folder",
+                    "optimizer": {"name": "adamw", "weight_decay": 0}}),
+    "pruning": ("train.compression.pruning.magnitude:Magnitude", {"prune": {"name": "{}", "sparsity": 0.5}}),
+    "hook": ("train.hooks.average:Average", {"hooks": ["{}"]}),
+    "loss": ("train.compression.distillation.losses.scores:Scores", {"distil": {"teacher": "t", "losses": ["{}"]}}),
+    "objective": ("pipeline.corrupt.objectives.masked_lm:MaskedLM", {"data__corrupt": "{}"}),
+    "objective_of_phase": ("pipeline.corrupt.objectives.masked_lm:MaskedLM",
+                           {"data__shards": None, "data__phases": [{"shards": "a", "corrupt": "{}"}]}),
+    "objective_in_another": ("pipeline.corrupt.objectives.text_infilling:TextInfilling",
+                             {"data__corrupt": {"name": "composition", "steps": ["sentence_reordering", "{}"]}}),
+}  # fmt: skip
+
+
+def filled(value, name):
+    if isinstance(value, dict):
+        return {key.replace("{}", name): filled(item, name) for key, item in value.items()}
+    if isinstance(value, list):
+        return [filled(item, name) for item in value]
+    return value.replace("{}", name) if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("kind", OF_RUNS)
+def test_a_run_tells_other_code_of_every_kind(module_of, kind):
+    base, changes = OF_RUNS[kind]
+    file = module_of(f"mine_{kind}", subclass_of(base))
+    config = tiny(**filled(changes, f"mine_{kind}:Mine"))
+    before = frozen(config)
+    file.write_text(file.read_text() + EDIT)
+    after = frozen(config)
+    assert {key for key in before if before[key] != after[key]} == {f"code.mine_{kind}:Mine"}
+
+
+def test_hooks_that_only_observe_may_change(module_of):
+    module_of("mine_statistics", subclass_of("train.hooks.layer_statistics:LayerStatistics"))
+    assert frozen(tiny(hooks=["mine_statistics:Mine"])) == frozen(tiny())
+
+
+def test_a_text_that_looks_like_a_name_is_none(module_of):
+    """Labels, and sets, may have a colon; the key of a head may look like a module below `model.heads`."""
+    labels = {"classification": {"labels": ["sport:Tennis", "sport:Golf"]}}
+    config = tiny(model__heads=labels, data__shards="memory:Sets", seed=1)
+    assert not [key for key in frozen(config) if key.startswith("code.")]
+
+
+def test_the_code_is_that_of_the_class_wherever_its_name_leads(module_of):
+    """A package that imports the class, and a base class in another module of it."""
+    base = module_of("mylib.base", subclass_of("train.optim.schedules.linear:Linear"))
+    file = module_of("mylib.schedules", "from mylib.base import Mine\n\n\nclass Falling(Mine):\n    pass\n")
+    module_of("mylib.names", "from mylib.schedules import Falling\n")
+    config = tiny(schedule="mylib.names:Falling")
+    found = [frozen(config)]
+    for edited in (base, file):
+        edited.write_text(edited.read_text() + EDIT)
+        found.append(frozen(config))
+    assert len({one["code.mylib.schedules:Falling"] for one in found}) == 3
+
+
+OF_STAGES = {
+    "filter": ("clean", "pipeline.clean.filters.c4_quality:C4Quality",
+               {"clean": {"filters": ["{}"], "language": None}}),
+    "filter_of_source": ("clean", "pipeline.clean.filters.c4_quality:C4Quality",
+                         {"clean": {"language": None, "sources": {"web": {"filters": ["{}"]}}},
+                          "input": [{"path": "x.txt", "source": "web"}]}),
+    "extractor": ("clean", "pipeline.clean.extractors.resiliparse:Resiliparse", {"clean": {"extractor": "{}"}}),
+    "language": ("clean", "pipeline.clean.languages.py3langid:Py3langid", {"clean": {"language": "{}"}}),
+    "reader": ("clean", "pipeline.ingest.readers.jsonl:Jsonl", {"clean": {}, "input": [{"path": "x", "reader": "{}"}]}),
+    "reader_of_tasks": ("tasks", "pipeline.tasks.readers.squad:Squad", {"tasks": {"reader": "{}"}}),
+    "sentences": ("encode", "pipeline.text.sentences.lines:Lines", {"encode": {"sentences": "{}"}}),
+    "words": ("encode", "pipeline.text.words.given:Given", {"encode": {"words": {"en": "{}"}}}),
+    "tokenizer": ("train_tokenizer", "pipeline.tokenize.tokenizers.word:Word",
+                  {"train_tokenizer": {"name": "{}", "size": 1000}}),
+    "objective": ("corrupt", "pipeline.corrupt.objectives.masked_lm:MaskedLM", {"corrupt": "{}"}),
+    "grouping": ("group", "pipeline.group.groupings.full_sentences:FullSentences", {"group": {}}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OF_STAGES)
+def test_a_stage_tells_other_code_of_every_kind(module_of, monkeypatch, kind):
+    """With the reader that the plan names, and a sample set whose grouping an objective names."""
+    stage_name, base, keys = OF_STAGES[kind]
+    name = f"mine_of_{kind}:Mine"
+    file = module_of(f"mine_of_{kind}", subclass_of(base))
+    keys = filled(keys, name)
+    if isinstance(keys.get("corrupt"), str):
+        keys["corrupt"] = [{"name": keys["corrupt"]}]
+    stage = stage_of(validate(Recipe, {"corpus": "c", "output": "out", **keys}, "test"), stage_name)
+    entries = [SimpleNamespace(reader=one.reader or "text", source_group=one.source) for one in stage.recipe.input]
+    stage.plan = SimpleNamespace(ranges=entries or [SimpleNamespace(reader="text", source_group="default")])
+    stage.sets = [SimpleNamespace(spec=SimpleNamespace(name=name))]
+    monkeypatch.setattr(type(stage), "version", lambda _: 1)
+    monkeypatch.setattr(type(stage), "files", lambda _: {})
+    before = stage_key(stage, "up")
+    assert stage_key(stage, "up") == before
+    file.write_text(file.read_text() + EDIT)
+    assert stage_key(stage, "up") != before
+
+
+def test_evaluation_files_have_readers_too(module_of):
+    file = module_of("mine_items", subclass_of("pipeline.tasks.readers.squad:Squad"))
+    keys = {"decontaminate": {"against": [{"path": "dev.json", "reader": "mine_items:Mine"}]}}
+    stage = stages.stage_of(validate(Recipe, {"corpus": "c", "output": "out", **keys}, "test"), "decontaminate")
+    before = plugins.digests(stage.algorithms())
+    assert before.keys() == {"mine_items:Mine"}
+    file.write_text(file.read_text() + EDIT)
+    assert plugins.digests(stage.algorithms()) != before
+
+
+def test_only_an_entire_value_of_the_user_allows_an_import(tmp_path, monkeypatch, module_of):
+    """A run of somebody else names a module; a sentence that holds its name allows nothing, the name itself does."""
+    module_of("theirs", subclass_of("train.optim.schedules.linear:Linear"))
+    file = tmp_path / "theirs.yaml"
+    plain = {**plain_config(), "schedule": "theirs:Mine"}
+    file.write_text(yaml_text(plain))
+    monkeypatch.setenv(plugins.VARIABLE, "")
+    plugins.allow(["I read theirs:Mine in a text", {"text": "see theirs:Mine, now"}])
+    with pytest.raises(ConfigurationError, match="put CLOZELINE_IMPORT=theirs:Mine"):
+        load_config(TrainConfig, file, ["output=theirs:Mine.txt"])
+    assert not os.environ[plugins.VARIABLE]
+    config = load_config(TrainConfig, file, ["schedule={name: theirs:Mine, warmup: 1}"])
+    assert to_plain(config)["schedule"]["name"] == "theirs:Mine"
