@@ -1,13 +1,19 @@
 """Configuration of a head: the weight of its loss, and the keys that some heads read."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field, PlainSerializer
 
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
-from clozeline.model.configuration.key_types import Probability, Width, list_to_tuple, non_default_keys
+from clozeline.model.configuration.key_types import (
+    Probability,
+    Width,
+    list_to_tuple,
+    non_default_keys,
+    refuse_unread_keys,
+)
 
 _POOLS: Final = {"encoder": "cls", "decoder": "last", "encoder_decoder": "decoder_last"}
 
@@ -15,6 +21,10 @@ _POOLS: Final = {"encoder": "cls", "decoder": "last", "encoder_decoder": "decode
 @config_class
 class HeadConfig:
     """Configuration of a head and of its share in the loss of the model."""
+
+    OF_GROUPS: ClassVar = ("temperature", "group_size", "margin")
+    READS: ClassVar = {"other": OF_GROUPS, "bidirectional": OF_GROUPS, "both": OF_GROUPS, "none": ()}
+    """Keys of the comparison of rows that each value of `negatives` reads."""
 
     weight: Annotated[float, Field(gt=0)] = 1.0
     """Factor of the head's mean loss."""
@@ -98,12 +108,23 @@ class HeadConfig:
             raise ValueError(
                 "exits: rows leave with one class or number, from one layer: remove multi_label, scalar_mix"
             )
+        refuse_unread_keys(self, "negatives", self.READS)
+        if "range" in non_default_keys(self) and self.output == "identity" and self.negatives != "none":
+            raise ValueError(
+                "range: has no effect without output sigmoid (regression) or negatives none (similarity): set one of "
+                "them, or remove the key"
+            )
         if not self.range[0] < self.range[1]:
             raise ValueError(f"range: expected a lower number before a higher one, got {list(self.range)}")
         if self.hidden_norm and self.hidden is None:
             raise ValueError("hidden_norm: without a hidden map there is nothing to normalize; set hidden, or drop it")
         if self.hidden_dim is not None and self.hidden is None:
             raise ValueError("hidden_dim: without a hidden map nothing has this width; set hidden, or remove it")
+
+    @property
+    def compares_rows(self) -> bool:
+        """A head of similarity compares the rows of a group with each other."""
+        return self.negatives != "none"
 
     def pool_in(self, architecture: str) -> str:
         """Return the pool of a family of some architecture."""

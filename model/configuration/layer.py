@@ -1,11 +1,11 @@
 """Configuration of layers and stacks: biases, dropout, initialization, shared weights, the connector."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from clozeline.configuration.config import config_class
-from clozeline.model.configuration.key_types import Depth, Probability, Width
+from clozeline.model.configuration.key_types import Depth, Probability, Width, non_default_keys, refuse_unread_keys
 
 
 @config_class
@@ -46,17 +46,23 @@ class DropoutConfig:
 class InitConfig:
     """Initial weights. Biases are 0 and norm gains 1 in every scheme."""
 
+    READS: ClassVar = {"normal": ("std", "embedding_std", "scale_residual"), "t5": ()}
+    """Keys that one scheme reads and the other does not."""
+
     scheme: Literal["normal", "t5"] = "normal"
     """normal: N(0, std) everywhere. t5: N(0, 1) embeddings, projections scaled by their fan (arXiv 1910.10683)."""
     std: Annotated[float, Field(gt=0, le=10)] = 0.02
     """Standard deviation of the normal scheme."""
     cutoff: Annotated[float, Field(ge=0.1)] | None = None
-    """normal: truncate at this many standard deviations; null = no bound."""
+    """Truncate at this many standard deviations; null = no bound."""
     embedding_std: Annotated[float, Field(gt=0, le=10)] | None = None
     """Standard deviation of embedding tables in the normal scheme; null = std; XLM has dim ** -0.5."""
     scale_residual: bool = False
     """GPT-2: projections into the residual stream, and the transform of the masked LM head (ModernBERT), get std /
     sqrt(2 x layers)."""
+
+    def __post_init__(self) -> None:
+        refuse_unread_keys(self, "scheme", self.READS)
 
 
 @config_class
@@ -70,6 +76,13 @@ class UniversalConfig:
     """A token stops when its halting probabilities add up to 1 - epsilon; null = every token takes every step."""
     ponder: Annotated[float, Field(ge=0)] = 0.01
     """Weight of the ponder cost in the loss: steps plus remainder, a mean over tokens."""
+
+    def __post_init__(self) -> None:
+        if self.epsilon is None and "ponder" in non_default_keys(self):
+            raise ValueError(
+                "ponder: has no effect with epsilon null, where every token takes every step: remove the key, or set "
+                "epsilon"
+            )
 
 
 @config_class
@@ -86,6 +99,13 @@ class ShareConfig:
     1910.10683)."""
     universal: UniversalConfig | None = None
     """With groups 1: a signal per step, and tokens that stop by themselves; {} = its defaults, null = neither."""
+
+    def __post_init__(self) -> None:
+        if self.groups is None and self.group_layers != 1:
+            raise ValueError(
+                f"group_layers: has no effect without groups: set groups to the number of groups of "
+                f"{self.group_layers} layers, or remove the key"
+            )
 
     @property
     def halts(self) -> bool:

@@ -236,6 +236,8 @@ class ModelConfig:
         shared = self.share != ShareConfig() or self.layers < chosen.special_layers
         if self.qk_norm is not None:
             yield "qk_norm: disentangled attention does not read it; remove the key"
+        if self.scale_by_depth:
+            yield "scale_by_depth: disentangled attention does not read it; remove the key"
         if self.attn_logit_softcapping is not None:
             yield "attn_logit_softcapping: disentangled attention does not read it; remove the key"
         if chosen.special_layers and (shared or self.norm_place != "post"):

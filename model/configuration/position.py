@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import BeforeValidator, Field
 
 from clozeline.configuration.config import config_class
-from clozeline.model.configuration.key_types import Depth, Width, list_to_tuple, non_default_keys
+from clozeline.model.configuration.key_types import Depth, Width, list_to_tuple, refuse_unread_keys
 
 Divisors = Annotated[tuple[Annotated[float, Field(gt=0)], ...], BeforeValidator(list_to_tuple)]
 LayerType = Literal["full_attention", "sliding_attention"]
@@ -60,10 +60,13 @@ class ScalingConfig:
     """longrope: the same in batches with a longer row."""
 
     def __post_init__(self) -> None:
-        reads = self.READS[self.kind]
-        if unread := sorted(non_default_keys(self).keys() - {"kind", "factor", *reads}):
-            raise ValueError(f"{unread[0]}: the kind {self.kind} does not read this key; remove it")
-        if "original_maximum" in reads and self.original_maximum is None:
+        refuse_unread_keys(self, "kind", self.READS)
+        if (self.mscale is None) != (self.mscale_all_dim is None):
+            given, other = ("mscale_all_dim", "mscale") if self.mscale is None else ("mscale", "mscale_all_dim")
+            raise ValueError(f"{given}: has no effect without {other}: give both, or remove the key")
+        if self.mscale is not None and self.attention_factor is not None:
+            raise ValueError("mscale: has no effect with attention_factor: remove one of the two")
+        if "original_maximum" in self.READS[self.kind] and self.original_maximum is None:
             raise ValueError(f"original_maximum: expected the first training's length for {self.kind}, got none")
         if self.kind == "longrope" and (not self.short_factor or not self.long_factor):
             raise ValueError(
@@ -154,12 +157,22 @@ class DisentangledConfig:
 class PositionConfig:
     """Position information of a model."""
 
+    READS: ClassVar = {
+        "learned": ("maximum", "offset", "disentangled"),
+        "sinusoidal": ("waves", "disentangled"),
+        "rope": ("theta", "scaling", "partial_rotary_factor", "nope_layers"),
+        "t5": ("buckets", "max_distance", "per_layer"),
+        "none": ("disentangled",),
+    }
+    """Keys that each kind reads. `maximum` may stand with each: an export declares it as the longest row."""
+
     kind: Literal["learned", "sinusoidal", "rope", "t5", "none"] = "learned"
     """learned and sinusoidal vectors are added to the embeddings, rope rotates queries and keys (arXiv 2104.09864), t5
     adds a learned bias to the attention scores by bucketed distance (arXiv 1910.10683). In the family xlnet, sinusoidal
     vectors encode distances and are compared with queries."""
     maximum: Width = 512
-    """learned: positions of the table; a position id beyond it is an error."""
+    """learned: positions of the table; a position id beyond it is an error. Other kinds: the longest row that an export
+    declares."""
     offset: Annotated[int, Field(ge=0, le=64)] = 0
     """learned: rows of the table before position 0 (RoBERTa pad_id + 1, BART 2); it has maximum + offset rows."""
     waves: Literal["interleaved", "halves"] = "interleaved"
@@ -184,18 +197,8 @@ class PositionConfig:
     kind."""
 
     def __post_init__(self) -> None:
-        for key, kind in (
-            ("waves", "sinusoidal"),
-            ("per_layer", "t5"),
-            ("partial_rotary_factor", "rope"),
-            ("nope_layers", "rope"),
-        ):
-            if key in non_default_keys(self) and self.kind != kind:
-                raise ValueError(f"{key}: only {kind} reads it; remove the key or change kind '{self.kind}'")
-        if self.scaling is not None and self.kind != "rope":
-            raise ValueError(f"scaling: only rope is scaled; remove the key or change kind '{self.kind}'")
-        if self.disentangled is not None and self.kind in ("rope", "t5"):
-            raise ValueError(f"disentangled: expected kind learned, sinusoidal or none with it, got '{self.kind}'")
+        with_maximum = {kind: {*keys, "maximum"} for kind, keys in self.READS.items()}
+        refuse_unread_keys(self, "kind", with_maximum)
 
     @property
     def limit(self) -> int | None:

@@ -5,6 +5,7 @@ from dataclasses import asdict, fields, replace
 from typing import ClassVar, Literal
 
 import torch
+from pydantic import ValidationError
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -82,6 +83,12 @@ class ReplacedTokens(Encoder):
                     f"generator.attention_heads: {self.generator.attention_heads} heads do not divide generator.dim "
                     f"{self.generator.dim}; change either"
                 )
+            if any(getattr(self, key) != size for key, size in asdict(self.generator).items()):
+                try:  # the generator has the keys of the discriminator, which its depth may not allow
+                    generator_config(self)
+                except ValidationError as error:
+                    problem = error.errors()[0]["msg"].removeprefix("Value error, ")
+                    raise ValueError(f"generator: {problem}") from error
             if self.embedding_sharing == "disentangled" and "corrective" in self.targets.values() and self.tied:
                 raise ValueError(
                     "embedding_sharing: disentangled keeps the discriminator's gradient from the token embeddings, of "

@@ -116,6 +116,8 @@ def _refuse_unread(config: ModelConfig) -> None:
         ("qk_norm", config.qk_norm, None),
         ("attn_logit_softcapping", config.attn_logit_softcapping, None),
         ("languages", config.languages, 0),
+        ("scale_by_depth", config.scale_by_depth, False),
+        ("position.disentangled", config.position.disentangled, None),
     ):
         if actual != expected:
             where = f"in the family {config.family}"

@@ -34,10 +34,14 @@ class BottleneckConfig(ModelConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         needed = {"norm_place": "post", "final_norm": False, "emb_norm": True, "emb_scale": False}
-        needed |= {"scale_by_depth": False, "local": None, "qk_norm": None}
+        needed |= {"scale_by_depth": False, "local": None, "qk_norm": None, "parallel": None, "languages": 0}
         for key, value in needed.items():
             if (actual := getattr(self, key)) != value:
                 raise ValueError(f"{key}: expected {value} in a stack of bottlenecks, got {actual}")
+        if self.dropout.output:
+            raise ValueError(
+                "dropout.output: has no effect in a stack of bottlenecks, which has no final norm: set dropout.hidden"
+            )
         if self.position.kind != "learned":
             raise ValueError(f"position.kind: expected learned in a stack of bottlenecks, got {self.position.kind}")
         if self.position.disentangled is not None:

@@ -65,14 +65,6 @@ _ONLY_TRAINING: Final = (
     *("dropout.", "init.", "heads.", "vocab_multiple", "init_from", "adapter", "quantization"),
     *("position.disentangled.mask_decoder", "share.universal.ponder"),
 )
-_OF_KIND: Final = {
-    "learned": ("kind", "maximum", "offset"),
-    "sinusoidal": ("kind", "waves"),
-    "rope": ("kind", "theta", "scaling", "partial_rotary_factor", "nope_layers"),
-    "t5": ("kind", "buckets", "max_distance", "per_layer"),
-    "none": ("kind",),
-}
-"""Keys of `position` that each kind reads."""
 
 
 def computation(config: ModelConfig) -> dict[str, Any]:
@@ -81,7 +73,7 @@ def computation(config: ModelConfig) -> dict[str, Any]:
     Not included: dropout, initialization, heads, padding of the vocabulary, and keys that the kind of position ignores.
     """
     flat = flatten(adapter_of(type(config)).dump_python(config, mode="json"))
-    read = tuple(f"position.{key}" for key in (*_OF_KIND[config.position.kind], "disentangled"))
+    read = tuple(f"position.{key}" for key in ("kind", *config.position.READS[config.position.kind]))
     relevant = {
         key: value
         for key, value in flat.items()

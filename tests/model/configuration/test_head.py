@@ -23,7 +23,7 @@ def test_heads_have_a_short_form_and_a_long_one():
     # lists come back as tuples
     heads = {
         "classification": {"weight": 1.0, "labels": ["no", "yes"]},
-        "regression": {"weight": 1.0, "range": [1.0, 5.0]},
+        "regression": {"weight": 1.0, "output": "sigmoid", "range": [1.0, 5.0]},
     }
     config = TypeAdapter(ModelConfig).validate_json(json.dumps(plain | {"heads": heads}), strict=True)
     assert config.heads["classification"].labels == ("no", "yes")

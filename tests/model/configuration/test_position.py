@@ -7,7 +7,8 @@ from clozeline.model.configuration.position import DisentangledConfig, PositionC
 @pytest.mark.parametrize(
     ("keys", "message"),
     [
-        ({"kind": "linear", "factor": 2.0, "beta_fast": 3.0}, "beta_fast: the kind linear does not read this key"),
+        ({"kind": "linear", "factor": 2.0, "beta_fast": 3.0}, "beta_fast: has no effect with kind 'linear'"),
+        ({"kind": "yarn", "factor": 2.0, "original_maximum": 8, "mscale": 2.0}, "no effect without mscale_all_dim"),
         ({"kind": "dynamic", "factor": 2.0}, "original_maximum: expected the first training's length for dynamic"),
         ({"kind": "yarn", "factor": 2.0}, "original_maximum: expected the first training's length for yarn"),
         (
@@ -19,7 +20,7 @@ from clozeline.model.configuration.position import DisentangledConfig, PositionC
             "expected more than low_freq_factor 4.0, got 4.0",
         ),
     ],
-    ids=["unread", "dynamic", "yarn", "longrope", "llama3"],
+    ids=["unread", "one factor", "dynamic", "yarn", "longrope", "llama3"],
 )
 def test_scalings_that_cannot_be_are_refused(keys, message):
     with pytest.raises(ValidationError) as caught:
@@ -30,23 +31,27 @@ def test_scalings_that_cannot_be_are_refused(keys, message):
 @pytest.mark.parametrize(
     ("key", "value", "kind"),
     [
+        ("offset", 2, "learned"),
         ("waves", "halves", "sinusoidal"),
+        ("theta", 500.0, "rope"),
+        ("buckets", 16, "t5"),
+        ("max_distance", 64, "t5"),
         ("per_layer", True, "t5"),
         ("partial_rotary_factor", 0.5, "rope"),
         ("nope_layers", (1,), "rope"),
     ],
-    ids=["waves", "per_layer", "partial_rotary_factor", "nope_layers"],
+    ids=["offset", "waves", "theta", "buckets", "max_distance", "per_layer", "partial_rotary_factor", "nope_layers"],
 )
 def test_a_key_of_another_kind_is_refused(key, value, kind):
     assert getattr(PositionConfig(kind=kind, **{key: value}), key) == value
-    with pytest.raises(ValidationError, match=rf"{key}: only {kind} reads it; remove the key or change kind 'none'"):
+    with pytest.raises(ValidationError, match=rf"{key}: has no effect with kind 'none': .* set kind to {kind}"):
         PositionConfig(kind="none", **{key: value})
 
 
 def test_only_rotary_positions_are_scaled():
     scaling = ScalingConfig(kind="linear", factor=2.0)
     assert PositionConfig(kind="rope", scaling=scaling).limit is None
-    with pytest.raises(ValidationError, match="scaling: only rope is scaled"):
+    with pytest.raises(ValidationError, match="scaling: has no effect with kind 'learned'"):
         PositionConfig(kind="learned", scaling=scaling)
 
 

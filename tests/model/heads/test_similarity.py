@@ -18,7 +18,8 @@ ROWS = {0: [0, 1], 1: [3, 4]}
 
 
 def drawn(**options):
-    network = built("encoder", heads={"similarity": {"temperature": TEMPERATURE, "group_size": 3, **options}}).eval()
+    groups = {} if options.get("negatives") == "none" else {"temperature": TEMPERATURE, "group_size": 3}
+    network = built("encoder", heads={"similarity": {**groups, **options}}).eval()
     for parameter in network.heads["similarity"].parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     tensors = full_batch()
@@ -73,7 +74,7 @@ def test_the_second_views_of_the_group_or_both_views_of_other_rows(margin):
 
 def test_without_negatives_a_cosine_is_compared_with_the_target():
     """Targets are 0.5, 4, none, 2.5, 1, 3 of a range from -1 to 5; row 2 has no second view, row 5 no weight."""
-    network, tensors, vectors = drawn(negatives="none", range=[-1.0, 5.0], group_size=5)
+    network, tensors, vectors = drawn(negatives="none", range=[-1.0, 5.0])
     cosines = F.cosine_similarity(vectors["a"], vectors["b"], dim=-1)
     wanted = sum((cosines[row].item() - (target + 1) / 6) ** 2 for row, target in {0: 0.5, 1: 4, 3: 2.5, 4: 1}.items())
     found = only(network(tensors))

@@ -48,27 +48,18 @@ def prepared_scores(objective: ObjectiveFacts) -> tuple[Score, ...]:
     return ("mntp",) if objective.frame.predict_from == "previous" else ("pll", "pll_word")
 
 
-def first_role(objective: ObjectiveFacts) -> str | None:
-    """Return the role of the special token before a text in training rows, or None.
+def first_token(trained: Run, objective: ObjectiveFacts) -> int | None:
+    """Return the token before a text in training rows, or None.
 
     That is [CLS] of an encoder, `<s>` of rows that have it, and `</s>` of packed rows, where documents follow it.
     """
-    options = objective.options
+    options, vocabulary = objective.options, trained.tokenizer.vocabulary
     if objective.architecture == "encoder":
-        return "cls"
+        return vocabulary.id_of("cls", "score=causal")
     if options.get("add_bos"):
-        return "bos"
+        return vocabulary.id_of("bos", "score=causal")
     follows = options.get("grouping", "packed") == "packed" and options.get("cross_documents", True)
-    separator = str(options.get("separator", "eos"))
-    return separator if follows and separator != "none" else None
-
-
-def first_token(trained: Run, objective: ObjectiveFacts) -> int | None:
-    """Return the token before a text in training rows, or None."""
-    role, vocabulary = first_role(objective), trained.tokenizer.vocabulary
-    if role in ("cls", "bos"):
-        return vocabulary.id_of(role, "score=causal")
-    return None if role is None else vocabulary.specials.get(role)
+    return vocabulary.specials.get(str(options.get("separator", "eos"))) if follows else None
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:

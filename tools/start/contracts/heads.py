@@ -125,7 +125,7 @@ def prepare(entry: Entry, **sizes: int) -> Case:
     """Return a case."""
     kind = find("clozeline.model.heads", entry["name"])
     options = {key: value for key, value in entry.items() if key != "name"}
-    if "group_size" in kind.settings:
+    if "group_size" in kind.settings and options.get("negatives") != "none":
         options.setdefault("group_size", 3)
     if "classes" in kind.settings and not options.get("labels"):
         options.setdefault("classes", 3 if "label" in kind.needs else VOCABULARY)

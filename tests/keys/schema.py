@@ -1,0 +1,48 @@
+"""Every key of the configurations, dotted, read from the classes that validate them."""
+
+import dataclasses
+
+from clozeline.configuration.config import describe
+from clozeline.model.configuration.head import HeadConfig
+from clozeline.model.configuration.model_config import ModelConfig
+from clozeline.registry import find, names
+
+FAMILIES, HEADS, ADAPTERS = (f"clozeline.model.{folder}" for folder in ("families", "heads", "adapters"))
+
+
+def keys_of(schema):
+    """Return the keys below a class of options; those that only hold other keys are none."""
+    described = [(key, kind) for key, kind, *_ in describe(schema)]
+    holders = {key.rpartition(".")[0] for key, _ in described}
+    return [key for key, kind in described if key not in holders or kind.endswith("or null")]
+
+
+def own_keys(package):
+    """Return the keys of the algorithms of a registry: `lora.rank`."""
+    return {
+        f"{name}.{key}"
+        for name in names(package)
+        if hasattr(find(package, name), "Options")  # such as published tokenizers have none
+        for key in keys_of(find(package, name).Options)
+    }
+
+
+def model_keys():
+    """Return the keys of every model."""
+    return {key for key in keys_of(ModelConfig) if not key.startswith("heads.")}
+
+
+def family_keys():
+    """Return the keys that a family alone has: `elmo.clip`."""
+    common = set(keys_of(ModelConfig))
+    return {key for key in own_keys(FAMILIES) if key.partition(".")[2] not in common}
+
+
+def head_keys():
+    """Return the keys that each head reads: `lm.projection`; `weight` is every head's."""
+    return {f"{name}.{key}" for name in names(HEADS) for key in {"weight", *find(HEADS, name).settings}}
+
+
+def all_head_keys():
+    """Return the keys that some head may read."""
+    return {field.name for field in dataclasses.fields(HeadConfig)}
