@@ -173,7 +173,7 @@ def test_answers_of_a_list_are_scored_by_their_share_of_the_probability(decoder,
     scores = json.loads((tmp_path / "scores.json").read_text())
     lines = [json.loads(line) for line in (tmp_path / "rows.jsonl").read_text().splitlines()]
     assert (scores["n"], scores["refused"]) == (5, {"bad_label": 5})  # the rows that are positive
-    assert "majority 'negative' of the rows themselves 1.0000  BELOW this baseline" in capsys.readouterr().out
+    assert "majority 'negative' of the rows themselves 1.0000  worse than this baseline (" in capsys.readouterr().out
     end = trained.tokenizer.vocabulary.specials["eos"]
     rows = [text for text, label in ROWS if label == 0]
     for text, line in zip(rows, lines, strict=True):

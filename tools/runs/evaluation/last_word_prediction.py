@@ -11,11 +11,14 @@ from clozeline.model.generation.decoding import Decoding
 from clozeline.model.generation.generate import generate
 from clozeline.model.scoring.causal import log_likelihoods
 from clozeline.tools.runs.evaluation.local_texts import files_of, json_texts, text_lines
+from clozeline.tools.runs.evaluation.score_notes import note_few_items, note_if_worse
 from clozeline.tools.runs.inference.text_likelihoods import first_token, open_scorer, ready_scores
 from clozeline.train.startup.open_run import Run
 
 _BATCH: Final = 64
 """passages per batch; none depends on the others"""
+_LARGEST_SHOWN: Final = 10.0
+"""Nats per word up to which the perplexity is shown, too: e ** 10 is 22,026."""
 
 
 class _Row(NamedTuple):
@@ -48,7 +51,7 @@ def score(run: Path, trained: Run, path: Path) -> dict[str, Any]:
 
 
 def last_word_scores(trained: Run, first: int | None, passages: Sequence[str]) -> dict[str, Any]:
-    """Return the share of last words that greedy decoding predicts, and their perplexity per word.
+    """Return the share of last words that greedy decoding predicts, and their mean loss in nats.
 
     A word is correct if all of its tokens are; white space before it belongs to it. A passage longer than the position
     table loses its start, and is counted. The baseline is the most frequent last word. `first` is the token before a
@@ -76,7 +79,7 @@ def last_word_scores(trained: Run, first: int | None, passages: Sequence[str]) -
     words = Counter(text.split()[-1] for text in passages)
     return {
         "n": len(chosen), "skipped": len(rows) - len(chosen), "truncated": sum(row.cut for row in chosen),
-        "accuracy": right / max(1, len(chosen)), "perplexity": math.exp(-total / max(1, len(chosen))),
+        "accuracy": right / max(1, len(chosen)), "nats": -total / max(1, len(chosen)),
         "baselines": {"majority": words.most_common(1)[0][1] / len(passages)},
     }  # fmt: skip
 
@@ -85,6 +88,14 @@ def last_word_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield readable lines."""
     left_out = f"{scores['truncated']:,} truncated, {scores['skipped']:,} skipped"
     yield f"{scores['suite']}: {scores['n']:,} passages, {left_out}; step {scores['step']:,}"
-    below = "  BELOW this baseline" if scores["accuracy"] < scores["baselines"]["majority"] else ""
-    yield f"  accuracy of the last word {scores['accuracy']:.4f}, perplexity {scores['perplexity']:,.2f} a word"
-    yield f"  the most frequent last word {scores['baselines']['majority']:.4f}{below}"
+    majority = scores["baselines"]["majority"]
+    yield f"  accuracy of the last word {scores['accuracy']:.4f}, {_describe_surprise(scores['nats'])}"
+    yield f"  the most frequent last word {majority:.4f}{note_if_worse(scores['accuracy'], majority, 'higher')}"
+    if few := note_few_items(scores["n"], "passage"):
+        yield f"  {few}"
+
+
+def _describe_surprise(nats: float) -> str:
+    """Return the mean loss of a last word; its exponential only where it can still be read."""
+    exponential = f", perplexity {math.exp(nats):,.2f}" if nats < _LARGEST_SHOWN else ""
+    return f"{nats:.2f} nats per word{exponential}"

@@ -10,11 +10,14 @@ import numpy as np
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.model.scoring.masked import candidate_scores
 from clozeline.tools.runs.evaluation.local_texts import files_of, json_lines, text_lines
+from clozeline.tools.runs.evaluation.score_notes import note_few_items, note_if_worse
 from clozeline.tools.runs.inference.text_likelihoods import open_scorer
 from clozeline.train.startup.open_run import Run
 
 _MASK: Final = "[MASK]"
 _TOP: Final = 10
+_FEWEST_CANDIDATES: Final = 10 * _TOP
+"""Candidates from which the share of correct words in the top ten is reported: of fewer, many are there by chance."""
 
 
 class Fact(NamedTuple):
@@ -87,7 +90,7 @@ def fact_scores(trained: Run, facts: Sequence[Fact], words: Sequence[str] | None
     correct_scores = scores[np.arange(len(asked)), correct][:, None]
     ranks = (scores > correct_scores).sum(axis=1) + (scores == correct_scores).sum(axis=1)  # a tie is wrong
     counts = {"n": len(asked), "skipped": len(facts) - len(asked), "candidates": len(candidates)}
-    return counts | _mean_over_relations(asked, ranks)
+    return counts | _mean_over_relations(asked, ranks, len(candidates))
 
 
 def _single_tokens(trained: Run, words: Sequence[str]) -> dict[str, int]:
@@ -103,7 +106,8 @@ def _single_tokens(trained: Run, words: Sequence[str]) -> dict[str, int]:
     }
 
 
-def _mean_over_relations(asked: Sequence[Fact], ranks: np.ndarray[Any, Any]) -> dict[str, Any]:
+def _mean_over_relations(asked: Sequence[Fact], ranks: np.ndarray[Any, Any], candidates: int) -> dict[str, Any]:
+    has_top = candidates >= _FEWEST_CANDIDATES
     facts_by_relation: dict[str, list[int]] = defaultdict(list)
     for number, fact in enumerate(asked):
         facts_by_relation[fact.relation].append(number)
@@ -111,22 +115,32 @@ def _mean_over_relations(asked: Sequence[Fact], ranks: np.ndarray[Any, Any]) -> 
         name: {
             "n": len(indices),
             "p_at_1": float((ranks[indices] == 1).mean()),
-            f"p_at_{_TOP}": float((ranks[indices] <= _TOP).mean()),
+            **({f"p_at_{_TOP}": float((ranks[indices] <= _TOP).mean())} if has_top else {}),
             "majority": Counter(asked[index].word for index in indices).most_common(1)[0][1] / len(indices),
         }
         for name, indices in sorted(facts_by_relation.items())
     }
-    names, rows = ("p_at_1", f"p_at_{_TOP}", "majority"), relations.values()
+    rows = relations.values()
+    names = ("p_at_1", *([f"p_at_{_TOP}"] if has_top else []), "majority")
     means = {name: float(np.mean([row[name] for row in rows])) if rows else 0.0 for name in names}
     return {**means, "relations": relations}
 
 
 def fact_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     """Yield readable lines; a score below the most frequent word is marked."""
-    skipped = f"{scores['skipped']:,} skipped whose word is not one of {scores['candidates']:,} single tokens"
-    yield f"{scores['suite']}: {scores['n']:,} facts, {skipped}; step {scores['step']:,}"
+    asked = f"{scores['n']:,} of {scores['n'] + scores['skipped']:,} facts"
+    skipped = f"; the words of the other {scores['skipped']:,} are not among them" if scores["skipped"] else ""
+    candidates = f"the candidates are {scores['candidates']:,} words that are single tokens of this vocabulary"
+    yield f"{scores['suite']}: {asked}, step {scores['step']:,}; {candidates}{skipped}"
     for relation_name, row in scores["relations"].items():
-        yield f"  {relation_name:<22}P@1 {row['p_at_1']:.4f}  P@{_TOP} {row[f'p_at_{_TOP}']:.4f}  ({row['n']:,})"
-    below = "  BELOW the most frequent word" if scores["p_at_1"] < scores["majority"] else ""
-    shown = f"P@1 {scores['p_at_1']:.4f}  P@{_TOP} {scores[f'p_at_{_TOP}']:.4f}"
-    yield f"  {'mean over relations':<22}{shown}  most frequent word {scores['majority']:.4f}{below}"
+        yield f"  {relation_name:<22}{_format_precision(row)}  ({row['n']:,})"
+    baseline = f"most frequent word {scores['majority']:.4f}"
+    worse = note_if_worse(scores["p_at_1"], scores["majority"], "higher")
+    yield f"  {'mean over relations':<22}{_format_precision(scores)}  {baseline}{worse}"
+    if few := note_few_items(scores["n"], "fact"):
+        yield f"  {few}"
+
+
+def _format_precision(row: Mapping[str, Any]) -> str:
+    top = row.get(f"p_at_{_TOP}")
+    return f"P@1 {row['p_at_1']:.4f}" + (f"  P@{_TOP} {top:.4f}" if top is not None else "")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.tools.runs.evaluation.local_texts import KeyedTexts, files_of, json_lines, texts_of_files
 from clozeline.tools.runs.evaluation.ngrams import WordNgrams
+from clozeline.tools.runs.evaluation.score_notes import note_few_items, note_if_worse
 from clozeline.tools.runs.inference.text_likelihoods import Score, TextScorer, open_scorer
 from clozeline.train.startup.open_run import Run
 
@@ -163,8 +164,10 @@ def pair_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     if same["n"]:
         yield f"  {'pairs with equally many tokens':<34}{100 * same['accuracy']:5.1f} %  ({same['n']:,} pairs)"
     for name, accuracy in scores["baselines"].items():
-        note = "  BELOW this baseline" if scores["accuracy"] < accuracy else ""
+        note = note_if_worse(100 * scores["accuracy"], 100 * accuracy, "higher", ".1f")
         yield f"  {'baseline ' + name:<34}{100 * accuracy:5.1f} %{note}"
+    if few := note_few_items(scores["n"], "pair"):
+        yield f"  {few}"
     if scores["correlation_with_bigram"] is not None:
         yield f"  correlation with the bigram over paradigms {scores['correlation_with_bigram']:.2f}"
     if scores["suite"] == "blimp":

@@ -14,6 +14,7 @@ from clozeline.model.scoring.masked import pseudo_log_likelihoods_in_windows
 from clozeline.pipeline.shards import open_shards
 from clozeline.tools.runs.evaluation.local_texts import KeyedTexts, texts_of_files
 from clozeline.tools.runs.evaluation.ngrams import TokenNgrams
+from clozeline.tools.runs.evaluation.score_notes import note_if_worse
 from clozeline.tools.runs.inference.text_likelihoods import (
     Score,
     choose_score,
@@ -134,7 +135,8 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
             f"{scores['first_token']}"
         )
     if baseline := scores["baseline"]:
-        note = "  BELOW this baseline" if baseline["nats"] < scores["nats"] else ""
+        own = scores["perplexity"] if scores["score"] == "causal" else scores["pseudo_perplexity"]
+        note = note_if_worse(own, baseline["perplexity"], "lower", ".0f" if own >= 100 else ".3f")
         yield (
             f"  baseline {baseline['ngram']}-gram of {baseline['counted_tokens']:,} tokens: perplexity "
             f"{baseline['perplexity']:.3f}, {baseline['nats']:.4f} nats a token{note}"

@@ -9,6 +9,7 @@ from typing import Any
 from clozeline.files import publish_text
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.tasks.splits import SHOWN_NOTES
+from clozeline.tools.runs.evaluation.score_notes import note_few_items
 from clozeline.tools.runs.evaluation.task_run import TaskRun, set_rows
 
 
@@ -73,12 +74,14 @@ def lines_of(scores: Mapping[str, Any]) -> Iterator[str]:
         f"{scores['task']} {scores['split']}: {scores['n']:,} {scores['unit']}, {', '.join(counts)}; step "
         f"{scores['step']:,}, seed {scores['seed']}"
     )
+    if few := note_few_items(scores["n"], scores["unit"].removesuffix("s")):
+        yield f"  {few}"
     signed = scores.get("signatures", {})
     for metric, value in scores["metrics"].items():
         others = ", ".join(f"{name} {baseline[metric]:.4f}" for name, baseline in scores["baselines"].items())
         below = scores["below"][metric]
         note = f"  (baselines: {others})" if others else ""
-        note += f"  BELOW the baseline {' and '.join(below)}" if below else ""
+        note += f"  worse than the baseline {' and '.join(below)}" if below else ""
         note += f"  ({signed[metric]})" if metric in signed else ""
         note += "  (constant: no correlation is defined)" if scores["degenerate"] else ""
         yield f"  {metric:<22}{value:.4f}{note}"

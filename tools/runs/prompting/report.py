@@ -7,6 +7,7 @@ from typing import Any
 
 from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
 
+from clozeline.tools.runs.evaluation.score_notes import note_if_worse
 from clozeline.tools.runs.prompting.answers import Answered
 from clozeline.tools.runs.prompting.rows import PromptRow
 
@@ -71,7 +72,7 @@ def prompt_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     majority = scores["baselines"]["majority"]
     for name, value in scores["metrics"].items():
         baseline = majority["metrics"][name]
-        note = "  BELOW this baseline" if value < baseline else ""
+        note = note_if_worse(value, baseline, "higher")
         yield f"  {name:<12}{value:.4f}   majority '{majority['label']}' of {majority['of']} {baseline:.4f}{note}"
     counted = ("skipped", "unlabelled", "ties", "dropped_demonstrations")
     yield "  " + ", ".join(f"{scores[name]:,} {name.replace('_', ' ')}" for name in counted)

@@ -1,15 +1,14 @@
 """Minimal pairs, last words, facts and layers, against the model's own scores of one text at a time."""
 
 import json
-import math
 
 import numpy as np
 import pytest
 
 from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.tools.runs.evaluate import main as evaluate
-from clozeline.tools.runs.evaluation.last_word_prediction import read_passages
-from clozeline.tools.runs.evaluation.masked_facts import read_facts
+from clozeline.tools.runs.evaluation.last_word_prediction import last_word_lines, read_passages
+from clozeline.tools.runs.evaluation.masked_facts import Fact, _mean_over_relations, read_facts
 from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_scores, read_pairs
 from clozeline.tools.runs.evaluation.ngrams import WordNgrams
 from clozeline.tools.runs.inference.text_likelihoods import TextScore, TextScorer
@@ -146,7 +145,7 @@ def test_a_word_is_right_with_all_of_its_tokens(decoder, tmp_path, capsys):
     assert evaluate([str(run), "suite=lambada", f"input={file}", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["n"], found["accuracy"]) == (5, right / 5)
-    assert found["perplexity"] == pytest.approx(math.exp(-total / 5), rel=1e-4)
+    assert found["nats"] == pytest.approx(-total / 5, rel=1e-4)
 
 
 def test_passages_of_lines_and_of_json(tmp_path):
@@ -197,14 +196,33 @@ def test_shares_are_means_over_relations(encoder, tmp_path, capsys):
         assert evaluate([str(run), "suite=lama", f"input={folder}", "--json", *given]) == 0
         found = json.loads(capsys.readouterr().out)
         ranks = [rank(trained, before, f" {after}", word, compete) for before, after, word, _ in facts]
-        shares = [[at <= limit for at in ranks] for limit in (1, 10)]
-        means = [(sum(one[:9]) / 9 + sum(one[9:]) / 4) / 2 for one in shares]
-        assert [found["p_at_1"], found["p_at_10"]] == pytest.approx(means)
+        first = [at == 1 for at in ranks]
+        assert found["p_at_1"] == pytest.approx((sum(first[:9]) / 9 + sum(first[9:]) / 4) / 2)
+        assert "p_at_10" not in found  # of so few candidates, nearly all are among the first ten
         assert (found["n"], found["skipped"], found["candidates"]) == (13, 1, len(compete))
         assert found["majority"] == pytest.approx((3 / 9 + 1 / 4) / 2)
         assert [one["n"] for one in found["relations"].values()] == [9, 4]
     assert evaluate([str(run), "suite=lama", f"input={folder}"]) == 0
-    assert "13 facts, 1 skipped" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "13 of 14 facts" in printed
+    assert "a share of 13 facts decides nothing" in printed
+    assert "P@10" not in printed
+
+
+@pytest.mark.parametrize(("candidates", "is_reported"), [(11, False), (99, False), (100, True), (5000, True)])
+def test_the_top_ten_are_reported_where_chance_is_small(candidates, is_reported):
+    facts = [Fact("a ", " b", "c", "R"), Fact("a ", " b", "d", "R")]
+    scores = _mean_over_relations(facts, np.array([3, 40]), candidates)
+    assert scores.get("p_at_10") == (0.5 if is_reported else None)
+
+
+@pytest.mark.parametrize(
+    ("nats", "shown"), [(2.0, "2.00 nats per word, perplexity 7.39"), (24.9, "24.90 nats per word")]
+)
+def test_a_perplexity_is_shown_where_it_can_be_read(nats, shown):
+    scores = {"suite": "lambada", "n": 200, "truncated": 0, "skipped": 0, "step": 1, "accuracy": 0.5, "nats": nats}
+    lines = [*last_word_lines({**scores, "baselines": {"majority": 0.2}})]
+    assert lines[1].endswith(shown)
 
 
 def test_files(tmp_path):

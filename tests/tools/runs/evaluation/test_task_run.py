@@ -71,12 +71,13 @@ SCORES = {
 
 
 def test_a_score_below_a_baseline_is_printed_as_such():
-    head, accuracy, f1 = lines_of(SCORES)
+    head, few, accuracy, f1 = lines_of(SCORES)
     assert head == "toy dev: 10 texts, 4 truncated, 3 skipped; step 20, seed 3"
+    assert "10 texts decides nothing" in few
     assert " ".join(accuracy.split()) == (
-        "accuracy 0.7000 (baselines: majority 0.5000, words 0.8000) BELOW the baseline words"
+        "accuracy 0.7000 (baselines: majority 0.5000, words 0.8000) worse than the baseline words"
     )
-    assert "BELOW" not in f1
+    assert "worse" not in f1
 
 
 def test_a_run_keeps_the_threshold_of_its_checkpoint(tmp_path):
