@@ -129,6 +129,7 @@ class Engine:
         step: int,
         learning_rate: float,
         *,
+        weight: float = 1.0,
         observe: bool = False,
     ) -> StepResult:
         """Do one optimizer step: forward and backward per micro-batch, then clip and update.
@@ -138,14 +139,15 @@ class Engine:
             counts: head → divisor of its loss in the global batch, over all ranks.
             step: index of this step, from 1; seeds dropout.
             learning_rate: of this step.
+            weight: factor of the gradient, below 1 for a batch of few rows.
             observe: also return what hooks add to the record of the step.
         """
         # set accumulation and learning rates, begin hooks
         now = self._begin(len(batches), counts, step, learning_rate, recorded=observe)
         # scale each head's sum so that ZeRO's average over ranks is the mean over the global batch
         scales = {
-            head: weight * self.world.size / counts[head] if counts[head] else 0.0
-            for head, weight in self.model.loss_weights.items()
+            head: weight * loss_weight * self.world.size / counts[head] if counts[head] else 0.0
+            for head, loss_weight in self.model.loss_weights.items()
         }
         sums = {head: torch.zeros((), dtype=torch.float64, device=self.world.device) for head in scales}
         figures: dict[str, torch.Tensor] = {}

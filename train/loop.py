@@ -176,7 +176,7 @@ def _step(run: Run, state: TrainState) -> tuple[TrainState, bool]:
     peak = config.data.learning_rate_at(state.samples) or config.optimizer.options.learning_rate
     rate = peak * run.schedule(step)
     log = step == config.last_step or _due(step, config.log.every)
-    result = engine.step(batch.micro_batches, batch.counts, step, rate, observe=log)
+    result = engine.step(batch.micro_batches, batch.counts, step, rate, weight=batch.weight, observe=log)
     seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - worked
     # advance the state and record the step
     run.watchdog.beat()

@@ -26,7 +26,7 @@ def run_of(monkeypatch, *, saves="", skipped=False, losses=(), **changes):
     working = iter(saves)
     failed = []
 
-    def step(_batches, _counts, number, _rate, *, observe):
+    def step(_batches, _counts, number, _rate, *, weight, observe):
         log.append(f"step {number}")
         return SimpleNamespace(skipped=skipped)
 

@@ -73,6 +73,24 @@ class GlobalBatch(Generic[B]):
     """seconds that the slowest rank waited for its micro-batches"""
     padded_tokens: int = 0
     """positions computed over all ranks: real tokens, padding and filler rows"""
+    real_rows: int = 0
+    """rows over all ranks that have a weight: neither filler nor skipped by online corruption"""
+    all_rows: int = 0
+    """rows over all ranks"""
+
+    @property
+    def is_short(self) -> bool:
+        """Return whether fewer than half of its rows are real ones, as at the end of a pass over the data."""
+        return 2 * self.real_rows < self.all_rows
+
+    @property
+    def weight(self) -> float:
+        """Factor of the gradient: 1, but for a short batch its real rows as a share of half a batch.
+
+        A mean over few rows would give each of them the weight of many. With this factor, a row weighs at most twice as
+        much as in a full batch.
+        """
+        return 2 * self.real_rows / self.all_rows if self.is_short else 1.0
 
 
 def next_global_batch(
@@ -97,12 +115,21 @@ def next_global_batch(
     waited[world.rank] = time.perf_counter() - began
     labels = [count_labels(head, micro_batches) for head in heads.values()]
     flags = [float(stop.reason is not None), float(problem is not None)]
-    totals = world.total([*waited, *flags, count_real_tokens(micro_batches), count_positions(micro_batches), *labels])
-    stops, problems, tokens, padded, *counts = totals[world.size :]
+    sizes = [count_real_tokens(micro_batches), count_positions(micro_batches), *count_rows(micro_batches)]
+    totals = world.total([*waited, *flags, *sizes, *labels])
+    stops, problems, tokens, padded, real_rows, all_rows, *counts = totals[world.size :]
     if problems:
         world.raise_everywhere(problem)
-    by_head, waited_longest = dict(zip(heads, counts, strict=True)), max(totals[: world.size])
-    return GlobalBatch(micro_batches, by_head, int(tokens), stops > 0, waited_longest, int(padded))
+    return GlobalBatch(
+        micro_batches,
+        dict(zip(heads, counts, strict=True)),
+        int(tokens),
+        stop=stops > 0,
+        waited=max(totals[: world.size]),
+        padded_tokens=int(padded),
+        real_rows=int(real_rows),
+        all_rows=int(all_rows),
+    )
 
 
 def next_batch_of_tokens(
@@ -122,6 +149,8 @@ def next_batch_of_tokens(
             more.stop,
             batch.waited + more.waited,
             batch.padded_tokens + more.padded_tokens,
+            batch.real_rows + more.real_rows,
+            batch.all_rows + more.all_rows,
         )
     return batch
 
@@ -163,6 +192,12 @@ def count_real_tokens(micro_batches: Iterable[MicroBatch]) -> float:
                 choices = batch.tensors.get("choices")
                 total += float(lengths[weighted if choices is None else weighted.repeat_interleave(choices)].sum())
     return total
+
+
+def count_rows(micro_batches: Iterable[MicroBatch]) -> tuple[float, float]:
+    """Return the number of rows that have a weight, and of all rows."""
+    weights = [batch.tensors["row_weight"] for batch in micro_batches]
+    return float(sum(int((each > 0).sum()) for each in weights)), float(sum(each.numel() for each in weights))
 
 
 def count_positions(micro_batches: Iterable[MicroBatch]) -> float:

@@ -137,8 +137,8 @@ class CostEstimate:
         sets = distinct_sets(datasets.phases)
         epoch_rows = sum(_epoch_rows(shards, config) for shards in sets)
         filler = epoch_rows - datasets.rows
-        more = f" and {filler:,} of filler an epoch (fewer lanes need less)" if filler else ""
-        yield f"data       {datasets.rows:,} rows{more}; the run reads {tokens / read:.1f} tokens a row on average"
+        more = f"; the last batch of each pass is filled up with empty rows ({filler:,})" if filler else ""
+        yield f"data       {datasets.rows:,} rows of {tokens / read:.1f} tokens on average{more}"
         # batches and length
         least = config.data.batch_tokens
         about = "" if least is None else f"at least {least:,} tokens a step, about "

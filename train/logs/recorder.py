@@ -109,7 +109,8 @@ class Recorder:
             record = self._record(state, batch, result, dict(zip(sums, totals, strict=False)), seconds, between)
             record |= result.record
             with self._reports("spikes of the loss"):
-                self._detect_spikes(record, self._rows(batch))
+                if not batch.is_short:  # a mean over few rows is far from the others for no other reason
+                    self._detect_spikes(record, self._rows(batch))
                 if self._spikes is not None and self._spikes.in_a_row:
                     record["spikes_in_a_row"] = self._spikes.in_a_row
             health = {**stream, "waited_share": batch.waited / seconds}

@@ -74,6 +74,30 @@ def test_labels_and_tokens_are_summed():
     assert found.micro_batches == batches
 
 
+@pytest.mark.parametrize(
+    ("weights", "weight"),
+    [
+        ([[1.0, 1.0], [1.0, 1.0]], 1.0),
+        ([[1.0, 1.0], [0.0, 0.0]], 1.0),
+        ([[0.5, 0.0], [0.0, 0.0]], 0.5),
+        ([[0.0, 0.0], [0.0, 0.0]], 0.0),
+        ([[1.0] + 15 * [0.0]], 2 / 16),
+    ],
+)
+def test_a_batch_of_few_rows_weighs_less(weights, weight):
+    """Rows count from half a batch on as a mean; fewer are weighted as if the other rows of the half were there."""
+    batches = [micro_batch(each) for each in weights]
+    found = next_global_batch(source(lambda: batches), {}, ALONE, StopRequest())
+    assert found.weight == weight
+    assert found.is_short == (weight < 1)
+
+
+def test_joined_portions_are_one_batch():
+    portions = iter([[micro_batch([1.0, 0.0, 0.0, 0.0])], [micro_batch([1.0, 1.0, 1.0, 1.0])]])
+    found = next_batch_of_tokens(source(lambda: next(portions)), {}, ALONE, StopRequest(), 12)
+    assert (found.real_rows, found.all_rows, found.weight) == (5, 8, 1.0)
+
+
 def test_portions_are_added_until_there_are_enough_tokens():
     """Portions of 33 tokens: one for up to 33, and one more for each 33 above."""
     head = SimpleNamespace(count=lambda tensors: len(tensors["lengths"]))
