@@ -17,7 +17,7 @@ from clozeline.tools.runs.prompting.answers import Answered, answer_rows
 from clozeline.tools.runs.prompting.report import metrics_of, prompt_scores
 from clozeline.tools.runs.prompting.rows import Demonstrations, PromptRow, read_rows
 from clozeline.tools.runs.prompting.scorers import Candidate
-from clozeline.tools.runs.prompting.template import Prompt, Template, prompt_of
+from clozeline.tools.runs.prompting.template import Prompt, Template, prompt_of, read_template
 
 PLAIN = {
     "example": "{text} is{label}", "separator": " ; ", "labels": {"a": [" x", " xyz"], "b": [" yy"]}, "null": "-",
@@ -216,7 +216,7 @@ def test_a_table_has_a_header_and_quotes_without_meaning(tmp_path):
     assert [(row.fields["text"], row.label) for row in found.rows] == [('a "film', "yes"), ("b", "no")]
     assert found.refused == {"columns": 1, "bad_label": 1, "no_text": 1}
     path.write_text("text\tlabel\na\t1\n")
-    with pytest.raises(ConfigurationError, match="expected rows with sentence, got none that can be read: 1 x no_text"):
+    with pytest.raises(ConfigurationError, match=r"no row can be read \(1 x no_text\). The template reads sentence"):
         read_rows(path, TEMPLATE_OF_ROWS, labeled=True)
 
 
@@ -268,3 +268,31 @@ def test_equal_rows_are_one_and_too_few_are_refused():
     with pytest.raises(ConfigurationError, match="shots=3: expected a file train=FILE with more labeled rows"):
         Demonstrations(twice, 3, "random", 0)
     assert Demonstrations([], 0, "random", 0).of(rows(1)[0]) == []
+
+
+@pytest.mark.parametrize("name", ["polarity", "polarity_cloze"])
+@pytest.mark.parametrize(
+    "file", sorted((ROOT / "configs/textbook").glob("reviews_*.jsonl")), ids=lambda path: path.stem
+)
+def test_shipped_prompts_read_the_shipped_reviews(name, file):
+    shipped = read_template(ROOT / f"configs/prompts/{name}.yaml")
+    found = read_rows(file, shipped, labeled=True)
+    assert not found.refused
+    written = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [row.fields["text"] for row in found.rows] == [one["text"] for one in written]
+    assert [row.label for row in found.rows] == [
+        {"good": "positive", "bad": "negative"}[one["label"]] for one in written
+    ]
+
+
+def test_a_field_may_have_several_columns(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    rows = [{"sentence": "one", "label": "a"}, {"text": "two", "label": "b"}, {"body": "three", "label": "a"}]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    several = template(fields={"text": ["sentence", "text"]})
+    found = read_rows(path, several, labeled=True)
+    assert [row.fields["text"] for row in found.rows] == ["one", "two"]
+    assert found.refused == {"no_text": 1}
+    with pytest.raises(ConfigurationError, match="columns are sentence, label, text, body") as caught:
+        read_rows(path, template(fields={"text": ["review"]}), labeled=True)
+    assert "reads review" in str(caught.value)

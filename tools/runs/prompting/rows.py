@@ -40,8 +40,10 @@ def read_rows(path: Path, template: Template, *, labeled: bool) -> PromptRows:
     if not path.is_file():
         raise ConfigurationError(f"{path}: no such file; give lines of JSON, or a .tsv with a header")
     accepted, refused = [], Counter[str]()
+    columns: dict[str, None] = {}
     lines = _read_table(path) if ".tsv" in path.suffixes else (plain for _, plain in json_lines(path))
     for plain in lines:
+        columns |= dict.fromkeys(plain or ())
         row = None if plain is None else _parse_row(plain, template)
         if row is None:
             refused["columns"] += 1
@@ -53,8 +55,12 @@ def read_rows(path: Path, template: Template, *, labeled: bool) -> PromptRows:
             accepted.append(row)
     if not accepted:
         reasons = ", ".join(f"{count} x {reason}" for reason, count in refused.items()) or "it is empty"
-        names = ", ".join(template.fields.get(name, name) for name in template.names)
-        raise ConfigurationError(f"{path}: expected rows with {names}, got none that can be read: {reasons}")
+        wanted = ", ".join(" or ".join(template.columns_of(name)) for name in template.names)
+        first = template.names[0]
+        raise ConfigurationError(
+            f"{path}: no row can be read ({reasons}). The template reads {wanted}; the file's columns are "
+            f"{', '.join(columns) or 'none'}. Name yours in the template, for example fields: {{{first}: COLUMN}}"
+        )
     return PromptRows(accepted, refused)
 
 
@@ -72,7 +78,7 @@ def _read_table(path: Path) -> Iterator[dict[str, Any] | None]:
 def _parse_row(plain: Mapping[str, Any], template: Template) -> PromptRow | str:
     fields = {}
     for name in template.names:
-        value = plain.get(template.fields.get(name, name))
+        value = next((plain[column] for column in template.columns_of(name) if column in plain), None)
         if not isinstance(value, str) or not value.strip():
             return f"no_{name}"
         fields[name] = value

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
-from clozeline.configuration.config import config_class, load_config
+from clozeline.configuration.config import Names, config_class, load_config
 from clozeline.errors import ConfigurationError
 
 LABEL = "label"
@@ -30,8 +30,9 @@ class Template:
     """text before all examples"""
     separator: str = "\n\n"
     """text between instruction and examples, and between examples"""
-    fields: dict[str, str] = field(default_factory=dict)
-    """field names of the example, and the file's fields they stand for, where the names differ"""
+    fields: dict[str, Names] = field(default_factory=dict)
+    """field names of the example, and the file's fields they stand for, where the names differ: `{text: sentence}`; of
+    several, `{text: [text, sentence]}`, the first one that a row has"""
     label: str = "label"
     """field of the file that holds the correct label"""
     values: dict[str, str] = field(default_factory=dict)
@@ -65,6 +66,10 @@ class Template:
     def names(self) -> tuple[str, ...]:
         """Field names of the example in order, without the label."""
         return tuple(dict.fromkeys(name for name in _field_names(self.example) if name != LABEL))
+
+    def columns_of(self, name: str) -> list[str]:
+        """Return the file's fields that a name of the example stands for, of which a row has one."""
+        return self.fields.get(name, [name])
 
 
 class Prompt(NamedTuple):
