@@ -22,7 +22,7 @@ from clozeline.report.charts import SHADES
 from clozeline.report.html_page import grid, page, section, table
 from clozeline.terminal import Terminal, duration, size_text
 from clozeline.tools.command import Arguments, plural, run_as_script, run_tool, some_path
-from clozeline.train.logs.curves import RecordedRun, curves, last_heldout, read_run, results
+from clozeline.train.logs.curves import RecordedRun, curves, group_by_task, last_heldout, read_run, results
 from clozeline.train.logs.display import heldout_title
 from clozeline.train.logs.journal import read_status
 from clozeline.train.logs.json_lines import records, step_records
@@ -30,16 +30,18 @@ from clozeline.train.logs.json_lines import records, step_records
 _IGNORED_KEYS: Final = ("output", "resume")
 """Keys that do not affect what is trained."""
 _ABSENT: Final = "absent"
+_MOST_ROWS: Final = 20
+"""Rows of a table on the terminal; a page and JSON have all."""
 
 
 def figures_of(run: RecordedRun) -> dict[str, float]:
     """Return the last and best figures of a run by title, as far as it has recorded them."""
     trained = step_records(run.records)
     last: Mapping[str, Any] = trained[-1] if trained else {}
-    figures = {key: last[key] for key in ("step", "samples", "tokens", "seconds", "flops") if key in last}
+    figures = _heldout_figures(run)
     if isinstance(last.get("loss"), float):
         figures["training loss"] = last["loss"]
-    figures |= _heldout_figures(run)
+    figures |= {key: last[key] for key in ("step", "samples", "tokens", "seconds", "flops") if key in last}
     for title, keys in (
         ("tokens/s, median", ("tokens_per_s",)),
         ("padded tokens/s, median", ("padded_tokens_per_s",)),
@@ -107,6 +109,26 @@ def _notes(run: Path) -> Iterator[str]:
             yield f"{path}: {plural(lost, 'line')} cannot be read, torn, damaged or of another file, and skipped"
 
 
+def _note_tasks(runs: Sequence[RecordedRun]) -> str:
+    """Return a note on runs whose losses cannot be compared; empty if all can."""
+    groups = group_by_task(runs)
+    if len(groups) == 1:
+        return ""
+    of_tasks = [f"{', '.join(run.name for run in of)}: {task or 'not known'}" for task, of in groups.items()]
+    return (
+        "losses of different objectives or tokenizers cannot be compared, so each has charts of its own "
+        f"({'; '.join(of_tasks)})"
+    )
+
+
+def _shorten(rows: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+    """Return the rows that a terminal shows, and a last one that says how many more there are."""
+    more = len(rows) - _MOST_ROWS
+    if more <= 0:
+        return rows
+    return [*rows[:_MOST_ROWS], [f"and {more:,} more: html=FILE or --json", *("" for _ in rows[0][1:])]]
+
+
 def _short_names(paths: Sequence[Path]) -> list[str]:
     """Return a short unique name per run: its folder, with parent folders as needed."""
     parts = [path.absolute().parts for path in paths]
@@ -153,9 +175,14 @@ def main(arguments: Sequence[str]) -> int:
         keys = config_differences(configs)
         titles = list(dict.fromkeys(title for of_run in figures for title in of_run))
         rows = [[title, *(_format_figure(title, of_run.get(title)) for of_run in figures)] for title in titles]
-        sheets = [("Figures", [["state", *states], *rows])]
+        heading = [["state", *states]]
+        if any(run.task for run in runs):
+            heading.append(["losses of", *(run.task for run in runs)])
+        sheets = [("Figures", [*heading, *rows])]
         if len(names) > 1:
             sheets.append(("Configuration: keys that differ", [[key, *values] for key, values in keys.items()]))
+        if note := _note_tasks(runs):
+            sys.stderr.write(message_text(f"note: {note}\n"))
         if options.html is not None:
             parts = [section(title, table(["", *names], rows)) for title, rows in sheets if rows]
             title = f"Runs {', '.join(names)}" if len(names) > 1 else f"Run {names[0]}"
@@ -164,7 +191,7 @@ def main(arguments: Sequence[str]) -> int:
             run_list = [{"name": name, "figures": of_run} for name, of_run in zip(names, figures, strict=True)]
             print(json.dumps({"runs": run_list, "differences": keys}, indent=1))
             return
-        shown = (Sheet(title, ("", *names), tuple(tuple(row) for row in rows)) for title, rows in sheets)
+        shown = (Sheet(title, ("", *names), tuple(tuple(row) for row in _shorten(rows))) for title, rows in sheets)
         print_view(View(f"{plural(len(names), 'run')}: {', '.join(names)}", tuple(shown)), Terminal())
         if options.html is not None:
             print(f"page: {options.html}")

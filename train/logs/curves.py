@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from clozeline.errors import ConfigurationError
+from clozeline.errors import ConfigurationError, IntegrityError
 from clozeline.report.charts import Series, lines
 from clozeline.report.html_page import facts, fragment
+from clozeline.train.data.sets.recorded_sets import read_sets
 from clozeline.train.logs.display import format_count, heldout_title
 from clozeline.train.logs.json_lines import read_lines, step_records
 
@@ -29,6 +30,8 @@ _OVER_STEPS: Final = (
     ("Memory of the accelerator of rank 0 (MiB)", ("device_bytes",), 1 / _MIB),
 )
 """Charts over steps: title, keys, factor."""
+_FINGERPRINT_LETTERS: Final = 8
+"""Letters of a tokenizer's fingerprint that tell it from others."""
 _NOISE_WINDOW: Final = 100
 """Records over which the noise scale is averaged; a single step is mostly noise."""
 
@@ -39,13 +42,15 @@ class RecordedRun:
 
     name: str
     records: Sequence[Record]
+    task: str = ""
+    """what its losses are of: objectives and tokenizer; losses of other ones cannot be compared with them"""
 
     def __repr__(self) -> str:
         figures = ", ".join(f"{name} {figure}" for name, figure in headline(self).items())
         return f"RecordedRun({self.name}: {figures or 'no record yet'})"
 
     def _repr_html_(self) -> str:
-        return fragment(f"run {self.name}", [facts(headline(self)), next(_losses([self], "step"))])
+        return fragment(f"run {self.name}", [facts(headline(self)), next(_losses([self], "step", alone=True))])
 
 
 def open_run(directory: Path | str) -> RecordedRun:
@@ -96,7 +101,25 @@ def read_run(directory: Path, name: str) -> RecordedRun:
         for event in read_lines(directory / "events.jsonl")
         if event.get("event") in ("start", "resume") and isinstance(event.get("time"), int | float)
     ]
-    return RecordedRun(name, list(_with_seconds(records, sorted(begun))))
+    return RecordedRun(name, list(_with_seconds(records, sorted(begun))), _read_task(directory))
+
+
+def _read_task(directory: Path) -> str:
+    """Return the objectives of a run's sets, with the start of the tokenizer's fingerprint; empty where not known."""
+    try:
+        sets = read_sets(directory)
+    except IntegrityError:
+        return ""
+    objectives = " + ".join(sorted({each.objective.name for each in sets}))
+    return f"{objectives}, tokenizer {sets[0].tokenizer.fingerprint[:_FINGERPRINT_LETTERS]}"
+
+
+def group_by_task(runs: Sequence[RecordedRun]) -> dict[str, list[RecordedRun]]:
+    """Return the runs by what their losses are of, in the order of the runs."""
+    groups: dict[str, list[RecordedRun]] = {}
+    for run in runs:
+        groups.setdefault(run.task, []).append(run)
+    return groups
 
 
 def _with_seconds(records: Sequence[Record], begun: Sequence[float]) -> Iterator[Record]:
@@ -114,45 +137,48 @@ def _with_seconds(records: Sequence[Record], begun: Sequence[float]) -> Iterator
 def curves(runs: Sequence[RecordedRun]) -> Iterator[str]:
     """Yield the charts of the records; losses of several runs over each of `AXES`."""
     alone = len(runs) == 1
-    for axis in ["step"] if alone else AXES:
-        yield from _losses(runs, axis)
+    groups = group_by_task(runs)
+    for task, group in groups.items():
+        for axis in ["step"] if alone else AXES:
+            yield from _losses(group, axis, f" of {task or 'runs without sets.json'}" if len(groups) > 1 else "", alone)
     for title, keys, factor in _OVER_STEPS:
-        yield lines(title, _series(runs, keys[-1], "step", *keys, factor=factor), "step")
+        yield lines(title, _series(runs, keys[-1] if alone else "", "step", *keys, factor=factor), "step")
     noise = [Series("noise scale" if alone else run.name, noise_scales(run)) for run in runs]
     yield lines(f"Gradient noise scale (rows), of {_NOISE_WINDOW} records", noise, "step")
 
 
 def _series(runs: Sequence[RecordedRun], alone: str, axis: str, *keys: str, factor: float = 1.0) -> list[Series]:
-    names = [run.name for run in runs] if len(runs) > 1 else [alone]
+    names = [alone or run.name for run in runs]
     return [Series(name, points(run, axis, *keys, factor=factor)) for name, run in zip(names, runs, strict=True)]
 
 
-def _losses(runs: Sequence[RecordedRun], axis: str) -> Iterator[str]:
-    """Yield training and held-out losses over one axis, and over steps also by head."""
-    x, training = AXES[axis], _series(runs, "training", axis, "loss")
-    over = "" if axis == "step" else f" over {x}"
-    if len(runs) == 1:
+def _losses(runs: Sequence[RecordedRun], axis: str, of: str = "", alone: bool = False) -> Iterator[str]:
+    """Yield training and held-out losses over one axis, and over steps also by head; `of` says of what."""
+    x = AXES[axis]
+    training = _series(runs, "training" if alone else "", axis, "loss")
+    over = of if axis == "step" else f"{of} over {x}"
+    if alone:
         sets = list(last_heldout(runs[0].records))
         heldout = [Series(heldout_title(name), points(runs[0], axis, "heldout", name, "loss")) for name in sets]
         smooth = [replace(curve, smooth=True) for curve in training]
         yield lines(f"Loss (nats){over}", [*smooth, *heldout], x, levels=_entropies(runs, sets))
     else:
         yield lines(f"Training loss (nats){over}", training, x)
-        yield from heldout_losses(runs, axis)
+        yield from heldout_losses(runs, axis, of)
     # by head, over steps
     heads = sorted({head for run in runs for record in run.records for head in record.get("losses", {})})
     if axis != "step" or len(heads) < 2:
         return
-    by_head = {head: _series(runs, head, axis, "losses", head) for head in heads}
-    if len(runs) == 1:
+    by_head = {head: _series(runs, head if alone else "", axis, "losses", head) for head in heads}
+    if alone:
         yield lines("Loss by head (nats)", [curve for series in by_head.values() for curve in series], x)
     else:
-        yield from (lines(f"Training loss of {head} (nats)", series, x) for head, series in by_head.items())
+        yield from (lines(f"Training loss of {head} (nats){of}", series, x) for head, series in by_head.items())
 
 
-def heldout_losses(runs: Sequence[RecordedRun], axis: str) -> Iterator[str]:
+def heldout_losses(runs: Sequence[RecordedRun], axis: str, of: str = "") -> Iterator[str]:
     """Yield the loss on each held-out set over one of `AXES`, with the unigram entropy of its labels."""
-    over = "" if axis == "step" else f" over {AXES[axis]}"
+    over = of if axis == "step" else f"{of} over {AXES[axis]}"
     for name in dict.fromkeys(name for run in runs for name in last_heldout(run.records)):
         series = [Series(run.name, points(run, axis, "heldout", name, "loss")) for run in runs]
         levels = _entropies(runs, [name])

@@ -5,6 +5,8 @@ import json
 import pytest
 import yaml
 
+from clozeline.files import publish_json
+from clozeline.sealed_json import seal
 from clozeline.tools.experiments.compare_runs import main as compare_runs
 from clozeline.tools.experiments.self_train import Round, reason_to_stop
 from clozeline.tools.experiments.self_train import main as self_train
@@ -106,6 +108,39 @@ def test_figures_are_the_last_and_the_best(tmp_path, capsys):
     assert found["differences"] == {"optimizer.learning_rate": ["0.003", "0.5"], "seed": ["7", "8"]}
     assert compare_runs([*map(str, runs)]) == 0
     assert "2.7500" in capsys.readouterr().out
+
+
+def test_losses_of_different_objectives_have_charts_of_their_own(tmp_path, capsys):
+    runs = [write_run(tmp_path / name, [5.0, 4.0]) for name in ("masked", "masked_too", "causal", "other_words")]
+    for run, name, fingerprint in zip(runs, ["masked_lm", "masked_lm", "causal_lm", "masked_lm"], "aaab", strict=True):
+        objective = {"name": name, "label": name, "architecture": "encoder", "heads": ["masked_lm"], "frame": {}}
+        tokenizer = {"name": "word", "fingerprint": 16 * fingerprint, "vocab_size": 9, "special_ids": {}}
+        recorded = {"path": "set", "name": "set", "digest": "", "checksum": "", "objective": objective, "columns": []}
+        recorded |= {"tokenizer": tokenizer, "max_length": 8, "languages": []}
+        publish_json(run / "sets.json", seal({"format": 1, "sets": [recorded]}))
+    page = tmp_path / "page.html"
+    assert compare_runs([*map(str, runs), f"html={page}"]) == 0
+    printed = capsys.readouterr()
+    assert "cannot be compared" in printed.err
+    shown = [text for text in checked(page.read_text()).pictures if text.startswith("Training loss")]
+    assert len(shown) == 3 * 4
+    assert [("masked from" in text, "masked_too from" in text) for text in shown[:4]] == 4 * [(True, True)]
+    assert not [text for text in shown[4:] if "masked_too" in text]
+    assert compare_runs([*map(str, runs[:2])]) == 0
+    assert "cannot be compared" not in capsys.readouterr().err
+
+
+def test_results_come_first_and_a_terminal_shows_few_keys(tmp_path, capsys):
+    changed = {f"data__{key}": value for key, value in {"seed": 9, "io_threads": 3, "prefetch_blocks": 4}.items()}
+    runs = [write_run(tmp_path / "a", [5.0, 4.0]), write_run(tmp_path / "b", [5.0, 4.0], **changed)]
+    more = yaml.safe_load((runs[1] / "config.yaml").read_text())
+    more["extra"] = {f"key{number}": number for number in range(60)}
+    (runs[1] / "config.yaml").write_text(yaml.safe_dump(more))
+    assert compare_runs([*map(str, runs)]) == 0
+    printed = capsys.readouterr().out
+    assert printed.index("held-out loss, last") < printed.index("samples") < printed.index("Configuration")
+    assert len(printed.splitlines()) < 60
+    assert "and 43 more" in printed
 
 
 def test_one_run_that_has_only_begun(tmp_path, capsys):
