@@ -162,7 +162,7 @@ class Baby:
     def _perplexities(self, folder: Path) -> dict[str, float]:
         model, sets = open_run(folder).model, self.data / "corrupt"
         kinds = {kind: open_shards(sets / kind / "heldout") for kind in ("causal", "masked")}
-        return {kind: math.exp(label_loss(model, shards, HELDOUT_ROWS)) for kind, shards in kinds.items()}
+        return {kind: math.exp(label_loss(model, shards, HELDOUT_ROWS).nats) for kind, shards in kinds.items()}
 
     def tune(self, word: str) -> list[str]:
         """Fine-tune on a task from all weights and from random ones; return a row of the table."""

@@ -239,9 +239,12 @@ def main(arguments: Sequence[str]) -> int:
             chosen, overrides = split_settings(FinetuneOptions, options.overrides)
             finetune(options.body, chosen, overrides)
             folders = [chosen.output]
-        groups = [(str(folder), finetuning_scores.read_scored(folder)) for folder in folders]
+        by_split = [(str(folder), finetuning_scores.read_by_split(folder)) for folder in folders]
+        groups = [(name, splits["dev"]) for name, splits in by_split]
         table = [*finetuning_scores.table_lines(groups)]
         print(*table, *finetuning_scores.comparison_lines(groups), sep="\n")
+        if any(len(splits) > 1 for _, splits in by_split):
+            print(*finetuning_scores.matrix_lines(by_split), sep="\n")
         if any("BELOW" in line for line in table):
             print(_HINT)
 

@@ -34,6 +34,7 @@ from clozeline.tools.experiments.multirun.finetuning_scores import matrix_lines,
 from clozeline.tools.experiments.multirun.runner import Training, collect_all
 from clozeline.tools.experiments.multirun.study_plan import (
     Study,
+    check_variants,
     have_own_pipelines,
     load_study,
     plan_training,
@@ -77,6 +78,7 @@ def _run_study(options: argparse.Namespace) -> None:
     study, variants = load_study(folder)
     study = replace(study, flops=options.flops or study.flops, seeds=options.seeds or study.seeds)
     seeds = range(study.seeds)
+    check_variants(folder, variants, output)
     folders = make_all_sets(folder, output, variants, options.input, named_files(options.heldout))
     own_pipelines = have_own_pipelines(variants)
     output_of_first = next(iter(folders.values())).parent

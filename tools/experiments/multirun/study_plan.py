@@ -170,15 +170,10 @@ def plan_training(
     from clozeline.train.logs.cost_estimate import estimate_cost
     from clozeline.train.startup.starting_model import prepare_student
 
-    changes = [f"{key}={json.dumps(value)}" for key, value in flatten(variant.train).items()]
-    base = override(TrainConfig, read_composed(TrainConfig, folder / STUDY), changes, str(folder / STUDY))
-    config = base | {"output": str(output), "seed": seed}
-    measured = heldout or {name: sets / set_name / "heldout" for name, set_name in variant.measures.items()}
-    config["data"] = {**config["data"], "seed": seed, "heldout": {name: str(path) for name, path in measured.items()}}
+    config = _compose_config(folder, variant, sets, output, seed, heldout)
     batch = int(config["data"]["global_batch"])
     # FLOPs of a step of each part, estimated from the first rows of its sets
-    single_steps = _set_phases(config, variant, sets, [1] * len(variant.phases), batch)
-    probe: TrainConfig = validate(TrainConfig, single_steps, STUDY)
+    probe = _validate_config(config, variant, sets)
     datasets = open_datasets(probe)
     tokenizer = datasets.train.manifest.tokenizer
     model = build_model(probe.model, tokenizer.vocab_size, tokenizer.special_ids)
@@ -192,6 +187,32 @@ def plan_training(
     config["evaluate"] = {**config.get("evaluate", {}), "every": max(1, sum(steps) // study.evaluations)}
     config["checkpoint"] = {**config.get("checkpoint", {}), "every": config["evaluate"]["every"]}
     return Plan(config, tuple(steps), tuple(costs))
+
+
+def check_variants(folder: Path, variants: Mapping[str, Variant], output: Path) -> None:
+    """Raise ConfigurationError for a variant whose training has a mistake, before any set is made."""
+    for name, variant in variants.items():
+        _validate_config(_compose_config(folder, variant, output, output / name, 0, None), variant, output)
+
+
+def _compose_config(
+    folder: Path, variant: Variant, sets: Path, output: Path, seed: int, heldout: Mapping[str, Path] | None
+) -> dict[str, Any]:
+    """Return the keys of a variant's training, without its phases."""
+    changes = [f"{key}={json.dumps(value)}" for key, value in flatten(variant.train).items()]
+    base = override(TrainConfig, read_composed(TrainConfig, folder / STUDY), changes, str(folder / STUDY))
+    config: dict[str, Any] = base | {"output": str(output), "seed": seed}
+    measured = heldout or {name: sets / set_name / "heldout" for name, set_name in variant.measures.items()}
+    config["data"] = {**config["data"], "seed": seed, "heldout": {name: str(path) for name, path in measured.items()}}
+    return config
+
+
+def _validate_config(config: Mapping[str, Any], variant: Variant, sets: Path) -> TrainConfig:
+    """Return the validated configuration of a training with a step of each part."""
+    batch = int(config["data"]["global_batch"])
+    single_steps = _set_phases(config, variant, sets, [1] * len(variant.phases), batch)
+    probe: TrainConfig = validate(TrainConfig, single_steps, STUDY)
+    return probe
 
 
 def _set_phases(

@@ -10,11 +10,13 @@ from typing import Any, Final, TypeAlias
 from clozeline.files import publish_text
 from clozeline.pipeline.ingest.documents.files import read_all_documents
 from clozeline.pipeline.shards import open_shards
+from clozeline.tools.command import plural
 from clozeline.tools.experiments.multirun.comparison import difference_text, mean_text
-from clozeline.tools.experiments.multirun.study_plan import Plan, Study, Variant
+from clozeline.tools.experiments.multirun.study_plan import Ordering, Plan, Study, Variant
 from clozeline.tools.experiments.multirun.study_sets import Documents
 from clozeline.tools.runs.evaluation.minimal_pairs import Pair, pair_scores, read_pairs
 from clozeline.tools.runs.evaluation.ngrams import WordNgrams
+from clozeline.tools.runs.evaluation.score_notes import note_few_items
 from clozeline.tools.runs.inference.text_likelihoods import open_scorer
 from clozeline.train.logs.json_lines import read_lines
 from clozeline.train.startup.open_run import open_run
@@ -46,14 +48,20 @@ def write_scores(variant: Variant, plan: Plan, test: PairTest | None, texts: Map
     from clozeline.tools.runs.evaluation.perplexity import perplexity_scores
 
     run = Path(plan.config["output"])
-    trained, max_rows = open_run(run), int(plan.config["evaluate"]["max_rows"])
+    trained = open_run(run)
+    max_rows = int(plan.config["evaluate"]["max_rows"])
+    heldout = {
+        measure: label_loss(trained.model, open_shards(path), max_rows)
+        for measure, path in plan.config["data"]["heldout"].items()
+    }
     figures: dict[str, Any] = {
         "steps": sum(plan.steps),
         "flops": plan.total,
         "tokens": sum(record["tokens"] for record in read_lines(run / "metrics.jsonl")[-1:]),
-        "losses": {
-            measure: label_loss(trained.model, open_shards(path), max_rows)
-            for measure, path in plan.config["data"]["heldout"].items()
+        "losses": {measure: loss.nats for measure, loss in heldout.items()},
+        "heldout": {
+            measure: {"documents": loss.documents, "standard_error": loss.standard_error}
+            for measure, loss in heldout.items()
         },
         "bits": {
             name: perplexity_scores(run, trained, Path(files), None, None)["bits_per_byte"]
@@ -94,15 +102,37 @@ def loss_lines(study: Study, runs: Runs) -> Iterator[str]:
         of_measures = (_losses_of(seeds, measure) for measure in measures)
         cells = "".join(f"{mean_text(losses, 3) if losses else '':>18}" for losses in of_measures)
         yield f"{name:<22}{seeds[0]['steps']:>8,}{seeds[0]['tokens']:>12,}{cells}"
+    yield from _note_few_documents(runs)
     for claim in study.orderings:
         lower, higher = (_losses_of(runs[name], claim.measure) for name in (claim.lower, claim.higher))
-        gain = difference_text(higher, lower, 3)
-        yield f"{claim.measure}: {claim.lower} below {claim.higher} by {gain}. {claim.said}"
+        yield _judge_claim(claim, lower, higher)
+
+
+def _judge_claim(claim: Ordering, lower: Sequence[float], higher: Sequence[float]) -> str:
+    """Return whether a claim holds, and both losses."""
+    holds = fmean(lower) < fmean(higher)
+    difference = difference_text(higher, lower, 3) if holds else difference_text(lower, higher, 3)
+    both = f"{fmean(lower):.3f} against {fmean(higher):.3f}; lower is better"
+    verdict = f"{'yes, better' if holds else 'no, worse'} by {difference.removeprefix('+')} ({both})"
+    return f"{claim.measure}: does {claim.lower} beat {claim.higher}? {verdict}. {claim.said}"
+
+
+def _note_few_documents(runs: Runs) -> Iterator[str]:
+    """Yield a line for each measure of few documents, with the standard error of a loss."""
+    measured = {measure: facts for seeds in runs.values() for measure, facts in seeds[0].get("heldout", {}).items()}
+    for measure, facts in measured.items():
+        error = facts["standard_error"]
+        if facts["documents"] == 1:
+            yield f"{measure}: one held-out document decides nothing; give more texts, or raise heldout.fraction"
+        elif error is not None:
+            few = plural(facts["documents"], "held-out document")
+            yield f"{measure}: {few} decide little: the standard error of a loss is {error:.3f}"
 
 
 def pair_lines(runs: Runs) -> Iterator[str]:
     """Yield each variant's accuracy by score, with its correlation with the bigram, then the n-grams' accuracy."""
     baselines: Mapping[str, float] = {}
+    pairs = 0
     for name, figures in runs.items():
         for kind in figures[0].get("pairs", {}):
             scores = [of_seed["pairs"][kind] for of_seed in figures]
@@ -110,10 +140,13 @@ def pair_lines(runs: Runs) -> Iterator[str]:
             correlations = [of_seed["correlation_with_bigram"] for of_seed in scores]
             correlation = "" if None in correlations else f"; correlation with the bigram {fmean(correlations):.2f}"
             yield f"minimal pairs, {name} by {kind}: {accuracy} % of {scores[0]['n']:,}{correlation}"
+            pairs = scores[0]["n"]
             baselines = scores[0]["baselines"]
     if baselines:
         listed = ", ".join(f"{kind} {100 * accuracy:.1f} %" for kind, accuracy in baselines.items())
         yield f"minimal pairs, baselines: {listed}"
+    if few := note_few_items(pairs, "pair"):
+        yield f"minimal pairs: {few}"
 
 
 def step_lines(variants: Mapping[str, Variant], runs: Runs, left: Mapping[str, Documents]) -> Iterator[str]:

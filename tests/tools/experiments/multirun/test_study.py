@@ -1,7 +1,6 @@
 """Studies: equal operations, sets by variant, tables, and a small one from begin to end."""
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +17,7 @@ from clozeline.pipeline.shards import open_shards
 from clozeline.tools.experiments import study as tool
 from clozeline.tools.experiments.multirun import runner, study_sets
 from clozeline.tools.experiments.multirun.study_plan import load_study, plan_training
-from clozeline.tools.experiments.multirun.study_scores import step_lines
+from clozeline.tools.experiments.multirun.study_scores import loss_lines, pair_lines, step_lines
 from clozeline.tools.experiments.multirun.study_sets import Documents, make_all_sets, measured_sets, named_files
 from clozeline.tools.runs.evaluate import SuiteOptions, evaluate_mode
 from clozeline.train.configuration.config import TrainConfig
@@ -218,6 +217,56 @@ def test_a_plan_trains_nothing(measured, tmp_path, capsys):
     assert not (tmp_path / "out" / "study.txt").exists()
 
 
+@pytest.mark.parametrize(
+    ("plain", "mixed", "answer"), [(2.0, 3.0, "yes, better by 1.000"), (3.5, 3.0, "no, worse by 0.500")]
+)
+def test_a_claim_is_answered(plain, mixed, answer):
+    claim = SimpleNamespace(measure="masked", lower="plain", higher="mixed", said="theirs 1.0")
+    study = SimpleNamespace(title="t", flops=1e9, orderings=[claim])
+    runs = {
+        name: [{"steps": 1, "tokens": 1, "losses": {"masked": loss}}]
+        for name, loss in (("plain", plain), ("mixed", mixed))
+    }
+    *_, line = loss_lines(study, runs)
+    assert line.startswith(f"masked: does plain beat mixed? {answer} (one seed) ({plain:.3f} against {mixed:.3f}")
+
+
+@pytest.mark.parametrize(
+    ("documents", "error", "said"),
+    [
+        (1, None, "one held-out document decides nothing"),
+        (9, 0.125, "9 held-out documents decide little: the standard error of a loss is 0.125"),
+        (90, None, None),
+    ],
+)
+def test_few_documents_decide_little(documents, error, said):
+    study = SimpleNamespace(title="t", flops=1e9, orderings=[])
+    heldout = {"masked": {"documents": documents, "standard_error": error}}
+    runs = {"plain": [{"steps": 1, "tokens": 1, "losses": {"masked": 2.0}, "heldout": heldout}]}
+    notes = [line for line in loss_lines(study, runs) if "decide" in line]
+    assert (said is None) == (not notes)
+    assert said is None or said in notes[0]
+
+
+def test_few_pairs_decide_nothing():
+    scores = {"n": 6, "accuracy": 0.5, "correlation_with_bigram": None, "baselines": {"bigram": 0.5}}
+    *_, line = pair_lines({"plain": [{"pairs": {"pll": scores}}]})
+    assert "6 pairs decides nothing: its standard error is up to 0.20" in line
+
+
+def test_all_variants_are_checked_before_their_sets_are_made(tmp_path, monkeypatch):
+    folder = write_study(tmp_path)
+    parts = yaml.safe_load((folder / "study.yaml").read_text())
+    parts["study"]["variants"]["mixed"]["train"] = {"optimizer": {"learning_rat": 1e-3}}
+    (folder / "study.yaml").write_text(yaml.safe_dump(parts))
+
+    def make_all_sets(*_):
+        raise AssertionError("the sets were made first")
+
+    monkeypatch.setattr(tool, "make_all_sets", make_all_sets)
+    assert tool.main([str(folder), f"output={tmp_path / 'out'}"]) == 64
+
+
 @pytest.mark.slow
 def test_losses_are_those_of_the_trainer(shard_sets, tmp_path, monkeypatch, capsys):
     folder = write_study(tmp_path, flops=6e9, one="masked_lm", two="unilm")
@@ -229,8 +278,11 @@ def test_losses_are_those_of_the_trainer(shard_sets, tmp_path, monkeypatch, caps
     first = (tmp_path / "out" / "study.txt").read_text()
     assert "6e+08" in first
     assert ", one seed; nats on held-out rows" in first
-    (claim,) = [line for line in first.splitlines() if line.startswith("masked: plain below mixed by")]
-    assert re.search(r"by [+-]\d\.\d{3} \(one seed\)\. none$", claim)
+    (claim,) = [line for line in first.splitlines() if line.startswith("masked: does plain beat mixed?")]
+    better, worse = (json.loads((tmp_path / "out" / "scores" / f"{name}-0.json").read_text())["losses"]["masked"]
+                     for name in ("plain", "mixed"))  # fmt: skip
+    answer = "yes, better" if better < worse else "no, worse"
+    assert f"{answer} by {abs(worse - better):.3f} (one seed) ({better:.3f} against {worse:.3f};" in claim
     for name, measures in {"plain-0": ["masked"], "mixed-0": ["masked", "other"]}.items():
         scores = json.loads((tmp_path / "out" / "scores" / f"{name}.json").read_text())
         metrics = read_lines(tmp_path / "out" / "runs" / name / "metrics.jsonl")

@@ -19,7 +19,7 @@ from clozeline.tools.runs.data.run_sets import SetPaths
 from clozeline.tools.runs.evaluate import main as evaluate
 from clozeline.tools.runs.evaluation.answer_threshold import store_threshold, stored_threshold
 from clozeline.tools.runs.evaluation.error_analysis import answered_records, error_lines
-from clozeline.tools.runs.evaluation.heldout_score import heldout_score, label_loss
+from clozeline.tools.runs.evaluation.heldout_score import _weighted_standard_error, heldout_score, label_loss
 from clozeline.tools.runs.evaluation.local_texts import KeyedTexts, files_of, json_lines, texts_of_files
 from clozeline.tools.runs.evaluation.scores import lines_of
 from clozeline.tools.runs.evaluation.task_run import open_task_run, set_rows
@@ -251,8 +251,21 @@ def test_nats_are_those_of_all_labels(tmp_path):
     for head in model.heads.values():
         head.normalise = "row"
     assert heldout_score(model, shards)[1] != pytest.approx(total / count, rel=1e-6)
-    assert label_loss(model, shards, 10**6) == pytest.approx(total / count, rel=1e-5)
-    assert label_loss(model, shards, 5) == pytest.approx(first_rows[0] / first_rows[1], rel=1e-5)
+    assert label_loss(model, shards, 10**6).nats == pytest.approx(total / count, rel=1e-5)
+    few = label_loss(model, shards, 5)
+    assert few.nats == pytest.approx(first_rows[0] / first_rows[1], rel=1e-5)
+    assert few.documents == len({rows.fixed["document_uid"][row].tobytes() for row in range(5)})
+
+
+def test_the_standard_error_of_a_loss_is_that_of_its_documents():
+    """Of equal documents stdev / sqrt(n); of others what the jackknife gives, which leaves out a document at a time."""
+    draws = np.random.default_rng(2)
+    values = draws.normal(4.0, 0.5, 12)
+    assert _weighted_standard_error(values, np.full(12, 7.0)) == pytest.approx(values.std(ddof=1) / 12**0.5)
+    counts = draws.integers(50, 200, 12).astype(float)
+    left = [np.average(np.delete(values, one), weights=np.delete(counts, one)) for one in range(12)]
+    jackknife = (11 / 12 * ((np.array(left) - np.mean(left)) ** 2).sum()) ** 0.5
+    assert _weighted_standard_error(values, counts) == pytest.approx(jackknife, rel=0.1)
 
 
 def test_a_score_says_what_the_losses_of_the_training_mean(runs, tmp_path, capsys):
