@@ -92,6 +92,7 @@ def perplexity_scores(
         "tokens": tokens,
         "bytes": size if all_sizes_known else None,
         "documents": count,
+        "unit": "pieces of documents, as its rows have them" if _is_set(source) else "texts",
         "first_token": "context" if is_causal and (_is_set(source) or first is None) else "scored",
         "window": length,
         "stride": step if is_causal else None,
@@ -126,7 +127,7 @@ def perplexity_lines(scores: Mapping[str, Any]) -> Iterator[str]:
     else:
         name = f"pseudo-perplexity {scores['pseudo_perplexity']:.3f} ({scores['score']})"
     yield f"{name}: {scores['nats']:.4f} nats a token{bits}; step {scores['step']:,}"
-    counted = f"{scores['tokens']:,} tokens of {scores['documents']:,} documents"
+    counted = f"{scores['tokens']:,} tokens of {scores['documents']:,} {scores['unit']}"
     if scores["stride"] is None:
         yield f"  {counted}, each masked in a window of {scores['window']}; not comparable with a causal perplexity"
     else:

@@ -76,6 +76,7 @@ def test_documents_of_packed_rows_are_scored_alone(decoder, shard_sets):
     assert (found["documents"], found["tokens"]) == (len(rows), sum(map(len, scores)))
     assert found["nats"] == pytest.approx(-sum(float(own.sum()) for own in scores) / found["tokens"])
     assert (found["bytes"], found["first_token"]) == (None, "context")
+    assert f"{len(rows)} pieces of documents" in "\n".join(perplexity_lines(found | {"step": 3}))
 
 
 def test_a_model_without_knowledge_has_the_perplexity_of_its_vocabulary(decoder, texts):
