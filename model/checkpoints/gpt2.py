@@ -59,7 +59,7 @@ class Gpt2(KeyMap):
     only: ClassVar = {"add_cross_attention": (False,)}
     activation = "activation_function"
     activations: ClassVar = {"gelu_new": "gelu_tanh"} | ACTIVATIONS
-    also_read = ("n_inner", "scale_attn_weights")
+    also_read = ("n_inner", "scale_attn_weights", "n_ctx")
     modules: ClassVar = {
         "family.tokens": "transformer.wte",
         "family.stack.position.table": "transformer.wpe",
@@ -80,4 +80,6 @@ class Gpt2(KeyMap):
         }
 
     def more_of_theirs(self, config: ModelConfig) -> dict[str, Any]:
-        return {"n_inner": config.ffn_dim, "scale_attn_weights": config.qk_scale != 1.0}
+        """Return the inner width, the scale of scores, and the former name of the length, which llama.cpp reads."""
+        scaled = config.qk_scale != 1.0
+        return {"n_inner": config.ffn_dim, "scale_attn_weights": scaled, "n_ctx": config.position.maximum}

@@ -76,7 +76,7 @@ class ModernBert(KeyMap):
     activation = "hidden_activation"
     also_read = (
         *("layer_types", "global_attn_every_n_layers", "local_attention", "classifier_activation", "decoder_bias"),
-        *("rope_parameters", "rope_scaling", *_FORMER.values()),
+        *("rope_parameters", "rope_scaling", "layer_norm_eps", *_FORMER.values()),
     )
     modules: ClassVar = {
         "family.tokens": "model.embeddings.tok_embeddings",
@@ -129,6 +129,7 @@ class ModernBert(KeyMap):
         head = config.heads.get(self.heads[0])
         return {
             "decoder_bias": head is None or head.bias,
+            "layer_norm_eps": config.eps,  # the publisher's files have both names, and llama.cpp reads this one
             "layer_types": write_layer_types(config),
             **every,
             "local_attention": 2 * local.window,

@@ -160,13 +160,14 @@ delimiter and extract token (Radford et al. 2018 §3.3); llama: `<s> a </s> b </
 def truncate_lengths(lengths: Sequence[int], room: int) -> list[int]:
     """Return how many tokens of each text fit: tokens are removed one at a time from the end of the longer text.
 
-    The second of two equally long texts is truncated first, as in BERT's code: [7, 4] with room 6 gives [3, 3].
+    That is `longest_first` of the library `tokenizers`, where the longer text, or the second of two equally long ones,
+    keeps the odd token: [7, 4] with room 6 gives [3, 3], and with room 7 [4, 3].
     """
     if len(lengths) == 1 or sum(lengths) <= room:
         return [min(lengths[0], room), *lengths[1:]]
     first, second = lengths
-    kept = min(first, max(room - second, (room + 1) // 2))
-    return [kept, room - kept]
+    shorter = min(first, second, room // 2)
+    return [room - shorter, shorter] if first > second else [shorter, room - shorter]
 
 
 @dataclass(frozen=True)

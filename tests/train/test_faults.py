@@ -1,12 +1,14 @@
 """Ranks that die, raise, hang or are told to stop, and saves that are killed at every point."""
 
 import json
+import os
 import re
 import signal
 
 import pytest
 
 from clozeline.train.logs.journal import read_status
+from tests.distributed import Ranks
 from tests.train import faulty, runs
 from tests.train.aftermath import run_checked, whole_checkpoints
 from tests.train.masked_set import write_config
@@ -49,6 +51,24 @@ def test_rank_that_dies(tmp_path, shards, straight):
     assert (status["state"], status["exit_code"], status["checkpoint"]) == ("failed", 71, "step-00000004")
     assert go(tmp_path, shards, faulty.train_normally).codes == [0, 0]
     assert logged(tmp_path) == straight
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", [0, 2, 3])
+def test_a_rank_that_is_stopped_is_waited_for_no_longer_than_the_limit(tmp_path, shards, stage):
+    """As by SIGSTOP, or on a machine without memory: DeepSpeed reduces gradients in a group of its own."""
+    settings = {"zero__stage": stage, "checkpoint__every": 2, "collective_timeout_s": 5, "watchdog_s": 0}
+    config = write_config(tmp_path / "train.yaml", shards, tmp_path / "run", **settings)
+    ranks = Ranks(2, faulty.fault_in_step, ("SIGSTOP", 6, 1, "--config", str(config)), tmp_path)
+    other, stopped = ranks.processes
+    other.join(60)
+    assert (other.exitcode, stopped.is_alive()) == (71, True)
+    os.kill(stopped.pid, signal.SIGCONT)
+    finished = ranks.finish(60)
+    assert (finished.codes, finished.left) == ([71, 71], [])
+    assert "another rank gave no answer" in finished.errors[0]
+    assert valid(tmp_path) == [2, 4]
+    assert read_status(tmp_path / "run").state == "failed"
 
 
 def test_signal_stops_all_ranks_after_the_step(tmp_path, shards, straight):

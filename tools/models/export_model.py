@@ -94,7 +94,7 @@ def _write_exports(run: Run, options: argparse.Namespace, quantization: Quantiza
 
 
 def _export_tokenizer(folder: Path, run: Run, model: Mapping[str, Any]) -> str:
-    from clozeline.tools.models.export.exportable import frame_of
+    from clozeline.tools.models.export.exportable import frame_of, reads_task_rows, role_before_texts, row_length
 
     if run.tokenizer_folder is None:
         return "without a tokenizer: none was found"
@@ -103,14 +103,16 @@ def _export_tokenizer(folder: Path, run: Run, model: Mapping[str, Any]) -> str:
     if frame is None:
         frame = Frame() if config.architecture == "decoder" else END if config.position.kind == "t5" else None
     report = export_tokenizer(
-        run.tokenizer_folder, folder, frame=frame, max_length=config.position.limit,
-        type_ids=config.type_vocab_size > 1, model=model,
+        run.tokenizer_folder, folder, frame=frame, start=role_before_texts(run.recorded[0]) if run.recorded else "bos",
+        max_length=row_length(run), cuts_texts=reads_task_rows(run), type_ids=config.type_vocab_size > 1, model=model,
     )  # fmt: skip
     first = f", such as {report.differing[0][:_SHOWN]!r}" if report.differing else ""
     compared = f"{report.texts} texts compared with split_special_tokens=True"
     lines = [f"tokenizer: {compared}, {len(report.differing) or 'none'} with other ids{first}"]
     if report.published:
         lines.append(f"as published: {', '.join(report.published)}")
+    if report.edited:
+        lines.append(f"as published, but for {', '.join(report.edited)}: tokenizer_config.json")
     if report.changed:
         lines.append(f"written anew from {', '.join(report.changed)}: tokenizer.json, tokenizer_config.json")
     return "\n  ".join(lines)
@@ -139,10 +141,10 @@ def _write_folder(
     folder: Path, options: argparse.Namespace, run: Run, published: Mapping[str, str], export: Export, parameters: int
 ) -> None:
     """Write the files next to the weights; config.json, which every loader needs, is last."""
-    from clozeline.tools.models.export.exportable import card_rows
+    from clozeline.tools.models.export.exportable import card_rows, row_length
 
     if options.pooling:
-        write_modules(folder, options.pooling, run.checkpoint.config)
+        write_modules(folder, options.pooling, run.checkpoint.config, row_length(run))
     if export.generation and not (folder / GENERATION).exists():  # a published tokenizer brings its publisher's
         if GENERATION in published:
             publish_text(folder / GENERATION, published[GENERATION])

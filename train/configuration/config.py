@@ -134,7 +134,7 @@ class TrainConfig:
         data, rows = self.data, self.data.global_batch
         if data.global_batch % data.lane_count:
             raise ValueError(f"data.lanes: expected a divisor of data.global_batch {rows}, got {data.lane_count}")
-        if data.global_batch % data.micro_batch:
+        if data.global_batch % min(data.micro_batch, rows):
             expected = f"expected a divisor of data.global_batch {rows}, got {data.micro_batch}"
             raise ValueError(f"data.micro_batch: {expected}")
         if data.shares and self.steps == "auto" and self.schedule.options.steps is None:
@@ -245,7 +245,7 @@ class TrainConfig:
         for head, options in self.model.heads.items():
             if "group_size" not in find("clozeline.model.heads", head).settings or not options.compares_rows:
                 continue
-            size, rows = options.group_size, self.data.micro_batch
+            size, rows = options.group_size, min(self.data.micro_batch, self.data.global_batch)
             if rows % size:
                 why = f"expected a divisor of data.micro_batch {rows}, got {size}: a micro-batch holds entire groups"
                 raise ValueError(f"model.heads.{head}.group_size: {why}")
@@ -293,13 +293,13 @@ def check_world(config: TrainConfig, world_size: int) -> int:
         )
     # micro-batches must divide the share of a rank
     share = data.global_batch // world_size
-    if data.global_batch % world_size or share % data.micro_batch:
+    if data.global_batch % world_size or share % min(data.micro_batch, share):
         fits = [size for size in range(1, share + 1) if share % size == 0]
         raise ConfigurationError(
             f"data.micro_batch: {data.global_batch} rows over {world_size} ranks are {share} a rank, which "
             f"micro-batches of {data.micro_batch} do not divide; allowed: {', '.join(map(str, fits))}"
         )
-    return share // data.micro_batch
+    return max(1, share // data.micro_batch)
 
 
 def check_schedule(options: Any, end: int) -> None:
@@ -335,7 +335,7 @@ _FREE: Final = (
     *("compile", "deterministic", "init_parts"),
     *("model.init_from", "data.folder", "data.shards", "data.weights", "data.phases", "data.corrupt", "data.ignore"),
     *("data.heldout", "data.micro_batch", "data.io_threads", "data.prefetch_blocks", "data.memory_bytes"),
-    *("data.length_buckets", "data.label_capacity", "data.max_damaged_fraction", "data.store"),
+    *("data.max_lanes", "data.length_buckets", "data.label_capacity", "data.max_damaged_fraction", "data.store"),
     *("distil.teacher", "distil.start"),
 )
 """Keys that may differ from the checkpoint. Sets, weights, objectives and phases are part of the stream's state."""

@@ -25,9 +25,12 @@ OnlineEntries: TypeAlias = Annotated[
 """The configuration's key `data.corrupt`."""
 
 
-def default_lanes(*global_batches: int) -> int:
-    """Return the default number of lanes: gcd(64, every global batch)."""
-    return gcd(64, *global_batches)
+_MOST_LANES: Final = 64
+
+
+def default_lanes(*global_batches: int, most: int = _MOST_LANES) -> int:
+    """Return the default number of lanes: the greatest common divisor of `most` and every global batch."""
+    return gcd(most, *global_batches)
 
 
 def _as_given(value: Any) -> Any:
@@ -123,10 +126,13 @@ class DataConfig:
     """minimum of real tokens of one optimizer step, over all ranks: batches of `global_batch` rows are joined until a
     step has as many; null: one batch"""
     micro_batch: Positive = 8
-    """rows of one forward pass on one rank; never changes a result beyond rounding"""
+    """rows of one forward pass on one rank, at most its rows of a step; changes a result by rounding only, and with
+    dropout by other masks, which are drawn for a micro-batch"""
     lanes: Positive | None = None
     """equal streams that make up a global batch, a divisor of it and a multiple of the world size; part of the order;
-    default: gcd(64, global_batch), with those of all phases"""
+    default: the greatest common divisor of `max_lanes` and global_batch, with those of all phases"""
+    max_lanes: Positive = _MOST_LANES
+    """most lanes where `lanes` is not set"""
     seed: Natural = 0
     """seed of the order of blocks and rows"""
     io_threads: Natural = 2
@@ -137,7 +143,8 @@ class DataConfig:
     """bytes that loaded rows may take on one rank; where many lanes on few ranks need more, blocks are read several
     times, a part of their rows each time"""
     length_buckets: bool = False
-    """sort a rank's rows of a global batch by length, so that micro-batches need less padding"""
+    """sort a rank's rows of a global batch by length, so that micro-batches need less padding; changes results as
+    `micro_batch` does"""
     label_capacity: Positive | None = None
     """pad the labels of a micro-batch to this number, so that `compile: true` compiles the heads, too; a fuller
     micro-batch is padded to the next multiple, compiled once; default: no padding"""
@@ -200,4 +207,4 @@ class DataConfig:
     def lane_count(self) -> int:
         """Lanes, with the default filled in."""
         batches = (phase.global_batch for phase in self.phases if phase.global_batch is not None)
-        return self.lanes or default_lanes(self.global_batch, *batches)
+        return self.lanes or default_lanes(self.global_batch, *batches, most=self.max_lanes)

@@ -11,8 +11,9 @@ from clozeline.repair import explain_error
 
 _PEER_GONE: Final = (
     *("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Read error", "recv error"),
-    *("Timed out waiting", "NCCL error", "remote process exited"),
+    *("NCCL error", "remote process exited"),
 )
+_PEER_SILENT: Final = "Timed out waiting"
 _NO_MEMORY: Final = ("can't allocate memory", "not enough memory", "out of memory")
 
 _LESS_MEMORY: Final = (
@@ -31,6 +32,11 @@ def explain(error: Exception) -> tuple[int, str]:
         return OutOfMemoryError.exit_code, f"out of memory ({first}): {_LESS_MEMORY}"
     if "does not have a deterministic implementation" in text:
         return ConfigurationError.exit_code, f"{text.split(', but ')[0]}: set deterministic=false"
+    if isinstance(error, RuntimeError) and _PEER_SILENT in text:
+        return PEER_LOST, (
+            "another rank gave no answer within collective_timeout_s: it was stopped, killed, or its machine is "
+            "overloaded or away; end what is left of it, then start the same command again"
+        )
     if isinstance(error, DistError) or (isinstance(error, RuntimeError) and any(sign in text for sign in _PEER_GONE)):
         return PEER_LOST, "another rank ended; its message says why"
     if isinstance(error, OSError):

@@ -140,6 +140,7 @@ def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
     # DeepSpeed calls collectives that torch 2.13 deprecates
     warnings.filterwarnings("ignore", r"`torch\.distributed\.\w+` is deprecated", FutureWarning)
     timeout = timedelta(seconds=timeout_s)
+    _bound_later_groups(timeout)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -168,6 +169,17 @@ def start(timeout_s: float = 600.0, *, deterministic: bool = True) -> World:
     if device.type == "cpu":
         keep_freed_memory()
     return World(rank, size, local_rank, device, group)
+
+
+def _bound_later_groups(timeout: timedelta) -> None:
+    """Give groups that are made without a timeout this one: DeepSpeed makes such a group, and reduces gradients in it.
+
+    torch would give them its defaults, 30 minutes over gloo and 10 over NCCL, whatever the world's group has.
+    """
+    from torch.distributed import distributed_c10d
+
+    distributed_c10d.default_pg_timeout = timeout
+    distributed_c10d.default_pg_nccl_timeout = timeout  # type: ignore[attr-defined]
 
 
 def set_determinism(deterministic: bool) -> None:

@@ -10,13 +10,13 @@ from typing import Final, NamedTuple
 import numpy as np
 import torch
 
-from clozeline.errors import ConfigurationError
 from clozeline.model.build import Model
 from clozeline.pipeline.rows import Rows
-from clozeline.pipeline.shards import DamagedBlock, ShardSet
+from clozeline.pipeline.shards import ShardSet
 from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig, zero_stage
 from clozeline.train.data.sets.datasets import Datasets, check_length
+from clozeline.train.data.sets.passes import read_first_block
 from clozeline.train.data.stream.collate import Collate
 from clozeline.train.data.stream.mixture import SkippedRows
 from clozeline.train.data.stream.phases import Input, distinct_sets, set_labels
@@ -222,7 +222,7 @@ def _cost_of_row(
     source: Input, config: TrainConfig, model: Model, teacher: Teacher | None
 ) -> tuple[float, float, float]:
     """Return tokens, FLOPs, and those of the teacher per row, means over a set's first block."""
-    rows = _first_block(source.shards, skip_damaged=config.data.max_damaged_fraction > 0)
+    rows = read_first_block(source.shards, skip_damaged=config.data.max_damaged_fraction > 0)
     if source.corruption is not None:
         rows, _ = source.corruption(rows, np.zeros(len(rows), np.uint16))
         # an objective may add more than the special tokens around a text, which the manifest counts
@@ -253,20 +253,6 @@ def _labels_per_row(rows: Rows, source: Input) -> float | None:
             return None
         labels += len(batch["label_index"])
     return labels / len(rows)
-
-
-def _first_block(shards: ShardSet, *, skip_damaged: bool) -> Rows:
-    """Return the first block that training would read, without quarantined and skipped ones."""
-    problem: DamagedBlock | None = None
-    for block in range(len(shards.index)):
-        try:
-            if block not in shards.quarantined:
-                return shards.read_block(block)
-        except DamagedBlock as error:
-            if not skip_damaged:
-                raise
-            problem = problem or error
-    raise problem or ConfigurationError(f"{shards.path}: every block is in quarantine, no row is left to read")
 
 
 def estimate_memory(

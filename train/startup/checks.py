@@ -37,6 +37,7 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
     """
     config = fill_in_phases(resolve_branch(config))
     check_world(config, world_size)
+    config = fit_micro_batch(config, world_size)
     check_tracker(config.log.tracker)
     check_exits(config)
     config, left_out = leave_out_heads(config)
@@ -46,6 +47,14 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
     model = build_heads_of_class(config.model, {f"{name}_token_id": number for name, number in special_ids.items()})
     refuse_further_classes(list(_manifests(datasets)), model)
     return CheckedStart(replace(config, model=model), datasets, left_out)
+
+
+def fit_micro_batch(config: TrainConfig, world_size: int) -> TrainConfig:
+    """Return the configuration with a micro-batch that is no larger than a rank's rows of a step, in any phase."""
+    data = config.data
+    batches = [data.global_batch, *(phase.global_batch for phase in data.phases if phase.global_batch is not None)]
+    rows = min(batches) // world_size
+    return config if data.micro_batch <= rows else replace(config, data=replace(data, micro_batch=rows))
 
 
 def fill_in_steps(config: TrainConfig, datasets: Datasets) -> TrainConfig:

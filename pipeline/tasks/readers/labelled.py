@@ -188,7 +188,9 @@ class Labelled(TaskReader):
             training = [path for split, path in splits.items() if split.partition("_")[0] == "train"]
             training = training or [*splits.values()]
             stored = (self.open(path).class_names.get(self._answer) for path in training)
-            classes = next((list(names) for names in stored if names), None) or self._find_classes(training)
+            classes = next((list(names) for names in stored if names), ())
+            # a number in a file is an index of classes only where their order is given
+            classes = classes or {name: name for name in self._find_classes(training)}
         if spec.words is not None and not isinstance(classes, Mapping) and are_entities(classes):
             classes = bio_classes(classes)
         return self.options if classes is spec.classes else replace(self.options, classes=classes)

@@ -5,12 +5,14 @@ from collections.abc import Mapping
 from dataclasses import field
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
+
+from pydantic import BeforeValidator
 
 from clozeline.configuration.config import config_class
 from clozeline.pipeline.tasks.readers import TaskFile
 from clozeline.pipeline.tasks.readers._column_files import open_lines
-from clozeline.pipeline.tasks.readers._labels import ClassNames
+from clozeline.pipeline.tasks.readers._labels import as_texts, class_names
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers.labelled import Labelled
 
@@ -34,14 +36,14 @@ class Trec(OfficialLayout):
     class Options:
         fine: bool = False
         """the 50 fine types such as NUM:count; false: the 6 coarse ones such as NUM"""
-        classes: ClassNames = field(default_factory=list)
+        classes: Annotated[list[str] | dict[str, str], BeforeValidator(as_texts)] = field(default_factory=list)
         """types in order; empty: taken from the training file"""
 
     options: Options
 
     @cached_property
     def spec(self) -> Labelled.Options:
-        classes = {name: name for name in self.options.classes}
+        classes = {name: name for name in class_names(self.options.classes)}
         return Labelled.Options(task="trec_fine" if self.options.fine else "trec", label="type", classes=classes)
 
     def open(self, path: Path) -> TaskFile:

@@ -12,7 +12,7 @@ import tokenizers
 from tokenizers import AddedToken, processors
 
 from clozeline.errors import IntegrityError
-from clozeline.files import publish, publish_text
+from clozeline.files import parse_json, publish, publish_text
 from clozeline.pipeline.tokenize.published import importing
 from clozeline.pipeline.tokenize.published.folders import GENERATION, MODEL, SOURCE, kept_files, read_source
 from clozeline.pipeline.tokenize.published.importing import PROBE_TEXTS
@@ -35,6 +35,7 @@ END: Final = Frame((), ("eos",), ("eos",))
 
 _CONFIG_FILE: Final = "tokenizer_config.json"
 _MODEL_FILE: Final = "tokenizer.json"
+_LENGTH: Final = "model_max_length"
 _CARRIED: Final = (
     *("chat_template", "model_max_length", "padding_side", "truncation_side", "clean_up_tokenization_spaces"),
     *("add_bos_token", "add_eos_token", "model_input_names", "pad_to_multiple_of", "spaces_between_special_tokens"),
@@ -57,6 +58,8 @@ class ProbeReport:
     """the publisher's files that were written back as they are"""
     changed: Sequence[str] = ()
     """those that were written anew, because the vocabulary has further pieces or the files alone name no class"""
+    edited: Sequence[str] = ()
+    """the keys of the publisher's tokenizer_config.json that are others here, with their values"""
 
 
 def export_tokenizer(
@@ -64,7 +67,9 @@ def export_tokenizer(
     out: Path,
     *,
     frame: Frame | None = None,
+    start: str | None = "bos",
     max_length: int | None = None,
+    cuts_texts: bool = False,
     type_ids: bool = False,
     texts: Sequence[str] = PROBE_TEXTS,
     model: Mapping[str, Any] | None = None,
@@ -85,7 +90,10 @@ def export_tokenizer(
         out: output directory, created if missing.
         frame: special tokens around texts, if the publisher's files are not written back; default: those of a published
             `tokenizer.json`, else `PAIR` if the tokenizer has cls and sep, else none.
-        max_length: maximum input length of the model in tokens, to record in the configuration.
+        start: role of the special token that programs may put before a text, to record as `bos_token`; None: none. The
+            publisher's files keep theirs.
+        max_length: tokens of a row that the model reads, to record as `model_max_length`.
+        cuts_texts: record it in the publisher's files, too, because the model was trained on texts cut there.
         type_ids: whether the model reads segment ids, as BERT does.
         texts: texts to compare; default: 200 in many scripts.
         model: config.json of the model, whose type may select the class of the tokenizer; default: the publisher's.
@@ -110,8 +118,12 @@ def export_tokenizer(
         expected = {**source, "roles": _roles(published, tokenizer)}  # the user may have named further ones
         if all(answer.get(key) == expected[key] for key in _READ):
             written = tokenizers.Tokenizer.from_str(json.dumps(answer["tokenizer"]))
-            differing = _differing(tokenizer, written, texts)
-            return ProbeReport(texts=len(texts), differing=differing, published=[str(name) for name in copied])
+            differing, edited = _differing(tokenizer, written, texts), list[str]()
+            if cuts_texts and max_length is not None and _record_length(out / _CONFIG_FILE, max_length):
+                edited.append(f"{_LENGTH}: {max_length}")
+                copied = [name for name in copied if name != Path(_CONFIG_FILE)]
+            names = [str(name) for name in copied]
+            return ProbeReport(texts=len(texts), differing=differing, published=names, edited=edited)
         for name in set(copied) - set(others):
             (out / name).unlink()
         copied = others
@@ -125,10 +137,12 @@ def export_tokenizer(
         library.post_processor = _make_template(tokenizer, frame)
     library.no_truncation()
     library.no_padding()
-    config = _config(tokenizer, published, max_length, type_ids=type_ids)
+    config = _config(tokenizer, published, start if not kept else "bos", type_ids=type_ids)
     # what the publisher's configuration says of rows and texts, not how its class reads the files
     stated = read_source(folder, _CONFIG_FILE)
     config |= {key: stated[key] for key in _CARRIED if key in stated}
+    if max_length is not None and (cuts_texts or _LENGTH not in config):
+        config[_LENGTH] = max_length
     text = json.dumps(config, ensure_ascii=False, indent=2, sort_keys=True)
     publish_text(out / _MODEL_FILE, library.to_str(pretty=True))
     publish_text(out / _CONFIG_FILE, text + "\n")
@@ -215,19 +229,32 @@ def _roles(published: Published, tokenizer: Tokenizer) -> dict[str, str]:
     return {role: piece for role, piece in roles.items() if role != "pad" or not published.pad_by_eos}
 
 
-def _config(tokenizer: Tokenizer, published: Published, max_length: int | None, *, type_ids: bool) -> dict[str, Any]:
+def _record_length(path: Path, length: int) -> bool:
+    """Write a length into a configuration, whose other keys stay; return whether it was another."""
+    config = parse_json(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if config.get(_LENGTH) == length:
+        return False
+    publish_text(path, json.dumps({**config, _LENGTH: length}, ensure_ascii=False, indent=2) + "\n")
+    return True
+
+
+def _config(tokenizer: Tokenizer, published: Published, start: str | None, *, type_ids: bool) -> dict[str, Any]:
     vocabulary = tokenizer.vocabulary
-    max_length = published.max_length or max_length
+    pieces = _roles(published, tokenizer)
+    first = None if start is None else pieces.get(start)
+    pieces = {role: piece for role, piece in pieces.items() if role != "bos"}
+    if first is not None:
+        pieces["bos"] = first
     marks = [*vocabulary.sentinels, *vocabulary.modes.values()]
     config: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        **{f"{role}_token": piece for role, piece in _roles(published, tokenizer).items()},
+        **{f"{role}_token": piece for role, piece in pieces.items()},
         "additional_special_tokens": [tokenizer.piece(token) for token in marks],
         "clean_up_tokenization_spaces": False,
         "padding_side": published.padding_side,
         "model_input_names": ["input_ids", *(["token_type_ids"] if type_ids else []), "attention_mask"],
     }
-    return config if max_length is None else {**config, "model_max_length": max_length}
+    return config if published.max_length is None else {**config, _LENGTH: published.max_length}
 
 
 def _differing(tokenizer: Tokenizer, model: tokenizers.Tokenizer, texts: Sequence[str]) -> list[str]:

@@ -204,7 +204,7 @@ def test_several_classes_are_a_column_of_zeros_and_ones(tmp_path):
     dev, names = open_split(sets, "dev"), ("bad", "film", "good")
     rows = [labeled_row(number) for number in range(120, 160)]
     assert dev.manifest.config["examples_by_label"] == Counter(tag for row in rows for tag in row["tags"])
-    assert dev.manifest.config["reader"]["classes"] == [*names]
+    assert [*dev.manifest.config["reader"]["classes"]] == [*names]
     found = Counter(tuple(row["labels"].tolist()) for block in range(len(dev.index)) for row in dev.read_block(block))
     assert found == Counter(tuple(int(name in row["tags"]) for name in names) for row in rows)
     assert found[0, 0, 0] > 0

@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from clozeline.configuration.config import load_config, to_plain, validate
+from clozeline.configuration.config import config_file, load_config, to_plain, validate
 from clozeline.errors import ConfigurationError
 from clozeline.registry import choose
 from clozeline.train.configuration.checkpoint import milestone_tokens
 from clozeline.train.configuration.config import TrainConfig, check_schedule, check_world, frozen, with_absolute_paths
 from clozeline.train.configuration.data import DataConfig
+from clozeline.train.startup.checks import fit_micro_batch
 from tests.clozeline.test_plugins import MYLAB
 from tests.train.masked_set import write_config
 from tests.train.synthetic import plain_config, tiny
@@ -219,6 +220,21 @@ def test_lanes_divide_every_global_batch(batches, lanes):
     found = data(phases=[*phases, {"shards": "a"}], global_batch=batches[0])
     assert found.lane_count == lanes == gcd(64, *batches)
     assert data(shards="a", global_batch=batches[0], lanes=2).lane_count == 2
+
+
+def test_lanes_and_micro_batches_that_nobody_set_follow_the_batch(tmp_path):
+    """The default batch keeps its lanes; another one has as many as fit, and a smaller one is one micro-batch."""
+    recipe = config_file("recipe:demo", "train.yaml")
+    words = ["data.shards=s", "output=o"]
+    lanes = {}
+    for batch in (None, 8, 24, 1):
+        asked = [] if batch is None else [f"data.global_batch={batch}", f"data.micro_batch={min(batch, 8)}"]
+        lanes[batch] = load_config(TrainConfig, recipe, [*words, *asked]).data.lane_count
+    assert lanes == {None: 16, 8: 8, 24: 8, 1: 1}
+    small = load_config(TrainConfig, recipe, [*words, "data.global_batch=8", "data.micro_batch=16"])
+    assert (fit_micro_batch(small, 1).data.micro_batch, fit_micro_batch(small, 4).data.micro_batch) == (8, 2)
+    with pytest.raises(ConfigurationError, match="expected a divisor"):
+        load_config(TrainConfig, recipe, [*words, "data.global_batch=8", "data.lanes=16"])
 
 
 def test_urls_keep_their_double_slash_when_written():

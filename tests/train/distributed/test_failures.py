@@ -16,7 +16,7 @@ from clozeline.train.distributed.failures import explain
         (
             RuntimeError("[unbound_buffer.cc:84] Timed out waiting 600000ms for recv"),
             71,
-            "another rank ended",
+            "another rank gave no answer",
         ),
         (DistBackendError("NCCL communicator was aborted"), 71, "another rank ended"),
         (torch.OutOfMemoryError("CUDA out of memory. Tried"), 77, "out of memory (CUDA out of memory. Tried): use"),

@@ -18,6 +18,18 @@ def test_totals_are_float64_and_equal(two_ranks):
     assert first == second == ([0.1 + 1.1, 2.0**-59, 2.0**54], [0, 10])
 
 
+def timeouts_of_later_groups(world):
+    import deepspeed
+
+    made = [torch.distributed.new_group(), deepspeed.comm.new_group([0, 1])]
+    return [group._get_backend(torch.device("cpu")).options._timeout.total_seconds() for group in made]
+
+
+def test_groups_that_libraries_make_wait_no_longer_than_ours(two_ranks):
+    """DeepSpeed reduces gradients in a group that it makes without a timeout; torch's own is 1,800 s."""
+    assert two_ranks.run(timeouts_of_later_groups) == [[600.0, 600.0], [600.0, 600.0]]
+
+
 def fail_on_one(world):
     try:
         with world.together():

@@ -15,6 +15,7 @@ from clozeline.model.configuration.head import HeadConfig
 from clozeline.pipeline.tasks.task_rows import FRAMES
 from clozeline.pipeline.tokenize.published.exporting import END, Frame
 from clozeline.pipeline.tokenize.tokenizers._published import Published
+from clozeline.tools.runs.inference.text_likelihoods import first_role
 from clozeline.train.configuration.checkpoint import StepChoice
 from clozeline.train.data.sets.recorded_sets import RecordedSet
 from clozeline.train.startup.open_run import Run, open_run
@@ -29,6 +30,10 @@ def exported_form(run: Run) -> Checkpoint:
     The id of a pad token that only ends texts is left out: transformers would give it no gradient.
     """
     checkpoint = _with_row_length(run)
+    if run.recorded:
+        role, special_ids = role_before_texts(run.recorded[0]), run.recorded[0].tokenizer.special_ids
+        start = None if role is None else special_ids.get(role)
+        checkpoint = replace(checkpoint, token_ids={**checkpoint.token_ids, "bos_token_id": start})
     if checkpoint.config.adapter is not None:
         # a merge changes weights in place, and those of the run stay
         own = {name: tensor.clone() for name, tensor in checkpoint.tensors.items()}
@@ -103,6 +108,38 @@ def frame_of(trained_on: RecordedSet) -> Frame | None:
         frame = END._replace(head=() if head == "none" else (head,))
     generates = objective.architecture == "decoder" and "lm" in objective.heads
     return frame._replace(tail=()) if generates else frame
+
+
+def role_before_texts(trained_on: RecordedSet) -> str | None:
+    """Return the role of the special token that stands before a text in training rows, which programs may put there.
+
+    None: nothing stands there, or the model is an encoder, whose tokenizer itself writes what stands around texts.
+    """
+    objective, frame = trained_on.objective, frame_of(trained_on)
+    if objective.architecture == "encoder":
+        return None
+    if frame is not None and frame.head:
+        return frame.head[0]
+    return first_role(objective) if objective.architecture == "decoder" and "frame" not in objective.options else None
+
+
+def reads_task_rows(run: Run) -> bool:
+    """Return whether the model was trained on rows of a task, which are cut at a length where predictions are, too."""
+    return bool(run.recorded) and "frame" in run.recorded[0].objective.options
+
+
+def row_length(run: Run) -> int | None:
+    """Return the tokens of a row, with special tokens, that the model reads: what its training rows were cut at.
+
+    None: nothing was recorded, and positions have no limit.
+    """
+    limit = run.checkpoint.config.position.limit
+    lengths = [
+        int(recorded.objective.options.get("max_length", recorded.max_length))  # of several rows end to end: of each
+        for recorded in run.recorded
+    ]
+    bounds = [*([max(lengths)] if lengths else []), *([] if limit is None else [limit])]
+    return min(bounds, default=None)
 
 
 @dataclass(frozen=True)

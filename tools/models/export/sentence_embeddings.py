@@ -22,9 +22,12 @@ def check_pooling(config: ModelConfig, *, encoder_alone: bool, tokenizer: bool) 
         raise ConfigurationError("pooling: a model of sentence embeddings needs its tokenizer, and none was found")
 
 
-def write_modules(folder: Path, pooling: str, config: ModelConfig) -> None:
-    """Publish `modules.json` and the configurations of its two modules, with `mean` or `cls` pooling."""
-    limit = {} if config.position.limit is None else {"max_seq_length": config.position.limit}
+def write_modules(folder: Path, pooling: str, config: ModelConfig, length: int | None) -> None:
+    """Publish `modules.json` and the configurations of its two modules, with `mean` or `cls` pooling.
+
+    `length` is the number of tokens at which texts are cut, None without a limit.
+    """
+    limit = {} if length is None else {"max_seq_length": length}
     publish_json(folder / "sentence_bert_config.json", {**limit, "do_lower_case": False})
     (folder / "1_Pooling").mkdir()
     modes = {"cls_token": pooling == "cls", "mean_tokens": pooling == "mean"}

@@ -48,18 +48,27 @@ def prepared_scores(objective: ObjectiveFacts) -> tuple[Score, ...]:
     return ("mntp",) if objective.frame.predict_from == "previous" else ("pll", "pll_word")
 
 
-def first_token(trained: Run, objective: ObjectiveFacts) -> int | None:
-    """Return the token before a text in training rows, or None.
+def first_role(objective: ObjectiveFacts) -> str | None:
+    """Return the role of the special token before a text in training rows, or None.
 
     That is [CLS] of an encoder, `<s>` of rows that have it, and `</s>` of packed rows, where documents follow it.
     """
-    options, vocabulary = objective.options, trained.tokenizer.vocabulary
+    options = objective.options
     if objective.architecture == "encoder":
-        return vocabulary.id_of("cls", "score=causal")
+        return "cls"
     if options.get("add_bos"):
-        return vocabulary.id_of("bos", "score=causal")
+        return "bos"
     follows = options.get("grouping", "packed") == "packed" and options.get("cross_documents", True)
-    return vocabulary.specials.get(str(options.get("separator", "eos"))) if follows else None
+    separator = str(options.get("separator", "eos"))
+    return separator if follows and separator != "none" else None
+
+
+def first_token(trained: Run, objective: ObjectiveFacts) -> int | None:
+    """Return the token before a text in training rows, or None."""
+    role, vocabulary = first_role(objective), trained.tokenizer.vocabulary
+    if role in ("cls", "bos"):
+        return vocabulary.id_of(role, "score=causal")
+    return None if role is None else vocabulary.specials.get(role)
 
 
 def word_spans(text: str) -> list[tuple[int, int]]:

@@ -5,7 +5,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import numpy as np
+
+from clozeline.arrays import Int64
 from clozeline.errors import ConfigurationError
+from clozeline.pipeline.rows import Rows
+from clozeline.pipeline.shards import DamagedBlock, ShardSet
+from clozeline.pipeline.shards.columns import holds_ids
 from clozeline.registry import find, names
 from clozeline.train.configuration.data import DataConfig
 from clozeline.train.data.stream.mixture import Phase
@@ -21,6 +27,9 @@ _PASSES: Final = {"new": 16, "fixed": 4}
 are worth as much as new ones, and after about 16 nearly nothing (arXiv 2305.16264)."""
 _READS: Final = 2
 """Times that a stored corruption is worth reading."""
+_MANY_BATCHES: Final = 1000
+"""Joined batches from which on only their mean matters."""
+_RARELY: Final = 1e-9
 _OBJECTIVES: Final = "clozeline.pipeline.corrupt.objectives"
 
 
@@ -36,8 +45,59 @@ def plan_steps(data: DataConfig, phases: Sequence[Phase[Input]]) -> int:
     objective = sources[0].manifest.objective
     enough = LEARNED // (2 if objective is not None and objective.architecture == "encoder_decoder" else 1)
     passes = min(max(1.0, enough / tokens), *map(_most_passes, sources))
-    rows_per_step = max(data.global_batch, (data.batch_tokens or 0) * rows / tokens)
-    return max(_FEWEST_STEPS, math.ceil(passes * rows / rows_per_step))
+    if data.batch_tokens is None:
+        return max(_FEWEST_STEPS, math.ceil(passes * rows / data.global_batch))
+    # batches are joined until they have enough tokens: count the mean, and three standard errors of it
+    lengths = [_row_lengths(source.shards) for source in sources]
+    deviation = float(np.std(np.concatenate(lengths)))
+    joined, spread = expected_batches(data.batch_tokens, data.global_batch, tokens / rows, deviation)
+    batches = passes * rows / data.global_batch
+    joined += 3 * spread / math.sqrt(batches / joined)
+    return max(_FEWEST_STEPS, math.floor(batches / joined))
+
+
+def expected_batches(needed: float, rows: int, mean: float, deviation: float) -> tuple[float, float]:
+    """Return how many batches of `rows` rows are joined until they have `needed` tokens: mean, standard deviation.
+
+    The tokens of a row have this mean and standard deviation; those of several batches are taken for normal.
+
+    Example:
+        >>> expected_batches(1000, 10, 40.0, 0.0)
+        (3.0, 0.0)
+    """
+    of_batch, of_rows = rows * mean, math.sqrt(rows) * deviation
+    if needed > _MANY_BATCHES * of_batch:
+        return needed / of_batch + 0.5, math.sqrt(needed / of_batch) * of_rows / of_batch
+    # a further batch is needed as often as those before it have too few tokens
+    total, squares, number, share = 1.0, 1.0, 0, 1.0
+    while share > _RARELY and number < 2 * _MANY_BATCHES:
+        number += 1
+        missing, scale = needed - number * of_batch, of_rows * math.sqrt(2 * number)
+        share = 0.5 * (1 + math.erf(missing / scale)) if scale else float(missing > 0)
+        total += share
+        squares += (2 * number + 1) * share
+    return total, math.sqrt(max(0.0, squares - total**2))
+
+
+def read_first_block(shards: ShardSet, *, skip_damaged: bool) -> Rows:
+    """Return the first block that training would read, without quarantined and skipped ones."""
+    problem: DamagedBlock | None = None
+    for block in range(len(shards.index)):
+        try:
+            if block not in shards.quarantined:
+                return shards.read_block(block)
+        except DamagedBlock as error:
+            if not skip_damaged:
+                raise
+            problem = problem or error
+    raise problem or ConfigurationError(f"{shards.path}: every block is in quarantine, no row is left to read")
+
+
+def _row_lengths(shards: ShardSet) -> Int64:
+    """Return the tokens of rows of a set's first block, as `Totals.tokens` counts them."""
+    columns = read_first_block(shards, skip_damaged=True).columns
+    ids = next(spec.name for spec in shards.manifest.columns if holds_ids(spec))
+    return columns[ids].lengths.astype(np.int64)
 
 
 def _most_passes(source: Input) -> int:

@@ -113,3 +113,14 @@ def test_ids_are_written_even_where_there_are_none(tmp_path):
     edit_config(tmp_path, forced_bos_token_id=9)
     export = export_checkpoint(read_checkpoint(tmp_path))
     assert export.generation["forced_bos_token_id"] == export.config["forced_bos_token_id"] == 9
+
+
+@pytest.mark.parametrize(
+    ("model_type", "changes", "expected"),
+    [("gpt2", {"n_positions": 48}, {"n_ctx": 48}), ("modernbert", {"norm_eps": 1e-4}, {"layer_norm_eps": 1e-4})],
+)
+def test_keys_that_llama_cpp_reads_are_written(tmp_path, model_type, changes, expected):
+    """The converter knows the length and the epsilon by these names alone."""
+    saved(tmp_path, model_type, **changes)
+    config = export_checkpoint(read_checkpoint(tmp_path)).config
+    assert {key: config.get(key) for key in expected} == expected

@@ -276,3 +276,23 @@ def test_a_new_head_built_like_the_class_of_its_body_is_exported(tmp_path, name,
 def test_a_head_on_a_body_of_no_class_is_berts_pooler():
     config = replace(built("encoder", head_dim=4).config, heads={"classification": HeadConfig(hidden="auto")})
     assert build_heads_of_class(config, {}).heads == {"classification": HeadConfig(hidden="tanh")}
+
+
+@pytest.mark.parametrize("model_type", [name for name, kind in CASES if kind == "classification"])
+@pytest.mark.parametrize(
+    ("name", "options", "problem"),
+    [
+        ("regression", {}, "regression"),
+        ("classification", {"classes": 3}, "single_label_classification"),
+        ("classification", {"classes": 3, "multi_label": True}, "multi_label_classification"),
+    ],
+)
+def test_the_type_of_the_problem_is_written(tmp_path, model_type, name, options, problem):
+    """A pipeline reads it: it leaves numbers as they are, and gives classes a sigmoid or a softmax."""
+    saved(tmp_path, model_type, "classification")
+    checkpoint = read_checkpoint(tmp_path)
+    (head,) = checkpoint.config.heads.values()
+    plain = {"classes": None, "labels": (), "multi_label": False, **options}
+    config = replace(checkpoint.config, heads={name: replace(head, **plain)})
+    key_map = map_with(model_type, "classification")
+    assert key_map.write_config(config, VOCABULARY, checkpoint.token_ids)["problem_type"] == problem

@@ -158,6 +158,30 @@ def test_classes_have_a_fixed_order_and_may_be_integers(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("labels", "others"),
+    [(["1 star", "2 stars", "3 stars"], ["1", "2", "3"]), (["neg", "pos"], ["0", "1"]), (["neg", "pos"], [0, 1.0])],
+)
+def test_numbers_are_indices_only_of_an_order_that_was_given(tmp_path, labels, others):
+    """Classes that are found in the training rows have an order, but nobody says that other files count by it."""
+    write_rows(tmp_path, "jsonl", [{"text": f"film {label}", "label": label} for label in labels])
+    dev = write_rows(tmp_path, "jsonl", [{"text": "a film", "label": label} for label in others], "dev")
+    found, given = (completed(tmp_path / "train.jsonl", label="label", **more) for more in ({}, {"classes": labels}))
+    assert found.facts.labels == given.facts.labels == tuple(labels)
+    assert reasons(items_of(found, dev)) == {"bad_label": len(others)}
+    assert [item.label for item in items_of(given, dev) if not isinstance(item, Rejected)] == [
+        int(label) for label in others if int(label) < len(labels)
+    ]
+
+
+@pytest.mark.parametrize("options", [{"words": "words", "label": "tags"}, {"labels": "tags"}])
+def test_numbers_are_no_indices_of_found_tags(tmp_path, options):
+    rows = [{"text": "a", "words": ["a", "b"], "tags": ["O", "B-X"]}]
+    reader, _ = read_rows(tmp_path, rows, **options)
+    dev = write_rows(tmp_path, "jsonl", [{**rows[0], "tags": [0, 2]}], "dev")
+    assert reasons(items_of(reader, dev)) == {"bad_label": 1}
+
+
+@pytest.mark.parametrize(
     ("text", "options", "message"),
     [
         ("text,label\na,1.5\nb,2\n", {"label": "label"}, r"row 1: the column label holds 1\.5, a number, where"),

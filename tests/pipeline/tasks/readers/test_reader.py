@@ -138,7 +138,9 @@ TREC = "DESC:manner How did serfdom develop ?\nNUM:count How many caf\xe9s \xf0 
 def test_the_type_of_a_question_is_its_class(tmp_path, fine, classes, labels):
     """TREC's files are in Latin-1."""
     path = written(tmp_path, TREC.encode("latin-1"), "train_5500.label")
-    assert reader_of("trec", fine=fine).complete_options({"train": path}).classes == classes
+    assert reader_of("trec", fine=fine).complete_options({"train": path}).classes == dict(
+        zip(classes, classes, strict=True)
+    )
     texts = ("How did serfdom develop ?", "How many caf\xe9s \xf0 ?", "What is it ?")
     assert items_of(reader_of("trec", fine=fine, classes=classes), path) == [
         LabeledText((text,), label, None, index)

@@ -36,7 +36,7 @@ def content(path):
 
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_the_files_are_those_of_the_format(tmp_path, pooling):
-    write_modules(tmp_path, pooling, small_config("encoder", position=PositionConfig(maximum=40)))
+    write_modules(tmp_path, pooling, small_config("encoder", position=PositionConfig(maximum=64)), 40)
     assert content(tmp_path / "modules.json") == [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
         {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},

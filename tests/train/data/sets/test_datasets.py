@@ -151,6 +151,23 @@ def test_steps_of_stored_sets_and_how_often_corruptions_are_read(tmp_path, name,
         assert "data.corrupt" in out
 
 
+@pytest.mark.parametrize("least", [60, 100, 700])
+def test_a_run_in_batches_of_tokens_reads_as_often_as_promised(tmp_path, least):
+    """Joined batches of 4 rows of 8 to 15 tokens exceed what they need: counted on the stream itself."""
+    shards = stored(tmp_path / "set", "causal_lm", 1, rows=4000)
+    changes = {"steps": "auto", "schedule__steps": None, "data__global_batch": 4, "data__batch_tokens": least}
+    config = load_config(TrainConfig, write_config(tmp_path / "c.yaml", shards, tmp_path / "run", **changes), [])
+    opened = open_datasets(config)
+    planned = plan_steps(config.data, opened.phases)
+    with opened.open_training(config.data, 0, 1) as stream:
+        for _ in range(planned):
+            tokens = 0
+            while tokens < least:
+                tokens += sum(int(batch.tensors["lengths"].sum()) for batch in stream.next_step())
+    epochs = stream.samples / 4000
+    assert 0.9 * 4 < epochs <= 4
+
+
 def test_steps_of_samples_and_of_larger_sets(tmp_path):
     """Corrupted anew, samples are read 16 times; 4 million tokens are enough, and every row is read once."""
     write_token_set(tmp_path, [40] * 80)
