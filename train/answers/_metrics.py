@@ -25,14 +25,28 @@ def _correlation_metric(of: Callable[..., Any]) -> Metric:
     return lambda answers, predicted, _: 0.0 if degenerate(answers, predicted) else float(of(answers, predicted))
 
 
+def macro_f1(answers: NDArray[Any], predicted: NDArray[Any]) -> float:
+    """Return the mean F1 of the classes that occur in answers or predictions, as scikit-learn does by default.
+
+    `answers` and `predicted` are classes [n], or 0 and 1 for each class [n, classes], where a class without a 1 does
+    not occur.
+
+    Example:
+        >>> macro_f1(np.array([0, 1, 1]), np.array([0, 1, 1])), macro_f1(np.array([0, 0]), np.array([0, 2]))
+        (1.0, 0.3333333333333333)
+    """
+    if np.ndim(answers) == 1:
+        return float(metrics.f1_score(answers, predicted, average="macro", zero_division=0.0))
+    by_class = metrics.f1_score(answers, predicted, average=None, zero_division=0.0)
+    return _mean(by_class[(answers.any(0) | predicted.any(0))])
+
+
 METRICS: Final[dict[str, Metric]] = {
     "accuracy": lambda answers, predicted, facts: float(metrics.accuracy_score(answers, predicted)),
     "f1": lambda answers, predicted, facts: float(
         metrics.f1_score(answers, predicted, pos_label=facts.positive, zero_division=0.0)
     ),
-    "macro_f1": lambda answers, predicted, facts: float(
-        metrics.f1_score(answers, predicted, labels=range(len(facts.labels)), average="macro", zero_division=0.0)
-    ),
+    "macro_f1": lambda answers, predicted, facts: macro_f1(answers, predicted),
     "micro_f1": lambda answers, predicted, facts: float(
         metrics.f1_score(answers, predicted, average="micro", zero_division=0.0)
     ),

@@ -14,6 +14,7 @@ import json
 import logging
 import math
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Final, TypeAlias
@@ -189,16 +190,26 @@ def numbered(labels: Sequence[str], *, by_name: bool = True) -> dict[str, str]:
     }
 
 
+def normal_form(text: str) -> str:
+    """Return a label in NFC, in which labels are compared: other programs write the same letters differently.
+
+    Example:
+        >>> normal_form("cafe\u0301") == "caf\u00e9"
+        True
+    """
+    return unicodedata.normalize("NFC", text)
+
+
 def class_names(classes: Sequence[str] | Mapping[str, str]) -> tuple[str, ...]:
     """Return the class names in order."""
     return tuple(dict.fromkeys(classes.values() if isinstance(classes, Mapping) else classes))
 
 
 def as_texts(value: Any) -> Any:
-    """Return names and values of classes as texts, before validation: YAML reads `1` as an integer."""
+    """Return names and values of classes as texts in NFC, before validation: YAML reads `1` as an integer."""
     if isinstance(value, Mapping):
-        return {str(key): str(name) for key, name in value.items()}
-    return [str(name) for name in value] if isinstance(value, (list, tuple)) else value
+        return {normal_form(str(key)): normal_form(str(name)) for key, name in value.items()}
+    return [normal_form(str(name)) for name in value] if isinstance(value, (list, tuple)) else value
 
 
 ClassNames: TypeAlias = Annotated[list[str], BeforeValidator(as_texts)]

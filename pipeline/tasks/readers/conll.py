@@ -15,7 +15,7 @@ from clozeline.pipeline.ingest.readers import detect
 from clozeline.pipeline.ingest.readers.text import Text
 from clozeline.pipeline.tasks.readers import TaskFile
 from clozeline.pipeline.tasks.readers._column_files import open_sentences
-from clozeline.pipeline.tasks.readers._labels import are_entities, bio_labels, class_names
+from clozeline.pipeline.tasks.readers._labels import ClassNames, are_entities, bio_labels, class_names
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers._text_lines import sentence_lines
 from clozeline.pipeline.tasks.readers.labelled import Labelled
@@ -57,9 +57,9 @@ class Conll(OfficialLayout):
     class Options:
         task: str = "ner"
         """name of the task and of its folder"""
-        entities: list[str] = field(default_factory=lambda: ["PER", "LOC", "ORG", "MISC"])
+        entities: ClassNames = field(default_factory=lambda: ["PER", "LOC", "ORG", "MISC"])
         """entity types; empty: tags are plain classes"""
-        tags: list[str] = field(default_factory=list)
+        tags: ClassNames = field(default_factory=list)
         """plain classes in order, instead of entities"""
         word_column: int = 0
         """column of the word, from 0; negative: from the end"""

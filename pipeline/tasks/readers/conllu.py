@@ -11,6 +11,7 @@ from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.tasks.readers import TaskFile
 from clozeline.pipeline.tasks.readers._column_files import open_sentences
+from clozeline.pipeline.tasks.readers._labels import ClassNames
 from clozeline.pipeline.tasks.readers._official_layout import OfficialLayout
 from clozeline.pipeline.tasks.readers._text_lines import sentence_lines
 from clozeline.pipeline.tasks.readers.labelled import Labelled
@@ -40,7 +41,7 @@ class Conllu(OfficialLayout):
         """name of the task and of its folder"""
         column: Literal["upos", "xpos", "deprel"] = "upos"
         """column of the tag"""
-        tags: list[str] = field(default_factory=_UPOS.split)
+        tags: ClassNames = field(default_factory=_UPOS.split)
         """classes in order; default: the 17 of upos"""
 
     options: Options

@@ -1,6 +1,7 @@
 """Reader of your own labeled files: columns of CSV, TSV, JSON lines, Parquet and Hugging Face datasets."""
 
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
@@ -39,6 +40,7 @@ from clozeline.pipeline.tasks.readers._labels import (
     class_names,
     is_integer,
     is_vector,
+    normal_form,
     number_of,
     sort_classes,
     to_bio,
@@ -48,6 +50,7 @@ from clozeline.pipeline.tasks.readers._labels import (
 from clozeline.pipeline.tasks.readers._text_lines import text_files
 
 _ANSWERS: Final = ("label", "labels", "score")
+_LOG: Final = logging.getLogger(__name__)
 _FOLDER: Final = "folder"
 _SHOWN: Final = 10
 """Values that a message shows."""
@@ -124,6 +127,8 @@ class Labelled(TaskReader):
     def __init__(self, options: Any, limits: Limits) -> None:
         super().__init__(options, limits)
         self.in_folders = self.spec.label == _FOLDER
+        self._forms: dict[str, str] = {}
+        self._joined: set[str] = set()
 
     @cached_property
     def spec(self) -> Options:
@@ -283,9 +288,24 @@ class Labelled(TaskReader):
         except ValueError as error:
             several = "" if spec.words else "; name several by tasks.reader.labels"
             raise Unfit("bad_label", f"the column {self._answer} {error}{several}") from error
-        if labels is None or {*labels} & {*spec.no_label}:
+        if labels is None:
+            raise Unfit("no_label")
+        labels = [self._in_normal_form(label) for label in labels]
+        if {*labels} & {*spec.no_label}:
             raise Unfit("no_label")
         return labels
+
+    def _in_normal_form(self, label: str) -> str:
+        """Return a label in NFC; a line tells once that a class is written in two forms."""
+        name = normal_form(label)
+        form = self._forms.setdefault(name, label)
+        if form != label and name not in self._joined:
+            self._joined.add(name)
+            _LOG.warning(
+                "tasks: the column %s holds %r in two Unicode forms: they are read as one class, in NFC",
+                self._answer, name,
+            )  # fmt: skip
+        return name
 
     def texts_to_keep(self, row: Row) -> Any:
         words = self.spec.words  # a single one is too short to be found

@@ -141,8 +141,8 @@ def test_counts_and_metrics():
     assert (majority["label"], majority["metrics"]["accuracy"]) == ("b", 0.75)
     train = [PromptRow(9, {}, "a")]
     assert prompt_scores(ANSWERED, LABELS, train)["baselines"]["majority"]["metrics"]["accuracy"] == 0.25
-    assert metrics_of([], [], LABELS) == {}
-    assert metrics_of(["a", "b", "a", "b"], ["a", "b", "b", "b"], LABELS)["matthews"] == pytest.approx(3**-0.5)
+    assert metrics_of([], []) == {}
+    assert metrics_of(["a", "b", "a", "b"], ["a", "b", "b", "b"])["matthews"] == pytest.approx(3**-0.5)
 
 
 ROOT = Path(__file__).parents[3]

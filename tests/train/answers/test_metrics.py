@@ -1,6 +1,7 @@
 """Metrics against their formulas and the libraries' own calls, of classes, numbers and generated texts."""
 
 import doctest
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,6 +17,7 @@ from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.tasks.readers import TaskFacts
 from clozeline.pipeline.tasks.readers.glue import GLUE_TASKS
 from clozeline.pipeline.tasks.task_rows import record_bytes
+from clozeline.tools.runs.prompting.report import metrics_of
 from clozeline.train.answers import _text_metrics
 from clozeline.train.answers._metrics import METRICS, parity_scores, question_scores, score
 from clozeline.train.answers._text_metrics import text_metrics
@@ -32,11 +34,13 @@ from tests.shard_sets import fixed
         ([0.0, 1.0, 2.0, 5.0], [0.0, 3.0, 4.0, 5.0], {"pearson": 12 / 14, "spearman": 1.0}),
         ([0.0, 1.0], [2.0, 2.0], {"pearson": 0.0, "spearman": 0.0}),
         ([0.0, 1.0], [3.0, 2.0], {"pearson": -1.0, "spearman": -1.0}),
-        ([0, 0, 1, 1], [0, 1, 1, 1], {"macro_f1": (2 / 3 + 4 / 5 + 0) / 3}),
+        ([0, 0, 1, 1], [0, 1, 1, 1], {"macro_f1": (2 / 3 + 4 / 5) / 2}),
+        ([0, 0, 1, 1], [0, 0, 1, 2], {"macro_f1": (1 + 2 / 3 + 0) / 3}),
+        ([0, 1, 1], [0, 1, 1], {"macro_f1": 1.0}),
     ],
 )
 def test_metrics_by_hand(answers, predicted, expected):
-    """Where a side is constant, no correlation is defined; a class that is never there has an F1 of 0."""
+    """Where a side is constant, no correlation is defined; a class that is nowhere counts nothing."""
     facts = TaskFacts(
         name="toy", head="classification", labels=("a", "b", "c"), positive=1, metrics=tuple(expected), high=6.0
     )
@@ -65,6 +69,22 @@ def test_metrics_of_several_classes_per_row():
         "macro_f1": pytest.approx(sum(2 * one / two for one, two in zip(both, sums, strict=True)) / 3),
         "subset_accuracy": right / 30,
     }
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_macro_f1_is_that_of_scikit_learn(seed):
+    """Also where the task has classes that this split lacks; of several classes per row, over those that occur."""
+    draw = np.random.default_rng(seed)
+    facts = TaskFacts(name="t", head="classification", labels=tuple("abcdef"), metrics=("macro_f1",))
+    answers, predicted = draw.integers(0, 4, 20), draw.integers(1, 5, 20)
+    expected = f1_score(answers, predicted, average="macro")
+    assert score(facts, answers, predicted) == {"macro_f1": pytest.approx(expected)}
+    assert metrics_of([*map(str, answers)], [*map(str, predicted)])["macro_f1"] == pytest.approx(expected)
+    several = np.zeros((20, 6), np.int64)
+    several[np.arange(20), answers] = 1
+    guessed = np.zeros_like(several)
+    guessed[np.arange(20), predicted] = 1
+    assert score(replace(facts, multi_label=True), several, guessed) == {"macro_f1": pytest.approx(expected)}
 
 
 def test_answers_of_random_questions():

@@ -59,12 +59,15 @@ def _confusion(labels: Sequence[str], pairs: Mapping[tuple[str, str], int]) -> I
 
 
 def _class_scores(labels: Sequence[str], units: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[list[Any]]:
-    """Return precision, recall, F1 and the number of units of each class."""
+    """Return precision, recall, F1 and the number of units of each class; of one that does not occur no scores."""
     gold = Counter(name for own, _ in units for name in own)
     predicted = Counter(name for _, own in units for name in own)
     both = Counter(name for own, guess in units for name in {*own} & {*guess})
     rows: list[list[Any]] = []
     for name in labels:
+        if not gold[name] + predicted[name]:  # no score is defined
+            rows.append([name, *["–"] * 3, 0])
+            continue
         precision, recall = both[name] / max(1, predicted[name]), both[name] / max(1, gold[name])
         f1 = 2 * both[name] / max(1, gold[name] + predicted[name])
         rows.append([name, *(f"{score:.4f}" for score in (precision, recall, f1)), gold[name]])

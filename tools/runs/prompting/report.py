@@ -5,11 +5,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+import numpy as np
+from sklearn.metrics import accuracy_score, matthews_corrcoef
 
 from clozeline.tools.runs.evaluation.score_notes import note_if_worse
 from clozeline.tools.runs.prompting.answers import Answered
 from clozeline.tools.runs.prompting.rows import PromptRow
+from clozeline.train.answers._metrics import macro_f1
 
 
 def prompt_scores(answered: Sequence[Answered], labels: Sequence[str], train: Sequence[PromptRow]) -> dict[str, Any]:
@@ -30,18 +32,18 @@ def prompt_scores(answered: Sequence[Answered], labels: Sequence[str], train: Se
         "rows_with_dropped": sum(answer.dropped > 0 for answer in answered),
         "ties": sum(answer.is_tied for answer in fitting),
         "predicted": {label: sum(labels[answer.best] == label for answer in fitting) for label in labels},
-        "metrics": metrics_of(truth, predicted, labels),
-        "baselines": {"majority": {**baseline, "metrics": metrics_of(truth, [majority] * len(truth), labels)}},
+        "metrics": metrics_of(truth, predicted),
+        "baselines": {"majority": {**baseline, "metrics": metrics_of(truth, [majority] * len(truth))}},
     }
 
 
-def metrics_of(truth: Sequence[str], predicted: Sequence[str], labels: Sequence[str]) -> dict[str, float]:
-    """Return accuracy, macro F1 and Matthews' correlation; nothing without rows."""
+def metrics_of(truth: Sequence[str], predicted: Sequence[str]) -> dict[str, float]:
+    """Return accuracy, macro F1 over the labels that occur, and Matthews' correlation; nothing without rows."""
     if not truth:
         return {}
     return {
         "accuracy": float(accuracy_score(truth, predicted)),
-        "macro_f1": float(f1_score(truth, predicted, labels=list(labels), average="macro", zero_division=0.0)),
+        "macro_f1": macro_f1(np.array(truth), np.array(predicted)),
         "matthews": float(matthews_corrcoef(truth, predicted)) if len({*truth, *predicted}) > 1 else 0.0,
     }
 

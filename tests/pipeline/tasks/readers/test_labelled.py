@@ -173,6 +173,26 @@ def test_numbers_are_indices_only_of_an_order_that_was_given(tmp_path, labels, o
     ]
 
 
+ONE, TWO = "caf\u00e9", "cafe\u0301"
+"""The same letters in NFC and in NFD."""
+
+
+@pytest.mark.parametrize("given", [{}, {"classes": [TWO, "bar"]}, {"classes": {TWO: "x", "bar": "y"}}])
+@pytest.mark.parametrize("several", [False, True])
+def test_a_class_in_two_unicode_forms_is_one(tmp_path, caplog, given, several):
+    labels = [ONE, "bar", TWO, ONE]
+    rows = [{"text": "a", "label": [label] if several else label} for label in labels]
+    reader, items = read_rows(tmp_path, rows, **{"labels" if several else "label": "label"}, **given)
+    names = [*given["classes"].values()] if isinstance(given.get("classes"), dict) else [ONE, "bar"]
+    assert sorted(reader.facts.labels) == sorted(names)
+    found = [item.classes[0] if several else item.label for item in items]
+    assert [reader.facts.labels[label] for label in found] == [names[label == "bar"] for label in labels]
+    assert sum("two Unicode forms" in record.message for record in caplog.records) >= 1
+    caplog.clear()
+    read_rows(tmp_path, rows[:2], **{"labels" if several else "label": "label"})
+    assert not caplog.records
+
+
 @pytest.mark.parametrize("options", [{"words": "words", "label": "tags"}, {"labels": "tags"}])
 def test_numbers_are_no_indices_of_found_tags(tmp_path, options):
     rows = [{"text": "a", "words": ["a", "b"], "tags": ["O", "B-X"]}]
