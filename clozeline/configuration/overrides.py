@@ -18,6 +18,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from clozeline.configuration.redaction import remember
+from clozeline.configuration.references import find_wrong_reference
 from clozeline.errors import ConfigurationError
 
 _NODES: Final = 100_000
@@ -131,6 +132,10 @@ def override(schema: Any, data: Mapping[str, Any], overrides: Sequence[str], whe
         changed: Any = data
         for item in sorted(overrides, key=lambda item: item.partition("=")[0].count(".")):
             changed = _set(schema, changed, *_split(item))
+        if (problem := find_wrong_reference(changed)) is not None:
+            if overrides:
+                override(schema, data, [], where)
+            raise ConfigurationError(f"{'command line' if overrides else where}: {problem}")
         return OmegaConf.to_container(OmegaConf.create(changed), resolve=True)
     except RecursionError:
         raise ConfigurationError(f"{where}: it is nested too deeply") from None

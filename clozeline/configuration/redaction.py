@@ -8,7 +8,7 @@ Its patterns take time linear in a text: each begins at a mark or at the start o
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -46,6 +46,11 @@ def is_secret(key: str, *above: str) -> bool:
     if letters in ("key", "sig"):
         return not _HOLDERS.isdisjoint(above)
     return above[-1:] != ("heads",) and _PARTS.search(letters) is not None
+
+
+def is_redacted(keys: Sequence[str]) -> bool:
+    """Return whether what a configuration has at these keys, from the outermost one on, is masked where it is shown."""
+    return any(is_secret(key, *keys[:depth]) for depth, key in enumerate(keys))
 
 
 def _holds_secret(value: Any, key: str, *above: str) -> bool:
@@ -88,18 +93,18 @@ def _mask_entry(match: re.Match[str], *above: str) -> str:
     return f"{match['kept']}{MASK}" if _holds_secret(match["value"], last, *above, *keys) else match[0]
 
 
-def _leaves(plain: Any, *keys: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+def leaves(plain: Any, *keys: str) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield the values that are no mapping or list, each with its keys and indices."""
     if not isinstance(plain, (Mapping, list, tuple)):
         yield keys, plain
         return
     for key, value in plain.items() if isinstance(plain, Mapping) else enumerate(plain):
-        yield from _leaves(value, *keys, str(key))
+        yield from leaves(value, *keys, str(key))
 
 
 def remember(plain: Any, *above: str) -> None:
     """Keep the secrets of plain data, below the keys `above`, for `redact_text`."""
-    for keys, value in _leaves(plain, *above):
+    for keys, value in leaves(plain, *above):
         secrets: list[str] = []
         if isinstance(value, str):
             secrets += [url[0][len(url[1]) : -1].partition(":")[2] for url in _USERINFO.finditer(value)]
