@@ -1,9 +1,14 @@
 """The command `clozeline`: the pipeline and its stages, the trainer and every tool as subcommands."""
 
+import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    # `python -m` puts the current folder first in the path of modules: no file of the user takes the place of another
+    del sys.path[0]
+
 import difflib
 import importlib
 import re
-import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -12,7 +17,7 @@ from typing import Final
 
 from clozeline import HOME
 from clozeline.pipeline import all_stages, stage_module
-from clozeline.process import guard_streams
+from clozeline.process import guard_streams, shield_children
 
 _USAGE = """usage: clozeline COMMAND [--config FILE] [key=value ...]
        clozeline help COMMAND, or clozeline COMMAND --help
@@ -80,6 +85,7 @@ def _tools(room: str) -> dict[str, Command]:
 def start() -> int:
     """Run the subcommand in a process of its own, whose streams may close at any time."""
     guard_streams()
+    shield_children()
     return main()
 
 

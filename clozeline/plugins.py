@@ -114,10 +114,29 @@ def import_class(package: str, name: str) -> type:
     return found
 
 
-def _import(module: str) -> Any:
-    """Import a module, also from the current folder, where the installed command does not look."""
-    if (here := os.getcwd()) not in sys.path:  # noqa: PTH109 (a string, as the others are)
+def find_in_current_folder() -> None:
+    """Look for modules also in the current folder, if any name may be imported: behind all installed ones.
+
+    A process calls it before it unpickles objects of such modules. A file `json.py` among the data shadows nothing.
+    """
+    here = os.getcwd()  # noqa: PTH109 (a string, as the others are)
+    if _allowed() and here not in sys.path:
         sys.path.append(here)
+
+
+def put_current_folder_last() -> None:
+    """Search the current folder after all others, or not at all if no name may be imported.
+
+    Ray puts the folder of its driver first in the path of its workers.
+    """
+    here = os.getcwd()  # noqa: PTH109
+    sys.path[:] = [folder for folder in sys.path if folder != here]
+    find_in_current_folder()
+
+
+def _import(module: str) -> Any:
+    """Import a module, also from the current folder."""
+    find_in_current_folder()
     return importlib.import_module(module)
 
 

@@ -1,5 +1,10 @@
 """`python -m pipeline [STAGE] --config RECIPE [key=value ...]`: run a recipe, or one of its stages."""
 
+import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    del sys.path[0]  # the current folder, as in `clozeline/__main__.py`
+
 from clozeline.pipeline.execution.recipe_command import main
 
 if __name__ == "__main__":

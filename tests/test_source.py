@@ -25,6 +25,17 @@ FORBIDDEN_CALLS = frozenset(
 FORBIDDEN_IMPORTS = frozenset({"pickle", "dill", "marshal", "shelve"})
 OWN_TASKS = "pipeline/execution/executors/slurm.py"
 """A task of a job reads its work, after a check that this user wrote it."""
+STARTS = frozenset(
+    {
+        *(f"subprocess.{name}" for name in ("Popen", "run", "call", "check_call", "check_output", "getoutput")),
+        *(f"multiprocessing.{name}" for name in ("Process", "Pool", "Manager", "get_context", "set_start_method")),
+        *("os.posix_spawn", "os.posix_spawnp", "os.fork", "os.forkpty", "pty.spawn", "torch.multiprocessing.spawn"),
+        *(f"os.{kind}{how}" for kind in ("exec", "spawn") for how in ("l", "le", "lp", "v", "ve", "vp", "vpe")),
+    }
+)
+"""Calls that start a process, or put another program in the place of this one."""
+STARTERS = frozenset({"clozeline/process.py", "clozeline/native/build.py"})
+"""The latter is a hook of the package's build, which cannot import the package: it starts a compiler."""
 HOST = re.compile(r"https?://([\w.-]+)")
 LOCAL_HOSTS = re.compile(
     r"(127\.0\.0\.1|([\w-]+\.)?localhost|HOST|site|h|x\.org|example\.(com|org|net)|.*\.example|www\.w3\.org)"
@@ -117,6 +128,39 @@ def test_no_code_from_data(trees):
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [one.name for one in node.names]
                 assert not banned & {name.split(".")[0] for name in names}, f"{path}:{node.lineno}"
+
+
+def origins(tree):
+    """Return the dotted name of each name that a file imports from a module."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            found |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {one.asname: one.name for one in node.names if one.asname}
+    return found
+
+
+def test_one_file_starts_processes(trees):
+    """Any other would forget to keep the current folder out of the path of modules, where anybody's file may lie."""
+    others = []
+    for path, tree in trees.items():
+        names = origins(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call):
+                first, dot, rest = called(node.func).partition(".")
+                name = f"{names.get(first, first)}{dot}{rest}"
+                context = [*node.args[1:2], *(one.value for one in node.keywords if one.arg == "mp_context")]
+                if name == "concurrent.futures.ProcessPoolExecutor":
+                    allowed = any("child_context" in ast.unparse(value) for value in context)
+                else:
+                    allowed = name not in STARTS or relative(path) in STARTERS
+            else:
+                name = called(node) if isinstance(node, ast.Attribute) else names.get(getattr(node, "id", ""), "")
+                allowed = name != "sys.executable" or relative(path) == "clozeline/process.py"
+            if not allowed:
+                others.append(f"{path}:{node.lineno}: {name}")
+    assert not others, "use start_child, run_child, python_command or child_context of clozeline/process.py"
 
 
 def test_no_network_hosts(trees):

@@ -16,7 +16,7 @@ from typing import Final
 from clozeline.command import Parser, add_detail_options, asks_for_help, keys_of, print_keys, program_name
 from clozeline.configuration.config import config_file, load_config, read_mapping
 from clozeline.errors import PEER_LOST, STOPPED, AloneError, ClozelineError, message_text
-from clozeline.process import guard_streams
+from clozeline.process import guard_streams, shield_children
 from clozeline.train.distributed.launcher import describe_environment
 from clozeline.train.distributed.stopping import INTERRUPTED, INTERRUPTED_MESSAGE, Interrupted
 
@@ -39,6 +39,7 @@ def main(arguments: Sequence[str]) -> int:
     Errors print one `error: ...` message on stderr, from one rank; `CLOZELINE_TRACEBACK=1` adds the traceback.
     """
     guard_streams()
+    shield_children()
     rank = local = "0"
     try:
         if not asks_for_help(arguments):

@@ -1,7 +1,11 @@
 """Train a model: `deepspeed train/main.py --config FILE [key=value ...]`, or `python train/main.py` for one rank."""
 
-import os
 import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    del sys.path[0]  # the folder of this file: `train/evaluate.py` is no module `evaluate`
+
+import os
 from collections.abc import Sequence
 from typing import NoReturn
 

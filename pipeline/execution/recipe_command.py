@@ -28,6 +28,7 @@ from clozeline.pipeline.execution.report import earlier_report, write_run_report
 from clozeline.pipeline.execution.runner import WORK_IS_DONE, StageRun, run_recipe, stage_runs
 from clozeline.pipeline.execution.stages import StageSummary, check_recipe, stages_of
 from clozeline.pipeline.recipe import Recipe, load_default_recipe, load_recipe
+from clozeline.process import python_command
 from clozeline.reporting import Reporting
 from clozeline.terminal import Terminal, size_text
 
@@ -123,7 +124,7 @@ def _detach(recipe: Recipe, words: Sequence[str]) -> int:
     if not hasattr(executor, "detach"):
         raise ConfigurationError(f"--detach: expected executor.name=slurm, got {recipe.executor.name}")
     load_plan(recipe)
-    job, log = executor.detach(recipe.output_folder, [sys.executable, "-m", "clozeline", *words])
+    job, log = executor.detach(recipe.output_folder, python_command("-m", "clozeline", *words))
     _show(f"Slurm job {job} runs the pipeline; what it prints: {log}")
     _show(f"`scancel {job}` stops it; the same command continues")
     return 0

@@ -8,7 +8,6 @@ import logging
 import re
 import resource
 import signal
-import subprocess
 import sys
 from bisect import bisect
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +25,7 @@ from clozeline.pipeline.tasks.readers import Dialogue, Part, Rejected, TaskItem
 from clozeline.pipeline.tokenize.tokenizers import Tokenizer, any_of, special_ids
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson
 from clozeline.pipeline.vocabulary import SPECIALS
+from clozeline.process import Limits, python_command, run_child
 
 _LOG: Final = logging.getLogger(__name__)
 _START, _END = "\U000f0000", "\U000f0001"
@@ -88,7 +88,7 @@ def render_dialogues(rendering: Rendering, dialogues: Sequence[Sequence[Message]
     """Return what `Rendering.render` returns of each dialogue; ConfigurationError if the template ends its process."""
     lines = "".join(f"{json.dumps(value)}\n" for value in (asdict(rendering), *dialogues))
     code = f"from {__name__} import serve; serve()"
-    child = subprocess.run([sys.executable, "-c", code], input=lines.encode(), stdout=subprocess.PIPE, check=False)
+    child = run_child(python_command("-c", code), limits=Limits(), input=lines.encode(), stderr=None)
     answers = [json.loads(line) for line in child.stdout.split(b"\n")[:-1]]
     if len(answers) < len(dialogues):
         status, content = child.returncode, dialogues[len(answers)][0][1]

@@ -1,5 +1,6 @@
 """Algorithms of one's own, as the example in docs/mylab has them: in a folder, or as an installed package."""
 
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.pipeline.execution.executors.cluster import install
 from tests.pipeline.miniature import write_corpus
 
 ROOT = Path(__file__).parents[2]
@@ -65,6 +67,42 @@ def test_a_module_of_ones_own_is_recorded_and_a_part_of_the_digest(made):
     with (folder / "mylab/algorithms.py").open("a") as file:
         file.write("# edited\n")
     assert stages_to_do(command("pipeline", "--config", "own.yaml", "--dry-run")) == {"clean"}
+
+
+def test_tasks_of_a_cluster_find_it_in_the_folder_of_the_driver(made, monkeypatch):
+    """A task unpickles its work, in which there are objects of that module."""
+    folder, command = made
+    cluster = install(folder / "cluster", monkeypatch)
+    options = "{partition: cpu, driver_bytes: 0, poll_s: 0.01}"
+    words = ("output=there", "executor.name=slurm", f"executor.options={options}", "executor.tasks=2")
+    (folder / "yaml.py").write_text("raise SystemExit('a file among the data was imported')\n")
+    try:
+        done = command(
+            "clean",
+            "--config",
+            "own.yaml",
+            *words,
+            CLUSTER=str(cluster),
+            PATH=f"{cluster / 'bin'}:{os.environ['PATH']}",
+        )
+    finally:
+        (folder / "yaml.py").unlink()
+    assert done.returncode == 0, done.stderr
+    assert list((folder / "there/clean/logs").rglob("*.out")), "it ran as tasks"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra `ray` is not installed")
+def test_actors_of_a_cluster_find_it_behind_the_installed_modules(made):
+    folder, command = made
+    (folder / "yaml.py").write_text("raise SystemExit('a file among the data was imported')\n")
+    try:
+        options = "{mem_per_cpu_gb: 0.25}"
+        words = ("output=actors", "executor.name=ray", f"executor.options={options}", "executor.tasks=2")
+        done = command("clean", "--config", "own.yaml", *words)
+    finally:
+        (folder / "yaml.py").unlink()
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_folder_of_somebody_else_imports_nothing(made):

@@ -12,7 +12,6 @@ import resource
 import signal
 import socket
 import subprocess
-import sys
 from contextlib import suppress
 from functools import cache
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -20,7 +19,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from clozeline.errors import StorageError
 from clozeline.pipeline.clean.extractors import ExtractorOptions
 from clozeline.pipeline.clean.extractors._preparation import prepare_page
-from clozeline.process import die_with
+from clozeline.process import die_with, python_command, start_child
 from clozeline.registry import Chosen, choose
 
 EXTRACTION_KEYS: Final = dict.fromkeys(("timeout", "extractor_crash", "extractor_error", "extract_empty"), "extractor")
@@ -100,8 +99,8 @@ class Extraction:
         code = f"from {__name__} import serve; serve({theirs.fileno()})"
         with theirs:
             # in its own process group, so that Ctrl-C only reaches the parent, which then ends the child
-            self._child = subprocess.Popen(
-                [sys.executable, "-c", code], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], process_group=0
+            self._child = start_child(
+                python_command("-c", code), stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()], process_group=0
             )
         try:
             ours.settimeout(_START_S)

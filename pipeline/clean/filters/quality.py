@@ -1,7 +1,6 @@
 """Scores of a fastText classifier of text quality (Li et al. 2024, DCLM, arXiv:2406.11794, section 4.4)."""
 
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from functools import cache
@@ -15,6 +14,7 @@ from clozeline.errors import ConfigurationError
 from clozeline.pipeline.clean.filters import DATA_FILE, Measure, ThresholdFilter, Verdict, at_least
 from clozeline.pipeline.ingest.documents.document import Document
 from clozeline.pipeline.text.text_statistics import TextStatistics
+from clozeline.process import Limits, python_command, run_child
 
 _LOAD: Final = "import sys, fasttext; fasttext.load_model(sys.argv[1]).predict('a', k=-1)"
 _LOAD_SECONDS: Final = 120
@@ -76,8 +76,8 @@ def _load_model(path: Path) -> Any:
             f"quality: needs the package fasttext-predict ({error}): pip install 'clozeline[quality]'"
         ) from error
     try:
-        command = [sys.executable, "-c", _LOAD, str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LOAD_SECONDS)
+        command = python_command("-c", _LOAD, str(path))
+        done = run_child(command, limits=Limits(), timeout_s=_LOAD_SECONDS, text=True)
         reason = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1] if done.returncode else ""
     except subprocess.TimeoutExpired:
         reason = f"the library reads it for more than {_LOAD_SECONDS} s"

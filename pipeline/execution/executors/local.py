@@ -16,7 +16,7 @@ from clozeline.memory import share_memory
 from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.execution.executors import Deal, run_tasks
 from clozeline.pipeline.recipe import ExecutorConfig
-from clozeline.process import die_with, guard_streams
+from clozeline.process import child_context, die_with, guard_streams
 
 if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
@@ -58,11 +58,10 @@ def _worker(deal: Deal, ranks: Sequence[int], driver: int, workers: int) -> None
 
 
 def _supervise(deal: Deal, workers: int, tick: Callable[[], None]) -> None:
-    import multiprocessing
     from multiprocessing.connection import wait
 
     # The fork server imports once what every worker of every pass needs; it ends with this process.
-    context = multiprocessing.get_context("forkserver")
+    context = child_context("forkserver")
     modules = [stage_module(stage) for stage in all_stages()]
     context.set_forkserver_preload(["__main__", *modules])
     processes: list[BaseProcess] = [

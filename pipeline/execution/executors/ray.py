@@ -8,6 +8,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
@@ -16,8 +17,10 @@ from pydantic import Field
 from clozeline import plugins
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, StorageError
+from clozeline.pipeline import all_stages, stage_module
 from clozeline.pipeline.execution.executors import Deal, run_on_node
 from clozeline.pipeline.recipe import ExecutorConfig
+from clozeline.process import SAFE_PATH
 
 _POLL_S: Final = 0.2
 _LISTENER_S: Final = 5.0
@@ -37,8 +40,18 @@ def _require_listener(address: str) -> None:
         ) from error
 
 
+def start_worker() -> None:
+    """Import what tasks need, before Ray puts the driver's folder first in the path of this process."""
+    plugins.put_current_folder_last()
+    for stage in all_stages():
+        import_module(stage_module(stage))
+
+
 class _Worker:
     """An actor: runs one task after another, of any pass."""
+
+    def __init__(self) -> None:
+        plugins.put_current_folder_last()
 
     def is_ready(self) -> bool:
         return True
@@ -78,7 +91,10 @@ class Ray:
         folder.mkdir(parents=True, exist_ok=True)
         try:
             if not ray.is_initialized():
-                own = {"env_vars": {plugins.VARIABLE: os.environ.get(plugins.VARIABLE, "")}}
+                own: dict[str, Any] = {
+                    "env_vars": {plugins.VARIABLE: os.environ.get(plugins.VARIABLE, ""), SAFE_PATH: "1"}
+                }
+                own["worker_process_setup_hook"] = f"{__name__}.{start_worker.__name__}"
                 ray.init(address=self._options.address, include_dashboard=False, log_to_driver=False, runtime_env=own)
             self._run(ray, deal, folder, tick)
         except (ConnectionError, ray.exceptions.RayError) as error:

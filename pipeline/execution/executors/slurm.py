@@ -24,12 +24,14 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from clozeline import plugins
 from clozeline.command import run_command
 from clozeline.configuration.config import config_class
 from clozeline.errors import ConfigurationError, IntegrityError, StorageError
 from clozeline.files import publish, publish_text
 from clozeline.pipeline.execution.executors import Deal, run_on_node, run_tasks
 from clozeline.pipeline.recipe import ExecutorConfig
+from clozeline.process import python_command, run_child, start_child
 
 _ENDED: Final = frozenset({
     "COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "PREEMPTED",
@@ -92,7 +94,7 @@ class Slurm:
         with publish(folder / _WORK) as temporary:
             temporary.touch(mode=0o600)
             temporary.write_bytes(pickle.dumps(deal))
-        task = shlex.join([sys.executable, "-m", Slurm.__module__, str(folder / _WORK)])
+        task = shlex.join(python_command("-m", Slurm.__module__, str(folder / _WORK)))
         publish_text(folder / _SCRIPT, f'#!/bin/bash\nexec {task} "$1"\n')
         arrays = _Arrays(folder, deal.tasks, self._options, self._config.workers)
         try:
@@ -271,13 +273,13 @@ def _how() -> dict[str, Any]:
 
 
 def _command(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(words, capture_output=True, check=False, **_how())
+    return run_child(words, **_how())
 
 
 def _sbatch(words: Sequence[str]) -> tuple[int, str]:
     """Return exit code and answer of `sbatch`; end one that would try again for minutes."""
     pipe, said = subprocess.PIPE, ""
-    with subprocess.Popen(("sbatch", *words), stdout=pipe, stderr=subprocess.STDOUT, **_how()) as process:
+    with start_child(("sbatch", *words), stdout=pipe, stderr=subprocess.STDOUT, **_how()) as process:
         assert process.stdout is not None
         try:
             for line in process.stdout:
@@ -300,6 +302,7 @@ def main(arguments: list[str]) -> int:
                 f"{path}: expected a file of user {os.geteuid()} with mode 600, got user {facts.st_uid} and mode "
                 f"{stat.S_IMODE(facts.st_mode):o}; it can hold any code, and is not read: start the pipeline again"
             )
+        plugins.find_in_current_folder()
         deal = pickle.load(file)
     run_on_node(deal, int(arguments[1]) + int(os.environ["SLURM_ARRAY_TASK_ID"]), path.parent)
     return 0

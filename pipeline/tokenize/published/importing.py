@@ -3,8 +3,7 @@
 import json
 import re
 import shutil
-import subprocess
-import sys
+import signal
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from clozeline.pipeline.tokenize.tokenizers._pieces import SPECIAL_PIECES
 from clozeline.pipeline.tokenize.tokenizers._published import Published
 from clozeline.pipeline.tokenize.tokenizers.tokenizer_json import TokenizerJson, hide_pieces, piece_ids, read_json
 from clozeline.pipeline.vocabulary import MODES, SENTINELS, SPECIALS
+from clozeline.process import Limits, python_command, run_child
 
 _SENTENCES: Final = (
     "The kitten is chasing the ball, isn't it?",
@@ -186,15 +186,19 @@ def _answer(path: str, tokenizer_class: str | None, _state: tuple[Any, ...]) -> 
 
 def ask_child(request: Mapping[str, Any]) -> str:
     """Return the answer of `auto_tokenizer.describe` in a child process, as JSON: transformers is not imported here."""
-    command, text = [sys.executable, "-m", _CHILD], json.dumps(request) + "\n"
-    child = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    command, line = python_command("-m", _CHILD), json.dumps(request) + "\n"
+    limits = Limits()
+    child = run_child(command, limits=limits, input=line, text=True)
     if child.returncode or not child.stdout:
         last = (child.stderr.strip().splitlines() or ["no message"])[-1]
+        if child.returncode == -signal.SIGXCPU:
+            last = f"used {limits.cpu_s} s of CPU time"
         raise ConfigurationError(
             f"tokenizer.path {request['path']}: the process that reads it by transformers ended with "
             f"{child.returncode} ({last})"
         )
-    return child.stdout
+    answer: str = child.stdout
+    return answer
 
 
 def _fill_holes(facts: dict[str, Any], source: Path) -> int:

@@ -9,7 +9,6 @@ import json
 import os
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from clozeline import HOME
 from clozeline.configuration.config import load_config, to_plain
 from clozeline.errors import ClozelineError, ConfigurationError
 from clozeline.files import publish_text, read_json
+from clozeline.process import PROGRAMS, start_child
 from clozeline.train.configuration.config import with_absolute_paths
 
 ROOT: Final = HOME
@@ -112,8 +112,8 @@ def run_step(*command: str | Path, accelerator: str | None = "cpu", variables: M
     """
     words, environment = [str(part) for part in command], dict(variables or {})
     print("\n$ " + " ".join([*(f"{key}={value}" for key, value in environment.items()), shlex.join(words)]), flush=True)
-    program = [str(Path(sys.executable).parent / words[0]), *words[1:]]
-    with subprocess.Popen(program, cwd=ROOT, env=_step_environment(accelerator) | environment) as process:
+    program = [str(PROGRAMS / words[0]), *words[1:]]
+    with start_child(program, cwd=ROOT, env=_step_environment(accelerator) | environment) as process:
         _RUNNING.add(process)
         try:
             code = process.wait()
@@ -132,7 +132,7 @@ def _step_environment(accelerator: str | None = "cpu") -> dict[str, str]:
     threads = max(1, (os.cpu_count() or RANKS) // RANKS)
     defaults = {"OMP_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "false"}
     defaults |= {} if accelerator is None else {"DS_ACCELERATOR": accelerator}
-    path = os.pathsep.join(filter(None, [str(Path(sys.executable).parent), os.environ.get("PATH")]))
+    path = os.pathsep.join(filter(None, [str(PROGRAMS), os.environ.get("PATH")]))
     return {**defaults, **os.environ, "PATH": path}
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import cache, partial
-from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from clozeline.pipeline.block_options import Compression
 from clozeline.pipeline.execution.unit_record import Output
 from clozeline.pipeline.rows import Ragged, Rows
 from clozeline.pipeline.shards import SetWriter, ShardSet, open_shards
-from clozeline.process import die_with
+from clozeline.process import child_context, die_with
 from clozeline.tools.runs.inference.teacher_scores import TeacherScores, score_columns
 from clozeline.train.data.sets.stored_scores import COLUMNS, StoredScores
 from clozeline.train.distributed.process_group import device_of
@@ -94,7 +93,7 @@ def _score_blocks(task: Task, blocks: list[int], processes: int | None) -> Itera
     default = 1 if _device().type == "cuda" else len(os.sched_getaffinity(0))
     processes, threads = min(processes or default, len(blocks)), torch.get_num_threads()
     if processes > 1:
-        with ProcessPoolExecutor(processes, get_context("spawn"), die_with, (os.getpid(),)) as pool:
+        with ProcessPoolExecutor(processes, child_context("spawn"), die_with, (os.getpid(),)) as pool:
             try:
                 yield pool.map(partial(_score_block, task), blocks)
             finally:
