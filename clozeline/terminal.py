@@ -73,6 +73,13 @@ def time_left(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02} left"
 
 
+def duration_text(seconds: float) -> str:
+    """Return a time in its largest unit: `45 s`, `6 min`, `2.5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
 def size_text(size: float) -> str:
     """Return a number of bytes in decimal units: `7.3 GB`."""
     for unit in _BYTES[:-1]:

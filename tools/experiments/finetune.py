@@ -1,10 +1,11 @@
 """Fine-tune a model on a task with several seeds, score each run next to its baselines, and print one table.
 
-`clozeline finetune BODY task=sst2 train=FILE dev=FILE output=DIR [seeds=5] [from=all] [key=value ...]` makes the task's
-sets with the tokenizer of BODY, trains one run per seed, and scores it on `dev`. `from` selects what is initialized
-from BODY: all, embeddings, or random (nothing). Words that start with `tasks.` or `tokenizer.` go to the pipeline, all
-others to `train/main.py`: `steps=500`, `freeze=body`. If the recipe's `tasks.frame` is for another architecture than
-BODY's, a decoder gets GPT's, with the special tokens that its tokenizer lacks, and an encoder-decoder T5's or BART's.
+`clozeline finetune BODY task=sst2 train=FILE dev=FILE output=DIR [seeds=auto] [from=all] [key=value ...]` makes the
+task's sets with the tokenizer of BODY, trains one run per seed, and scores it on `dev`. Seeds, steps and learning rate
+follow the rows and the width of BODY, unless you give them. `from` selects what is initialized from BODY: all,
+embeddings, or random (nothing). Words that start with `tasks.` or `tokenizer.` go to the pipeline, all others to
+`train/main.py`: `steps=500`, `freeze=body`. If the recipe's `tasks.frame` is for another architecture than BODY's, a
+decoder gets GPT's, with the special tokens that its tokenizer lacks, and an encoder-decoder T5's or BART's.
 The same command resumes after an interruption; seeds with a score are not run again. `compare=DIR compare=DIR` prints
 the table of several outputs, each compared with the first. `pseudo=FILE` adds training rows, such as those that a run
 has labeled (`clozeline pseudo-label`). `tests='{de: FILE, fr: FILE}'` scores each run on more files, for example of
@@ -17,7 +18,7 @@ import argparse
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -40,6 +41,7 @@ from clozeline.tools.command import (
     split_settings,
 )
 from clozeline.tools.experiments.multirun import finetuning_scores
+from clozeline.tools.experiments.multirun.finetuning_plan import FinetuningPlan, plan_finetuning, tell_time
 from clozeline.tools.experiments.multirun.runner import (
     Training,
     check_training,
@@ -50,8 +52,9 @@ from clozeline.tools.experiments.multirun.runner import (
     settings_facts,
 )
 from clozeline.train.configuration.model_source import with_source
+from clozeline.train.logs.diagnosis import diagnose_run
+from clozeline.train.startup.open_run import read_config
 
-_HINT: Final = "BELOW: raise steps, or the learning rate, as a small body needs: optimizer.learning_rate=1e-3"
 _PARTS: Final = {"all": [], "embeddings": ["init_parts=embeddings"], "random": ["init_parts=none"]}
 
 
@@ -71,8 +74,10 @@ class FinetuneOptions:
     """file with more training rows, such as those labeled by clozeline pseudo-label"""
     tests: dict[Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*(-[a-z0-9]+)*$")], Path] = field(default_factory=dict)
     """more files to score the runs on, by name: {de: FILE, fr: FILE}"""
-    seeds: Annotated[int, Field(ge=1)] = 5
-    """number of runs, with the seeds 0, 1, ...; can be increased later"""
+    seeds: Annotated[int, Field(ge=1)] | Literal["auto"] = "auto"
+    """number of runs, with the seeds 0, 1, ...; can be increased later. auto: 5 up to 1,000 training rows, 3 up to
+    10,000, then 1. The recipe's `steps` and `optimizer.learning_rate` are auto, too: by the rows, and by the width of
+    BODY; a number that you give wins"""
     search: dict[str, Annotated[list[Any], Field(min_length=1)]] = field(default_factory=dict)
     """values of keys of the training to choose from, on a part of the training rows: {steps: [200, 400]}"""
     search_share: Annotated[float, Field(gt=0, lt=1)] = 0.2
@@ -88,8 +93,11 @@ class FinetuneOptions:
             raise ConfigurationError("search: needs rows that it does not choose by: give them as a file, dev=FILE")
 
 
-def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> None:
-    """Make the sets, then train and score every seed that has no score yet; `overrides` are for stage and training."""
+def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> FinetuningPlan:
+    """Make the sets, then train and score every seed that has no score yet; return what the runs have in common.
+
+    `overrides` are for stage and training.
+    """
     options.check_dev(overrides)
     output = options.output.resolve()
     own = Path(options.task)  # the user's folder, or one of our recipes
@@ -133,12 +141,21 @@ def finetune(body: Path, options: FinetuneOptions, overrides: Sequence[str]) -> 
         chosen, lines = choose_words(folder, recipes["train.yaml"], words_of(part, 0), options.search)
         print(*lines, sep="\n")
         training_words += chosen
-    trainings = []
-    for seed in range(options.seeds):
+    sets = [path.parent / split for path in (output / "sets" / "tasks").glob("*/train") for split in train_files]
+    given = None if options.seeds == "auto" else options.seeds
+    plan = plan_finetuning(recipes["train.yaml"], [*words_of(shards, 0), f"output={output / 'seed-0'}"], sets, given)
+    print(plan.line, flush=True)
+    for seed in range(plan.seeds):
         run = output / f"seed-{seed}"
         words = [*words_of(shards, seed), f"output={run}"]
-        trainings.append(Training(recipes["train.yaml"], _results(output, run, scored_files, seed), overrides=words))
-    collect_all(trainings)
+        results = _results(output, run, scored_files, seed)
+        watch = tell_time(run, plan, partial(print, flush=True)) if seed == 0 else None
+        Training(recipes["train.yaml"], results, overrides=words, watch=watch).collect()
+        if seed == 0 and plan.seeds > 1:  # in time to stop
+            scored = finetuning_scores.read_scored(output)[:1]
+            for line in finetuning_scores.advice_lines(scored, plan.rows, plan.given):
+                print(line, flush=True)
+    return plan
 
 
 def frame_words(body: Path, recipe: Path, given: Sequence[str]) -> list[str]:
@@ -232,21 +249,24 @@ def main(arguments: Sequence[str]) -> int:
             if folders is not None:
                 print(*lines([(str(folder), finetuning_scores.read_by_split(folder)) for folder in folders]), sep="\n")
                 return
-        folders = options.compare
+        folders, plan = options.compare, None
         if folders is None:
             if options.body is None:
                 raise ConfigurationError("expected BODY and key=value words, or compare=DIR compare=DIR; see --help")
             chosen, overrides = split_settings(FinetuneOptions, options.overrides)
-            finetune(options.body, chosen, overrides)
+            plan = finetune(options.body, chosen, overrides)
             folders = [chosen.output]
         by_split = [(str(folder), finetuning_scores.read_by_split(folder)) for folder in folders]
         groups = [(name, splits["dev"]) for name, splits in by_split]
-        table = [*finetuning_scores.table_lines(groups)]
-        print(*table, *finetuning_scores.comparison_lines(groups), sep="\n")
+        print(*finetuning_scores.table_lines(groups), *finetuning_scores.comparison_lines(groups), sep="\n")
         if any(len(splits) > 1 for _, splits in by_split):
             print(*finetuning_scores.matrix_lines(by_split), sep="\n")
-        if any("BELOW" in line for line in table):
-            print(_HINT)
+        if plan is not None:
+            for line in finetuning_scores.advice_lines(groups[0][1], plan.rows, plan.given):
+                print(line)
+            run = folders[0] / "seed-0"
+            for line in diagnose_run(replace(read_config(run), output=run)):
+                print(f"seed 0: {line}")
 
     return run_tool(parser, arguments, action)
 

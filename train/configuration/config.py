@@ -100,7 +100,8 @@ class TrainConfig:
     steps: Positive | Literal["auto"] = 1000
     """step at which this run stops; may grow from start to start. auto: 4 million tokens of the sets (2 million with an
     encoder-decoder), but at least one pass and 100 steps, and at most 16 passes with data.corrupt, 4 over rows that
-    never change, and 2 over each stored variant. The first start decides, and later ones keep its number"""
+    never change, and 2 over each stored variant; 16,000 rows of a task, but 3 to 16 passes. The first start decides,
+    and later ones keep its number"""
     output: Annotated[Path, HOME_EXPANDED]
     """run directory"""
     branch_from: Annotated[Path, HOME_EXPANDED] | None = None

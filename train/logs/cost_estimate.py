@@ -13,6 +13,7 @@ import torch
 from clozeline.model.build import Model
 from clozeline.pipeline.rows import Rows
 from clozeline.pipeline.shards import ShardSet
+from clozeline.terminal import duration_text
 from clozeline.train.compression.distillation.teacher import Teacher
 from clozeline.train.configuration.config import TrainConfig, zero_stage
 from clozeline.train.data.sets.datasets import Datasets, check_length
@@ -122,13 +123,23 @@ class CostEstimate:
             total, samples = total + rows * phase.flops_per_row, samples - rows
         return total - left_out
 
+    @property
+    def training_flops(self) -> float:
+        """FLOPs of all steps."""
+        return sum(phase.rows * phase.flops_per_row for phase in self.phases)
+
+    def least_seconds(self, operations: float) -> float:
+        """Return the lower bound on the time of steps and evaluations, at `operations` per second of one rank."""
+        flops = self.training_flops + self.evaluations * self.heldout_flops
+        return flops / (operations * self.world_size)
+
     def lines(self, operations: float) -> Iterator[str]:
         """Yield the lines to print; `operations` per second of one rank give the lower bound on time."""
         config, datasets, size = self.config, self.datasets, self.world_size
         # totals over all phases, with evaluations
         read, steps = (sum(getattr(phase, name) for phase in self.phases) for name in ("rows", "steps"))
         tokens = sum(phase.rows * phase.tokens_per_row for phase in self.phases)
-        training = sum(phase.rows * phase.flops_per_row for phase in self.phases)
+        training = self.training_flops
         flops = training + self.evaluations * self.heldout_flops
         # model and data
         parts = self.model.parameters_by_part
@@ -140,8 +151,8 @@ class CostEstimate:
         more = f"; the last batch of each pass is filled up with empty rows ({filler:,})" if filler else ""
         yield f"data       {datasets.rows:,} rows of {tokens / read:.1f} tokens on average{more}"
         # batches and length
-        least = config.data.batch_tokens
-        about = "" if least is None else f"at least {least:,} tokens a step, about "
+        fewest = config.data.batch_tokens
+        about = "" if fewest is None else f"at least {fewest:,} tokens a step, about "
         for phase in self.phases:
             count, rows = phase.rows_per_step // size // config.data.micro_batch, config.data.micro_batch
             when = f", for {phase.steps:,} steps" if len(self.phases) > 1 else ""
@@ -160,10 +171,11 @@ class CostEstimate:
             for name in (name for name, shards in datasets.heldout.items() if shards.digest in trained):
                 yield f"           {name} is also trained on: its loss says nothing about new text"
         # time and memory
-        seconds, ranks = flops / (operations * size), f"{size} rank{'s' * (size > 1)}"
+        least = duration_text(self.least_seconds(operations))
         yield (
-            f"arithmetic {flops:.3g} operations, {training / tokens:.3g} a training token, about {seconds:,.0f} s on "
-            f"{ranks} of this machine at the speed of a matrix product"
+            f"arithmetic {flops:.3g} operations, {training / tokens:.3g} a training token: at least {least} on "
+            f"{size} rank{'s' * (size > 1)} of this machine, the time of the matrix products alone; the first steps "
+            "measure the rest"
         )
         first = 1 if config.precision == "bf16" else 0
         count, frozen = self.model.num_parameters(), frozen_count(self.model)

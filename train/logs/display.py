@@ -13,12 +13,14 @@ from clozeline.command import LOG_COLUMNS, Detail, wrap_log
 from clozeline.configuration.redaction import redact_text
 from clozeline.report.charts import short
 from clozeline.reporting import Reporting
-from clozeline.terminal import Terminal, time_left
+from clozeline.terminal import Terminal, duration_text, time_left
 from clozeline.train.logs.journal import Journal
 from clozeline.train.logs.spikes import WATCHED
 
 _BAR: Final = 6
 """columns of the live bar"""
+_MEASURING: Final = 20
+"""steps after the first recorded one that measure the time of the run"""
 _SENTENCES: Final = {
     "start": "{steps:,} steps on {shape[world_size]} × {shape[device]}, ZeRO stage {shape[zero_stage]}",
     "resume": "from {checkpoint}",
@@ -76,6 +78,8 @@ class Display:
         self._seconds, self._clock = 0.0 if detail == "verbose" else seconds, clock
         self._first: tuple[int, float] | None = None
         """Step and time of the first record."""
+        self._measured = False
+        """The time of the run was told after its first steps."""
         self._last = (0, 0.0)
         """Tokens and time of the last plain line."""
         self._bar: Progress | None = None
@@ -114,7 +118,11 @@ class Display:
         if first is None:
             self._first = (step, now)
         elif step < self._steps:
-            left = time_left((now - first[1]) * (self._steps - step) / (step - first[0]))
+            seconds = (now - first[1]) / (step - first[0])
+            left = time_left(seconds * (self._steps - step))
+            if not self._measured and step - first[0] >= _MEASURING:
+                self._measured = True
+                self.say(f"measured: about {duration_text(seconds * self._steps)} for {self._steps:,} steps")
         if self._bar is not None:
             self._bar.update(self._task, completed=step, shown=summary(record, speed), left=left)
             return

@@ -35,8 +35,13 @@ def describe_model(
     return [*lines, *starting.lines, *filter(None, [starting.unread]), *unread_lines(manifests, config.model)]
 
 
-def announce_start(point: StartingPoint, lines: Sequence[str], peak: Peak, display: Display, journal: Journal) -> None:
-    """Print the cost of a new run, or the checkpoint of a resumed one, and write the event."""
+def announce_start(
+    point: StartingPoint, lines: Sequence[str], least_s: float, peak: Peak, display: Display, journal: Journal
+) -> None:
+    """Print the cost of a new run, or the checkpoint of a resumed one, and write the event.
+
+    `least_s`: lower bound on the time of the run, in seconds.
+    """
     now, saved = point.state, point.saved
     for line in point.choices:
         display.say(line)
@@ -47,7 +52,7 @@ def announce_start(point: StartingPoint, lines: Sequence[str], peak: Peak, displ
         for line in (*lines, peak.line()):
             display.say(line)
         fields = {"shape": now.shape, "versions": now.versions, "peak": peak._asdict()}
-        journal.event("start", steps=point.config.steps, **fields)
+        journal.event("start", steps=point.config.steps, least_s=least_s, **fields)
     else:
         # a resumed run: name the checkpoint, and whether results are bit-identical
         exact = saved.shape == now.shape and saved.versions == now.versions and point.config.deterministic is not False

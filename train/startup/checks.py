@@ -12,6 +12,7 @@ from clozeline.train.checkpoint.format import steps_in
 from clozeline.train.configuration.config import TrainConfig, check_world
 from clozeline.train.configuration.model_source import with_source
 from clozeline.train.data.sets.datasets import Datasets, open_datasets
+from clozeline.train.data.sets.finetuning import is_task, plan_learning_rate
 from clozeline.train.data.sets.model_fit import refuse_further_classes, with_answers
 from clozeline.train.data.sets.passes import plan_steps
 from clozeline.train.data.stream.phases import Input, open_phases
@@ -42,7 +43,8 @@ def check_start(config: TrainConfig, world_size: int) -> CheckedStart:
     check_exits(config)
     config, left_out = leave_out_heads(config)
     datasets = open_datasets(config, check_files=world_size == 1)
-    config = fill_in_answers(fill_in_steps(config, datasets), datasets)
+    config = fill_in_learning_rate(fill_in_steps(config, datasets), datasets)
+    config = fill_in_answers(config, datasets)
     special_ids = datasets.train.manifest.tokenizer.special_ids
     model = build_heads_of_class(config.model, {f"{name}_token_id": number for name, number in special_ids.items()})
     refuse_further_classes(list(_manifests(datasets)), model)
@@ -64,6 +66,24 @@ def fill_in_steps(config: TrainConfig, datasets: Datasets) -> TrainConfig:
     if steps_in(config.output / "checkpoints"):
         return replace(config, steps=read_config(config.output).last_step)
     return replace(config, steps=plan_steps(config.data, datasets.phases))
+
+
+def fill_in_learning_rate(config: TrainConfig, datasets: Datasets) -> TrainConfig:
+    """Return the configuration without `optimizer.learning_rate: auto`; a resumed run keeps its number."""
+    chosen = config.optimizer
+    if chosen.options.learning_rate != "auto":
+        return config
+    if steps_in(config.output / "checkpoints"):
+        rate = read_config(config.output).optimizer.options.learning_rate
+    elif not chosen.type.has_rates_of_adam:
+        raise ConfigurationError(f"optimizer.learning_rate: auto is a rate of adamw, {chosen.name} needs a number")
+    elif config.model.init_from is None or not all(is_task(phase.sources) for phase in datasets.phases):
+        needs = "a trained model (model.init_from) and the rows of a task"
+        raise ConfigurationError(f"optimizer.learning_rate: auto needs {needs}: give a number")
+    else:
+        rate = plan_learning_rate(config.model.dim)
+    options = replace(chosen.options, learning_rate=rate)
+    return replace(config, optimizer=Chosen(chosen.name, chosen.type, options))
 
 
 def check_exits(config: TrainConfig) -> None:

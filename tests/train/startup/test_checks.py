@@ -8,6 +8,8 @@ from clozeline.configuration.config import save_yaml, to_plain, validate
 from clozeline.errors import ConfigurationError
 from clozeline.pipeline.shards import open_shards
 from clozeline.train.configuration.config import TrainConfig
+from clozeline.train.data.sets.finetuning import plan_learning_rate
+from clozeline.train.startup import checks
 from clozeline.train.startup.checks import fill_in_answers, fill_in_phases, leave_out_heads
 from tests.train.synthetic import plain_config, tiny
 
@@ -73,3 +75,32 @@ def test_other_heads_are_the_users(published, shards, heads):
     """A head that the model does not have, or the only one, is a mistake that opening the sets reports."""
     config = config_of(shards, {"init_from": str(published), "heads": heads})
     assert leave_out_heads(config) == (config, ())
+
+
+@pytest.mark.parametrize(
+    ("changes", "of_task", "message"),
+    [
+        ({}, False, "rows of a task"),
+        ({"model__init_from": None}, True, "init_from"),
+        ({"optimizer": {"name": "muon", "learning_rate": "auto"}}, True, "muon needs a number"),
+    ],
+)
+def test_an_automatic_learning_rate_is_for_tasks(changes, of_task, message, monkeypatch, tmp_path):
+    """It follows the width; a number stays, and a resumed run keeps the one of its first start."""
+    monkeypatch.setattr(checks, "is_task", lambda _: of_task)
+    sets = SimpleNamespace(phases=[SimpleNamespace(sources=())])
+    auto = {
+        "model__init_from": "body",
+        "optimizer": {"name": "adamw", "learning_rate": "auto"},
+        "output": str(tmp_path),
+    }
+    with pytest.raises(ConfigurationError, match=message):
+        checks.fill_in_learning_rate(tiny(**auto | changes), sets)
+    monkeypatch.setattr(checks, "is_task", lambda _: True)
+    found = checks.fill_in_learning_rate(tiny(**auto), sets)
+    assert found.optimizer.options.learning_rate == plan_learning_rate(20)
+    given = tiny(**auto | {"optimizer": {"name": "adamw", "learning_rate": 0.25}})
+    assert checks.fill_in_learning_rate(given, sets) == given
+    save_yaml(to_plain(given), tmp_path / "config.yaml")
+    (tmp_path / "checkpoints" / "step-00000004").mkdir(parents=True)
+    assert checks.fill_in_learning_rate(tiny(**auto), sets) == given

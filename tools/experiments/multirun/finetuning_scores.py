@@ -16,6 +16,12 @@ from clozeline.tools.command import plural
 from clozeline.tools.experiments.multirun.comparison import difference_text, mean_text
 
 _SCORES: Final = "scores"
+_BASELINES: Final = {
+    "majority": "always giving the most frequent answer",
+    "words": "counting words",
+    "most_frequent_tag": "giving each word its most frequent tag",
+}
+"""What baselines do, by name."""
 BENCHMARKS: Final[Mapping[str, frozenset[str]]] = {
     "GLUE": frozenset(("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli")),
     "SuperGLUE": frozenset(("boolq", "cb", "copa", "multirc", "record", "rte", "wic", "wsc")),
@@ -102,6 +108,34 @@ def table_lines(named: Sequence[tuple[str, Sequence[ScoredRun]]]) -> Iterator[st
                 + ", ".join(f"{baseline} {value:.4f}" for baseline, value in others.items())
                 + (f"  BELOW {' and '.join(below)}" if below else "")
             )
+
+
+def advice_lines(runs: Sequence[ScoredRun], rows: int, given: Sequence[str] = ()) -> list[str]:
+    """Return what to do about runs whose first metric is below a baseline, none if it is above all of them.
+
+    Args:
+        runs: the scored seeds so far.
+        rows: labeled rows that they were trained on.
+        given: keys of the training that were given, rather than left to follow rows and width.
+    """
+    metric = next(iter(runs[0].metrics))
+    mean = fmean(run.metrics[metric] for run in runs)
+    baselines = {name: values[metric] for name, values in runs[0].scores["baselines"].items()}
+    better = {name: value for name, value in baselines.items() if mean < value}
+    if not better:
+        return []
+    name = max(better, key=lambda baseline: better[baseline])
+    meant = f"{_BASELINES[name]} ({name})" if name in _BASELINES else f"the baseline {name}"
+    seeds = f"seed {runs[0].scores['seed']}" if len(runs) == 1 else f"mean of {len(runs)} seeds"
+    helps = f"more labeled rows than these {rows:,}, a larger body, or one that was trained on more text"
+    lines = [
+        f"worse than {meant}: {metric} {mean:.4f} against {better[name]:.4f}, {seeds}",
+        f"what helps: {helps}. Where none is at hand, use the baseline: it needs no body",
+    ]
+    if given:
+        verb = "follows" if len(given) == 1 else "follow"
+        lines.append(f"{' and '.join(given)}, which you gave, {verb} rows and width without a value")
+    return lines
 
 
 def matrix_lines(named: Sequence[tuple[str, Mapping[str, Sequence[ScoredRun]]]]) -> Iterator[str]:

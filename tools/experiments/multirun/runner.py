@@ -31,6 +31,7 @@ RANKS: Final = 2
 _RUNNING: Final[set[subprocess.Popen[bytes]]] = set()
 """Steps that run, in any thread."""
 _POLL_S: Final = 0.2
+_WATCH_S: Final = 1.0
 
 
 class StepFailedError(ClozelineError):
@@ -54,6 +55,8 @@ class Training:
     keys: Mapping[str, Any] | None = None
     overrides: Sequence[str] = ()
     is_complete: Callable[[Path], bool] = Path.exists
+    watch: Callable[[], bool] | None = None
+    """called about once a second while the training runs, until it returns True"""
 
     def collect(self) -> None:
         """Train, and measure missing results; do nothing if all are complete."""
@@ -62,7 +65,8 @@ class Training:
             return
         if self.keys is not None:
             publish_text(self.config, yaml.safe_dump(dict(self.keys), sort_keys=False))
-        run_step("clozeline", "train", "--config", self.config, *self.overrides, accelerator=None)
+        words: list[str | Path] = ["clozeline", "train", "--config", self.config, *self.overrides]
+        run_step(*words, accelerator=None, watch=self.watch)
         for path in missing:
             self.results[path](path)
 
@@ -105,10 +109,16 @@ def run_at_once(jobs: Iterable[Callable[[], object]], at_once: int) -> None:
             raise
 
 
-def run_step(*command: str | Path, accelerator: str | None = "cpu", variables: Mapping[str, str] | None = None) -> None:
+def run_step(
+    *command: str | Path,
+    accelerator: str | None = "cpu",
+    variables: Mapping[str, str] | None = None,
+    watch: Callable[[], bool] | None = None,
+) -> None:
     """Print a command as a user would type it in the root folder, and run it.
 
-    `accelerator` is the default for `DS_ACCELERATOR`; None: whatever the machine has.
+    `accelerator` is the default for `DS_ACCELERATOR`; None: whatever the machine has. `watch` is called about once a
+    second while the command runs, until it returns True.
     """
     words, environment = [str(part) for part in command], dict(variables or {})
     print("\n$ " + " ".join([*(f"{key}={value}" for key, value in environment.items()), shlex.join(words)]), flush=True)
@@ -116,6 +126,11 @@ def run_step(*command: str | Path, accelerator: str | None = "cpu", variables: M
     with start_child(program, cwd=ROOT, env=_step_environment(accelerator) | environment) as process:
         _RUNNING.add(process)
         try:
+            while watch is not None and process.poll() is None:
+                try:
+                    process.wait(_WATCH_S)
+                except subprocess.TimeoutExpired:
+                    watch = None if watch() else watch
             code = process.wait()
         except KeyboardInterrupt:  # a training saves before it ends
             process.terminate()

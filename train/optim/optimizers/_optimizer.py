@@ -7,7 +7,7 @@ step into the groups.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 import torch
 from pydantic import Field
@@ -23,7 +23,11 @@ AVERAGE: Final = "average"
 class OptimizerOptions:
     """Options that every optimizer has."""
 
-    learning_rate: float = Field(default=1e-3, gt=0.0, description="peak rate, > 0; the schedule multiplies it")
+    learning_rate: Annotated[float, Field(gt=0.0)] | Literal["auto"] = Field(
+        default=1e-3,
+        description="peak rate, > 0; the schedule multiplies it. auto: for a fine-tuning by adamw, from the model's "
+        "width: 3e-5 at 768, more for narrower ones",
+    )
     weight_decay: float = Field(
         default=0.01, ge=0.0, description="decoupled decay of matrices, ≥ 0; biases and norms have none"
     )
@@ -35,6 +39,12 @@ class OptimizerOptions:
         "the lowest; null: one rate",
     )
 
+    @property
+    def peak_rate(self) -> float:
+        """`learning_rate` as a number, which a start puts in the place of `auto`."""
+        assert self.learning_rate != "auto", "check_start has resolved it"
+        return self.learning_rate
+
 
 class OptimizerBuilder(ABC):
     """Builds a torch optimizer."""
@@ -44,6 +54,8 @@ class OptimizerBuilder(ABC):
     bit_exact: ClassVar[bool] = True
     """An element gets the same bits at any index of any tensor, so every ZeRO stage and world size agrees exactly.
     False: its kernel rounds by the element's index, so they agree to an ulp or so."""
+    has_rates_of_adam: ClassVar[bool] = False
+    """A learning rate means what it means for Adam, so that `auto` chooses it."""
     states: ClassVar[int]
     """fp32 numbers of state per element, for the memory estimate."""
     matrices_apart: ClassVar[bool] = False

@@ -15,6 +15,7 @@ class AdamW(OptimizerBuilder):
 
     statistics: ClassVar[Literal["element"]] = "element"
     bit_exact: ClassVar[bool] = False
+    has_rates_of_adam: ClassVar[bool] = True
     states: ClassVar[int] = 2
 
     @config_class
@@ -30,5 +31,5 @@ class AdamW(OptimizerBuilder):
 
     def build(self, groups: Sequence[dict[str, Any]]) -> torch.optim.Optimizer:
         return torch.optim.AdamW(
-            list(groups), lr=self.options.learning_rate, betas=self.options.betas, eps=self.options.eps, fused=True
+            list(groups), lr=self.options.peak_rate, betas=self.options.betas, eps=self.options.eps, fused=True
         )

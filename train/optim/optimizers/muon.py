@@ -65,7 +65,7 @@ class _Muon(WholeParameterOptimizer):
     """Muon and AdamW over flats."""
 
     def __init__(self, groups: Sequence[dict[str, Any]], options: Muon.Options) -> None:
-        super().__init__(groups, options.learning_rate)
+        super().__init__(groups, options.peak_rate)
         self.options = options
 
     def update(self, group: dict[str, Any], flats: list[Tensor], gradients: list[Tensor]) -> None:

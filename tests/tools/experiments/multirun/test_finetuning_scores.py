@@ -13,6 +13,7 @@ from clozeline.tools.experiments import finetune
 from clozeline.tools.experiments.finetune import choose_words
 from clozeline.tools.experiments.multirun.finetuning_scores import (
     ScoredRun,
+    advice_lines,
     average_lines,
     comparison_lines,
     matrix_lines,
@@ -58,6 +59,24 @@ def test_a_table_of_two_folders(tmp_path):
     write(tmp_path / "other", 0, ANSWERS, set="other")
     with pytest.raises(ConfigurationError, match="a comparison needs scores on one set, got 2: other, s"):
         list(comparison_lines([groups[0], ("other", read_scored(tmp_path / "other"))]))
+
+
+def test_a_score_below_a_baseline_says_so_at_the_first_seed_and_what_helps(tmp_path):
+    """A given learning rate is not proposed again; a score above all baselines says nothing."""
+    write(tmp_path / "a", 0, [0, 1, 0, 0])
+    first = " ".join(advice_lines(read_scored(tmp_path / "a"), 400))
+    for part in ("worse than counting words", "accuracy 0.7500 against 0.8000", "seed 0", "400", "larger body", "text"):
+        assert part in first
+    assert "learning_rate" not in first
+    given = " ".join(advice_lines(read_scored(tmp_path / "a"), 400, ["optimizer.learning_rate"]))
+    assert "optimizer.learning_rate" in given
+    assert "1e-3" not in given
+    write(tmp_path / "a", 1, [1, 0, 1, 0])
+    assert "mean of 2 seeds" in " ".join(advice_lines(read_scored(tmp_path / "a"), 400))
+    write(tmp_path / "b", 0, ANSWERS)
+    assert advice_lines(read_scored(tmp_path / "b"), 400) == []
+    write(tmp_path / "c", 0, [1, 1, 0, 0], baselines={"majority": {"accuracy": 0.75}, "own": {"accuracy": 0.2}})
+    assert "most frequent answer" in " ".join(advice_lines(read_scored(tmp_path / "c"), 400))
 
 
 def test_a_matrix_of_folders_by_sets(tmp_path):
